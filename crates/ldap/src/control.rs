@@ -1,0 +1,1 @@
+//! Controls on the wire (RFC 4511 §4.1.11).

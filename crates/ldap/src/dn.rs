@@ -1,0 +1,1 @@
+//! Distinguished names as text (RFC 4514).

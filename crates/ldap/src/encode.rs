@@ -1,0 +1,1 @@
+//! The server's fast path: answers written straight into an output buffer.

@@ -1,0 +1,1 @@
+//! Result codes (RFC 4511 Appendix A).

@@ -1,0 +1,1 @@
+//! LDAP URLs (RFC 4516).
