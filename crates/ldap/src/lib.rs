@@ -15,6 +15,7 @@ pub mod result;
 pub mod filter;
 mod filter_wire;
 
+pub mod description;
 pub mod dn;
 pub mod ldif;
 pub mod url;
