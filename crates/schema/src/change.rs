@@ -1,0 +1,1 @@
+//! Changes: the effect of a write on entries, decided already.

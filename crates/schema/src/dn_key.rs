@@ -1,0 +1,1 @@
+//! Distinguished names as keys: normalised, comparable, injective.

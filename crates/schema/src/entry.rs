@@ -1,0 +1,1 @@
+//! Entries in memory, and what others may ask of one.

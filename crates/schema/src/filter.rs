@@ -1,0 +1,1 @@
+//! Filters resolved against the schema, and their value for an entry.

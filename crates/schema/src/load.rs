@@ -1,0 +1,1 @@
+//! Reads schema files: LDIF-like text holding definitions.

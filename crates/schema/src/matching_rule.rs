@@ -1,0 +1,1 @@
+//! The table of matching rules (RFC 4517 §4).

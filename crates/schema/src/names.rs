@@ -1,0 +1,1 @@
+//! Case-insensitive lookup of names and OIDs without allocation.

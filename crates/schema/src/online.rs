@@ -1,0 +1,1 @@
+//! Online schema changes: definitions added and removed while the server runs.

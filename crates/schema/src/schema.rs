@@ -1,0 +1,1 @@
+//! One immutable version of the schema: every definition by name and OID.

@@ -1,0 +1,1 @@
+//! Resolved attribute lists: which attributes a search returns.

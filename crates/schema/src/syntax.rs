@@ -1,0 +1,1 @@
+//! The table of syntaxes (RFC 4517 §3).

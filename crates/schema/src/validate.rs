@@ -1,0 +1,1 @@
+//! Does an entry obey the schema? Structure, attributes, syntaxes, RDN.

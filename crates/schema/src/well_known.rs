@@ -1,0 +1,1 @@
+//! The attribute descriptions and object classes the code itself names.
