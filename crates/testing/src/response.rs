@@ -1,0 +1,140 @@
+//! A server's message, taken apart (RFC 4511 §4).
+
+use crate::ber::{ENUMERATED, INTEGER, OCTET_STRING, Reader, SEQUENCE, SET};
+
+/// One decoded message.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    pub(crate) id: i64,
+    pub(crate) tag: u8,
+    pub(crate) body: Body,
+    /// Object identifier and value.
+    pub(crate) controls: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// The forms a response takes.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Entry { dn: String, attributes: Vec<(String, Vec<Vec<u8>>)> },
+    Reference(Vec<String>),
+    Result(Ended),
+    Intermediate,
+}
+
+/// LDAPResult with what bind and extended responses add.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: i64,
+    pub(crate) matched: String,
+    pub(crate) diagnostic: String,
+    pub(crate) referrals: Vec<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// Decodes one message; `None` when it is not one.
+pub(crate) fn decode(bytes: &[u8]) -> Option<Response> {
+    let mut outer = Reader::new(bytes);
+    let mut message = outer.inside(SEQUENCE)?;
+    let id = message.number(INTEGER)?;
+    let (tag, content) = message.any()?;
+    let mut operation = Reader::new(content);
+    let body = match tag {
+        0x64 => entry(&mut operation)?,
+        0x73 => Body::Reference(strings(&mut operation)?),
+        0x79 => return Some(Response { id, tag, body: Body::Intermediate, controls: Vec::new() }),
+        0x61 | 0x65 | 0x67 | 0x69 | 0x6b | 0x6d | 0x6f | 0x78 => {
+            Body::Result(ended(&mut operation)?)
+        }
+        _ => return None,
+    };
+    let controls = match message.optional(0xa0) {
+        Some(list) => controls(Reader::new(list))?,
+        None => Vec::new(),
+    };
+    let whole = operation.is_empty() && message.is_empty() && outer.is_empty();
+    whole.then_some(Response { id, tag, body, controls })
+}
+
+fn entry(operation: &mut Reader<'_>) -> Option<Body> {
+    let dn = operation.text(OCTET_STRING)?;
+    let mut list = operation.inside(SEQUENCE)?;
+    let mut attributes = Vec::new();
+    while !list.is_empty() {
+        let mut attribute = list.inside(SEQUENCE)?;
+        let description = attribute.text(OCTET_STRING)?;
+        let mut set = attribute.inside(SET)?;
+        let mut values = Vec::new();
+        while !set.is_empty() {
+            values.push(set.content(OCTET_STRING)?.to_vec());
+        }
+        attributes.push((description, values));
+    }
+    Some(Body::Entry { dn, attributes })
+}
+
+fn strings(list: &mut Reader<'_>) -> Option<Vec<String>> {
+    let mut strings = Vec::new();
+    while !list.is_empty() {
+        strings.push(list.text(OCTET_STRING)?);
+    }
+    Some(strings)
+}
+
+fn ended(operation: &mut Reader<'_>) -> Option<Ended> {
+    let code = operation.number(ENUMERATED)?;
+    let matched = operation.text(OCTET_STRING)?;
+    let diagnostic = operation.text(OCTET_STRING)?;
+    let referrals = match operation.optional(0xa3) {
+        Some(list) => strings(&mut Reader::new(list))?,
+        None => Vec::new(),
+    };
+    // Server SASL credentials of a bind have tag 7; an extended response has name 10, value 11.
+    let credentials = operation.optional(0x87);
+    let name = match operation.optional(0x8a) {
+        Some(name) => Some(String::from_utf8(name.to_vec()).ok()?),
+        None => None,
+    };
+    let value = operation.optional(0x8b).or(credentials).map(<[u8]>::to_vec);
+    Some(Ended { code, matched, diagnostic, referrals, name, value })
+}
+
+fn controls(mut list: Reader<'_>) -> Option<Vec<(String, Option<Vec<u8>>)>> {
+    let mut controls = Vec::new();
+    while !list.is_empty() {
+        let mut control = list.inside(SEQUENCE)?;
+        let oid = control.text(OCTET_STRING)?;
+        let _critical = control.optional(crate::ber::BOOLEAN);
+        controls.push((oid, control.optional(OCTET_STRING).map(<[u8]>::to_vec)));
+    }
+    Some(controls)
+}
+
+/// The cookie in the value of a paged results control (RFC 2696 §2).
+pub(crate) fn paged_cookie(value: &[u8]) -> Option<Vec<u8>> {
+    let mut fields = Reader::new(value).inside(SEQUENCE)?;
+    fields.number(INTEGER)?;
+    fields.content(OCTET_STRING).map(<[u8]>::to_vec)
+}
+
+/// The password in the value of a password modify response (RFC 3062 §2).
+pub(crate) fn generated_password(value: &[u8]) -> Option<Vec<u8>> {
+    Reader::new(value).inside(SEQUENCE)?.content(0x80).map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::template::hex;
+
+    #[test]
+    fn a_response_must_be_whole() {
+        let good = hex("30 0c 02 01 01 65 07 0a 01 00 04 00 04 00").unwrap();
+        assert_eq!(decode(&good).map(|response| response.id), Some(1));
+        for cut in 0..good.len() {
+            assert!(decode(&good[..cut]).is_none(), "cut at {cut}");
+        }
+        let trailing = hex("30 0d 02 01 01 65 08 0a 01 00 04 00 04 00 05").unwrap();
+        assert!(decode(&trailing).is_none());
+    }
+}
