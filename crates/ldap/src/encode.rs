@@ -1,1 +1,130 @@
 //! The server's fast path: answers written straight into an output buffer.
+//!
+//! Invariants: nothing is built first and nothing is allocated but the growth of the buffer itself;
+//! values go from the store into the buffer with one copy; lengths are minimal.
+
+use crate::ber::{Mark, Tag, Writer, integer_len, tlv_len};
+use crate::message::{
+    Controls, Element, LdapResult, Message, MessageId, PartialAttribute, PartialAttributeElement,
+    Response, ResponseKind, SEARCH_ENTRY, Values,
+};
+use crate::result::ResultCode;
+
+/// Streams one SearchResultEntry (RFC 4511 §4.5.2) into a buffer.
+///
+/// Ends with [`Self::finish`]; without it the buffer holds half a message, which the caller cuts
+/// off again.
+#[derive(Debug)]
+#[must_use = "an entry is a message only after finish()"]
+pub struct EntryWriter<'b> {
+    writer: Writer<'b>,
+    message: Mark,
+    entry: Mark,
+    attributes: Mark,
+}
+
+impl<'b> EntryWriter<'b> {
+    /// Begins an entry with this DN.
+    pub fn begin(out: &'b mut Vec<u8>, id: MessageId, dn: &str) -> Self {
+        Self::begin_with(out, id, |writer| writer.octets(Tag::OCTET_STRING, dn.as_bytes()))
+    }
+
+    /// Begins an entry whose DN is these RDNs, leaf first; commas are put between them.
+    pub fn begin_rdns<'r>(
+        out: &'b mut Vec<u8>,
+        id: MessageId,
+        rdns: impl IntoIterator<Item = &'r str>,
+    ) -> Self {
+        Self::begin_with(out, id, |writer| {
+            let mark = writer.begin(Tag::OCTET_STRING);
+            for (index, rdn) in rdns.into_iter().enumerate() {
+                if index > 0 {
+                    writer.raw(b",");
+                }
+                writer.raw(rdn.as_bytes());
+            }
+            writer.end(mark);
+        })
+    }
+
+    /// Writes an attribute with its values.
+    #[inline]
+    pub fn attribute(&mut self, description: &str, values: Values<'_>) {
+        let attribute = PartialAttribute { description, values };
+        PartialAttributeElement::write(&attribute, &mut self.writer);
+    }
+
+    /// Writes an attribute without values, for `typesOnly`.
+    pub fn attribute_types_only(&mut self, description: &str) {
+        self.attribute(description, Values::EMPTY);
+    }
+
+    /// Writes an attribute with values that are not in wire form.
+    pub fn attribute_from<'v>(
+        &mut self,
+        description: &str,
+        values: impl IntoIterator<Item = &'v [u8]>,
+    ) {
+        let mark = self.writer.begin(Tag::SEQUENCE);
+        self.writer.octets(Tag::OCTET_STRING, description.as_bytes());
+        let set = self.writer.begin(Tag::SET);
+        for value in values {
+            self.writer.octets(Tag::OCTET_STRING, value);
+        }
+        self.writer.end(set);
+        self.writer.end(mark);
+    }
+
+    /// Completes the message.
+    pub fn finish(mut self, controls: Controls<'_>) {
+        self.writer.end(self.attributes);
+        self.writer.end(self.entry);
+        controls.write(&mut self.writer);
+        self.writer.end(self.message);
+    }
+
+    #[inline]
+    fn begin_with(
+        out: &'b mut Vec<u8>,
+        id: MessageId,
+        write_dn: impl FnOnce(&mut Writer<'b>),
+    ) -> Self {
+        let mut writer = Writer::new(out);
+        let message = writer.begin_long(Tag::SEQUENCE);
+        writer.integer(Tag::INTEGER, i64::from(id.0));
+        let entry = writer.begin_long(SEARCH_ENTRY);
+        write_dn(&mut writer);
+        let attributes = writer.begin_long(Tag::SEQUENCE);
+        Self { writer, message, entry, attributes }
+    }
+}
+
+/// Writes the response that ends an operation.
+pub fn result(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    kind: ResponseKind,
+    result: &LdapResult<'_>,
+    controls: Controls<'_>,
+) {
+    let result_len = result.encoded_len();
+    let controls_len = controls.encoded_len();
+    let content_len = tlv_len(integer_len(i64::from(id.0))) + tlv_len(result_len) + controls_len;
+    let mut writer = Writer::new(out);
+    writer.reserve(tlv_len(content_len));
+    writer.header(Tag::SEQUENCE, content_len);
+    writer.integer(Tag::INTEGER, i64::from(id.0));
+    writer.header(kind.tag(), result_len);
+    result.write(&mut writer);
+    controls.write(&mut writer);
+}
+
+/// Writes the notice of disconnection (RFC 4511 §4.4.1), the last thing a session sends.
+pub fn notice_of_disconnection(out: &mut Vec<u8>, code: ResultCode, diagnostic: &str) {
+    let result = LdapResult { diagnostic, ..LdapResult::new(code) };
+    let op = Response::Extended { result, oid: Some(NOTICE_OF_DISCONNECTION), value: None };
+    Message { id: MessageId::UNSOLICITED, op, controls: Controls::EMPTY }.encode(out);
+}
+
+/// The OID of the notice of disconnection (RFC 4511 §4.4.1).
+pub const NOTICE_OF_DISCONNECTION: &str = "1.3.6.1.4.1.1466.20036";
