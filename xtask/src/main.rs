@@ -1,2 +1,98 @@
-//! To be written.
-fn main() {}
+//! The project's own commands, `cargo xtask VERB`; each verb is one file.
+//!
+//! Exit codes: 0 done, 1 something the command checks is wrong, 2 wrong use or a tool is missing.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints")]
+
+mod ci;
+mod conform;
+mod fuzz;
+mod gauges;
+mod shell;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+/// A verb: its name, what it takes, what it does, and the function.
+struct Verb {
+    name: &'static str,
+    arguments: &'static str,
+    purpose: &'static str,
+    run: fn(&[String]) -> Result<(), Error>,
+}
+
+/// Why a verb ends early.
+#[derive(Debug)]
+enum Error {
+    /// What was checked is wrong; it has been printed.
+    Wrong(String),
+    /// The command was used wrongly, or cannot work here; with a hint what to do.
+    Unable { reason: String, hint: String },
+}
+
+impl Error {
+    fn usage(reason: impl Into<String>) -> Self {
+        Self::Unable { reason: reason.into(), hint: "see 'cargo xtask help'".to_owned() }
+    }
+}
+
+const VERBS: &[Verb] = &[
+    Verb { name: "ci", arguments: "", purpose: "all that CI checks", run: ci::run },
+    Verb {
+        name: "conform",
+        arguments: "[--peer openldap] [SCRIPT...]",
+        purpose: "the dialogue scripts against another server",
+        run: conform::run,
+    },
+    Verb {
+        name: "fuzz",
+        arguments: "NAME [--seconds N]",
+        purpose: "search for inputs that break a parser",
+        run: fuzz::run,
+    },
+    Verb { name: "gauges", arguments: "", purpose: "measures of the source", run: gauges::run },
+    Verb {
+        name: "test",
+        arguments: "",
+        purpose: "install the test clients that are missing, run every test",
+        run: test::run,
+    },
+    Verb { name: "tidy", arguments: "", purpose: "the rules clippy cannot hold", run: tidy::run },
+];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_default();
+    let arguments: Vec<String> = arguments.collect();
+    let Some(verb) = VERBS.iter().find(|verb| verb.name == name) else {
+        help();
+        let asked = matches!(name.as_str(), "help" | "--help" | "-h");
+        return ExitCode::from(if asked { 0 } else { 2 });
+    };
+    match (verb.run)(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Error::Wrong(reason)) => {
+            eprintln!("xtask: error: {reason}");
+            ExitCode::FAILURE
+        }
+        Err(Error::Unable { reason, hint }) => {
+            eprintln!("xtask: error: {reason}\nxtask: hint: {hint}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn help() {
+    println!("usage: cargo xtask VERB");
+    for verb in VERBS {
+        println!("  {:<42} {}", format!("{} {}", verb.name, verb.arguments), verb.purpose);
+    }
+}
+
+fn no_arguments(arguments: &[String]) -> Result<(), Error> {
+    match arguments.first() {
+        Some(unexpected) => Err(Error::usage(format!("unexpected argument: {unexpected}"))),
+        None => Ok(()),
+    }
+}

@@ -87,10 +87,22 @@ impl Parser {
                 fixture: self.fixture.clone().unwrap_or_default(),
                 steps: Vec::new(),
             });
-        } else if self.headline.is_none() {
-            self.headline = Some(comment.to_owned());
+        } else {
+            self.extend_headline(comment);
         }
         Ok(())
+    }
+
+    /// The first sentence may take several lines.
+    fn extend_headline(&mut self, comment: &str) {
+        match &mut self.headline {
+            None => self.headline = Some(comment.to_owned()),
+            Some(headline) if !headline.ends_with('.') && self.dialogue.is_none() => {
+                headline.push(' ');
+                headline.push_str(comment);
+            }
+            Some(_) => {}
+        }
     }
 
     fn given(&mut self, fixture: String) -> Result<(), String> {

@@ -1,0 +1,28 @@
+//! `cargo xtask ci`: exactly what CI runs, cheapest first.
+
+use crate::shell::{cargo, command, step, succeeds};
+use crate::{Error, fuzz, gauges, no_arguments, test};
+
+/// Runs every check; stops at the first that fails.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
+    no_arguments(arguments)?;
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    step("lints", cargo(&lint))?;
+    test::run(&[])?;
+    let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    step("documentation", doc)?;
+    licences()?;
+    fuzz::smoke()?;
+    gauges::run(&[])
+}
+
+/// Licences and advisories, where the tool is installed.
+fn licences() -> Result<(), Error> {
+    if !succeeds(command("cargo", &["deny", "--version"])) {
+        println!("xtask: licences skipped: cargo-deny is not installed");
+        return Ok(());
+    }
+    step("licences", cargo(&["deny", "check", "licenses", "bans", "sources"]))
+}

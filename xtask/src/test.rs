@@ -1,0 +1,84 @@
+//! `cargo xtask test`: installs the test clients that are missing, then runs every test.
+//!
+//! `cargo test` alone needs no set-up; this adds real LDAP clients and another server.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::shell::{cargo, command, root, step, succeeds};
+use crate::{Error, conform, no_arguments};
+
+/// A Debian package and how to see that what we need of it is there.
+struct Package {
+    name: &'static str,
+    is_present: fn() -> bool,
+}
+
+const PACKAGES: &[Package] = &[
+    Package { name: "ldap-utils", is_present: || Path::new("/usr/bin/ldapsearch").exists() },
+    Package {
+        // Debian's python3, not another one that comes first in the path.
+        name: "python3-ldap",
+        is_present: || succeeds(command("/usr/bin/python3", &["-c", "import ldap"])),
+    },
+    Package { name: "slapd", is_present: testing::slapd::Slapd::is_installed },
+];
+
+/// Runs every test there is.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
+    no_arguments(arguments)?;
+    install_missing()?;
+    let mut tests = cargo(&["test", "--workspace"]);
+    // Tests with real clients must not skip themselves where the clients were just installed.
+    tests.env("ROSTER_TEST_CLIENTS", "required");
+    step("tests", tests)?;
+    conform::run(&[])?;
+    println!("xtask: every test passed");
+    Ok(())
+}
+
+fn install_missing() -> Result<(), Error> {
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|package| !(package.is_present)())
+        .map(|package| package.name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let hint = format!("apt-get install {}", missing.join(" "));
+    let reason = format!("test clients are missing: {}", missing.join(", "));
+    let Some(prefix) = privilege() else {
+        return Err(Error::Unable { reason, hint });
+    };
+    println!("xtask: {reason}");
+    // A failed update may still leave usable lists.
+    let _ = step("package lists", apt(prefix, &["update", "-qq"]));
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(&missing);
+    step("package installation", apt(prefix, &arguments))
+}
+
+/// How to become root: not at all, with sudo that asks nothing, or `None`.
+fn privilege() -> Option<&'static [&'static str]> {
+    if !Path::new("/usr/bin/apt-get").exists() {
+        return None;
+    }
+    let id = crate::shell::output(command("id", &["-u"]))?;
+    if id.trim() == "0" {
+        return Some(&[]);
+    }
+    succeeds(command("sudo", &["-n", "true"])).then_some(&["sudo", "-n"])
+}
+
+fn apt(prefix: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new("env");
+    if let Some((program, options)) = prefix.split_first() {
+        command = Command::new(program);
+        command.args(options).arg("env");
+    }
+    // RUNLEVEL=1 keeps the packages from starting their daemons.
+    command.args(["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"]);
+    command.args(arguments).current_dir(root());
+    command
+}

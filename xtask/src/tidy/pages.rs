@@ -1,0 +1,130 @@
+//! Rules for pages: links lead somewhere, the architecture page agrees with the manifests.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::source::File;
+use super::{Finding, manifests};
+
+const ARCHITECTURE: &str = "docs/architecture.md";
+/// Crates for development; the table need not list them, the page must name them.
+const DEVELOPMENT: &[&str] = &["testing", "xtask"];
+
+/// Links of a Markdown page to files of the tree must exist.
+pub(crate) fn check_links(root: &Path, file: &File, findings: &mut Vec<Finding>) {
+    if !file.path.ends_with(".md") {
+        return;
+    }
+    let directory = root.join(&file.path).parent().unwrap_or(root).to_owned();
+    let mut fenced = false;
+    for (at, line) in file.text.lines().enumerate() {
+        fenced ^= line.trim_start().starts_with("```");
+        for target in links(line).into_iter().filter(|_| !fenced) {
+            let path = target.split('#').next().unwrap_or_default();
+            if !path.is_empty() && !directory.join(path).exists() {
+                findings.push(Finding {
+                    rule: "link",
+                    path: file.path.clone(),
+                    line: at + 1,
+                    message: format!("the link leads nowhere: {target}"),
+                });
+            }
+        }
+    }
+}
+
+/// Targets of `[text](target)` in a line, those with a scheme left out.
+fn links(line: &str) -> Vec<&str> {
+    let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:")).collect()
+}
+
+/// Every crate stands on the architecture page and depends on what its table allows.
+pub(crate) fn check_architecture(root: &Path, findings: &mut Vec<Finding>) {
+    let mut report = |message: String| {
+        findings.push(Finding {
+            rule: "architecture",
+            path: ARCHITECTURE.to_owned(),
+            line: 0,
+            message,
+        });
+    };
+    let Ok(page) = std::fs::read_to_string(root.join(ARCHITECTURE)) else {
+        report("the page is missing".to_owned());
+        return;
+    };
+    let allowed = dependency_table(&page);
+    for manifest in manifests::read(root) {
+        let name = &manifest.name;
+        if !page.contains(name.as_str()) {
+            report(format!("does not mention the crate {name}"));
+        }
+        match allowed.get(name) {
+            Some(allowed) => {
+                for other in manifest.dependencies.iter().filter(|one| !allowed.contains(one)) {
+                    report(format!("the table does not allow {name} to depend on {other}"));
+                }
+            }
+            None if DEVELOPMENT.contains(&name.as_str()) => {}
+            None => report(format!("the table has no row for the crate {name}")),
+        }
+    }
+}
+
+/// The table with the columns `crate` and `may depend on`: crate to the crates it may use.
+fn dependency_table(page: &str) -> BTreeMap<String, Vec<String>> {
+    let mut table = BTreeMap::new();
+    let mut columns = None;
+    for line in page.lines() {
+        if !line.starts_with('|') {
+            columns = None;
+            continue;
+        }
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let column = |title: &str| cells.iter().position(|cell| *cell == title);
+        match (columns, column("crate"), column("may depend on")) {
+            (_, Some(name), Some(allowed)) => columns = Some((name, allowed)),
+            (Some((name, allowed)), _, _) => {
+                let cell = |at: usize| cells.get(at).copied().unwrap_or_default();
+                if let Some(name) = code_words(cell(name)).pop() {
+                    table.insert(name, code_words(cell(allowed)));
+                }
+            }
+            (None, _, _) => {}
+        }
+    }
+    table
+}
+
+/// The words between back quotes.
+fn code_words(cell: &str) -> Vec<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read_by_its_column_titles() {
+        let page = [
+            "| crate | knows | may depend on |",
+            "|---|---|---|",
+            "| `ldap` | BER | – |",
+            "| `aci` | ACI | `ldap`, `schema` |",
+            "",
+            "| a | b |",
+            "| `c` | d |",
+        ]
+        .join("\n");
+        let table = dependency_table(&page);
+        assert_eq!(table.len(), 2);
+        assert_eq!(table["ldap"], Vec::<String>::new());
+        assert_eq!(table["aci"], ["ldap", "schema"]);
+    }
+
+    #[test]
+    fn links_with_a_scheme_are_not_followed() {
+        assert_eq!(links("[a](b.md) and [c](https://d) [e](f.md#g)"), ["b.md", "f.md#g"]);
+    }
+}
