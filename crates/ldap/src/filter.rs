@@ -97,6 +97,8 @@ impl<'a> Filter<'a> {
     }
 }
 
+type AvaOperator<'a> = fn(AvaFilter<'a>) -> Filter<'a>;
+
 /// Reads a filter from the left; every method starts at `position` and ends after what it read.
 struct Parser<'a> {
     text: &'a str,
@@ -174,7 +176,7 @@ impl<'a> Parser<'a> {
         if let Some(head) = head.strip_suffix(':') {
             return self.extensible(start, head);
         }
-        let operators: [(_, fn(AvaFilter<'a>) -> Filter<'a>); 3] =
+        let operators: [(char, AvaOperator<'a>); 3] =
             [('~', Filter::Approx), ('>', Filter::GreaterOrEqual), ('<', Filter::LessOrEqual)];
         for (operator, filter) in operators {
             if let Some(description) = head.strip_suffix(operator) {

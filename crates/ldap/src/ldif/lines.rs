@@ -1,0 +1,308 @@
+//! The lines of an LDIF file: finds records, joins folded lines, drops comments, decodes base64.
+//!
+//! All of it happens in one buffer that is used again for each record, so reading a plain file
+//! costs one search for line ends and one copy. Invariant: the ranges of `fields` lie in `text`.
+
+use std::io::{self, BufRead};
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use memchr::memchr;
+
+use super::{LdifError, LdifLimits, LdifReason, excerpt};
+
+/// Reads the lines of one record at a time.
+pub(super) struct LineReader<R> {
+    source: R,
+    limits: LdifLimits,
+    /// The number of physical lines read.
+    line: u64,
+    /// Whether the end of the line read last was found; an error may leave a line half read.
+    at_line_start: bool,
+    /// Whether the end of the current record has not been read yet.
+    in_record: bool,
+    text: Vec<u8>,
+    fields: Vec<FieldRange>,
+    decoded: Vec<u8>,
+}
+
+/// Where the parts of a field lie in the text of its record.
+struct FieldRange {
+    line: u64,
+    start: usize,
+    name_end: usize,
+    value_start: usize,
+    end: usize,
+}
+
+/// A line `name: value`, or the line `-`, whose name is empty.
+#[derive(Clone, Copy)]
+pub(super) struct Field<'r> {
+    pub(super) line: u64,
+    pub(super) name: &'r [u8],
+    pub(super) value: &'r [u8],
+}
+
+/// The fields of one record, in file order.
+#[derive(Clone)]
+pub(super) struct Fields<'r> {
+    text: &'r [u8],
+    ranges: std::slice::Iter<'r, FieldRange>,
+}
+
+impl<'r> Iterator for Fields<'r> {
+    type Item = Field<'r>;
+
+    fn next(&mut self) -> Option<Field<'r>> {
+        let range = self.ranges.next()?;
+        Some(Field {
+            line: range.line,
+            name: self.text.get(range.start..range.name_end).unwrap_or_default(),
+            value: self.text.get(range.value_start..range.end).unwrap_or_default(),
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.ranges.size_hint()
+    }
+}
+
+impl Field<'_> {
+    pub(super) const fn is_separator(&self) -> bool {
+        self.name.is_empty()
+    }
+
+    /// Whether the field has this name, in any case.
+    pub(super) const fn is(&self, keyword: &str) -> bool {
+        self.name.eq_ignore_ascii_case(keyword.as_bytes())
+    }
+}
+
+/// What one line is, its continuation lines included.
+enum Line {
+    Field,
+    Comment,
+    Empty,
+    EndOfInput,
+}
+
+impl<R: BufRead> LineReader<R> {
+    pub(super) const fn new(source: R, limits: LdifLimits) -> Self {
+        Self {
+            source,
+            limits,
+            line: 0,
+            at_line_start: true,
+            in_record: false,
+            text: Vec::new(),
+            fields: Vec::new(),
+            decoded: Vec::new(),
+        }
+    }
+
+    /// Loads the next record; false at the end of the file.
+    pub(super) fn load(&mut self) -> Result<bool, LdifError> {
+        self.skip()?;
+        self.text.clear();
+        self.fields.clear();
+        self.in_record = true;
+        loop {
+            let start = self.text.len();
+            let line = self.line + 1;
+            match self.read_line()? {
+                Line::Field => self.field(start, line)?,
+                Line::Comment => self.text.truncate(start),
+                Line::Empty if self.fields.is_empty() => {}
+                Line::Empty | Line::EndOfInput => {
+                    self.in_record = false;
+                    return Ok(!self.fields.is_empty());
+                }
+            }
+        }
+    }
+
+    /// Skips what is left of the current record, if an error ended the reading of it.
+    pub(super) fn skip(&mut self) -> Result<(), LdifError> {
+        while self.in_record {
+            self.text.clear();
+            let whole_line = self.at_line_start;
+            match self.read_physical_line(0) {
+                Ok(more) => self.in_record = more && !(whole_line && self.text.is_empty()),
+                Err(error) => match error.reason {
+                    LdifReason::LineTooLong { .. } | LdifReason::RecordTooLong { .. } => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// The fields of the record loaded last.
+    pub(super) fn fields(&self) -> Fields<'_> {
+        Fields { text: &self.text, ranges: self.fields.iter() }
+    }
+
+    /// The number of the line read last.
+    pub(super) const fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Appends one line, unfolded, to `text`.
+    fn read_line(&mut self) -> Result<Line, LdifError> {
+        let start = self.text.len();
+        if !self.read_physical_line(start)? {
+            return Ok(Line::EndOfInput);
+        }
+        if self.line == 1 {
+            self.strip_byte_order_mark()?;
+        }
+        let kind = match self.text.get(start) {
+            None => return Ok(Line::Empty),
+            Some(b' ') => return Err(self.error(LdifReason::ContinuationWithoutLine)),
+            Some(b'#') => Line::Comment,
+            Some(_) => Line::Field,
+        };
+        while self.peek()? == Some(b' ') {
+            self.source.consume(1);
+            self.read_physical_line(start)?;
+        }
+        Ok(kind)
+    }
+
+    /// Appends what is left of a physical line to `text`, without its end; false if nothing is
+    /// left. The line it belongs to began at `line_start`.
+    fn read_physical_line(&mut self, line_start: usize) -> Result<bool, LdifError> {
+        let start = self.text.len();
+        let mut found = false;
+        loop {
+            let chunk = match self.source.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.error(LdifReason::Io(error.to_string()))),
+            };
+            let end = memchr(b'\n', chunk);
+            let (content, _) = chunk.split_at(end.unwrap_or(chunk.len()));
+            self.text.extend_from_slice(content);
+            let length = content.len();
+            found |= !chunk.is_empty();
+            self.at_line_start = end.is_some() || chunk.is_empty();
+            self.source.consume(length + usize::from(end.is_some()));
+            self.line += u64::from(found && self.at_line_start);
+            self.check_length(line_start)?;
+            if self.at_line_start {
+                break;
+            }
+        }
+        if self.text.len() > start && self.text.ends_with(b"\r") {
+            self.text.pop();
+        }
+        Ok(found)
+    }
+
+    fn check_length(&self, line_start: usize) -> Result<(), LdifError> {
+        let LdifLimits { line_length_max_bytes, record_length_max_bytes, .. } = self.limits;
+        let line = self.line + u64::from(!self.at_line_start);
+        let error = |reason| LdifError { line, reason };
+        if self.text.len() - line_start > line_length_max_bytes {
+            return Err(error(LdifReason::LineTooLong { max_bytes: line_length_max_bytes }));
+        }
+        if self.text.len() > record_length_max_bytes {
+            return Err(error(LdifReason::RecordTooLong { max_bytes: record_length_max_bytes }));
+        }
+        Ok(())
+    }
+
+    fn peek(&mut self) -> Result<Option<u8>, LdifError> {
+        loop {
+            match self.source.fill_buf() {
+                Ok(chunk) => return Ok(chunk.first().copied()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.error(LdifReason::Io(error.to_string()))),
+            }
+        }
+    }
+
+    fn strip_byte_order_mark(&mut self) -> Result<(), LdifError> {
+        if self.text.starts_with(b"\xFF\xFE") || self.text.starts_with(b"\xFE\xFF") {
+            return Err(self.error(LdifReason::Utf16));
+        }
+        if self.text.starts_with(b"\xEF\xBB\xBF") {
+            self.text.drain(..3);
+        }
+        Ok(())
+    }
+
+    /// Takes the line that begins at `start` apart; `line` is its number in the file.
+    fn field(&mut self, start: usize, line: u64) -> Result<(), LdifError> {
+        let error = |reason| Err(LdifError { line, reason });
+        if self.fields.len() >= self.limits.record_lines_max {
+            return error(LdifReason::TooManyLines { max: self.limits.record_lines_max });
+        }
+        let text = self.text.get(start..).unwrap_or_default();
+        if text.trim_ascii_end() == b"-" {
+            let end = start;
+            let separator = FieldRange { line, start, name_end: start, value_start: end, end };
+            self.fields.push(separator);
+            return Ok(());
+        }
+        let Some(colon) = memchr(b':', text) else {
+            return error(LdifReason::MissingColon);
+        };
+        let (name, value) = text.split_at(colon);
+        if name.is_empty() {
+            return error(LdifReason::BadDescription(String::new()));
+        }
+        let marker_length = match value.get(1) {
+            Some(b':') => 2,
+            Some(b'<') => return error(LdifReason::Url),
+            _ => 1,
+        };
+        let spaces = value.iter().skip(marker_length).take_while(|byte| **byte == b' ').count();
+        let name_end = start + colon;
+        let value_start = name_end + marker_length + spaces;
+        if self.fields.is_empty() && name.eq_ignore_ascii_case(b"version") {
+            return self.check_version(start, value_start, line);
+        }
+        if marker_length == 2 {
+            let encoded = self.text.get(value_start..).unwrap_or_default();
+            if !decode_base64(encoded, &mut self.decoded) {
+                return error(LdifReason::BadBase64);
+            }
+            self.text.truncate(value_start);
+            self.text.extend_from_slice(&self.decoded);
+        }
+        let end = self.text.len();
+        self.fields.push(FieldRange { line, start, name_end, value_start, end });
+        Ok(())
+    }
+
+    /// Drops a version line. It may stand before any record: files are joined by `cat`.
+    fn check_version(
+        &mut self,
+        start: usize,
+        value_start: usize,
+        line: u64,
+    ) -> Result<(), LdifError> {
+        let version = self.text.get(value_start..).unwrap_or_default().trim_ascii_end();
+        if version != b"1" {
+            return Err(LdifError { line, reason: LdifReason::BadVersion(excerpt(version)) });
+        }
+        self.text.truncate(start);
+        Ok(())
+    }
+
+    const fn error(&self, reason: LdifReason) -> LdifError {
+        LdifError { line: self.line, reason }
+    }
+}
+
+/// Decodes base64 into `out`, replacing what it held; false if the text is not base64.
+pub(super) fn decode_base64(text: &[u8], out: &mut Vec<u8>) -> bool {
+    const LENIENT_PADDING: GeneralPurpose = GeneralPurpose::new(
+        &alphabet::STANDARD,
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    out.clear();
+    LENIENT_PADDING.decode_vec(text.trim_ascii_end(), out).is_ok()
+}
