@@ -1,8 +1,8 @@
 //! BER as LDAP restricts it (RFC 4511 §5.1): definite lengths, primitive strings, TRUE is 0xFF.
 //!
-//! Invariants: a [`Reader`] never looks past its slice, never allocates and never recurses; a length
-//! need not be minimal (many clients write `84 00 00 00 05`) but takes at most four octets; integers
-//! are minimal (X.690 §8.3.2). A [`Writer`] writes minimal lengths only.
+//! Invariants: a [`Reader`] never looks past its slice, never allocates and never recurses; a
+//! length need not be minimal (many clients write `84 00 00 00 05`) but takes at most four octets;
+//! integers are minimal (X.690 §8.3.2). A [`Writer`] writes minimal lengths only.
 
 use std::fmt;
 
@@ -341,11 +341,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Ends a SEQUENCE: later versions of the protocol may have added components, which are ignored
-    /// (RFC 4511 §4). A universal tag or one of `known` is no addition and refused.
+    /// (RFC 4511 §4). A universal tag or one of `known`, constructed or not, is no addition and
+    /// refused.
     #[inline]
     pub fn end_extensible(&mut self, known: &[Tag]) -> Result<(), DecodeError> {
         while let Some(tag) = self.peek_tag() {
-            if tag.is_universal() || known.contains(&tag) {
+            let is_known = known.iter().any(|known| (known.0 ^ tag.0) & !CONSTRUCTED == 0);
+            if tag.is_universal() || is_known {
                 return Err(self.error(DecodeReason::UnexpectedTag(tag)));
             }
             self.element()?;

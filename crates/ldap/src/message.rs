@@ -74,9 +74,11 @@ pub struct Message<'a, Op> {
 }
 
 impl<'a> Message<'a, Request<'a>> {
-    /// Reads the one request in `bytes`.
+    /// Reads the one request in `bytes`; its id is not 0 (RFC 4511 §4.1.1.1).
     pub fn decode(bytes: &'a [u8], limits: &DecodeLimits) -> Result<Self, DecodeFailure> {
-        decode_envelope(bytes, limits, |reader, tag| Request::read(reader, tag, limits))
+        decode_envelope(bytes, limits, MessageId(1), |reader, tag| {
+            Request::read(reader, tag, limits)
+        })
     }
 
     /// Appends the request to `out`.
@@ -88,7 +90,9 @@ impl<'a> Message<'a, Request<'a>> {
 impl<'a> Message<'a, Response<'a>> {
     /// Reads the one response in `bytes`.
     pub fn decode(bytes: &'a [u8], limits: &DecodeLimits) -> Result<Self, DecodeFailure> {
-        decode_envelope(bytes, limits, |reader, tag| Response::read(reader, tag, limits))
+        decode_envelope(bytes, limits, MessageId::UNSOLICITED, |reader, tag| {
+            Response::read(reader, tag, limits)
+        })
     }
 
     /// Appends the response to `out`.
@@ -159,6 +163,7 @@ impl Default for DecodeLimits {
 fn decode_envelope<'a, Op>(
     bytes: &'a [u8],
     limits: &DecodeLimits,
+    id_min: MessageId,
     read_op: impl FnOnce(&mut Reader<'a>, Tag) -> Result<Op, DecodeError>,
 ) -> Result<Message<'a, Op>, DecodeFailure> {
     let (mut id, mut tag) = (None, None);
@@ -166,7 +171,11 @@ fn decode_envelope<'a, Op>(
         let mut whole = Reader::new(bytes);
         let mut fields = whole.sequence(Tag::SEQUENCE)?;
         whole.end()?;
+        let at_id = fields;
         let message_id = MessageId::read(&mut fields, Tag::INTEGER)?;
+        if message_id < id_min {
+            return Err(at_id.error(DecodeReason::OutOfRange));
+        }
         id = Some(message_id);
         let Some(op_tag) = fields.peek_tag() else {
             return Err(fields.error(DecodeReason::Truncated));
