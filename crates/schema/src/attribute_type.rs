@@ -1,1 +1,136 @@
 //! Attribute types (RFC 4512 §2.5.1), with everything they inherit resolved.
+//!
+//! Invariant: a type's chain of superiors is finite and at most
+//! [`SUPERIOR_DEPTH_MAX`](crate::SUPERIOR_DEPTH_MAX) long; loading refuses anything else.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::definition::Extension;
+use crate::matching_rule::MatchingRule;
+use crate::syntax::Syntax;
+
+/// One attribute type. Two are equal when their OIDs are, whichever version of the schema they
+/// are from.
+pub struct AttributeType {
+    /// Dotted OID; some private types have `name-oid` instead.
+    pub oid: String,
+    /// Short names, the primary one first. May be empty.
+    pub names: Vec<String>,
+    /// What the type is for, in words.
+    pub description: Option<String>,
+    /// Not to be used for new data.
+    pub obsolete: bool,
+    /// The type this one is a kind of.
+    pub superior: Option<Arc<Self>>,
+    /// How two values are compared; `None`: by no filter and no modification.
+    pub equality: Option<&'static MatchingRule>,
+    /// How values are ordered.
+    pub ordering: Option<&'static MatchingRule>,
+    /// How pieces of values are found.
+    pub substring: Option<&'static MatchingRule>,
+    /// The form of the values.
+    pub syntax: &'static Syntax,
+    /// Suggested longest value, in characters or octets. A hint, not enforced (RFC 4512 §4.1.2).
+    pub length_max: Option<u32>,
+    /// An entry holds at most one value.
+    pub single_value: bool,
+    /// Shared by the entries of a subtree (RFC 3671).
+    pub collective: bool,
+    /// Only the server changes it.
+    pub no_user_modification: bool,
+    /// What the attribute is for: people's data or the server's.
+    pub usage: Usage,
+    /// `X-` items, in the order written.
+    pub extensions: Vec<Extension>,
+    /// See [`Self::key`].
+    pub(crate) key: String,
+}
+
+impl AttributeType {
+    /// The primary name, or the OID of a type without names.
+    pub fn name(&self) -> &str {
+        self.names.first().unwrap_or(&self.oid)
+    }
+
+    /// [`Self::name`] in lower case: how names of entries are stored, so it must never change.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether this type is `other` or derived from it.
+    pub fn is_subtype_of(&self, other: &Self) -> bool {
+        let mut kind = self;
+        loop {
+            if kind == other {
+                return true;
+            }
+            match &kind.superior {
+                Some(superior) => kind = superior,
+                None => return false,
+            }
+        }
+    }
+
+    /// Whether the attribute belongs to the server's workings and is returned only when asked for
+    /// (RFC 4512 §3.4).
+    pub fn is_operational(&self) -> bool {
+        self.usage.is_operational()
+    }
+
+    /// Whether `name` is one of the names or the OID, in any case.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.oid.eq_ignore_ascii_case(name)
+            || self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+impl PartialEq for AttributeType {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.oid == other.oid
+    }
+}
+
+impl Eq for AttributeType {}
+
+impl Hash for AttributeType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.oid.hash(state);
+    }
+}
+
+impl fmt::Debug for AttributeType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AttributeType({} {})", self.oid, self.name())
+    }
+}
+
+/// What an attribute is for (RFC 4512 §2.5.1).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Usage {
+    /// Data of users and applications.
+    #[default]
+    UserApplications,
+    /// Part of the directory's own information.
+    DirectoryOperation,
+    /// Shared among servers.
+    DistributedOperation,
+    /// Of this server alone.
+    DsaOperation,
+}
+
+impl Usage {
+    /// Every usage, as spelled in a definition.
+    pub(crate) const ALL: [(Self, &str); 4] = [
+        (Self::UserApplications, "userApplications"),
+        (Self::DirectoryOperation, "directoryOperation"),
+        (Self::DistributedOperation, "distributedOperation"),
+        (Self::DsaOperation, "dSAOperation"),
+    ];
+
+    /// Whether it is any of the server's own usages.
+    pub fn is_operational(self) -> bool {
+        self != Self::UserApplications
+    }
+}

@@ -9,12 +9,24 @@ mod attribute_type;
 mod definition;
 mod description;
 mod error;
-mod load;
+mod file;
 mod names;
 mod object_class;
-mod online;
 mod schema;
 mod well_known;
+
+pub use attribute_type::{AttributeType, Usage};
+pub use definition::{AttributeTypeBody, Body, DEFINITION_LENGTH_MAX_BYTES, Definition};
+pub use definition::{DefinitionError, DefinitionFault, DefinitionKind, Extension};
+pub use description::{AttributeDescription, DescriptionError};
+pub use description::{DESCRIPTION_LENGTH_MAX_BYTES, OPTION_COUNT_MAX};
+pub use error::{Place, SchemaError, SchemaFault};
+pub use file::SchemaFile;
+pub use names::NAME_LENGTH_MAX_BYTES;
+pub use object_class::{ClassKind, ObjectClass};
+pub use schema::{ContentRule, DEFINITION_COUNT_MAX, SUPERIOR_DEPTH_MAX, Schema};
+pub use schema::{ONLINE_FILE, builtin_files};
+pub use well_known::WellKnown;
 
 // Values: what follows from it.
 mod change;
@@ -26,3 +38,6 @@ mod prepare;
 mod selection;
 mod syntax;
 mod validate;
+
+pub use matching_rule::{MATCHING_RULES, MatchingRule, RuleKind};
+pub use syntax::{SYNTAXES, Syntax};

@@ -1,1 +1,126 @@
 //! Object classes (RFC 4512 §2.4), with their superiors and attribute lists resolved.
+//!
+//! Invariant: superior classes form a finite graph without cycles, and the kinds of a class and
+//! its superiors fit together (RFC 4512 §2.4.1–2.4.3).
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::attribute_type::AttributeType;
+use crate::definition::Extension;
+
+/// The OID of `extensibleObject`, whose entries may hold any attribute (RFC 4512 §4.3).
+const EXTENSIBLE_OBJECT_OID: &str = "1.3.6.1.4.1.1466.101.120.111";
+
+/// One object class. Two are equal when their OIDs are, whichever version of the schema they are
+/// from.
+pub struct ObjectClass {
+    /// Dotted OID; some private classes have `name-oid` instead.
+    pub oid: String,
+    /// Short names, the primary one first. May be empty.
+    pub names: Vec<String>,
+    /// What the class is for, in words.
+    pub description: Option<String>,
+    /// Not to be used for new data.
+    pub obsolete: bool,
+    /// Direct superiors, in the order written.
+    pub superiors: Vec<Arc<Self>>,
+    /// How entries may use it.
+    pub kind: ClassKind,
+    /// Attributes this class itself requires.
+    pub must: Vec<Arc<AttributeType>>,
+    /// Attributes this class itself allows.
+    pub may: Vec<Arc<AttributeType>>,
+    /// Attributes this class or a superior requires, each once.
+    pub all_must: Vec<Arc<AttributeType>>,
+    /// Attributes this class or a superior allows, each once; may hold some of `all_must`.
+    pub all_may: Vec<Arc<AttributeType>>,
+    /// `X-` items, in the order written.
+    pub extensions: Vec<Extension>,
+    /// OIDs of all superiors, direct and indirect.
+    pub(crate) ancestors: Vec<String>,
+}
+
+impl ObjectClass {
+    /// The primary name, or the OID of a class without names.
+    pub fn name(&self) -> &str {
+        self.names.first().unwrap_or(&self.oid)
+    }
+
+    /// Whether this class is `other` or derived from it.
+    pub fn is_subclass_of(&self, other: &Self) -> bool {
+        self == other || self.ancestors.contains(&other.oid)
+    }
+
+    /// Whether an entry of this class must hold `kind`.
+    pub fn requires(&self, kind: &AttributeType) -> bool {
+        self.all_must.iter().any(|required| **required == *kind)
+    }
+
+    /// Whether an entry of this class must or may hold `kind`.
+    pub fn allows(&self, kind: &AttributeType) -> bool {
+        self.is_extensible()
+            || self.requires(kind)
+            || self.all_may.iter().any(|allowed| **allowed == *kind)
+    }
+
+    /// Whether it is `extensibleObject` or derived from it.
+    pub fn is_extensible(&self) -> bool {
+        self.oid == EXTENSIBLE_OBJECT_OID
+            || self.ancestors.iter().any(|oid| oid == EXTENSIBLE_OBJECT_OID)
+    }
+
+    /// Whether `name` is one of the names or the OID, in any case.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.oid.eq_ignore_ascii_case(name)
+            || self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+impl PartialEq for ObjectClass {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.oid == other.oid
+    }
+}
+
+impl Eq for ObjectClass {}
+
+impl fmt::Debug for ObjectClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectClass({} {})", self.oid, self.name())
+    }
+}
+
+/// How entries may use an object class (RFC 4512 §2.4).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum ClassKind {
+    /// Only as a superior of other classes.
+    Abstract,
+    /// As what the entry is; exactly one chain of them.
+    #[default]
+    Structural,
+    /// In addition to the structural class.
+    Auxiliary,
+}
+
+impl ClassKind {
+    /// The keyword of a definition.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Self::Abstract => "ABSTRACT",
+            Self::Structural => "STRUCTURAL",
+            Self::Auxiliary => "AUXILIARY",
+        }
+    }
+
+    /// Whether a class of this kind may be derived from one of kind `superior`.
+    pub(crate) fn may_derive_from(self, superior: Self) -> bool {
+        match (self, superior) {
+            (_, Self::Abstract)
+            | (Self::Structural, Self::Structural)
+            | (Self::Auxiliary, Self::Auxiliary) => true,
+            (Self::Abstract | Self::Auxiliary, Self::Structural)
+            | (Self::Abstract | Self::Structural, Self::Auxiliary) => false,
+        }
+    }
+}

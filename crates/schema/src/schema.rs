@@ -1,1 +1,265 @@
 //! One immutable version of the schema: every definition by name and OID.
+//!
+//! Invariant: everything a definition refers to is there, and names and OIDs are unique within
+//! their kind. A change makes a new version; whoever holds the old one keeps it whole.
+
+mod assemble;
+mod change;
+#[cfg(test)]
+mod tests;
+
+pub use change::ONLINE_FILE;
+
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::FxHashMap;
+
+use crate::attribute_type::AttributeType;
+use crate::definition::{Body, Definition, DefinitionKind};
+use crate::description::{self, AttributeDescription, DescriptionError};
+use crate::error::SchemaError;
+use crate::file::{self, SchemaFile, Sourced};
+use crate::matching_rule::{MATCHING_RULES, MatchingRule};
+use crate::names::NameMap;
+use crate::object_class::ObjectClass;
+use crate::syntax::{SYNTAXES, Syntax};
+use crate::well_known::WellKnown;
+
+/// The most definitions one schema may hold.
+pub const DEFINITION_COUNT_MAX: usize = 20_000;
+
+/// The longest chain of superior types or classes.
+pub const SUPERIOR_DEPTH_MAX: u32 = 32;
+
+/// One version of the schema, shared as `Arc<Schema>` and replaced as a whole.
+pub struct Schema {
+    generation: u64,
+    sources: Vec<Sourced>,
+    attribute_types: Vec<Arc<AttributeType>>,
+    object_classes: Vec<Arc<ObjectClass>>,
+    /// Types by every name and OID, as the description without options.
+    descriptions: NameMap<Arc<AttributeDescription>>,
+    classes: NameMap<Arc<ObjectClass>>,
+    rules: NameMap<&'static MatchingRule>,
+    syntaxes: NameMap<&'static Syntax>,
+    /// OIDs of name forms and structural classes' content rules, by name.
+    other_oids: NameMap<String>,
+    content_rules: FxHashMap<String, ContentRule>,
+    well_known: WellKnown,
+}
+
+/// What else entries of a structural class must, may and may not hold (RFC 4512 §4.1.6).
+#[derive(Clone, Debug)]
+pub struct ContentRule {
+    /// The structural class it is about.
+    pub class: Arc<ObjectClass>,
+    /// The only auxiliary classes such entries may have.
+    pub auxiliary: Vec<Arc<ObjectClass>>,
+    /// Attributes they must hold.
+    pub must: Vec<Arc<AttributeType>>,
+    /// Attributes they may hold.
+    pub may: Vec<Arc<AttributeType>>,
+    /// Attributes they may not hold.
+    pub not: Vec<Arc<AttributeType>>,
+}
+
+impl Schema {
+    /// The schema of the files in the tree, read once per process.
+    pub fn builtin() -> Arc<Self> {
+        static BUILTIN: OnceLock<Arc<Schema>> = OnceLock::new();
+        let load = || {
+            let files = builtin_files();
+            Arc::new(Self::load(&files).expect("the files of the tree load: a test proves it"))
+        };
+        Arc::clone(BUILTIN.get_or_init(load))
+    }
+
+    /// Builds a schema from files alone; they must define what the server needs, as
+    /// [`builtin_files`] do. The order of files and definitions does not matter.
+    pub fn load(files: &[SchemaFile]) -> Result<Self, SchemaError> {
+        let mut sources = Vec::new();
+        for file in files {
+            sources.extend(file::read(file)?);
+        }
+        Self::assemble(sources, 1)
+    }
+
+    /// Adds files to this schema. A definition with a known OID replaces the known one, under
+    /// the conditions of [`Self::with_change`], but may have other matching rules: whoever edits
+    /// files builds the indexes anew.
+    pub fn with_files(&self, files: &[SchemaFile]) -> Result<Self, SchemaError> {
+        let mut added = Vec::new();
+        for file in files {
+            added.extend(file::read(file)?);
+        }
+        self.with_added_files(added)
+    }
+
+    /// Finds an attribute type by name or OID.
+    pub fn attribute_type(&self, name_or_oid: &str) -> Option<&Arc<AttributeType>> {
+        self.descriptions.get(name_or_oid).map(|description| &description.kind)
+    }
+
+    /// Finds an object class by name or OID.
+    pub fn object_class(&self, name_or_oid: &str) -> Option<&Arc<ObjectClass>> {
+        self.classes.get(name_or_oid)
+    }
+
+    /// Finds a matching rule by name or OID.
+    pub fn matching_rule(&self, name_or_oid: &str) -> Option<&'static MatchingRule> {
+        self.rules.get(name_or_oid).copied()
+    }
+
+    /// Finds a syntax by OID, one defined by `X-SUBST` included.
+    pub fn syntax(&self, oid: &str) -> Option<&'static Syntax> {
+        self.syntaxes.get(oid).copied()
+    }
+
+    /// The OID of the element called `descr`: an attribute type, object class, matching rule,
+    /// name form or content rule, in this order.
+    pub fn oid_of(&self, descr: &str) -> Option<&str> {
+        let of_type = || self.attribute_type(descr).map(|kind| kind.oid.as_str());
+        let of_class = || self.object_class(descr).map(|class| class.oid.as_str());
+        let of_rule = || self.matching_rule(descr).map(|rule| rule.oid);
+        let of_other = || self.other_oids.get(descr).map(String::as_str);
+        of_type().or_else(of_class).or_else(of_rule).or_else(of_other)
+    }
+
+    /// Reads an attribute description. Without options it costs one hash lookup.
+    pub fn describe(&self, text: &str) -> Result<Arc<AttributeDescription>, DescriptionError> {
+        if let Some(plain) = self.descriptions.get(text) {
+            return Ok(Arc::clone(plain));
+        }
+        let (name, options) = description::split(text)?;
+        let plain = self.descriptions.get(name);
+        let plain = plain.ok_or_else(|| DescriptionError::UnknownType(name.to_owned()))?;
+        if options.is_empty() {
+            return Ok(Arc::clone(plain));
+        }
+        AttributeDescription::with_options(Arc::clone(&plain.kind), options).map(Arc::new)
+    }
+
+    /// The content rule of entries with this structural class.
+    pub fn content_rule(&self, structural: &ObjectClass) -> Option<&ContentRule> {
+        self.content_rules.get(&structural.oid)
+    }
+
+    /// Every attribute type, in the order of the files.
+    pub fn attribute_types(&self) -> impl Iterator<Item = &Arc<AttributeType>> {
+        self.attribute_types.iter()
+    }
+
+    /// Every object class, in the order of the files.
+    pub fn object_classes(&self) -> impl Iterator<Item = &Arc<ObjectClass>> {
+        self.object_classes.iter()
+    }
+
+    /// Counts the changes that led to this version; the schema of the files alone is 1.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// What the code itself names.
+    pub fn well_known(&self) -> &WellKnown {
+        &self.well_known
+    }
+
+    /// The definitions of one kind, as the subschema entry shows them (RFC 4512 §4.2).
+    pub fn definitions(&self, kind: DefinitionKind) -> impl Iterator<Item = String> + '_ {
+        let own: Vec<Definition> = match kind {
+            DefinitionKind::Syntax => SYNTAXES.iter().map(syntax_definition).collect(),
+            DefinitionKind::MatchingRule => MATCHING_RULES.iter().map(rule_definition).collect(),
+            DefinitionKind::MatchingRuleUse => self.rule_uses(),
+            DefinitionKind::AttributeType
+            | DefinitionKind::ObjectClass
+            | DefinitionKind::ContentRule
+            | DefinitionKind::StructureRule
+            | DefinitionKind::NameForm => Vec::new(),
+        };
+        let from_files = self.sources.iter().map(|source| &source.definition);
+        let from_files = from_files.filter(move |definition| definition.kind() == kind);
+        own.into_iter().map(|own| own.to_string()).chain(from_files.map(Definition::to_string))
+    }
+
+    /// Which attribute types each matching rule suits (RFC 4512 §4.1.4); rules that suit none
+    /// are left out.
+    fn rule_uses(&self) -> Vec<Definition> {
+        let suits = |rule: &MatchingRule, kind: &AttributeType| {
+            let own = [kind.equality, kind.ordering, kind.substring];
+            rule.applies_to(kind.syntax.oid)
+                || own.into_iter().flatten().any(|own| own.oid == rule.oid)
+        };
+        let mut uses = Vec::new();
+        for rule in MATCHING_RULES {
+            let kinds = self.attribute_types.iter().filter(|kind| suits(rule, kind));
+            let applies: Vec<String> = kinds.map(|kind| kind.name().to_owned()).collect();
+            if !applies.is_empty() {
+                uses.push(definition(
+                    rule.oid,
+                    &[rule.name],
+                    None,
+                    Body::MatchingRuleUse { applies },
+                ));
+            }
+        }
+        uses
+    }
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Schema")
+            .field("generation", &self.generation)
+            .field("attribute_types", &self.attribute_types.len())
+            .field("object_classes", &self.object_classes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn definition(oid: &str, names: &[&str], description: Option<&str>, body: Body) -> Definition {
+    Definition {
+        oid: oid.to_owned(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        description: description.map(str::to_owned),
+        obsolete: false,
+        body,
+        extensions: Vec::new(),
+    }
+}
+
+fn syntax_definition(syntax: &Syntax) -> Definition {
+    let mut definition = definition(syntax.oid, &[], Some(syntax.name), Body::Syntax);
+    if !syntax.human_readable {
+        definition.set_extension("X-NOT-HUMAN-READABLE", "TRUE");
+    }
+    definition
+}
+
+fn rule_definition(rule: &MatchingRule) -> Definition {
+    let syntax = rule.syntax.to_owned();
+    definition(rule.oid, &[rule.name], None, Body::MatchingRule { syntax })
+}
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../files/", $name)))),*]
+    };
+}
+
+/// The schema files of the tree that every server starts with.
+pub fn builtin_files() -> Vec<SchemaFile> {
+    let files = files![
+        "00-core.ldif",
+        "01-x509.ldif",
+        "02-cosine.ldif",
+        "03-inetorgperson.ldif",
+        "04-nis.ldif",
+        "05-authpassword.ldif",
+        "06-groups.ldif",
+        "07-changelog.ldif",
+        "08-misc.ldif",
+    ];
+    let file =
+        |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };
+    files.into_iter().map(file).collect()
+}

@@ -1,0 +1,1 @@
+//! Which texts are definitions, and that they print as they parse.

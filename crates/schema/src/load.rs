@@ -1,1 +1,0 @@
-//! Reads schema files: LDIF-like text holding definitions.

@@ -1,1 +1,0 @@
-//! Online schema changes: definitions added and removed while the server runs.

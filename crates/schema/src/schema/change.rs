@@ -1,0 +1,162 @@
+//! New versions of a schema: definitions added and removed, online or by files.
+//!
+//! Invariant: what stored names and index keys were made of does not change under them.
+
+use super::Schema;
+use super::assemble::needed_by_server;
+use crate::attribute_type::AttributeType;
+use crate::definition::{Definition, DefinitionKind};
+use crate::error::{Place, SchemaError, SchemaFault, subject};
+use crate::file::{SCHEMA_FILE_EXTENSION, Sourced};
+use crate::well_known::WellKnown;
+
+/// What definitions added online name as their file.
+pub const ONLINE_FILE: &str = "99-user.ldif";
+
+impl Schema {
+    /// The schema after an online change: first `remove` goes, by kind and OID, then `add` comes.
+    /// An added definition with a known OID replaces the known one.
+    ///
+    /// Refuses: removing what others refer to or the server itself needs; names and OIDs used
+    /// otherwise; references to what is not there; and, for a type that stays, another first
+    /// name, superior or matching rule, because stored names and indexes are made of them. That
+    /// no entry uses what is removed is for the caller to see to.
+    pub fn with_change(
+        &self,
+        add: &[Definition],
+        remove: &[Definition],
+    ) -> Result<Self, SchemaError> {
+        let place = Place { file: ONLINE_FILE.to_owned(), line: None };
+        let mut sources = self.sources.clone();
+        for definition in add.iter().chain(remove) {
+            if is_fixed(definition.kind()) {
+                return Err(SchemaError::of(&place, definition, SchemaFault::Fixed));
+            }
+        }
+        for definition in remove {
+            let at = sources.iter().position(|known| known.definition.is_same_element(definition));
+            let Some(at) = at else {
+                return Err(SchemaError::of(&place, definition, SchemaFault::NotDefined));
+            };
+            sources.remove(at);
+        }
+        let added = add.iter().map(|definition| {
+            let mut definition = definition.clone();
+            definition.set_extension(SCHEMA_FILE_EXTENSION, ONLINE_FILE);
+            Sourced { definition, place: place.clone() }
+        });
+        let next = self.replaced(sources, added.collect());
+        let next = next.map_err(|error| blame_removal(error, remove))?;
+        self.check_successor(&next, Indexes::Kept)?;
+        Ok(next)
+    }
+
+    /// See [`Schema::with_files`].
+    pub(super) fn with_added_files(&self, added: Vec<Sourced>) -> Result<Self, SchemaError> {
+        let next = self.replaced(self.sources.clone(), added)?;
+        self.check_successor(&next, Indexes::BuiltAnew)?;
+        Ok(next)
+    }
+
+    /// Puts each added definition in the place of the one with its OID, or at the end.
+    fn replaced(&self, sources: Vec<Sourced>, added: Vec<Sourced>) -> Result<Self, SchemaError> {
+        let mut sources = sources;
+        // Only against what was there: the same OID twice in `added` is a fault, found later.
+        let known = sources.len();
+        for addition in added {
+            let mut before = sources.iter_mut().take(known);
+            let same = before.find(|known| known.definition.is_same_element(&addition.definition));
+            match same {
+                Some(known) => *known = addition,
+                None => sources.push(addition),
+            }
+        }
+        Self::assemble(sources, self.generation + 1)
+    }
+
+    /// Checks that what is stored under this schema can be used under `next`.
+    fn check_successor(&self, next: &Self, indexes: Indexes) -> Result<(), SchemaError> {
+        for kind in &self.attribute_types {
+            let Some(new) = next.attribute_type(&kind.oid) else { continue };
+            let fault = if new.key() != kind.key() {
+                SchemaFault::KeyChanged { key: kind.name().to_owned() }
+            } else if indexes == Indexes::Kept && !is_indexed_alike(kind, new) {
+                SchemaFault::RulesChanged
+            } else {
+                continue;
+            };
+            let definition = next.definition_of(DefinitionKind::AttributeType, &kind.oid);
+            return Err(definition.map_or_else(
+                || needed_by_server(kind.name()),
+                |source| SchemaError::of(&source.place, &source.definition, fault),
+            ));
+        }
+        let types = WellKnown::TYPES.iter().map(|name| (DefinitionKind::AttributeType, *name));
+        let classes = WellKnown::CLASSES.iter().map(|name| (DefinitionKind::ObjectClass, *name));
+        for (kind, name) in types.chain(classes) {
+            let old = self.definition_of(kind, name);
+            let new = next.definition_of(kind, name);
+            if let (Some(old), Some(new)) = (old, new)
+                && !new.definition.means_the_same(&old.definition)
+            {
+                let fault = SchemaFault::NeededByServer(name.to_owned());
+                return Err(SchemaError::of(&new.place, &new.definition, fault));
+            }
+        }
+        Ok(())
+    }
+
+    fn definition_of(&self, kind: DefinitionKind, name: &str) -> Option<&Sourced> {
+        self.sources.iter().find(|source| {
+            let definition = &source.definition;
+            definition.kind() == kind
+                && (definition.oid == name
+                    || definition.names.iter().any(|known| known.eq_ignore_ascii_case(name)))
+        })
+    }
+}
+
+/// Whether the indexes of the old schema serve the new one.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Indexes {
+    Kept,
+    BuiltAnew,
+}
+
+fn is_indexed_alike(old: &AttributeType, new: &AttributeType) -> bool {
+    let rules = |kind: &AttributeType| {
+        [kind.equality, kind.ordering, kind.substring].map(|rule| rule.map(|rule| rule.oid))
+    };
+    rules(old) == rules(new) && old.superior == new.superior
+}
+
+/// Definitions the server's code stands for.
+fn is_fixed(kind: DefinitionKind) -> bool {
+    match kind {
+        DefinitionKind::Syntax | DefinitionKind::MatchingRule | DefinitionKind::MatchingRuleUse => {
+            true
+        }
+        DefinitionKind::AttributeType
+        | DefinitionKind::ObjectClass
+        | DefinitionKind::ContentRule
+        | DefinitionKind::StructureRule
+        | DefinitionKind::NameForm => false,
+    }
+}
+
+/// Turns "refers to what is not there" into "cannot be removed", where that is why.
+fn blame_removal(error: SchemaError, remove: &[Definition]) -> SchemaError {
+    let SchemaFault::Unknown { name, .. } = &error.fault else { return error };
+    let is_named = |definition: &&Definition| {
+        definition.oid == *name
+            || definition.names.iter().any(|known| known.eq_ignore_ascii_case(name))
+    };
+    match remove.iter().find(is_named) {
+        Some(removed) => SchemaError {
+            place: error.place.clone(),
+            subject: subject(removed),
+            fault: SchemaFault::StillUsed { by: error.subject },
+        },
+        None => error,
+    }
+}

@@ -1,0 +1,1 @@
+//! What a schema is and what it refuses to become.
