@@ -1,1 +1,108 @@
-//! Changes: the effect of a write on entries, decided already.
+//! Changes: what was decided, as effects.
+//!
+//! A change says everything that applying it needs, so that the store's `apply` is a function of
+//! the store and the change alone: no clock, no chance, no schema decision is left in it.
+
+use std::sync::Arc;
+
+use ldap::dn::{Dn, Rdn};
+
+use crate::description::AttributeDescription;
+use crate::dn_key::RdnKey;
+use crate::entry::Entry;
+
+/// The number of an entry; never used again after the entry is gone.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct EntryId(pub u64);
+
+impl EntryId {
+    /// The parent of every naming context; no entry has it.
+    pub const ROOT: Self = Self(0);
+}
+
+/// One change of the directory.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// A new entry.
+    Add(AddChange),
+    /// Other values in an entry.
+    Modify(ModifyChange),
+    /// Another name for an entry, and by that for its subordinates.
+    Rename(RenameChange),
+    /// One entry less.
+    Delete(DeleteChange),
+    /// Other definitions in the schema.
+    Schema(SchemaChange),
+}
+
+/// Adds an entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AddChange {
+    /// Its number.
+    pub id: EntryId,
+    /// Its superior, [`EntryId::ROOT`] for a naming context.
+    pub parent: EntryId,
+    /// Its name below the superior; see [`RdnKey::of_naming_context`] for a naming context.
+    pub key: RdnKey,
+    /// Everything it holds, operational attributes included.
+    pub entry: Entry,
+}
+
+/// Changes the values of an entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ModifyChange {
+    /// The entry.
+    pub id: EntryId,
+    /// Its name, for those who read the change without the store.
+    pub dn: Dn,
+    /// What changes.
+    pub deltas: Vec<AttributeDelta>,
+}
+
+/// What one attribute loses and gains; removing comes first.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AttributeDelta {
+    /// The attribute.
+    pub description: Arc<AttributeDescription>,
+    /// Values as they are stored.
+    pub removed: Vec<Vec<u8>>,
+    /// Values to store, after those that stay.
+    pub added: Vec<Vec<u8>>,
+}
+
+/// Gives an entry another name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RenameChange {
+    /// The entry.
+    pub id: EntryId,
+    /// The name it had.
+    pub old_dn: Dn,
+    /// Its superior from now on, which may be the one it had.
+    pub new_parent: EntryId,
+    /// Its name from now on.
+    pub new_dn: Dn,
+    /// The leaf of the new name.
+    pub new_rdn: Rdn,
+    /// The new name below the superior.
+    pub key: RdnKey,
+    /// What changes in the entry itself: naming values, stamps.
+    pub deltas: Vec<AttributeDelta>,
+}
+
+/// Removes an entry without subordinates.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DeleteChange {
+    /// The entry.
+    pub id: EntryId,
+    /// The name it had.
+    pub dn: Dn,
+}
+
+/// Changes the schema; each definition as a line, `attributeTypes: ( 1.2.3 NAME 'x' … )`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SchemaChange {
+    /// New definitions, and those that replace one of the same OID.
+    pub added: Vec<String>,
+    /// Definitions that go.
+    pub removed: Vec<String>,
+}

@@ -1,1 +1,392 @@
-//! Entries in memory, and what others may ask of one.
+//! Entries as they are changed and validated: a name, and attributes with their values.
+//!
+//! Invariants: no attribute is there twice or without values; no value is there twice by the
+//! equality rule of its attribute (octet by octet where there is no rule).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use ldap::dn::Dn;
+use ldap::message::{Attributes, Values, ValuesBuf};
+
+use crate::description::{AttributeDescription, DescriptionError};
+use crate::object_class::ObjectClass;
+use crate::schema::Schema;
+
+/// The most attributes of one entry.
+pub const ATTRIBUTE_COUNT_MAX: usize = 4096;
+
+/// What filters, access control and encoding need of an entry.
+pub trait EntryRead {
+    /// The name, as it was sent when the entry was added.
+    fn dn(&self) -> &str;
+
+    /// Calls `visit` with each value of each attribute that `asked` covers, until it returns false.
+    ///
+    /// Returns false when the question may not be asked: an assertion about it is Undefined.
+    fn visit_values(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool;
+
+    /// Calls `visit` with each attribute, its values in wire form.
+    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>));
+}
+
+/// An entry in memory.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    name: Dn,
+    text: String,
+    attributes: Vec<Attribute>,
+}
+
+/// An attribute of an entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Attribute {
+    /// Which one.
+    pub description: Arc<AttributeDescription>,
+    /// Its values in the order they were added; at least one.
+    pub values: Vec<Vec<u8>>,
+}
+
+impl Entry {
+    /// An entry without attributes.
+    pub fn new(name: Dn) -> Self {
+        Self { text: name.to_string(), name, attributes: Vec::new() }
+    }
+
+    /// An entry from the attributes of an Add request (RFC 4511 §4.7).
+    pub fn from_wire(
+        name: Dn,
+        attributes: Attributes<'_>,
+        schema: &Schema,
+    ) -> Result<Self, EntryError> {
+        let mut entry = Self::new(name);
+        for attribute in attributes {
+            let description = schema.describe(attribute.description)?;
+            entry.add_values(schema, &description, attribute.values.iter().map(<[u8]>::to_vec))?;
+        }
+        Ok(entry)
+    }
+
+    /// An entry from descriptions and values in any order, as LDIF has them.
+    pub fn from_pairs<'a>(
+        name: Dn,
+        pairs: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        schema: &Schema,
+    ) -> Result<Self, EntryError> {
+        let mut entry = Self::new(name);
+        // Values of one attribute follow each other, and are added together: it is the way to add
+        // many of them without comparing each with each.
+        let mut run: Option<(&str, Vec<Vec<u8>>)> = None;
+        for (description, value) in pairs {
+            match &mut run {
+                Some((current, values)) if *current == description => values.push(value.to_vec()),
+                Some(_) | None => {
+                    if let Some((current, values)) = run.take() {
+                        entry.add_values(schema, &schema.describe(current)?, values)?;
+                    }
+                    run = Some((description, vec![value.to_vec()]));
+                }
+            }
+        }
+        if let Some((current, values)) = run {
+            entry.add_values(schema, &schema.describe(current)?, values)?;
+        }
+        Ok(entry)
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &Dn {
+        &self.name
+    }
+
+    /// Gives it another name.
+    pub fn rename(&mut self, name: Dn) {
+        self.text = name.to_string();
+        self.name = name;
+    }
+
+    /// Its attributes, in the order they were added.
+    pub fn attributes(&self) -> &[Attribute] {
+        &self.attributes
+    }
+
+    /// The attribute with exactly this description.
+    pub fn get(&self, description: &AttributeDescription) -> Option<&Attribute> {
+        self.attributes.iter().find(|attribute| *attribute.description == *description)
+    }
+
+    /// The values of the attribute with exactly this description; none if it is not there.
+    pub fn values(&self, description: &AttributeDescription) -> &[Vec<u8>] {
+        self.get(description).map_or(&[], |attribute| &attribute.values)
+    }
+
+    /// Whether the attribute has a value that matches `value`.
+    pub fn has_value(
+        &self,
+        schema: &Schema,
+        description: &AttributeDescription,
+        value: &[u8],
+    ) -> bool {
+        let asked = value_key(schema, description, value);
+        let mut key = Vec::new();
+        self.values(description).iter().any(|value| {
+            write_value_key(schema, description, value, &mut key);
+            key == asked
+        })
+    }
+
+    /// Adds values; adds none when one of them is there already or comes twice.
+    ///
+    /// Adding no values changes nothing.
+    pub fn add_values(
+        &mut self,
+        schema: &Schema,
+        description: &Arc<AttributeDescription>,
+        values: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<(), EntryError> {
+        let values: Vec<Vec<u8>> = values.into_iter().collect();
+        let exists = || EntryError::ValueExists(Arc::clone(description));
+        let keys = distinct_keys(schema, description, &values).ok_or_else(exists)?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let is_this = |attribute: &Attribute| attribute.description == *description;
+        if let Some(attribute) = self.attributes.iter_mut().find(|found| is_this(found)) {
+            let mut key = Vec::new();
+            let is_there = attribute.values.iter().any(|value| {
+                write_value_key(schema, description, value, &mut key);
+                keys.contains(&key)
+            });
+            if is_there {
+                return Err(exists());
+            }
+            attribute.values.extend(values);
+            return Ok(());
+        }
+        if self.attributes.len() >= ATTRIBUTE_COUNT_MAX {
+            return Err(EntryError::TooManyAttributes);
+        }
+        self.attributes.push(Attribute { description: Arc::clone(description), values });
+        Ok(())
+    }
+
+    /// Removes values and returns them as they were; removes none when one of them is not there.
+    pub fn remove_values(
+        &mut self,
+        schema: &Schema,
+        description: &Arc<AttributeDescription>,
+        values: &[Vec<u8>],
+    ) -> Result<Vec<Vec<u8>>, EntryError> {
+        let missing = || EntryError::NoSuchValue(Arc::clone(description));
+        let position = self.position(description)?;
+        let mut keys = distinct_keys(schema, description, values).ok_or_else(missing)?;
+        let Some(attribute) = self.attributes.get_mut(position) else { return Ok(Vec::new()) };
+        let mut key = Vec::new();
+        let mut goes = Vec::with_capacity(attribute.values.len());
+        for value in &attribute.values {
+            write_value_key(schema, description, value, &mut key);
+            goes.push(keys.remove(&key));
+        }
+        if !keys.is_empty() {
+            return Err(missing());
+        }
+        let mut goes = goes.into_iter();
+        let removed = attribute.values.extract_if(.., |_| goes.next().unwrap_or(false)).collect();
+        if attribute.values.is_empty() {
+            self.attributes.remove(position);
+        }
+        Ok(removed)
+    }
+
+    /// Removes an attribute and returns its values.
+    pub fn remove_attribute(
+        &mut self,
+        description: &Arc<AttributeDescription>,
+    ) -> Result<Vec<Vec<u8>>, EntryError> {
+        let position = self.position(description)?;
+        Ok(self.attributes.remove(position).values)
+    }
+
+    /// Puts `values` in the place of those that are there; without values the attribute goes.
+    pub fn replace_values(
+        &mut self,
+        schema: &Schema,
+        description: &Arc<AttributeDescription>,
+        values: Vec<Vec<u8>>,
+    ) -> Result<(), EntryError> {
+        distinct_keys(schema, description, &values)
+            .ok_or_else(|| EntryError::ValueExists(Arc::clone(description)))?;
+        match self.position(description) {
+            Ok(position) if values.is_empty() => {
+                self.attributes.remove(position);
+            }
+            Ok(position) => {
+                if let Some(attribute) = self.attributes.get_mut(position) {
+                    attribute.values = values;
+                }
+            }
+            Err(_) => self.add_values(schema, description, values)?,
+        }
+        Ok(())
+    }
+
+    /// Adds the values of the RDN that are missing: an Add request need not repeat them
+    /// (RFC 4511 §4.7).
+    pub fn add_naming_values(&mut self, schema: &Schema) -> Result<(), EntryError> {
+        let Some(rdn) = self.name.rdns().first().cloned() else { return Ok(()) };
+        for ava in rdn.avas() {
+            let description = schema.describe(&ava.attribute)?;
+            if !self.has_value(schema, &description, &ava.value) {
+                self.add_values(schema, &description, [ava.value.clone()])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the superiors of the object classes that are missing (RFC 4512 §3.3).
+    pub fn add_superior_classes(&mut self, schema: &Schema) -> Result<(), EntryError> {
+        let description = Arc::clone(&schema.well_known().object_class);
+        let classes = self.object_classes(schema);
+        let mut missing: Vec<Arc<ObjectClass>> = Vec::new();
+        let mut open: Vec<Arc<ObjectClass>> = classes.clone();
+        while let Some(class) = open.pop() {
+            for superior in &class.superiors {
+                if !classes.contains(superior) && !missing.contains(superior) {
+                    missing.push(Arc::clone(superior));
+                    open.push(Arc::clone(superior));
+                }
+            }
+        }
+        let names = missing.iter().map(|class| class.name().as_bytes().to_vec());
+        self.add_values(schema, &description, names)
+    }
+
+    /// Its object classes, as far as the schema knows them.
+    pub fn object_classes(&self, schema: &Schema) -> Vec<Arc<ObjectClass>> {
+        let names = self.values(&schema.well_known().object_class);
+        let known = |name: &Vec<u8>| schema.object_class(std::str::from_utf8(name).ok()?);
+        names.iter().filter_map(|name| known(name).map(Arc::clone)).collect()
+    }
+
+    fn position(&self, description: &Arc<AttributeDescription>) -> Result<usize, EntryError> {
+        self.attributes
+            .iter()
+            .position(|attribute| attribute.description == *description)
+            .ok_or_else(|| EntryError::NoSuchAttribute(Arc::clone(description)))
+    }
+}
+
+impl EntryRead for Entry {
+    fn dn(&self) -> &str {
+        &self.text
+    }
+
+    fn visit_values(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        let covered =
+            self.attributes.iter().filter(|attribute| asked.covers(&attribute.description));
+        for attribute in covered {
+            if !attribute.values.iter().all(|value| visit(&attribute.description, value)) {
+                break;
+            }
+        }
+        true
+    }
+
+    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        let mut values = ValuesBuf::new();
+        for attribute in &self.attributes {
+            values.clear();
+            values.extend(attribute.values.iter().map(Vec::as_slice));
+            visit(&attribute.description, values.as_ref());
+        }
+    }
+}
+
+/// Why attributes cannot be put into or taken out of an entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum EntryError {
+    /// The description names no attribute.
+    Description(DescriptionError),
+    /// A value is there already, or comes twice.
+    ValueExists(Arc<AttributeDescription>),
+    /// A value is not there.
+    NoSuchValue(Arc<AttributeDescription>),
+    /// The attribute is not there.
+    NoSuchAttribute(Arc<AttributeDescription>),
+    /// More than [`ATTRIBUTE_COUNT_MAX`].
+    TooManyAttributes,
+}
+
+impl From<DescriptionError> for EntryError {
+    fn from(error: DescriptionError) -> Self {
+        Self::Description(error)
+    }
+}
+
+impl fmt::Display for EntryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Description(error) => error.fmt(f),
+            Self::ValueExists(description) => {
+                write!(f, "attribute '{description}' has a value that is added already")
+            }
+            Self::NoSuchValue(description) => {
+                write!(f, "attribute '{description}' does not have a value that is to be removed")
+            }
+            Self::NoSuchAttribute(description) => {
+                write!(f, "entry has no attribute '{description}'")
+            }
+            Self::TooManyAttributes => {
+                write!(f, "an entry has at most {ATTRIBUTE_COUNT_MAX} attributes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for EntryError {}
+
+/// The keys of `values`; none if two of them match.
+fn distinct_keys(
+    schema: &Schema,
+    description: &AttributeDescription,
+    values: &[Vec<u8>],
+) -> Option<BTreeSet<Vec<u8>>> {
+    let mut keys = BTreeSet::new();
+    values.iter().all(|value| keys.insert(value_key(schema, description, value))).then_some(keys)
+}
+
+fn value_key(schema: &Schema, description: &AttributeDescription, value: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(value.len() + 1);
+    write_value_key(schema, description, value, &mut key);
+    key
+}
+
+/// Writes what values of an attribute are compared by: the prepared value, or the octets of a value
+/// that the rule cannot prepare.
+fn write_value_key(
+    schema: &Schema,
+    description: &AttributeDescription,
+    value: &[u8],
+    key: &mut Vec<u8>,
+) {
+    key.clear();
+    key.push(PREPARED);
+    let prepared = description.kind.equality.map(|rule| (rule.prepare)(schema, value, key));
+    if !matches!(prepared, Some(Ok(()))) {
+        key.clear();
+        key.push(AS_IT_IS);
+        key.extend_from_slice(value);
+    }
+}
+
+const AS_IT_IS: u8 = 0;
+const PREPARED: u8 = 1;

@@ -39,5 +39,16 @@ mod selection;
 mod syntax;
 mod validate;
 
-pub use matching_rule::{MATCHING_RULES, MatchingRule, RuleKind};
-pub use syntax::{SYNTAXES, Syntax};
+pub use change::{AddChange, AttributeDelta, Change, DeleteChange, EntryId, ModifyChange};
+pub use change::{RenameChange, SchemaChange};
+pub use dn_key::{DnKey, InvalidDn, RdnKey};
+pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead};
+pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};
+pub use filter::{SubstringAssertion, Truth};
+pub use matching_rule::{APPROXIMATE_RULE, INTEGER_DIGITS_MAX, MATCHING_RULES};
+pub use matching_rule::{Compare, MatchingRule, Prepare, PreparePiece, RuleKind};
+pub use prepare::{Invalid, Position};
+pub use selection::{SELECTION_NAMES_MAX, Selection};
+pub use syntax::{Check, SYNTAXES, Syntax};
+pub use validate::{Mode, Structure, Violation, check_modifiable, check_name, check_values};
+pub use validate::{validate, validate_touched};

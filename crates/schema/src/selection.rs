@@ -1,1 +1,105 @@
-//! Resolved attribute lists: which attributes a search returns.
+//! Attribute selection: which attributes of an entry a search returns (RFC 4511 §4.5.1.8).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::attribute_type::AttributeType;
+use crate::description::AttributeDescription;
+use crate::schema::Schema;
+
+/// The most different attribute descriptions one selection names; more are ignored.
+pub const SELECTION_NAMES_MAX: usize = 4096;
+
+/// A list of selectors, resolved.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    all_user: bool,
+    all_operational: bool,
+    named: Vec<Arc<AttributeDescription>>,
+    /// From `@class` (RFC 4529).
+    of_classes: Vec<Arc<AttributeType>>,
+}
+
+impl Selection {
+    /// Selects every user attribute, as an empty list does.
+    pub fn all_user() -> Self {
+        Self { all_user: true, ..Self::default() }
+    }
+
+    /// Selects nothing, as `1.1` does.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Resolves the selectors of a search; what the schema does not know is ignored.
+    pub fn resolve<'a>(selectors: impl Iterator<Item = &'a str>, schema: &Schema) -> Self {
+        let mut selection = Self::default();
+        let mut seen = HashSet::new();
+        let mut is_empty = true;
+        for selector in selectors {
+            is_empty = false;
+            match selector {
+                "*" => selection.all_user = true,
+                "+" => selection.all_operational = true,
+                _ => match selector.strip_prefix('@') {
+                    Some(class) => selection.add_class(class, schema),
+                    None => {
+                        let Ok(description) = schema.describe(selector) else { continue };
+                        let is_room = selection.named.len() < SELECTION_NAMES_MAX;
+                        if is_room && seen.insert(Arc::clone(&description)) {
+                            selection.named.push(description);
+                        }
+                    }
+                },
+            }
+        }
+        if is_empty { Self::all_user() } else { selection }
+    }
+
+    fn add_class(&mut self, name: &str, schema: &Schema) {
+        let Some(class) = schema.object_class(name) else { return };
+        if class.is_extensible() {
+            self.all_user = true;
+            return;
+        }
+        for kind in class.all_must.iter().chain(&class.all_may) {
+            if !self.of_classes.contains(kind) {
+                self.of_classes.push(Arc::clone(kind));
+            }
+        }
+    }
+
+    /// Whether the attribute is to be returned.
+    pub fn selects(&self, description: &AttributeDescription) -> bool {
+        let is_in_group =
+            if description.is_operational() { self.all_operational } else { self.all_user };
+        is_in_group
+            || self.names_attribute(description)
+            || self.of_classes.iter().any(|kind| description.kind.is_subtype_of(kind))
+    }
+
+    /// Whether the attribute, or a supertype of it, was asked for by name.
+    pub fn names_attribute(&self, description: &AttributeDescription) -> bool {
+        self.named.iter().any(|named| named.covers(description))
+    }
+
+    /// The attributes asked for by name.
+    pub fn named(&self) -> &[Arc<AttributeDescription>] {
+        &self.named
+    }
+
+    /// Whether nothing at all can be selected.
+    pub fn is_none(&self) -> bool {
+        !self.all_user
+            && !self.all_operational
+            && self.named.is_empty()
+            && self.of_classes.is_empty()
+    }
+
+    /// Whether an operational attribute can be selected.
+    pub fn may_select_operational(&self) -> bool {
+        self.all_operational
+            || self.named.iter().any(|named| named.is_operational())
+            || self.of_classes.iter().any(|kind| kind.is_operational())
+    }
+}

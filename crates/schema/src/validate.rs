@@ -1,1 +1,286 @@
-//! Does an entry obey the schema? Structure, attributes, syntaxes, RDN.
+//! Validation: whether an entry keeps the rules of the schema.
+//!
+//! Invariant: every refusal names what breaks a rule and what would keep it, and never shows the
+//! value of an attribute.
+
+use std::sync::Arc;
+
+use ldap::result::ResultCode;
+
+use crate::attribute_type::AttributeType;
+use crate::description::AttributeDescription;
+use crate::entry::{Attribute, Entry, EntryError};
+use crate::object_class::{ClassKind, ObjectClass};
+use crate::schema::Schema;
+
+/// Where an entry comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// From a client, who may not set what only the server sets.
+    Client,
+    /// From the server itself or an LDIF file: operational attributes are allowed.
+    Import,
+}
+
+/// A rule that an entry breaks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Violation {
+    /// The result code of the refusal.
+    pub code: ResultCode,
+    /// What is wrong and what to do, for the client.
+    pub diagnostic: String,
+}
+
+impl Violation {
+    fn new(code: ResultCode, diagnostic: impl Into<String>) -> Self {
+        Self { code, diagnostic: diagnostic.into() }
+    }
+
+    fn of_class(diagnostic: impl Into<String>) -> Self {
+        Self::new(ResultCode::ObjectClassViolation, diagnostic)
+    }
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code.name(), self.diagnostic)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+impl From<EntryError> for Violation {
+    fn from(error: EntryError) -> Self {
+        let code = match &error {
+            EntryError::Description(_) => ResultCode::UndefinedAttributeType,
+            EntryError::ValueExists(_) => ResultCode::AttributeOrValueExists,
+            EntryError::NoSuchValue(_) | EntryError::NoSuchAttribute(_) => {
+                ResultCode::NoSuchAttribute
+            }
+            EntryError::TooManyAttributes => ResultCode::AdminLimitExceeded,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// Checks everything about an entry: classes, attributes, values, name.
+pub fn validate(entry: &Entry, schema: &Schema, mode: Mode) -> Result<Structure, Violation> {
+    for attribute in entry.attributes() {
+        match mode {
+            Mode::Client => check_modifiable(&attribute.description)?,
+            Mode::Import => {}
+        }
+        check_values(attribute, schema)?;
+    }
+    let structure = Structure::of(entry, schema)?;
+    structure.check_attributes(entry, schema)?;
+    check_name(entry, schema)?;
+    Ok(structure)
+}
+
+/// Checks an entry of which only the attributes in `touched` changed; they need not be there.
+///
+/// Costs nothing for the values of other attributes, however many there are.
+pub fn validate_touched(
+    entry: &Entry,
+    schema: &Schema,
+    touched: &[Arc<AttributeDescription>],
+) -> Result<Structure, Violation> {
+    for attribute in touched.iter().filter_map(|description| entry.get(description)) {
+        check_values(attribute, schema)?;
+    }
+    let structure = Structure::of(entry, schema)?;
+    structure.check_attributes(entry, schema)?;
+    check_name(entry, schema)?;
+    Ok(structure)
+}
+
+/// What an entry is, by its object classes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Structure {
+    /// The most specific structural class (RFC 4512 §2.4.2).
+    pub structural: Arc<ObjectClass>,
+    /// Every class that the entry names.
+    pub classes: Vec<Arc<ObjectClass>>,
+}
+
+impl Structure {
+    /// Resolves the object classes of an entry.
+    pub fn of(entry: &Entry, schema: &Schema) -> Result<Self, Violation> {
+        let names = entry.values(&schema.well_known().object_class);
+        if names.is_empty() {
+            return Err(Violation::of_class(
+                "entry has no attribute 'objectClass': add its structural object class",
+            ));
+        }
+        let mut classes = Vec::with_capacity(names.len());
+        for name in names {
+            let name = String::from_utf8_lossy(name);
+            let class = schema.object_class(&name).ok_or_else(|| {
+                Violation::of_class(format!("object class '{}' is not defined", shortened(&name)))
+            })?;
+            classes.push(Arc::clone(class));
+        }
+        let structural = most_specific(&classes)?;
+        Ok(Self { structural, classes })
+    }
+
+    /// Checks that everything required is there and everything there is allowed.
+    pub fn check_attributes(&self, entry: &Entry, schema: &Schema) -> Result<(), Violation> {
+        for class in &self.classes {
+            let is_there = |required: &AttributeType| {
+                entry.attributes().iter().any(|found| *found.description.kind == *required)
+            };
+            if let Some(missing) = class.all_must.iter().find(|required| !is_there(required)) {
+                let (class, missing) = (class.name(), missing.name());
+                return Err(Violation::of_class(format!(
+                    "object class '{class}' requires attribute '{missing}'"
+                )));
+            }
+        }
+        let rule = schema.content_rule(&self.structural);
+        for attribute in entry.attributes() {
+            let kind = &attribute.description.kind;
+            let is_allowed = || {
+                self.classes.iter().any(|class| class.allows(kind))
+                    || rule.is_some_and(|rule| rule.must.contains(kind) || rule.may.contains(kind))
+            };
+            if !kind.is_operational() && !is_allowed() {
+                return Err(Violation::of_class(format!(
+                    "attribute '{}' is not allowed by the object classes of the entry: leave it \
+                     out or add a class that allows it",
+                    attribute.description
+                )));
+            }
+            if kind.collective && !self.is_subentry(schema) {
+                return Err(Violation::of_class(format!(
+                    "attribute '{}' is collective: put it in a subentry",
+                    attribute.description
+                )));
+            }
+        }
+        self.check_content_rule(entry, schema)
+    }
+
+    fn is_subentry(&self, schema: &Schema) -> bool {
+        self.structural.is_subclass_of(&schema.well_known().subentry)
+    }
+
+    /// Checks against the DIT content rule of the structural class, if there is one
+    /// (RFC 4512 §4.1.6).
+    fn check_content_rule(&self, entry: &Entry, schema: &Schema) -> Result<(), Violation> {
+        let Some(rule) = schema.content_rule(&self.structural) else { return Ok(()) };
+        let structural = self.structural.name();
+        let is_there = |kind: &AttributeType| {
+            entry.attributes().iter().any(|found| *found.description.kind == *kind)
+        };
+        let is_excluded = |class: &&Arc<ObjectClass>| {
+            class.kind == ClassKind::Auxiliary && !rule.auxiliary.contains(class)
+        };
+        if let Some(class) = self.classes.iter().find(is_excluded) {
+            return Err(Violation::of_class(format!(
+                "the DIT content rule of '{structural}' does not allow object class '{}'",
+                class.name()
+            )));
+        }
+        if let Some(kind) = rule.must.iter().find(|kind| !is_there(kind)) {
+            return Err(Violation::of_class(format!(
+                "the DIT content rule of '{structural}' requires attribute '{}'",
+                kind.name()
+            )));
+        }
+        if let Some(kind) = rule.not.iter().find(|kind| is_there(kind)) {
+            return Err(Violation::of_class(format!(
+                "the DIT content rule of '{structural}' forbids attribute '{}'",
+                kind.name()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses attributes that only the server changes (RFC 4512 §2.5.1, NO-USER-MODIFICATION).
+pub fn check_modifiable(description: &AttributeDescription) -> Result<(), Violation> {
+    if description.kind.no_user_modification {
+        return Err(Violation::new(
+            ResultCode::ConstraintViolation,
+            format!("attribute '{description}' is kept by the server and cannot be set"),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks number and syntax of the values of one attribute.
+pub fn check_values(attribute: &Attribute, schema: &Schema) -> Result<(), Violation> {
+    let Attribute { description, values } = attribute;
+    let kind = &description.kind;
+    if description.is_range() {
+        return Err(Violation::new(
+            ResultCode::ConstraintViolation,
+            format!("attribute '{description}' names a range of languages: name one language"),
+        ));
+    }
+    if kind.single_value && values.len() > 1 {
+        return Err(Violation::new(
+            ResultCode::ConstraintViolation,
+            format!("attribute '{description}' takes one value, not {}", values.len()),
+        ));
+    }
+    for (position, value) in values.iter().enumerate() {
+        if let Err(reason) = (kind.syntax.check)(schema, value) {
+            return Err(Violation::new(
+                ResultCode::InvalidAttributeSyntax,
+                format!("value {} of attribute '{description}' {reason}", position + 1),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the entry has the values that its name has (RFC 4512 §2.3).
+pub fn check_name(entry: &Entry, schema: &Schema) -> Result<(), Violation> {
+    let Some(rdn) = entry.name().rdns().first() else { return Ok(()) };
+    for ava in rdn.avas() {
+        let description = schema.describe(&ava.attribute).map_err(EntryError::from)?;
+        if !entry.has_value(schema, &description, &ava.value) {
+            return Err(Violation::new(
+                ResultCode::NamingViolation,
+                format!(
+                    "attribute '{description}' lacks the value that the name of the entry has: \
+                     add it, or rename the entry"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The structural class that is derived from all other structural ones.
+fn most_specific(classes: &[Arc<ObjectClass>]) -> Result<Arc<ObjectClass>, Violation> {
+    let structural = || classes.iter().filter(|class| class.kind == ClassKind::Structural);
+    let is_lowest =
+        |class: &&Arc<ObjectClass>| structural().all(|other| class.is_subclass_of(other));
+    if let Some(lowest) = structural().find(is_lowest) {
+        return Ok(Arc::clone(lowest));
+    }
+    let Some(first) = structural().next() else {
+        return Err(Violation::of_class(
+            "entry has no structural object class: add one that says what it is",
+        ));
+    };
+    let is_unrelated =
+        |other: &&Arc<ObjectClass>| !first.is_subclass_of(other) && !other.is_subclass_of(first);
+    let other = structural().find(is_unrelated).unwrap_or(first);
+    Err(Violation::of_class(format!(
+        "object classes '{}' and '{}' are both structural and neither is derived from the other: \
+         keep one",
+        first.name(),
+        other.name()
+    )))
+}
+
+/// A name for a diagnostic; what a client sends as a name may be of any length.
+fn shortened(name: &str) -> &str {
+    const SHOWN_MAX_BYTES: usize = 64;
+    name.get(..name.floor_char_boundary(SHOWN_MAX_BYTES)).unwrap_or_default()
+}
