@@ -129,10 +129,12 @@ impl<R: BufRead> LineReader<R> {
             let whole_line = self.at_line_start;
             match self.read_physical_line(0) {
                 Ok(more) => self.in_record = more && !(whole_line && self.text.is_empty()),
-                Err(error) => match error.reason {
-                    LdifReason::LineTooLong { .. } | LdifReason::RecordTooLong { .. } => {}
-                    _ => return Err(error),
-                },
+                // What is skipped may be as long as it likes.
+                Err(LdifError {
+                    reason: LdifReason::LineTooLong { .. } | LdifReason::RecordTooLong { .. },
+                    ..
+                }) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
