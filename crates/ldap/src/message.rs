@@ -8,6 +8,8 @@ use std::fmt;
 use crate::ber::{DecodeError, DecodeReason, Reader, Tag, Writer};
 use crate::control::CONTROLS;
 pub use crate::control::{Control, Controls, ControlsBuf};
+use crate::dn::DN_LENGTH_MAX_BYTES;
+use crate::filter::{FILTER_DEPTH_MAX, FILTER_TERMS_MAX};
 
 mod add;
 mod attribute;
@@ -120,7 +122,7 @@ impl fmt::Display for DecodeFailure {
 
 impl std::error::Error for DecodeFailure {}
 
-/// What a receiver is ready to decode.
+/// What a receiver is ready to decode; by default as much as the text forms allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// How deep filters may nest; a single item has depth 1.
@@ -203,11 +205,5 @@ fn encode_envelope(
     writer.end(mark);
 }
 
-/// Default of [`DecodeLimits::filter_depth_max`].
-pub const FILTER_DEPTH_MAX: u16 = 100;
-/// Default of [`DecodeLimits::filter_terms_max`].
-pub const FILTER_TERMS_MAX: u32 = 10_000;
-/// Default of [`DecodeLimits::dn_length_max_bytes`]: 64 KiB.
-pub const DN_LENGTH_MAX_BYTES: usize = 64 * 1024;
 /// Default of [`DecodeLimits::controls_max`].
 pub const CONTROLS_MAX: usize = 64;
