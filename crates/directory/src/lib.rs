@@ -1,1 +1,40 @@
-//! To be written.
+//! The operations of a directory server, without a socket.
+//!
+//! Start at `dispatch.rs`, then `ops/search.rs` and `write_queue.rs`.
+//!
+//! Invariant: no socket, no async, no thread but the writer; clock and chance are handed in.
+//! Invariant: a client is answered after its change is durable and visible, never before.
+
+mod chance;
+mod clock;
+mod controls;
+mod directory;
+mod dispatch;
+mod error;
+mod job;
+mod limits;
+mod live_entry;
+mod ops;
+mod password;
+mod referral;
+mod refusal;
+mod root_dse;
+mod session;
+mod sink;
+mod stamp;
+mod subschema;
+mod worker;
+mod write_queue;
+
+pub use aci::Identity;
+pub use chance::{Chance, OsChance, SeededChance};
+pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use directory::{Directory, DirectoryOptions};
+pub use error::DirectoryError;
+pub use job::{Job, JobDone};
+pub use limits::Limits;
+pub use password::{Scheme, hash_password};
+pub use session::{LocalUser, Peer, Session};
+pub use sink::Flow;
+pub use worker::{Next, Worker};
+pub use write_queue::{PendingWrite, Reply};

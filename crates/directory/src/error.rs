@@ -1,0 +1,72 @@
+//! What can go wrong with a directory as a whole, for the one who starts it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use schema::SchemaError;
+use store::StoreError;
+
+/// Why a directory cannot be made or opened.
+#[derive(Debug)]
+pub enum DirectoryError {
+    /// The store refused or failed.
+    Store(StoreError),
+    /// A schema file of the data directory is wrong.
+    Schema(SchemaError),
+    /// A file of the data directory cannot be read or written.
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A name given by the operator is not a DN, or not one that can be used.
+    Name {
+        /// The text as given.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A schema definition kept in the store cannot be read.
+    StoredSchema {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The administrator's password file is damaged.
+    AdminPassword {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+impl fmt::Display for DirectoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => write!(f, "{error}"),
+            Self::Schema(error) => write!(f, "{error}"),
+            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Name { text, reason } => write!(f, "'{text}' cannot be used: {reason}"),
+            Self::StoredSchema { reason } => {
+                write!(f, "a schema definition kept in the store cannot be read: {reason}")
+            }
+            Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for DirectoryError {}
+
+impl From<StoreError> for DirectoryError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<SchemaError> for DirectoryError {
+    fn from(error: SchemaError) -> Self {
+        Self::Schema(error)
+    }
+}

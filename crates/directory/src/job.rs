@@ -1,0 +1,40 @@
+//! Work that is too long for the thread that reads requests: large searches, slow password hashes.
+
+use std::sync::Arc;
+
+use aci::{Access, Identity};
+use ldap::message::MessageId;
+
+use crate::session::Cancel;
+
+/// A request to be carried out by a pool thread. It holds its own copy of the message, because the
+/// read buffer is needed for the next one.
+#[derive(Debug)]
+pub struct Job {
+    pub(crate) id: MessageId,
+    pub(crate) message: Vec<u8>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) cancel: Cancel,
+    pub(crate) exclusive: bool,
+}
+
+impl Job {
+    /// Which request it is.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// Whether no further message of the connection may be handled until it is done: a bind
+    /// decides who the following requests come from (RFC 4511 §4.2.1).
+    pub fn exclusive(&self) -> bool {
+        self.exclusive
+    }
+}
+
+/// What the connection must know when a job is over; give it to `Session::finish`.
+#[derive(Debug)]
+#[must_use]
+pub struct JobDone {
+    pub(crate) id: MessageId,
+    pub(crate) identity: Option<Identity>,
+}

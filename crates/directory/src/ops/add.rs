@@ -1,0 +1,112 @@
+//! Add (RFC 4511 §4.7).
+
+use aci::Purpose;
+use ldap::dn::Dn;
+use ldap::message::{AddRequest, MessageId, ResponseKind};
+use ldap::result::ResultCode;
+use schema::{AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, validate};
+use store::Resolved;
+
+use crate::chance::random_uuid;
+use crate::controls::RequestControls;
+use crate::ops::{target, update};
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::stamp::Stamp;
+use crate::worker::{Next, Worker};
+use crate::write_queue::{Decide, Decision, WriteOp};
+
+/// An add, resolved.
+pub(crate) struct Add {
+    key: DnKey,
+    entry: Entry,
+}
+
+/// Resolves the request and hands it to the writer.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &AddRequest<'_>,
+    controls: &RequestControls<'_>,
+    id: MessageId,
+) -> Result<Next, Refusal> {
+    update::check_may_change(session)?;
+    let state = worker.directory.state.load_full();
+    let schema = &state.schema;
+    let dn = Dn::parse(request.name)?;
+    let key = update::key(schema, &dn)?;
+    let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
+    entry.add_naming_values(schema)?;
+    update::hash_passwords(worker, &mut entry, schema)?;
+    let op = WriteOp::Add(Add { key, entry });
+    Ok(update::pending(worker, session, controls, (id, ResponseKind::Add), op))
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refusal> {
+    let exists = || Refusal::new(ResultCode::EntryAlreadyExists, "an entry of this name exists");
+    if op.key.depth() == 0 || op.key == decide.state.subschema_key {
+        return Err(exists());
+    }
+    let parent = parent(decide, op)?;
+    if let Resolved::Found(_) = decide.view.resolve(&op.key)? {
+        return Err(exists());
+    }
+    let schema = &decide.state.schema;
+    let structure = validate(&op.entry, schema, Mode::Client)?;
+    let mut entry = op.entry.clone();
+    let structural = structure.structural.name().to_owned();
+    entry.add_superior_classes(schema)?;
+    let uuid = random_uuid(decide.chance);
+    stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
+    let change = Change::Add(AddChange {
+        id: decide.next_id,
+        parent,
+        key: update::name_key(&op.key, parent),
+        entry,
+    });
+    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+}
+
+/// The id of the entry the new one goes below; ROOT for the entry of a naming context.
+fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
+    if update::is_context(decide, &op.key) {
+        return Ok(EntryId::ROOT);
+    }
+    let above = op.key.parent().ok_or_else(update::refuse_special)?;
+    let name = op.entry.name().to_string();
+    let lookup = target::Lookup {
+        name: &name,
+        key: &op.key,
+        manage_dsa_it: decide.manage_dsa_it,
+        scope: None,
+    };
+    target::find_superior(&decide.view, decide.state, &above, &lookup)
+}
+
+/// The operational attributes of a new entry (RFC 4512 §3.4, RFC 4530).
+pub(crate) fn stamp_new(
+    entry: &mut Entry,
+    schema: &Schema,
+    stamp: &Stamp,
+    uuid: &str,
+    structural: &str,
+) -> Result<(), EntryError> {
+    let known = schema.well_known();
+    let stamps = [
+        (&known.structural_object_class, structural),
+        (&known.entry_uuid, uuid),
+        (&known.creators_name, stamp.name.as_str()),
+        (&known.create_timestamp, stamp.time.as_str()),
+        (&known.entry_csn, stamp.csn.as_str()),
+        (&known.modifiers_name, stamp.name.as_str()),
+        (&known.modify_timestamp, stamp.time.as_str()),
+    ];
+    for (description, value) in stamps {
+        // An imported entry keeps the stamps it came with.
+        if entry.get(description).is_none() {
+            entry.replace_values(schema, description, vec![value.as_bytes().to_vec()])?;
+        }
+    }
+    Ok(())
+}

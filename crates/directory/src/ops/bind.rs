@@ -1,0 +1,182 @@
+//! Bind (RFC 4511 §4.2, RFC 4513): simple, and SASL EXTERNAL behind a Unix socket.
+
+use std::sync::Arc;
+
+use aci::Identity;
+use ldap::dn::Dn;
+use ldap::message::{Authentication, BindRequest, MessageId, ResponseKind};
+use ldap::result::ResultCode;
+use schema::{DnKey, EntryRead as _};
+use store::Resolved;
+
+use crate::dispatch::answer;
+use crate::job::Job;
+use crate::password;
+use crate::refusal::Refusal;
+use crate::session::{LocalUser, Session};
+use crate::worker::{Next, Worker};
+
+/// The SASL mechanism that takes the identity from the transport (RFC 4422 Appendix A).
+pub(crate) const EXTERNAL: &str = "EXTERNAL";
+
+/// Begins a bind. Whatever its outcome, the session is anonymous until it succeeds.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &BindRequest<'_>,
+    id: MessageId,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    session.abandon_all();
+    session.set_identity(Identity::Anonymous);
+    if request.version != 3 {
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            "only version 3 of the protocol is spoken here",
+        ));
+    }
+    let identity = match &request.authentication {
+        Authentication::Simple(password) => {
+            if let Some(identity) = without_password(request.name, password)? {
+                identity
+            } else if is_slow(worker, request.name)? {
+                let cancel = session.begin(id);
+                return Ok(Next::Later(Job {
+                    id,
+                    message: bytes.to_vec(),
+                    access: Arc::clone(session.access()),
+                    cancel,
+                    exclusive: true,
+                }));
+            } else {
+                verify(worker, request)?
+            }
+        }
+        Authentication::Sasl { mechanism, credentials } => {
+            sasl(worker, session, mechanism, *credentials)?
+        }
+        Authentication::Other(_) => {
+            return Err(Refusal::new(
+                ResultCode::AuthMethodNotSupported,
+                "only simple and SASL authentication are known",
+            ));
+        }
+    };
+    session.set_identity(identity);
+    Ok(answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success)))
+}
+
+/// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).
+fn without_password(name: &str, password: &[u8]) -> Result<Option<Identity>, Refusal> {
+    match (name.is_empty(), password.is_empty()) {
+        (true, true) => Ok(Some(Identity::Anonymous)),
+        (false, true) => Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "a bind with a name needs a password; an empty one proves nothing",
+        )),
+        (true, false) => Err(invalid_credentials()),
+        (false, false) => Ok(None),
+    }
+}
+
+/// Whether the password of this name is stored in a form that takes long to verify.
+fn is_slow(worker: &mut Worker, name: &str) -> Result<bool, Refusal> {
+    let stored = stored_passwords(worker, name)?;
+    Ok(stored.is_some_and(|(_, passwords)| passwords.iter().any(|one| password::is_slow(one))))
+}
+
+/// Verifies a simple bind with name and password.
+///
+/// Refuses with `invalidCredentials` alike when the name does not exist, has no password, or the
+/// password is wrong.
+pub(crate) fn verify(worker: &mut Worker, request: &BindRequest<'_>) -> Result<Identity, Refusal> {
+    let Authentication::Simple(clear) = &request.authentication else {
+        return Err(invalid_credentials());
+    };
+    let Some((identity, passwords)) = stored_passwords(worker, request.name)? else {
+        password::verify_nothing(clear);
+        return Err(invalid_credentials());
+    };
+    if passwords.iter().any(|stored| password::verify(stored, clear)) {
+        Ok(identity)
+    } else {
+        Err(invalid_credentials())
+    }
+}
+
+/// Who `name` is and what the password of it must match; `None` when there is no such name.
+fn stored_passwords(
+    worker: &mut Worker,
+    name: &str,
+) -> Result<Option<(Identity, Vec<Vec<u8>>)>, Refusal> {
+    let directory = &worker.directory;
+    let state = directory.state.load();
+    let key = DnKey::from_text(&state.schema, name)
+        .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
+    if key == directory.root.key {
+        let identity = Identity::Root(directory.root.dn.clone());
+        return Ok(Some((identity, vec![directory.root.password.clone()])));
+    }
+    let view = worker.reader.view()?;
+    let Resolved::Found(id) = view.resolve(&key)? else {
+        return Ok(None);
+    };
+    let Some(entry) = view.entry(id)? else {
+        return Ok(None);
+    };
+    let mut passwords = Vec::new();
+    entry.visit_values(&state.schema.well_known().user_password, &mut |_, value| {
+        passwords.push(value.to_vec());
+        true
+    });
+    let dn = Dn::parse(entry.dn())?;
+    Ok(Some((Identity::Entry(dn), passwords)))
+}
+
+/// SASL binds. EXTERNAL makes a local administrator the root identity.
+fn sasl(
+    worker: &Worker,
+    session: &Session,
+    mechanism: &str,
+    credentials: Option<&[u8]>,
+) -> Result<Identity, Refusal> {
+    if mechanism != EXTERNAL {
+        return Err(Refusal::new(
+            ResultCode::AuthMethodNotSupported,
+            "the SASL mechanism is not supported; the root DSE lists those that are",
+        ));
+    }
+    let Some(user) = session.peer().local_user else {
+        return Err(Refusal::new(
+            ResultCode::InappropriateAuthentication,
+            "EXTERNAL needs a transport that knows who you are: connect with ldapi://",
+        ));
+    };
+    let root = &worker.directory.root;
+    let asked = credentials.unwrap_or_default();
+    let names_root = asked.is_empty()
+        || asked.strip_prefix(b"dn:").and_then(|name| std::str::from_utf8(name).ok()).is_some_and(
+            |name| {
+                let state = worker.directory.state.load();
+                DnKey::from_text(&state.schema, name).is_ok_and(|key| key == root.key)
+            },
+        );
+    if !is_administrator(worker, user) || !names_root {
+        return Err(Refusal::new(
+            ResultCode::InvalidCredentials,
+            "only root and the user the server runs as are administrators here",
+        ));
+    }
+    Ok(Identity::Root(root.dn.clone()))
+}
+
+/// Root, and the user who owns the data directory.
+fn is_administrator(worker: &Worker, user: LocalUser) -> bool {
+    user.uid == 0 || user.uid == worker.directory.owner_uid
+}
+
+fn invalid_credentials() -> Refusal {
+    // The same words whether the name or the password is wrong.
+    Refusal::new(ResultCode::InvalidCredentials, "")
+}

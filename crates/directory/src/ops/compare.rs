@@ -1,0 +1,96 @@
+//! Compare (RFC 4511 §4.10).
+
+use ldap::message::CompareRequest;
+use ldap::result::ResultCode;
+use schema::{Assertion, DnKey, EntryRead, ResolvedFilter, Schema, Truth};
+
+use crate::controls::RequestControls;
+use crate::live_entry::LiveEntry;
+use crate::ops::target::{self, Lookup};
+use crate::refusal::Refusal;
+use crate::root_dse;
+use crate::session::Session;
+use crate::worker::Worker;
+use aci::Access;
+
+/// Carries out a compare; the outcome is compareTrue or compareFalse.
+pub(crate) fn run(
+    worker: &mut Worker,
+    session: &Session,
+    request: &CompareRequest<'_>,
+    controls: &RequestControls<'_>,
+) -> Result<ResultCode, Refusal> {
+    let directory = &worker.directory;
+    let state = directory.state.load();
+    let schema = &state.schema;
+    let key = DnKey::from_text(schema, request.name)
+        .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
+    let assertion = resolve(request, schema)?;
+    let access = session.access();
+    let external = root_dse::offers_external(session);
+    if let Some(special) = target::special(directory, &state, &key, external) {
+        return evaluate(special.entry(), access, assertion, schema);
+    }
+    let view = worker.reader.view()?;
+    let lookup = Lookup {
+        name: request.name,
+        key: &key,
+        manage_dsa_it: controls.manage_dsa_it,
+        scope: None,
+    };
+    let id = target::find(view, &state, &lookup)?;
+    let stored =
+        view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))?;
+    let live = LiveEntry::new(view, &stored, schema.well_known(), false);
+    evaluate(&live, access, assertion, schema)
+}
+
+/// The assertion of the request, with its value checked and prepared.
+fn resolve(request: &CompareRequest<'_>, schema: &Schema) -> Result<Assertion, Refusal> {
+    let description = schema
+        .describe(request.description)
+        .map_err(|error| Refusal::new(ResultCode::UndefinedAttributeType, error.to_string()))?;
+    let rule = description.kind.equality.ok_or_else(|| {
+        Refusal::new(
+            ResultCode::InappropriateMatching,
+            format!("attribute '{}' has no equality matching rule", request.description),
+        )
+    })?;
+    let mut key = Vec::new();
+    (rule.prepare)(schema, request.value, &mut key).map_err(|_| {
+        Refusal::new(
+            ResultCode::InvalidAttributeSyntax,
+            format!("the value is not one for attribute '{}'", request.description),
+        )
+    })?;
+    Ok(Assertion { description, rule, key })
+}
+
+fn evaluate(
+    entry: &dyn EntryRead,
+    access: &Access,
+    assertion: Assertion,
+    schema: &Schema,
+) -> Result<ResultCode, Refusal> {
+    if !access.may_compare(&assertion.description) {
+        return Err(Refusal::new(
+            ResultCode::InsufficientAccessRights,
+            "values of this attribute may not be compared",
+        ));
+    }
+    let mut present = false;
+    entry.visit_values(&assertion.description, &mut |_, _| {
+        present = true;
+        false
+    });
+    if !present {
+        return Err(Refusal::new(
+            ResultCode::NoSuchAttribute,
+            "the entry does not have the attribute",
+        ));
+    }
+    match ResolvedFilter::Equality(assertion).matches(schema, entry) {
+        Truth::True => Ok(ResultCode::CompareTrue),
+        Truth::False | Truth::Undefined => Ok(ResultCode::CompareFalse),
+    }
+}

@@ -1,0 +1,100 @@
+//! Extended operations (RFC 4511 §4.12): a table of those that are known.
+
+use ldap::message::{Controls, ExtendedRequest, LdapResult, Message, MessageId, Response};
+use ldap::result::ResultCode;
+
+use crate::ops::password_modify;
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::worker::{Next, Worker};
+
+/// What starts an extended operation.
+type Start = fn(
+    &mut Worker,
+    &mut Session,
+    &ExtendedRequest<'_>,
+    MessageId,
+    &mut Vec<u8>,
+) -> Result<Next, Refusal>;
+
+/// All supported extended operations.
+const OPERATIONS: &[(&str, Start)] = &[
+    ("1.3.6.1.4.1.1466.20037", start_tls),
+    (password_modify::OID, password_modify::start),
+    ("1.3.6.1.4.1.4203.1.11.3", who_am_i),
+];
+
+/// The OIDs for `supportedExtension`.
+pub(crate) fn supported() -> impl Iterator<Item = &'static str> {
+    OPERATIONS.iter().map(|(oid, _)| *oid)
+}
+
+/// Begins the operation the request names.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    id: MessageId,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    let known = OPERATIONS.iter().find(|(oid, _)| *oid == request.oid);
+    let Some((_, start)) = known else {
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            format!("extended operation {} is not known", request.oid),
+        ));
+    };
+    start(worker, session, request, id, out)
+}
+
+/// StartTLS (RFC 4511 §4.14).
+fn start_tls(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    id: MessageId,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    if request.value.is_some() {
+        return Err(Refusal::new(ResultCode::ProtocolError, "StartTLS has no value"));
+    }
+    if session.is_secure() {
+        return Err(Refusal::new(ResultCode::OperationsError, "TLS is in use already"));
+    }
+    if session.outstanding() > 0 {
+        return Err(Refusal::new(
+            ResultCode::OperationsError,
+            "StartTLS must wait until all other requests are answered",
+        ));
+    }
+    if !worker.directory.offers_tls() || session.peer().local_user.is_some() {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "this server has no certificate for TLS on this connection",
+        ));
+    }
+    respond(out, id, Some(request.oid), None);
+    Ok(Next::StartTls)
+}
+
+/// Who am I? (RFC 4532).
+fn who_am_i(
+    _worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    id: MessageId,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    if request.value.is_some() {
+        return Err(Refusal::new(ResultCode::ProtocolError, "Who am I? has no value"));
+    }
+    respond(out, id, None, Some(session.identity().authorization_id().as_bytes()));
+    Ok(Next::Answered)
+}
+
+/// The success answer of an extended operation.
+pub(crate) fn respond(out: &mut Vec<u8>, id: MessageId, oid: Option<&str>, value: Option<&[u8]>) {
+    let result = LdapResult::new(ResultCode::Success);
+    let op = Response::Extended { result, oid, value };
+    Message { id, op, controls: Controls::EMPTY }.encode(out);
+}

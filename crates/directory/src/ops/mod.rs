@@ -1,0 +1,15 @@
+//! One file per operation.
+
+pub(crate) mod add;
+pub(crate) mod bind;
+pub(crate) mod compare;
+pub(crate) mod delete;
+pub(crate) mod extended;
+pub(crate) mod modify;
+pub(crate) mod modify_dn;
+pub(crate) mod password_modify;
+pub(crate) mod schema_modify;
+pub(crate) mod search;
+pub(crate) mod suffix;
+pub(crate) mod target;
+pub(crate) mod update;

@@ -1,0 +1,238 @@
+//! Modify (RFC 4511 §4.6, increment RFC 4525).
+
+use std::sync::Arc;
+
+use aci::Purpose;
+use ldap::dn::Dn;
+use ldap::message::{MessageId, ModifyOperation, ModifyRequest, ResponseKind};
+use ldap::result::ResultCode;
+use schema::{
+    AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_modifiable, check_name,
+    validate_touched,
+};
+
+use crate::controls::RequestControls;
+use crate::ops::{schema_modify, target, update};
+use crate::password;
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::worker::{Next, Worker};
+use crate::write_queue::{Decide, Decision, WriteOp};
+
+/// A modify, resolved.
+pub(crate) struct Modify {
+    key: DnKey,
+    dn: Dn,
+    modifications: Vec<Modification>,
+}
+
+/// One modification, resolved.
+pub(crate) struct Modification {
+    pub(crate) operation: ModifyOperation,
+    pub(crate) description: Arc<AttributeDescription>,
+    pub(crate) values: Vec<Vec<u8>>,
+}
+
+/// Resolves the request and hands it to the writer.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ModifyRequest<'_>,
+    controls: &RequestControls<'_>,
+    id: MessageId,
+) -> Result<Next, Refusal> {
+    update::check_may_change(session)?;
+    let state = worker.directory.state.load_full();
+    let dn = Dn::parse(request.name)?;
+    let key = update::key(&state.schema, &dn)?;
+    if key.depth() == 0 {
+        return Err(update::refuse_special());
+    }
+    let mut modifications = Vec::new();
+    for modification in request.changes.iter() {
+        modifications.push(resolve(worker, &state.schema, &modification)?);
+    }
+    let op = WriteOp::Modify(Modify { key, dn, modifications });
+    Ok(update::pending(worker, session, controls, (id, ResponseKind::Modify), op))
+}
+
+fn resolve(
+    worker: &mut Worker,
+    schema: &Schema,
+    modification: &ldap::message::Modification<'_>,
+) -> Result<Modification, Refusal> {
+    let attribute = &modification.attribute;
+    let description = schema
+        .describe(attribute.description)
+        .map_err(|error| Refusal::new(ResultCode::UndefinedAttributeType, error.to_string()))?;
+    let hash = update::is_hashable(&description)
+        && matches!(modification.operation, ModifyOperation::Add | ModifyOperation::Replace);
+    let scheme = worker.directory.password_scheme;
+    let values = attribute
+        .values
+        .iter()
+        .map(|value| {
+            if hash {
+                update::stored_password(scheme, value, &mut *worker.chance)
+            } else {
+                value.to_vec()
+            }
+        })
+        .collect();
+    Ok(Modification { operation: modification.operation, description, values })
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, Refusal> {
+    if op.key == decide.state.subschema_key {
+        return schema_modify::decide(decide, &op.modifications);
+    }
+    let name = op.dn.to_string();
+    let lookup = target::Lookup {
+        name: &name,
+        key: &op.key,
+        manage_dsa_it: decide.manage_dsa_it,
+        scope: None,
+    };
+    let id = target::find(&decide.view, decide.state, &lookup)?;
+    let before = target::load(&decide.view, id)?;
+    let schema = &decide.state.schema;
+    let mut after = before.clone();
+    for modification in &op.modifications {
+        apply(&mut after, schema, modification)?;
+    }
+    check_result(&before, &mut after, schema, &op.modifications)?;
+    update::stamp_modified(&mut after, schema, &decide.stamp)?;
+    let change = Change::Modify(update::modify_change(id, &before, &after));
+    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+}
+
+/// Whether the entry may be left like this.
+fn check_result(
+    before: &Entry,
+    after: &mut Entry,
+    schema: &Schema,
+    modifications: &[Modification],
+) -> Result<(), Refusal> {
+    if check_name(after, schema).is_err() {
+        return Err(Refusal::new(
+            ResultCode::NotAllowedOnRdn,
+            "the values of the entry's RDN stay; rename the entry to change them",
+        ));
+    }
+    let touched = modifications.iter().map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
+    let structure = validate_touched(after, schema, &touched)?;
+    // An entry that was invalid already (imported, or under an older schema) may be mended.
+    if Structure::of(before, schema).is_ok_and(|was| was.structural != structure.structural) {
+        return Err(Refusal::new(
+            ResultCode::ObjectClassModsProhibited,
+            "the structural object class of an entry cannot be changed; add it anew",
+        ));
+    }
+    let structural = structure.structural.name().as_bytes().to_vec();
+    let known = schema.well_known();
+    after.replace_values(schema, &known.structural_object_class, vec![structural])?;
+    after.add_superior_classes(schema)?;
+    Ok(())
+}
+
+/// One modification, applied to a copy of the entry.
+fn apply(entry: &mut Entry, schema: &Schema, modification: &Modification) -> Result<(), Refusal> {
+    let Modification { operation, description, values } = modification;
+    check_modifiable(description)?;
+    match operation {
+        ModifyOperation::Add => {
+            if values.is_empty() {
+                return Err(Refusal::new(
+                    ResultCode::ProtocolError,
+                    format!("adding to '{}' needs at least one value", description.text()),
+                ));
+            }
+            entry.add_values(schema, description, values.clone())?;
+        }
+        ModifyOperation::Delete if values.is_empty() => {
+            entry.remove_attribute(description)?;
+        }
+        ModifyOperation::Delete => {
+            let values = stored_forms(entry, description, values);
+            entry.remove_values(schema, description, &values)?;
+        }
+        ModifyOperation::Replace => {
+            entry.replace_values(schema, description, values.clone())?;
+        }
+        ModifyOperation::Increment => increment(entry, schema, description, values)?,
+    }
+    Ok(())
+}
+
+/// A clear-text password to be removed stands for the stored hash it verifies against.
+fn stored_forms(
+    entry: &Entry,
+    description: &AttributeDescription,
+    values: &[Vec<u8>],
+) -> Vec<Vec<u8>> {
+    if !update::is_hashable(description) {
+        return values.to_vec();
+    }
+    let stored = entry.values(description);
+    values
+        .iter()
+        .map(|value| {
+            stored
+                .iter()
+                .find(|one| *one == value || password::verify(one, value))
+                .unwrap_or(value)
+                .clone()
+        })
+        .collect()
+}
+
+/// Adds the one value given to every value of an integer attribute (RFC 4525 §3).
+fn increment(
+    entry: &mut Entry,
+    schema: &Schema,
+    description: &Arc<AttributeDescription>,
+    values: &[Vec<u8>],
+) -> Result<(), Refusal> {
+    let name = description.text();
+    if description.kind.syntax.oid != INTEGER_SYNTAX {
+        return Err(Refusal::new(
+            ResultCode::ConstraintViolation,
+            format!("attribute '{name}' is not an integer, it cannot be incremented"),
+        ));
+    }
+    let [by] = values else {
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            format!("an increment of '{name}' takes exactly one value"),
+        ));
+    };
+    let by = integer(by, name)?;
+    let old = entry.get(description).ok_or_else(|| {
+        Refusal::new(ResultCode::NoSuchAttribute, format!("the entry has no '{name}'"))
+    })?;
+    let new = old
+        .values
+        .iter()
+        .map(|value| {
+            let sum = integer(value, name)?.checked_add(by).ok_or_else(|| {
+                Refusal::new(ResultCode::ConstraintViolation, format!("'{name}' is too large"))
+            })?;
+            Ok(sum.to_string().into_bytes())
+        })
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    entry.replace_values(schema, description, new)?;
+    Ok(())
+}
+
+fn integer(value: &[u8], name: &str) -> Result<i128, Refusal> {
+    std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+        Refusal::new(
+            ResultCode::InvalidAttributeSyntax,
+            format!("a value of '{name}' is not an integer, or has more than 38 digits"),
+        )
+    })
+}
+
+/// INTEGER (RFC 4517 §3.3.16).
+const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";

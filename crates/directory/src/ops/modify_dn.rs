@@ -1,0 +1,180 @@
+//! ModifyDN (RFC 4511 §4.9): new name, new place, the whole subtree with it.
+
+use aci::Purpose;
+use ldap::dn::{Dn, Rdn};
+use ldap::message::{MessageId, ModifyDnRequest, ResponseKind};
+use ldap::result::ResultCode;
+use schema::{
+    Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, check_modifiable, validate,
+};
+use store::Resolved;
+
+use crate::controls::RequestControls;
+use crate::ops::{target, update};
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::worker::{Next, Worker};
+use crate::write_queue::{Decide, Decision, WriteOp};
+
+/// A rename, resolved.
+pub(crate) struct ModifyDn {
+    key: DnKey,
+    dn: Dn,
+    new_rdn: Rdn,
+    delete_old_rdn: bool,
+    new_superior: Option<(Dn, DnKey)>,
+}
+
+/// Resolves the request and hands it to the writer.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ModifyDnRequest<'_>,
+    controls: &RequestControls<'_>,
+    id: MessageId,
+) -> Result<Next, Refusal> {
+    update::check_may_change(session)?;
+    let state = worker.directory.state.load_full();
+    let schema = &state.schema;
+    let dn = Dn::parse(request.name)?;
+    let key = update::key(schema, &dn)?;
+    if key.depth() == 0 || key == state.subschema_key {
+        return Err(update::refuse_special());
+    }
+    let new_rdn = Rdn::parse(request.new_rdn)?;
+    let new_superior = match request.new_superior {
+        None => None,
+        Some(text) => {
+            let dn = Dn::parse(text)?;
+            let key = update::key(schema, &dn)?;
+            Some((dn, key))
+        }
+    };
+    let op = WriteOp::ModifyDn(ModifyDn {
+        key,
+        dn,
+        new_rdn,
+        delete_old_rdn: request.delete_old_rdn,
+        new_superior,
+    });
+    Ok(update::pending(worker, session, controls, (id, ResponseKind::ModifyDn), op))
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
+    let name = op.dn.to_string();
+    let lookup = target::Lookup {
+        name: &name,
+        key: &op.key,
+        manage_dsa_it: decide.manage_dsa_it,
+        scope: None,
+    };
+    let id = target::find(&decide.view, decide.state, &lookup)?;
+    if update::is_context(decide, &op.key) {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the entry at the top of a naming context keeps its name",
+        ));
+    }
+    let before = target::load(&decide.view, id)?;
+    let (new_parent, parent_dn) = new_place(decide, op, id)?;
+    let schema = &decide.state.schema;
+    let new_dn = parent_dn.child(op.new_rdn.clone());
+    let new_key = update::key(schema, &new_dn)?;
+    if let Resolved::Found(other) = decide.view.resolve(&new_key)?
+        && other != id
+    {
+        return Err(Refusal::new(
+            ResultCode::EntryAlreadyExists,
+            "an entry of the new name exists",
+        ));
+    }
+    let after = renamed(&before, &new_dn, op, decide)?;
+    validate(&after, schema, Mode::Import)?;
+    let change = Change::Rename(RenameChange {
+        id,
+        old_dn: before.name().clone(),
+        new_parent,
+        new_rdn: op.new_rdn.clone(),
+        key: update::name_key(&new_key, new_parent),
+        deltas: update::deltas(&before, &after),
+        new_dn,
+    });
+    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+}
+
+/// The entry below which the renamed one goes.
+fn new_place(decide: &Decide<'_>, op: &ModifyDn, id: EntryId) -> Result<(EntryId, Dn), Refusal> {
+    let stored = decide
+        .view
+        .entry(id)?
+        .ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))?;
+    let Some((dn, key)) = &op.new_superior else {
+        let parent = stored.parent();
+        return Ok((parent, Dn::parse(&decide.view.dn(parent)?)?));
+    };
+    let name = dn.to_string();
+    let lookup =
+        target::Lookup { name: &name, key, manage_dsa_it: decide.manage_dsa_it, scope: None };
+    let superior = target::find(&decide.view, decide.state, &lookup).map_err(|mut refusal| {
+        if refusal.code == ResultCode::NoSuchObject {
+            refusal.diagnostic = "the new superior does not exist".into();
+        }
+        refusal
+    })?;
+    let Some(entry) = decide.view.entry(superior)? else {
+        return Err(Refusal::no_such_object(String::new(), "the new superior does not exist"));
+    };
+    if superior == id || decide.view.is_within(&entry, id)? {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "an entry cannot be moved below itself",
+        ));
+    }
+    Ok((superior, Dn::parse(&decide.view.dn(superior)?)?))
+}
+
+/// The entry under its new name: the values of the new RDN are added, those of the old one go if
+/// the client says so (RFC 4511 §4.9).
+fn renamed(
+    before: &Entry,
+    new_dn: &Dn,
+    op: &ModifyDn,
+    decide: &Decide<'_>,
+) -> Result<Entry, Refusal> {
+    let schema = &decide.state.schema;
+    let mut after = before.clone();
+    if op.delete_old_rdn {
+        remove_rdn_values(&mut after, before, schema)?;
+    }
+    after.rename(new_dn.clone());
+    for ava in op.new_rdn.avas() {
+        let description = describe(schema, &ava.attribute)?;
+        check_modifiable(&description)?;
+        if !after.has_value(schema, &description, &ava.value) {
+            after.add_values(schema, &description, vec![ava.value.clone()])?;
+        }
+    }
+    update::stamp_modified(&mut after, schema, &decide.stamp)?;
+    Ok(after)
+}
+
+fn remove_rdn_values(after: &mut Entry, before: &Entry, schema: &Schema) -> Result<(), Refusal> {
+    let Some(rdn) = before.name().rdns().first() else {
+        return Ok(());
+    };
+    for ava in rdn.avas() {
+        let description = describe(schema, &ava.attribute)?;
+        if after.has_value(schema, &description, &ava.value) {
+            after.remove_values(schema, &description, &[ava.value.clone()])?;
+        }
+    }
+    Ok(())
+}
+
+fn describe(
+    schema: &Schema,
+    name: &str,
+) -> Result<std::sync::Arc<schema::AttributeDescription>, Refusal> {
+    Ok(schema.describe(name).map_err(schema::EntryError::from)?)
+}

@@ -1,0 +1,182 @@
+//! The password modify extended operation (RFC 3062).
+
+use aci::{Identity, Purpose};
+use ldap::ber::{DecodeError, Reader, Tag, Writer};
+use ldap::dn::Dn;
+use ldap::message::{ExtendedRequest, MessageId, ResponseKind};
+use ldap::result::ResultCode;
+use schema::{Change, DnKey, Mode, validate};
+
+use crate::chance::Chance;
+use crate::controls::RequestControls;
+use crate::ops::{target, update};
+use crate::password::{self, hash_password};
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::worker::{Next, Worker};
+use crate::write_queue::{Decide, Decision, WriteOp};
+
+/// passwdModifyOID.
+pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";
+
+/// A password change, resolved.
+pub(crate) struct PasswordModify {
+    key: DnKey,
+    dn: Dn,
+    old: Option<Vec<u8>>,
+    /// The new password as it will be stored.
+    stored: Vec<u8>,
+    /// The password the server made up, to be told to the client.
+    generated: Option<Vec<u8>>,
+}
+
+/// PasswdModifyRequestValue.
+#[derive(Default)]
+struct RequestValue<'a> {
+    user: Option<&'a [u8]>,
+    old: Option<&'a [u8]>,
+    new: Option<&'a [u8]>,
+}
+
+/// Resolves the request and hands it to the writer.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    id: MessageId,
+    _out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    let value = match request.value {
+        None => RequestValue::default(),
+        Some(octets) => decode(octets).map_err(|_| {
+            Refusal::new(ResultCode::ProtocolError, "the password modify value is malformed")
+        })?,
+    };
+    let dn = whose(session, value.user)?;
+    let state = worker.directory.state.load_full();
+    let key = update::key(&state.schema, &dn)?;
+    check_allowed(worker, session, &key)?;
+    let (new, generated) = match value.new {
+        Some(new) if !new.is_empty() => (new.to_vec(), None),
+        Some(_) => {
+            return Err(Refusal::new(
+                ResultCode::UnwillingToPerform,
+                "an empty password is refused; leave it out and one is generated",
+            ));
+        }
+        None => {
+            let made = generate(&mut *worker.chance);
+            (made.clone(), Some(made))
+        }
+    };
+    let stored = hash_password(worker.directory.password_scheme, &new, &mut *worker.chance);
+    let old = value.old.map(<[u8]>::to_vec);
+    let op = WriteOp::PasswordModify(PasswordModify { key, dn, old, stored, generated });
+    let controls = RequestControls::default();
+    Ok(update::pending(worker, session, &controls, (id, ResponseKind::Extended), op))
+}
+
+fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
+    let mut outer = Reader::new(octets);
+    let mut sequence = outer.sequence(Tag::SEQUENCE)?;
+    outer.end()?;
+    let value = RequestValue {
+        user: sequence.read_optional(Tag::context(0, false))?,
+        old: sequence.read_optional(Tag::context(1, false))?,
+        new: sequence.read_optional(Tag::context(2, false))?,
+    };
+    sequence.end()?;
+    Ok(value)
+}
+
+/// Whose password: the named user's, else that of whoever asks.
+fn whose(session: &Session, user: Option<&[u8]>) -> Result<Dn, Refusal> {
+    let Some(user) = user else {
+        return session.identity().dn().cloned().ok_or_else(|| {
+            Refusal::new(
+                ResultCode::UnwillingToPerform,
+                "name a user, or bind first: an anonymous session has no password",
+            )
+        });
+    };
+    let text = std::str::from_utf8(user)
+        .map_err(|_| Refusal::new(ResultCode::ProtocolError, "the user identity is not UTF-8"))?;
+    Ok(Dn::parse(text.strip_prefix("dn:").unwrap_or(text))?)
+}
+
+/// The administrator may change any entry's password, everyone else their own.
+fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), Refusal> {
+    let directory = &worker.directory;
+    if *key == directory.root.key {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the administrator has no entry; that password is kept in the data directory",
+        ));
+    }
+    let schema = &directory.state.load().schema;
+    let own = match session.identity() {
+        Identity::Root(_) => true,
+        Identity::Anonymous => false,
+        Identity::Entry(dn) => DnKey::from_dn(schema, dn).is_ok_and(|own| own == *key),
+    };
+    if own {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::InsufficientAccessRights,
+        "only the administrator may change the password of another entry",
+    ))
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Decision, Refusal> {
+    let name = op.dn.to_string();
+    let lookup = target::Lookup { name: &name, key: &op.key, manage_dsa_it: false, scope: None };
+    let id = target::find(&decide.view, decide.state, &lookup)?;
+    let before = target::load(&decide.view, id)?;
+    let schema = &decide.state.schema;
+    let known = schema.well_known();
+    if let Some(old) = &op.old {
+        let stored = before.values(&known.user_password);
+        if !stored.iter().any(|one| password::verify(one, old)) {
+            return Err(Refusal::new(
+                ResultCode::InvalidCredentials,
+                "the old password is not right",
+            ));
+        }
+    }
+    let mut after = before.clone();
+    after.replace_values(schema, &known.user_password, vec![op.stored.clone()])?;
+    validate(&after, schema, Mode::Import)?;
+    update::stamp_modified(&mut after, schema, &decide.stamp)?;
+    let change = Change::Modify(update::modify_change(id, &before, &after));
+    let mut decision = Decision::change(decide.access.permit(change, Purpose::PasswordModify)?);
+    decision.value = op.generated.as_deref().map(response_value);
+    Ok(decision)
+}
+
+/// PasswdModifyResponseValue: the generated password.
+fn response_value(generated: &[u8]) -> Vec<u8> {
+    let mut value = Vec::new();
+    let mut writer = Writer::new(&mut value);
+    let sequence = writer.begin(Tag::SEQUENCE);
+    writer.octets(Tag::context(0, false), generated);
+    writer.end(sequence);
+    value
+}
+
+/// A password to be typed: letters and digits without those that look alike.
+fn generate(chance: &mut dyn Chance) -> Vec<u8> {
+    let mut octets = [0_u8; GENERATED_CHARACTERS];
+    chance.fill(&mut octets);
+    octets
+        .iter()
+        .filter_map(|octet| ALPHABET.get(usize::from(*octet) % ALPHABET.len()).copied())
+        .collect()
+}
+
+/// 32 characters, so that every octet maps evenly: 5 bits each.
+const ALPHABET: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+/// 16 characters of 5 bits: 80 bits of chance.
+const GENERATED_CHARACTERS: usize = 16;

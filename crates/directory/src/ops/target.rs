@@ -1,0 +1,113 @@
+//! Finding the entry a request names, or saying why not (RFC 4511 §4.1.9, RFC 3296 §4).
+
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use schema::{DnKey, Entry, EntryId};
+use store::{Resolved, View};
+
+use crate::directory::{Directory, State};
+use crate::referral;
+use crate::refusal::Refusal;
+use crate::root_dse;
+
+/// Entries the server makes itself; they are in no naming context.
+pub(crate) enum Special {
+    /// The root DSE.
+    Root(Entry),
+    /// The subschema subentry.
+    Subschema(Arc<Entry>),
+}
+
+impl Special {
+    pub(crate) fn entry(&self) -> &Entry {
+        match self {
+            Self::Root(entry) => entry,
+            Self::Subschema(entry) => entry,
+        }
+    }
+}
+
+/// The special entry named by `key`, if it is one.
+pub(crate) fn special(
+    directory: &Directory,
+    state: &Guard<Arc<State>>,
+    key: &DnKey,
+    offers_external: bool,
+) -> Option<Special> {
+    if key.depth() == 0 {
+        return Some(Special::Root(root_dse::entry(directory, &state.schema, offers_external)));
+    }
+    (*key == state.subschema_key).then(|| Special::Subschema(Arc::clone(&state.subschema)))
+}
+
+/// How the named entry is looked for.
+pub(crate) struct Lookup<'a> {
+    /// The name as the client wrote it, for referrals.
+    pub(crate) name: &'a str,
+    pub(crate) key: &'a DnKey,
+    /// Referral objects count as entries.
+    pub(crate) manage_dsa_it: bool,
+    /// What a referral URL is to say about the scope; `None` outside searches.
+    pub(crate) scope: Option<ldap::message::Scope>,
+}
+
+/// Finds an entry of the naming contexts.
+///
+/// Refuses with `noSuchObject`, naming the nearest superior that exists, or with `referral` when
+/// the entry is or lies below a referral object.
+pub(crate) fn find(
+    view: &View<'_>,
+    state: &State,
+    lookup: &Lookup<'_>,
+) -> Result<EntryId, Refusal> {
+    let resolved = view.resolve(lookup.key)?;
+    let nearest = match &resolved {
+        Resolved::Found(id) => Some(*id),
+        Resolved::Missing { nearest } => *nearest,
+        Resolved::NoContext => None,
+    };
+    if !lookup.manage_dsa_it
+        && let Some(nearest) = nearest
+        && let Some(refusal) = referral::above(view, state, nearest, lookup)?
+    {
+        return Err(refusal);
+    }
+    match resolved {
+        Resolved::Found(id) => Ok(id),
+        Resolved::Missing { nearest } => {
+            let matched = match nearest {
+                Some(id) => view.dn(id)?,
+                None => String::new(),
+            };
+            Err(Refusal::no_such_object(matched, "no such entry"))
+        }
+        Resolved::NoContext => Err(Refusal::no_such_object(
+            String::new(),
+            "the name is in none of the naming contexts of this server",
+        )),
+    }
+}
+
+/// Finds the superior of a new entry: like `find`, but the entry asked for (`lookup`) is one below.
+pub(crate) fn find_superior(
+    view: &View<'_>,
+    state: &State,
+    superior: &DnKey,
+    lookup: &Lookup<'_>,
+) -> Result<EntryId, Refusal> {
+    let below = Lookup { key: superior, ..*lookup };
+    find(view, state, &below).map_err(|mut refusal| {
+        if refusal.code == ldap::result::ResultCode::NoSuchObject && !refusal.matched.is_empty() {
+            refusal.diagnostic = "the superior of the entry does not exist; add it first".into();
+        }
+        refusal
+    })
+}
+
+/// Reads an entry that was found, as a copy to work on.
+pub(crate) fn load(view: &View<'_>, id: EntryId) -> Result<Entry, Refusal> {
+    let stored =
+        view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))?;
+    Ok(stored.to_entry()?)
+}

@@ -1,0 +1,187 @@
+//! What the update operations share.
+
+use std::sync::Arc;
+
+use ldap::dn::Dn;
+use ldap::message::{MessageId, ResponseKind};
+use ldap::result::ResultCode;
+use rustc_hash::FxHashSet;
+use schema::{
+    AttributeDelta, AttributeDescription, DnKey, Entry, EntryError, EntryId, ModifyChange, RdnKey,
+    Schema,
+};
+
+use crate::controls::RequestControls;
+use crate::password;
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::stamp::Stamp;
+use crate::worker::{Next, Worker};
+use crate::write_queue::{Decide, PendingWrite, WriteOp, WriteRequest};
+
+/// Refuses those who may change nothing before anything is looked at.
+pub(crate) fn check_may_change(session: &Session) -> Result<(), Refusal> {
+    if session.access().may_change() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::InsufficientAccessRights,
+        "only the administrator may change entries",
+    ))
+}
+
+/// The key of a name; `invalidDNSyntax` when an attribute of it is unknown or a value malformed.
+pub(crate) fn key(schema: &Schema, dn: &Dn) -> Result<DnKey, Refusal> {
+    DnKey::from_dn(schema, dn)
+        .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))
+}
+
+/// Wraps a resolved operation for the writer.
+pub(crate) fn pending(
+    worker: &Worker,
+    session: &mut Session,
+    controls: &RequestControls<'_>,
+    (id, kind): (MessageId, ResponseKind),
+    op: WriteOp,
+) -> Next {
+    let cancel = session.begin(id);
+    Next::Write(PendingWrite {
+        directory: Arc::clone(&worker.directory),
+        request: WriteRequest {
+            id,
+            kind,
+            access: Arc::clone(session.access()),
+            cancel,
+            manage_dsa_it: controls.manage_dsa_it,
+            op,
+        },
+    })
+}
+
+/// Whether `key` names the entry at the top of a naming context.
+pub(crate) fn is_context(decide: &Decide<'_>, key: &DnKey) -> bool {
+    decide
+        .directory
+        .store
+        .naming_contexts()
+        .iter()
+        .any(|dn| DnKey::from_dn(&decide.state.schema, dn).is_ok_and(|context| context == *key))
+}
+
+/// What the entry `key` is called below `parent`: its RDN, or its whole name at the top of a
+/// naming context.
+pub(crate) fn name_key(key: &DnKey, parent: EntryId) -> RdnKey {
+    let whole = || RdnKey::of_naming_context(key);
+    if parent == EntryId::ROOT { whole() } else { key.leaf().unwrap_or_else(whole) }
+}
+
+/// Replaces clear-text passwords by their hashes.
+pub(crate) fn hash_passwords(
+    worker: &mut Worker,
+    entry: &mut Entry,
+    schema: &Schema,
+) -> Result<(), EntryError> {
+    let scheme = worker.directory.password_scheme;
+    let replaced = entry
+        .attributes()
+        .iter()
+        .filter(|attribute| is_hashable(&attribute.description))
+        .map(|attribute| {
+            let values = attribute
+                .values
+                .iter()
+                .map(|value| stored_password(scheme, value, &mut *worker.chance))
+                .collect::<Vec<_>>();
+            (Arc::clone(&attribute.description), values)
+        })
+        .collect::<Vec<_>>();
+    for (description, values) in replaced {
+        entry.replace_values(schema, &description, values)?;
+    }
+    Ok(())
+}
+
+/// Whether values of this attribute are hashed when they come in clear: userPassword and its
+/// subtypes; authPassword carries its hash by its own syntax (RFC 3112).
+pub(crate) fn is_hashable(description: &AttributeDescription) -> bool {
+    description.is_password() && description.kind.name() != "authPassword"
+}
+
+/// The form in which a password is stored; one that is hashed already is kept.
+pub(crate) fn stored_password(
+    scheme: password::Scheme,
+    value: &[u8],
+    chance: &mut dyn crate::chance::Chance,
+) -> Vec<u8> {
+    if password::is_hashed(value) {
+        value.to_vec()
+    } else {
+        password::hash_password(scheme, value, chance)
+    }
+}
+
+/// Notes who changed the entry last, and when.
+pub(crate) fn stamp_modified(
+    entry: &mut Entry,
+    schema: &Schema,
+    stamp: &Stamp,
+) -> Result<(), EntryError> {
+    let known = schema.well_known();
+    let stamps = [
+        (&known.entry_csn, &stamp.csn),
+        (&known.modifiers_name, &stamp.name),
+        (&known.modify_timestamp, &stamp.time),
+    ];
+    for (description, value) in stamps {
+        entry.replace_values(schema, description, vec![value.as_bytes().to_vec()])?;
+    }
+    Ok(())
+}
+
+/// What changes `before` into `after`: values removed and added, attribute by attribute.
+pub(crate) fn deltas(before: &Entry, after: &Entry) -> Vec<AttributeDelta> {
+    let mut deltas = Vec::new();
+    for old in before.attributes() {
+        let new = after.values(&old.description);
+        push_delta(&mut deltas, &old.description, &old.values, new);
+    }
+    for new in after.attributes() {
+        if before.get(&new.description).is_none() {
+            push_delta(&mut deltas, &new.description, &[], &new.values);
+        }
+    }
+    deltas
+}
+
+fn push_delta(
+    deltas: &mut Vec<AttributeDelta>,
+    description: &Arc<AttributeDescription>,
+    old: &[Vec<u8>],
+    new: &[Vec<u8>],
+) {
+    if old == new {
+        return;
+    }
+    let without = |all: &[Vec<u8>], others: &[Vec<u8>]| {
+        let others = others.iter().collect::<FxHashSet<_>>();
+        all.iter().filter(|value| !others.contains(value)).cloned().collect::<Vec<_>>()
+    };
+    let removed = without(old, new);
+    let added = without(new, old);
+    if !removed.is_empty() || !added.is_empty() {
+        deltas.push(AttributeDelta { description: Arc::clone(description), removed, added });
+    }
+}
+
+/// The change of one entry from `before` to `after`.
+pub(crate) fn modify_change(id: EntryId, before: &Entry, after: &Entry) -> ModifyChange {
+    ModifyChange { id, dn: before.name().clone(), deltas: deltas(before, after) }
+}
+
+/// The refusal for changes of entries the server makes itself.
+pub(crate) fn refuse_special() -> Refusal {
+    Refusal::new(
+        ResultCode::UnwillingToPerform,
+        "the root DSE and the subschema entry are made by the server",
+    )
+}

@@ -1,0 +1,91 @@
+//! The protocol's answer "no", and the one place where a failure becomes a result code.
+
+use std::borrow::Cow;
+
+use aci::Denied;
+use ldap::dn::DnError;
+use ldap::message::{LdapResult, StringsBuf};
+use ldap::result::ResultCode;
+use schema::{EntryError, Violation};
+use store::StoreError;
+
+/// Why a request was not carried out: a value, not a failure.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Refusal {
+    /// What the client is told.
+    pub(crate) code: ResultCode,
+    /// The nearest superior that exists, for the codes of RFC 4511 §4.1.9; else empty.
+    pub(crate) matched: String,
+    /// What the client did wrong and what to do; lower case, no full stop.
+    pub(crate) diagnostic: Cow<'static, str>,
+    /// URLs where to go on; only with `referral` (RFC 4511 §4.1.10).
+    pub(crate) referrals: Vec<String>,
+}
+
+impl Refusal {
+    /// A refusal with a diagnostic.
+    pub(crate) fn new(code: ResultCode, diagnostic: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, matched: String::new(), diagnostic: diagnostic.into(), referrals: Vec::new() }
+    }
+
+    /// `noSuchObject`, naming the nearest superior the asker may see.
+    pub(crate) fn no_such_object(
+        matched: String,
+        diagnostic: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { matched, ..Self::new(ResultCode::NoSuchObject, diagnostic) }
+    }
+
+    /// The wire form of this refusal; `urls` is filled with the referrals and must outlive it.
+    pub(crate) fn to_result<'a>(&'a self, urls: &'a mut StringsBuf) -> LdapResult<'a> {
+        for url in &self.referrals {
+            urls.push(url);
+        }
+        LdapResult {
+            code: self.code,
+            matched_dn: &self.matched,
+            diagnostic: &self.diagnostic,
+            referrals: urls.as_ref(),
+        }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full => Self::new(
+                ResultCode::UnwillingToPerform,
+                "the disk of the server is full: nothing can be written until there is room",
+            ),
+            other => {
+                // The cause is the operator's business, not the client's.
+                tracing::error!(error = %other, "the store failed");
+                Self::new(ResultCode::Other, "the store of the server failed; its log says why")
+            }
+        }
+    }
+}
+
+impl From<Violation> for Refusal {
+    fn from(violation: Violation) -> Self {
+        Self::new(violation.code, violation.diagnostic)
+    }
+}
+
+impl From<EntryError> for Refusal {
+    fn from(error: EntryError) -> Self {
+        Violation::from(error).into()
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        Self::new(ResultCode::InsufficientAccessRights, denied.to_string())
+    }
+}
+
+impl From<DnError> for Refusal {
+    fn from(error: DnError) -> Self {
+        Self::new(ResultCode::InvalidDnSyntax, format!("invalid DN: {error}"))
+    }
+}

@@ -1,0 +1,140 @@
+//! One client connection and its authorization state (RFC 4513 §2).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aci::{Access, Identity};
+use ldap::message::MessageId;
+
+use crate::job::JobDone;
+
+/// Where a connection comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// The client's address, for logs.
+    pub address: String,
+    /// Who is at the other end of a Unix socket; `None` on TCP.
+    pub local_user: Option<LocalUser>,
+    /// Whether the connection is protected by TLS from its first octet (LDAPS).
+    pub secure: bool,
+}
+
+/// A user of this machine, as the kernel vouches for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LocalUser {
+    /// Numeric user id.
+    pub uid: u32,
+    /// Numeric group id.
+    pub gid: u32,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Session {
+    peer: Peer,
+    access: Arc<Access>,
+    secure: bool,
+    outstanding: Vec<(MessageId, Cancel)>,
+}
+
+impl Session {
+    pub(crate) fn new(peer: Peer) -> Self {
+        let secure = peer.secure;
+        Self {
+            peer,
+            access: Arc::new(Access::of(Identity::Anonymous)),
+            secure,
+            outstanding: Vec::new(),
+        }
+    }
+
+    /// Whether TLS protects the connection.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// TLS was negotiated after StartTLS (RFC 4511 §4.14).
+    pub fn set_secure(&mut self) {
+        self.secure = true;
+    }
+
+    /// Who is asking.
+    pub fn identity(&self) -> &Identity {
+        self.access.identity()
+    }
+
+    /// Requests of this connection that are not answered yet.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// The connection is gone: stops what still works for it. Writes that were decided go on.
+    pub fn abandon_all(&mut self) {
+        for (_, cancel) in self.outstanding.drain(..) {
+            cancel.set();
+        }
+    }
+
+    /// A job of this connection is over; a bind sets the identity.
+    pub fn finish(&mut self, done: JobDone) {
+        let JobDone { id, identity } = done;
+        self.forget(id);
+        if let Some(identity) = identity {
+            self.set_identity(identity);
+        }
+    }
+
+    /// The answer to a write of this connection has arrived.
+    pub fn forget(&mut self, id: MessageId) {
+        self.outstanding.retain(|(other, _)| *other != id);
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub(crate) fn access(&self) -> &Arc<Access> {
+        &self.access
+    }
+
+    pub(crate) fn set_identity(&mut self, identity: Identity) {
+        if *self.access.identity() != identity {
+            self.access = Arc::new(Access::of(identity));
+        }
+    }
+
+    pub(crate) fn is_outstanding(&self, id: MessageId) -> bool {
+        self.outstanding.iter().any(|(other, _)| *other == id)
+    }
+
+    /// Notes a request that will be answered later, so that it can be abandoned.
+    pub(crate) fn begin(&mut self, id: MessageId) -> Cancel {
+        let cancel = Cancel::default();
+        self.outstanding.push((id, cancel.clone()));
+        cancel
+    }
+
+    /// RFC 4511 §4.11: an unknown id is silently ignored. The request stays listed until whoever
+    /// works on it says it is over, so that its id cannot be used twice meanwhile.
+    pub(crate) fn abandon(&mut self, id: MessageId) {
+        for (other, cancel) in &self.outstanding {
+            if *other == id {
+                cancel.set();
+            }
+        }
+    }
+}
+
+/// Says to whoever works on a request that nobody waits for it any more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,56 @@
+//! The subschema subentry (RFC 4512 §4.2), complete and true: made from the schema in force.
+
+use std::sync::Arc;
+
+use ldap::dn::Dn;
+use schema::{Definition, DefinitionKind, DnKey, Entry, Schema};
+use store::Store;
+
+use crate::error::DirectoryError;
+use crate::live_entry::SUBSCHEMA_DN;
+
+/// The subschema entry of `schema`, and its key.
+pub(crate) fn entry(schema: &Schema) -> (Entry, DnKey) {
+    let dn = Dn::parse(SUBSCHEMA_DN).expect("the constant is a DN");
+    let key = DnKey::from_dn(schema, &dn).expect("cn is always defined");
+    let mut entry = Entry::new(dn);
+    let mut put = |name: &str, values: Vec<Vec<u8>>| {
+        if let Ok(description) = schema.describe(name)
+            && !values.is_empty()
+        {
+            // Made of distinct values by construction.
+            let _ = entry.replace_values(schema, &description, values);
+        }
+    };
+    let text = |values: &[&str]| values.iter().map(|value| value.as_bytes().to_vec()).collect();
+    put("objectClass", text(&["top", "subentry", "subschema", "extensibleObject"]));
+    put("cn", text(&["schema"]));
+    put("subtreeSpecification", text(&["{}"]));
+    put("structuralObjectClass", text(&["subentry"]));
+    put("entryDN", text(&[SUBSCHEMA_DN]));
+    put("subschemaSubentry", text(&[SUBSCHEMA_DN]));
+    put("hasSubordinates", text(&["FALSE"]));
+    put("numSubordinates", text(&["0"]));
+    for kind in DefinitionKind::ALL {
+        let values = schema.definitions(kind).map(String::into_bytes).collect();
+        put(kind.attribute(), values);
+    }
+    (entry, key)
+}
+
+/// The schema with the changes that were made online and are kept in the store.
+pub(crate) fn with_stored_changes(
+    schema: Arc<Schema>,
+    store: &Store,
+) -> Result<Arc<Schema>, DirectoryError> {
+    let stored = store.schema_definitions();
+    if stored.is_empty() {
+        return Ok(schema);
+    }
+    let definitions = stored
+        .iter()
+        .map(|text| Definition::parse_line(text))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| DirectoryError::StoredSchema { reason: error.to_string() })?;
+    Ok(Arc::new(schema.with_change(&definitions, &[])?))
+}
