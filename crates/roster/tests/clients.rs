@@ -1,0 +1,148 @@
+//! Real clients against a real `roster demo`: OpenLDAP's tools, python-ldap and the ldap3 crate.
+//!
+//! The clients come from Debian's `ldap-utils` and `python3-ldap`; `cargo xtask test` installs them.
+
+mod demo;
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use demo::Demo;
+
+/// Runs one of OpenLDAP's tools as the administrator.
+fn tool(demo: &Demo, name: &str, arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(name)
+        .args(["-x", "-H", &demo.url("ldap"), "-D", &demo.admin_dn, "-w", &demo.admin_password])
+        .args(arguments)
+        .env("LDAPNOINIT", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{name} (Debian package ldap-utils): {error}"));
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[track_caller]
+fn check(output: &Output, code: i32, want: &str) {
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert!(text.contains(want), "expected '{want}' in: {text}");
+}
+
+const MARIE: &str = "dn: uid=marie,ou=people,dc=example,dc=com
+objectClass: inetOrgPerson
+uid: marie
+cn: Marie Curie
+sn: Curie
+title: Physicist
+userPassword: radium
+";
+
+#[test]
+fn the_openldap_tools_do_their_work() {
+    let demo = Demo::start(100);
+    let base = "ou=people,dc=example,dc=com";
+    let marie = "uid=marie,ou=people,dc=example,dc=com";
+    check(&tool(&demo, "ldapadd", &[], MARIE), 0, "adding new entry");
+    check(&tool(&demo, "ldapadd", &[], MARIE), 68, "Already exists");
+    check(&tool(&demo, "ldapsearch", &["-LLL", "-b", base, "(uid=marie)", "cn"], ""), 0, "cn: Marie");
+    check(
+        &tool(&demo, "ldapsearch", &["-LLL", "-b", base, "(uid=user.7)", "uid"], ""),
+        0,
+        "uid: user.7",
+    );
+    check(&tool(&demo, "ldapsearch", &["-b", base, "-E", "pr=10/noprompt"], ""), 0, "numEntries: 102");
+    check(&tool(&demo, "ldapsearch", &["-b", "dc=nowhere"], ""), 32, "No such object");
+    let change = format!("dn: {marie}\nchangetype: modify\nreplace: title\ntitle: Chemist\n");
+    check(&tool(&demo, "ldapmodify", &[], &change), 0, "modifying entry");
+    check(&tool(&demo, "ldapcompare", &[marie, "title:chemist"], ""), 6, "TRUE");
+    check(&tool(&demo, "ldapcompare", &[marie, "title:physicist"], ""), 5, "FALSE");
+    check(&tool(&demo, "ldapmodrdn", &["-r", marie, "uid=curie"], ""), 0, "");
+    let curie = "uid=curie,ou=people,dc=example,dc=com";
+    check(&tool(&demo, "ldappasswd", &["-s", "polonium", curie], ""), 0, "");
+    check(&tool(&demo, "ldappasswd", &[curie], ""), 0, "New password: ");
+    check(&tool(&demo, "ldappasswd", &["-s", "polonium", curie], ""), 0, "");
+    let who = Command::new("ldapwhoami")
+        .args(["-x", "-H", &demo.url("ldap"), "-D", curie, "-w", "polonium"])
+        .output()
+        .unwrap();
+    check(&who, 0, "dn:uid=curie,ou=people,dc=example,dc=com");
+    let wrong = Command::new("ldapwhoami")
+        .args(["-x", "-H", &demo.url("ldap"), "-D", curie, "-w", "radium"])
+        .output()
+        .unwrap();
+    check(&wrong, 49, "Invalid credentials");
+    check(&tool(&demo, "ldapdelete", &[base], ""), 66, "not allowed on non-leaf");
+    check(&tool(&demo, "ldapdelete", &[curie], ""), 0, "");
+    check(&tool(&demo, "ldapsearch", &["-b", curie], ""), 32, &format!("matchedDN: {base}"));
+}
+
+#[test]
+fn the_openldap_tools_speak_tls_and_the_unix_socket() {
+    let demo = Demo::start(10);
+    for (url, more) in [(demo.url("ldap"), "-ZZ"), (demo.url("ldaps"), "-x")] {
+        let output = Command::new("ldapwhoami")
+            .args(["-x", more, "-H", &url, "-D", &demo.admin_dn, "-w", &demo.admin_password])
+            .env("LDAPTLS_REQCERT", "never")
+            .output()
+            .unwrap();
+        check(&output, 0, "dn:cn=Directory Manager");
+    }
+    let socket = demo.url("ldapi");
+    let output =
+        Command::new("ldapwhoami").args(["-Q", "-Y", "EXTERNAL", "-H", &socket]).output().unwrap();
+    check(&output, 0, "dn:cn=Directory Manager");
+}
+
+#[test]
+fn python_ldap_works() {
+    let demo = Demo::start(50);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
+    let output = Command::new("/usr/bin/python3")
+        .args([script, &demo.url("ldap"), &demo.admin_dn, &demo.admin_password])
+        .output()
+        .expect("python3 with python3-ldap (Debian)");
+    check(&output, 0, "all checks passed");
+}
+
+#[test]
+fn the_ldap3_crate_works() {
+    use ldap3::{LdapConn, Mod, Scope, SearchEntry};
+    use std::collections::HashSet;
+
+    let demo = Demo::start(20);
+    let mut connection = LdapConn::new(&demo.url("ldap")).unwrap();
+    connection.simple_bind(&demo.admin_dn, &demo.admin_password).unwrap().success().unwrap();
+    let dn = "cn=ada,ou=people,dc=example,dc=com";
+    let set = |value: &'static str| HashSet::from([value]);
+    connection
+        .add(dn, vec![("objectClass", set("person")), ("cn", set("ada")), ("sn", set("Lovelace"))])
+        .unwrap()
+        .success()
+        .unwrap();
+    let (entries, _) = connection
+        .search("dc=example,dc=com", Scope::Subtree, "(sn=lovelace)", vec!["cn", "sn"])
+        .unwrap()
+        .success()
+        .unwrap();
+    assert_eq!(entries.len(), 1);
+    let entry = SearchEntry::construct(entries.into_iter().next().unwrap());
+    assert_eq!(entry.dn, dn);
+    assert_eq!(entry.attrs.get("sn"), Some(&vec!["Lovelace".to_owned()]));
+    assert!(connection.compare(dn, "sn", "LOVELACE").unwrap().equal().unwrap());
+    connection
+        .modify(dn, vec![Mod::Replace("description", set("countess"))])
+        .unwrap()
+        .success()
+        .unwrap();
+    connection.modifydn(dn, "cn=ada king", true, None).unwrap().success().unwrap();
+    connection.delete("cn=ada king,ou=people,dc=example,dc=com").unwrap().success().unwrap();
+    assert_eq!(connection.delete(dn).unwrap().rc, 32);
+    connection.unbind().unwrap();
+}
