@@ -2,11 +2,12 @@
 //!
 //! `cargo test` alone needs no set-up; this adds real LDAP clients and another server.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::shell::{cargo, command, root, step, succeeds};
-use crate::{Error, conform, no_arguments};
+use crate::{Error, conform, no_arguments, shell};
 
 /// A Debian package and how to see that what we need of it is there.
 struct Package {
@@ -28,13 +29,52 @@ const PACKAGES: &[Package] = &[
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     install_missing()?;
-    let mut tests = cargo(&["test", "--workspace"]);
+    let mut counts = Counts::default();
+    shell::timed("tests", || cargo_test(&mut counts))?;
+    conform::run(&[])?;
+    println!("xtask: every test passed: {} tests and the dialogues of conform", counts.passed);
+    Ok(())
+}
+
+/// Sums of the lines `test result: ok. 3 passed; 0 failed; …`.
+#[derive(Debug, Default, Eq, PartialEq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, line: &str) {
+        if !line.starts_with("test result:") {
+            return;
+        }
+        let words: Vec<&str> = line.split([' ', ';']).collect();
+        for pair in words.windows(2) {
+            match pair {
+                [number, "passed"] => self.passed += number.parse().unwrap_or(0),
+                [number, "failed"] => self.failed += number.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn cargo_test(counts: &mut Counts) -> Result<(), Error> {
+    let wrong = |error: std::io::Error| Error::Wrong(format!("cargo test: {error}"));
+    let mut tests = cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"]);
     // Tests with real clients must not skip themselves where the clients were just installed.
     tests.env("ROSTER_TEST_CLIENTS", "required");
-    step("tests", tests)?;
-    conform::run(&[])?;
-    println!("xtask: every test passed");
-    Ok(())
+    let mut child = tests.stdout(Stdio::piped()).spawn().map_err(wrong)?;
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line.map_err(wrong)?;
+            counts.add(&line);
+            println!("{line}");
+        }
+    }
+    let status = child.wait().map_err(wrong)?;
+    println!("xtask: {} tests passed, {} failed", counts.passed, counts.failed);
+    if status.success() { Ok(()) } else { Err(Error::Wrong("tests failed".to_owned())) }
 }
 
 fn install_missing() -> Result<(), Error> {
@@ -64,7 +104,7 @@ fn privilege() -> Option<&'static [&'static str]> {
     if !Path::new("/usr/bin/apt-get").exists() {
         return None;
     }
-    let id = crate::shell::output(command("id", &["-u"]))?;
+    let id = shell::output(command("id", &["-u"]))?;
     if id.trim() == "0" {
         return Some(&[]);
     }
@@ -81,4 +121,18 @@ fn apt(prefix: &[&str], arguments: &[&str]) -> Command {
     command.args(["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"]);
     command.args(arguments).current_dir(root());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_results_are_summed() {
+        let mut counts = Counts::default();
+        counts.add("test result: ok. 3 passed; 1 failed; 0 ignored; 0 measured; 2 filtered out");
+        counts.add("running 7 tests");
+        counts.add("test result: ok. 4 passed; 0 failed; 0 ignored");
+        assert_eq!(counts, Counts { passed: 7, failed: 1 });
+    }
 }

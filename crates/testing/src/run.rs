@@ -183,3 +183,144 @@ impl Play<'_> {
         Ok(answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ber::{ENUMERATED, INTEGER, OCTET_STRING, SEQUENCE, SET, put, put_number, put_with};
+
+    /// A server that gives the same answer whatever it is asked.
+    struct Canned(Vec<Received>);
+
+    impl Peer for Canned {
+        fn fresh(&mut self, _ldif: &Path) -> Result<Box<dyn Target + '_>, String> {
+            Ok(Box::new(CannedTarget(self.0.clone())))
+        }
+    }
+
+    struct CannedTarget(Vec<Received>);
+
+    impl Target for CannedTarget {
+        fn open(&mut self) -> usize {
+            0
+        }
+
+        fn send(&mut self, _connection: usize, _octets: &[u8]) {}
+
+        fn receive(&mut self, _connection: usize) -> Received {
+            if self.0.is_empty() { Received::Nothing } else { self.0.remove(0) }
+        }
+    }
+
+    fn message(id: i64, tag: u8, fill: impl FnOnce(&mut Vec<u8>)) -> Received {
+        let mut out = Vec::new();
+        put_with(&mut out, SEQUENCE, |out| {
+            put_number(out, INTEGER, id);
+            put_with(out, tag, fill);
+        });
+        Received::Message(out)
+    }
+
+    fn result(id: i64, tag: u8, code: i64, matched: &str, diagnostic: &str) -> Received {
+        message(id, tag, |out| {
+            put_number(out, ENUMERATED, code);
+            put(out, OCTET_STRING, matched.as_bytes());
+            put(out, OCTET_STRING, diagnostic.as_bytes());
+        })
+    }
+
+    fn entry(dn: &str, description: &str, values: &[&str]) -> Received {
+        message(1, 0x64, |out| {
+            put(out, OCTET_STRING, dn.as_bytes());
+            put_with(out, SEQUENCE, |out| {
+                put_with(out, SEQUENCE, |out| {
+                    put(out, OCTET_STRING, description.as_bytes());
+                    put_with(out, SET, |out| {
+                        for value in values {
+                            put(out, OCTET_STRING, value.as_bytes());
+                        }
+                    });
+                });
+            });
+        })
+    }
+
+    fn notice() -> Received {
+        message(0, 0x78, |out| {
+            put_number(out, ENUMERATED, 2);
+            put(out, OCTET_STRING, b"");
+            put(out, OCTET_STRING, b"");
+            put(out, 0x8a, b"1.3.6.1.4.1.1466.20036");
+        })
+    }
+
+    /// Whether a dialogue of one step passes when the server gives these answers.
+    #[track_caller]
+    fn check(step: &str, answers: &[Received], want: Result<(), usize>) {
+        let text = format!("# Rule.\ngiven x.ldif\n# --- title\n{step}");
+        let script = Script::parse(Path::new("x.ldap"), &text).unwrap();
+        let outcomes = run_script(&script, &mut Canned(answers.to_vec()));
+        let failure = outcomes[0].failure.as_ref();
+        assert_eq!(failure.map_or(Ok(()), |one| Err(one.line)), want, "{failure:?}");
+    }
+
+    #[test]
+    fn a_result_must_have_code_matched_dn_and_diagnostic() {
+        let answer = [result(1, 0x6b, 32, "dc=a", "No such thing")];
+        check("delete x\n=> noSuchObject matched=dc=a", &answer, Ok(()));
+        check("delete x\n=> noSuchObject matched={any} diagnostic~such", &answer, Ok(()));
+        check("delete x\n=> success matched=dc=a", &answer, Err(5));
+        check("delete x\n=> noSuchObject", &answer, Err(5));
+        check("delete x\n=> noSuchObject matched=dc=a diagnostic~else", &answer, Err(5));
+    }
+
+    #[test]
+    fn an_answer_must_belong_to_the_request() {
+        check("delete x\n=> success", &[result(2, 0x6b, 0, "", "")], Err(4));
+        check("delete x\n=> success", &[result(1, 0x69, 0, "", "")], Err(4));
+        check("delete x\n=> success", &[], Err(5));
+        check("delete x\n=> success", &[Received::Closed], Err(5));
+        check("delete x\n=> success", &[Received::Message(vec![1, 0])], Err(4));
+    }
+
+    #[test]
+    fn entries_must_be_the_expected_ones() {
+        let done = || result(1, 0x65, 0, "", "");
+        let search = "search base x (a=b)\n";
+        let two = [entry("dc=b", "cn", &["b"]), entry("dc=a", "CN", &["1", "2"]), done()];
+        let a = "=> entry dc=a\n  cn: 2\n  cn: 1\n";
+        let b = "=> entry dc=b\n  cn: b\n";
+        check(&format!("{search}{a}{b}=> success"), &two, Ok(()));
+        check(&format!("{search}=> entries 2\n=> success"), &two, Ok(()));
+        check(&format!("{search}=> entries 1\n=> success"), &two, Err(5));
+        check(&format!("{search}{a}=> success"), &two, Err(4));
+        check(&format!("{search}{a}{b}=> entry dc=c\n=> success"), &two, Err(10));
+        check(&format!("{search}{a}=> entry dc=b\n=> success"), &two, Err(8));
+        check(&format!("{search}{a}=> entry dc=b …\n=> success"), &two, Ok(()));
+        check(&format!("{search}{a}=> entry dc=b …\n  !cn\n=> success"), &two, Err(8));
+        check(&format!("{search}{b}=> entry dc=a\n  cn: 1\n=> success"), &two, Err(7));
+        check(&format!("{search}{b}=> entry dc=a\n  cn: 1\n  cn: …\n=> success"), &two, Ok(()));
+        check(&format!("{search}{a}=> entry dc=b\n  cn\n=> success"), &two, Err(8));
+        check(&format!("{search}{a}=> entry dc=b\n  cn: c\n=> success"), &two, Err(8));
+    }
+
+    #[test]
+    fn a_reference_must_be_expected() {
+        let reference = message(1, 0x73, |out| put(out, OCTET_STRING, b"ldap://a"));
+        let answers = [reference, result(1, 0x65, 0, "", "")];
+        check("search base x (a=b)\n=> reference ldap://a\n=> success", &answers, Ok(()));
+        check("search base x (a=b)\n=> reference ldap://b\n=> success", &answers, Err(5));
+        check("search base x (a=b)\n=> success", &answers, Err(4));
+    }
+
+    #[test]
+    fn a_notice_of_disconnection_is_no_result() {
+        let end = [notice(), Received::Closed];
+        check("raw 00\n=> disconnect protocolError\n=> closed", &end, Ok(()));
+        check("raw 00\n=> disconnect unavailable\n=> closed", &end, Err(5));
+        check("raw 00\n=> disconnect protocolError\n=> closed", &[notice()], Err(6));
+        check("delete x\n=> protocolError", &end, Err(5));
+        check("unbind\n=> closed", &[Received::Closed], Ok(()));
+        check("unbind\n=> closed", &[], Err(5));
+    }
+}

@@ -140,6 +140,7 @@ include /etc/ldap/schema/inetorgperson.schema
 include /etc/ldap/schema/nis.schema
 modulepath /usr/lib/ldap
 moduleload back_mdb
+moduleload pw-sha2
 pidfile {directory}/slapd.pid
 sizelimit unlimited
 access to dn.base=\"\" by * read

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::ber;
 
 /// How long a server may take for one answer before a script counts it as none.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest message taken from a server, in bytes.
 const MESSAGE_SIZE_MAX_BYTES: usize = 64 << 20;

@@ -480,7 +480,9 @@ proptest! {
     }
 
     #[test]
-    fn any_text_parses_to_a_stable_filter_or_fails_inside_it(text in "[a-c(&|!)=*:~<>\\\\ 0é]{0,24}") {
+    fn any_text_parses_to_a_stable_filter_or_fails_inside_it(
+        text in "[a-c(&|!)=*:~<>\\\\ 0é]{0,24}"
+    ) {
         match Filter::parse(&text) {
             Ok(filter) => {
                 let displayed = filter.to_string();

@@ -12,7 +12,8 @@ use crate::message::ModifyOperation;
 
 /// Reads an LDIF file record by record.
 ///
-/// After an error, the next call goes on with the next record.
+/// After an error, the next call goes on with the next record. Only [`LdifReason::Io`] ends the
+/// reading: the source would fail again.
 pub struct LdifReader<R> {
     lines: LineReader<R>,
     /// What the first record was; all others must be the same.

@@ -240,8 +240,22 @@ fn example_4_utf_8_and_comments() {
          cn;lang-ja:: 5bCP56yg5Y6fIOODreODieODi+ODvA==\n\
          title;lang-en: Sales, Director\n",
         &[
-            r"2 {ou=営業部,o=Airius} content objectclass=[top] objectclass=[organizationalUnit] ou=[\xe5\x96\xb6\xe6\xa5\xad\xe9\x83\xa8] ou;lang-ja=[\xe5\x96\xb6\xe6\xa5\xad\xe9\x83\xa8] ou;lang-ja;phonetic=[\xe3\x81\x88\xe3\x81\x84\xe3\x81\x8e\xe3\x82\x87\xe3\x81\x86\xe3\x81\xb6] ou;lang-en=[Sales] description=[Japanese office]",
-            r"15 {uid=rogasawara,ou=営業部,o=Airius} content userpassword=[{SHA}O3HSv1MusyL4kTjP+HKI5uxuNoM=] objectclass=[inetOrgPerson] uid=[rogasawara] cn;lang-ja=[\xe5\xb0\x8f\xe7\xac\xa0\xe5\x8e\x9f \xe3\x83\xad\xe3\x83\x89\xe3\x83\x8b\xe3\x83\xbc] title;lang-en=[Sales, Director]",
+            concat!(
+                r"2 {ou=営業部,o=Airius} content objectclass=[top] ",
+                r"objectclass=[organizationalUnit] ou=[\xe5\x96\xb6\xe6\xa5\xad\xe9\x83\xa8] ",
+                r"ou;lang-ja=[\xe5\x96\xb6\xe6\xa5\xad\xe9\x83\xa8] ",
+                r"ou;lang-ja;phonetic=[\xe3\x81\x88\xe3\x81\x84",
+                r"\xe3\x81\x8e\xe3\x82\x87\xe3\x81\x86\xe3\x81\xb6] ",
+                r"ou;lang-en=[Sales] description=[Japanese office]",
+            ),
+            concat!(
+                r"15 {uid=rogasawara,ou=営業部,o=Airius} content ",
+                r"userpassword=[{SHA}O3HSv1MusyL4kTjP+HKI5uxuNoM=] ",
+                r"objectclass=[inetOrgPerson] uid=[rogasawara] ",
+                r"cn;lang-ja=[\xe5\xb0\x8f\xe7\xac\xa0\xe5\x8e\x9f ",
+                r"\xe3\x83\xad\xe3\x83\x89\xe3\x83\x8b\xe3\x83\xbc] title;lang-en=[Sales, ",
+                r"Director]",
+            ),
         ],
     );
 }
@@ -1052,7 +1066,8 @@ proptest! {
 
     #[test]
     fn any_text_is_read_the_same_in_any_chunks_and_ends(
-        text in "((dn|cn|-|changetype|add|version|#|control|[a ])(:|::|:<|)( |)(1|modify|add|cn=a|YQ==|)\r?\n(\n|)){0,12}",
+        text in "((dn|cn|-|changetype|add|version|#|control|[a ])(:|::|:<|)( |)\
+                 (1|modify|add|cn=a|YQ==|)\r?\n(\n|)){0,12}",
         buffer_bytes in 1usize..9,
     ) {
         let records = read_all(text.as_bytes(), buffer_bytes);
