@@ -166,6 +166,12 @@ impl Definition {
         self.names.first().unwrap_or(&self.oid)
     }
 
+    /// Whether `name` is one of the names or the OID, in any case.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.oid.eq_ignore_ascii_case(name)
+            || self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
     /// Whether both define the same element of the same kind.
     pub fn is_same_element(&self, other: &Self) -> bool {
         self.kind() == other.kind() && self.oid.eq_ignore_ascii_case(&other.oid)

@@ -95,6 +95,11 @@ impl Schema {
         self.with_added_files(added)
     }
 
+    /// Finds the description without options of a type, by its name or OID. Costs one hash lookup.
+    pub fn plain_description(&self, name_or_oid: &str) -> Option<&Arc<AttributeDescription>> {
+        self.descriptions.get(name_or_oid)
+    }
+
     /// Finds an attribute type by name or OID.
     pub fn attribute_type(&self, name_or_oid: &str) -> Option<&Arc<AttributeType>> {
         self.descriptions.get(name_or_oid).map(|description| &description.kind)
@@ -192,7 +197,8 @@ impl Schema {
         let mut uses = Vec::new();
         for rule in MATCHING_RULES {
             let kinds = self.attribute_types.iter().filter(|kind| suits(rule, kind));
-            let applies: Vec<String> = kinds.map(|kind| kind.name().to_owned()).collect();
+            let mut applies: Vec<String> = kinds.map(|kind| kind.name().to_owned()).collect();
+            applies.sort_unstable_by_key(|name| name.to_ascii_lowercase());
             if !applies.is_empty() {
                 uses.push(definition(
                     rule.oid,

@@ -21,6 +21,7 @@ type Fault<T> = Result<T, SchemaFault>;
 impl Schema {
     /// Builds a schema of these definitions, whatever their order.
     pub(super) fn assemble(sources: Vec<Sourced>, generation: u64) -> Result<Self, SchemaError> {
+        let mut sources = sources;
         let builder = Builder::new(&sources)?;
         let (types, classes) = (builder.types()?, builder.classes_in_order());
         let mut maker = ClassMaker { builder: &builder, types: &types, done: FxHashMap::default() };
@@ -33,6 +34,7 @@ impl Schema {
         let (descriptions, classes) = (types.by_name, by_name(&object_classes));
         let well_known = WellKnown::find(|name| descriptions.get(name), |name| classes.get(name))
             .map_err(needed_by_server)?;
+        sources.retain(|source| !is_own(&source.definition));
         Ok(Self {
             generation,
             attribute_types: types.in_order,
@@ -49,7 +51,20 @@ impl Schema {
     }
 }
 
-pub(super) fn needed_by_server(name: &str) -> SchemaError {
+/// Whether the server shows such a definition anyway, from its own tables.
+fn is_own(definition: &Definition) -> bool {
+    match definition.kind() {
+        DefinitionKind::Syntax => SYNTAXES.iter().any(|syntax| syntax.oid == definition.oid),
+        DefinitionKind::MatchingRule | DefinitionKind::MatchingRuleUse => true,
+        DefinitionKind::AttributeType
+        | DefinitionKind::ObjectClass
+        | DefinitionKind::ContentRule
+        | DefinitionKind::StructureRule
+        | DefinitionKind::NameForm => false,
+    }
+}
+
+fn needed_by_server(name: &str) -> SchemaError {
     SchemaError {
         place: Place::default(),
         subject: String::new(),

@@ -3,10 +3,9 @@
 //! Invariant: what stored names and index keys were made of does not change under them.
 
 use super::Schema;
-use super::assemble::needed_by_server;
 use crate::attribute_type::AttributeType;
 use crate::definition::{Definition, DefinitionKind};
-use crate::error::{Place, SchemaError, SchemaFault, subject};
+use crate::error::{Place, SchemaError, SchemaFault};
 use crate::file::{SCHEMA_FILE_EXTENSION, Sourced};
 use crate::well_known::WellKnown;
 
@@ -33,12 +32,13 @@ impl Schema {
                 return Err(SchemaError::of(&place, definition, SchemaFault::Fixed));
             }
         }
+        let mut removed = Vec::new();
         for definition in remove {
             let at = sources.iter().position(|known| known.definition.is_same_element(definition));
             let Some(at) = at else {
                 return Err(SchemaError::of(&place, definition, SchemaFault::NotDefined));
             };
-            sources.remove(at);
+            removed.push(sources.remove(at).definition);
         }
         let added = add.iter().map(|definition| {
             let mut definition = definition.clone();
@@ -46,7 +46,7 @@ impl Schema {
             Sourced { definition, place: place.clone() }
         });
         let next = self.replaced(sources, added.collect());
-        let next = next.map_err(|error| blame_removal(error, remove))?;
+        let next = next.map_err(|error| blame_removal(error, &removed, place))?;
         self.check_successor(&next, Indexes::Kept)?;
         Ok(next)
     }
@@ -64,6 +64,7 @@ impl Schema {
         // Only against what was there: the same OID twice in `added` is a fault, found later.
         let known = sources.len();
         for addition in added {
+            self.check_key(&addition)?;
             let mut before = sources.iter_mut().take(known);
             let same = before.find(|known| known.definition.is_same_element(&addition.definition));
             match same {
@@ -77,19 +78,13 @@ impl Schema {
     /// Checks that what is stored under this schema can be used under `next`.
     fn check_successor(&self, next: &Self, indexes: Indexes) -> Result<(), SchemaError> {
         for kind in &self.attribute_types {
-            let Some(new) = next.attribute_type(&kind.oid) else { continue };
-            let fault = if new.key() != kind.key() {
-                SchemaFault::KeyChanged { key: kind.name().to_owned() }
-            } else if indexes == Indexes::Kept && !is_indexed_alike(kind, new) {
-                SchemaFault::RulesChanged
-            } else {
-                continue;
-            };
-            let definition = next.definition_of(DefinitionKind::AttributeType, &kind.oid);
-            return Err(definition.map_or_else(
-                || needed_by_server(kind.name()),
-                |source| SchemaError::of(&source.place, &source.definition, fault),
-            ));
+            let new = next.attribute_type(&kind.oid);
+            if indexes == Indexes::Kept && new.is_some_and(|new| !is_indexed_alike(kind, new)) {
+                let source = next.definition_of(DefinitionKind::AttributeType, &kind.oid);
+                let source = source.expect("every type has a definition");
+                let fault = SchemaFault::RulesChanged;
+                return Err(SchemaError::of(&source.place, &source.definition, fault));
+            }
         }
         let types = WellKnown::TYPES.iter().map(|name| (DefinitionKind::AttributeType, *name));
         let classes = WellKnown::CLASSES.iter().map(|name| (DefinitionKind::ObjectClass, *name));
@@ -106,12 +101,25 @@ impl Schema {
         Ok(())
     }
 
+    /// A known type keeps its first name. Checked first: others may refer to it by that name.
+    fn check_key(&self, addition: &Sourced) -> Result<(), SchemaError> {
+        let Sourced { definition, place } = addition;
+        let known = self.attribute_type(&definition.oid);
+        let Some(known) = known.filter(|_| definition.kind() == DefinitionKind::AttributeType)
+        else {
+            return Ok(());
+        };
+        if definition.name().eq_ignore_ascii_case(known.key()) {
+            return Ok(());
+        }
+        let fault = SchemaFault::KeyChanged { key: known.name().to_owned() };
+        Err(SchemaError::of(place, definition, fault))
+    }
+
     fn definition_of(&self, kind: DefinitionKind, name: &str) -> Option<&Sourced> {
         self.sources.iter().find(|source| {
             let definition = &source.definition;
-            definition.kind() == kind
-                && (definition.oid == name
-                    || definition.names.iter().any(|known| known.eq_ignore_ascii_case(name)))
+            definition.kind() == kind && definition.is_named(name)
         })
     }
 }
@@ -145,18 +153,13 @@ fn is_fixed(kind: DefinitionKind) -> bool {
 }
 
 /// Turns "refers to what is not there" into "cannot be removed", where that is why.
-fn blame_removal(error: SchemaError, remove: &[Definition]) -> SchemaError {
+fn blame_removal(error: SchemaError, removed: &[Definition], place: Place) -> SchemaError {
     let SchemaFault::Unknown { name, .. } = &error.fault else { return error };
-    let is_named = |definition: &&Definition| {
-        definition.oid == *name
-            || definition.names.iter().any(|known| known.eq_ignore_ascii_case(name))
-    };
-    match remove.iter().find(is_named) {
-        Some(removed) => SchemaError {
-            place: error.place.clone(),
-            subject: subject(removed),
-            fault: SchemaFault::StillUsed { by: error.subject },
-        },
+    match removed.iter().find(|definition| definition.is_named(name)) {
+        Some(definition) => {
+            let by = format!("{} ({})", error.subject, error.place);
+            SchemaError::of(&place, definition, SchemaFault::StillUsed { by })
+        }
         None => error,
     }
 }
