@@ -1,5 +1,8 @@
 //! `cargo xtask fuzz`: one fuzz target for a given time, and the short smoke run of CI.
 
+use std::fs;
+use std::path::Path;
+
 use crate::Error;
 use crate::shell::{cargo, output, root, step, succeeds};
 
@@ -42,8 +45,31 @@ pub(crate) fn smoke() -> Result<(), Error> {
 }
 
 fn fuzz(name: &str, seconds: u64) -> Result<(), Error> {
+    if name.starts_with("ldap_") {
+        seed(name).map_err(|error| Error::Wrong(format!("seeds of {name}: {error}")))?;
+    }
     let time = format!("-max_total_time={seconds}");
     step(&format!("fuzz {name}"), cargo(&["+nightly", "fuzz", "run", name, "--", &time]))
+}
+
+/// Starts the search at the golden messages instead of at nothing.
+fn seed(name: &str) -> std::io::Result<()> {
+    let corpus = root().join("fuzz/corpus").join(name);
+    fs::create_dir_all(&corpus)?;
+    for entry in fs::read_dir(root().join("crates/ldap/tests/wire"))? {
+        let path = entry?.path();
+        let stem = path.file_stem().unwrap_or_default();
+        fs::write(corpus.join(Path::new(stem)), octets(&fs::read_to_string(&path)?))?;
+    }
+    Ok(())
+}
+
+/// The octets of annotated hexadecimal text: `#` starts a comment.
+fn octets(text: &str) -> Vec<u8> {
+    let code = text.lines().filter_map(|line| line.split('#').next());
+    code.flat_map(str::split_whitespace)
+        .filter_map(|pair| u8::from_str_radix(pair, 16).ok())
+        .collect()
 }
 
 /// What fuzzing needs and is not here.
@@ -56,5 +82,15 @@ fn missing() -> Option<&'static str> {
         Some("cargo-fuzz is not installed")
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_no_octets() {
+        assert_eq!(octets("# a\n30 03 # ab\n  ff\n"), [0x30, 0x03, 0xff]);
     }
 }
