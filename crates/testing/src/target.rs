@@ -116,3 +116,31 @@ impl Connection {
         Some(self.received.drain(..length).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_from_the_stream_wherever_the_pieces_end() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut target = TcpTarget::new(listener.local_addr().unwrap());
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 2];
+            stream.read_exact(&mut request).unwrap();
+            stream.write_all(&[0x30, 0x02, 1]).unwrap();
+            stream.write_all(&[2, 0x30, 0x01, 3]).unwrap();
+            request
+        });
+        let connection = target.open();
+        target.send(connection, &[7, 8]);
+        assert_eq!(target.receive(connection), Received::Message(vec![0x30, 2, 1, 2]));
+        assert_eq!(target.receive(connection), Received::Message(vec![0x30, 1, 3]));
+        assert_eq!(target.receive(connection), Received::Closed);
+        assert_eq!(server.join().unwrap(), [7, 8]);
+    }
+}
