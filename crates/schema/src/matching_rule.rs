@@ -422,3 +422,6 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
     MatchingRule::equality("1.3.6.1.4.1.4203.666.11.2.2", "CSNMatch", CSN, csn),
     MatchingRule::ordering("1.3.6.1.4.1.4203.666.11.2.3", "CSNOrderingMatch", CSN, csn),
 ];
+
+#[cfg(test)]
+mod tests;

@@ -341,3 +341,263 @@ fn is_prohibited(char: char) -> bool {
     // Table C.8 of RFC 3454 is mapped to nothing or normalized away before.
     char == '\u{FFFD}' || private_use(char) || non_character_code_point(char)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn prepared(input: &str, case: Case, spacing: Spacing) -> Result<String, Invalid> {
+        let mut out = Vec::new();
+        text(input.as_bytes(), case, spacing, &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[track_caller]
+    fn check(input: &str, spacing: Spacing, expected: &str) {
+        assert_eq!(prepared(input, Case::Exact, spacing).as_deref(), Ok(expected), "{input:?}");
+    }
+
+    #[track_caller]
+    fn check_folded(input: &str, expected: &str) {
+        let folded = prepared(input, Case::Ignore, Spacing::Compact);
+        assert_eq!(folded.as_deref(), Ok(expected), "{input:?}");
+    }
+
+    #[track_caller]
+    fn check_prohibited(input: &str) {
+        for case in [Case::Exact, Case::Ignore] {
+            assert!(prepared(input, case, Spacing::Compact).is_err(), "{input:?}");
+        }
+    }
+
+    const INITIAL: Spacing = Spacing::Piece(Position::Initial);
+    const ANY: Spacing = Spacing::Piece(Position::Any);
+    const FINAL: Spacing = Spacing::Piece(Position::Final);
+
+    // The examples of RFC 4518 §2.6.1.
+    #[test]
+    fn spaces_of_a_value_are_one_at_the_ends_and_two_between_words() {
+        check("foo bar  ", Spacing::Full, " foo  bar ");
+        check("foo bar  ", INITIAL, " foo  bar ");
+        check("foo bar  ", ANY, "foo  bar ");
+        check("foo bar  ", FINAL, "foo  bar ");
+        check("", Spacing::Full, "  ");
+        check("   ", Spacing::Full, "  ");
+        check("a", Spacing::Full, " a ");
+        check("  a   b  ", Spacing::Full, " a  b ");
+    }
+
+    #[test]
+    fn spaces_at_the_ends_of_a_piece_count_once() {
+        check("foo", INITIAL, " foo");
+        check("  foo  ", INITIAL, " foo ");
+        check("foo", ANY, "foo");
+        check("  foo  ", ANY, " foo ");
+        check("  foo", ANY, " foo");
+        check("foo", FINAL, "foo ");
+        check("  foo", FINAL, " foo ");
+        check(" a  b", ANY, " a  b");
+    }
+
+    #[test]
+    fn a_piece_of_spaces_is_one_space() {
+        for piece in [INITIAL, ANY, FINAL] {
+            check(" ", piece, " ");
+            check("     ", piece, " ");
+            check("\t\n", piece, " ");
+            check("\u{A0}", piece, " ");
+            check("", piece, " ");
+        }
+    }
+
+    #[test]
+    fn compact_values_have_no_spaces_at_the_ends_and_one_between_words() {
+        check("foo", Spacing::Compact, "foo");
+        check("foo bar", Spacing::Compact, "foo bar");
+        check("  foo \t bar  ", Spacing::Compact, "foo bar");
+        check("", Spacing::Compact, "");
+        check("    ", Spacing::Compact, "");
+        check(" x", Spacing::Compact, "x");
+        check("x ", Spacing::Compact, "x");
+        check("a  b", Spacing::Compact, "a b");
+        check("gr\u{FC}n  wei\u{DF} ", Spacing::Compact, "gr\u{FC}n wei\u{DF}");
+    }
+
+    #[test]
+    fn controls_and_invisible_characters_are_mapped_to_nothing() {
+        check("a\0b", Spacing::Compact, "ab");
+        check("a\u{7F}b", Spacing::Compact, "ab");
+        check("a\u{1F}\u{8}b", Spacing::Compact, "ab");
+        check("soft\u{AD}hyphen", Spacing::Compact, "softhyphen");
+        check("zero\u{200B}width", Spacing::Compact, "zerowidth");
+        check("joi\u{200D}ner", Spacing::Compact, "joiner");
+        check("\u{FEFF}bom", Spacing::Compact, "bom");
+        check("object\u{FFFC}", Spacing::Compact, "object");
+        check("heart\u{2764}\u{FE0F}", Spacing::Compact, "heart\u{2764}");
+        check("word\u{2060}joiner", Spacing::Compact, "wordjoiner");
+        check("tag\u{E0041}", Spacing::Compact, "tag");
+        check("\u{AD}", Spacing::Full, "  ");
+    }
+
+    #[test]
+    fn separators_are_mapped_to_space() {
+        for space in [
+            "\t", "\n", "\u{B}", "\u{C}", "\r", "\u{85}", "\u{A0}", "\u{1680}", "\u{2003}",
+            "\u{2028}", "\u{2029}", "\u{202F}", "\u{205F}", "\u{3000}",
+        ] {
+            check(&format!("a{space}b"), Spacing::Compact, "a b");
+            check(&format!("{space}a{space}{space}"), Spacing::Full, " a ");
+        }
+    }
+
+    #[test]
+    fn case_is_folded_beyond_ascii() {
+        check_folded("Hello World", "hello world");
+        check_folded("GR\u{DC}N", "gr\u{FC}n");
+        check_folded("Stra\u{DF}e", "strasse");
+        check_folded("STRASSE", "strasse");
+        check_folded("\u{3A3}\u{3AF}\u{3C2}", "\u{3C3}\u{3AF}\u{3C3}");
+        check_folded("\u{41C}\u{418}\u{420}", "\u{43C}\u{438}\u{440}");
+        check_folded("\u{130}", "i\u{307}");
+        check_folded("\u{1F130}", "a");
+        check("Hello", Spacing::Compact, "Hello");
+    }
+
+    #[test]
+    fn compatible_characters_are_the_same() {
+        check("\u{FB01}le", Spacing::Compact, "file");
+        check("\u{FF21}\u{FF22}", Spacing::Compact, "AB");
+        check("e\u{301}", Spacing::Compact, "\u{E9}");
+        check("\u{212B}", Spacing::Compact, "\u{C5}");
+        check("\u{2460}", Spacing::Compact, "1");
+        check("\u{BD}", Spacing::Compact, "1\u{2044}2");
+        check("\u{1100}\u{1161}", Spacing::Compact, "\u{AC00}");
+        check_folded("\u{FF21}\u{301}", "\u{E1}");
+    }
+
+    #[test]
+    fn a_space_that_carries_a_mark_is_no_space() {
+        check("a \u{301} b", Spacing::Compact, "a \u{301} b");
+        check("\u{A8}", Spacing::Compact, " \u{308}");
+        check("\u{A8}", Spacing::Full, "  \u{308} ");
+    }
+
+    #[test]
+    fn some_characters_are_prohibited() {
+        check_prohibited("a\u{E000}");
+        check_prohibited("a\u{FFFD}");
+        check_prohibited("a\u{FDD0}");
+        check_prohibited("a\u{1FFFF}");
+        check_prohibited("\u{10FFFD}");
+        check_prohibited("\u{301}a");
+    }
+
+    #[test]
+    fn newer_characters_are_allowed() {
+        check("\u{1F600}", Spacing::Compact, "\u{1F600}");
+        check("\u{1F9D1}\u{200D}\u{1F4BB} x", Spacing::Compact, "\u{1F9D1}\u{1F4BB} x");
+    }
+
+    #[test]
+    fn octets_that_are_not_utf_8_are_refused() {
+        for input in [&b"\xFF"[..], b"a\xC3", b"\xED\xA0\x80", b"\xC0\x80", b"\xF4\x90\x80\x80"] {
+            let mut out = Vec::new();
+            assert!(text(input, Case::Ignore, Spacing::Compact, &mut out).is_err());
+            assert!(numeric(input, &mut out).is_err());
+            assert!(telephone(input, &mut out).is_err());
+            assert!(phonetic(input, &mut out).is_err());
+        }
+    }
+
+    #[track_caller]
+    fn check_with(
+        prepare: fn(&[u8], &mut Vec<u8>) -> Result<(), Invalid>,
+        input: &str,
+        expected: &str,
+    ) {
+        let mut out = b"before".to_vec();
+        assert_eq!(prepare(input.as_bytes(), &mut out), Ok(()), "{input:?}");
+        assert_eq!(String::from_utf8_lossy(&out), format!("before{expected}"), "{input:?}");
+    }
+
+    // The examples of RFC 4518 §2.6.2.
+    #[test]
+    fn spaces_do_not_count_in_numeric_strings() {
+        check_with(numeric, "  123  456  ", "123456");
+        check_with(numeric, "  ", "");
+        check_with(numeric, "", "");
+        check_with(numeric, "1\u{A0}2", "12");
+        check_with(numeric, "1-2", "1-2");
+        check_with(numeric, "\u{FF11}2", "12");
+    }
+
+    // The examples of RFC 4518 §2.6.3.
+    #[test]
+    fn spaces_and_hyphens_do_not_count_in_telephone_numbers() {
+        check_with(telephone, " -123  456  -", "123456");
+        check_with(telephone, "+1 (555) 010-2030", "+1(555)0102030");
+        check_with(telephone, "1\u{2010}2\u{2212}3\u{FF0D}4\u{58A}5\u{2011}6", "123456");
+        check_with(telephone, "EXT 5", "ext5");
+        check_with(telephone, "- -", "");
+    }
+
+    #[test]
+    fn names_that_sound_alike_have_one_phonetic_key() {
+        let key = |input: &str| {
+            let mut out = Vec::new();
+            phonetic(input.as_bytes(), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let alike = |one: &str, other: &str| assert_eq!(key(one), key(other), "{one} {other}");
+        alike("Robert", "Rupert");
+        alike("Smith", "Smyth");
+        alike("Jon  Smith", "John Smythe");
+        alike("Meyer", "Maier");
+        alike("M\u{FC}ller", "Mueller");
+        alike("Muller", "M\u{FC}ller");
+        alike("O'Brien", "o brien");
+        assert_ne!(key("Smith"), key("Jones"));
+        assert_ne!(key("Anna"), key("Emma"));
+        assert_ne!(key("room 12"), key("room 13"));
+        assert_eq!(key(""), "");
+        assert_eq!(key("--"), "");
+    }
+
+    proptest! {
+        #[test]
+        fn preparing_twice_is_preparing_once(input: String) {
+            for case in [Case::Exact, Case::Ignore] {
+                let Ok(once) = prepared(&input, case, Spacing::Compact) else { continue };
+                let twice = prepared(&once, case, Spacing::Compact);
+                prop_assert_eq!(Ok(&once), twice.as_ref());
+                let full = prepared(&input, case, Spacing::Full);
+                prop_assert_eq!(&prepared(&once, case, Spacing::Full), &full);
+                prop_assert!(!once.bytes().any(|byte| byte < 0x20));
+            }
+        }
+
+        #[test]
+        fn the_short_way_for_ascii_agrees_with_the_long_one(input in "[ -~\t\0]{0,20}") {
+            // A character that is mapped to nothing takes the long way.
+            let long = format!("{input}\u{AD}");
+            for case in [Case::Exact, Case::Ignore] {
+                for spacing in [Spacing::Compact, Spacing::Full, INITIAL, ANY, FINAL] {
+                    prop_assert_eq!(
+                        prepared(&input, case, spacing),
+                        prepared(&long, case, spacing)
+                    );
+                }
+            }
+        }
+
+        #[test]
+        fn what_compact_values_tell_apart_full_ones_do(one in "[ab ]{0,6}", other in "[ab ]{0,6}") {
+            let equal = |spacing| {
+                prepared(&one, Case::Exact, spacing) == prepared(&other, Case::Exact, spacing)
+            };
+            prop_assert_eq!(equal(Spacing::Compact), equal(Spacing::Full));
+        }
+    }
+}
