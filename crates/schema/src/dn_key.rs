@@ -1,8 +1,8 @@
 //! Names as keys: DNs that name the same entry have equal keys.
 //!
-//! A [`DnKey`] holds the RDNs from the root down, each ended by an octet 0; a multi-valued RDN holds
-//! its assertions sorted, with an octet 1 between them; an assertion is the lower-case first name of
-//! its type, `=` and the value as the type's equality rule prepares it.
+//! A [`DnKey`] holds the RDNs from the root down, each ended by an octet 0; an RDN of several
+//! assertions holds them sorted, with an octet 1 between them; an assertion is the lower-case first
+//! name of its type, `=` and the value as the type's equality rule prepares it.
 //!
 //! Invariants: octets 0 and 1 occur nowhere else (in values they are escaped by an octet 2), so the
 //! form is injective, and the key of a superior is a prefix of the key of an inferior.
@@ -323,3 +323,205 @@ const ESCAPED_OFFSET: u8 = 3;
 const NESTING_MAX: usize = 1;
 /// What the key of a name may take more than its text: the octet that ends the last RDN.
 const KEY_RESERVE_BYTES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(text: &str) -> Result<DnKey, InvalidDn> {
+        DnKey::from_text(&Schema::builtin(), text)
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let key = key(text).unwrap();
+        assert_eq!(key.as_bytes().escape_ascii().to_string(), expected, "{text}");
+        let name = Dn::parse(text).unwrap();
+        assert_eq!(DnKey::from_dn(&Schema::builtin(), &name).as_ref(), Ok(&key), "{text}");
+        assert_eq!(key.depth(), name.rdns().len());
+        assert_eq!(key.rdns().count(), name.rdns().len());
+    }
+
+    #[track_caller]
+    fn check_same(one: &str, other: &str) {
+        assert_eq!(key(one).unwrap(), key(other).unwrap());
+    }
+
+    #[track_caller]
+    fn check_different(one: &str, other: &str) {
+        assert_ne!(key(one).unwrap(), key(other).unwrap());
+    }
+
+    #[track_caller]
+    fn check_refused(text: &str, diagnostic: &str) {
+        assert_eq!(key(text).unwrap_err().to_string(), diagnostic, "{text}");
+    }
+
+    #[test]
+    fn keys_have_the_root_first() {
+        check("", "");
+        check("dc=org", "dc=org\\x00");
+        check("dc=example,dc=org", "dc=org\\x00dc=example\\x00");
+        check("uid=u.5,ou=people,dc=org", "dc=org\\x00ou=people\\x00uid=u.5\\x00");
+    }
+
+    #[test]
+    fn types_are_written_by_their_first_name() {
+        check("CommonName=a", "cn=a\\x00");
+        check("2.5.4.3=a", "cn=a\\x00");
+        check("0.9.2342.19200300.100.1.25=a", "dc=a\\x00");
+    }
+
+    #[test]
+    fn values_are_prepared_by_their_rule() {
+        check("cn=  Anna   MEYER ", "cn=anna meyer\\x00");
+        check("cn=\\ Anna\\ ", "cn=anna\\x00");
+        check("cn=M\\C3\\BCLLER", "cn=m\\xc3\\xbcller\\x00");
+        check("cn=#04024869", "cn=hi\\x00");
+        check("cn=", "cn=\\x00");
+    }
+
+    #[test]
+    fn unknown_types_are_kept_octet_by_octet() {
+        check("Foo=Bar,dc=org", "dc=org\\x00foo=Bar\\x00");
+        check("1.2.3.4=x", "1.2.3.4=x\\x00");
+    }
+
+    #[test]
+    fn assertions_of_an_rdn_are_sorted() {
+        check("uid=1+cn=b,dc=x", "dc=x\\x00cn=b\\x01uid=1\\x00");
+        check_same("uid=1+cn=B+sn=c,dc=x", "SN=C + CN=b + UID=1,DC=X");
+        check_same("cn=b+cn=a", "cn=a+cn=b");
+    }
+
+    #[test]
+    fn octets_of_the_structure_are_escaped_in_values() {
+        check("foo=a\\00\\01\\02b,dc=x", "dc=x\\x00foo=a\\x02\\x03\\x02\\x04\\x02\\x05b\\x00");
+        check_different("foo=a\\01foo=b", "foo=a+foo=b");
+        check_different("foo=\\00bar", "foo=+bar=");
+    }
+
+    #[test]
+    fn names_inside_names_are_resolved_once() {
+        check_same("member=CN\\3DA\\,DC\\3DX,dc=x", "member=cn=a\\,dc=x,dc=x");
+        check_refused(
+            "member=member\\=member\\=cn\\=a",
+            "the value of 'member' is a name in a name in a name",
+        );
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_without_recursion() {
+        let deep = "member=".repeat(5000);
+        assert!(key(&deep).is_err());
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        assert!(matches!(key("nonsense"), Err(InvalidDn::Syntax(_))));
+        assert!(matches!(key("cn=a,,dc=x"), Err(InvalidDn::Syntax(_))));
+        check_refused(
+            "uidNumber=x,dc=org",
+            "the value of 'uidNumber' is not an integer: an optional '-' and digits without \
+             leading zeros",
+        );
+        check_refused("cn=a+cn=A", "name holds the same assertion twice in one RDN");
+        check_refused(
+            "cn=\\EE\\80\\80",
+            "the value of 'cn' holds a character that matching prohibits",
+        );
+    }
+
+    #[test]
+    fn superiors_are_prefixes() {
+        let child = key("uid=a,ou=people,dc=example,dc=org").unwrap();
+        let within = |base: &str| child.is_within(&key(base).unwrap());
+        assert!(within("uid=a,ou=people,dc=example,dc=org"));
+        assert!(within("OU=People,dc=example,dc=org"));
+        assert!(within("dc=org"));
+        assert!(within(""));
+        assert!(!within("ou=peopl,dc=example,dc=org"));
+        assert!(!within("dc=example"));
+        assert!(!within("uid=b,ou=people,dc=example,dc=org"));
+        assert!(!key("dc=orga").unwrap().is_within(&key("dc=org").unwrap()));
+        assert_eq!(child.parent(), Some(key("ou=people,dc=example,dc=org").unwrap()));
+        assert_eq!(key("dc=org").unwrap().parent(), Some(DnKey::root()));
+        assert_eq!(DnKey::root().parent(), None);
+        assert_eq!(DnKey::root().leaf(), None);
+        assert!(DnKey::root().is_root());
+    }
+
+    #[test]
+    fn pushing_the_leaf_onto_the_parent_gives_the_key() {
+        let schema = Schema::builtin();
+        for text in ["dc=org", "cn=b+uid=a,dc=org", "uid=a,ou=people,dc=example,dc=org"] {
+            let whole = key(text).unwrap();
+            let leaf = RdnKey::from_rdn(&schema, &Dn::parse(text).unwrap().rdns()[0]).unwrap();
+            assert_eq!(whole.leaf().as_ref(), Some(&leaf));
+            let mut built = whole.parent().unwrap();
+            built.push(&leaf);
+            assert_eq!(built, whole);
+        }
+    }
+
+    #[test]
+    fn a_naming_context_is_one_step_below_the_root() {
+        let mut root = DnKey::root();
+        root.push(&RdnKey::of_naming_context(&key("dc=example,dc=org").unwrap()));
+        assert_eq!(root, key("dc=example,dc=org").unwrap());
+    }
+
+    /// Types whose values are compared octet by octet, so that equality is easy to say.
+    fn any_rdn() -> impl Strategy<Value = Rdn> {
+        let ava = ("[a-c]x", prop::collection::vec(0_u8..4, 0..4))
+            .prop_map(|(attribute, value)| ldap::dn::Ava { attribute, value });
+        prop::collection::vec(ava, 1..3).prop_map(|avas| Rdn::new(avas).unwrap())
+    }
+
+    fn sorted(name: &Dn) -> Vec<Vec<(String, Vec<u8>)>> {
+        let avas = |rdn: &Rdn| {
+            let mut avas: Vec<_> =
+                rdn.avas().iter().map(|ava| (ava.attribute.clone(), ava.value.clone())).collect();
+            avas.sort();
+            avas
+        };
+        name.rdns().iter().map(avas).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_equal_exactly_when_the_assertions_are(
+            one in prop::collection::vec(any_rdn(), 0..3),
+            other in prop::collection::vec(any_rdn(), 0..3),
+        ) {
+            let schema = Schema::builtin();
+            let (one, other) = (Dn::new(one), Dn::new(other));
+            let keys = (DnKey::from_dn(&schema, &one), DnKey::from_dn(&schema, &other));
+            let (Ok(one_key), Ok(other_key)) = keys else { return Ok(()) };
+            prop_assert_eq!(one_key == other_key, sorted(&one) == sorted(&other));
+            prop_assert_eq!(DnKey::from_text(&schema, &one.to_string()), Ok(one_key));
+        }
+
+        #[test]
+        fn any_text_is_resolved_or_refused(text: String) {
+            let _ = key(&text);
+        }
+
+        #[test]
+        fn ascii_names_are_resolved_or_refused(text in "[acdnu=,+\\\\# 0-3]{0,40}") {
+            let parsed = Dn::parse(&text);
+            match key(&text) {
+                Ok(key) => {
+                    let name = parsed.unwrap();
+                    prop_assert_eq!(DnKey::from_dn(&Schema::builtin(), &name), Ok(key));
+                }
+                Err(InvalidDn::Syntax(_)) => prop_assert!(parsed.is_err()),
+                Err(InvalidDn::Value { .. } | InvalidDn::RepeatedAva) => {
+                    prop_assert!(parsed.is_ok());
+                }
+            }
+        }
+    }
+}

@@ -390,3 +390,272 @@ fn write_value_key(
 
 const AS_IT_IS: u8 = 0;
 const PREPARED: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> Arc<Schema> {
+        Schema::builtin()
+    }
+
+    fn describe(text: &str) -> Arc<AttributeDescription> {
+        schema().describe(text).unwrap()
+    }
+
+    fn values(texts: &[&str]) -> Vec<Vec<u8>> {
+        texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+    }
+
+    fn with(pairs: &[(&str, &str)]) -> Entry {
+        let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
+        Entry::from_pairs(Dn::parse("cn=a,dc=x").unwrap(), pairs, &schema()).unwrap()
+    }
+
+    fn shown(entry: &Entry) -> String {
+        let mut lines = Vec::new();
+        for attribute in entry.attributes() {
+            for value in &attribute.values {
+                lines.push(format!("{}={}", attribute.description, value.escape_ascii()));
+            }
+        }
+        lines.join(" ")
+    }
+
+    #[derive(Clone, Copy)]
+    enum Do {
+        Add,
+        Remove,
+        Replace,
+    }
+
+    /// What becomes of `description: anna`, `description: bob` and `jpegPhoto: x`.
+    #[track_caller]
+    fn check(action: Do, description: &str, texts: &[&str], expected: &str) {
+        let mut entry =
+            with(&[("description", "Anna"), ("description", "bob"), ("jpegPhoto", "x")]);
+        let before = entry.clone();
+        let description = describe(description);
+        let result = match action {
+            Do::Add => entry.add_values(&schema(), &description, values(texts)),
+            Do::Remove => entry.remove_values(&schema(), &description, &values(texts)).map(|_| ()),
+            Do::Replace => entry.replace_values(&schema(), &description, values(texts)),
+        };
+        match result {
+            Ok(()) => assert_eq!(shown(&entry), expected),
+            Err(error) => {
+                assert_eq!(error.to_string(), expected);
+                assert_eq!(entry, before, "a refused change changes nothing");
+            }
+        }
+    }
+
+    #[test]
+    fn added_values_follow_those_that_are_there() {
+        check(
+            Do::Add,
+            "description",
+            &["carl", "dora"],
+            "description=Anna description=bob description=carl description=dora jpegPhoto=x",
+        );
+        check(
+            Do::Add,
+            "description;lang-de",
+            &["anna"],
+            "description=Anna description=bob jpegPhoto=x description;lang-de=anna",
+        );
+        check(Do::Add, "sn", &[], "description=Anna description=bob jpegPhoto=x");
+        check(
+            Do::Add,
+            "jpegPhoto",
+            &["X"],
+            "description=Anna description=bob jpegPhoto=x jpegPhoto=X",
+        );
+    }
+
+    #[test]
+    fn values_are_added_once() {
+        const THERE: &str = "attribute 'description' has a value that is added already";
+        check(Do::Add, "description", &["carl", " ANNA "], THERE);
+        check(Do::Add, "description", &["carl", "Carl"], THERE);
+        check(
+            Do::Add,
+            "jpegPhoto",
+            &["x"],
+            "attribute 'jpegPhoto' has a value that is added already",
+        );
+    }
+
+    #[test]
+    fn removed_values_match_by_the_rule() {
+        check(Do::Remove, "description", &["ANNA"], "description=bob jpegPhoto=x");
+        check(Do::Remove, "description", &["bob", " anna"], "jpegPhoto=x");
+        check(Do::Remove, "description", &[], "description=Anna description=bob jpegPhoto=x");
+    }
+
+    #[test]
+    fn missing_values_cannot_be_removed() {
+        const MISSING: &str = "attribute 'description' does not have a value that is to be removed";
+        check(Do::Remove, "description", &["anna", "carl"], MISSING);
+        check(Do::Remove, "description", &["anna", "Anna"], MISSING);
+        check(Do::Remove, "sn", &["x"], "entry has no attribute 'sn'");
+        check(
+            Do::Remove,
+            "jpegPhoto",
+            &["X"],
+            "attribute 'jpegPhoto' does not have a value that is to be removed",
+        );
+        check(
+            Do::Remove,
+            "description;lang-de",
+            &["anna"],
+            "entry has no attribute 'description;lang-de'",
+        );
+    }
+
+    #[test]
+    fn replacing_takes_the_place_of_all_values() {
+        check(Do::Replace, "description", &["anna"], "description=anna jpegPhoto=x");
+        check(Do::Replace, "description", &[], "jpegPhoto=x");
+        check(Do::Replace, "sn", &[], "description=Anna description=bob jpegPhoto=x");
+        check(Do::Replace, "sn", &["b"], "description=Anna description=bob jpegPhoto=x sn=b");
+        check(
+            Do::Replace,
+            "description",
+            &["a", "A"],
+            "attribute 'description' has a value that is added already",
+        );
+    }
+
+    #[test]
+    fn removed_values_come_back_as_they_were() {
+        let mut entry = with(&[("description", "Anna"), ("description", "Bob")]);
+        let removed = entry.remove_values(&schema(), &describe("description"), &values(&["bob"]));
+        assert_eq!(removed, Ok(values(&["Bob"])));
+        assert_eq!(entry.remove_attribute(&describe("description")), Ok(values(&["Anna"])));
+        assert!(entry.remove_attribute(&describe("description")).is_err());
+        assert!(entry.attributes().is_empty());
+    }
+
+    #[test]
+    fn values_that_cannot_be_prepared_are_compared_as_they_are() {
+        let mut entry = with(&[("uidNumber", "many")]);
+        let number = describe("uidNumber");
+        assert!(entry.has_value(&schema(), &number, b"many"));
+        assert!(!entry.has_value(&schema(), &number, b"MANY"));
+        assert!(entry.add_values(&schema(), &number, values(&["many"])).is_err());
+        assert!(entry.remove_values(&schema(), &number, &values(&["many"])).is_ok());
+    }
+
+    #[test]
+    fn attributes_that_come_apart_are_put_together() {
+        let entry = with(&[("cn", "a"), ("sn", "b"), ("commonName", "c"), ("2.5.4.3", "d")]);
+        assert_eq!(shown(&entry), "cn=a cn=c cn=d sn=b");
+        let twice = [("cn", &b"a"[..]), ("sn", b"b"), ("CN", b"A")];
+        let error = Entry::from_pairs(Dn::root(), twice, &schema()).unwrap_err();
+        assert_eq!(error, EntryError::ValueExists(describe("cn")));
+    }
+
+    #[test]
+    fn naming_values_are_added_where_they_are_missing() {
+        let mut entry = with(&[("cn", "A")]);
+        entry.add_naming_values(&schema()).unwrap();
+        assert_eq!(shown(&entry), "cn=A");
+        entry.rename(Dn::parse("sn=c+cn=b,dc=x").unwrap());
+        entry.add_naming_values(&schema()).unwrap();
+        assert_eq!(shown(&entry), "cn=A cn=b sn=c");
+        assert_eq!(EntryRead::dn(&entry), "sn=c+cn=b,dc=x");
+        entry.rename(Dn::parse("foo=c").unwrap());
+        assert!(entry.add_naming_values(&schema()).is_err());
+    }
+
+    #[test]
+    fn superior_classes_are_added_where_they_are_missing() {
+        let mut entry = with(&[("objectClass", "inetOrgPerson"), ("objectClass", "TOP")]);
+        entry.add_superior_classes(&schema()).unwrap();
+        assert_eq!(
+            shown(&entry),
+            "objectClass=inetOrgPerson objectClass=TOP objectClass=organizationalPerson \
+             objectClass=person"
+        );
+        let before = entry.clone();
+        entry.add_superior_classes(&schema()).unwrap();
+        assert_eq!(entry, before);
+        let mut unknown = with(&[("objectClass", "noSuchClass")]);
+        unknown.add_superior_classes(&schema()).unwrap();
+        assert_eq!(shown(&unknown), "objectClass=noSuchClass");
+    }
+
+    #[test]
+    fn many_values_are_added_and_removed_in_one_pass() {
+        let member = |number: usize| format!("uid=user.{number},ou=people,dc=x").into_bytes();
+        let description = describe("member");
+        let mut entry = with(&[("cn", "a")]);
+        entry.add_values(&schema(), &description, (0..20_000).map(member)).unwrap();
+        entry.add_values(&schema(), &description, (20_000..40_000).map(member)).unwrap();
+        let odd: Vec<_> = (0..40_000).filter(|number| number % 2 == 1).map(member).collect();
+        entry.remove_values(&schema(), &description, &odd).unwrap();
+        assert_eq!(entry.values(&description).len(), 20_000);
+        assert_eq!(entry.values(&description)[1], member(2));
+    }
+
+    #[test]
+    fn the_number_of_attributes_is_limited() {
+        let mut entry = with(&[]);
+        let mut add = |number| {
+            let description = describe(&format!("cn;x-{number}"));
+            entry.add_values(&schema(), &description, values(&["a"]))
+        };
+        for number in 0..ATTRIBUTE_COUNT_MAX {
+            assert_eq!(add(number), Ok(()));
+        }
+        assert_eq!(add(ATTRIBUTE_COUNT_MAX), Err(EntryError::TooManyAttributes));
+    }
+
+    #[test]
+    fn values_are_visited_until_enough_are_seen() {
+        let entry = with(&[("cn", "a"), ("cn;lang-de", "b"), ("sn", "c"), ("mail", "d")]);
+        let seen = |asked: &str, most: usize| {
+            let mut seen = Vec::new();
+            let may_ask = entry.visit_values(&describe(asked), &mut |description, value| {
+                seen.push(format!("{description}={}", value.escape_ascii()));
+                seen.len() < most
+            });
+            assert!(may_ask);
+            seen.join(" ")
+        };
+        assert_eq!(seen("name", 9), "cn=a cn;lang-de=b sn=c");
+        assert_eq!(seen("name", 2), "cn=a cn;lang-de=b");
+        assert_eq!(seen("cn;lang-de", 9), "cn;lang-de=b");
+        assert_eq!(seen("uid", 9), "");
+    }
+
+    #[test]
+    fn attributes_are_visited_in_wire_form() {
+        let entry = with(&[("cn", "a"), ("cn", "b"), ("sn", "c")]);
+        let mut seen = Vec::new();
+        entry.visit_attributes(&mut |description, values| {
+            seen.push((description.text().to_owned(), values.as_ber().to_vec()));
+        });
+        let expected = vec![
+            ("cn".to_owned(), b"\x04\x01a\x04\x01b".to_vec()),
+            ("sn".to_owned(), b"\x04\x01c".to_vec()),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn an_entry_comes_from_the_wire() {
+        let (mut cn, mut sn) = (ValuesBuf::new(), ValuesBuf::new());
+        cn.extend([&b"a"[..], b"b"]);
+        sn.extend([&b"c"[..]]);
+        let attributes: ldap::message::AttributesBuf = [
+            ldap::message::PartialAttribute { description: "cn", values: cn.as_ref() },
+            ldap::message::PartialAttribute { description: "SURNAME", values: sn.as_ref() },
+        ]
+        .into_iter()
+        .collect();
+        let entry = Entry::from_wire(Dn::root(), attributes.as_ref(), &schema()).unwrap();
+        assert_eq!(shown(&entry), "cn=a cn=b sn=c");
+    }
+}

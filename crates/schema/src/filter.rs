@@ -235,3 +235,6 @@ fn is_usable(rule: &MatchingRule, description: &AttributeDescription) -> bool {
         || is_own(kind.ordering)
         || is_own(kind.substring)
 }
+
+#[cfg(test)]
+mod tests;

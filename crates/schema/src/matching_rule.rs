@@ -3,8 +3,9 @@
 //! Each rule turns a value into a *key*. Values match when their keys are equal, and are ordered as
 //! their keys' octets are; filters, indexes and names all use these keys, so they cannot disagree.
 //!
-//! Invariants: preparing is total (what it refuses, it refuses with a reason), appends to its buffer
-//! and allocates nothing else, and never recurses deeper than a DN inside a DN.
+//! Invariants: preparing is total (what it refuses, it refuses with a reason), only appends to its
+//! buffer, and never recurses deeper than a DN inside a DN. It allocates nothing else, but for
+//! escaped lines, certificates and names with escapes or several assertions in an RDN.
 
 mod certificate;
 mod first_component;

@@ -103,3 +103,91 @@ impl Selection {
             || self.of_classes.iter().any(|kind| kind.is_operational())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of some attributes the selectors select.
+    #[track_caller]
+    fn check(selectors: &[&str], expected: &str) {
+        const ATTRIBUTES: [&str; 7] =
+            ["cn", "cn;lang-de", "sn", "mail", "uid", "createTimestamp", "entryUUID"];
+        let schema = Schema::builtin();
+        let selection = Selection::resolve(selectors.iter().copied(), &schema);
+        let selected = ATTRIBUTES
+            .into_iter()
+            .filter(|name| selection.selects(&schema.describe(name).unwrap()))
+            .collect::<Vec<_>>();
+        assert_eq!(selected.join(" "), expected, "{selectors:?}");
+    }
+
+    #[test]
+    fn an_empty_list_selects_user_attributes() {
+        check(&[], "cn cn;lang-de sn mail uid");
+        check(&["*"], "cn cn;lang-de sn mail uid");
+    }
+
+    #[test]
+    fn a_plus_selects_operational_attributes() {
+        check(&["+"], "createTimestamp entryUUID");
+        check(&["*", "+"], "cn cn;lang-de sn mail uid createTimestamp entryUUID");
+    }
+
+    #[test]
+    fn names_select_subtypes_and_options() {
+        check(&["cn"], "cn cn;lang-de");
+        check(&["CommonName"], "cn cn;lang-de");
+        check(&["cn;lang-de"], "cn;lang-de");
+        check(&["name"], "cn cn;lang-de sn");
+        check(&["*", "entryUUID"], "cn cn;lang-de sn mail uid entryUUID");
+        check(&["entryuuid", "mail"], "mail entryUUID");
+    }
+
+    #[test]
+    fn one_dot_one_selects_nothing_by_itself() {
+        check(&["1.1"], "");
+        check(&["1.1", "cn"], "cn cn;lang-de");
+    }
+
+    #[test]
+    fn unknown_selectors_are_ignored() {
+        check(&["noSuchType"], "");
+        check(&["noSuchType", "sn"], "sn");
+        check(&["@noSuchClass"], "");
+        check(&["", "**", "c n"], "");
+    }
+
+    #[test]
+    fn a_class_selects_its_attributes() {
+        check(&["@person"], "cn cn;lang-de sn");
+        check(&["@inetOrgPerson"], "cn cn;lang-de sn mail uid");
+        check(&["@2.5.6.6", "mail"], "cn cn;lang-de sn mail");
+        check(&["@extensibleObject"], "cn cn;lang-de sn mail uid");
+    }
+
+    #[test]
+    fn what_is_asked_for_by_name_is_known() {
+        let schema = Schema::builtin();
+        let selection =
+            Selection::resolve(["*", "cn", "cn", "modifyTimestamp"].into_iter(), &schema);
+        let names = |name: &str| selection.names_attribute(&schema.describe(name).unwrap());
+        assert!(names("cn"));
+        assert!(names("cn;lang-de"));
+        assert!(!names("sn"));
+        assert_eq!(selection.named().len(), 2);
+        assert!(selection.may_select_operational());
+        assert!(!Selection::all_user().may_select_operational());
+        assert!(Selection::resolve(["1.1"].into_iter(), &schema).is_none());
+        assert!(Selection::none().is_none());
+        assert!(!selection.is_none());
+    }
+
+    #[test]
+    fn the_number_of_names_is_limited() {
+        let names: Vec<String> =
+            (0..SELECTION_NAMES_MAX + 10).map(|number| format!("cn;x-{number}")).collect();
+        let selection = Selection::resolve(names.iter().map(String::as_str), &Schema::builtin());
+        assert_eq!(selection.named().len(), SELECTION_NAMES_MAX);
+    }
+}

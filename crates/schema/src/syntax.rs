@@ -175,3 +175,6 @@ pub static SYNTAXES: &[Syntax] = &[
     ),
     Syntax::text(oid::UUID, "UUID", text::uuid),
 ];
+
+#[cfg(test)]
+mod tests;

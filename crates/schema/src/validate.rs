@@ -145,16 +145,18 @@ impl Structure {
                 self.classes.iter().any(|class| class.allows(kind))
                     || rule.is_some_and(|rule| rule.must.contains(kind) || rule.may.contains(kind))
             };
-            if !kind.is_operational() && !is_allowed() {
+            if kind.collective {
+                // A subentry may hold any of them (RFC 3671 §3).
+                if !self.is_subentry(schema) {
+                    return Err(Violation::of_class(format!(
+                        "attribute '{}' is collective: put it in a subentry",
+                        attribute.description
+                    )));
+                }
+            } else if !kind.is_operational() && !is_allowed() {
                 return Err(Violation::of_class(format!(
                     "attribute '{}' is not allowed by the object classes of the entry: leave it \
                      out or add a class that allows it",
-                    attribute.description
-                )));
-            }
-            if kind.collective && !self.is_subentry(schema) {
-                return Err(Violation::of_class(format!(
-                    "attribute '{}' is collective: put it in a subentry",
                     attribute.description
                 )));
             }
@@ -284,3 +286,6 @@ fn shortened(name: &str) -> &str {
     const SHOWN_MAX_BYTES: usize = 64;
     name.get(..name.floor_char_boundary(SHOWN_MAX_BYTES)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,8 @@ pub(super) fn exact_assertion(
     out: &mut Vec<u8>,
 ) -> Result<(), Invalid> {
     let text = match std::str::from_utf8(value) {
-        Ok(text) if value.first() != Some(&Tag::SEQUENCE.0) => text,
+        // The tag of a SEQUENCE is the digit 0 as well.
+        Ok(text) if !is_sequence(value) => text,
         Ok(_) | Err(_) => return certificate(schema, value, out),
     };
     let (serial, issuer) = split_assertion(text).ok_or(NOT_AN_ASSERTION)?;
@@ -126,7 +127,8 @@ fn minimal(integer: &[u8]) -> &[u8] {
     rest
 }
 
-/// Takes serial number and issuer out of `{ serialNumber 1, issuer rdnSequence:"cn=x" }` or `1$cn=x`.
+/// Takes serial number and issuer out of `{ serialNumber 1, issuer rdnSequence:"cn=x" }` or of
+/// `1$cn=x`.
 fn split_assertion(text: &str) -> Option<(&str, Cow<'_, str>)> {
     let Some(inner) = text.trim().strip_prefix('{') else {
         let (serial, issuer) = text.split_once('$')?;

@@ -72,20 +72,21 @@ impl Time {
         if minutes == 0 {
             return Ok(self);
         }
-        let small = |number: u32| i32::try_from(number).expect("a part of a date is small");
-        let day = days_from_civil(small(self.year), small(self.month), small(self.day));
-        let total = day * 1440 + small(self.hour) * 60 + small(self.minute) + minutes;
+        let day = days_from_civil(i64::from(self.year), i64::from(self.month), i64::from(self.day));
+        let minute = i64::from(self.hour * 60 + self.minute);
+        let total = day * 1440 + minute + i64::from(minutes);
         let (year, month, day) = civil_from_days(total.div_euclid(1440));
         let minute = total.rem_euclid(1440);
         if !(0..=9999).contains(&year) {
             return Err(Invalid("is outside of the years 0000 to 9999"));
         }
+        let small = |part: i64| u32::try_from(part).expect("a part of a date is small");
         Ok(Self {
-            year: year.unsigned_abs(),
-            month: month.unsigned_abs(),
-            day: day.unsigned_abs(),
-            hour: (minute / 60).unsigned_abs(),
-            minute: (minute % 60).unsigned_abs(),
+            year: small(year),
+            month: small(month),
+            day: small(day),
+            hour: small(minute / 60),
+            minute: small(minute % 60),
             second: self.second,
         })
     }
@@ -114,7 +115,7 @@ fn digit(number: u128) -> u8 {
 }
 
 /// Days since 1970-01-01 in the Gregorian calendar.
-const fn days_from_civil(year: i32, month: i32, day: i32) -> i32 {
+const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     // Years start in March, so that the leap day is the last day.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -125,7 +126,7 @@ const fn days_from_civil(year: i32, month: i32, day: i32) -> i32 {
 }
 
 /// The inverse of [`days_from_civil`]: year, month, day.
-const fn civil_from_days(days: i32) -> (i32, i32, i32) {
+const fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
