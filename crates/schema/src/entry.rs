@@ -99,6 +99,15 @@ impl Entry {
         Ok(entry)
     }
 
+    /// An entry as it was stored: that its attributes and values differ was checked then.
+    pub fn from_stored(name: Dn, attributes: Vec<Attribute>) -> Self {
+        debug_assert!(
+            attributes.iter().all(|attribute| !attribute.values.is_empty()),
+            "a stored attribute has values"
+        );
+        Self { text: name.to_string(), name, attributes }
+    }
+
     /// Its name.
     pub const fn name(&self) -> &Dn {
         &self.name
