@@ -8,6 +8,8 @@ use crate::shell::{cargo, output, root, step, succeeds};
 
 /// How long one target runs unless told otherwise.
 const DEFAULT_SECONDS: u64 = 600;
+/// Targets that need the command line, and with it the whole server.
+const WITH_ROSTER: &[&str] = &["template"];
 /// How long CI gives each target.
 const SMOKE_SECONDS: u64 = 5;
 
@@ -49,7 +51,12 @@ fn fuzz(name: &str, seconds: u64) -> Result<(), Error> {
         seed(name).map_err(|error| Error::Wrong(format!("seeds of {name}: {error}")))?;
     }
     let time = format!("-max_total_time={seconds}");
-    step(&format!("fuzz {name}"), cargo(&["+nightly", "fuzz", "run", name, "--", &time]))
+    let mut arguments = vec!["+nightly", "fuzz", "run"];
+    if WITH_ROSTER.contains(&name) {
+        arguments.extend(["--features", "roster"]);
+    }
+    arguments.extend([name, "--", &time]);
+    step(&format!("fuzz {name}"), cargo(&arguments))
 }
 
 /// Starts the search at the golden messages instead of at nothing.

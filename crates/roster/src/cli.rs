@@ -1,0 +1,89 @@
+//! The table of subcommands, and how the program starts and ends.
+//!
+//! Invariant: a new subcommand is one row of `Command` and one file in `commands/`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{bench, generate};
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// An LDAP directory server in one program.
+#[derive(Debug, Parser)]
+#[command(
+    name = "roster",
+    version,
+    after_help = EXIT_CODES,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Every subcommand, in the order of a first day with roster.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Generate(generate::Options),
+    Bench(bench::Options),
+}
+
+impl Command {
+    fn run(self) -> Result<Exit, Failure> {
+        match self {
+            Self::Generate(options) => generate::run(&options),
+            Self::Bench(options) => bench::run(&options),
+        }
+    }
+}
+
+/// Runs the program with its arguments, the first being its name.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let exit = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.command.run(),
+        Err(error) => explain(&error),
+    };
+    let exit = exit.unwrap_or_else(|failure| {
+        output::failure(&failure);
+        failure.exit
+    });
+    ExitCode::from(exit as u8)
+}
+
+/// Prints help and version as they are, and wrong use the way all errors are printed.
+fn explain(error: &clap::Error) -> Result<Exit, Failure> {
+    if !error.use_stderr() {
+        error.print()?;
+        return Ok(Exit::Done);
+    }
+    let text = error.render().to_string();
+    let text = text.replace("\n\n  tip: ", "\nroster: hint: ");
+    match text.strip_prefix("error: ") {
+        Some(text) => output::note(format_args!("roster: error: {}", text.trim_end())),
+        None => output::note(format_args!("{}", text.trim_end())),
+    }
+    Ok(Exit::Local)
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  refused by the server, or a wrong answer from it
+  2  wrong use, or a failure on this side (the message says which)
+
+'roster <command> --help' explains a command, with examples.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,18 @@
+//! The command line of roster: one program, one table of subcommands.
+//!
+//! Start at `cli.rs`, the table; each subcommand is one file in `commands/`. What a subcommand
+//! needs beyond the other crates lives here too: `template` makes up directories, `bench` puts load
+//! on a server.
+//!
+//! Invariant: a subcommand prints through `output` only and ends with one of the exit codes in
+//! `failure`.
+
+mod bench;
+mod chance;
+mod cli;
+mod commands;
+mod failure;
+mod output;
+pub mod template;
+
+pub use cli::run;

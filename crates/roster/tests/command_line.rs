@@ -1,0 +1,106 @@
+//! The command line as a user meets it: the built program, its exit codes and messages.
+
+mod common;
+
+use common::{check, roster};
+
+#[test]
+fn every_subcommand_explains_itself() {
+    for command in ["generate", "bench", "bench search", "bench add"] {
+        let mut arguments: Vec<&str> = command.split(' ').collect();
+        arguments.push("--help");
+        let run = roster(&arguments);
+        assert_eq!((run.code, run.errors.as_str()), (0, ""), "{command}");
+        assert!(run.output.contains(&format!("Usage: roster {command}")), "{}", run.output);
+    }
+    let help = roster(&["--help"]);
+    assert!(help.output.contains("Exit codes:"), "{}", help.output);
+}
+
+#[test]
+fn wrong_use_ends_with_2_and_a_hint() {
+    check(&["generte"], 2, "roster: error: unrecognized subcommand 'generte'");
+    check(&["generte"], 2, "roster: hint: a similar subcommand exists: 'generate'");
+    check(&["generate"], 2, "roster: error: the following required arguments were not provided:");
+    check(&["generate", "t", "--entries", "x"], 2, "roster: error: invalid value 'x'");
+    check(&["bench", "search", "-c", "0"], 2, "roster: error: invalid value '0'");
+    check(&["bench", "search", "-D", "cn=x"], 2, "--bind-password <PASSWORD>");
+    check(
+        &["bench", "search", "-H", "ldaps://h"],
+        2,
+        "roster: error: bench does not speak ldaps:// yet\nroster: hint: use the server's ldap://",
+    );
+    check(&["bench", "bind", "--outstanding", "2"], 2, "roster: error: a bind must be the only");
+    check(
+        &["bench", "search", "-H", "ldap://127.0.0.1:1"],
+        2,
+        "roster: error: cannot connect to 127.0.0.1:1: connection refused\nroster: hint: ",
+    );
+    check(&["bench", "search", "-f", "(uid=["], 2, "roster: error: ");
+}
+
+#[test]
+fn a_template_that_is_not_there_is_named() {
+    check(
+        &["generate", "nowhere.template"],
+        2,
+        "roster: error: cannot read nowhere.template: no such file or directory\n",
+    );
+}
+
+#[test]
+fn a_fault_in_a_template_has_file_line_reason_and_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.template");
+    std::fs::write(&path, "branch: o=x\n\nou: <frist>\n").unwrap();
+    let path = path.to_str().unwrap();
+    let want = format!(
+        "roster: error: {path}:3: unknown tag '<frist>'\n\
+         roster: hint: write '\\<' for a plain '<'\n"
+    );
+    check(&["generate", path], 2, &want);
+}
+
+#[test]
+fn generate_gives_the_same_bytes_for_the_same_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("people.ldif");
+    let template = common::example("people.template");
+    let base = ["generate", &template, "--entries", "50", "--seed"];
+    let of = |more: &[&str]| {
+        let run = roster(&[&base[..], more].concat());
+        assert_eq!((run.code, run.errors.as_str()), (0, ""));
+        run.output
+    };
+    let first = of(&["1"]);
+    assert_eq!(first.matches("\ndn: ").count(), 51, "the first dn starts the file");
+    assert_eq!(first, of(&["1"]));
+    assert_ne!(first, of(&["2"]));
+    assert_eq!(of(&["1", "-o", file.to_str().unwrap()]), "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), first);
+    let other = of(&["1", "--define", "suffix=o=other"]);
+    assert!(other.starts_with("dn: o=other\nobjectClass: top\nobjectClass: organization\n"));
+}
+
+#[test]
+fn word_files_beside_the_template_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    std::fs::write(&path, "branch: o=x\ndescription: <file:cities> <file:states:sequential>\n")
+        .unwrap();
+    std::fs::write(folder.path().join("cities"), "Here\n").unwrap();
+    let run = roster(&["generate", path.to_str().unwrap()]);
+    assert!(run.output.contains("description: Here AL\n"), "{}", run.output);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    use std::io::Read as _;
+    let template = common::example("people.template");
+    let mut child = common::command(&["generate", &template, "-n", "100000"]).spawn().unwrap();
+    let mut start = [0; 3];
+    child.stdout.take().unwrap().read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"dn:");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
