@@ -58,20 +58,15 @@ impl Schema {
         Ok(next)
     }
 
-    /// Puts each added definition in the place of the one with its OID, or at the end.
+    /// Takes out what has the OID of an added definition and puts the added ones at the end, so
+    /// that a conflict is theirs.
     fn replaced(&self, sources: Vec<Sourced>, added: Vec<Sourced>) -> Result<Self, SchemaError> {
         let mut sources = sources;
-        // Only against what was there: the same OID twice in `added` is a fault, found later.
-        let known = sources.len();
-        for addition in added {
-            self.check_key(&addition)?;
-            let mut before = sources.iter_mut().take(known);
-            let same = before.find(|known| known.definition.is_same_element(&addition.definition));
-            match same {
-                Some(known) => *known = addition,
-                None => sources.push(addition),
-            }
+        for addition in &added {
+            self.check_key(addition)?;
+            sources.retain(|known| !known.definition.is_same_element(&addition.definition));
         }
+        sources.extend(added);
         Self::assemble(sources, self.generation + 1)
     }
 
