@@ -518,9 +518,8 @@ mod tests {
                     prop_assert_eq!(DnKey::from_dn(&Schema::builtin(), &name), Ok(key));
                 }
                 Err(InvalidDn::Syntax(_)) => prop_assert!(parsed.is_err()),
-                Err(InvalidDn::Value { .. } | InvalidDn::RepeatedAva) => {
-                    prop_assert!(parsed.is_ok());
-                }
+                // Found before the rest of the text was read, which may be wrong too.
+                Err(InvalidDn::Value { .. } | InvalidDn::RepeatedAva) => {}
             }
         }
     }

@@ -159,28 +159,26 @@ impl Entry {
         values: impl IntoIterator<Item = Vec<u8>>,
     ) -> Result<(), EntryError> {
         let values: Vec<Vec<u8>> = values.into_iter().collect();
-        let exists = || EntryError::ValueExists(Arc::clone(description));
-        let keys = distinct_keys(schema, description, &values).ok_or_else(exists)?;
-        if keys.is_empty() {
-            return Ok(());
-        }
+        let count = self.attributes.len();
         let is_this = |attribute: &Attribute| attribute.description == *description;
-        if let Some(attribute) = self.attributes.iter_mut().find(|found| is_this(found)) {
-            let mut key = Vec::new();
-            let is_there = attribute.values.iter().any(|value| {
-                write_value_key(schema, description, value, &mut key);
-                keys.contains(&key)
-            });
-            if is_there {
-                return Err(exists());
-            }
-            attribute.values.extend(values);
+        let there = self.attributes.iter_mut().find(|attribute| is_this(attribute));
+        if values.is_empty() {
             return Ok(());
         }
-        if self.attributes.len() >= ATTRIBUTE_COUNT_MAX {
-            return Err(EntryError::TooManyAttributes);
+        // One value of a new attribute needs no comparing: the usual case while loading.
+        let is_compared = there.is_some() || values.len() > 1;
+        if is_compared && !differ(schema, description, there.as_deref(), &values) {
+            return Err(EntryError::ValueExists(Arc::clone(description)));
         }
-        self.attributes.push(Attribute { description: Arc::clone(description), values });
+        match there {
+            Some(attribute) => attribute.values.extend(values),
+            None if count >= ATTRIBUTE_COUNT_MAX => {
+                return Err(EntryError::TooManyAttributes);
+            }
+            None => {
+                self.attributes.push(Attribute { description: Arc::clone(description), values });
+            }
+        }
         Ok(())
     }
 
@@ -362,6 +360,21 @@ impl fmt::Display for EntryError {
 }
 
 impl std::error::Error for EntryError {}
+
+/// Whether no value of `values` matches another, or one that is there.
+fn differ(
+    schema: &Schema,
+    description: &AttributeDescription,
+    there: Option<&Attribute>,
+    values: &[Vec<u8>],
+) -> bool {
+    let Some(keys) = distinct_keys(schema, description, values) else { return false };
+    let mut key = Vec::new();
+    !there.iter().flat_map(|attribute| &attribute.values).any(|value| {
+        write_value_key(schema, description, value, &mut key);
+        keys.contains(&key)
+    })
+}
 
 /// The keys of `values`; none if two of them match.
 fn distinct_keys(
