@@ -65,6 +65,7 @@ impl From<EntryError> for Violation {
 
 /// Checks everything about an entry: classes, attributes, values, name.
 pub fn validate(entry: &Entry, schema: &Schema, mode: Mode) -> Result<Structure, Violation> {
+    check_name(entry, schema)?;
     for attribute in entry.attributes() {
         match mode {
             Mode::Client => check_modifiable(&attribute.description)?,
@@ -74,7 +75,6 @@ pub fn validate(entry: &Entry, schema: &Schema, mode: Mode) -> Result<Structure,
     }
     let structure = Structure::of(entry, schema)?;
     structure.check_attributes(entry, schema)?;
-    check_name(entry, schema)?;
     Ok(structure)
 }
 
@@ -239,11 +239,21 @@ pub fn check_values(attribute: &Attribute, schema: &Schema) -> Result<(), Violat
     Ok(())
 }
 
-/// Checks that the entry has the values that its name has (RFC 4512 §2.3).
+/// Checks that the leaf of the name may name an entry, and that the entry has the values that its
+/// name has (RFC 4512 §2.3).
 pub fn check_name(entry: &Entry, schema: &Schema) -> Result<(), Violation> {
     let Some(rdn) = entry.name().rdns().first() else { return Ok(()) };
     for ava in rdn.avas() {
         let description = schema.describe(&ava.attribute).map_err(EntryError::from)?;
+        let kind = &description.kind;
+        if kind.equality.is_none() || kind.is_operational() {
+            let reason =
+                if kind.is_operational() { "is operational" } else { "has no equality rule" };
+            return Err(Violation::new(
+                ResultCode::NamingViolation,
+                format!("attribute '{description}' {reason} and cannot name an entry"),
+            ));
+        }
         if !entry.has_value(schema, &description, &ava.value) {
             return Err(Violation::new(
                 ResultCode::NamingViolation,

@@ -216,6 +216,21 @@ fn the_name_is_among_the_values() {
 }
 
 #[test]
+fn some_attributes_cannot_name_an_entry() {
+    check(
+        "dn: jpegPhoto=x; objectClass: inetOrgPerson; cn: a; sn: b; jpegPhoto: x",
+        ResultCode::NamingViolation,
+        "attribute 'jpegPhoto' has no equality rule and cannot name an entry",
+    );
+    check(
+        "dn: createTimestamp=20260101000000Z; objectClass: person; cn: a; sn: b; \
+         createTimestamp: 20260101000000Z",
+        ResultCode::NamingViolation,
+        "attribute 'createTimestamp' is operational and cannot name an entry",
+    );
+}
+
+#[test]
 fn options_fit() {
     check(
         "dn: cn=a; objectClass: person; cn: a; sn: b; description;lang-de-: x",
