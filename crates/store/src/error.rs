@@ -1,0 +1,188 @@
+//! What can go wrong in the store: the world broke, or the data did.
+//!
+//! Each message is one clear sentence for an operator; none is meant for a client.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A failure of the store.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The path is missing or no directory.
+    NotADirectory {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The directory holds no roster data.
+    NotADataDirectory {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// There is roster data where a new data directory was to be made, or other files.
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A later release wrote the data.
+    NewerFormat {
+        /// The data directory.
+        path: PathBuf,
+        /// The number in its `format` file.
+        found: u32,
+        /// The highest number this release knows.
+        known: u32,
+    },
+    /// Another process has the data directory open.
+    InUse {
+        /// The data directory.
+        path: PathBuf,
+        /// The process, as far as known.
+        pid: Option<u32>,
+    },
+    /// An operation on a file failed.
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The disk or the address space reserved for the data is full.
+    Full,
+    /// LMDB refused; after a fatal error of its own it refuses everything.
+    Lmdb(String),
+    /// A row contradicts what always holds.
+    Corrupt(Corruption),
+    /// Something is larger than a limit of the format.
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its size, in bytes.
+        bytes: usize,
+        /// The limit, in bytes.
+        limit_bytes: usize,
+    },
+    /// One naming context lies within another.
+    ContextsOverlap {
+        /// The inner one, as text.
+        inner: String,
+        /// The outer one, as text.
+        outer: String,
+    },
+    /// A name or an attribute type that is not valid by the schema.
+    Invalid {
+        /// What was to be stored.
+        what: &'static str,
+        /// Its text.
+        text: String,
+        /// Why not.
+        reason: String,
+    },
+    /// More attribute descriptions or indexes than the format can number.
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// A row that contradicts what always holds: a bug or a damaged file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Corruption {
+    /// The table.
+    pub table: &'static str,
+    /// The key of the row, as text.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl StoreError {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::StorageFull {
+            return Self::Full;
+        }
+        Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn corrupt(
+        table: &'static str,
+        key: impl fmt::Display,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::Corrupt(Corruption { table, key: key.to_string(), reason: reason.into() })
+    }
+}
+
+impl From<heed::Error> for StoreError {
+    fn from(error: heed::Error) -> Self {
+        match error {
+            heed::Error::Mdb(heed::MdbError::MapFull) => Self::Full,
+            heed::Error::Io(source) if source.kind() == io::ErrorKind::StorageFull => Self::Full,
+            other => Self::Lmdb(other.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table '{}', key {}: {}", self.table, self.key, self.reason)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotADirectory { path } => write!(f, "'{}' is not a directory", path.display()),
+            Self::NotADataDirectory { path } => {
+                write!(f, "'{}' is not a roster data directory", path.display())
+            }
+            Self::NotEmpty { path } => {
+                write!(f, "'{}' is not empty: a data directory is made anew", path.display())
+            }
+            Self::NewerFormat { path, found, known } => write!(
+                f,
+                "'{}' has data format {found}, written by a newer release; this one knows up to \
+                 {known}",
+                path.display()
+            ),
+            Self::InUse { path, pid } => {
+                write!(f, "'{}' is in use by another process", path.display())?;
+                pid.map_or(Ok(()), |pid| write!(f, " (pid {pid})"))
+            }
+            Self::Io { path, source } => write!(f, "'{}': {source}", path.display()),
+            Self::Full => f.write_str("no space left for the data"),
+            Self::Lmdb(message) => write!(f, "the database failed: {message}"),
+            Self::Corrupt(corruption) => write!(f, "the data are damaged: {corruption}"),
+            Self::TooLarge { what, bytes, limit_bytes } => {
+                write!(f, "{what} of {bytes} bytes is over the limit of {limit_bytes} bytes")
+            }
+            Self::ContextsOverlap { inner, outer } => {
+                write!(f, "naming context '{inner}' lies within naming context '{outer}'")
+            }
+            Self::Invalid { what, text, reason } => write!(f, "{what} '{text}': {reason}"),
+            Self::TooMany { what, limit } => write!(f, "there can be at most {limit} {what}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::NotADirectory { .. }
+            | Self::NotADataDirectory { .. }
+            | Self::NotEmpty { .. }
+            | Self::NewerFormat { .. }
+            | Self::InUse { .. }
+            | Self::Full
+            | Self::Lmdb(_)
+            | Self::Corrupt(_)
+            | Self::TooLarge { .. }
+            | Self::ContextsOverlap { .. }
+            | Self::Invalid { .. }
+            | Self::TooMany { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The data directory: its `format` file and its lock.
+//!
+//! Invariant: while a [`DataDirectory`] lives, no other process has the directory open; the system
+//! gives the lock back when the process ends, however it ends.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+
+/// The format this release writes, and the highest it reads.
+pub const FORMAT: u32 = 1;
+
+/// A data directory that this process has locked.
+#[derive(Debug)]
+pub(crate) struct DataDirectory {
+    path: PathBuf,
+    /// Held for its lock.
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Makes a data directory of an empty or missing directory. The `format` file is to be written
+    /// with [`Self::write_format`] when all else is there: without it nothing opens.
+    pub(crate) fn create(path: &Path) -> Result<Self, StoreError> {
+        match fs::create_dir_all(path) {
+            Ok(()) => {}
+            Err(_) if path.exists() && !path.is_dir() => {
+                return Err(StoreError::NotADirectory { path: path.to_owned() });
+            }
+            Err(source) => return Err(StoreError::io(path, source)),
+        }
+        refuse_files_of_others(path)?;
+        let directory = Self::lock(path)?;
+        directory.remove_remains()?;
+        Ok(directory)
+    }
+
+    /// Opens an existing data directory.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Err(StoreError::NotADirectory { path: path.to_owned() }),
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Err(StoreError::NotADirectory { path: path.to_owned() });
+            }
+            Err(source) => return Err(StoreError::io(path, source)),
+        }
+        check_format(path)?;
+        Self::lock(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the directory one that opens.
+    pub(crate) fn write_format(&self) -> Result<(), StoreError> {
+        let path = self.path.join(FORMAT_FILE);
+        let write = || {
+            let mut file = File::create(&path)?;
+            file.write_all(format!("{FORMAT_HEAD}\nformat {FORMAT}\n").as_bytes())?;
+            file.sync_all()
+        };
+        write().map_err(|source| StoreError::io(&path, source))?;
+        sync_directory(&self.path)
+    }
+
+    fn lock(path: &Path) -> Result<Self, StoreError> {
+        let file_path = path.join(LOCK_FILE);
+        let io = |source| StoreError::io(&file_path, source);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&file_path)
+            .map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let pid =
+                    file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(StoreError::InUse { path: path.to_owned(), pid });
+            }
+            Err(TryLockError::Error(source)) => return Err(io(source)),
+        }
+        let mut write_pid = || {
+            file.set_len(0)?;
+            file.seek(SeekFrom::Start(0))?;
+            writeln!(file, "{}", std::process::id())
+        };
+        write_pid().map_err(io)?;
+        Ok(Self { path: path.to_owned(), _lock: file })
+    }
+
+    /// Removes what a creation that did not come to its end has left.
+    fn remove_remains(&self) -> Result<(), StoreError> {
+        for name in [DATA_FILE, DATA_LOCK_FILE] {
+            remove_file(&self.path.join(name))?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes a file; that it is not there is fine.
+pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::io(path, source))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Refuses to make a data directory where there is one, or where files of others are. Other
+/// servers keep a `data.mdb` too; ours always has a `lock` beside it.
+fn refuse_files_of_others(path: &Path) -> Result<(), StoreError> {
+    let io = |source| StoreError::io(path, source);
+    let not_empty = || StoreError::NotEmpty { path: path.to_owned() };
+    for entry in fs::read_dir(path).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        if !entry.file_name().to_str().is_some_and(|name| OWN_FILES.contains(&name)) {
+            return Err(not_empty());
+        }
+    }
+    if path.join(DATA_FILE).exists() && !path.join(LOCK_FILE).exists() {
+        return Err(not_empty());
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    let sync = || File::open(path)?.sync_all();
+    sync().map_err(|source| StoreError::io(path, source))
+}
+
+fn check_format(path: &Path) -> Result<(), StoreError> {
+    let file_path = path.join(FORMAT_FILE);
+    let foreign = || StoreError::NotADataDirectory { path: path.to_owned() };
+    let text = match fs::read(&file_path) {
+        Ok(octets) => String::from_utf8(octets).map_err(|_| foreign())?,
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Err(foreign()),
+        Err(source) => return Err(StoreError::io(&file_path, source)),
+    };
+    let mut lines = text.lines();
+    let found: Option<u32> = (lines.next() == Some(FORMAT_HEAD))
+        .then(|| lines.next()?.strip_prefix("format ")?.trim().parse().ok())
+        .flatten();
+    match found {
+        Some(FORMAT) => Ok(()),
+        Some(found) if found > FORMAT => {
+            Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT })
+        }
+        Some(_) | None => Err(foreign()),
+    }
+}
+
+const FORMAT_FILE: &str = "format";
+const FORMAT_HEAD: &str = "roster data directory";
+const LOCK_FILE: &str = "lock";
+/// LMDB's own names.
+pub(crate) const DATA_FILE: &str = "data.mdb";
+const DATA_LOCK_FILE: &str = "lock.mdb";
+/// What may be there before the data are: parts of an interrupted creation, and what an operator
+/// or a file system puts there first.
+const OWN_FILES: [&str; 8] = [
+    LOCK_FILE,
+    DATA_FILE,
+    DATA_LOCK_FILE,
+    "schema",
+    "tls",
+    "admin-password",
+    "roster.toml",
+    "lost+found",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_open(path: &Path, want: &str) {
+        let text = DataDirectory::open(path).map(drop).unwrap_err().to_string();
+        assert_eq!(text.replace(path.to_str().unwrap(), "DIR"), want);
+    }
+
+    #[test]
+    fn each_reason_not_to_open_has_its_sentence() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        check_open(&path.join("none"), "'DIR' is not a directory");
+        check_open(path, "'DIR' is not a roster data directory");
+        fs::write(path.join("file"), "").unwrap();
+        check_open(&path.join("file"), "'DIR' is not a directory");
+        for foreign in ["", "roster data directory\n", "roster data directory\nformat x\n", "\u{0}"]
+        {
+            fs::write(path.join("format"), foreign).unwrap();
+            check_open(path, "'DIR' is not a roster data directory");
+        }
+        fs::write(path.join("format"), [0xff]).unwrap();
+        check_open(path, "'DIR' is not a roster data directory");
+        fs::write(path.join("format"), "roster data directory\nformat 2\n").unwrap();
+        check_open(
+            path,
+            "'DIR' has data format 2, written by a newer release; this one knows up to 1",
+        );
+    }
+
+    #[test]
+    fn one_process_at_a_time_has_it_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DataDirectory::create(dir.path()).unwrap();
+        first.write_format().unwrap();
+        let pid = std::process::id();
+        check_open(dir.path(), &format!("'DIR' is in use by another process (pid {pid})"));
+        drop(first);
+        assert!(DataDirectory::open(dir.path()).is_ok());
+    }
+
+    #[test]
+    fn creating_refuses_what_holds_files_and_accepts_its_own_remains() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = DataDirectory::create(&dir.path().join("a/b")).unwrap();
+        drop(made);
+        fs::write(dir.path().join("a/b/data.mdb"), "half").unwrap();
+        let made = DataDirectory::create(&dir.path().join("a/b")).unwrap();
+        assert!(!dir.path().join("a/b/data.mdb").exists());
+        made.write_format().unwrap();
+        drop(made);
+        let full = DataDirectory::create(&dir.path().join("a/b")).map(drop);
+        assert!(matches!(full, Err(StoreError::NotEmpty { .. })));
+        fs::write(dir.path().join("data.mdb"), "of another server").unwrap();
+        let foreign = DataDirectory::create(dir.path()).map(drop);
+        assert!(matches!(foreign, Err(StoreError::NotEmpty { .. })));
+        assert!(dir.path().join("data.mdb").exists());
+        fs::write(dir.path().join("other"), "").unwrap();
+        let foreign = DataDirectory::create(dir.path()).map(drop);
+        assert!(matches!(foreign, Err(StoreError::NotEmpty { .. })));
+        let file = DataDirectory::create(&dir.path().join("other")).map(drop);
+        assert!(matches!(file, Err(StoreError::NotADirectory { .. })));
+    }
+}
