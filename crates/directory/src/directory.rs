@@ -141,7 +141,7 @@ impl Directory {
         let schema = Arc::new(Schema::builtin().with_files(&schema_files(&options.data)?)?);
         let store = Store::open(&options.data, &options.store, Arc::clone(&schema))?;
         let schema = subschema::with_stored_changes(schema, &store)?;
-        store.set_schema(Arc::clone(&schema));
+        store.set_schema(Arc::clone(&schema))?;
         let root = RootIdentity::new(&options, &schema)?;
         let owner_uid = fs::metadata(&options.data)
             .map_err(|source| DirectoryError::Io { path: options.data.clone(), source })?

@@ -43,7 +43,7 @@ pub(crate) fn with_stored_changes(
     schema: Arc<Schema>,
     store: &Store,
 ) -> Result<Arc<Schema>, DirectoryError> {
-    let stored = store.schema_definitions();
+    let stored = store.schema_definitions()?;
     if stored.is_empty() {
         return Ok(schema);
     }

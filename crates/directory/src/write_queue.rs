@@ -228,7 +228,10 @@ impl Writer {
         match transaction.commit() {
             Ok(_) => {
                 if schema_changed {
-                    directory.store.set_schema(Arc::clone(&state.schema));
+                    // The store has it already; this only makes both hold the same one.
+                    if let Err(error) = directory.store.set_schema(Arc::clone(&state.schema)) {
+                        tracing::error!(%error, "the store keeps its own copy of the schema");
+                    }
                     directory.state.store(state);
                 }
                 answer_all(decided);

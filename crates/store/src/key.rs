@@ -1,8 +1,8 @@
 //! Keys of rows: numbers in big-endian order, names, and postings.
 //!
-//! Invariants: a key is at most [`KEY_LENGTH_MAX_BYTES`] long. In `postings`, no head key is a prefix
-//! of another one, and head keys are in the order of (index, value key); so a list's chunks follow
-//! its head and nothing comes between.
+//! Invariants: a key is at most [`KEY_LENGTH_MAX_BYTES`] long. In `postings`, no head key is a
+//! prefix of another one, and head keys are in the order of (index, value key); so a list's chunks
+//! follow its head and nothing comes between.
 
 use xxhash_rust::xxh3::xxh3_128;
 

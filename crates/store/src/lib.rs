@@ -6,11 +6,34 @@
 //! [`Batch::apply`], in one durable LMDB transaction with the number of the last change in it; only
 //! the bulk load writes otherwise, into a file of its own.
 
+mod apply;
+mod deltas;
+mod dictionary;
+mod entry;
 mod error;
 mod format;
+mod ids;
+mod index;
 mod key;
+mod lmdb;
+mod meta;
+mod names;
+mod plan;
 mod posting;
+mod record;
+mod store;
 mod varint;
+mod view;
 
+pub use apply::Batch;
+pub use dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary};
+pub use entry::StoredEntry;
 pub use error::{Corruption, StoreError};
 pub use format::FORMAT;
+pub use index::{INDEX_COUNT_MAX, IndexConfig, IndexKind};
+pub use lmdb::StoreOptions;
+pub use meta::Lsn;
+pub use plan::{Candidates, Plan};
+pub use record::RECORD_LENGTH_MAX_BYTES;
+pub use store::{CONTEXT_COUNT_MAX, Reader, Statistics, Store, TableStatistics};
+pub use view::{Resolved, TREE_DEPTH_MAX, View};

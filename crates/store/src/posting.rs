@@ -1,8 +1,8 @@
 //! Posting lists: the ids of the entries that have one index key.
 //!
-//! A short list is one row, the *head*, with the ids in it. A longer one has the number of its ids in
-//! the head, and its ids in *chunks* of 8,192 numbers, one row each, so that no change rewrites more
-//! than about a kilobyte. A chunk has the smallest of three forms: a list, a bitmap, or runs.
+//! A short list is one row, the *head*, with the ids in it. A longer one has the number of its ids
+//! in the head, and its ids in *chunks* of 8,192 numbers, one row each, so that no change rewrites
+//! more than about a kilobyte. A chunk has the smallest of three forms: a list, a bitmap, or runs.
 //!
 //! Invariants: ids are ascending, each once, and none is zero; no list and no chunk is empty.
 
@@ -19,6 +19,7 @@ pub(crate) const CHUNK_BITS: u32 = 13;
 pub(crate) const CHUNK_LENGTH_MAX_BYTES: usize = 1 + BITMAP_BYTES;
 
 const CHUNK_IDS: usize = 1 << CHUNK_BITS;
+const PLACE_MAX: u16 = CHUNK_IDS as u16 - 1;
 const BITMAP_WORDS: usize = CHUNK_IDS / 64;
 const BITMAP_BYTES: usize = CHUNK_IDS / 8;
 
@@ -194,10 +195,15 @@ impl<'a> Chunk<'a> {
                     }
                 }
             }
-            Self::Runs(runs) => {
-                for (first, last) in runs.iter().map(run_of) {
-                    (first..=last).for_each(&mut visit);
-                }
+            Self::Runs(_) => self.for_each_run(|first, last| (first..=last).for_each(&mut visit)),
+        }
+    }
+
+    /// Calls `visit` for the first and the last place of each run; other forms have none.
+    pub(crate) fn for_each_run(&self, mut visit: impl FnMut(u16, u16)) {
+        if let Self::Runs(runs) = self {
+            for (first, last) in runs.iter().map(run_of) {
+                visit(first, last.min(PLACE_MAX));
             }
         }
     }

@@ -1,0 +1,335 @@
+//! Batches: changes applied one after the other, committed together.
+//!
+//! Invariants: what a change does depends on the store and the change alone, so it is the same on
+//! every replica and at recovery. A commit is one durable LMDB transaction with the number of the
+//! last change in it; a batch that is dropped leaves nothing.
+
+mod edit;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use heed::RwTxn;
+use ldap::dn::{Dn, Rdn};
+use schema::{
+    AddChange, AttributeDescription, Change, Definition, DeleteChange, DnKey, EntryId,
+    ModifyChange, RdnKey, RenameChange, SchemaChange,
+};
+
+use crate::deltas::Deltas;
+use crate::dictionary::Dictionary;
+use crate::error::StoreError;
+use crate::key::{self, RowKey, display};
+use crate::lmdb::{CHILDREN, ENTRIES, NAMES, Snapshot, Tables};
+use crate::meta::{self, Counters, Lsn};
+use crate::names::{self, NameCache};
+use crate::record::{Record, RecordWriter};
+use crate::store::Store;
+use crate::view::View;
+
+/// Changes that are committed together, or not at all.
+#[derive(Debug)]
+pub struct Batch<'s> {
+    store: &'s Store,
+    txn: BatchTxn<'s>,
+    tables: Tables,
+    deltas: Deltas,
+    dictionary: Arc<Dictionary>,
+    counters: Counters,
+    before: Lsn,
+    names: RefCell<NameCache>,
+    /// A change failed half-way: the batch can only be dropped.
+    is_broken: bool,
+    scratch: Vec<u8>,
+    row: Vec<u8>,
+}
+
+/// The write transaction; heed's has no `Debug`.
+struct BatchTxn<'s>(RwTxn<'s>);
+
+impl std::fmt::Debug for BatchTxn<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RwTxn")
+    }
+}
+
+impl<'s> Batch<'s> {
+    pub(crate) fn begin(store: &'s Store) -> Result<Self, StoreError> {
+        let txn = store.environment.write()?;
+        let tables = store.environment.tables;
+        let counters = Counters::read(tables.meta, &txn)?;
+        Ok(Self {
+            store,
+            txn: BatchTxn(txn),
+            tables,
+            deltas: Deltas::default(),
+            dictionary: store.dictionary(),
+            counters,
+            before: Lsn(counters.lsn),
+            names: RefCell::new(NameCache::default()),
+            is_broken: false,
+            scratch: Vec::new(),
+            row: Vec::new(),
+        })
+    }
+
+    /// The state that the changes so far have led to.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        let mut parts = self.store.view_parts();
+        parts.dictionary = Arc::clone(&self.dictionary);
+        let snapshot = Snapshot::Write(&self.txn.0);
+        View::of_batch(snapshot, &self.deltas, parts, self.counters, &self.names)
+    }
+
+    /// The id for the next entry that is added. The same until one is added.
+    #[must_use]
+    pub const fn next_entry_id(&self) -> EntryId {
+        EntryId(self.counters.next_entry_id)
+    }
+
+    /// Applies a change. It was decided on what [`Self::view`] showed, so it fits; when it does
+    /// not, or the disk is full, the batch can only be dropped.
+    pub fn apply(&mut self, change: &Change) -> Result<(), StoreError> {
+        assert!(!self.is_broken, "nothing is applied after a change that failed");
+        self.is_broken = true;
+        match change {
+            Change::Add(change) => self.add(change)?,
+            Change::Modify(change) => self.modify(change)?,
+            Change::Rename(change) => self.rename(change)?,
+            Change::Delete(change) => self.delete(change)?,
+            Change::Schema(change) => self.schema(change)?,
+        }
+        self.counters.lsn += 1;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// Makes everything durable; returns the number of the last change.
+    pub fn commit(mut self) -> Result<Lsn, StoreError> {
+        assert!(!self.is_broken, "a batch in which a change failed is not committed");
+        let lsn = Lsn(self.counters.lsn);
+        if lsn == self.before {
+            return Ok(lsn);
+        }
+        self.deltas.write(self.tables.postings, &mut self.txn.0)?;
+        self.counters.write(self.tables.meta, &mut self.txn.0)?;
+        let before = self.store.announce(self.dictionary);
+        match self.txn.0.commit() {
+            Ok(()) => {
+                self.store.committed();
+                Ok(lsn)
+            }
+            Err(error) => {
+                self.store.announce(before);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn add(&mut self, change: &AddChange) -> Result<(), StoreError> {
+        let (id, parent) = (change.id.0, change.parent.0);
+        assert!(id != 0, "the root is no entry");
+        let txn = &self.txn.0;
+        if self.tables.entries.get(txn, &id.to_be_bytes())?.is_some() {
+            return Err(StoreError::corrupt(ENTRIES, id, "is there before it is added"));
+        }
+        if parent != 0 && self.tables.entries.get(txn, &parent.to_be_bytes())?.is_none() {
+            return Err(StoreError::corrupt(ENTRIES, parent, "is missing, though its superior"));
+        }
+        let entry = &change.entry;
+        let rdn = own_name(entry.name(), change.parent);
+        let ids = self.attribute_ids(entry.attributes().iter().map(|one| &one.description))?;
+        let mut row = std::mem::take(&mut self.row);
+        let mut record = RecordWriter::begin(parent, &rdn, &mut row);
+        for (attribute, &attribute_id) in entry.attributes().iter().zip(&ids) {
+            record.attribute(attribute_id, attribute.values.iter().map(Vec::as_slice));
+        }
+        record.finish()?;
+        self.tables.entries.put(&mut self.txn.0, &id.to_be_bytes(), &row)?;
+        self.row = row;
+        self.put_name(parent, &change.key, id)?;
+        self.count_child(parent, true)?;
+        for (attribute, attribute_id) in entry.attributes().iter().zip(ids) {
+            let values = attribute.values.iter().map(Vec::as_slice);
+            self.index_values(attribute_id, values, id, true);
+        }
+        self.counters.next_entry_id = self.counters.next_entry_id.max(id.saturating_add(1));
+        Ok(())
+    }
+
+    fn modify(&mut self, change: &ModifyChange) -> Result<(), StoreError> {
+        self.edit(change.id.0, None, &change.deltas)
+    }
+
+    fn rename(&mut self, change: &RenameChange) -> Result<(), StoreError> {
+        let id = change.id.0;
+        let (old_parent, old_key) = self.name_of(id)?;
+        self.remove_name(old_parent, &old_key, id)?;
+        self.put_name(change.new_parent.0, &change.key, id)?;
+        if old_parent != change.new_parent.0 {
+            self.count_child(old_parent, false)?;
+            self.count_child(change.new_parent.0, true)?;
+        }
+        if self.tables.children.get(&self.txn.0, &id.to_be_bytes())?.is_some() {
+            self.counters.names_moved += 1;
+        }
+        let rdn = own_name(&change.new_dn, change.new_parent);
+        self.edit(id, Some((change.new_parent.0, &rdn)), &change.deltas)?;
+        self.forget_moved_names();
+        Ok(())
+    }
+
+    fn delete(&mut self, change: &DeleteChange) -> Result<(), StoreError> {
+        let id = change.id.0;
+        let (parent, rdn_key) = self.name_of(id)?;
+        match self.tables.children.get(&self.txn.0, &id.to_be_bytes())? {
+            None => {}
+            Some(row) if key::id(row) == Some(0) => {
+                self.tables.children.delete(&mut self.txn.0, &id.to_be_bytes())?;
+                self.counters.names_moved += 1;
+            }
+            Some(_) => {
+                return Err(StoreError::corrupt(CHILDREN, id, "is not zero in a deletion"));
+            }
+        }
+        self.remove_name(parent, &rdn_key, id)?;
+        self.count_child(parent, false)?;
+        self.unindex(id)?;
+        self.tables.entries.delete(&mut self.txn.0, &id.to_be_bytes())?;
+        self.forget_moved_names();
+        Ok(())
+    }
+
+    fn schema(&mut self, change: &SchemaChange) -> Result<(), StoreError> {
+        let parse = |line: &String| {
+            Definition::parse_line(line).map_err(|error| invalid_definition(line, &error))
+        };
+        let added: Vec<Definition> = change.added.iter().map(parse).collect::<Result<_, _>>()?;
+        let removed: Vec<Definition> =
+            change.removed.iter().map(parse).collect::<Result<_, _>>()?;
+        let schema = self.dictionary.schema().with_change(&added, &removed);
+        let schema = schema.map_err(|error| invalid_definition("change", &error))?;
+        for line in &change.removed {
+            meta::delete_definition(self.tables.meta, &mut self.txn.0, line)?;
+        }
+        for line in &change.added {
+            meta::put_definition(self.tables.meta, &mut self.txn.0, line)?;
+        }
+        self.dictionary = Arc::new(self.dictionary.under(Arc::new(schema))?);
+        Ok(())
+    }
+
+    /// Parent and RDN key of an entry.
+    fn name_of(&self, id: u64) -> Result<(u64, RdnKey), StoreError> {
+        let record = self.record(id)?;
+        let damaged = |reason: String| StoreError::corrupt(ENTRIES, id, reason);
+        let key = rdn_key(&record, self.dictionary.schema()).map_err(damaged)?;
+        Ok((record.parent, key))
+    }
+
+    fn record(&self, id: u64) -> Result<Record<'_>, StoreError> {
+        let row = self.tables.entries.get(&self.txn.0, &id.to_be_bytes())?;
+        let row = row.ok_or_else(|| StoreError::corrupt(ENTRIES, id, "is missing"))?;
+        Record::parse(row, self.dictionary.len())
+            .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))
+    }
+
+    fn put_name(&mut self, parent: u64, name: &RdnKey, id: u64) -> Result<(), StoreError> {
+        let (row_key, is_shortened) = RowKey::name(parent, name.as_bytes());
+        let row_key = row_key.as_bytes();
+        let row = self.tables.names.get(&self.txn.0, row_key)?;
+        if let Some(row) = row
+            && names::find_in_row(row, name.as_bytes(), is_shortened)?.is_some()
+        {
+            return Err(StoreError::corrupt(
+                NAMES,
+                display(row_key),
+                "is there before it is added",
+            ));
+        }
+        let row = names::add_to_row(row, name.as_bytes(), is_shortened, id);
+        Ok(self.tables.names.put(&mut self.txn.0, row_key, &row)?)
+    }
+
+    fn remove_name(&mut self, parent: u64, name: &RdnKey, id: u64) -> Result<(), StoreError> {
+        let (row_key, is_shortened) = RowKey::name(parent, name.as_bytes());
+        let row_key = row_key.as_bytes();
+        let missing = || StoreError::corrupt(NAMES, display(row_key), "does not lead to its entry");
+        let row = self.tables.names.get(&self.txn.0, row_key)?.ok_or_else(missing)?;
+        if names::find_in_row(row, name.as_bytes(), is_shortened)? != Some(id) {
+            return Err(missing());
+        }
+        let row = names::remove_from_row(row, is_shortened, id);
+        if row.is_empty() {
+            self.tables.names.delete(&mut self.txn.0, row_key)?;
+            return Ok(());
+        }
+        Ok(self.tables.names.put(&mut self.txn.0, row_key, &row)?)
+    }
+
+    /// Counts a subordinate more or less. A count that has come back to zero stays: it tells that
+    /// readers may remember the entry's name.
+    fn count_child(&mut self, parent: u64, is_added: bool) -> Result<(), StoreError> {
+        let row_key = parent.to_be_bytes();
+        let count = match self.tables.children.get(&self.txn.0, &row_key)? {
+            None => 0,
+            Some(row) => {
+                key::id(row).ok_or_else(|| StoreError::corrupt(CHILDREN, parent, "is no number"))?
+            }
+        };
+        let count = if is_added { count.checked_add(1) } else { count.checked_sub(1) };
+        let count = count.ok_or_else(|| StoreError::corrupt(CHILDREN, parent, "counts too few"))?;
+        Ok(self.tables.children.put(&mut self.txn.0, &row_key, &count.to_be_bytes())?)
+    }
+
+    fn forget_moved_names(&mut self) {
+        let names = std::mem::take(self.names.get_mut());
+        *self.names.get_mut() = names.renewed(self.counters.names_moved);
+    }
+
+    /// The ids of descriptions; new ones get an id and a row.
+    fn attribute_ids<'a>(
+        &mut self,
+        descriptions: impl Iterator<Item = &'a Arc<AttributeDescription>>,
+    ) -> Result<Vec<u32>, StoreError> {
+        let mut ids = Vec::with_capacity(descriptions.size_hint().0);
+        for description in descriptions {
+            let id = match self.dictionary.id(description) {
+                Some(id) => id,
+                None => {
+                    let dictionary = Arc::make_mut(&mut self.dictionary);
+                    let id = dictionary.push(Arc::clone(description))?;
+                    let text = description.text().as_bytes();
+                    self.tables.attributes.put(&mut self.txn.0, &id.to_be_bytes(), text)?;
+                    id
+                }
+            };
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+}
+
+/// What a record says of its own name: the leaf; of a naming context the whole DN.
+pub(crate) fn own_name(dn: &Dn, parent: EntryId) -> String {
+    match dn.rdns().first() {
+        Some(leaf) if parent != EntryId::ROOT => leaf.to_string(),
+        Some(_) | None => dn.to_string(),
+    }
+}
+
+/// The key of a record's own name.
+pub(crate) fn rdn_key(record: &Record<'_>, schema: &schema::Schema) -> Result<RdnKey, String> {
+    if record.parent == 0 {
+        let key = DnKey::from_text(schema, record.rdn).map_err(|error| error.to_string())?;
+        return Ok(RdnKey::of_naming_context(&key));
+    }
+    let rdn = Rdn::parse(record.rdn).map_err(|error| error.to_string())?;
+    RdnKey::from_rdn(schema, &rdn).map_err(|error| error.to_string())
+}
+
+fn invalid_definition(line: &str, error: &dyn std::fmt::Display) -> StoreError {
+    let (what, text) = ("schema definition", line.to_owned());
+    StoreError::Invalid { what, text, reason: error.to_string() }
+}

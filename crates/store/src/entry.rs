@@ -1,0 +1,133 @@
+//! Stored entries: read in place, from the memory map.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use ldap::dn::Dn;
+use ldap::message::Values;
+use schema::{Attribute, AttributeDescription, Entry, EntryId, EntryRead};
+
+use crate::dictionary::{Asked, Dictionary};
+use crate::error::StoreError;
+use crate::lmdb::ENTRIES;
+use crate::record::Record;
+
+/// An entry as it is in the store; borrows from the view it was read in.
+#[derive(Debug)]
+pub struct StoredEntry<'v> {
+    id: EntryId,
+    record: Record<'v>,
+    superior: Arc<str>,
+    dn: OnceCell<String>,
+    dictionary: &'v Dictionary,
+}
+
+impl<'v> StoredEntry<'v> {
+    pub(crate) const fn new(
+        id: EntryId,
+        record: Record<'v>,
+        superior: Arc<str>,
+        dictionary: &'v Dictionary,
+    ) -> Self {
+        Self { id, record, superior, dn: OnceCell::new(), dictionary }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn id(&self) -> EntryId {
+        self.id
+    }
+
+    /// Its superior; [`EntryId::ROOT`] of a naming context.
+    #[must_use]
+    pub const fn parent(&self) -> EntryId {
+        EntryId(self.record.parent)
+    }
+
+    /// The leaf of its name, as it was sent; of a naming context the whole DN.
+    #[must_use]
+    pub const fn rdn(&self) -> &'v str {
+        self.record.rdn
+    }
+
+    /// The name of its superior; empty for a naming context. With [`Self::rdn`] it makes the DN
+    /// without allocating.
+    #[must_use]
+    pub fn superior_dn(&self) -> &str {
+        &self.superior
+    }
+
+    /// The values of the attribute with exactly this description.
+    #[must_use]
+    pub fn values(&self, description: &AttributeDescription) -> Values<'v> {
+        self.dictionary.id(description).map_or(Values::EMPTY, |id| self.record.values(id))
+    }
+
+    /// The attributes, in the order they were added.
+    pub fn attributes(
+        &self,
+    ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'v>)> + use<'v> {
+        let dictionary = self.dictionary;
+        self.record
+            .attributes()
+            .filter_map(move |(id, values)| Some((dictionary.description(id)?, values)))
+    }
+
+    /// A copy to work on.
+    pub fn to_entry(&self) -> Result<Entry, StoreError> {
+        let name = Dn::parse(self.dn()).map_err(|error| {
+            StoreError::corrupt(ENTRIES, self.id.0, format!("has a name that is none: {error}"))
+        })?;
+        let attributes = self.attributes().map(|(description, values)| Attribute {
+            description: Arc::clone(description),
+            values: values.iter().map(<[u8]>::to_vec).collect(),
+        });
+        Ok(Entry::from_stored(name, attributes.collect()))
+    }
+
+    pub(crate) const fn record(&self) -> Record<'v> {
+        self.record
+    }
+}
+
+impl EntryRead for StoredEntry<'_> {
+    fn dn(&self) -> &str {
+        if self.superior.is_empty() {
+            return self.record.rdn;
+        }
+        self.dn.get_or_init(|| join(self.record.rdn, &self.superior))
+    }
+
+    fn visit_values(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        let asked = Asked::new(asked);
+        for (id, values) in self.record.attributes() {
+            if self.dictionary.is_covered(id, &asked)
+                && let Some(description) = self.dictionary.description(id)
+                && !values.iter().all(|value| visit(description, value))
+            {
+                break;
+            }
+        }
+        true
+    }
+
+    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        self.attributes().for_each(|(description, values)| visit(description, values));
+    }
+}
+
+/// The DN of the entry `rdn` below `superior`.
+pub(crate) fn join(rdn: &str, superior: &str) -> String {
+    if superior.is_empty() {
+        return rdn.to_owned();
+    }
+    let mut dn = String::with_capacity(rdn.len() + 1 + superior.len());
+    dn.push_str(rdn);
+    dn.push(',');
+    dn.push_str(superior);
+    dn
+}
