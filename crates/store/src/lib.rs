@@ -7,6 +7,8 @@
 //! the bulk load writes otherwise, into a file of its own.
 
 mod apply;
+mod bulk;
+mod check;
 mod deltas;
 mod dictionary;
 mod entry;
@@ -22,10 +24,14 @@ mod plan;
 mod posting;
 mod record;
 mod store;
+#[cfg(test)]
+mod testing;
 mod varint;
 mod view;
 
 pub use apply::Batch;
+pub use bulk::{BulkError, BulkLoader, BulkReport, PreparedEntry, Preparer};
+pub use check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary};
 pub use entry::StoredEntry;
 pub use error::{Corruption, StoreError};

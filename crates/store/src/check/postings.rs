@@ -1,0 +1,124 @@
+//! The posting lists in the table against those that the entries make.
+
+use super::{Checker, FindingKind, Progress};
+use crate::error::StoreError;
+use crate::key::{PostingKey, display};
+use crate::lmdb::POSTINGS;
+use crate::posting::{Chunk, Head, id_at};
+
+/// A list that is being read.
+struct List {
+    head: Vec<u8>,
+    index: u16,
+    value: Vec<u8>,
+    /// What the head says about the chunks.
+    count: Option<u64>,
+    ids: Vec<u64>,
+}
+
+impl Checker<'_> {
+    pub(super) fn postings(&mut self, progress: Progress<'_>) -> Result<(), StoreError> {
+        let total = self.tables.postings.len(self.txn)?;
+        let mut open: Option<List> = None;
+        for (done, row) in (0_u64..).zip(self.tables.postings.iter(self.txn)?) {
+            let (row_key, row) = row?;
+            if done.is_multiple_of(PROGRESS_ROWS) {
+                progress("indexes", done, total);
+            }
+            self.report.rows += 1;
+            let Some(parsed) = PostingKey::parse(row_key) else {
+                self.find(FindingKind::Key, POSTINGS, display(row_key), "is no index key");
+                continue;
+            };
+            match parsed.chunk {
+                None => {
+                    self.compare(open.take());
+                    open = self.head(row_key, parsed, row);
+                }
+                Some(number) => self.chunk(open.as_mut(), row_key, (number, row)),
+            }
+        }
+        self.compare(open);
+        progress("indexes", total, total);
+        self.missing()
+    }
+
+    fn head(&mut self, row_key: &[u8], parsed: PostingKey, row: &[u8]) -> Option<List> {
+        let head = row_key.to_vec();
+        let PostingKey { index, value, .. } = parsed;
+        if usize::from(index) >= self.dictionary.indexes().len() {
+            let reason = format!("is of index {index}, which there is not");
+            self.find(FindingKind::Key, POSTINGS, display(row_key), reason);
+            return None;
+        }
+        let (count, ids) = match Head::read(row).filter(Head::is_well_formed) {
+            Some(Head::Inline(ids)) => (None, ids.collect()),
+            Some(Head::Chunked(count)) => (Some(count), Vec::new()),
+            None => {
+                self.find(FindingKind::Posting, POSTINGS, display(row_key), "is not well formed");
+                self.lists.take(index, &value);
+                return None;
+            }
+        };
+        Some(List { head, index, value, count, ids })
+    }
+
+    fn chunk(&mut self, open: Option<&mut List>, row_key: &[u8], (number, row): (u64, &[u8])) {
+        let list = open.filter(|list| row_key.starts_with(&list.head) && list.count.is_some());
+        let Some(list) = list else {
+            self.find(
+                FindingKind::Posting,
+                POSTINGS,
+                display(row_key),
+                "is a chunk without a head",
+            );
+            return;
+        };
+        match Chunk::read(row) {
+            Some(chunk) => chunk.for_each(|place| list.ids.push(id_at(number, place))),
+            None => {
+                self.find(FindingKind::Posting, POSTINGS, display(row_key), "is not well formed");
+            }
+        }
+    }
+
+    /// Compares a list that was read with what it should be.
+    fn compare(&mut self, list: Option<List>) {
+        let Some(list) = list else { return };
+        let row_key = display(&list.head);
+        if list.count.is_some_and(|count| count != list.ids.len() as u64) {
+            let reason = "counts other ids than there are";
+            self.find(FindingKind::Posting, POSTINGS, &row_key, reason);
+        }
+        let want = self.lists.take(list.index, &list.value);
+        let want: Vec<u64> = want.map(|want| want.iter().collect()).unwrap_or_default();
+        if want == list.ids {
+            return;
+        }
+        let lacks = want.iter().find(|id| list.ids.binary_search(id).is_err());
+        let extra = list.ids.iter().find(|id| want.binary_search(id).is_err());
+        let reason = match (lacks, extra) {
+            (Some(id), _) => format!("lacks entry {id}"),
+            (None, Some(id)) => format!("has entry {id}, which does not have this value"),
+            (None, None) => "is not in order".to_owned(),
+        };
+        self.find(FindingKind::Posting, POSTINGS, row_key, reason);
+    }
+
+    /// The lists that the table does not have.
+    fn missing(&mut self) -> Result<(), StoreError> {
+        let lists = std::mem::replace(&mut self.lists, crate::bulk::Lists::new(&self.dictionary));
+        lists.drain(|index, value, list| {
+            let row_key = crate::key::RowKey::postings(index, value);
+            let reason = match list.iter().next() {
+                Some(id) => format!("is missing, entry {id} has this value"),
+                None => "is missing".to_owned(),
+            };
+            self.find(FindingKind::Posting, POSTINGS, display(row_key.as_bytes()), reason);
+            Ok(())
+        })
+    }
+}
+
+/// Progress is told every so many rows.
+const PROGRESS_ROWS: u64 = 100_000;
