@@ -13,6 +13,7 @@ use ldap::dn::Dn;
 use schema::{Definition, DnKey, Schema};
 
 use crate::apply::Batch;
+use crate::bulk;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::format::{self, DataDirectory};
@@ -80,20 +81,37 @@ impl Store {
         options: &StoreOptions,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
-        Self::open_locked(DataDirectory::open(directory)?, options, schema)
+        let directory = DataDirectory::open(directory)?;
+        bulk::remove_load(directory.path())?;
+        let environment = Environment::open(directory.path(), options)?;
+        let txn = environment.read()?;
+        let definitions = meta::definitions(environment.tables.meta, &txn)?;
+        drop(txn);
+        let schema = with_definitions(schema, &definitions)?;
+        Self::open_environment(directory, environment, options, schema)
     }
 
-    pub(crate) fn open_locked(
+    /// Opens what a bulk load has put in place; `schema` is the one in force.
+    pub(crate) fn open_loaded(
         directory: DataDirectory,
         options: &StoreOptions,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
         let environment = Environment::open(directory.path(), options)?;
+        bulk::remove_load(directory.path())?;
+        Self::open_environment(directory, environment, options, schema)
+    }
+
+    fn open_environment(
+        directory: DataDirectory,
+        environment: Environment,
+        options: &StoreOptions,
+        schema: Arc<Schema>,
+    ) -> Result<Self, StoreError> {
         let snapshot = Snapshot::Read(environment.read()?);
         let txn = snapshot.txn();
         let table = environment.tables.meta;
         Counters::read(table, txn)?;
-        let schema = with_definitions(schema, &meta::definitions(table, txn)?)?;
         let mut contexts = Vec::new();
         for text in meta::contexts(table, txn)? {
             let dn = Dn::parse(&text);
@@ -222,8 +240,8 @@ impl Store {
         }
     }
 
-    pub(crate) fn contexts(&self) -> &[Context] {
-        &self.contexts
+    pub(crate) fn shared_contexts(&self) -> Arc<[Context]> {
+        Arc::clone(&self.contexts)
     }
 
     pub(crate) fn snapshot(&self, names: NameCache) -> Result<View<'static>, StoreError> {

@@ -269,6 +269,19 @@ impl<'t> View<'t> {
         }
     }
 
+    pub(crate) const fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    pub(crate) fn txn(&self) -> &heed::RoTxn<'_, heed::AnyTls> {
+        self.snapshot.txn()
+    }
+
+    /// The id the next entry gets.
+    pub(crate) const fn next_entry_id(&self) -> u64 {
+        self.counters.next_entry_id
+    }
+
     /// Whether all entries are below this one, or are it.
     pub(crate) fn is_everything(&self, base: EntryId) -> Result<bool, StoreError> {
         if base == EntryId::ROOT {

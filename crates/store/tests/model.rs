@@ -1,6 +1,8 @@
 //! Random changes against a naive directory in memory: after each step the store must hold the same
 //! entries, find the same names, and plan every search without missing an entry.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 

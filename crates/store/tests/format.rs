@@ -1,0 +1,132 @@
+//! docs/storage-format.md is true: its example rows are what the store writes.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use heed::EnvOpenOptions;
+use heed::types::Bytes;
+use ldap::dn::Dn;
+use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
+use store::{IndexConfig, IndexKind, Store, StoreOptions};
+
+const PAGE: &str = include_str!("../../../docs/storage-format.md");
+const TABLES: [&str; 6] = ["meta", "attributes", "entries", "names", "children", "postings"];
+
+/// Table and key, and value.
+type Rows = BTreeMap<(String, Vec<u8>), Vec<u8>>;
+
+/// The rows in the blocks marked `row`: table, key and value, two spaces between them.
+fn documented() -> Rows {
+    let mut rows = Rows::new();
+    let mut in_block = false;
+    for line in PAGE.lines() {
+        match line {
+            "```row" => in_block = true,
+            "```" => in_block = false,
+            line if in_block => {
+                let parts: Vec<&str> = line.split("  ").collect();
+                let [table, key, value] = parts[..] else { panic!("three parts: {line}") };
+                let before = rows.insert((table.to_owned(), octets(key)), octets(value));
+                assert_eq!(before, None, "{line}");
+            }
+            _ => {}
+        }
+    }
+    rows
+}
+
+/// Hexadecimal digits and quoted texts, spaces between them.
+fn octets(text: &str) -> Vec<u8> {
+    let mut octets = Vec::new();
+    for (at, part) in text.split('"').enumerate() {
+        if at % 2 == 1 {
+            octets.extend_from_slice(part.as_bytes());
+            continue;
+        }
+        for word in part.split_whitespace() {
+            for at in (0..word.len()).step_by(2) {
+                octets.push(u8::from_str_radix(&word[at..at + 2], 16).unwrap());
+            }
+        }
+    }
+    octets
+}
+
+fn fill(store: &Store) {
+    let schema = Schema::builtin();
+    let mut batch = store.begin().unwrap();
+    let mut add = |dn: &str, pairs: &[(&str, &str)], parent: u64| {
+        let dn = Dn::parse(dn).unwrap();
+        let key = DnKey::from_dn(&schema, &dn).unwrap();
+        let key = if parent == 0 { RdnKey::of_naming_context(&key) } else { key.leaf().unwrap() };
+        let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
+        let entry = Entry::from_pairs(dn, pairs, &schema).unwrap();
+        let (id, parent) = (batch.next_entry_id(), EntryId(parent));
+        batch.apply(&Change::Add(AddChange { id, parent, key, entry })).unwrap();
+    };
+    add("dc=x", &[("objectClass", "domain"), ("dc", "x")], 0);
+    add("cn=Al,dc=x", &[("objectClass", "person"), ("cn", "Al"), ("sn", "O")], 1);
+    batch.commit().unwrap();
+}
+
+#[expect(unsafe_code, reason = "opens the environment as another tool would")]
+fn stored(directory: &std::path::Path) -> Rows {
+    // SAFETY: the store was closed, and nobody else has the file open.
+    let env = unsafe { EnvOpenOptions::new().map_size(1 << 28).max_dbs(6).open(directory) };
+    let env = env.unwrap();
+    let txn = env.read_txn().unwrap();
+    let tables = env
+        .open_databases_and_commit(txn, |opener, txn| {
+            let mut tables = Vec::new();
+            for name in TABLES {
+                tables.push(opener.open_database::<Bytes, Bytes>(txn, Some(name))?.unwrap());
+            }
+            let tables: [_; 6] = tables.try_into().unwrap();
+            Ok::<_, heed::Error>(heed::CommitOrAbort::<_, ()>::Commit(tables))
+        })
+        .unwrap()
+        .unwrap_commit();
+    let txn = env.read_txn().unwrap();
+    let mut rows = Rows::new();
+    for (name, table) in TABLES.into_iter().zip(tables) {
+        for row in table.iter(&txn).unwrap() {
+            let (key, value) = row.unwrap();
+            rows.insert((name.to_owned(), key.to_vec()), value.to_vec());
+        }
+    }
+    rows
+}
+
+#[test]
+fn the_examples_of_the_page_are_what_the_store_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
+    let indexes = IndexConfig::none()
+        .with("sn", &[IndexKind::Presence])
+        .with("cn", &[IndexKind::Equality, IndexKind::Substring]);
+    let context = Dn::parse("dc=x").unwrap();
+    let store =
+        Store::create(directory.path(), &options, Schema::builtin(), indexes, &[context]).unwrap();
+    fill(&store);
+    drop(Arc::new(store));
+    let (documented, stored) = (documented(), stored(directory.path()));
+    assert!(documented.len() > 15);
+    for (key, value) in &documented {
+        assert_eq!(stored.get(key), Some(value), "{key:?}");
+    }
+    assert_eq!(stored.len(), documented.len(), "the page shows every row");
+}
+
+#[test]
+fn the_format_file_is_as_the_page_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
+    let store =
+        Store::create(directory.path(), &options, Schema::builtin(), IndexConfig::none(), &[]);
+    drop(store.unwrap());
+    let text = std::fs::read_to_string(directory.path().join("format")).unwrap();
+    assert_eq!(text, "roster data directory\nformat 1\n");
+    assert!(PAGE.contains("`roster data directory` and `format 1`"));
+}
