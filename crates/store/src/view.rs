@@ -5,7 +5,7 @@
 
 mod lists;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use schema::{AttributeDescription, DnKey, EntryId, Schema};
@@ -52,6 +52,8 @@ pub struct View<'t> {
     dictionary: Arc<Dictionary>,
     counters: Counters,
     names: Names<'t>,
+    /// The entry at the top of the first naming context, once looked up: every search asks for it.
+    first_context: OnceCell<Option<u64>>,
 }
 
 /// What is remembered of names: by the view itself, or by the batch.
@@ -90,7 +92,8 @@ impl View<'static> {
     ) -> Self {
         let names = Names::Own(RefCell::new(names.renewed(counters.names_moved)));
         let ViewParts { tables, contexts, dictionary } = parts;
-        Self { snapshot, deltas: None, tables, contexts, dictionary, counters, names }
+        let first_context = OnceCell::new();
+        Self { snapshot, deltas: None, tables, contexts, dictionary, counters, names, first_context }
     }
 
     /// Ends the view; what it remembers of names is for the next one.
@@ -113,7 +116,8 @@ impl<'t> View<'t> {
     ) -> Self {
         let ViewParts { tables, contexts, dictionary } = parts;
         let names = Names::OfBatch(names);
-        Self { snapshot, deltas: Some(deltas), tables, contexts, dictionary, counters, names }
+        let (deltas, first_context) = (Some(deltas), OnceCell::new());
+        Self { snapshot, deltas, tables, contexts, dictionary, counters, names, first_context }
     }
 
     /// The number of the last change that is in this view.
@@ -152,7 +156,7 @@ impl<'t> View<'t> {
                 None => Resolved::Missing { nearest: Some(EntryId(parent)) },
             });
         }
-        let Some(mut found) = self.child(0, bytes.get(..base - 1).unwrap_or_default())? else {
+        let Some(mut found) = self.context_entry(context)? else {
             return Ok(Resolved::Missing { nearest: None });
         };
         let mut start = base;
@@ -168,6 +172,21 @@ impl<'t> View<'t> {
             start += length + 1;
         }
         Ok(Resolved::Found(EntryId(found)))
+    }
+
+    /// The entry at the top of a naming context.
+    fn context_entry(&self, context: &Context) -> Result<Option<u64>, StoreError> {
+        let is_first = self.contexts.first().is_some_and(|first| first.key == context.key);
+        if is_first && let Some(known) = self.first_context.get() {
+            return Ok(*known);
+        }
+        let whole = context.key.as_bytes();
+        let found = self.child(0, whole.get(..whole.len() - 1).unwrap_or_default())?;
+        if is_first {
+            // Set once: a view is one point in time.
+            let _ = self.first_context.set(found);
+        }
+        Ok(found)
     }
 
     /// The entry with this RDN below `parent`.
@@ -288,10 +307,7 @@ impl<'t> View<'t> {
             return Ok(true);
         }
         match &*self.contexts {
-            [only] => {
-                let whole = only.key.as_bytes();
-                Ok(self.child(0, whole.get(..whole.len() - 1).unwrap_or_default())? == Some(base.0))
-            }
+            [only] => Ok(self.context_entry(only)? == Some(base.0)),
             _ => Ok(false),
         }
     }
