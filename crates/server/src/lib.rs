@@ -1,1 +1,32 @@
-//! To be written.
+//! Sockets, TLS, worker threads, settings and signals: everything around the directory.
+//!
+//! Start at `server.rs`, then `worker.rs` and `connection.rs`.
+//!
+//! Invariant: knows no operation; a message goes to the directory as it was framed, and what comes
+//! back is sent as it is.
+//! Invariant: async ends here. The directory is called from one thread at a time with plain slices.
+
+mod accept;
+mod connection;
+mod counters;
+mod error;
+mod listen;
+mod pool;
+mod server;
+mod settings;
+mod stream;
+mod tls;
+mod worker;
+
+pub use counters::Counts;
+pub use error::ServerError;
+pub use listen::Addresses;
+pub use server::{Server, ShutdownHandle};
+pub use settings::{
+    LimitSettings, ListenSettings, LogSettings, ServerSettings, Settings, SettingsError,
+    StoreSettings, TlsSettings,
+};
+pub use tls::generate_self_signed;
+
+#[cfg(test)]
+mod tests;

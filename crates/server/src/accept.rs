@@ -1,0 +1,207 @@
+//! Accepting connections, and what surrounds a session: TLS handshakes and closing.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use directory::{LocalUser, Peer};
+use ldap::encode;
+use ldap::result::ResultCode;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::task::spawn_local;
+use tokio::time::{sleep, timeout};
+
+use crate::connection::{Connection, Ending};
+use crate::listen::Listener;
+use crate::stream::Stream;
+use crate::worker::Worker;
+
+/// Starts accepting on `listener`.
+pub(crate) fn start(worker: &Rc<Worker>, listener: Listener) -> io::Result<()> {
+    let worker = Rc::clone(worker);
+    match listener {
+        Listener::Ldap(socket) => {
+            let listener = TcpListener::from_std(socket)?;
+            spawn_local(accept_tcp(worker, listener, Protection::Plain));
+        }
+        Listener::Ldaps(socket) => {
+            let listener = TcpListener::from_std(socket)?;
+            spawn_local(accept_tcp(worker, listener, Protection::Tls));
+        }
+        Listener::Ldapi(socket) => {
+            let listener = UnixListener::from_std(socket)?;
+            spawn_local(accept_unix(worker, listener));
+        }
+    }
+    Ok(())
+}
+
+/// How a TCP connection begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protection {
+    Plain,
+    Tls,
+}
+
+async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Protection) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = worker.stop.notified() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                // Without it the kernel holds small answers back to join them with later ones.
+                let _ = stream.set_nodelay(true);
+                let secure = protection == Protection::Tls;
+                let peer = Peer { address: address.to_string(), local_user: None, secure };
+                begin(&worker, Stream::Tcp(stream), peer);
+            }
+            Err(error) => pause_after(&error).await,
+        }
+    }
+}
+
+async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = worker.stop.notified() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let local_user = user_of(&stream);
+                let peer = Peer { address: "local".to_owned(), local_user, secure: false };
+                begin(&worker, Stream::Unix(stream), peer);
+            }
+            Err(error) => pause_after(&error).await,
+        }
+    }
+}
+
+/// Who is at the other end, as the kernel vouches for.
+fn user_of(stream: &UnixStream) -> Option<LocalUser> {
+    let credentials = stream.peer_cred().ok()?;
+    Some(LocalUser { uid: credentials.uid(), gid: credentials.gid() })
+}
+
+/// Without a pause, a process out of file descriptors would spin.
+async fn pause_after(error: &io::Error) {
+    if error.kind() != io::ErrorKind::ConnectionAborted {
+        tracing::error!(%error, "cannot accept connections");
+        sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+/// Admits a connection and serves it, or tells it that there are too many.
+fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer) {
+    let shared = &worker.shared;
+    let open = shared.counters.connections.add(1);
+    if open > u64::try_from(shared.limits.connections_max).unwrap_or(u64::MAX) {
+        shared.counters.connections.subtract(1);
+        if shared.counters.refused.add(1).is_power_of_two() {
+            tracing::warn!(open, "connections are refused: limits.connections_max is reached");
+        }
+        if !peer.secure {
+            refuse(&stream);
+        }
+        return;
+    }
+    let secure = peer.secure;
+    let session = shared.directory.session(peer);
+    let (id, mailbox) = worker.admit();
+    let connection = Connection::new(Rc::clone(worker), id, stream, session, mailbox);
+    spawn_local(serve(connection, secure));
+}
+
+/// A notice of disconnection, if the peer takes it at once.
+fn refuse(stream: &Stream) {
+    let mut out = Vec::new();
+    encode::notice_of_disconnection(&mut out, ResultCode::Busy, "too many connections");
+    let _ = match stream {
+        Stream::Tcp(stream) => stream.try_write(&out),
+        Stream::Unix(stream) => stream.try_write(&out),
+        Stream::Tls(_) | Stream::Gone => Ok(0),
+    };
+}
+
+/// One connection from its first byte to its last.
+async fn serve(mut connection: Connection, secure: bool) {
+    if secure && !handshake(&mut connection).await {
+        return;
+    }
+    loop {
+        match poll_fn(|cx| connection.poll_session(cx)).await {
+            Ending::Lost => return,
+            Ending::Closed => return close(&mut connection, Linger::No).await,
+            Ending::Dismissed => return close(&mut connection, Linger::Yes).await,
+            Ending::StartTls => {
+                if !handshake(&mut connection).await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Puts TLS on a connection; says whether that succeeded. If not, it is to be dropped: a client
+/// that asked for TLS must not be left without (RFC 4513 §3.1.1).
+async fn handshake(connection: &mut Connection) -> bool {
+    let Stream::Tcp(stream) = std::mem::replace(&mut connection.stream, Stream::Gone) else {
+        return false;
+    };
+    let shared = Arc::clone(&connection.worker.shared);
+    let shaken = timeout(shared.handshake_timeout, Box::pin(shared.tls.accept(stream))).await;
+    match shaken {
+        Ok(Ok(stream)) => {
+            connection.resume_secure(Stream::Tls(Box::new(stream)));
+            true
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(connection = connection.id.0, %error, "TLS handshake failed");
+            false
+        }
+        Err(_) => {
+            tracing::debug!(connection = connection.id.0, "TLS handshake took too long");
+            false
+        }
+    }
+}
+
+/// Whether what the client still sends is read and dropped for a while.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Linger {
+    /// The client has said it is done.
+    No,
+    /// The client has not: if bytes of it are left unread, the kernel resets the connection, and
+    /// our last words may never be seen.
+    Yes,
+}
+
+/// Says that nothing more will come, then lets the connection go.
+async fn close(connection: &mut Connection, linger: Linger) {
+    connection.abandon();
+    let goodbye = async {
+        let shut = poll_fn(|cx| connection.stream.poll_shutdown(cx)).await;
+        while linger == Linger::Yes && shut.is_ok() {
+            let dropped = poll_fn(|cx| {
+                let mut buffer = connection.worker.read_buffer.borrow_mut();
+                connection.stream.poll_read(cx, &mut buffer)
+            });
+            if dropped.await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+    };
+    let _ = timeout(LINGER, goodbye).await;
+}
+
+/// How long a client has to take notice of its dismissal.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How long accepting pauses after an error.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,528 @@
+//! One client connection: reads messages, has them handled, writes the answers.
+//!
+//! The usual request costs one wake, one read, one call of the directory and one write; what was
+//! read with it is handled with it and answered with the same write.
+//!
+//! Invariant: a connection holds memory only for a message that is not complete and for answers
+//! that are not sent; both are bounded by settings. While nothing is going on it holds none.
+//! Invariant: answers leave in the order in which they were produced.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use directory::{Identity, Next, Session};
+use ldap::ber::{Frame, frame};
+use ldap::encode;
+use ldap::message::{Controls, DecodeLimits, LdapResult, Message, MessageId, Request};
+use ldap::result::ResultCode;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::pool::Delivery;
+use crate::stream::Stream;
+use crate::worker::{ConnectionId, FromWriter, Mailbox, Worker};
+
+/// One connection on its worker.
+pub(crate) struct Connection {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) id: ConnectionId,
+    pub(crate) stream: Stream,
+    pub(crate) session: Session,
+    pub(crate) mailbox: Rc<Mailbox>,
+    input: Input,
+    output: Output,
+    /// Jobs on the scan pool.
+    jobs: Vec<Running>,
+    /// Set when no further message will be handled, to what is to be done once all is sent.
+    ending: Option<Ending>,
+    idle: Option<IdleTimer>,
+}
+
+/// What was received and not handled yet.
+#[derive(Default)]
+struct Input {
+    bytes: Vec<u8>,
+    /// How many bytes are needed before it is worth looking at them again; 0: look at once.
+    need: usize,
+    /// The client will send nothing more.
+    ended: bool,
+}
+
+/// What is to be sent.
+#[derive(Default)]
+struct Output {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// TLS may hold more than we gave it.
+    flushed: bool,
+    /// Runs while the client does not read.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+struct Running {
+    deliveries: mpsc::Receiver<Delivery>,
+    /// No message is handled until the job is done.
+    exclusive: bool,
+}
+
+/// Closes a silent connection. It is not wound up again for each request: when it goes off, it
+/// looks how long ago the last one was.
+struct IdleTimer {
+    timeout: Duration,
+    last: Instant,
+    sleep: Pin<Box<Sleep>>,
+}
+
+/// How a session ends, or what interrupts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The connection is broken: nothing can be sent.
+    Lost,
+    /// The client is done.
+    Closed,
+    /// The client was told why it is disconnected, and should have the time to read it.
+    Dismissed,
+    /// The answer to StartTLS was sent.
+    StartTls,
+}
+
+/// What a connection does when it has sent everything.
+enum AfterOutput {
+    End(Ending),
+    MoreOutput,
+    Input,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        worker: Rc<Worker>,
+        id: ConnectionId,
+        stream: Stream,
+        session: Session,
+        mailbox: Rc<Mailbox>,
+    ) -> Self {
+        let idle = IdleTimer::new(worker.shared.limits.idle_timeout);
+        Self {
+            worker,
+            id,
+            stream,
+            session,
+            mailbox,
+            input: Input::default(),
+            output: Output::default(),
+            jobs: Vec::new(),
+            ending: None,
+            idle,
+        }
+    }
+
+    /// Serves the client until the session ends or is interrupted.
+    pub(crate) fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        self.mailbox.register(cx.waker());
+        let mut turn = MESSAGES_PER_TURN_MAX;
+        loop {
+            self.take_replies();
+            let more_waits = self.take_chunks(cx);
+            match self.poll_output(cx) {
+                Poll::Ready(Ok(())) if more_waits => continue,
+                Poll::Ready(Ok(())) => match self.after_output() {
+                    AfterOutput::End(ending) => return Poll::Ready(ending),
+                    AfterOutput::MoreOutput => continue,
+                    AfterOutput::Input => {}
+                },
+                Poll::Ready(Err(_)) => return Poll::Ready(Ending::Lost),
+                Poll::Pending => {}
+            }
+            if !self.may_handle(self.output.waiting()) {
+                return Poll::Pending;
+            }
+            if turn == 0 {
+                // The neighbours' turn; ours comes again after theirs.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match self.poll_input(cx, &mut turn) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Ending::Lost),
+                Poll::Pending => match self.poll_idle(cx) {
+                    Poll::Ready(()) => {}
+                    Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+    }
+
+    /// Goes on with the session, now protected by TLS.
+    pub(crate) fn resume_secure(&mut self, stream: Stream) {
+        self.stream = stream;
+        self.session.set_secure();
+        self.ending = None;
+    }
+
+    /// The session is over: nothing is done for it any more.
+    pub(crate) fn abandon(&mut self) {
+        self.session.abandon_all();
+        self.jobs.clear();
+    }
+
+    /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.
+    fn may_handle(&self, waiting_bytes: usize) -> bool {
+        let limits = &self.worker.shared.limits;
+        self.ending.is_none()
+            && !self.input.ended
+            && !self.worker.is_stopping()
+            && !self.jobs.iter().any(|job| job.exclusive)
+            && waiting_bytes < limits.output_buffer_max_bytes
+            && self.session.outstanding() < limits.outstanding_max
+    }
+
+    /// Everything was sent: what now?
+    fn after_output(&mut self) -> AfterOutput {
+        if let Some(ending) = self.ending {
+            return AfterOutput::End(ending);
+        }
+        if self.session.outstanding() > 0 || !self.jobs.is_empty() {
+            return AfterOutput::Input;
+        }
+        if self.input.ended {
+            // The client has shut down its side, and has all its answers.
+            return AfterOutput::End(Ending::Closed);
+        }
+        if self.worker.is_stopping() {
+            self.dismiss(ResultCode::Unavailable, "the server is shutting down");
+            return AfterOutput::MoreOutput;
+        }
+        AfterOutput::Input
+    }
+
+    /// Appends a notice of disconnection (RFC 4511 §4.4.1); nothing more is handled.
+    fn dismiss(&mut self, code: ResultCode, diagnostic: &str) {
+        self.ending = Some(Ending::Dismissed);
+        encode::notice_of_disconnection(&mut self.output.bytes, code, diagnostic);
+    }
+
+    // ---- input
+
+    /// Reads once and handles what is complete.
+    fn poll_input(&mut self, cx: &mut Context<'_>, turn: &mut usize) -> Poll<io::Result<()>> {
+        let worker = Rc::clone(&self.worker);
+        if self.input.bytes.is_empty() {
+            let mut buffer = worker.read_buffer.borrow_mut();
+            let received = ready!(self.stream.poll_read(cx, &mut buffer))?;
+            let Some(bytes) = buffer.get(..received).filter(|bytes| !bytes.is_empty()) else {
+                self.input.ended = true;
+                return Poll::Ready(Ok(()));
+            };
+            let used = self.handle_messages(&worker, cx, bytes, turn)?;
+            if let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
+                self.input.bytes = rest.to_vec();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        if self.input.need > 0 && !ready!(self.poll_more_input(cx))? {
+            return Poll::Ready(Ok(()));
+        }
+        let mut bytes = std::mem::take(&mut self.input.bytes);
+        let used = self.handle_messages(&worker, cx, &bytes, turn)?;
+        if used < bytes.len() {
+            bytes.drain(..used);
+            self.input.bytes = bytes;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads more behind an incomplete message; says whether it is worth looking at it again.
+    fn poll_more_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let have = self.input.bytes.len();
+        let missing = self.input.need.saturating_sub(have).max(1);
+        // Room grows with what has arrived, not with what a length field claims.
+        self.input.bytes.resize(have + missing.min(have.max(READ_BUFFER_BYTES)), 0);
+        let spare = self.input.bytes.get_mut(have..).unwrap_or_default();
+        let read = self.stream.poll_read(cx, spare);
+        let received = match &read {
+            Poll::Ready(Ok(received)) => *received,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        self.input.bytes.truncate(have + received);
+        if ready!(read)? == 0 {
+            self.input.ended = true;
+            return Poll::Ready(Ok(false));
+        }
+        self.touch();
+        Poll::Ready(Ok(self.input.bytes.len() >= self.input.need))
+    }
+
+    /// Handles the whole messages at the start of `bytes`, as many as this turn and the limits
+    /// allow, and sends their answers. Returns how many bytes are done with.
+    fn handle_messages(
+        &mut self,
+        worker: &Rc<Worker>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        turn: &mut usize,
+    ) -> io::Result<usize> {
+        self.touch();
+        worker.note_activity();
+        // Answers are collected in the worker's buffer, unless earlier ones still wait.
+        let mut shared = worker.write_buffer.borrow_mut();
+        shared.clear();
+        let mut own = std::mem::take(&mut self.output.bytes);
+        let out = if own.is_empty() { &mut *shared } else { &mut own };
+        let used = self.handle_into(worker, bytes, turn, out);
+        if !own.is_empty() {
+            self.output.bytes = own;
+            return Ok(used);
+        }
+        let sent = self.stream.send(cx, &shared)?;
+        self.output.flushed = self.stream.poll_flush(cx)?.is_ready();
+        if let Some(rest) = shared.get(sent..).filter(|rest| !rest.is_empty()) {
+            self.output.bytes.extend_from_slice(rest);
+        }
+        shared.shrink_to(WRITE_BUFFER_KEPT_BYTES);
+        Ok(used)
+    }
+
+    fn handle_into(
+        &mut self,
+        worker: &Rc<Worker>,
+        bytes: &[u8],
+        turn: &mut usize,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let mut used = 0;
+        self.input.need = 0;
+        while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
+            if *turn == 0 || !self.may_handle(out.len() - self.output.sent) {
+                return used;
+            }
+            match frame(rest, self.message_size_max()) {
+                Ok(Frame::Complete(length)) => {
+                    let message = rest.get(..length).unwrap_or(rest);
+                    *turn -= 1;
+                    used += length;
+                    self.handle(worker, message, out);
+                }
+                Ok(Frame::Incomplete { need_at_least }) => {
+                    self.input.need = need_at_least;
+                    return used;
+                }
+                Err(error) => {
+                    let diagnostic = error.to_string();
+                    encode::notice_of_disconnection(out, ResultCode::ProtocolError, &diagnostic);
+                    self.ending = Some(Ending::Dismissed);
+                }
+            }
+            if self.ending.is_some() {
+                // What follows is discarded; after StartTLS that is a rule of RFC 4511 §4.14.1,
+                // because whoever sits in between could have put it there.
+                return bytes.len();
+            }
+        }
+        used
+    }
+
+    /// Has one message handled.
+    fn handle(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        let Some(next) = worker.handle(&mut self.session, message, out) else {
+            out.truncate(start);
+            encode::notice_of_disconnection(out, ResultCode::Other, "internal error");
+            self.ending = Some(Ending::Dismissed);
+            return;
+        };
+        match next {
+            Next::Answered => {}
+            Next::Write(pending) => {
+                let (connection, id) = (self.id, pending.id());
+                let to_worker = worker.inbox.clone();
+                pending.submit(Box::new(move |answer| {
+                    // The worker ends only after its connections: then nobody waits for it.
+                    let _ = to_worker.send(FromWriter::Answer { connection, id, answer });
+                }));
+            }
+            Next::Later(job) => {
+                let (id, exclusive) = (job.id(), job.exclusive());
+                match worker.shared.pool.submit(job) {
+                    Some(deliveries) => self.jobs.push(Running { deliveries, exclusive }),
+                    None => {
+                        self.session.forget(id);
+                        refuse_busy(id, message, out);
+                    }
+                }
+            }
+            Next::StartTls => self.ending = Some(Ending::StartTls),
+            Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
+            Next::Close => self.ending = Some(Ending::Closed),
+        }
+    }
+
+    /// Before the client has authenticated, little memory is spent on it.
+    fn message_size_max(&self) -> usize {
+        let limits = &self.worker.shared.limits;
+        if matches!(self.session.identity(), Identity::Anonymous) {
+            limits.message_size_anonymous_max_bytes.min(limits.message_size_max_bytes)
+        } else {
+            limits.message_size_max_bytes
+        }
+    }
+
+    // ---- output
+
+    /// Takes the answers the writer has left.
+    fn take_replies(&mut self) {
+        // Nothing follows a notice of disconnection.
+        while self.ending.is_none()
+            && let Some((id, answer)) = self.mailbox.take()
+        {
+            self.touch();
+            self.session.forget(id);
+            self.output.append(answer);
+        }
+    }
+
+    /// Takes what jobs have produced; says whether more waits that found no room.
+    fn take_chunks(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut index = 0;
+        while self.ending.is_none()
+            && let Some(job) = self.jobs.get_mut(index)
+        {
+            if self.output.waiting() >= self.worker.shared.limits.output_buffer_max_bytes {
+                return true;
+            }
+            match job.deliveries.poll_recv(cx) {
+                Poll::Ready(Some(Delivery::Chunk(chunk))) => self.output.append(chunk),
+                Poll::Ready(Some(Delivery::Done(done))) => {
+                    self.session.finish(done);
+                    self.jobs.swap_remove(index);
+                    self.touch();
+                }
+                Poll::Ready(None) => {
+                    // The job panicked.
+                    self.jobs.swap_remove(index);
+                    self.dismiss(ResultCode::Other, "internal error");
+                }
+                Poll::Pending => index += 1,
+            }
+        }
+        false
+    }
+
+    /// Sends what waits. `Pending` while the client does not read; an error when it has not done
+    /// so for too long.
+    fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.output.bytes.is_empty() && self.output.flushed {
+            return Poll::Ready(Ok(()));
+        }
+        let waiting = self.output.bytes.get(self.output.sent..).unwrap_or_default();
+        let sent = self.stream.send(cx, waiting)?;
+        if sent > 0 {
+            self.output.sent += sent;
+            self.output.timer = None;
+        }
+        if self.output.waiting() == 0 {
+            self.output.bytes = Vec::new();
+            self.output.sent = 0;
+            if self.stream.poll_flush(cx)?.is_ready() {
+                self.output.flushed = true;
+                self.output.timer = None;
+                return Poll::Ready(Ok(()));
+            }
+        }
+        self.output.flushed = false;
+        let timeout = self.worker.shared.limits.write_timeout;
+        let timer = self.output.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(timer.as_mut().poll(cx));
+        tracing::debug!(connection = self.id.0, "closed: the client does not read its answers");
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    // ---- time
+
+    /// The client did something.
+    fn touch(&mut self) {
+        if let Some(idle) = &mut self.idle {
+            idle.last = Instant::now();
+        }
+    }
+
+    /// `Ready` when the session was ended because the client was silent for too long.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let busy = self.session.outstanding() > 0 || self.output.waiting() > 0;
+        let Some(idle) = &mut self.idle else {
+            return Poll::Pending;
+        };
+        ready!(idle.poll_expired(cx, busy));
+        self.dismiss(ResultCode::TimeLimitExceeded, "the connection was idle for too long");
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.session.abandon_all();
+        self.worker.forget(self.id);
+    }
+}
+
+impl Output {
+    /// How many bytes are not sent yet.
+    fn waiting(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    fn append(&mut self, answer: Vec<u8>) {
+        if self.bytes.is_empty() {
+            self.bytes = answer;
+        } else {
+            self.bytes.extend_from_slice(&answer);
+        }
+    }
+}
+
+impl IdleTimer {
+    fn new(timeout: Duration) -> Option<Self> {
+        (!timeout.is_zero()).then(|| Self {
+            timeout,
+            last: Instant::now(),
+            sleep: Box::pin(sleep(timeout)),
+        })
+    }
+
+    fn poll_expired(&mut self, cx: &mut Context<'_>, busy: bool) -> Poll<()> {
+        loop {
+            ready!(self.sleep.as_mut().poll(cx));
+            if busy {
+                self.last = Instant::now();
+            }
+            if self.last.elapsed() >= self.timeout {
+                return Poll::Ready(());
+            }
+            self.sleep.as_mut().reset(self.last + self.timeout);
+        }
+    }
+}
+
+/// Answers a request that found the scan pool full.
+fn refuse_busy(id: MessageId, message: &[u8], out: &mut Vec<u8>) {
+    let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
+    let kind = decoded.ok().and_then(|message| message.op.answered_by());
+    if let Some(kind) = kind {
+        let result = LdapResult {
+            diagnostic: "too many large requests are waiting; try again",
+            ..LdapResult::new(ResultCode::Busy)
+        };
+        encode::result(out, id, kind, &result, Controls::EMPTY);
+    }
+}
+
+/// Messages of one connection handled in a row before its neighbours get their turn.
+const MESSAGES_PER_TURN_MAX: usize = 128;
+
+/// What one read takes at the most; also the first step in which room for a large message grows.
+pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Room for answers a worker keeps; larger answers give theirs back.
+const WRITE_BUFFER_KEPT_BYTES: usize = 512 * 1024;

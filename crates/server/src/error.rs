@@ -1,0 +1,68 @@
+//! Why a server cannot start or run, each in one clear sentence.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What keeps a server from starting, or ended it.
+#[derive(Debug)]
+pub enum ServerError {
+    /// An address cannot be listened on.
+    Listen {
+        /// Which address.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The Unix socket cannot be made.
+    Socket {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The settings name no listener at all.
+    NoListener,
+    /// Certificate or key cannot be used.
+    Certificate {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file cannot be written.
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A thread or its event loop cannot be started.
+    Thread(io::Error),
+    /// A worker thread ended by itself: a bug of the server.
+    WorkerEnded,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
+                write!(f, "{address} is in use by another process")
+            }
+            Self::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            Self::Socket { path, reason } => {
+                write!(f, "cannot listen on {}: {reason}", path.display())
+            }
+            Self::NoListener => f.write_str("no address to listen on: set one in section [listen]"),
+            Self::Certificate { path, reason } => {
+                write!(f, "cannot use {} for TLS: {reason}", path.display())
+            }
+            Self::Io { path, source } => write!(f, "cannot write {}: {source}", path.display()),
+            Self::Thread(source) => write!(f, "cannot start a thread: {source}"),
+            Self::WorkerEnded => f.write_str("a worker thread has ended unexpectedly"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}

@@ -1,0 +1,253 @@
+//! The server as a whole: starts the threads, waits for the signal to stop, and stops in order.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use directory::Directory;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::counters::{Counters, Counts};
+use crate::error::ServerError;
+use crate::listen::{self, Addresses, SocketFile};
+use crate::pool::Pool;
+use crate::settings::Settings;
+use crate::tls;
+use crate::worker::{self, FromWriter, Shared};
+
+/// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
+pub struct Server {
+    directory: Arc<Directory>,
+    addresses: Addresses,
+    pub(crate) counters: Arc<Counters>,
+    workers: Vec<WorkerThread>,
+    pool_threads: Vec<JoinHandle<()>>,
+    /// Hears of each worker that ends.
+    ended: UnboundedReceiver<()>,
+    shutdown: ShutdownHandle,
+    _socket_file: Option<SocketFile>,
+}
+
+struct WorkerThread {
+    inbox: UnboundedSender<FromWriter>,
+    thread: JoinHandle<()>,
+}
+
+/// Asks a server to stop; from any thread.
+#[derive(Clone, Debug, Default)]
+pub struct ShutdownHandle(Arc<Notify>);
+
+impl ShutdownHandle {
+    /// Makes [`Server::wait`] stop the server.
+    pub fn shutdown(&self) {
+        self.0.notify_one();
+    }
+}
+
+impl Server {
+    /// Opens the listeners and starts the threads. When it returns, clients are served.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on, a certificate that cannot be used, threads that
+    /// cannot be started.
+    pub fn start(directory: Arc<Directory>, settings: &Settings) -> Result<Self, ServerError> {
+        let workers = or_cores(settings.server.workers);
+        raise_file_limit(settings.limits.connections_max);
+        let tls = tls::acceptor(settings)?;
+        let listeners = listen::open(settings, workers)?;
+        let counters = Arc::new(Counters::default());
+        let (pool, pool_threads) = Pool::start(
+            &directory,
+            &counters,
+            or_cores(settings.server.scan_threads),
+            settings.server.scan_queue_max,
+        )?;
+        let shared = Arc::new(Shared {
+            directory: Arc::clone(&directory),
+            limits: settings.limits.clone(),
+            handshake_timeout: settings.tls.handshake_timeout,
+            shutdown_timeout: settings.server.shutdown_timeout,
+            tls,
+            pool,
+            counters: Arc::clone(&counters),
+        });
+        let (ended_sender, ended) = unbounded_channel();
+        let mut server = Self {
+            directory,
+            addresses: listeners.addresses,
+            counters,
+            workers: Vec::new(),
+            pool_threads,
+            ended,
+            shutdown: ShutdownHandle::default(),
+            _socket_file: listeners.socket_file,
+        };
+        for (number, list) in listeners.per_worker.into_iter().enumerate() {
+            server.start_worker(number, &shared, list, &ended_sender)?;
+        }
+        tracing::info!(workers, addresses = ?server.addresses, "serving");
+        Ok(server)
+    }
+
+    fn start_worker(
+        &mut self,
+        number: usize,
+        shared: &Arc<Shared>,
+        listeners: Vec<listen::Listener>,
+        ended: &UnboundedSender<()>,
+    ) -> Result<(), ServerError> {
+        let shared = Arc::clone(shared);
+        let channel = unbounded_channel();
+        let inbox = channel.0.clone();
+        let (started, starting) = std::sync::mpsc::sync_channel(1);
+        let ended = NotifyOnDrop(ended.clone());
+        let thread = thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || {
+                let _ended = ended;
+                worker::run(shared, listeners, channel, &|outcome| {
+                    let _ = started.send(outcome);
+                });
+            })
+            .map_err(ServerError::Thread)?;
+        self.workers.push(WorkerThread { inbox, thread });
+        match starting.recv() {
+            Ok(outcome) => outcome.map_err(ServerError::Thread),
+            Err(_) => Err(ServerError::WorkerEnded),
+        }
+    }
+
+    /// Where the server listens; with the port the system chose where the settings say 0.
+    #[must_use]
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counters.read()
+    }
+
+    /// What stops the server from another thread.
+    #[must_use]
+    pub fn shutdown_handle(&self) -> ShutdownHandle {
+        self.shutdown.clone()
+    }
+
+    /// Serves until SIGTERM, SIGINT or [`ShutdownHandle::shutdown`], then stops in order: accepts
+    /// no more, finishes what is in progress, tells the clients, and writes what is queued. A
+    /// second signal ends it at once.
+    ///
+    /// # Errors
+    /// Signals cannot be waited for, or a worker ended by itself.
+    pub fn wait(mut self) -> Result<(), ServerError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ServerError::Thread)?;
+        let outcome = runtime.block_on(self.wait_and_stop());
+        self.join();
+        tracing::info!("stopped");
+        outcome
+    }
+
+    async fn wait_and_stop(&mut self) -> Result<(), ServerError> {
+        let mut signals = Signals::new().map_err(ServerError::Thread)?;
+        let outcome = tokio::select! {
+            () = signals.next() => Ok(()),
+            () = self.shutdown.0.notified() => Ok(()),
+            _ = self.ended.recv() => Err(ServerError::WorkerEnded),
+        };
+        tracing::info!("stopping");
+        self.send_all(|| FromWriter::Stop);
+        // It closes when the last worker has ended.
+        let all_ended = async { while self.ended.recv().await.is_some() {} };
+        tokio::select! {
+            () = all_ended => {}
+            () = signals.next() => {}
+        }
+        outcome
+    }
+
+    fn send_all(&self, message: impl Fn() -> FromWriter) {
+        for worker in &self.workers {
+            // A worker that is gone needs no telling.
+            let _ = worker.inbox.send(message());
+        }
+    }
+
+    /// Ends all threads, the workers first: the pool and the writer still serve them.
+    fn join(&mut self) {
+        self.send_all(|| FromWriter::Kill);
+        for worker in self.workers.drain(..) {
+            let _ = worker.thread.join();
+        }
+        for thread in self.pool_threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.directory.shutdown();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// The signals that stop a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Tells that its thread has ended, however that came about.
+struct NotifyOnDrop(UnboundedSender<()>);
+
+impl Drop for NotifyOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// 0 stands for one per core.
+fn or_cores(threads: usize) -> usize {
+    if threads > 0 { threads } else { thread::available_parallelism().map_or(1, usize::from) }
+}
+
+/// Asks the system for as many open files as connections may need; the default of most is 1,024.
+fn raise_file_limit(connections_max: usize) {
+    let wanted = u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(FILES_RESERVED);
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
+    let raised = setrlimit(Resource::Nofile, rustix::process::Rlimit { current, ..limit });
+    if raised.is_err() || current.is_some_and(|current| current < wanted) {
+        tracing::warn!(wanted, limit = ?current, "the limit of open files allows fewer connections");
+    }
+}
+
+/// Files a server has open besides connections: listeners, store, logs.
+const FILES_RESERVED: u64 = 256;

@@ -1,0 +1,58 @@
+//! What can be wrong with settings, said in one line with its place.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why settings were refused.
+#[derive(Debug)]
+pub enum SettingsError {
+    /// A file cannot be read.
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file is not TOML.
+    Syntax {
+        /// `roster.toml:12`.
+        place: String,
+        /// What the parser expected.
+        reason: String,
+    },
+    /// No such section, key or variable.
+    Unknown {
+        /// `roster.toml:12`, `environment` or `command line`.
+        place: String,
+        /// The name as given.
+        name: String,
+        /// The known name that is most like it.
+        suggestion: Option<String>,
+    },
+    /// A value of the wrong type or out of range.
+    Value {
+        /// `roster.toml:12`, the name of a variable, or `command line`.
+        place: String,
+        /// Which setting, what it accepts, and what was given.
+        reason: String,
+    },
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, source } => write!(f, "cannot read {}: {source}", path.display()),
+            Self::Syntax { place, reason } => write!(f, "{place}: {reason}"),
+            Self::Unknown { place, name, suggestion: None } => {
+                write!(f, "{place}: there is no setting '{name}'")
+            }
+            Self::Unknown { place, name, suggestion: Some(suggestion) } => {
+                write!(f, "{place}: there is no setting '{name}'; did you mean '{suggestion}'?")
+            }
+            Self::Value { place, reason } => write!(f, "{place}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for SettingsError {}

@@ -1,0 +1,193 @@
+//! Reading settings from file, environment and flags.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::rows::{self, NotAccepted, ROWS, Row, SECTIONS};
+use super::{Settings, SettingsError};
+
+/// See [`Settings::load`].
+pub(super) fn load(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    overrides: &[(&str, String)],
+) -> Result<Settings, SettingsError> {
+    let mut settings = Settings::default();
+    if let Some(path) = file {
+        let text = read(path)?;
+        from_toml(&mut settings, &path.display().to_string(), &text)?;
+    }
+    from_environment(&mut settings, environment)?;
+    for (name, text) in overrides {
+        from_flag(&mut settings, name, text)?;
+    }
+    Ok(settings)
+}
+
+fn read(path: &Path) -> Result<String, SettingsError> {
+    fs::read_to_string(path).map_err(|source| SettingsError::Io { path: path.to_owned(), source })
+}
+
+/// Applies the text of a file; `file` is its name for errors.
+pub(super) fn from_toml(
+    settings: &mut Settings,
+    file: &str,
+    text: &str,
+) -> Result<(), SettingsError> {
+    let document = DeTable::parse(text).map_err(|error| SettingsError::Syntax {
+        place: place(file, text, error.span().map_or(0, |span| span.start)),
+        reason: error.message().to_owned(),
+    })?;
+    for (section, content) in document.get_ref() {
+        let place = place(file, text, section.span().start);
+        let name = section.get_ref().as_ref();
+        let known = SECTIONS.iter().any(|(known, _)| *known == name);
+        match content.get_ref() {
+            DeValue::Table(table) if known => {
+                for (key, value) in table {
+                    from_toml_key(settings, name, key, value, &|at| self::place(file, text, at))?;
+                }
+            }
+            _ if known => {
+                let reason = format!("{name} is a section: write [{name}] and its keys below");
+                return Err(SettingsError::Value { place, reason });
+            }
+            // A key outside its section is a likely mistake: suggest the full name.
+            _ => return Err(unknown(place, name, section_names().chain(key_names()))),
+        }
+    }
+    Ok(())
+}
+
+fn from_toml_key(
+    settings: &mut Settings,
+    section: &str,
+    key: &Spanned<std::borrow::Cow<'_, str>>,
+    value: &Spanned<DeValue<'_>>,
+    place: &dyn Fn(usize) -> String,
+) -> Result<(), SettingsError> {
+    let name = key.get_ref().as_ref();
+    let Some(row) = rows::find(section, name) else {
+        let candidates = ROWS.iter().map(Row::name);
+        let place = place(key.span().start);
+        return Err(unknown(place, &format!("{section}.{name}"), candidates));
+    };
+    set_toml(settings, row, value.get_ref()).map_err(|NotAccepted(reason)| SettingsError::Value {
+        place: place(value.span().start),
+        reason,
+    })
+}
+
+fn set_toml(settings: &mut Settings, row: &Row, value: &DeValue<'_>) -> Result<(), NotAccepted> {
+    match value {
+        DeValue::String(text) => row.set_string(settings, text),
+        DeValue::Integer(integer) => {
+            // Negative or huge: print it as it stands.
+            let number = u64::from_str_radix(integer.as_str(), integer.radix())
+                .map_err(|_| row.not_accepted(&integer.to_string()))?;
+            row.set_number(settings, number)
+        }
+        DeValue::Array(items) => {
+            let texts = items
+                .iter()
+                .map(|item| item.get_ref().as_str().ok_or_else(|| row.not_accepted("other items")))
+                .collect::<Result<Vec<_>, _>>()?;
+            row.set_list(settings, texts.into_iter())
+        }
+        DeValue::Float(_) => Err(row.not_accepted("a fraction")),
+        DeValue::Boolean(value) => Err(row.not_accepted(&value.to_string())),
+        DeValue::Datetime(_) => Err(row.not_accepted("a date")),
+        DeValue::Table(_) => Err(row.not_accepted("a table")),
+    }
+}
+
+/// Applies the variables that are ours: `ROSTER_SECTION__KEY`, optionally with `_FILE`. Others
+/// that start with `ROSTER_` belong to the command line, unless they look like a slip.
+fn from_environment(
+    settings: &mut Settings,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<(), SettingsError> {
+    for (variable, text) in environment {
+        let Some(rest) = variable.strip_prefix("ROSTER_") else {
+            continue;
+        };
+        let direct = ROWS.iter().find(|row| row.variable() == variable);
+        let through_file = variable.strip_suffix("_FILE");
+        let row = direct.or_else(|| {
+            through_file.and_then(|name| ROWS.iter().find(|row| row.variable() == name))
+        });
+        let Some(row) = row else {
+            if is_slip(rest) {
+                return Err(unknown(
+                    "environment".to_owned(),
+                    &variable,
+                    ROWS.iter().map(Row::variable),
+                ));
+            }
+            continue;
+        };
+        let text = if direct.is_some() { text } else { read(&PathBuf::from(text))? };
+        row.set_text(settings, &text)
+            .map_err(|NotAccepted(reason)| SettingsError::Value { place: variable, reason })?;
+    }
+    Ok(())
+}
+
+/// `LISTEN__LDPA` and `LISTEN_LDAP` were meant to be settings.
+fn is_slip(rest: &str) -> bool {
+    rest.contains("__")
+        || SECTIONS.iter().any(|(section, _)| {
+            rest.strip_prefix(&section.to_uppercase()).is_some_and(|key| key.starts_with('_'))
+        })
+}
+
+fn from_flag(settings: &mut Settings, name: &str, text: &str) -> Result<(), SettingsError> {
+    let place = "command line".to_owned();
+    let row = name.split_once('.').and_then(|(section, key)| rows::find(section, key));
+    let Some(row) = row else {
+        return Err(unknown(place, name, ROWS.iter().map(Row::name)));
+    };
+    row.set_text(settings, text)
+        .map_err(|NotAccepted(reason)| SettingsError::Value { place, reason })
+}
+
+fn section_names() -> impl Iterator<Item = String> {
+    SECTIONS.iter().map(|(name, _)| (*name).to_owned())
+}
+
+fn key_names() -> impl Iterator<Item = String> {
+    ROWS.iter().map(Row::name)
+}
+
+/// `file:line` of a byte offset.
+fn place(file: &str, text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or(text);
+    format!("{file}:{}", 1 + before.matches('\n').count())
+}
+
+/// The error for an unknown name, with the known one that is most like it.
+fn unknown(place: String, name: &str, candidates: impl Iterator<Item = String>) -> SettingsError {
+    let suggestion = candidates
+        .map(|candidate| (likeness(name, &candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate);
+    SettingsError::Unknown { place, name: name.to_owned(), suggestion }
+}
+
+/// How like two names are, from 0 to 1; a key without or in the wrong section counts as alike.
+fn likeness(given: &str, known: &str) -> f64 {
+    let key = |name: &str| name.rsplit_once('.').map_or(name, |(_, key)| key).to_owned();
+    let whole = strsim::normalized_damerau_levenshtein(given, known);
+    let keys = strsim::normalized_damerau_levenshtein(&key(given), &key(known));
+    whole.max(keys - WRONG_SECTION_COST)
+}
+
+/// Below this a suggestion would be a guess.
+const LIKENESS_MIN: f64 = 0.6;
+
+/// A right key in the wrong section ranks behind a slip in the right section.
+const WRONG_SECTION_COST: f64 = 0.1;

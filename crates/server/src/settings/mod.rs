@@ -1,0 +1,193 @@
+//! The settings of one node: what must be known before the directory can be opened.
+//!
+//! A setting is one row of the table in `rows.rs`; reading, checking, the sample file and the
+//! reference page all derive from it. Invariant: no value gets into [`Settings`] but through its
+//! row, so that defaults, file, environment and flags are held to the same limits.
+//!
+//! Order, the later wins: default, `roster.toml`, environment (`ROSTER_SECTION__KEY`, or
+//! `ROSTER_SECTION__KEY_FILE` naming a file that holds the value), flags.
+
+mod error;
+mod load;
+mod page;
+mod rows;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use error::SettingsError;
+
+/// All settings of a node, in the sections of `roster.toml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `[server]`: the process.
+    pub server: ServerSettings,
+    /// `[listen]`: where clients connect.
+    pub listen: ListenSettings,
+    /// `[tls]`: certificate and handshake.
+    pub tls: TlsSettings,
+    /// `[limits]`: what one connection may cost.
+    pub limits: LimitSettings,
+    /// `[store]`: memory of the store.
+    pub store: StoreSettings,
+    /// `[log]`: diagnostics.
+    pub log: LogSettings,
+}
+
+/// `[server]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Threads that serve connections; 0 = one per core.
+    pub workers: usize,
+    /// Threads for large searches and slow password hashes; 0 = one per core.
+    pub scan_threads: usize,
+    /// Jobs that may wait for such a thread; one more is answered `busy`.
+    pub scan_queue_max: usize,
+    /// How long operations in progress may take to end when the server stops.
+    pub shutdown_timeout: Duration,
+}
+
+/// `[listen]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListenSettings {
+    /// Addresses for LDAP (and StartTLS).
+    pub ldap: Vec<SocketAddr>,
+    /// Addresses for LDAP inside TLS.
+    pub ldaps: Vec<SocketAddr>,
+    /// Unix socket; empty = none; relative to the data directory.
+    pub ldapi: PathBuf,
+    /// Permission bits of the Unix socket.
+    pub ldapi_mode: u32,
+}
+
+/// `[tls]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// Certificate chain, PEM; relative to the data directory.
+    pub cert: PathBuf,
+    /// Private key, PEM; relative to the data directory.
+    pub key: PathBuf,
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
+}
+
+/// `[limits]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitSettings {
+    /// Connections at the same time, over all listeners.
+    pub connections_max: usize,
+    /// Size of one request in bytes.
+    pub message_size_max_bytes: usize,
+    /// Size of one request in bytes while the client has not authenticated.
+    pub message_size_anonymous_max_bytes: usize,
+    /// Operations of one connection that are not answered yet; at the limit nothing more is read.
+    pub outstanding_max: usize,
+    /// Answers in bytes that wait for a client to read them; beyond, no request of it is handled.
+    pub output_buffer_max_bytes: usize,
+    /// How long a connection may stay silent; zero = for ever.
+    pub idle_timeout: Duration,
+    /// How long a client may refuse to read its answers.
+    pub write_timeout: Duration,
+}
+
+/// `[store]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Address space reserved for the memory map, in bytes. Neither memory nor disk is used up by it.
+    pub map_size_bytes: u64,
+}
+
+/// `[log]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogSettings {
+    /// `error`, `warn`, `info`, `debug` or `trace`.
+    pub level: &'static str,
+    /// `text` or `json`.
+    pub format: &'static str,
+}
+
+impl Settings {
+    /// Reads the settings: defaults, then `file`, then the variables of the environment that start
+    /// with `ROSTER_`, then `overrides`, which are pairs such as `("listen.ldap", "[::1]:389")`.
+    ///
+    /// # Errors
+    /// An unknown section, key or variable, a value of the wrong type or out of range, a file that
+    /// cannot be read. The error says where and, for a misspelt name, what was probably meant.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        overrides: &[(&str, String)],
+    ) -> Result<Self, SettingsError> {
+        load::load(file, environment, overrides)
+    }
+
+    /// A commented `roster.toml` that sets every setting to its default.
+    #[must_use]
+    pub fn sample() -> String {
+        page::sample()
+    }
+
+    /// The reference page, Markdown.
+    #[must_use]
+    pub fn reference() -> String {
+        page::reference()
+    }
+
+    /// The Unix socket to listen on, if any.
+    #[must_use]
+    pub fn ldapi_path(&self) -> Option<PathBuf> {
+        (!self.listen.ldapi.as_os_str().is_empty()).then(|| self.in_data(&self.listen.ldapi))
+    }
+
+    /// Where the certificate chain is.
+    #[must_use]
+    pub fn cert_path(&self) -> PathBuf {
+        self.in_data(&self.tls.cert)
+    }
+
+    /// Where the private key is.
+    #[must_use]
+    pub fn key_path(&self) -> PathBuf {
+        self.in_data(&self.tls.key)
+    }
+
+    /// Whether certificate and key are where `roster init` puts self-signed ones.
+    #[must_use]
+    pub fn has_default_certificate(&self) -> bool {
+        let default = Self::default();
+        self.tls.cert == default.tls.cert && self.tls.key == default.tls.key
+    }
+
+    fn in_data(&self, path: &Path) -> PathBuf {
+        // `join` keeps an absolute path as it is.
+        self.server.data.join(path)
+    }
+
+    /// Nothing set: what the rows are applied to.
+    fn blank() -> Self {
+        Self {
+            server: ServerSettings::default(),
+            listen: ListenSettings::default(),
+            tls: TlsSettings::default(),
+            limits: LimitSettings::default(),
+            store: StoreSettings::default(),
+            log: LogSettings::default(),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut settings = Self::blank();
+        for row in rows::ROWS {
+            row.set_text(&mut settings, row.default).expect("a test sets every default");
+        }
+        settings
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The sample file and the reference page, written from the table.
+
+use std::fmt::Write as _;
+
+use super::rows::{Kind, ROWS, Row, SECTIONS};
+
+/// See [`super::Settings::sample`].
+pub(super) fn sample() -> String {
+    let mut text = String::from(
+        "# Settings of a roster node. Every line that is commented out shows the default.\n",
+    );
+    for (section, sentence) in SECTIONS {
+        let _ = write!(text, "\n# {sentence}\n[{section}]\n");
+        for row in rows_of(section) {
+            let _ = write!(text, "\n# {}\n# {}.\n", row.sentence, capitalized(&row.accepts()));
+            let _ = writeln!(text, "#{} = {}", row.key, toml_default(row));
+        }
+    }
+    text
+}
+
+/// See [`super::Settings::reference`].
+pub(super) fn reference() -> String {
+    let mut text = String::from(HEAD);
+    for (section, sentence) in SECTIONS {
+        let _ = write!(text, "\n## [{section}]\n\n{sentence}\n");
+        for row in rows_of(section) {
+            let _ = write!(text, "\n### {}\n\n{}\n\n", row.name(), row.sentence);
+            let _ = writeln!(text, "- Value: {}", row.accepts());
+            let _ = writeln!(text, "- Default: `{}`", toml_default(row));
+            let _ = writeln!(text, "- Variable: `{}`", row.variable());
+        }
+    }
+    text
+}
+
+fn rows_of(section: &str) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(move |row| row.section == section)
+}
+
+/// The default as TOML.
+fn toml_default(row: &Row) -> String {
+    match row.kind {
+        Kind::Number { .. } => row.default.to_owned(),
+        Kind::Path { .. } | Kind::Mode { .. } | Kind::Word { .. } => format!("\"{}\"", row.default),
+        Kind::Addresses { .. } => {
+            let items = row.default.split(',').map(|item| format!("\"{item}\""));
+            format!("[{}]", items.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+const HEAD: &str = "# Settings of a node
+
+Settings stand in `roster.toml` (`roster serve --config roster.toml`). No file is needed: every
+setting has a default. A variable of the environment overrides the file, a flag of the command line
+overrides both. With `_FILE` appended to its name, a variable names a file that holds the value.
+In a variable, the items of a list are separated by commas.
+
+An unknown section, key or variable is an error, and so is a value out of range.
+
+This page is written from the table in `crates/server/src/settings/rows.rs`; a test compares it.
+To write it again: `ROSTER_WRITE_REFERENCE=1 cargo test -p server reference`.
+";

@@ -1,0 +1,417 @@
+//! The table of settings: one row each. Adding a setting is adding a field and a row.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Settings;
+
+/// One setting.
+pub(super) struct Row {
+    pub(super) section: &'static str,
+    pub(super) key: &'static str,
+    pub(super) kind: Kind,
+    /// As it would be written in an environment variable.
+    pub(super) default: &'static str,
+    /// One sentence for the sample file and the reference page.
+    pub(super) sentence: &'static str,
+}
+
+/// What values a setting takes, and where they go.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// A whole number.
+    Number { min: u64, max: u64, unit: &'static str, set: fn(&mut Settings, u64) },
+    /// A file name.
+    Path { may_be_empty: bool, set: fn(&mut Settings, PathBuf) },
+    /// IP addresses with ports.
+    Addresses { set: fn(&mut Settings, Vec<SocketAddr>) },
+    /// Permission bits, written in octal.
+    Mode { set: fn(&mut Settings, u32) },
+    /// One of some words.
+    Word { words: &'static [&'static str], set: fn(&mut Settings, &'static str) },
+}
+
+/// A value that its row does not accept; says what would be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotAccepted(pub(super) String);
+
+impl Row {
+    /// `section.key`.
+    pub(super) fn name(&self) -> String {
+        format!("{}.{}", self.section, self.key)
+    }
+
+    /// The environment variable that sets it.
+    pub(super) fn variable(&self) -> String {
+        format!("ROSTER_{}__{}", self.section.to_uppercase(), self.key.to_uppercase())
+    }
+
+    /// Sets it from text: a variable, a flag, a default. Lists are separated by commas.
+    pub(super) fn set_text(&self, settings: &mut Settings, text: &str) -> Result<(), NotAccepted> {
+        let text = text.trim();
+        match self.kind {
+            Kind::Number { .. } => {
+                let number = text.parse::<u64>().map_err(|_| self.not_accepted(text))?;
+                self.set_number(settings, number)
+            }
+            Kind::Addresses { .. } => {
+                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                self.set_list(settings, items)
+            }
+            Kind::Path { .. } | Kind::Mode { .. } | Kind::Word { .. } => {
+                self.set_string(settings, text)
+            }
+        }
+    }
+
+    /// Sets it from a TOML integer.
+    pub(super) fn set_number(
+        &self,
+        settings: &mut Settings,
+        number: u64,
+    ) -> Result<(), NotAccepted> {
+        match self.kind {
+            Kind::Number { min, max, set, .. } if (min..=max).contains(&number) => {
+                set(settings, number);
+                Ok(())
+            }
+            Kind::Number { .. }
+            | Kind::Path { .. }
+            | Kind::Addresses { .. }
+            | Kind::Mode { .. }
+            | Kind::Word { .. } => Err(self.not_accepted(&number.to_string())),
+        }
+    }
+
+    /// Sets it from a TOML string.
+    pub(super) fn set_string(
+        &self,
+        settings: &mut Settings,
+        text: &str,
+    ) -> Result<(), NotAccepted> {
+        match self.kind {
+            Kind::Path { may_be_empty, set } if may_be_empty || !text.is_empty() => {
+                set(settings, PathBuf::from(text));
+                return Ok(());
+            }
+            Kind::Addresses { .. } => return self.set_list(settings, std::iter::once(text)),
+            Kind::Mode { set } => {
+                if let Some(mode) = parse_mode(text) {
+                    set(settings, mode);
+                    return Ok(());
+                }
+            }
+            Kind::Word { words, set } => {
+                if let Some(word) = words.iter().find(|word| **word == text) {
+                    set(settings, word);
+                    return Ok(());
+                }
+            }
+            Kind::Path { .. } | Kind::Number { .. } => {}
+        }
+        Err(self.not_accepted(&format!("'{text}'")))
+    }
+
+    /// Sets it from a TOML array of strings.
+    pub(super) fn set_list<'t>(
+        &self,
+        settings: &mut Settings,
+        items: impl Iterator<Item = &'t str>,
+    ) -> Result<(), NotAccepted> {
+        let Kind::Addresses { set } = self.kind else {
+            return Err(self.not_accepted("a list"));
+        };
+        let addresses = items
+            .map(|item| item.parse().map_err(|_| self.not_accepted(&format!("'{item}'"))))
+            .collect::<Result<Vec<_>, _>>()?;
+        set(settings, addresses);
+        Ok(())
+    }
+
+    /// The refusal of `given`, which says what is accepted.
+    pub(super) fn not_accepted(&self, given: &str) -> NotAccepted {
+        NotAccepted(format!("{} must be {}, not {given}", self.name(), self.accepts()))
+    }
+
+    /// What is accepted, in words.
+    pub(super) fn accepts(&self) -> String {
+        match self.kind {
+            Kind::Number { min, max, unit: "", .. } => format!("a number from {min} to {max}"),
+            Kind::Number { min, max, unit, .. } => {
+                format!("a number of {unit} from {min} to {max}")
+            }
+            Kind::Path { may_be_empty: false, .. } => "a path".to_owned(),
+            Kind::Path { may_be_empty: true, .. } => "a path or empty".to_owned(),
+            Kind::Addresses { .. } => {
+                "a list of IP addresses with port like \"127.0.0.1:1389\" or \"[::1]:1389\""
+                    .to_owned()
+            }
+            Kind::Mode { .. } => "permission bits in octal like \"0660\"".to_owned(),
+            Kind::Word { words, .. } => format!("one of {}", words.join(", ")),
+        }
+    }
+}
+
+/// `"0660"` → `0o660`.
+fn parse_mode(text: &str) -> Option<u32> {
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
+}
+
+/// The row of a setting.
+pub(super) fn find(section: &str, key: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.section == section && row.key == key)
+}
+
+/// The sections in the order of the sample file, each with a sentence.
+pub(super) const SECTIONS: &[(&str, &str)] = &[
+    ("server", "The process."),
+    ("listen", "Where clients connect. An IPv6 address never stands for IPv4 as well."),
+    ("tls", "The certificate for LDAPS and StartTLS. Without one, a self-signed one is made."),
+    ("limits", "What one connection may cost."),
+    ("store", "Memory of the store."),
+    ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
+];
+
+/// All settings, by section.
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        section: "server",
+        key: "data",
+        kind: Kind::Path { may_be_empty: false, set: |s, path| s.server.data = path },
+        default: "/var/lib/roster",
+        sentence: "The data directory.",
+    },
+    Row {
+        section: "server",
+        key: "workers",
+        kind: Kind::Number {
+            min: 0,
+            max: THREADS_MAX,
+            unit: "threads",
+            set: |s, n| s.server.workers = size(n),
+        },
+        default: "0",
+        sentence: "Threads that serve connections; 0 means one per core.",
+    },
+    Row {
+        section: "server",
+        key: "scan_threads",
+        kind: Kind::Number {
+            min: 0,
+            max: THREADS_MAX,
+            unit: "threads",
+            set: |s, n| s.server.scan_threads = size(n),
+        },
+        default: "0",
+        sentence: "Threads for large searches and slow password hashes; 0 means one per core.",
+    },
+    Row {
+        section: "server",
+        key: "scan_queue_max",
+        kind: Kind::Number {
+            min: 1,
+            max: 1_000_000,
+            unit: "requests",
+            set: |s, n| s.server.scan_queue_max = size(n),
+        },
+        default: "1000",
+        sentence: "Requests that may wait for such a thread; one more is answered busy.",
+    },
+    Row {
+        section: "server",
+        key: "shutdown_timeout_s",
+        kind: Kind::Number {
+            min: 0,
+            max: TIMEOUT_MAX_S,
+            unit: "seconds",
+            set: |s, n| s.server.shutdown_timeout = Duration::from_secs(n),
+        },
+        default: "10",
+        sentence: "How long operations in progress may take to end when the server stops.",
+    },
+    Row {
+        section: "listen",
+        key: "ldap",
+        kind: Kind::Addresses { set: |s, addresses| s.listen.ldap = addresses },
+        default: "127.0.0.1:1389",
+        sentence: "Addresses for LDAP; StartTLS is offered there.",
+    },
+    Row {
+        section: "listen",
+        key: "ldaps",
+        kind: Kind::Addresses { set: |s, addresses| s.listen.ldaps = addresses },
+        default: "127.0.0.1:1636",
+        sentence: "Addresses for LDAP inside TLS from the first byte.",
+    },
+    Row {
+        section: "listen",
+        key: "ldapi",
+        kind: Kind::Path { may_be_empty: true, set: |s, path| s.listen.ldapi = path },
+        default: "ldapi",
+        sentence: "Unix socket for local clients, relative to the data directory; empty for none.",
+    },
+    Row {
+        section: "listen",
+        key: "ldapi_mode",
+        kind: Kind::Mode { set: |s, mode| s.listen.ldapi_mode = mode },
+        default: "0660",
+        sentence: "Permission bits of the Unix socket: who may connect.",
+    },
+    Row {
+        section: "tls",
+        key: "cert",
+        kind: Kind::Path { may_be_empty: false, set: |s, path| s.tls.cert = path },
+        default: "tls/cert.pem",
+        sentence: "Certificate chain (PEM), the server's own first; relative to the data directory.",
+    },
+    Row {
+        section: "tls",
+        key: "key",
+        kind: Kind::Path { may_be_empty: false, set: |s, path| s.tls.key = path },
+        default: "tls/key.pem",
+        sentence: "Private key (PEM) of the certificate; relative to the data directory.",
+    },
+    Row {
+        section: "tls",
+        key: "handshake_timeout_s",
+        kind: Kind::Number {
+            min: 1,
+            max: TIMEOUT_MAX_S,
+            unit: "seconds",
+            set: |s, n| s.tls.handshake_timeout = Duration::from_secs(n),
+        },
+        default: "10",
+        sentence: "How long a TLS handshake may take before the connection is closed.",
+    },
+    Row {
+        section: "limits",
+        key: "connections_max",
+        kind: Kind::Number {
+            min: 1,
+            max: 1_000_000,
+            unit: "connections",
+            set: |s, n| s.limits.connections_max = size(n),
+        },
+        default: "50000",
+        sentence: "Connections at the same time; one more is told busy and closed.",
+    },
+    Row {
+        section: "limits",
+        key: "message_size_max_bytes",
+        kind: Kind::Number {
+            min: MESSAGE_SIZE_MIN_BYTES,
+            max: MESSAGE_SIZE_MAX_BYTES,
+            unit: "bytes",
+            set: |s, n| s.limits.message_size_max_bytes = size(n),
+        },
+        default: "16777216",
+        sentence: "Size of one request; a larger one ends the session.",
+    },
+    Row {
+        section: "limits",
+        key: "message_size_anonymous_max_bytes",
+        kind: Kind::Number {
+            min: MESSAGE_SIZE_MIN_BYTES,
+            max: MESSAGE_SIZE_MAX_BYTES,
+            unit: "bytes",
+            set: |s, n| s.limits.message_size_anonymous_max_bytes = size(n),
+        },
+        default: "65536",
+        sentence: "Size of one request of a client that has not authenticated.",
+    },
+    Row {
+        section: "limits",
+        key: "outstanding_max",
+        kind: Kind::Number {
+            min: 1,
+            max: 10_000,
+            unit: "operations",
+            set: |s, n| s.limits.outstanding_max = size(n),
+        },
+        default: "64",
+        sentence: "Unanswered operations of one connection; at the limit nothing more is read.",
+    },
+    Row {
+        section: "limits",
+        key: "output_buffer_max_bytes",
+        kind: Kind::Number {
+            min: MESSAGE_SIZE_MIN_BYTES,
+            max: MESSAGE_SIZE_MAX_BYTES,
+            unit: "bytes",
+            set: |s, n| s.limits.output_buffer_max_bytes = size(n),
+        },
+        default: "1048576",
+        sentence: "Answers waiting to be read by a client; beyond, its requests have to wait.",
+    },
+    Row {
+        section: "limits",
+        key: "idle_timeout_s",
+        kind: Kind::Number {
+            min: 0,
+            max: TIMEOUT_MAX_S,
+            unit: "seconds",
+            set: |s, n| s.limits.idle_timeout = Duration::from_secs(n),
+        },
+        default: "0",
+        sentence: "How long a connection may stay silent; 0 means for ever.",
+    },
+    Row {
+        section: "limits",
+        key: "write_timeout_s",
+        kind: Kind::Number {
+            min: 1,
+            max: TIMEOUT_MAX_S,
+            unit: "seconds",
+            set: |s, n| s.limits.write_timeout = Duration::from_secs(n),
+        },
+        default: "60",
+        sentence: "How long a client may refuse to read its answers before it is closed.",
+    },
+    Row {
+        section: "store",
+        key: "map_size_gib",
+        kind: Kind::Number {
+            min: 1,
+            max: 65_536,
+            unit: "GiB",
+            set: |s, n| s.store.map_size_bytes = n << 30,
+        },
+        default: "1024",
+        sentence: "Address space reserved for the database; neither memory nor disk is used by it.",
+    },
+    Row {
+        section: "log",
+        key: "level",
+        kind: Kind::Word {
+            words: &["error", "warn", "info", "debug", "trace"],
+            set: |s, word| s.log.level = word,
+        },
+        default: "info",
+        sentence: "How much is logged.",
+    },
+    Row {
+        section: "log",
+        key: "format",
+        kind: Kind::Word { words: &["text", "json"], set: |s, word| s.log.format = word },
+        default: "text",
+        sentence: "One line of text or one JSON object for each record.",
+    },
+];
+
+/// Every number of the table that counts things fits: their limits are below 2^31.
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Threads of one kind.
+const THREADS_MAX: u64 = 1_024;
+
+/// A week: longer is surely a mistake in the unit.
+const TIMEOUT_MAX_S: u64 = 604_800;
+
+/// Below this not even a bind with a long name gets through.
+const MESSAGE_SIZE_MIN_BYTES: u64 = 1_024;
+
+/// Half of what a BER length of four octets can say.
+const MESSAGE_SIZE_MAX_BYTES: u64 = 1 << 30;

@@ -1,0 +1,266 @@
+//! Settings: what is accepted, what is refused and with which words.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::load::from_toml;
+use super::rows::{ROWS, SECTIONS};
+use super::*;
+
+fn parse(text: &str) -> Result<Settings, SettingsError> {
+    let mut settings = Settings::default();
+    from_toml(&mut settings, "roster.toml", text).map(|()| settings)
+}
+
+#[track_caller]
+fn check(text: &str, change: impl FnOnce(&mut Settings)) {
+    let mut want = Settings::default();
+    change(&mut want);
+    assert_eq!(parse(text).unwrap(), want);
+}
+
+#[track_caller]
+fn check_refused(text: &str, want: &str) {
+    assert_eq!(parse(text).unwrap_err().to_string(), want);
+}
+
+fn environment(pairs: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+    let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Settings::load(None, pairs, &[])
+}
+
+#[test]
+fn every_key_of_the_file_is_read() {
+    check("", |_| {});
+    check("[server]\ndata = \"/srv/d\"\nworkers = 3", |s| {
+        s.server.data = PathBuf::from("/srv/d");
+        s.server.workers = 3;
+    });
+    check("[listen]\nldap = [\"127.0.0.1:389\", \"[::1]:389\"]\nldaps = []", |s| {
+        s.listen.ldap = vec!["127.0.0.1:389".parse().unwrap(), "[::1]:389".parse().unwrap()];
+        s.listen.ldaps = vec![];
+    });
+    check("listen.ldap = \"0.0.0.0:389\"", |s| {
+        s.listen.ldap = vec!["0.0.0.0:389".parse().unwrap()];
+    });
+    check("[listen]\nldapi = \"\"\nldapi_mode = \"0600\"", |s| {
+        s.listen.ldapi = PathBuf::new();
+        s.listen.ldapi_mode = 0o600;
+    });
+    check("[limits]\nidle_timeout_s = 0x10\nmessage_size_max_bytes = 1_024", |s| {
+        s.limits.idle_timeout = Duration::from_secs(16);
+        s.limits.message_size_max_bytes = 1_024;
+    });
+    check("[log]\nlevel = \"debug\"\nformat = \"json\"", |s| {
+        s.log = LogSettings { level: "debug", format: "json" };
+    });
+    check("[store]\nmap_size_gib = 2", |s| s.store.map_size_bytes = 2 << 30);
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_a_suggestion() {
+    check_refused(
+        "[limits]\n\nconections_max = 1",
+        "roster.toml:3: there is no setting 'limits.conections_max'; \
+         did you mean 'limits.connections_max'?",
+    );
+    check_refused(
+        "[server]\nidle_timeout_s = 1",
+        "roster.toml:2: there is no setting 'server.idle_timeout_s'; \
+         did you mean 'limits.idle_timeout_s'?",
+    );
+    check_refused(
+        "[listenn]\nldap = []",
+        "roster.toml:1: there is no setting 'listenn'; did you mean 'listen'?",
+    );
+    check_refused(
+        "workers = 2",
+        "roster.toml:1: there is no setting 'workers'; did you mean 'server.workers'?",
+    );
+    check_refused("[zzz]", "roster.toml:1: there is no setting 'zzz'");
+    check_refused(
+        "[log]\nqqqqqqqqqqqq = 1",
+        "roster.toml:2: there is no setting 'log.qqqqqqqqqqqq'",
+    );
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_its_line() {
+    check_refused(
+        "[server]\nworkers = \"two\"",
+        "roster.toml:2: server.workers must be a number of threads from 0 to 1024, not 'two'",
+    );
+    check_refused(
+        "[server]\nworkers = 1025",
+        "roster.toml:2: server.workers must be a number of threads from 0 to 1024, not 1025",
+    );
+    check_refused(
+        "[server]\nworkers = -1",
+        "roster.toml:2: server.workers must be a number of threads from 0 to 1024, not -1",
+    );
+    check_refused(
+        "[server]\nworkers = 99999999999999999999999",
+        "roster.toml:2: server.workers must be a number of threads from 0 to 1024, \
+         not 99999999999999999999999",
+    );
+    check_refused(
+        "[server]\nworkers = true",
+        "roster.toml:2: server.workers must be a number of threads from 0 to 1024, not true",
+    );
+    check_refused("[server]\ndata = \"\"", "roster.toml:2: server.data must be a path, not ''");
+    check_refused(
+        "[server]\ndata = 1.5",
+        "roster.toml:2: server.data must be a path, not a fraction",
+    );
+    check_refused(
+        "[listen]\nldap = [\"localhost\"]",
+        "roster.toml:2: listen.ldap must be a list of IP addresses with port \
+         like \"127.0.0.1:1389\" or \"[::1]:1389\", not 'localhost'",
+    );
+    check_refused(
+        "[listen]\nldapi_mode = \"0999\"",
+        "roster.toml:2: listen.ldapi_mode must be permission bits in octal like \"0660\", not '0999'",
+    );
+    check_refused(
+        "[listen]\nldapi_mode = 660",
+        "roster.toml:2: listen.ldapi_mode must be permission bits in octal like \"0660\", not 660",
+    );
+    check_refused(
+        "[log]\nlevel = \"loud\"",
+        "roster.toml:2: log.level must be one of error, warn, info, debug, trace, not 'loud'",
+    );
+    check_refused(
+        "server = 3",
+        "roster.toml:1: server is a section: write [server] and its keys below",
+    );
+}
+
+#[test]
+fn what_is_not_toml_is_refused_with_its_line() {
+    for text in ["[server]\nworkers 3", "[server]\nworkers = 1\nworkers = 2", "[server\n"] {
+        let error = parse(text).unwrap_err().to_string();
+        assert!(error.starts_with("roster.toml:"), "{error}");
+    }
+}
+
+#[test]
+fn a_variable_overrides_the_file_and_a_flag_overrides_both() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("roster.toml");
+    std::fs::write(&file, "[server]\nworkers = 1\nscan_threads = 1\nscan_queue_max = 1").unwrap();
+    let variables = [("ROSTER_SERVER__WORKERS", "2"), ("ROSTER_SERVER__SCAN_THREADS", "2")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let flags = [("server.workers", "3".to_owned())];
+    let settings = Settings::load(Some(&file), variables.into_iter(), &flags).unwrap();
+    assert_eq!(settings.server.workers, 3);
+    assert_eq!(settings.server.scan_threads, 2);
+    assert_eq!(settings.server.scan_queue_max, 1);
+}
+
+#[test]
+fn a_list_in_a_variable_is_separated_by_commas() {
+    let settings = environment(&[("ROSTER_LISTEN__LDAP", "127.0.0.1:1, [::1]:2")]).unwrap();
+    assert_eq!(settings.listen.ldap.len(), 2);
+    let settings = environment(&[("ROSTER_LISTEN__LDAP", "")]).unwrap();
+    assert!(settings.listen.ldap.is_empty());
+}
+
+#[test]
+fn a_variable_may_name_a_file_with_the_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("value");
+    std::fs::write(&file, "7\n").unwrap();
+    let name = file.to_str().unwrap();
+    let settings = environment(&[("ROSTER_SERVER__WORKERS_FILE", name)]).unwrap();
+    assert_eq!(settings.server.workers, 7);
+    let error = environment(&[("ROSTER_SERVER__WORKERS_FILE", "/does/not/exist")]).unwrap_err();
+    assert!(error.to_string().starts_with("cannot read /does/not/exist: "), "{error}");
+}
+
+#[test]
+fn a_variable_that_looks_like_a_setting_is_refused() {
+    let refused = |name: &str| environment(&[(name, "1")]).unwrap_err().to_string();
+    assert_eq!(
+        refused("ROSTER_SERVER__WORKER"),
+        "environment: there is no setting 'ROSTER_SERVER__WORKER'; \
+         did you mean 'ROSTER_SERVER__WORKERS'?"
+    );
+    assert_eq!(
+        refused("ROSTER_LISTEN_LDAP"),
+        "environment: there is no setting 'ROSTER_LISTEN_LDAP'; did you mean 'ROSTER_LISTEN__LDAP'?"
+    );
+    assert_eq!(
+        refused("ROSTER_SERVER__WORKERS_"),
+        "environment: there is no setting 'ROSTER_SERVER__WORKERS_'; \
+         did you mean 'ROSTER_SERVER__WORKERS'?"
+    );
+    // Not ours: another program's, or the command line's own.
+    environment(&[("PATH", "x"), ("ROSTER_LOG", "debug"), ("ROSTER_PASSWORD", "x")]).unwrap();
+}
+
+#[test]
+fn a_wrong_flag_or_variable_is_refused_by_name() {
+    let error = environment(&[("ROSTER_SERVER__WORKERS", "x")]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "ROSTER_SERVER__WORKERS: server.workers must be a number of threads from 0 to 1024, not x"
+    );
+    let flags = [("listen.ldap", "nowhere".to_owned())];
+    let error = Settings::load(None, std::iter::empty(), &flags).unwrap_err().to_string();
+    assert!(error.starts_with("command line: listen.ldap must be"), "{error}");
+    let flags = [("listen.ldab", String::new())];
+    let error = Settings::load(None, std::iter::empty(), &flags).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "command line: there is no setting 'listen.ldab'; did you mean 'listen.ldap'?"
+    );
+}
+
+#[test]
+fn a_file_that_is_missing_is_refused() {
+    let path = PathBuf::from("/does/not/exist.toml");
+    let error = Settings::load(Some(&path), std::iter::empty(), &[]).unwrap_err();
+    assert!(error.to_string().starts_with("cannot read /does/not/exist.toml: "), "{error}");
+}
+
+#[test]
+fn rows_are_unique_and_in_the_order_of_their_sections() {
+    let names = ROWS.iter().map(rows::Row::name).collect::<BTreeSet<_>>();
+    assert_eq!(names.len(), ROWS.len());
+    let mut sections = ROWS.iter().map(|row| row.section).collect::<Vec<_>>();
+    sections.dedup();
+    assert_eq!(sections, SECTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_sample_says_the_defaults() {
+    let sample = Settings::sample();
+    assert_eq!(parse(&sample).unwrap(), Settings::default());
+    // With every comment sign in front of a key taken away, too.
+    let keys = ROWS.iter().fold(sample, |text, row| {
+        text.replace(&format!("\n#{} =", row.key), &format!("\n{} =", row.key))
+    });
+    assert_eq!(keys.matches("\n#").count(), 2 * ROWS.len() + SECTIONS.len());
+    assert_eq!(parse(&keys).unwrap(), Settings::default());
+}
+
+#[test]
+fn the_reference_page_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/settings.md");
+    if std::env::var_os("ROSTER_WRITE_REFERENCE").is_some() {
+        std::fs::write(path, Settings::reference()).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), Settings::reference(), "see its head");
+}
+
+#[test]
+fn relative_paths_are_taken_from_the_data_directory() {
+    let settings = parse("[server]\ndata = \"/srv/d\"").unwrap();
+    assert_eq!(settings.ldapi_path(), Some(PathBuf::from("/srv/d/ldapi")));
+    assert_eq!(settings.cert_path(), PathBuf::from("/srv/d/tls/cert.pem"));
+    assert!(settings.has_default_certificate());
+    let settings = parse("[tls]\ncert = \"/etc/c.pem\"\n[listen]\nldapi = \"\"").unwrap();
+    assert_eq!(settings.cert_path(), PathBuf::from("/etc/c.pem"));
+    assert!(!settings.has_default_certificate());
+    assert_eq!(settings.ldapi_path(), None);
+}

@@ -1,0 +1,132 @@
+//! Limits: what happens at them, and that the others are not bothered.
+
+use super::*;
+
+#[test]
+fn a_message_larger_than_allowed_ends_the_session_before_it_is_sent() {
+    let running = Running::with(|settings| settings.limits.message_size_max_bytes = 1 << 20);
+    let notice = "0 notice protocolError message longer than allowed at offset 0";
+    // Nothing but the header is sent: the size is refused, not the content.
+    let header = |size: u32| {
+        let mut bytes = vec![0x30, 0x84];
+        bytes.extend_from_slice(&size.to_be_bytes());
+        bytes
+    };
+    let mut client = running.connect();
+    client.send(&header(65_536 - 5));
+    assert_eq!(client.receive(), notice);
+    assert_eq!(client.receive(), "closed");
+    let mut client = running.connect_root();
+    client.send(&header((1 << 20) - 5));
+    assert_eq!(client.receive(), notice);
+    assert_eq!(client.receive(), "closed");
+}
+
+#[test]
+fn a_message_up_to_the_limit_is_handled() {
+    let running = Running::with(|settings| settings.limits.message_size_max_bytes = 1 << 20);
+    let mut client = running.connect_root();
+    let size = (1 << 20) - add(2, "large", 100_000).len() + 100_000;
+    assert_eq!(add(2, "large", size).len(), 1 << 20);
+    client.send(&add(2, "large", size));
+    assert_eq!(client.receive(), "2 add success");
+}
+
+#[test]
+fn what_a_length_claims_is_not_allocated() {
+    // 500 clients that claim 60 KB each and send next to nothing.
+    let running = Running::start();
+    let clients = (0..500).map(|_| {
+        let mut client = running.connect();
+        client.send(&[0x30, 0x82, 0xea, 0x60, 0x02]);
+        client
+    });
+    let clients = clients.collect::<Vec<_>>();
+    running.check_alive();
+    drop(clients);
+}
+
+#[test]
+fn one_connection_too_many_is_told_and_closed() {
+    let running = Running::with(|settings| settings.limits.connections_max = 2);
+    let mut first = running.connect();
+    let mut second = running.connect();
+    for client in [&mut first, &mut second] {
+        client.send(&extended(1, WHO_AM_I));
+        assert_eq!(client.receive(), "1 extended success");
+    }
+    let mut third = running.connect();
+    assert_eq!(third.receive_all(), ["0 notice busy too many connections"]);
+    assert_eq!(running.counters.refused.value(), 1);
+    // The others go on, and a place that becomes free is given away again.
+    first.send(&request(2, Request::Unbind));
+    assert_eq!(first.receive(), "closed");
+    second.send(&extended(2, WHO_AM_I));
+    assert_eq!(second.receive(), "2 extended success");
+    let mut fourth = running.connect();
+    fourth.send(&extended(1, WHO_AM_I));
+    assert_eq!(fourth.receive(), "1 extended success");
+}
+
+#[test]
+fn more_operations_than_may_be_outstanding_are_answered_all_the_same() {
+    let running = Running::with(|settings| settings.limits.outstanding_max = 2);
+    let mut client = running.connect_root();
+    let requests = (1..=100).flat_map(|id| add(id, &format!("a{id}"), 0)).collect::<Vec<_>>();
+    client.send(&requests);
+    let mut answers = (1..=100).map(|_| client.receive()).collect::<Vec<_>>();
+    answers.sort();
+    let mut want = (1..=100).map(|id| format!("{id} add success")).collect::<Vec<_>>();
+    want.sort();
+    assert_eq!(answers, want);
+}
+
+#[test]
+fn a_silent_client_is_told_and_closed() {
+    let running =
+        Running::with(|settings| settings.limits.idle_timeout = Duration::from_millis(50));
+    let notice = "0 notice timeLimitExceeded the connection was idle for too long";
+    assert_eq!(running.connect().receive_all(), [notice]);
+    // After a request, and in the middle of one.
+    let mut client = running.connect();
+    client.send(&extended(1, WHO_AM_I));
+    assert_eq!(client.receive_all(), ["1 extended success", notice]);
+    let mut client = running.connect();
+    client.send(&extended(1, WHO_AM_I)[..5]);
+    assert_eq!(client.receive_all(), [notice]);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_closed_and_delays_nobody() {
+    let running = Running::with(|settings| {
+        settings.server.workers = 1;
+        settings.limits.write_timeout = Duration::from_millis(100);
+        settings.limits.output_buffer_max_bytes = 64 * 1024;
+    });
+    fill(&running, 300, 10_000);
+    let mut client = running.connect_root();
+    // 150 MB of answers, far more than kernel buffers take.
+    let requests = (2..52).flat_map(|id| search(id, "dc=example,dc=org", Scope::Subtree));
+    client.send(&requests.collect::<Vec<_>>());
+    // A neighbour is served all the time until the server has let go of the first; only then the
+    // first one reads, and its answers break off.
+    let mut neighbour = running.connect();
+    loop {
+        neighbour.send(&extended(1, WHO_AM_I));
+        assert_eq!(neighbour.receive(), "1 extended success");
+        if running.counters.connections.value() == 1 {
+            break;
+        }
+    }
+    let mut buffer = vec![0; 1 << 20];
+    let mut received = 0;
+    loop {
+        match client.transport.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => received += count,
+            Err(error) if is_closed(error.kind()) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(received < 100_000_000, "{received}");
+}

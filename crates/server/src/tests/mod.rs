@@ -1,0 +1,287 @@
+//! The server over real sockets: raw bytes go in, and what comes out is compared as text.
+
+mod limits;
+mod local;
+mod session;
+mod stop;
+mod tls;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use directory::{Directory, DirectoryOptions, SystemClock};
+use ldap::ber::{Frame, frame};
+use ldap::dn::Dn;
+use ldap::filter::Filter;
+use ldap::message::{
+    AddRequest, AttributesBuf, Authentication, BindRequest, Controls, DecodeLimits, DerefAliases,
+    ExtendedRequest, LdapResult, Message, MessageId, PartialAttribute, Request, Response, Scope,
+    SearchRequest, Strings, ValuesBuf,
+};
+
+use crate::{Addresses, Server, ServerError, Settings, ShutdownHandle};
+
+/// Stands for a bug in an operation: a message with these octets panics.
+pub(crate) fn panic_if_asked(message: &[u8]) {
+    let asked = message.windows(PANIC.len()).any(|window| window == PANIC.as_bytes());
+    assert!(!asked, "a test asked for it");
+}
+
+const PANIC: &str = "cn=panic-please";
+
+/// A server with a fresh directory, on ports of its own.
+struct Running {
+    addresses: Addresses,
+    shutdown: ShutdownHandle,
+    counters: Arc<crate::counters::Counters>,
+    thread: Option<JoinHandle<Result<(), ServerError>>>,
+    data: tempfile::TempDir,
+}
+
+impl Running {
+    fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("data");
+        let clock = Arc::new(SystemClock::new());
+        let suffix = Dn::parse("dc=example,dc=org").unwrap();
+        Directory::init(&path, &[suffix], Some(b"secret"), clock.clone()).unwrap();
+        let mut options = DirectoryOptions::new(&path);
+        options.offers_tls = true;
+        let directory = Directory::open(options, clock).unwrap();
+        let mut settings = Settings::default();
+        settings.server.data = path;
+        settings.server.workers = 2;
+        settings.listen.ldap = vec!["127.0.0.1:0".parse().unwrap()];
+        settings.listen.ldaps = vec!["127.0.0.1:0".parse().unwrap()];
+        change(&mut settings);
+        let server = Server::start(directory, &settings).unwrap();
+        Self {
+            addresses: server.addresses().clone(),
+            shutdown: server.shutdown_handle(),
+            counters: Arc::clone(&server.counters),
+            thread: Some(std::thread::spawn(move || server.wait())),
+            data,
+        }
+    }
+
+    fn ldap(&self) -> SocketAddr {
+        self.addresses.ldap[0]
+    }
+
+    fn connect(&self) -> Client {
+        Client::plain(TcpStream::connect(self.ldap()).unwrap())
+    }
+
+    /// A client that has authenticated as the administrator.
+    fn connect_root(&self) -> Client {
+        let mut client = self.connect();
+        client.send(&bind(1, ROOT, "secret"));
+        assert_eq!(client.receive(), "1 bind success");
+        client
+    }
+
+    fn stop(&mut self) {
+        self.shutdown.shutdown();
+        self.thread.take().unwrap().join().unwrap().unwrap();
+    }
+
+    /// The server still serves others.
+    #[track_caller]
+    fn check_alive(&self) {
+        let mut client = self.connect();
+        client.send(&root_dse(7));
+        assert_eq!(client.receive(), "7 entry ");
+        assert_eq!(client.receive(), "7 done success");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shutdown.shutdown();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+trait Transport: Read + Write + Send {}
+impl<T: Read + Write + Send> Transport for T {}
+
+/// One client connection.
+struct Client {
+    transport: Box<dyn Transport>,
+    /// The socket itself, for half-closing.
+    socket: Option<TcpStream>,
+    received: Vec<u8>,
+}
+
+impl Client {
+    fn plain(socket: TcpStream) -> Self {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        let copy = socket.try_clone().unwrap();
+        Self { transport: Box::new(copy), socket: Some(socket), received: Vec::new() }
+    }
+
+    fn over(transport: impl Transport + 'static) -> Self {
+        Self { transport: Box::new(transport), socket: None, received: Vec::new() }
+    }
+
+    fn unix(path: &Path) -> Self {
+        let socket = UnixStream::connect(path).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self::over(socket)
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.transport.write_all(bytes).unwrap();
+        self.transport.flush().unwrap();
+    }
+
+    fn finish_sending(&self) {
+        self.socket.as_ref().unwrap().shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// The next response as text, or `closed`.
+    fn receive(&mut self) -> String {
+        loop {
+            match frame(&self.received, usize::MAX).unwrap() {
+                Frame::Complete(length) => {
+                    let message = self.received.drain(..length).collect::<Vec<_>>();
+                    return describe(&message);
+                }
+                Frame::Incomplete { .. } => {}
+            }
+            let mut buffer = [0; 16 * 1024];
+            match self.transport.read(&mut buffer) {
+                Ok(0) if self.received.is_empty() => return "closed".to_owned(),
+                Ok(0) => panic!("closed within a message"),
+                Ok(count) => self.received.extend_from_slice(&buffer[..count]),
+                Err(error) if is_closed(error.kind()) => return "closed".to_owned(),
+                Err(error) => panic!("no answer: {error}"),
+            }
+        }
+    }
+
+    /// Everything until the connection is closed.
+    fn receive_all(&mut self) -> Vec<String> {
+        let mut all = Vec::new();
+        loop {
+            let next = self.receive();
+            if next == "closed" {
+                return all;
+            }
+            all.push(next);
+        }
+    }
+}
+
+fn is_closed(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe)
+}
+
+/// How long a test waits before it gives up; nothing waits that long when all is well.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const ROOT: &str = "cn=Directory Manager";
+
+const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+
+const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
+
+fn describe(bytes: &[u8]) -> String {
+    let message = Message::<Response<'_>>::decode(bytes, &DecodeLimits::default()).unwrap();
+    let id = message.id.0;
+    let named = |name: &str, result: &LdapResult<'_>| format!("{id} {name} {}", result.code.name());
+    match &message.op {
+        Response::Bind { result, .. } => named("bind", result),
+        Response::SearchEntry { dn, .. } => format!("{id} entry {dn}"),
+        Response::SearchReference(_) => format!("{id} reference"),
+        Response::SearchDone(result) => named("done", result),
+        Response::Modify(result) => named("modify", result),
+        Response::Add(result) => named("add", result),
+        Response::Delete(result) => named("delete", result),
+        Response::ModifyDn(result) => named("modifyDn", result),
+        Response::Compare(result) => named("compare", result),
+        Response::Extended { result, oid: Some(NOTICE), .. } => {
+            format!("{} {}", named("notice", result), result.diagnostic)
+        }
+        Response::Extended { result, value, .. } => {
+            let value = String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
+            format!("{} {value}", named("extended", result)).trim_end().to_owned()
+        }
+        Response::Intermediate { .. } => format!("{id} intermediate"),
+    }
+}
+
+/// RFC 4511 §4.4.1.
+const NOTICE: &str = "1.3.6.1.4.1.1466.20036";
+
+fn request(id: i32, op: Request<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    Message { id: MessageId(id), op, controls: Controls::EMPTY }.encode(&mut out);
+    out
+}
+
+fn bind(id: i32, name: &str, password: &str) -> Vec<u8> {
+    let authentication = Authentication::Simple(password.as_bytes());
+    request(id, Request::Bind(BindRequest { version: 3, name, authentication }))
+}
+
+fn search(id: i32, base: &str, scope: Scope) -> Vec<u8> {
+    request(
+        id,
+        Request::Search(SearchRequest {
+            base,
+            scope,
+            deref: DerefAliases::Never,
+            size_limit_entries: 0,
+            time_limit_s: 0,
+            types_only: false,
+            filter: Filter::Present("objectClass"),
+            attributes: Strings::EMPTY,
+        }),
+    )
+}
+
+fn root_dse(id: i32) -> Vec<u8> {
+    search(id, "", Scope::Base)
+}
+
+fn extended(id: i32, oid: &str) -> Vec<u8> {
+    request(id, Request::Extended(ExtendedRequest { oid, value: None }))
+}
+
+/// Adds an organizational unit, with a description of `size` octets.
+fn add(id: i32, name: &str, size: usize) -> Vec<u8> {
+    let text = "x".repeat(size);
+    let mut attributes = AttributesBuf::new();
+    for (description, value) in [("objectClass", "organizationalUnit"), ("description", &*text)] {
+        if !value.is_empty() {
+            let mut values = ValuesBuf::new();
+            values.push(value.as_bytes());
+            attributes.push(PartialAttribute { description, values: values.as_ref() });
+        }
+    }
+    let name = &format!("ou={name},dc=example,dc=org");
+    request(id, Request::Add(AddRequest { name, attributes: attributes.as_ref() }))
+}
+
+/// Fills the directory with entries, and returns how many there are below the suffix.
+fn fill(running: &Running, entries: i32, size: usize) -> usize {
+    let mut client = running.connect_root();
+    for id in 1..=entries {
+        client.send(&add(id, &format!("e{id}"), size));
+        assert_eq!(client.receive(), format!("{id} add success"));
+    }
+    usize::try_from(entries).unwrap() + 1
+}

@@ -1,0 +1,137 @@
+//! LDAPS and StartTLS with a real TLS client.
+
+use super::*;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+type Version = &'static rustls::SupportedProtocolVersion;
+
+/// A client's side of TLS that trusts exactly the server's own certificate.
+fn connect_tls(running: &Running, socket: TcpStream, name: &str, versions: &[Version]) -> Client {
+    let cert = running.data.path().join("data/tls/cert.pem");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(cert).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    Client::over(StreamOwned::new(connection, socket))
+}
+
+fn connect_ldaps(running: &Running, name: &str, versions: &[Version]) -> Client {
+    let socket = TcpStream::connect(running.addresses.ldaps[0]).unwrap();
+    connect_tls(running, socket, name, versions)
+}
+
+const BOTH: &[Version] = &[&rustls::version::TLS13, &rustls::version::TLS12];
+
+#[test]
+fn ldaps_speaks_both_versions_and_names_the_loopback() {
+    let running = Running::start();
+    let versions: [&[Version]; 2] = [&[&rustls::version::TLS13], &[&rustls::version::TLS12]];
+    for versions in versions {
+        for name in ["localhost", "127.0.0.1", "::1"] {
+            let mut client = connect_ldaps(&running, name, versions);
+            client.send(&bind(1, ROOT, "secret"));
+            assert_eq!(client.receive(), "1 bind success", "{name}");
+        }
+    }
+}
+
+#[test]
+fn pipelining_and_large_messages_work_inside_tls() {
+    let running = Running::start();
+    let mut client = connect_ldaps(&running, "localhost", BOTH);
+    client.send(&bind(1, ROOT, "secret"));
+    assert_eq!(client.receive(), "1 bind success");
+    let requests = (1..=500).flat_map(|id| extended(id, WHO_AM_I)).collect::<Vec<_>>();
+    client.send(&requests);
+    for id in 1..=500 {
+        let want = format!("{id} extended success dn:cn=Directory Manager");
+        assert_eq!(client.receive(), want);
+    }
+    client.send(&add(2, "large", 300_000));
+    assert_eq!(client.receive(), "2 add success");
+    client.send(&search(3, "ou=large,dc=example,dc=org", Scope::Base));
+    while client.receive() != "3 done success" {}
+}
+
+#[test]
+fn start_tls_protects_the_same_session() {
+    let running = Running::start();
+    let mut client = running.connect();
+    client.send(&extended(1, START_TLS));
+    assert_eq!(client.receive(), "1 extended success");
+    let mut client = connect_tls(&running, client.socket.unwrap(), "localhost", BOTH);
+    client.send(&bind(2, ROOT, "secret"));
+    assert_eq!(client.receive(), "2 bind success");
+    client.send(&extended(3, WHO_AM_I));
+    assert_eq!(client.receive(), "3 extended success dn:cn=Directory Manager");
+}
+
+#[test]
+fn what_is_sent_behind_start_tls_is_discarded() {
+    // CVE-2011-0411 and its kin: plain text that somebody in between adds to the StartTLS request
+    // must not be carried out inside the protected session.
+    let running = Running::start();
+    let mut client = running.connect();
+    let mut requests = extended(1, START_TLS);
+    requests.extend_from_slice(&extended(66, WHO_AM_I));
+    client.send(&requests);
+    assert_eq!(client.receive(), "1 extended success");
+    let mut client = connect_tls(&running, client.socket.unwrap(), "localhost", BOTH);
+    client.send(&extended(2, WHO_AM_I));
+    assert_eq!(client.receive(), "2 extended success");
+    client.send(&extended(3, WHO_AM_I));
+    assert_eq!(client.receive(), "3 extended success");
+}
+
+#[test]
+fn a_handshake_that_fails_ends_the_connection() {
+    let running = Running::start();
+    let mut client = running.connect();
+    client.send(&extended(1, START_TLS));
+    assert_eq!(client.receive(), "1 extended success");
+    // Going on without TLS is not possible.
+    client.send(&extended(2, WHO_AM_I));
+    let mut rest = Vec::new();
+    let _ = client.transport.read_to_end(&mut rest);
+    assert!(frame(&rest, 1_000_000).is_err(), "a TLS alert at the most: {rest:x?}");
+    let mut client = Client::plain(TcpStream::connect(running.addresses.ldaps[0]).unwrap());
+    client.send(&root_dse(1));
+    let mut rest = Vec::new();
+    let _ = client.transport.read_to_end(&mut rest);
+    assert!(frame(&rest, 1_000_000).is_err(), "a TLS alert at the most: {rest:x?}");
+    running.check_alive();
+}
+
+#[test]
+fn a_handshake_must_end_in_time() {
+    let running =
+        Running::with(|settings| settings.tls.handshake_timeout = Duration::from_millis(50));
+    let mut client = Client::plain(TcpStream::connect(running.addresses.ldaps[0]).unwrap());
+    assert_eq!(client.receive(), "closed");
+    let mut client = running.connect();
+    client.send(&extended(1, START_TLS));
+    assert_eq!(client.receive_all(), ["1 extended success"]);
+    running.check_alive();
+}
+
+#[test]
+fn a_stopping_server_says_so_inside_tls() {
+    let mut running = Running::start();
+    let mut client = connect_ldaps(&running, "localhost", BOTH);
+    client.send(&extended(1, WHO_AM_I));
+    assert_eq!(client.receive(), "1 extended success");
+    let told = std::thread::spawn(move || client.receive_all());
+    running.stop();
+    let want = ["0 notice unavailable the server is shutting down"];
+    assert_eq!(told.join().unwrap(), want);
+}

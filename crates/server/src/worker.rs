@@ -1,0 +1,268 @@
+//! One worker: a thread with its own event loop, listeners and connections.
+//!
+//! Invariant: nothing here is shared with another worker but what is in [`Shared`], and no request
+//! takes a lock. A connection stays on the worker that accepted it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use directory::{Directory, Next, Session};
+use ldap::message::MessageId;
+use rustc_hash::FxHashMap;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_rustls::TlsAcceptor;
+
+use crate::accept;
+use crate::connection::READ_BUFFER_BYTES;
+use crate::counters::Counters;
+use crate::listen::Listener;
+use crate::pool::Pool;
+use crate::settings::LimitSettings;
+
+/// What all workers share.
+pub(crate) struct Shared {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) limits: LimitSettings,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) tls: TlsAcceptor,
+    pub(crate) pool: Pool,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// Names a connection of one worker; never used twice.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(crate) struct ConnectionId(pub(crate) u64);
+
+/// What reaches a worker from other threads. The write queue produces as many answers as requests
+/// are outstanding, which is limited for each connection; so the channel need not be.
+#[derive(Debug)]
+pub(crate) enum FromWriter {
+    /// The answer to a write.
+    Answer { connection: ConnectionId, id: MessageId, answer: Vec<u8> },
+    /// Finish what is in progress, then end.
+    Stop,
+    /// End at once.
+    Kill,
+}
+
+/// Where answers wait for their connection.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    answers: RefCell<VecDeque<(MessageId, Vec<u8>)>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Mailbox {
+    /// The oldest answer.
+    pub(crate) fn take(&self) -> Option<(MessageId, Vec<u8>)> {
+        self.answers.borrow_mut().pop_front()
+    }
+
+    /// Whom to wake.
+    pub(crate) fn register(&self, waker: &Waker) {
+        let mut registered = self.waker.borrow_mut();
+        if !registered.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *registered = Some(waker.clone());
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// The state of one worker, shared by the tasks of its thread.
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: UnboundedSender<FromWriter>,
+    /// What a connection reads into; whole messages are handled where they are.
+    pub(crate) read_buffer: RefCell<Vec<u8>>,
+    /// Where answers are collected before they are sent.
+    pub(crate) write_buffer: RefCell<Vec<u8>>,
+    directory: RefCell<directory::Worker>,
+    connections: RefCell<FxHashMap<ConnectionId, Rc<Mailbox>>>,
+    next_id: Cell<u64>,
+    stopping: Cell<bool>,
+    /// Accept loops end.
+    pub(crate) stop: Notify,
+    /// The last connection is gone.
+    emptied: Notify,
+    /// A message was handled since the idle watch looked.
+    active: Cell<bool>,
+    activity: Notify,
+}
+
+impl Worker {
+    fn new(shared: Arc<Shared>, inbox: UnboundedSender<FromWriter>) -> Self {
+        let directory = RefCell::new(shared.directory.worker());
+        Self {
+            shared,
+            inbox,
+            read_buffer: RefCell::new(vec![0; READ_BUFFER_BYTES]),
+            write_buffer: RefCell::default(),
+            directory,
+            connections: RefCell::default(),
+            next_id: Cell::new(0),
+            stopping: Cell::new(false),
+            stop: Notify::new(),
+            emptied: Notify::new(),
+            active: Cell::new(false),
+            activity: Notify::new(),
+        }
+    }
+
+    /// Handles one message; `None` when that panicked.
+    pub(crate) fn handle(
+        &self,
+        session: &mut Session,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Next> {
+        let mut directory = self.directory.borrow_mut();
+        let handled = catch_unwind(AssertUnwindSafe(|| {
+            #[cfg(test)]
+            crate::tests::panic_if_asked(message);
+            directory.handle(session, message, out)
+        }));
+        if handled.is_err() {
+            self.shared.counters.panics.add(1);
+            tracing::error!("a request panicked; its session is closed");
+            // It may have been left in any state.
+            *directory = self.shared.directory.worker();
+        }
+        handled.ok()
+    }
+
+    /// Makes room for a connection.
+    pub(crate) fn admit(&self) -> (ConnectionId, Rc<Mailbox>) {
+        let id = ConnectionId(self.next_id.get());
+        self.next_id.set(id.0 + 1);
+        let mailbox = Rc::new(Mailbox::default());
+        self.connections.borrow_mut().insert(id, Rc::clone(&mailbox));
+        (id, mailbox)
+    }
+
+    /// A connection is gone.
+    pub(crate) fn forget(&self, id: ConnectionId) {
+        let mut connections = self.connections.borrow_mut();
+        connections.remove(&id);
+        self.shared.counters.connections.subtract(1);
+        if connections.is_empty() {
+            self.emptied.notify_one();
+        }
+    }
+
+    /// Whether no further message may be handled.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// A message is being handled.
+    pub(crate) fn note_activity(&self) {
+        if !self.active.replace(true) {
+            self.activity.notify_one();
+        }
+    }
+
+    /// Gives the directory's snapshot up when nothing was asked for a while.
+    async fn watch_idle(&self) {
+        loop {
+            self.activity.notified().await;
+            while self.active.replace(false) {
+                sleep(SNAPSHOT_KEPT).await;
+            }
+            self.directory.borrow_mut().idle();
+        }
+    }
+
+    fn deliver(&self, connection: ConnectionId, id: MessageId, answer: Vec<u8>) {
+        if let Some(mailbox) = self.connections.borrow().get(&connection) {
+            mailbox.answers.borrow_mut().push_back((id, answer));
+            mailbox.wake();
+        }
+    }
+
+    fn begin_stop(&self) {
+        self.stopping.set(true);
+        self.stop.notify_waiters();
+        for mailbox in self.connections.borrow().values() {
+            mailbox.wake();
+        }
+    }
+
+    /// Distributes what comes from other threads until the worker is told to end.
+    async fn distribute(&self, mut inbox: UnboundedReceiver<FromWriter>) {
+        let mut batch = Vec::new();
+        let mut deadline = None::<Instant>;
+        loop {
+            if deadline.is_some() && self.connections.borrow().is_empty() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                _ = inbox.recv_many(&mut batch, ANSWERS_PER_TURN_MAX) => {}
+                () = self.emptied.notified() => {}
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                    tracing::warn!("some operations did not end in time; their sessions are closed");
+                    return;
+                }
+            }
+            for arrived in batch.drain(..) {
+                match arrived {
+                    FromWriter::Answer { connection, id, answer } => {
+                        self.deliver(connection, id, answer);
+                    }
+                    FromWriter::Stop => {
+                        deadline = Some(Instant::now() + self.shared.shutdown_timeout);
+                        self.begin_stop();
+                    }
+                    FromWriter::Kill => return,
+                }
+            }
+        }
+    }
+}
+
+/// Runs a worker on the calling thread until it is told to end. `started` hears whether its event
+/// loop could be set up.
+pub(crate) fn run(
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    (sender, receiver): (UnboundedSender<FromWriter>, UnboundedReceiver<FromWriter>),
+    started: &dyn Fn(io::Result<()>),
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return started(Err(error)),
+    };
+    LocalSet::new().block_on(&runtime, async {
+        let worker = Rc::new(Worker::new(shared, sender));
+        for listener in listeners {
+            if let Err(error) = accept::start(&worker, listener) {
+                return started(Err(error));
+            }
+        }
+        started(Ok(()));
+        let watch = Rc::clone(&worker);
+        spawn_local(async move { watch.watch_idle().await });
+        worker.distribute(receiver).await;
+    });
+}
+
+/// How long a worker without requests keeps its snapshot, and with it old pages of the store.
+const SNAPSHOT_KEPT: Duration = Duration::from_millis(100);
+
+/// Answers of the writer handed out in one go.
+const ANSWERS_PER_TURN_MAX: usize = 1_024;
