@@ -239,8 +239,9 @@ fn without(
         out.extend(mapped.filter(|&byte| !removed(byte.into())));
         return Ok(());
     }
-    each_char(input, case, |char, _| {
-        if !removed(char) {
+    each_char(input, case, |char, before_mark| {
+        // With a combining mark it is another character.
+        if before_mark || !removed(char) {
             out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
         }
     })
@@ -543,6 +544,14 @@ mod tests {
         check_with(telephone, "- -", "");
     }
 
+    // Taking the space away would leave the mark to the letter before it.
+    #[test]
+    fn spaces_and_hyphens_that_carry_a_mark_count() {
+        check_with(telephone, "1 o\u{2D8}0", "1o \u{306}0");
+        check_with(telephone, "1-\u{301}", "1-\u{301}");
+        check_with(numeric, "1 \u{301}", "1 \u{301}");
+    }
+
     #[test]
     fn names_that_sound_alike_have_one_phonetic_key() {
         let key = |input: &str| {
@@ -575,6 +584,13 @@ mod tests {
                 let full = prepared(&input, case, Spacing::Full);
                 prop_assert_eq!(&prepared(&once, case, Spacing::Full), &full);
                 prop_assert!(!once.bytes().any(|byte| byte < 0x20));
+            }
+            for prepare in [numeric, telephone] {
+                let (mut once, mut twice) = (Vec::new(), Vec::new());
+                if prepare(input.as_bytes(), &mut once).is_ok() {
+                    prop_assert_eq!(prepare(&once, &mut twice), Ok(()));
+                    prop_assert_eq!(once, twice);
+                }
             }
         }
 
