@@ -139,9 +139,9 @@ impl Directory {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, DirectoryError> {
         let schema = Arc::new(Schema::builtin().with_files(&schema_files(&options.data)?)?);
-        let store = Store::open(&options.data, &options.store, Arc::clone(&schema))?;
-        let schema = subschema::with_stored_changes(schema, &store)?;
-        store.set_schema(Arc::clone(&schema))?;
+        let store = Store::open(&options.data, &options.store, schema)?;
+        // With the changes that were made online.
+        let schema = store.schema();
         let root = RootIdentity::new(&options, &schema)?;
         let owner_uid = fs::metadata(&options.data)
             .map_err(|source| DirectoryError::Io { path: options.data.clone(), source })?

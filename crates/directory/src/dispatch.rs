@@ -28,7 +28,10 @@ pub(crate) fn dispatch(
             session.abandon(*id);
             return Next::Answered;
         }
-        Request::Bind(_) => (Operation::Bind, ResponseKind::Bind),
+        Request::Bind(_) => {
+            session.start_bind();
+            (Operation::Bind, ResponseKind::Bind)
+        }
         Request::Search(_) => (Operation::Search, ResponseKind::SearchDone),
         Request::Compare(_) => (Operation::Compare, ResponseKind::Compare),
         Request::Add(_) => (Operation::Add, ResponseKind::Add),

@@ -1,5 +1,6 @@
 //! Work that is too long for the thread that reads requests: large searches, slow password hashes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use aci::{Access, Identity};
@@ -9,7 +10,6 @@ use crate::session::Cancel;
 
 /// A request to be carried out by a pool thread. It holds its own copy of the message, because the
 /// read buffer is needed for the next one.
-#[derive(Debug)]
 pub struct Job {
     pub(crate) id: MessageId,
     pub(crate) message: Vec<u8>,
@@ -28,6 +28,17 @@ impl Job {
     /// decides who the following requests come from (RFC 4511 §4.2.1).
     pub fn exclusive(&self) -> bool {
         self.exclusive
+    }
+}
+
+// The message may hold a password.
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("id", &self.id)
+            .field("message_bytes", &self.message.len())
+            .field("exclusive", &self.exclusive)
+            .finish_non_exhaustive()
     }
 }
 

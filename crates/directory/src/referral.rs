@@ -10,7 +10,7 @@ use crate::directory::State;
 use crate::ops::target::Lookup;
 use crate::refusal::Refusal;
 
-/// Whether the directory holds any referral object. One index look-up; everything else in this
+/// Whether the directory holds any referral object: one index look-up. Everything else in this
 /// file is skipped when there is none.
 pub(crate) fn any(view: &View<'_>, known: &WellKnown) -> Result<bool, Refusal> {
     Ok(view.has_any(&known.ref_)?)
@@ -39,9 +39,6 @@ pub(crate) fn above(
     lookup: &Lookup<'_>,
 ) -> Result<Option<Refusal>, Refusal> {
     let known = state.schema.well_known();
-    if !any(view, known)? {
-        return Ok(None);
-    }
     let mut next = start;
     while next != EntryId::ROOT {
         let Some(entry) = view.entry(next)? else { break };
@@ -56,6 +53,24 @@ pub(crate) fn above(
         next = entry.parent();
     }
     Ok(None)
+}
+
+/// Whether an entry below `parent` lies below a referral object, which a search does not enter.
+pub(crate) fn is_below(
+    view: &View<'_>,
+    known: &WellKnown,
+    parent: EntryId,
+) -> Result<bool, Refusal> {
+    let mut next = parent;
+    while next != EntryId::ROOT
+        && let Some(entry) = view.entry(next)?
+    {
+        if is_referral(&entry, known) {
+            return Ok(true);
+        }
+        next = entry.parent();
+    }
+    Ok(false)
 }
 
 /// The URLs that continue a search below a referral object found in its scope

@@ -10,7 +10,7 @@ use crate::ops::{bind, extended};
 use crate::session::Session;
 
 /// The root DSE as this session finds it.
-pub(crate) fn entry(directory: &Directory, schema: &Schema, session_mechanisms: bool) -> Entry {
+pub(crate) fn entry(directory: &Directory, schema: &Schema, offer: Offer) -> Entry {
     let mut entry = Entry::new(Dn::root());
     let mut put = |name: &str, values: Vec<String>| {
         if let Ok(description) = schema.describe(name)
@@ -31,9 +31,9 @@ pub(crate) fn entry(directory: &Directory, schema: &Schema, session_mechanisms: 
     put("subschemaSubentry", text(&[SUBSCHEMA_DN]));
     put("supportedLDAPVersion", text(&["3"]));
     put("supportedControl", controls::supported().map(str::to_owned).collect());
-    put("supportedExtension", extended::supported().map(str::to_owned).collect());
+    put("supportedExtension", extended::supported(offer.tls).map(str::to_owned).collect());
     put("supportedFeatures", FEATURES.iter().map(|(oid, _)| (*oid).to_owned()).collect());
-    if session_mechanisms {
+    if offer.external {
         put("supportedSASLMechanisms", text(&[bind::EXTERNAL]));
     }
     put("vendorName", text(&["roster"]));
@@ -42,9 +42,23 @@ pub(crate) fn entry(directory: &Directory, schema: &Schema, session_mechanisms: 
     entry
 }
 
-/// Whether SASL EXTERNAL can succeed on this connection (RFC 4422 §A): only behind a Unix socket.
-pub(crate) fn offers_external(session: &Session) -> bool {
-    session.peer().local_user.is_some()
+/// What depends on the connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// SASL EXTERNAL can succeed (RFC 4422 §A): only behind a Unix socket.
+    external: bool,
+    /// StartTLS can succeed.
+    tls: bool,
+}
+
+impl Offer {
+    /// What the server offers this session.
+    pub(crate) fn to(session: &Session, directory: &Directory) -> Self {
+        Self {
+            external: session.peer().local_user.is_some(),
+            tls: extended::offers_tls(directory, session),
+        }
+    }
 }
 
 /// OIDs for `supportedFeatures` (RFC 3674), with what each stands for.

@@ -68,9 +68,11 @@ impl Session {
         self.outstanding.len()
     }
 
-    /// The connection is gone: stops what still works for it. Writes that were decided go on.
+    /// Nobody waits any more, because the connection is gone or a bind came: stops what still
+    /// works for it. Writes that were decided go on. The requests stay listed until whoever works
+    /// on them says they are over, as with `abandon`.
     pub fn abandon_all(&mut self) {
-        for (_, cancel) in self.outstanding.drain(..) {
+        for (_, cancel) in &self.outstanding {
             cancel.set();
         }
     }
@@ -105,6 +107,13 @@ impl Session {
 
     pub(crate) fn is_outstanding(&self, id: MessageId) -> bool {
         self.outstanding.iter().any(|(other, _)| *other == id)
+    }
+
+    /// A bind came: all other requests of the session are given up (RFC 4511 §4.2.1), and it is
+    /// anonymous unless and until the bind succeeds (RFC 4513 §4).
+    pub(crate) fn start_bind(&mut self) {
+        self.abandon_all();
+        self.set_identity(Identity::Anonymous);
     }
 
     /// Notes a request that will be answered later, so that it can be abandoned.

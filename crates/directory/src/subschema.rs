@@ -1,12 +1,8 @@
 //! The subschema subentry (RFC 4512 §4.2), complete and true: made from the schema in force.
 
-use std::sync::Arc;
-
 use ldap::dn::Dn;
-use schema::{Definition, DefinitionKind, DnKey, Entry, Schema};
-use store::Store;
+use schema::{DefinitionKind, DnKey, Entry, Schema};
 
-use crate::error::DirectoryError;
 use crate::live_entry::SUBSCHEMA_DN;
 
 /// The subschema entry of `schema`, and its key.
@@ -36,21 +32,4 @@ pub(crate) fn entry(schema: &Schema) -> (Entry, DnKey) {
         put(kind.attribute(), values);
     }
     (entry, key)
-}
-
-/// The schema with the changes that were made online and are kept in the store.
-pub(crate) fn with_stored_changes(
-    schema: Arc<Schema>,
-    store: &Store,
-) -> Result<Arc<Schema>, DirectoryError> {
-    let stored = store.schema_definitions()?;
-    if stored.is_empty() {
-        return Ok(schema);
-    }
-    let definitions = stored
-        .iter()
-        .map(|text| Definition::parse_line(text))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| DirectoryError::StoredSchema { reason: error.to_string() })?;
-    Ok(Arc::new(schema.with_change(&definitions, &[])?))
 }

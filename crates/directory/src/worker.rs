@@ -6,12 +6,15 @@ use ldap::ber::DecodeReason;
 use ldap::encode;
 use ldap::message::{Controls, DecodeFailure, LdapResult, Message, Request, ResponseKind};
 use ldap::result::ResultCode;
-use store::Reader;
+use schema::WellKnown;
+use store::{Lsn, Reader, StoreError, View};
 
 use crate::chance::Chance;
 use crate::directory::Directory;
 use crate::dispatch;
 use crate::job::{Job, JobDone};
+use crate::referral;
+use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::sink::Flow;
 use crate::write_queue::PendingWrite;
@@ -19,7 +22,7 @@ use crate::write_queue::PendingWrite;
 /// One thread's way into the directory.
 pub struct Worker {
     pub(crate) directory: Arc<Directory>,
-    pub(crate) reader: Reader,
+    pub(crate) snapshot: Snapshot,
     pub(crate) chance: Box<dyn Chance>,
 }
 
@@ -40,8 +43,8 @@ pub enum Next {
 
 impl Worker {
     pub(crate) fn new(directory: Arc<Directory>, chance: Box<dyn Chance>) -> Self {
-        let reader = directory.store.reader();
-        Self { directory, reader, chance }
+        let snapshot = Snapshot { reader: directory.store.reader(), referrals: None };
+        Self { directory, snapshot, chance }
     }
 
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to
@@ -49,7 +52,12 @@ impl Worker {
     pub fn handle(&mut self, session: &mut Session, message: &[u8], out: &mut Vec<u8>) -> Next {
         match Message::<Request<'_>>::decode(message, &self.directory.decode_limits) {
             Ok(decoded) => dispatch::dispatch(self, session, &decoded, message, out),
-            Err(failure) => refuse_undecodable(&failure, out),
+            Err(failure) => {
+                if failure.tag.and_then(ResponseKind::answering) == Some(ResponseKind::Bind) {
+                    session.start_bind();
+                }
+                refuse_undecodable(&failure, out)
+            }
         }
     }
 
@@ -61,7 +69,37 @@ impl Worker {
 
     /// The thread has nothing to do: gives up its snapshot, so that old pages can be reused.
     pub fn idle(&mut self) {
-        self.reader.release();
+        self.snapshot.reader.release();
+    }
+}
+
+/// What a thread reads the store with, and what it found out about the version it reads.
+pub(crate) struct Snapshot {
+    reader: Reader,
+    /// Whether there was any referral object at this point of the log.
+    referrals: Option<(Lsn, bool)>,
+}
+
+impl Snapshot {
+    /// The directory as of the last commit.
+    pub(crate) fn view(&mut self) -> Result<&View<'_>, StoreError> {
+        Ok(self.reader.view()?)
+    }
+
+    /// The directory as of the last commit, and whether referral objects are to be looked out for:
+    /// there are some, and the client does not manage them.
+    pub(crate) fn view_for(
+        &mut self,
+        known: &WellKnown,
+        manage_dsa_it: bool,
+    ) -> Result<(&View<'_>, bool), Refusal> {
+        let view = self.reader.view()?;
+        let referrals = match self.referrals {
+            Some((lsn, any)) if lsn == view.lsn() => any,
+            Some(_) | None => referral::any(view, known)?,
+        };
+        self.referrals = Some((view.lsn(), referrals));
+        Ok((view, referrals && !manage_dsa_it))
     }
 }
 

@@ -5,20 +5,25 @@
 //! Invariant: a request of a batch is decided on the state its predecessors in the batch left.
 //! Invariant: every submitted request is answered exactly once.
 
+use std::iter;
+use std::process;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
+use std::vec;
 
 use aci::{Access, Permitted};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use ldap::encode;
 use ldap::message::{Controls, Message, MessageId, Response, ResponseKind, StringsBuf};
 use ldap::result::ResultCode;
-use schema::{Change, Schema};
-use store::{Batch, View};
+use schema::{Change, DnKey};
+use store::{Batch, StoreError, View};
 
 use crate::chance::{Chance, OsChance};
 use crate::directory::{Directory, State};
+use crate::ops::target::Lookup;
 use crate::ops::{add, delete, modify, modify_dn, password_modify};
+use crate::referral;
 use crate::refusal::Refusal;
 use crate::session::Cancel;
 use crate::stamp::{Stamp, Stamper};
@@ -72,11 +77,19 @@ pub(crate) struct Decide<'a> {
     pub(crate) view: View<'a>,
     pub(crate) state: &'a State,
     pub(crate) access: &'a Access,
-    pub(crate) manage_dsa_it: bool,
+    /// There are referral objects, and the client does not manage them.
+    pub(crate) referrals: bool,
     pub(crate) stamp: Stamp,
     pub(crate) chance: &'a mut dyn Chance,
     /// The id an added entry gets.
     pub(crate) next_id: schema::EntryId,
+}
+
+impl Decide<'_> {
+    /// How an entry of this name is looked for.
+    pub(crate) fn lookup<'a>(&self, name: &'a str, key: &'a DnKey) -> Lookup<'a> {
+        Lookup { name, key, referrals: self.referrals, scope: None }
+    }
 }
 
 /// What a decision leads to.
@@ -85,14 +98,16 @@ pub(crate) struct Decision {
     pub(crate) change: Option<Permitted<Change>>,
     /// The value of an extended response.
     pub(crate) value: Option<Vec<u8>>,
-    /// The schema that is in force once the change is durable.
-    pub(crate) schema: Option<Arc<Schema>>,
 }
 
 impl Decision {
     /// A decision that is nothing but a change.
     pub(crate) fn change(change: Permitted<Change>) -> Self {
-        Self { change: Some(change), value: None, schema: None }
+        Self { change: Some(change), value: None }
+    }
+
+    fn changes_schema(&self) -> bool {
+        self.change.as_ref().is_some_and(|change| matches!(change.get(), Change::Schema(_)))
     }
 }
 
@@ -162,10 +177,13 @@ impl WriteQueue {
 
 /// The writer's life: batch after batch until the queue is closed.
 fn write_all(receiver: &Receiver<Queued>, directory: &Weak<Directory>) {
+    let _abort = AbortOnPanic;
     let mut writer = Writer { stamper: Stamper::default(), chance: OsChance };
     while let Ok(first) = receiver.recv() {
         let Some(directory) = directory.upgrade() else {
-            return refuse_all(vec![first], &unavailable());
+            // The directory is being dropped, which closes the queue.
+            refuse_all(iter::once(first).chain(receiver.iter()), &unavailable());
+            return;
         };
         let mut batch = vec![first];
         while batch.len() < directory.limits.write_batch_max
@@ -174,6 +192,19 @@ fn write_all(receiver: &Receiver<Queued>, directory: &Weak<Directory>) {
             batch.push(next);
         }
         writer.write(&directory, batch);
+    }
+}
+
+/// A panic of the writer ends the process: with a change half-way nobody knows what is true, and
+/// without a writer every client would wait for ever.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!("the writer panicked; this is a bug");
+            process::abort();
+        }
     }
 }
 
@@ -190,55 +221,64 @@ struct Decided {
 
 impl Writer {
     fn write(&mut self, directory: &Directory, batch: Vec<Queued>) {
+        let mut waiting = batch.into_iter();
+        while waiting.len() > 0 {
+            self.transact(directory, &mut waiting);
+        }
+    }
+
+    /// One durable transaction with the waiting requests, up to one that changes the schema: the
+    /// next are decided under the new one.
+    fn transact(&mut self, directory: &Directory, waiting: &mut vec::IntoIter<Queued>) {
         let mut transaction = match directory.store.begin() {
             Ok(transaction) => transaction,
-            Err(error) => return refuse_all(batch, &Refusal::from(error)),
+            Err(error) => return refuse_all(waiting, &Refusal::from(error)),
         };
-        let mut state = directory.state.load_full();
-        let mut schema_changed = false;
-        let mut decided = Vec::with_capacity(batch.len());
-        let mut waiting = batch.into_iter();
-        while let Some(queued) = waiting.next() {
+        let state = directory.state.load_full();
+        let mut changes_schema = false;
+        let mut decided = Vec::with_capacity(waiting.len());
+        while !changes_schema && let Some(queued) = waiting.next() {
             if queued.request.cancel.is_set() {
                 // Abandoned before it was decided; whoever counts replies still gets one.
                 (queued.reply)(Vec::new());
                 continue;
             }
-            match self.one(directory, &mut transaction, &state, &queued.request) {
-                Ok(Applied { value, schema }) => {
-                    if let Some(schema) = schema {
-                        state = Arc::new(State::new(schema));
-                        schema_changed = true;
-                    }
-                    decided.push(Decided { queued, outcome: Ok(value) });
+            let outcome = match self.one(directory, &mut transaction, &state, &queued.request) {
+                Ok(decision) => {
+                    changes_schema = decision.changes_schema();
+                    Ok(decision.value)
                 }
-                Err(Failed::Refused(refusal)) => {
-                    decided.push(Decided { queued, outcome: Err(refusal) });
-                }
-                Err(Failed::Store(refusal)) => {
-                    // The transaction is of no use any more: nothing of the batch happens.
+                Err(Failed::Refused(refusal)) => Err(refusal),
+                Err(Failed::Store(error)) => {
+                    // The transaction is of no use any more: nothing of it happens.
                     drop(transaction);
-                    let mut all = decided.into_iter().map(|one| one.queued).collect::<Vec<_>>();
-                    all.push(queued);
-                    all.extend(waiting);
-                    return refuse_all(all, &refusal);
+                    decided.push(Decided { queued, outcome: Ok(None) });
+                    return self.recover(directory, decided, error);
                 }
-            }
+            };
+            decided.push(Decided { queued, outcome });
         }
         match transaction.commit() {
             Ok(_) => {
-                if schema_changed {
-                    // The store has it already; this only makes both hold the same one.
-                    if let Err(error) = directory.store.set_schema(Arc::clone(&state.schema)) {
-                        tracing::error!(%error, "the store keeps its own copy of the schema");
-                    }
-                    directory.state.store(state);
+                if changes_schema {
+                    directory.state.store(Arc::new(State::new(directory.store.schema())));
                 }
                 answer_all(decided);
             }
-            Err(error) => {
-                let all = decided.into_iter().map(|one| one.queued).collect();
-                refuse_all(all, &Refusal::from(error));
+            Err(error) => self.recover(directory, decided, error),
+        }
+    }
+
+    /// A transaction failed: one bad request must not take the others with it, so each is tried
+    /// alone. The one that fails alone is refused.
+    fn recover(&mut self, directory: &Directory, batch: Vec<Decided>, error: StoreError) {
+        let is_alone = batch.len() == 1;
+        let refusal = Refusal::from(error);
+        for Decided { queued, .. } in batch {
+            if is_alone {
+                refuse_all([queued], &refusal);
+            } else {
+                self.write(directory, vec![queued]);
             }
         }
     }
@@ -250,15 +290,18 @@ impl Writer {
         transaction: &mut Batch<'_>,
         state: &State,
         request: &WriteRequest,
-    ) -> Result<Applied, Failed> {
+    ) -> Result<Decision, Failed> {
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let next_id = transaction.next_entry_id();
+        let view = transaction.view();
+        let referrals = !request.manage_dsa_it
+            && referral::any(&view, state.schema.well_known()).map_err(Failed::Refused)?;
         let mut decide = Decide {
             directory,
-            view: transaction.view(),
+            view,
             state,
             access: &request.access,
-            manage_dsa_it: request.manage_dsa_it,
+            referrals,
             stamp,
             chance: &mut self.chance,
             next_id,
@@ -273,29 +316,24 @@ impl Writer {
         .map_err(Failed::Refused)?;
         drop(decide);
         if let Some(change) = &decision.change {
-            transaction.apply(change.get()).map_err(|error| Failed::Store(Refusal::from(error)))?;
+            transaction.apply(change.get()).map_err(Failed::Store)?;
         }
-        Ok(Applied { value: decision.value, schema: decision.schema })
+        Ok(decision)
     }
-}
-
-struct Applied {
-    value: Option<Vec<u8>>,
-    schema: Option<Arc<Schema>>,
 }
 
 enum Failed {
     /// The answer to this request is no; the batch goes on.
     Refused(Refusal),
-    /// The store failed in the middle of a change; the batch cannot go on.
-    Store(Refusal),
+    /// The store failed in the middle of a change; the transaction cannot go on.
+    Store(StoreError),
 }
 
 fn unavailable() -> Refusal {
     Refusal::new(ResultCode::Unavailable, "the server is shutting down")
 }
 
-fn refuse_all(batch: Vec<Queued>, refusal: &Refusal) {
+fn refuse_all(batch: impl IntoIterator<Item = Queued>, refusal: &Refusal) {
     for queued in batch {
         (queued.reply)(encode_refusal(&queued.request, refusal));
     }

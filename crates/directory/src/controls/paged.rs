@@ -63,6 +63,15 @@ pub(crate) fn response_value(cookie: &[u8]) -> Vec<u8> {
     value
 }
 
+/// Where a page ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Position {
+    /// The last entry sent.
+    pub(crate) after: EntryId,
+    /// Entries sent by all pages so far: a client's size limit holds for all of them together.
+    pub(crate) sent: u32,
+}
+
 /// Seals and opens cookies.
 pub(crate) struct CookieKey([u8; 32]);
 
@@ -71,38 +80,54 @@ impl CookieKey {
         Self(key)
     }
 
-    /// The cookie that continues `search` of `asker` after the entry `last`.
-    pub(crate) fn seal(&self, last: EntryId, search: &SearchRequest<'_>, asker: &str) -> Vec<u8> {
-        let mut cookie = last.0.to_be_bytes().to_vec();
-        cookie.extend_from_slice(&self.mac(last, search, asker));
+    /// The cookie that continues `search` of `asker` at `position`.
+    pub(crate) fn seal(
+        &self,
+        position: Position,
+        search: &SearchRequest<'_>,
+        asker: &str,
+    ) -> Vec<u8> {
+        let mut cookie = position.after.0.to_be_bytes().to_vec();
+        cookie.extend_from_slice(&position.sent.to_be_bytes());
+        cookie.extend_from_slice(&self.mac(&cookie, search, asker));
         cookie
     }
 
-    /// After which entry to go on.
+    /// Where to go on. Refuses with `protocolError` what has not the form of a cookie, with
+    /// `unwillingToPerform` one that is not of this search, asker and process.
     pub(crate) fn open(
         &self,
         cookie: &[u8],
         search: &SearchRequest<'_>,
         asker: &str,
-    ) -> Result<EntryId, Refusal> {
-        cookie
-            .split_first_chunk::<8>()
-            .map(|(id, mac)| (EntryId(u64::from_be_bytes(*id)), mac))
-            .filter(|(id, mac)| self.mac(*id, search, asker).ct_eq(mac).into())
-            .map(|(id, _)| id)
-            .ok_or_else(|| {
-                Refusal::new(
-                    ResultCode::UnwillingToPerform,
-                    "the paged results cookie is not one of this search: start again without one",
-                )
-            })
+    ) -> Result<Position, Refusal> {
+        let split = || {
+            let (after, rest) = cookie.split_first_chunk::<8>()?;
+            let (sent, mac) = rest.split_first_chunk::<4>()?;
+            let position = Position {
+                after: EntryId(u64::from_be_bytes(*after)),
+                sent: u32::from_be_bytes(*sent),
+            };
+            (mac.len() == MAC_BYTES).then_some((position, mac))
+        };
+        let (position, mac) = split().ok_or_else(|| {
+            Refusal::new(ResultCode::ProtocolError, "the paged results cookie is malformed")
+        })?;
+        let sealed = cookie.strip_suffix(mac).unwrap_or_default();
+        if bool::from(self.mac(sealed, search, asker).ct_eq(mac)) {
+            return Ok(position);
+        }
+        Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the paged results cookie is not one of this search: start again without one",
+        ))
     }
 
-    fn mac(&self, last: EntryId, search: &SearchRequest<'_>, asker: &str) -> [u8; MAC_BYTES] {
+    fn mac(&self, sealed: &[u8], search: &SearchRequest<'_>, asker: &str) -> [u8; MAC_BYTES] {
         // The key comes first and last (an envelope), so that the digest cannot be extended.
         let mut digest = Sha256::new();
         digest.update(self.0);
-        digest.update(last.0.to_be_bytes());
+        digest.update(sealed);
         for part in [search.base, asker, &search.filter.to_string()] {
             digest.update((part.len() as u64).to_be_bytes());
             digest.update(part.as_bytes());

@@ -30,10 +30,10 @@ pub(crate) fn start(
     controls: &RequestControls<'_>,
     id: MessageId,
 ) -> Result<Next, Refusal> {
+    let dn = Dn::parse(request.name)?;
     update::check_may_change(session)?;
     let state = worker.directory.state.load_full();
     let schema = &state.schema;
-    let dn = Dn::parse(request.name)?;
     let key = update::key(schema, &dn)?;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;
@@ -75,12 +75,7 @@ fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
     }
     let above = op.key.parent().ok_or_else(update::refuse_special)?;
     let name = op.entry.name().to_string();
-    let lookup = target::Lookup {
-        name: &name,
-        key: &op.key,
-        manage_dsa_it: decide.manage_dsa_it,
-        scope: None,
-    };
+    let lookup = decide.lookup(&name, &op.key);
     target::find_superior(&decide.view, decide.state, &above, &lookup)
 }
 

@@ -19,7 +19,7 @@ use crate::worker::{Next, Worker};
 /// The SASL mechanism that takes the identity from the transport (RFC 4422 Appendix A).
 pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
-/// Begins a bind. Whatever its outcome, the session is anonymous until it succeeds.
+/// Begins a bind of a session that `start_bind` made anonymous.
 pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
@@ -28,8 +28,6 @@ pub(crate) fn start(
     bytes: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
-    session.abandon_all();
-    session.set_identity(Identity::Anonymous);
     if request.version != 3 {
         return Err(Refusal::new(
             ResultCode::ProtocolError,
@@ -40,17 +38,19 @@ pub(crate) fn start(
         Authentication::Simple(password) => {
             if let Some(identity) = without_password(request.name, password)? {
                 identity
-            } else if is_slow(worker, request.name)? {
-                let cancel = session.begin(id);
-                return Ok(Next::Later(Job {
-                    id,
-                    message: bytes.to_vec(),
-                    access: Arc::clone(session.access()),
-                    cancel,
-                    exclusive: true,
-                }));
             } else {
-                verify(worker, request)?
+                let candidate = candidate(worker, request.name)?;
+                if candidate.as_ref().is_some_and(Candidate::is_slow) {
+                    let cancel = session.begin(id);
+                    return Ok(Next::Later(Job {
+                        id,
+                        message: bytes.to_vec(),
+                        access: Arc::clone(session.access()),
+                        cancel,
+                        exclusive: true,
+                    }));
+                }
+                Candidate::verify(candidate, password)?
             }
         }
         Authentication::Sasl { mechanism, credentials } => {
@@ -80,45 +80,53 @@ fn without_password(name: &str, password: &[u8]) -> Result<Option<Identity>, Ref
     }
 }
 
-/// Whether the password of this name is stored in a form that takes long to verify.
-fn is_slow(worker: &mut Worker, name: &str) -> Result<bool, Refusal> {
-    let stored = stored_passwords(worker, name)?;
-    Ok(stored.is_some_and(|(_, passwords)| passwords.iter().any(|one| password::is_slow(one))))
-}
-
-/// Verifies a simple bind with name and password.
-///
-/// Refuses with `invalidCredentials` alike when the name does not exist, has no password, or the
-/// password is wrong.
+/// Carries out a simple bind with name and password on a pool thread.
 pub(crate) fn verify(worker: &mut Worker, request: &BindRequest<'_>) -> Result<Identity, Refusal> {
     let Authentication::Simple(clear) = &request.authentication else {
         return Err(invalid_credentials());
     };
-    let Some((identity, passwords)) = stored_passwords(worker, request.name)? else {
-        password::verify_nothing(clear);
-        return Err(invalid_credentials());
-    };
-    if passwords.iter().any(|stored| password::verify(stored, clear)) {
-        Ok(identity)
-    } else {
-        Err(invalid_credentials())
+    Candidate::verify(candidate(worker, request.name)?, clear)
+}
+
+/// Who a name is, and what its password must match one of.
+struct Candidate {
+    identity: Identity,
+    passwords: Vec<Vec<u8>>,
+}
+
+impl Candidate {
+    /// Whether a password is stored in a form that takes long to verify.
+    fn is_slow(&self) -> bool {
+        self.passwords.iter().any(|stored| password::is_slow(stored))
+    }
+
+    /// Refuses with `invalidCredentials` alike when the name does not exist, has no password, or
+    /// the password is wrong.
+    fn verify(candidate: Option<Self>, clear: &[u8]) -> Result<Identity, Refusal> {
+        match candidate {
+            Some(one) if !one.passwords.is_empty() => {
+                let right = one.passwords.iter().any(|stored| password::verify(stored, clear));
+                right.then_some(one.identity).ok_or_else(invalid_credentials)
+            }
+            Some(_) | None => {
+                password::verify_nothing(clear);
+                Err(invalid_credentials())
+            }
+        }
     }
 }
 
-/// Who `name` is and what the password of it must match; `None` when there is no such name.
-fn stored_passwords(
-    worker: &mut Worker,
-    name: &str,
-) -> Result<Option<(Identity, Vec<Vec<u8>>)>, Refusal> {
+/// Looks `name` up; `None` when there is no such entry.
+fn candidate(worker: &mut Worker, name: &str) -> Result<Option<Candidate>, Refusal> {
     let directory = &worker.directory;
     let state = directory.state.load();
     let key = DnKey::from_text(&state.schema, name)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     if key == directory.root.key {
         let identity = Identity::Root(directory.root.dn.clone());
-        return Ok(Some((identity, vec![directory.root.password.clone()])));
+        return Ok(Some(Candidate { identity, passwords: vec![directory.root.password.clone()] }));
     }
-    let view = worker.reader.view()?;
+    let view = worker.snapshot.view()?;
     let Resolved::Found(id) = view.resolve(&key)? else {
         return Ok(None);
     };
@@ -130,8 +138,7 @@ fn stored_passwords(
         passwords.push(value.to_vec());
         true
     });
-    let dn = Dn::parse(entry.dn())?;
-    Ok(Some((Identity::Entry(dn), passwords)))
+    Ok(Some(Candidate { identity: Identity::Entry(Dn::parse(entry.dn())?), passwords }))
 }
 
 /// SASL binds. EXTERNAL makes a local administrator the root identity.

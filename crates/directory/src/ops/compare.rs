@@ -1,17 +1,17 @@
 //! Compare (RFC 4511 §4.10).
 
+use aci::Access;
 use ldap::message::CompareRequest;
 use ldap::result::ResultCode;
-use schema::{Assertion, DnKey, EntryRead, ResolvedFilter, Schema, Truth};
+use schema::{Assertion, AssertionError, DnKey, EntryRead, Schema, Truth};
 
 use crate::controls::RequestControls;
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
-use crate::root_dse;
+use crate::root_dse::Offer;
 use crate::session::Session;
 use crate::worker::Worker;
-use aci::Access;
 
 /// Carries out a compare; the outcome is compareTrue or compareFalse.
 pub(crate) fn run(
@@ -27,22 +27,18 @@ pub(crate) fn run(
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     let assertion = resolve(request, schema)?;
     let access = session.access();
-    let external = root_dse::offers_external(session);
-    if let Some(special) = target::special(directory, &state, &key, external) {
-        return evaluate(special.entry(), access, assertion, schema);
+    let offer = Offer::to(session, directory);
+    if let Some(special) = target::special(directory, &state, &key, offer) {
+        return evaluate(special.entry(), access, &assertion, schema);
     }
-    let view = worker.reader.view()?;
-    let lookup = Lookup {
-        name: request.name,
-        key: &key,
-        manage_dsa_it: controls.manage_dsa_it,
-        scope: None,
-    };
+    let (view, referrals) =
+        worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
+    let lookup = Lookup { name: request.name, key: &key, referrals, scope: None };
     let id = target::find(view, &state, &lookup)?;
     let stored =
         view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))?;
     let live = LiveEntry::new(view, &stored, schema.well_known(), false);
-    evaluate(&live, access, assertion, schema)
+    evaluate(&live, access, &assertion, schema)
 }
 
 /// The assertion of the request, with its value checked and prepared.
@@ -50,26 +46,19 @@ fn resolve(request: &CompareRequest<'_>, schema: &Schema) -> Result<Assertion, R
     let description = schema
         .describe(request.description)
         .map_err(|error| Refusal::new(ResultCode::UndefinedAttributeType, error.to_string()))?;
-    let rule = description.kind.equality.ok_or_else(|| {
-        Refusal::new(
-            ResultCode::InappropriateMatching,
-            format!("attribute '{}' has no equality matching rule", request.description),
-        )
-    })?;
-    let mut key = Vec::new();
-    (rule.prepare)(schema, request.value, &mut key).map_err(|_| {
-        Refusal::new(
-            ResultCode::InvalidAttributeSyntax,
-            format!("the value is not one for attribute '{}'", request.description),
-        )
-    })?;
-    Ok(Assertion { description, rule, key })
+    Assertion::equality(schema, description, request.value).map_err(|error| {
+        let code = match &error {
+            AssertionError::NoRule(_) => ResultCode::InappropriateMatching,
+            AssertionError::Value(_) => ResultCode::InvalidAttributeSyntax,
+        };
+        Refusal::new(code, error.to_string())
+    })
 }
 
 fn evaluate(
     entry: &dyn EntryRead,
     access: &Access,
-    assertion: Assertion,
+    assertion: &Assertion,
     schema: &Schema,
 ) -> Result<ResultCode, Refusal> {
     if !access.may_compare(&assertion.description) {
@@ -89,7 +78,7 @@ fn evaluate(
             "the entry does not have the attribute",
         ));
     }
-    match ResolvedFilter::Equality(assertion).matches(schema, entry) {
+    match assertion.holds(schema, entry) {
         Truth::True => Ok(ResultCode::CompareTrue),
         Truth::False | Truth::Undefined => Ok(ResultCode::CompareFalse),
     }

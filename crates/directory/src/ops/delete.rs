@@ -27,9 +27,9 @@ pub(crate) fn start(
     controls: &RequestControls<'_>,
     id: MessageId,
 ) -> Result<Next, Refusal> {
+    let dn = Dn::parse(request.name)?;
     update::check_may_change(session)?;
     let state = worker.directory.state.load_full();
-    let dn = Dn::parse(request.name)?;
     let key = update::key(&state.schema, &dn)?;
     if key.depth() == 0 || key == state.subschema_key {
         return Err(update::refuse_special());
@@ -41,12 +41,7 @@ pub(crate) fn start(
 /// Decides on what the entries before it left.
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, Refusal> {
     let name = op.dn.to_string();
-    let lookup = target::Lookup {
-        name: &name,
-        key: &op.key,
-        manage_dsa_it: decide.manage_dsa_it,
-        scope: None,
-    };
+    let lookup = decide.lookup(&name, &op.key);
     let id = target::find(&decide.view, decide.state, &lookup)?;
     if decide.view.child_count(id)? > 0 {
         return Err(Refusal::new(

@@ -3,6 +3,7 @@
 use ldap::message::{Controls, ExtendedRequest, LdapResult, Message, MessageId, Response};
 use ldap::result::ResultCode;
 
+use crate::directory::Directory;
 use crate::ops::password_modify;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -17,16 +18,24 @@ type Start = fn(
     &mut Vec<u8>,
 ) -> Result<Next, Refusal>;
 
+/// StartTLS.
+const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+
 /// All supported extended operations.
 const OPERATIONS: &[(&str, Start)] = &[
-    ("1.3.6.1.4.1.1466.20037", start_tls),
+    (START_TLS, start_tls),
     (password_modify::OID, password_modify::start),
     ("1.3.6.1.4.1.4203.1.11.3", who_am_i),
 ];
 
-/// The OIDs for `supportedExtension`.
-pub(crate) fn supported() -> impl Iterator<Item = &'static str> {
-    OPERATIONS.iter().map(|(oid, _)| *oid)
+/// The OIDs for `supportedExtension` of a session's root DSE.
+pub(crate) fn supported(offers_tls: bool) -> impl Iterator<Item = &'static str> {
+    OPERATIONS.iter().map(|(oid, _)| *oid).filter(move |oid| offers_tls || *oid != START_TLS)
+}
+
+/// Whether StartTLS can succeed on this connection.
+pub(crate) fn offers_tls(directory: &Directory, session: &Session) -> bool {
+    directory.offers_tls() && session.peer().local_user.is_none()
 }
 
 /// Begins the operation the request names.
@@ -55,6 +64,13 @@ fn start_tls(
     id: MessageId,
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
+    if !offers_tls(&worker.directory, session) {
+        // Not supported by configuration is not supported (RFC 4511 §4.14.2).
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            "this server offers no TLS on this connection",
+        ));
+    }
     if request.value.is_some() {
         return Err(Refusal::new(ResultCode::ProtocolError, "StartTLS has no value"));
     }
@@ -65,12 +81,6 @@ fn start_tls(
         return Err(Refusal::new(
             ResultCode::OperationsError,
             "StartTLS must wait until all other requests are answered",
-        ));
-    }
-    if !worker.directory.offers_tls() || session.peer().local_user.is_some() {
-        return Err(Refusal::new(
-            ResultCode::UnwillingToPerform,
-            "this server has no certificate for TLS on this connection",
         ));
     }
     respond(out, id, Some(request.oid), None);

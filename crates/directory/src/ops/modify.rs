@@ -41,9 +41,9 @@ pub(crate) fn start(
     controls: &RequestControls<'_>,
     id: MessageId,
 ) -> Result<Next, Refusal> {
+    let dn = Dn::parse(request.name)?;
     update::check_may_change(session)?;
     let state = worker.directory.state.load_full();
-    let dn = Dn::parse(request.name)?;
     let key = update::key(&state.schema, &dn)?;
     if key.depth() == 0 {
         return Err(update::refuse_special());
@@ -88,12 +88,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         return schema_modify::decide(decide, &op.modifications);
     }
     let name = op.dn.to_string();
-    let lookup = target::Lookup {
-        name: &name,
-        key: &op.key,
-        manage_dsa_it: decide.manage_dsa_it,
-        scope: None,
-    };
+    let lookup = decide.lookup(&name, &op.key);
     let id = target::find(&decide.view, decide.state, &lookup)?;
     let before = target::load(&decide.view, id)?;
     let schema = &decide.state.schema;

@@ -33,10 +33,10 @@ pub(crate) fn start(
     controls: &RequestControls<'_>,
     id: MessageId,
 ) -> Result<Next, Refusal> {
+    let dn = Dn::parse(request.name)?;
     update::check_may_change(session)?;
     let state = worker.directory.state.load_full();
     let schema = &state.schema;
-    let dn = Dn::parse(request.name)?;
     let key = update::key(schema, &dn)?;
     if key.depth() == 0 || key == state.subschema_key {
         return Err(update::refuse_special());
@@ -63,12 +63,7 @@ pub(crate) fn start(
 /// Decides on what the entries before it left.
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
     let name = op.dn.to_string();
-    let lookup = target::Lookup {
-        name: &name,
-        key: &op.key,
-        manage_dsa_it: decide.manage_dsa_it,
-        scope: None,
-    };
+    let lookup = decide.lookup(&name, &op.key);
     let id = target::find(&decide.view, decide.state, &lookup)?;
     if update::is_context(decide, &op.key) {
         return Err(Refusal::new(
@@ -114,8 +109,13 @@ fn new_place(decide: &Decide<'_>, op: &ModifyDn, id: EntryId) -> Result<(EntryId
         return Ok((parent, Dn::parse(&decide.view.dn(parent)?)?));
     };
     let name = dn.to_string();
-    let lookup =
-        target::Lookup { name: &name, key, manage_dsa_it: decide.manage_dsa_it, scope: None };
+    if decide.view.resolve(key)? == Resolved::NoContext {
+        return Err(Refusal::new(
+            ResultCode::AffectsMultipleDsas,
+            "the new superior is in none of the naming contexts of this server",
+        ));
+    }
+    let lookup = decide.lookup(&name, key);
     let superior = target::find(&decide.view, decide.state, &lookup).map_err(|mut refusal| {
         if refusal.code == ResultCode::NoSuchObject {
             refusal.diagnostic = "the new superior does not exist".into();

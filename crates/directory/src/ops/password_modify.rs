@@ -131,7 +131,7 @@ fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), 
 /// Decides on what the entries before it left.
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Decision, Refusal> {
     let name = op.dn.to_string();
-    let lookup = target::Lookup { name: &name, key: &op.key, manage_dsa_it: false, scope: None };
+    let lookup = decide.lookup(&name, &op.key);
     let id = target::find(&decide.view, decide.state, &lookup)?;
     let before = target::load(&decide.view, id)?;
     let schema = &decide.state.schema;

@@ -1,11 +1,13 @@
 //! Modify of the subschema subentry: the schema changes online (RFC 4512 §4.2).
 
-use std::sync::Arc;
-
 use aci::Purpose;
-use ldap::message::ModifyOperation;
+use ldap::filter::{AvaFilter, Filter};
+use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
-use schema::{Change, Definition, DefinitionKind, SchemaChange};
+use schema::{
+    AttributeType, Change, Definition, DefinitionKind, EntryId, ResolvedFilter, Schema,
+    SchemaChange, Truth,
+};
 
 use crate::ops::modify::Modification;
 use crate::refusal::Refusal;
@@ -40,16 +42,14 @@ pub(crate) fn decide(
             target.push(definition(modification.description.kind.name(), value)?);
         }
     }
-    let changed = decide
-        .state
-        .schema
+    let old = &decide.state.schema;
+    let new = old
         .with_change(&added, &removed)
         .map_err(|error| Refusal::new(ResultCode::ConstraintViolation, error.to_string()))?;
+    check_unused(decide, old, &new)?;
     let text = |list: &[Definition]| list.iter().map(Definition::line).collect();
     let change = Change::Schema(SchemaChange { added: text(&added), removed: text(&removed) });
-    let mut decision = Decision::change(decide.access.permit(change, Purpose::Update)?);
-    decision.schema = Some(Arc::new(changed));
-    Ok(decision)
+    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
 }
 
 fn definition(attribute: &str, value: &[u8]) -> Result<Definition, Refusal> {
@@ -66,4 +66,49 @@ fn definition(attribute: &str, value: &[u8]) -> Result<Definition, Refusal> {
         .map_err(|_| Refusal::new(ResultCode::InvalidAttributeSyntax, "not UTF-8"))?;
     Definition::parse(kind, text)
         .map_err(|error| Refusal::new(ResultCode::InvalidAttributeSyntax, error.to_string()))
+}
+
+/// Refuses to take away what entries or indexes use.
+fn check_unused(decide: &Decide<'_>, old: &Schema, new: &Schema) -> Result<(), Refusal> {
+    let refuse = |name: &str, by: &str| {
+        Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            format!("the definition of '{name}' is used by {by} and stays"),
+        ))
+    };
+    for kind in old.attribute_types().filter(|kind| new.attribute_type(&kind.oid).is_none()) {
+        let is_indexed = |(name, _)| old.attribute_type(name).is_some_and(|one| one == kind);
+        if decide.directory.store.indexes().rows().any(is_indexed) {
+            return refuse(kind.name(), "an index");
+        }
+        if was_stored(decide, kind) && matches_any(decide, old, &Filter::Present(&kind.oid))? {
+            return refuse(kind.name(), "an entry");
+        }
+    }
+    for class in old.object_classes().filter(|class| new.object_class(&class.oid).is_none()) {
+        let value = class.oid.as_bytes().into();
+        let filter = Filter::Equality(AvaFilter { description: "objectClass", value });
+        if matches_any(decide, old, &filter)? {
+            return refuse(class.name(), "an entry");
+        }
+    }
+    Ok(())
+}
+
+/// Whether any entry ever had an attribute of this type; saves looking through all entries.
+fn was_stored(decide: &Decide<'_>, kind: &AttributeType) -> bool {
+    let dictionary = decide.view.dictionary();
+    let ids = 0..u32::try_from(dictionary.len()).unwrap_or(u32::MAX);
+    ids.filter_map(|id| dictionary.description(id)).any(|known| known.kind.is_subtype_of(kind))
+}
+
+fn matches_any(decide: &Decide<'_>, schema: &Schema, filter: &Filter<'_>) -> Result<bool, Refusal> {
+    let filter = ResolvedFilter::resolve(filter, schema);
+    let plan = decide.view.plan(&filter, EntryId::ROOT, Scope::Subtree)?;
+    for entry in plan.entries(&decide.view, EntryId::ROOT) {
+        if filter.matches(schema, &entry?) == Truth::True {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -11,19 +11,20 @@ use ldap::message::{
 };
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, Selection, Truth};
-use store::{Reader, StoredEntry, View};
+use store::{StoredEntry, View};
 
-use crate::controls::{self, Operation, RequestControls, paged};
+use crate::controls::paged::{self, Position};
+use crate::controls::{self, Operation, RequestControls};
 use crate::directory::{Directory, State};
 use crate::job::Job;
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::referral;
 use crate::refusal::Refusal;
-use crate::root_dse;
+use crate::root_dse::Offer;
 use crate::session::{Cancel, Session};
 use crate::sink::{Flow, Flush, ResponseSink};
-use crate::worker::{Next, Worker};
+use crate::worker::{Next, Snapshot, Worker};
 
 /// Begins a search: runs it here when few candidates are expected, else makes a job of it.
 pub(crate) fn start(
@@ -34,19 +35,19 @@ pub(crate) fn start(
     (id, bytes): (MessageId, &[u8]),
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
-    let directory = Arc::clone(&worker.directory);
+    let Worker { directory, snapshot, .. } = worker;
     let limits = &directory.limits;
     let mut sink = ResponseSink::bounded(out, id, limits.inline_output_max_bytes);
     let search = Search {
-        directory: &directory,
+        directory,
         access: session.access(),
         request,
         controls,
         cancel: None,
         candidates_max: Some(limits.inline_candidates_max),
-        offers_external: root_dse::offers_external(session),
+        offer: Offer::to(session, directory),
     };
-    match search.run(&mut worker.reader, &mut sink)? {
+    match search.run(snapshot, &mut sink)? {
         Outcome::Done(done) => {
             done.send(&mut sink);
             Ok(Next::Answered)
@@ -75,19 +76,20 @@ pub(crate) fn run_job(
     out: &mut Vec<u8>,
     flush: &mut Flush<'_>,
 ) {
-    let directory = Arc::clone(&worker.directory);
+    let Worker { directory, snapshot, .. } = worker;
     let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, flush);
     let outcome = controls::take(controls, Operation::Search).and_then(|controls| {
         let search = Search {
-            directory: &directory,
+            directory,
             access: &job.access,
             request,
             controls: &controls,
             cancel: Some(&job.cancel),
             candidates_max: None,
-            offers_external: false,
+            // The root DSE is never a job.
+            offer: Offer::default(),
         };
-        search.run(&mut worker.reader, &mut sink)
+        search.run(snapshot, &mut sink)
     });
     match outcome {
         Ok(Outcome::Done(done)) => done.send(&mut sink),
@@ -105,7 +107,16 @@ struct Search<'a> {
     cancel: Option<&'a Cancel>,
     /// Candidates up to which it may run here; `None` on a pool thread.
     candidates_max: Option<u64>,
-    offers_external: bool,
+    offer: Offer,
+}
+
+/// What the request means here and now.
+struct Resolved<'a> {
+    base: EntryId,
+    filter: &'a ResolvedFilter,
+    selection: &'a Selection,
+    /// Referral objects are looked out for.
+    referrals: bool,
 }
 
 /// How a search ended.
@@ -149,7 +160,11 @@ impl Done {
 }
 
 impl Search<'_> {
-    fn run(&self, reader: &mut Reader, sink: &mut ResponseSink<'_>) -> Result<Outcome, Refusal> {
+    fn run(
+        &self,
+        snapshot: &mut Snapshot,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Outcome, Refusal> {
         let state = self.directory.state.load();
         let schema = &state.schema;
         let request = self.request;
@@ -158,24 +173,21 @@ impl Search<'_> {
             .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
         let filter = ResolvedFilter::resolve(&request.filter, schema);
         let selection = Selection::resolve(request.attributes.iter(), schema);
-        if let Some(special) = target::special(self.directory, &state, &key, self.offers_external)
+        if let Some(special) = target::special(self.directory, &state, &key, self.offer)
             && (key.depth() > 0 || request.scope == Scope::Base)
         {
             return Ok(self.special(special.entry(), schema, &filter, &selection, sink));
         }
-        let view = reader.view()?;
+        let (view, referrals) =
+            snapshot.view_for(schema.well_known(), self.controls.manage_dsa_it)?;
         let base = if key.depth() == 0 {
             EntryId::ROOT
         } else {
-            let lookup = Lookup {
-                name: request.base,
-                key: &key,
-                manage_dsa_it: self.controls.manage_dsa_it,
-                scope: Some(request.scope),
-            };
-            target::find(view, &state, &lookup)?
+            let scope = Some(request.scope);
+            target::find(view, &state, &Lookup { name: request.base, key: &key, referrals, scope })?
         };
-        self.entries(view, &state, (base, &filter, &selection), sink)
+        let resolved = Resolved { base, filter: &filter, selection: &selection, referrals };
+        self.entries(view, &state, &resolved, sink)
     }
 
     /// A search of an entry the server makes itself: it has nothing below it.
@@ -194,26 +206,20 @@ impl Search<'_> {
         if in_scope && filter.matches(schema, &self.access.searchable(entry)) == Truth::True {
             let _ = sink.entry(&self.access.visible(entry, selection));
         }
-        Outcome::Done(Done::success())
+        Outcome::Done(self.complete())
     }
 
     fn entries(
         &self,
         view: &View<'_>,
         state: &State,
-        (base, filter, selection): (EntryId, &ResolvedFilter, &Selection),
+        resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         let known = state.schema.well_known();
-        let after = match &self.controls.paged {
-            None => EntryId::ROOT,
-            Some(paged) if paged.cookie.is_empty() => EntryId::ROOT,
-            Some(paged) => {
-                let asker = self.access.identity().authorization_id();
-                self.directory.cookie_key.open(paged.cookie, self.request, &asker)?
-            }
-        };
-        let plan = view.plan(filter, base, self.request.scope)?;
+        let Resolved { filter, selection, .. } = *resolved;
+        let start = self.start()?;
+        let plan = view.plan(filter, resolved.base, self.request.scope)?;
         if self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
         }
@@ -223,60 +229,75 @@ impl Search<'_> {
             search: self,
             view,
             state,
-            base,
-            filter,
-            selection,
+            resolved,
             exact: plan.exact && searchable,
-            computed: LiveEntry::computed_descriptions(known)
-                .iter()
-                .any(|description| selection.selects(description)),
-            referrals: !self.controls.manage_dsa_it && referral::any(view, known)?,
+            scope_exact: plan.scope_exact,
+            computed: selection.may_select_operational()
+                && LiveEntry::computed_descriptions(known)
+                    .iter()
+                    .any(|description| selection.selects(description)),
             bounds: self.bounds(),
+            start,
             sent: 0,
-            last: after,
+            last: start.after,
             seen: 0,
+            parent: None,
         };
-        for id in plan.candidates(view, after) {
-            match run.each(id?, sink)? {
+        for stored in plan.entries(view, start.after) {
+            match run.each(&stored?, sink)? {
                 Step::Next => {}
                 Step::End(outcome) => return Ok(outcome),
             }
         }
-        if run.referrals {
-            run.references(sink)?;
+        if resolved.referrals
+            && let Step::End(outcome) = run.references(sink)?
+        {
+            return Ok(outcome);
         }
-        Ok(Outcome::Done(Done {
-            cookie: self.controls.paged.as_ref().map(|_| Vec::new()),
-            ..Done::success()
-        }))
+        Ok(Outcome::Done(self.complete()))
+    }
+
+    /// The end of a search that has no more entries to give.
+    fn complete(&self) -> Done {
+        Done { cookie: self.controls.paged.as_ref().map(|_| Vec::new()), ..Done::success() }
+    }
+
+    /// Where the search goes on: at the beginning, or where the page before ended.
+    fn start(&self) -> Result<Position, Refusal> {
+        match &self.controls.paged {
+            Some(paged) if !paged.cookie.is_empty() => {
+                let asker = self.access.identity().authorization_id();
+                self.directory.cookie_key.open(paged.cookie, self.request, &asker)
+            }
+            Some(_) | None => Ok(Position { after: EntryId::ROOT, sent: 0 }),
+        }
     }
 
     /// The smaller of what was asked for and what is allowed; the root identity is allowed all.
     fn bounds(&self) -> Bounds {
         let limits = &self.directory.limits;
-        let smaller = |asked: u32, allowed: u32| match (asked, allowed) {
-            (0, 0) => None,
-            (0, one) | (one, 0) => Some(one),
-            (asked, allowed) => Some(asked.min(allowed)),
-        };
         let (entries, seconds) = if self.access.is_root() {
             (0, 0)
         } else {
             (limits.size_limit_entries, limits.time_limit_s)
         };
-        let time = smaller(self.request.time_limit_s, seconds);
+        let time = [self.request.time_limit_s, seconds].into_iter().filter(|&s| s > 0).min();
         Bounds {
-            entries: smaller(self.request.size_limit_entries, entries),
+            asked_entries: self.request.size_limit_entries,
+            entries,
             page: self.controls.paged.as_ref().map(|paged| paged.size_entries),
             deadline: time
-                .map(|s| self.directory.clock.elapsed() + Duration::from_secs(u64::from(s))),
+                .map(|time| self.directory.clock.elapsed() + Duration::from_secs(time.into())),
         }
     }
 }
 
 /// What ends a search before its candidates do.
 struct Bounds {
-    entries: Option<u32>,
+    /// The client's size limit, over all pages; 0 = none.
+    asked_entries: u32,
+    /// The server's size limit, for each page; 0 = none.
+    entries: u32,
     page: Option<u32>,
     deadline: Option<Duration>,
 }
@@ -286,17 +307,21 @@ struct Run<'a> {
     search: &'a Search<'a>,
     view: &'a View<'a>,
     state: &'a State,
-    base: EntryId,
-    filter: &'a ResolvedFilter,
-    selection: &'a Selection,
+    resolved: &'a Resolved<'a>,
     /// The plan proved the filter for every candidate, and the asker may use all of it.
     exact: bool,
+    /// The plan proved the scope for every candidate.
+    scope_exact: bool,
+    /// Computed attributes are asked for.
     computed: bool,
-    referrals: bool,
     bounds: Bounds,
+    start: Position,
+    /// Entries sent for this request.
     sent: u32,
     last: EntryId,
     seen: u32,
+    /// The superior looked at last, and whether it is or lies below a referral object.
+    parent: Option<(EntryId, bool)>,
 }
 
 enum Step {
@@ -306,32 +331,38 @@ enum Step {
 
 impl Run<'_> {
     /// One candidate: in scope? filter true? then limits, then out with it.
-    fn each(&mut self, id: EntryId, sink: &mut ResponseSink<'_>) -> Result<Step, Refusal> {
+    fn each(
+        &mut self,
+        stored: &StoredEntry<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Step, Refusal> {
         if let Some(end) = self.interrupted() {
             return Ok(Step::End(end));
         }
-        let Some(stored) = self.view.entry(id)? else {
-            return Ok(Step::Next);
-        };
-        if !self.in_scope(&stored)? {
+        if !self.scope_exact && !self.in_scope(stored)? {
             return Ok(Step::Next);
         }
         let schema = &self.state.schema;
         let known = schema.well_known();
-        if self.referrals && referral::is_referral(&stored, known) {
+        let Resolved { filter, selection, referrals, .. } = *self.resolved;
+        if referrals && (referral::is_referral(stored, known) || self.is_below_referral(stored)?) {
             return Ok(Step::Next);
         }
-        let live = LiveEntry::new(self.view, &stored, known, self.computed);
         let access = self.search.access;
-        if !self.exact && self.filter.matches(schema, &access.searchable(&live)) != Truth::True {
-            return Ok(Step::Next);
+        if !self.exact {
+            // A filter may ask for computed attributes that the client does not want to have.
+            let live = LiveEntry::new(self.view, stored, known, true);
+            if filter.matches(schema, &access.searchable(&live)) != Truth::True {
+                return Ok(Step::Next);
+            }
         }
         if let Some(end) = self.full() {
             return Ok(Step::End(Outcome::Done(end)));
         }
         self.sent += 1;
-        self.last = id;
-        Ok(match sink.entry(&access.visible(&live, self.selection)) {
+        self.last = stored.id();
+        let live = LiveEntry::new(self.view, stored, known, self.computed);
+        Ok(match sink.entry(&access.visible(&live, selection)) {
             Flow::Continue => Step::Next,
             Flow::Stop => Step::End(self.stopped()),
         })
@@ -339,8 +370,9 @@ impl Run<'_> {
 
     /// Abandon and the time limit, looked at now and then.
     fn interrupted(&mut self) -> Option<Outcome> {
-        self.seen += 1;
-        if self.seen % CANDIDATES_BETWEEN_CHECKS != 0 {
+        let is_due = self.seen.is_multiple_of(CANDIDATES_BETWEEN_CHECKS);
+        self.seen = self.seen.wrapping_add(1);
+        if !is_due {
             return None;
         }
         if self.search.cancel.is_some_and(Cancel::is_set) {
@@ -363,14 +395,20 @@ impl Run<'_> {
             let cookie = if self.bounds.page == Some(0) {
                 Vec::new()
             } else {
-                self.search.directory.cookie_key.seal(self.last, self.search.request, &asker)
+                let end =
+                    Position { after: self.last, sent: self.start.sent.saturating_add(self.sent) };
+                self.search.directory.cookie_key.seal(end, self.search.request, &asker)
             };
             return Some(Done { cookie: Some(cookie), ..Done::success() });
         }
-        self.bounds.entries.is_some_and(|max| self.sent >= max).then(|| {
+        let Bounds { asked_entries, entries, .. } = self.bounds;
+        let total = self.start.sent.saturating_add(self.sent);
+        let is_full =
+            (asked_entries > 0 && total >= asked_entries) || (entries > 0 && self.sent >= entries);
+        is_full.then(|| {
             Done::refused(Refusal::new(
                 ResultCode::SizeLimitExceeded,
-                format!("more entries match than the {} allowed", self.sent),
+                "more entries match than the size limit allows",
             ))
         })
     }
@@ -380,32 +418,52 @@ impl Run<'_> {
     }
 
     fn in_scope(&self, entry: &StoredEntry<'_>) -> Result<bool, Refusal> {
+        let base = self.resolved.base;
         Ok(match self.search.request.scope {
-            Scope::Base => entry.id() == self.base,
-            Scope::One => entry.parent() == self.base,
-            Scope::Subtree => entry.id() == self.base || self.view.is_within(entry, self.base)?,
-            Scope::Subordinate => {
-                entry.id() != self.base && self.view.is_within(entry, self.base)?
-            }
+            Scope::Base => entry.id() == base,
+            Scope::One => entry.parent() == base,
+            Scope::Subtree => self.view.is_within(entry, base)?,
+            Scope::Subordinate => entry.id() != base && self.view.is_within(entry, base)?,
         })
     }
 
+    /// Neighbours mostly have the same superior, so the last answer is kept.
+    fn is_below_referral(&mut self, entry: &StoredEntry<'_>) -> Result<bool, Refusal> {
+        let parent = entry.parent();
+        match self.parent {
+            Some((known, answer)) if known == parent => Ok(answer),
+            Some(_) | None => {
+                let known = self.state.schema.well_known();
+                let answer = referral::is_below(self.view, known, parent)?;
+                self.parent = Some((parent, answer));
+                Ok(answer)
+            }
+        }
+    }
+
     /// The referral objects in scope, whether the filter matches them or not (RFC 3296 §3).
-    fn references(&mut self, sink: &mut ResponseSink<'_>) -> Result<(), Refusal> {
+    fn references(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Refusal> {
         let schema = &self.state.schema;
         let known = schema.well_known();
         let scope = self.search.request.scope;
-        let plan = self.view.plan(&referral::filter(known), self.base, scope)?;
-        for id in plan.candidates(self.view, EntryId::ROOT) {
-            let Some(stored) = self.view.entry(id?)? else { continue };
-            if self.in_scope(&stored)? && referral::is_referral(&stored, known) {
-                let urls = referral::continuation(&stored, schema, scope);
-                if !urls.is_empty() && sink.reference(&urls) == Flow::Stop {
-                    break;
-                }
+        let plan = self.view.plan(&referral::filter(known), self.resolved.base, scope)?;
+        for stored in plan.entries(self.view, EntryId::ROOT) {
+            let stored = stored?;
+            if let Some(end) = self.interrupted() {
+                return Ok(Step::End(end));
+            }
+            if !referral::is_referral(&stored, known)
+                || !self.in_scope(&stored)?
+                || self.is_below_referral(&stored)?
+            {
+                continue;
+            }
+            let urls = referral::continuation(&stored, schema, scope);
+            if !urls.is_empty() && sink.reference(&urls) == Flow::Stop {
+                return Ok(Step::End(self.stopped()));
             }
         }
-        Ok(())
+        Ok(Step::Next)
     }
 }
 

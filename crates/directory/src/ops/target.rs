@@ -9,7 +9,7 @@ use store::{Resolved, View};
 use crate::directory::{Directory, State};
 use crate::referral;
 use crate::refusal::Refusal;
-use crate::root_dse;
+use crate::root_dse::{self, Offer};
 
 /// Entries the server makes itself; they are in no naming context.
 pub(crate) enum Special {
@@ -33,21 +33,21 @@ pub(crate) fn special(
     directory: &Directory,
     state: &Guard<Arc<State>>,
     key: &DnKey,
-    offers_external: bool,
+    offer: Offer,
 ) -> Option<Special> {
     if key.depth() == 0 {
-        return Some(Special::Root(root_dse::entry(directory, &state.schema, offers_external)));
+        return Some(Special::Root(root_dse::entry(directory, &state.schema, offer)));
     }
     (*key == state.subschema_key).then(|| Special::Subschema(Arc::clone(&state.subschema)))
 }
 
 /// How the named entry is looked for.
 pub(crate) struct Lookup<'a> {
-    /// The name as the client wrote it, for referrals.
+    /// The name as the client wrote it, and its key: referral URLs are made of them.
     pub(crate) name: &'a str,
     pub(crate) key: &'a DnKey,
-    /// Referral objects count as entries.
-    pub(crate) manage_dsa_it: bool,
+    /// Referral objects are looked out for; else they are entries like others.
+    pub(crate) referrals: bool,
     /// What a referral URL is to say about the scope; `None` outside searches.
     pub(crate) scope: Option<ldap::message::Scope>,
 }
@@ -61,13 +61,23 @@ pub(crate) fn find(
     state: &State,
     lookup: &Lookup<'_>,
 ) -> Result<EntryId, Refusal> {
-    let resolved = view.resolve(lookup.key)?;
+    find_for(view, state, lookup.key, lookup)
+}
+
+/// Finds the entry `key` on the way to the one that `lookup` asks for.
+fn find_for(
+    view: &View<'_>,
+    state: &State,
+    key: &DnKey,
+    lookup: &Lookup<'_>,
+) -> Result<EntryId, Refusal> {
+    let resolved = view.resolve(key)?;
     let nearest = match &resolved {
         Resolved::Found(id) => Some(*id),
         Resolved::Missing { nearest } => *nearest,
         Resolved::NoContext => None,
     };
-    if !lookup.manage_dsa_it
+    if lookup.referrals
         && let Some(nearest) = nearest
         && let Some(refusal) = referral::above(view, state, nearest, lookup)?
     {
@@ -96,8 +106,7 @@ pub(crate) fn find_superior(
     superior: &DnKey,
     lookup: &Lookup<'_>,
 ) -> Result<EntryId, Refusal> {
-    let below = Lookup { key: superior, ..*lookup };
-    find(view, state, &below).map_err(|mut refusal| {
+    find_for(view, state, superior, lookup).map_err(|mut refusal| {
         if refusal.code == ldap::result::ResultCode::NoSuchObject && !refusal.matched.is_empty() {
             refusal.diagnostic = "the superior of the entry does not exist; add it first".into();
         }

@@ -19,7 +19,7 @@ use crate::stamp::Stamp;
 use crate::worker::{Next, Worker};
 use crate::write_queue::{Decide, PendingWrite, WriteOp, WriteRequest};
 
-/// Refuses those who may change nothing before anything is looked at.
+/// Refuses those who may change nothing before anything of the directory is looked at.
 pub(crate) fn check_may_change(session: &Session) -> Result<(), Refusal> {
     if session.access().may_change() {
         return Ok(());
