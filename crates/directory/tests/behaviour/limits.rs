@@ -1,0 +1,165 @@
+//! Limits of a search, and the way from the reading thread to the pool.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use directory::{Clock, Flow, Next, Timestamp};
+use ldap::message::{Controls, MessageId, Request, Scope};
+use ldap::result::ResultCode;
+
+use crate::add_devices;
+use crate::support::{Answer, Asked, SUFFIX, Served};
+
+/// A clock that a second goes by on whenever somebody looks.
+#[derive(Default)]
+struct TickingClock(AtomicU64);
+
+impl Clock for TickingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_767_225_600_000_000)
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// No index knows it, so every entry is a candidate.
+const UNINDEXED: &str = "(description=x)";
+
+#[test]
+fn the_size_limit_of_the_server_is_not_for_the_administrator() {
+    let served = Served::with(|options| options.limits.size_limit_entries = 3);
+    add_devices(&served, 5, "x");
+    let check = |asked: u32, root: bool, want: (ResultCode, usize)| {
+        let mut client = if root { served.root() } else { served.client() };
+        let search = Asked { filter: UNINDEXED, size_limit_entries: asked, ..Asked::default() };
+        let answer = client.search(&search);
+        assert_eq!((answer.code(), answer.entries.len()), want, "asked {asked}, root {root}");
+    };
+    check(0, false, (ResultCode::SizeLimitExceeded, 3));
+    check(2, false, (ResultCode::SizeLimitExceeded, 2));
+    check(100, false, (ResultCode::SizeLimitExceeded, 3));
+    check(0, true, (ResultCode::Success, 5));
+    check(4, true, (ResultCode::SizeLimitExceeded, 4));
+    check(5, true, (ResultCode::Success, 5));
+}
+
+#[test]
+fn a_search_that_takes_too_long_ends_with_what_it_found() {
+    let served = Served::with(|options| options.limits.time_limit_s = 4);
+    add_devices(&served, 300, "x");
+    let served = served.under(Arc::new(TickingClock::default()));
+    let check = |asked: u32, root: bool, want: ResultCode, entries: std::ops::Range<usize>| {
+        let mut client = if root { served.root() } else { served.client() };
+        let search = Asked { filter: UNINDEXED, time_limit_s: asked, ..Asked::default() };
+        let answer = client.search(&search);
+        assert_eq!(answer.code(), want, "asked {asked}, root {root}");
+        let count = answer.entries.len();
+        assert!(entries.contains(&count), "{count} entries; asked {asked}, root {root}");
+    };
+    check(0, false, ResultCode::TimeLimitExceeded, 64..200);
+    check(2, false, ResultCode::TimeLimitExceeded, 1..64);
+    check(100, false, ResultCode::TimeLimitExceeded, 64..200);
+    check(0, true, ResultCode::Success, 300..301);
+    check(2, true, ResultCode::TimeLimitExceeded, 1..64);
+}
+
+#[test]
+fn a_search_answers_the_same_on_the_pool() {
+    let here = Served::with(|options| options.limits.inline_candidates_max = u64::MAX);
+    let pool = Served::with(|options| options.limits.inline_candidates_max = 0);
+    let moved = Served::with(|options| {
+        options.limits.inline_candidates_max = u64::MAX;
+        // The answer grows too long on the way: what was written here must not come twice.
+        options.limits.inline_output_max_bytes = 300;
+        options.limits.chunk_bytes = 100;
+    });
+    for served in [&here, &pool, &moved] {
+        add_devices(served, 20, "x");
+    }
+    for filter in [UNINDEXED, "(objectClass=*)", "(cn=device 1*)", "(cn=nobody)"] {
+        let search = Asked { filter, attributes: &["cn"], ..Asked::default() };
+        let want = here.client().search(&search);
+        assert_eq!(pool.client().search(&search), want, "{filter}");
+        assert_eq!(moved.client().search(&search), want, "{filter}");
+    }
+    let mut client = moved.client();
+    let _ = client.search(&Asked { filter: UNINDEXED, ..Asked::default() });
+    assert_eq!(client.connection.jobs, 1);
+}
+
+#[test]
+fn a_base_search_is_never_a_job() {
+    let served = Served::with(|options| options.limits.inline_candidates_max = 1);
+    add_devices(&served, 3, "x");
+    let mut client = served.client();
+    for base in [SUFFIX, "", "cn=schema"] {
+        let answer = client.search(&Asked { base, scope: Scope::Base, ..Asked::default() });
+        assert_eq!(answer.entries.len(), 1);
+    }
+    assert_eq!(client.connection.jobs, 0);
+}
+
+#[test]
+fn an_abandoned_search_on_the_pool_ends_without_a_result() {
+    let served = Served::with(|options| {
+        options.limits.inline_candidates_max = 0;
+        options.limits.chunk_bytes = 1;
+    });
+    add_devices(&served, 100, "x");
+    for flushes_before in [0, 1, 5] {
+        let mut client = served.client();
+        let message = client.encode_search(&Asked { filter: UNINDEXED, ..Asked::default() });
+        let abandon = client.encode(Request::Abandon(MessageId(1)), Controls::EMPTY);
+        let connection = &mut client.connection;
+        let mut out = Vec::new();
+        let next = connection.worker.handle(&mut connection.session, &message, &mut out);
+        let Next::Later(job) = next else { panic!("a large search is a job") };
+        assert_eq!(connection.session.outstanding(), 1);
+        let mut abandon = || {
+            let mut out = Vec::new();
+            let next = connection.worker.handle(&mut connection.session, &abandon, &mut out);
+            assert!(matches!(next, Next::Answered) && out.is_empty());
+        };
+        let mut answer = Answer::default();
+        let mut flushes = 0;
+        if flushes_before == 0 {
+            abandon();
+        }
+        let done = connection.pool.run(job, &mut |chunk| {
+            answer.take(&chunk);
+            flushes += 1;
+            if flushes == flushes_before {
+                abandon();
+            }
+            Flow::Continue
+        });
+        assert_eq!(answer.code, None, "an abandoned search has no result");
+        assert!(answer.entries.len() < 50, "{} entries", answer.entries.len());
+        connection.session.finish(done);
+        assert_eq!(connection.session.outstanding(), 0);
+    }
+}
+
+#[test]
+fn a_receiver_that_is_gone_stops_the_search() {
+    let served = Served::with(|options| {
+        options.limits.inline_candidates_max = 0;
+        options.limits.chunk_bytes = 1;
+    });
+    add_devices(&served, 50, "x");
+    let mut client = served.client();
+    let message = client.encode_search(&Asked { filter: UNINDEXED, ..Asked::default() });
+    let connection = &mut client.connection;
+    let next = connection.worker.handle(&mut connection.session, &message, &mut Vec::new());
+    let Next::Later(job) = next else { panic!("a large search is a job") };
+    let mut chunks = 0;
+    let done = connection.pool.run(job, &mut |_| {
+        chunks += 1;
+        Flow::Stop
+    });
+    connection.session.finish(done);
+    assert_eq!(chunks, 1);
+}

@@ -1,0 +1,29 @@
+//! What clients and connections may rely on beyond the dialogue scripts: pages, limits, the write
+//! queue, passwords, the schema, sessions.
+
+mod limits;
+mod paging;
+mod passwords;
+mod referrals;
+mod schema_online;
+mod sessions;
+#[path = "../support/mod.rs"]
+mod support;
+mod writes;
+
+use support::{Client, SUFFIX, Served};
+
+/// Adds `count` devices below the suffix, `cn=device 0` and on; the description is as given.
+fn add_devices(served: &Served, count: usize, description: &str) {
+    let mut root = served.root();
+    for number in 0..count {
+        let name = format!("cn=device {number},{SUFFIX}");
+        add_device(&mut root, &name, description);
+    }
+}
+
+fn add_device(root: &mut Client, name: &str, description: &str) {
+    let answer =
+        root.try_add(name, &[("objectClass", &["device"]), ("description", &[description])]);
+    assert_eq!(answer.code(), ldap::result::ResultCode::Success, "{name}: {}", answer.diagnostic);
+}

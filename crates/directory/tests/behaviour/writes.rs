@@ -1,0 +1,253 @@
+//! The write queue: every submitted request is answered once, in order, after it is durable.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use directory::Next;
+use ldap::message::{
+    AddRequest, Controls, DeleteRequest, MessageId, ModifyOperation, ModifyRequest, Request, Scope,
+};
+use ldap::result::ResultCode;
+
+use crate::support::{Answer, Asked, Client, SUFFIX, Served, add_attributes, modifications};
+
+/// Keeps the writer busy until it is told to go on, so that what is submitted meanwhile waits in
+/// the queue and is written as one batch.
+struct Held {
+    go_on: Sender<()>,
+    client: Client,
+}
+
+impl Held {
+    fn new(served: &Served) -> Self {
+        let mut client = served.root();
+        let (go_on, wait) = channel::<()>();
+        let (reached, is_reached) = channel();
+        let changes = modifications(&[(ModifyOperation::Replace, "l", &["held"])]);
+        let modify = ModifyRequest { name: SUFFIX, changes: changes.as_ref() };
+        let pending = start(&mut client, Request::Modify(modify));
+        // The reply is called by the writer, which waits in it.
+        pending.submit(Box::new(move |_| {
+            reached.send(()).unwrap();
+            let _ = wait.recv();
+        }));
+        is_reached.recv().unwrap();
+        Self { go_on, client }
+    }
+
+    fn release(self) {
+        self.go_on.send(()).unwrap();
+    }
+}
+
+fn start(client: &mut Client, op: Request<'_>) -> directory::PendingWrite {
+    let message = client.encode(op, Controls::EMPTY);
+    let connection = &mut client.connection;
+    let mut out = Vec::new();
+    match connection.worker.handle(&mut connection.session, &message, &mut out) {
+        Next::Write(pending) => pending,
+        Next::Answered | Next::Later(_) | Next::StartTls | Next::Close => {
+            panic!("a write goes to the queue, not {out:02x?}")
+        }
+    }
+}
+
+fn submit(client: &mut Client, op: Request<'_>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    start(client, op).submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    receiver
+}
+
+fn submit_add(
+    client: &mut Client,
+    name: &str,
+    attributes: &[(&str, &[&str])],
+) -> Receiver<Vec<u8>> {
+    let list = add_attributes(attributes);
+    submit(client, Request::Add(AddRequest { name, attributes: list.as_ref() }))
+}
+
+fn submit_unit(client: &mut Client, name: &str) -> Receiver<Vec<u8>> {
+    submit_add(client, name, &[("objectClass", &["organizationalUnit"])])
+}
+
+/// The code of the one answer.
+#[track_caller]
+fn code(receiver: &Receiver<Vec<u8>>) -> ResultCode {
+    let octets = receiver.recv().expect("every write is answered");
+    let mut answer = Answer::default();
+    answer.take(&octets);
+    assert!(receiver.recv().is_err(), "and only once");
+    answer.code()
+}
+
+fn exists(served: &Served, base: &str) -> bool {
+    let search = Asked { base, scope: Scope::Base, ..Asked::default() };
+    served.client().search(&search).code() == ResultCode::Success
+}
+
+#[test]
+fn a_write_too_many_is_busy_at_once_and_the_others_are_done() {
+    let served = Served::with(|options| options.limits.write_queue_max = 2);
+    let held = Held::new(&served);
+    let mut client = served.root();
+    let first = submit_unit(&mut client, "ou=1,dc=example,dc=org");
+    let second = submit_unit(&mut client, "ou=2,dc=example,dc=org");
+    let third = submit_unit(&mut client, "ou=3,dc=example,dc=org");
+    assert_eq!(code(&third), ResultCode::Busy);
+    held.release();
+    assert_eq!(code(&first), ResultCode::Success);
+    assert_eq!(code(&second), ResultCode::Success);
+    assert!(exists(&served, "ou=2,dc=example,dc=org"));
+    assert!(!exists(&served, "ou=3,dc=example,dc=org"));
+}
+
+#[test]
+fn requests_of_one_batch_are_decided_on_what_those_before_them_left() {
+    let served = Served::new();
+    let held = Held::new(&served);
+    let mut client = served.root();
+    let parent = submit_unit(&mut client, "ou=a,dc=example,dc=org");
+    let child = submit_unit(&mut client, "ou=b,ou=a,dc=example,dc=org");
+    let again = submit_unit(&mut client, "ou=b,ou=a,dc=example,dc=org");
+    let delete =
+        |client: &mut Client, name| submit(client, Request::Delete(DeleteRequest { name }));
+    let too_early = delete(&mut client, "ou=a,dc=example,dc=org");
+    let leaf = delete(&mut client, "ou=b,ou=a,dc=example,dc=org");
+    let then = delete(&mut client, "ou=a,dc=example,dc=org");
+    held.release();
+    assert_eq!(code(&parent), ResultCode::Success);
+    assert_eq!(code(&child), ResultCode::Success);
+    assert_eq!(code(&again), ResultCode::EntryAlreadyExists);
+    assert_eq!(code(&too_early), ResultCode::NotAllowedOnNonLeaf);
+    assert_eq!(code(&leaf), ResultCode::Success);
+    assert_eq!(code(&then), ResultCode::Success);
+    assert!(!exists(&served, "ou=a,dc=example,dc=org"));
+}
+
+#[test]
+fn an_abandoned_write_that_still_waits_does_not_happen() {
+    let served = Served::new();
+    let held = Held::new(&served);
+    let mut client = served.root();
+    let gone = submit_unit(&mut client, "ou=gone,dc=example,dc=org");
+    let kept = submit_unit(&mut client, "ou=kept,dc=example,dc=org");
+    assert_eq!(client.connection.session.outstanding(), 2);
+    // Messages of this client: 1 was the bind, 2 the first add.
+    let abandon = client.encode(Request::Abandon(MessageId(2)), Controls::EMPTY);
+    client.connection.feed(&abandon);
+    held.release();
+    assert_eq!(gone.recv().unwrap(), b"", "no answer, but the slot is free again");
+    assert_eq!(code(&kept), ResultCode::Success);
+    client.connection.session.forget(MessageId(2));
+    client.connection.session.forget(MessageId(3));
+    assert_eq!(client.connection.session.outstanding(), 0);
+    assert!(!exists(&served, "ou=gone,dc=example,dc=org"));
+    assert!(exists(&served, "ou=kept,dc=example,dc=org"));
+}
+
+#[test]
+fn the_writes_of_a_closed_connection_that_still_wait_do_not_happen() {
+    let served = Served::new();
+    let held = Held::new(&served);
+    let mut client = served.root();
+    let gone = submit_unit(&mut client, "ou=gone,dc=example,dc=org");
+    client.connection.session.abandon_all();
+    held.release();
+    assert_eq!(gone.recv().unwrap(), b"");
+    assert!(!exists(&served, "ou=gone,dc=example,dc=org"));
+}
+
+#[test]
+fn the_id_of_a_request_in_progress_cannot_be_used_again() {
+    let served = Served::new();
+    let held = Held::new(&served);
+    let mut client = served.root();
+    let kept = submit_unit(&mut client, "ou=kept,dc=example,dc=org");
+    let mut again = client.encode_search(&Asked::default());
+    // 30 len 02 01 id
+    again[4] = 2;
+    client.connection.feed(&again);
+    let mut answer = Answer::default();
+    answer.take(&client.connection.received.pop_front().unwrap());
+    assert_eq!(answer.code(), ResultCode::ProtocolError);
+    held.release();
+    assert_eq!(code(&kept), ResultCode::Success);
+}
+
+#[test]
+fn shutdown_writes_what_waits_and_refuses_what_comes_later() {
+    let served = Served::new();
+    let held = Held::new(&served);
+    let mut client = served.root();
+    let waiting = submit_unit(&mut client, "ou=waiting,dc=example,dc=org");
+    let late =
+        start(&mut client, Request::Delete(DeleteRequest { name: "ou=waiting,dc=example,dc=org" }));
+    held.release();
+    served.directory.shutdown();
+    assert_eq!(code(&waiting), ResultCode::Success);
+    let (sender, receiver) = channel();
+    late.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    assert_eq!(code(&receiver), ResultCode::Unavailable);
+    assert!(exists(&served, "ou=waiting,dc=example,dc=org"), "reading goes on");
+    served.directory.shutdown();
+}
+
+#[test]
+fn writes_that_wait_when_the_directory_is_dropped_are_answered() {
+    let served = Served::new();
+    let Held { go_on, client: holder } = Held::new(&served);
+    let mut client = served.root();
+    let waiting: Vec<_> = (0..5)
+        .map(|number| submit_unit(&mut client, &format!("ou={number},dc=example,dc=org")))
+        .collect();
+    drop((client, holder));
+    // The writer itself holds the directory while it works on a batch.
+    drop(served);
+    go_on.send(()).unwrap();
+    for one in waiting {
+        let code = code(&one);
+        assert!(matches!(code, ResultCode::Success | ResultCode::Unavailable), "{code:?}");
+    }
+}
+
+#[test]
+fn a_change_that_does_not_fit_fails_alone_and_everyone_is_answered() {
+    let served = Served::with(|options| options.store.map_size_bytes = 1 << 20);
+    let held = Held::new(&served);
+    let mut client = served.root();
+    let huge = "x".repeat(600 * 1024);
+    let description = [huge.as_str()];
+    let device: &[(&str, &[&str])] = &[("objectClass", &["device"]), ("description", &description)];
+    let before = submit_unit(&mut client, "ou=before,dc=example,dc=org");
+    let first = submit_add(&mut client, "cn=1,dc=example,dc=org", device);
+    let second = submit_add(&mut client, "cn=2,dc=example,dc=org", device);
+    let after = submit_unit(&mut client, "ou=after,dc=example,dc=org");
+    let wrong = submit_unit(&mut client, "ou=after,dc=example,dc=org");
+    held.release();
+    assert_eq!(code(&before), ResultCode::Success);
+    let codes = [code(&first), code(&second)];
+    assert!(codes.contains(&ResultCode::UnwillingToPerform), "{codes:?}");
+    assert_eq!(code(&after), ResultCode::Success);
+    assert_eq!(code(&wrong), ResultCode::EntryAlreadyExists);
+    let served = served_after(client, served);
+    assert!(exists(&served, "ou=before,dc=example,dc=org"));
+    assert!(exists(&served, "ou=after,dc=example,dc=org"));
+    assert!(!exists(&served, "cn=2,dc=example,dc=org"));
+}
+
+/// The same directory, closed and opened.
+fn served_after(client: Client, served: Served) -> Served {
+    drop(client);
+    served.reopen()
+}
+
+#[test]
+fn an_answered_write_is_there_after_reopening() {
+    let served = Served::new();
+    let mut root = served.root();
+    let class: (&str, &[&str]) = ("objectClass", &["organizationalUnit"]);
+    assert_eq!(root.add("ou=kept,dc=example,dc=org", &[class]), ResultCode::Success);
+    assert_eq!(root.delete("ou=none,dc=example,dc=org"), ResultCode::NoSuchObject);
+    let served = served_after(root, served);
+    assert!(exists(&served, "ou=kept,dc=example,dc=org"));
+}

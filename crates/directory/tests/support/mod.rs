@@ -1,0 +1,457 @@
+//! A directory in a temporary place and clients of it, in process: what a server does between the
+//! socket and `directory`, without the socket.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(missing_docs, unreachable_pub, reason = "a module of tests")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use directory::{
+    Clock, Directory, DirectoryOptions, Flow, ManualClock, Next, Peer, Session, Timestamp, Worker,
+};
+use ldap::ber::{Frame, frame};
+use ldap::dn::Dn;
+use ldap::encode;
+use ldap::filter::Filter;
+use ldap::message::{
+    AddRequest, AttributesBuf, Authentication, BindRequest, CompareRequest, Control, Controls,
+    ControlsBuf, DecodeLimits, DeleteRequest, DerefAliases, ExtendedRequest, LdapResult, Message,
+    MessageId, Modification, ModificationsBuf, ModifyDnRequest, ModifyOperation, ModifyRequest,
+    PartialAttribute, Request, Response, Scope, SearchRequest, StringsBuf, ValuesBuf,
+};
+use ldap::result::ResultCode;
+use tempfile::TempDir;
+
+pub const SUFFIX: &str = "dc=example,dc=org";
+pub const ROOT_DN: &str = "cn=Directory Manager";
+pub const ROOT_PASSWORD: &str = "secret";
+const MESSAGE_SIZE_MAX_BYTES: usize = 1 << 20;
+/// 2026-01-01T00:00:00Z.
+const START: Timestamp = Timestamp(1_767_225_600_000_000);
+
+/// Makes an empty data directory with the one suffix.
+pub fn init(data: &Path) {
+    let clock = manual_clock();
+    let suffix = Dn::parse(SUFFIX).unwrap();
+    Directory::init(data, &[suffix], Some(ROOT_PASSWORD.as_bytes()), clock).unwrap();
+}
+
+fn manual_clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(START))
+}
+
+/// An open directory and the place it lives in.
+pub struct Served {
+    pub directory: Arc<Directory>,
+    pub options: DirectoryOptions,
+    data: Arc<TempDir>,
+}
+
+impl Served {
+    /// A new directory with one suffix and the defaults.
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A new directory whose options `adjust` has changed.
+    pub fn with(adjust: impl FnOnce(&mut DirectoryOptions)) -> Self {
+        let data = Arc::new(TempDir::new().unwrap());
+        let path = data.path().join("data");
+        init(&path);
+        let mut options = DirectoryOptions::new(path);
+        adjust(&mut options);
+        Self::open(options, data, manual_clock())
+    }
+
+    /// Closes the directory and opens it under another clock. All clients must be gone.
+    pub fn under(self, clock: Arc<dyn Clock>) -> Self {
+        let (options, data) = self.close();
+        Self::open(options, data, clock)
+    }
+
+    /// A directory whose files are already in `data/data`.
+    pub fn open_existing(data: TempDir) -> Self {
+        let options = DirectoryOptions::new(data.path().join("data"));
+        Self::open(options, Arc::new(data), manual_clock())
+    }
+
+    fn open(options: DirectoryOptions, data: Arc<TempDir>, clock: Arc<dyn Clock>) -> Self {
+        let opened = Directory::open(options.clone(), clock);
+        let directory = opened.unwrap_or_else(|error| panic!("{error}"));
+        Self { directory, options, data }
+    }
+
+    /// Closes the directory and opens it again. All clients must be gone.
+    pub fn reopen(self) -> Self {
+        self.under(manual_clock())
+    }
+
+    fn close(self) -> (DirectoryOptions, Arc<TempDir>) {
+        let Self { directory, options, data } = self;
+        directory.shutdown();
+        let alone = Arc::into_inner(directory);
+        assert!(alone.is_some(), "somebody still holds the directory");
+        (options, data)
+    }
+
+    /// An anonymous connection.
+    pub fn client(&self) -> Client {
+        Client { connection: Connection::new(&self.directory, Peer::default()), id: 0 }
+    }
+
+    /// A connection of the administrator.
+    pub fn root(&self) -> Client {
+        let mut client = self.client();
+        assert_eq!(client.bind(ROOT_DN, ROOT_PASSWORD), ResultCode::Success);
+        client
+    }
+}
+
+/// What a server keeps for one connection.
+pub struct Connection {
+    pub worker: Worker,
+    pub pool: Worker,
+    pub session: Session,
+    pub received: VecDeque<Vec<u8>>,
+    pub closed: bool,
+    inbox: Vec<u8>,
+    /// How many requests went to the pool.
+    pub jobs: usize,
+}
+
+impl Connection {
+    pub fn new(directory: &Arc<Directory>, peer: Peer) -> Self {
+        Self {
+            worker: directory.worker(),
+            pool: directory.worker(),
+            session: directory.session(peer),
+            received: VecDeque::new(),
+            closed: false,
+            inbox: Vec::new(),
+            jobs: 0,
+        }
+    }
+
+    /// Takes octets from the client, and serves each message that is whole.
+    pub fn feed(&mut self, octets: &[u8]) {
+        self.inbox.extend_from_slice(octets);
+        while !self.closed {
+            match frame(&self.inbox, MESSAGE_SIZE_MAX_BYTES) {
+                Ok(Frame::Complete(length)) => {
+                    let message: Vec<u8> = self.inbox.drain(..length).collect();
+                    self.serve(&message);
+                }
+                Ok(Frame::Incomplete { .. }) => return,
+                Err(error) => {
+                    let mut out = Vec::new();
+                    let code = ResultCode::ProtocolError;
+                    encode::notice_of_disconnection(&mut out, code, &error.to_string());
+                    self.send(&out);
+                    self.closed = true;
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, message: &[u8]) {
+        let mut out = Vec::new();
+        match self.worker.handle(&mut self.session, message, &mut out) {
+            Next::Answered => self.send(&out),
+            Next::Write(pending) => {
+                self.send(&out);
+                let id = pending.id();
+                let (sender, receiver) = channel();
+                pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+                let answer = receiver.recv().expect("every write is answered");
+                self.session.forget(id);
+                self.send(&answer);
+            }
+            Next::Later(job) => {
+                self.jobs += 1;
+                self.send(&out);
+                let mut chunks = Vec::new();
+                let done = self.pool.run(job, &mut |chunk| {
+                    chunks.push(chunk);
+                    Flow::Continue
+                });
+                self.session.finish(done);
+                for chunk in chunks {
+                    self.send(&chunk);
+                }
+            }
+            Next::StartTls => {
+                self.send(&out);
+                self.inbox.clear();
+                self.session.set_secure();
+            }
+            Next::Close => {
+                self.send(&out);
+                self.closed = true;
+            }
+        }
+    }
+
+    fn send(&mut self, out: &[u8]) {
+        let mut rest = out;
+        while !rest.is_empty() {
+            let Ok(Frame::Complete(length)) = frame(rest, usize::MAX) else {
+                panic!("an answer that is no message: {rest:02x?}");
+            };
+            let (message, after) = rest.split_at(length);
+            self.received.push_back(message.to_vec());
+            rest = after;
+        }
+    }
+}
+
+/// Somebody who asks, and reads the answers.
+pub struct Client {
+    pub connection: Connection,
+    id: i32,
+}
+
+/// An entry as it was sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Found {
+    pub dn: String,
+    pub attributes: BTreeMap<String, Vec<Vec<u8>>>,
+}
+
+impl Found {
+    /// The values of one attribute, as text.
+    pub fn texts(&self, description: &str) -> Vec<String> {
+        let values = self.attributes.get(description).map(Vec::as_slice).unwrap_or_default();
+        values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+    }
+}
+
+/// Everything that came back for one request.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Answer {
+    pub code: Option<ResultCode>,
+    pub matched: String,
+    pub diagnostic: String,
+    pub referrals: Vec<String>,
+    pub entries: Vec<Found>,
+    pub references: Vec<Vec<String>>,
+    /// Of an extended response.
+    pub value: Option<Vec<u8>>,
+    /// Controls of the result: OID and value.
+    pub controls: Vec<(String, Vec<u8>)>,
+}
+
+impl Answer {
+    /// The names of the entries, in the order they came.
+    pub fn names(&self) -> Vec<&str> {
+        self.entries.iter().map(|entry| entry.dn.as_str()).collect()
+    }
+
+    /// The result code.
+    #[track_caller]
+    pub fn code(&self) -> ResultCode {
+        self.code.expect("every request has a result")
+    }
+
+    /// Puts one encoded answer to the others.
+    pub fn take(&mut self, octets: &[u8]) {
+        let message = Message::<Response<'_>>::decode(octets, &DecodeLimits::default()).unwrap();
+        match message.op {
+            Response::SearchEntry { dn, attributes } => {
+                let attributes = attributes.iter().map(|one| {
+                    let values = one.values.iter().map(<[u8]>::to_vec).collect();
+                    (one.description.to_owned(), values)
+                });
+                self.entries.push(Found { dn: dn.to_owned(), attributes: attributes.collect() });
+            }
+            Response::SearchReference(urls) => {
+                self.references.push(urls.iter().map(str::to_owned).collect());
+            }
+            Response::Bind { result, .. }
+            | Response::SearchDone(result)
+            | Response::Modify(result)
+            | Response::Add(result)
+            | Response::Delete(result)
+            | Response::ModifyDn(result)
+            | Response::Compare(result) => self.result(&result),
+            Response::Extended { result, value, .. } => {
+                self.result(&result);
+                self.value = value.map(<[u8]>::to_vec);
+            }
+            Response::Intermediate { .. } => panic!("no operation here has intermediate responses"),
+        }
+        for control in message.controls.iter() {
+            let value = control.value.unwrap_or_default().to_vec();
+            self.controls.push((control.oid.to_owned(), value));
+        }
+    }
+
+    fn result(&mut self, result: &LdapResult<'_>) {
+        assert_eq!(self.code, None, "one result for one request");
+        self.code = Some(result.code);
+        self.matched = result.matched_dn.to_owned();
+        self.diagnostic = result.diagnostic.to_owned();
+        self.referrals = result.referrals.iter().map(str::to_owned).collect();
+    }
+}
+
+/// What a search asks for; change what differs.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    pub base: &'a str,
+    pub scope: Scope,
+    pub filter: &'a str,
+    pub attributes: &'a [&'a str],
+    pub size_limit_entries: u32,
+    pub time_limit_s: u32,
+    /// OID, criticality, value.
+    pub controls: &'a [(&'a str, bool, Option<&'a [u8]>)],
+}
+
+impl Default for Asked<'_> {
+    fn default() -> Self {
+        Self {
+            base: SUFFIX,
+            scope: Scope::Subtree,
+            filter: "(objectClass=*)",
+            attributes: &["1.1"],
+            size_limit_entries: 0,
+            time_limit_s: 0,
+            controls: &[],
+        }
+    }
+}
+
+impl Client {
+    /// The encoded request, under the next message id.
+    pub fn encode(&mut self, op: Request<'_>, controls: Controls<'_>) -> Vec<u8> {
+        self.id += 1;
+        let mut out = Vec::new();
+        Message { id: MessageId(self.id), op, controls }.encode(&mut out);
+        out
+    }
+
+    pub fn request(&mut self, op: Request<'_>, controls: Controls<'_>) -> Answer {
+        let message = self.encode(op, controls);
+        self.connection.feed(&message);
+        let mut answer = Answer::default();
+        while let Some(message) = self.connection.received.pop_front() {
+            answer.take(&message);
+        }
+        answer
+    }
+
+    pub fn bind(&mut self, name: &str, password: &str) -> ResultCode {
+        let authentication = Authentication::Simple(password.as_bytes());
+        let bind = BindRequest { version: 3, name, authentication };
+        self.request(Request::Bind(bind), Controls::EMPTY).code()
+    }
+
+    pub fn add(&mut self, name: &str, attributes: &[(&str, &[&str])]) -> ResultCode {
+        self.try_add(name, attributes).code()
+    }
+
+    pub fn try_add(&mut self, name: &str, attributes: &[(&str, &[&str])]) -> Answer {
+        let list = add_attributes(attributes);
+        let add = AddRequest { name, attributes: list.as_ref() };
+        self.request(Request::Add(add), Controls::EMPTY)
+    }
+
+    pub fn delete(&mut self, name: &str) -> ResultCode {
+        self.request(Request::Delete(DeleteRequest { name }), Controls::EMPTY).code()
+    }
+
+    pub fn modify(
+        &mut self,
+        name: &str,
+        changes: &[(ModifyOperation, &str, &[&str])],
+    ) -> ResultCode {
+        self.try_modify(name, changes).code()
+    }
+
+    pub fn try_modify(
+        &mut self,
+        name: &str,
+        changes: &[(ModifyOperation, &str, &[&str])],
+    ) -> Answer {
+        let list = modifications(changes);
+        let modify = ModifyRequest { name, changes: list.as_ref() };
+        self.request(Request::Modify(modify), Controls::EMPTY)
+    }
+
+    pub fn rename(
+        &mut self,
+        name: &str,
+        new_rdn: &str,
+        delete_old_rdn: bool,
+        new_superior: Option<&str>,
+    ) -> ResultCode {
+        let rename = ModifyDnRequest { name, new_rdn, delete_old_rdn, new_superior };
+        self.request(Request::ModifyDn(rename), Controls::EMPTY).code()
+    }
+
+    pub fn compare(&mut self, name: &str, description: &str, value: &str) -> ResultCode {
+        let compare = CompareRequest { name, description, value: value.as_bytes() };
+        self.request(Request::Compare(compare), Controls::EMPTY).code()
+    }
+
+    pub fn extended(&mut self, oid: &str, value: Option<&[u8]>) -> Answer {
+        self.request(Request::Extended(ExtendedRequest { oid, value }), Controls::EMPTY)
+    }
+
+    pub fn search(&mut self, asked: &Asked<'_>) -> Answer {
+        let message = self.encode_search(asked);
+        self.connection.feed(&message);
+        let mut answer = Answer::default();
+        while let Some(message) = self.connection.received.pop_front() {
+            answer.take(&message);
+        }
+        answer
+    }
+
+    pub fn encode_search(&mut self, asked: &Asked<'_>) -> Vec<u8> {
+        let attributes: StringsBuf = asked.attributes.iter().copied().collect();
+        let mut controls = ControlsBuf::new();
+        for (oid, critical, value) in asked.controls {
+            controls.push(Control { oid, critical: *critical, value: *value });
+        }
+        let search = SearchRequest {
+            base: asked.base,
+            scope: asked.scope,
+            deref: DerefAliases::Never,
+            size_limit_entries: asked.size_limit_entries,
+            time_limit_s: asked.time_limit_s,
+            types_only: false,
+            filter: Filter::parse(asked.filter).unwrap(),
+            attributes: attributes.as_ref(),
+        };
+        self.encode(Request::Search(search), controls.as_ref())
+    }
+}
+
+/// The attributes of an add request.
+pub fn add_attributes(attributes: &[(&str, &[&str])]) -> AttributesBuf {
+    let mut list = AttributesBuf::new();
+    for (description, values) in attributes {
+        let values = texts(values);
+        list.push(PartialAttribute { description, values: values.as_ref() });
+    }
+    list
+}
+
+/// The modifications of a modify request.
+pub fn modifications(changes: &[(ModifyOperation, &str, &[&str])]) -> ModificationsBuf {
+    let mut list = ModificationsBuf::new();
+    for (operation, description, values) in changes {
+        let values = texts(values);
+        let attribute = PartialAttribute { description, values: values.as_ref() };
+        list.push(Modification { operation: *operation, attribute });
+    }
+    list
+}
+
+fn texts(values: &[&str]) -> ValuesBuf {
+    values.iter().map(|value| value.as_bytes()).collect()
+}
