@@ -14,7 +14,7 @@ use ldap::message::Scope;
 use schema::{
     AttributeDelta, Change, DnKey, Entry, EntryId, ModifyChange, ResolvedFilter, Schema, Truth,
 };
-use store::{IndexConfig, LOAD_MEMORY_DEFAULT_BYTES, Reader, Resolved, Store, StoreOptions};
+use store::{IndexConfig, Reader, Resolved, Store, StoreOptions};
 
 /// A point on the clock of the CPU time of this thread.
 #[derive(Clone, Copy)]
@@ -42,7 +42,8 @@ fn main() {
     let indexes = IndexConfig::default();
     let store =
         Store::create(&directory, &options, Arc::clone(&schema), indexes, &contexts).unwrap();
-    let store = Arc::new(load(store, count));
+    let store = Arc::new(store);
+    load(&store, count);
     let statistics = store.statistics().unwrap();
     println!("file {} MB, {:?}", statistics.file_bytes >> 20, statistics.tables);
     let mut reader = store.reader();
@@ -51,8 +52,8 @@ fn main() {
     filters(&mut reader, count);
     writes(&store, &mut reader, count);
     let start = Instant::now();
-    let report = store.check(&mut |_| ()).unwrap();
-    println!("check: {:?}, {} findings", start.elapsed(), report.finding_count);
+    let report = store.check(&mut |_, _, _| ()).unwrap();
+    println!("check: {:?}, {} findings", start.elapsed(), report.findings.len());
     drop(reader);
     drop(store);
     std::fs::remove_dir_all(&directory).unwrap();
@@ -97,14 +98,14 @@ fn person(number: u64, schema: &Schema) -> Entry {
     Entry::from_pairs(dn, pairs, schema).unwrap()
 }
 
-fn load(store: Store, count: u64) -> Store {
+fn load(store: &Store, count: u64) {
     let schema = Schema::builtin();
     let top = |dn: &str| {
         let pairs = [("objectClass", &b"top"[..]), ("objectClass", b"extensibleObject")];
         Entry::from_pairs(Dn::parse(dn).unwrap(), pairs, &schema).unwrap()
     };
     let entries: Vec<Entry> = (0..count.min(20_000)).map(|n| person(n, &schema)).collect();
-    let mut loader = store.bulk_load(LOAD_MEMORY_DEFAULT_BYTES).unwrap();
+    let mut loader = store.bulk_load().unwrap();
     let start = Instant::now();
     loader.add(&top("dc=example,dc=com"), 1).unwrap();
     loader.add(&top("ou=People,dc=example,dc=com"), 2).unwrap();
@@ -120,11 +121,10 @@ fn load(store: Store, count: u64) -> Store {
         }
     }
     let added = start.elapsed() - made;
-    let store = loader.finish().unwrap();
+    loader.finish(&mut |_, _, _| ()).unwrap();
     let all = start.elapsed() - made;
     let rate = count as f64 / all.as_secs_f64();
     println!("load: {added:?} adding, {all:?} in all, {rate:.0} entries/s");
-    store
 }
 
 fn numbers(count: u64) -> impl Iterator<Item = u64> {

@@ -1,298 +1,463 @@
-//! The bulk load: fills a data directory from a stream of entries.
+//! Bulk load: fills a new store at the speed of the disk, in one transaction.
 //!
-//! It writes into a database of its own, in the directory `load` beside the data, in the order of
-//! the keys and without reading back, and puts it in the place of the data at the end. So it
-//! replaces all entries there were; whoever wants to keep them asks [`Store::statistics`] first.
+//! Records are appended as they come, because entry ids ascend; names and posting lists are
+//! gathered in memory and appended in the order of their keys at the end. See
+//! `docs/adr/0012-bulk-load.md`.
 //!
-//! Invariant: until the end the data are as they were; a load that fails, is dropped or is killed
-//! leaves nothing but files that the next one removes.
+//! Invariants: nothing of a load is there before [`BulkLoader::finish`] has committed, and a loader
+//! that is dropped leaves nothing. What a load makes is what the same entries added one by one
+//! make.
 
-mod gather;
-mod write;
+mod lists;
+mod names;
+mod prepare;
 
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use heed::{PutFlags, RwTxn};
+use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
-use schema::{DnKey, Entry, EntryId};
-use xxhash_rust::xxh3::xxh3_128;
+use schema::{Entry, EntryId, InvalidDn};
 
-use crate::apply::own_name;
+use self::lists::ListAppender;
+pub(crate) use self::lists::{Lists, PostingKeys};
+use self::names::LoadedNames;
+pub use self::prepare::{PreparedEntry, Preparer};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
-use crate::format::{DATA_FILE, DataDirectory, LOAD_DIRECTORY, remove_file, sync_directory};
-use crate::index::IndexKind;
-use crate::lmdb::{Environment, StoreOptions};
-use crate::meta::{self, Counters};
-use crate::record::RecordWriter;
-use crate::store::{Context, Store, write_settings};
+use crate::lmdb::Tables;
+use crate::meta::Counters;
+use crate::names::NameCache;
+use crate::record::Record;
+use crate::store::Store;
 
-use gather::Postings;
-use write::{NameRow, Records};
-
-/// How much memory index keys may take before they are written out, in bytes.
-pub const LOAD_MEMORY_DEFAULT_BYTES: usize = 2 << 30;
-
-/// Loads entries, superiors first.
-#[derive(Debug)]
-pub struct BulkLoader {
-    target: Target,
-    contexts: Arc<[Context]>,
-    dictionary: Arc<Dictionary>,
+/// Fills a store that holds nothing but entries of its naming contexts.
+pub struct BulkLoader<'s> {
+    store: &'s Store,
+    txn: RwTxn<'s>,
+    tables: Tables,
+    preparer: Preparer,
+    /// The naming contexts, by the octets of their DN keys.
+    tops: FxHashMap<Box<[u8]>, Top>,
+    names: LoadedNames,
+    lists: Lists,
     counters: Counters,
-    records: Records,
-    postings: Postings,
-    names: Vec<NameRow>,
-    children: FxHashMap<u64, u64>,
-    /// Entries by the hash of their DN keys, with the place they came from.
-    places: FxHashMap<u128, (u64, u64)>,
+    first_id: u64,
+    /// Where each entry was in the file, from `first_id` on.
+    places: Vec<u64>,
+    /// How many entries took the place of one that the store held.
+    replaced: u64,
+    /// The superior of the last entry: its key and its id. Most entries share it.
     last_parent: (Vec<u8>, u64),
-    memory_max_bytes: usize,
     row: Vec<u8>,
+    is_broken: bool,
 }
 
-/// Where the data are, and where they are being loaded.
-#[derive(Debug)]
-struct Target {
-    directory: DataDirectory,
-    options: StoreOptions,
-    /// Nobody can write to the old data meanwhile.
-    old: Environment,
-    new: Environment,
-    load: PathBuf,
+/// The entry at the top of a naming context.
+#[derive(Debug, Default)]
+struct Top {
+    id: Option<u64>,
+    /// Where the file has it.
+    place: Option<u64>,
+    /// What the store held before the load, or the file's entry that takes its place.
+    held: Option<PreparedEntry>,
 }
 
-/// Why an entry cannot be loaded. Places are what the caller gave: line numbers, say.
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BulkReport {
+    /// Entries of the load; those the store held before are not counted.
+    pub entries: u64,
+    /// The pages that the records take, in bytes.
+    pub record_bytes: u64,
+    /// How many posting lists were written.
+    pub lists: u64,
+}
+
+/// Why a load cannot go on. Places are lines of the file.
 #[derive(Debug)]
-pub enum LoadError {
-    /// An entry of this name was loaded before.
+pub enum BulkError {
+    /// The store holds more than the entries of its naming contexts.
+    NotEmpty {
+        /// How many entries it holds.
+        entries: u64,
+    },
+    /// The name is there already.
     Duplicate {
-        /// Its name.
+        /// The name.
         dn: String,
-        /// Where the first one was.
+        /// Where it came again.
+        place: u64,
+        /// Where it was first.
         first: u64,
     },
-    /// Its superior was not loaded before it.
+    /// The superior is not there, or comes later in the file.
     Orphan {
-        /// Its name.
+        /// The name.
         dn: String,
+        /// Where it is.
+        place: u64,
+        /// The name of the superior.
+        parent: String,
     },
-    /// It is in none of the naming contexts.
-    NoContext {
-        /// Its name.
+    /// The name is in no naming context.
+    OutsideContexts {
+        /// The name.
         dn: String,
+        /// Where it is.
+        place: u64,
     },
-    /// Its name breaks a rule of the schema.
+    /// The name breaks the rule of one of its attributes.
     Name {
-        /// Its name.
+        /// The name.
         dn: String,
-        /// Which one.
-        reason: String,
+        /// Where it is.
+        place: u64,
+        /// What is wrong with it.
+        reason: InvalidDn,
     },
     /// The store failed.
     Store(StoreError),
 }
 
-impl Store {
-    /// Begins to load; what is in the store now is replaced when the load is finished.
-    pub fn bulk_load(self, memory_max_bytes: usize) -> Result<BulkLoader, StoreError> {
-        let txn = self.environment.read()?;
-        let counters = Counters::read(self.environment.tables.meta, &txn)?;
-        drop(txn);
-        let definitions = self.schema_definitions()?;
-        let rows: Vec<(String, IndexKind)> =
-            self.indexes().rows().map(|(attribute, kind)| (attribute.to_owned(), kind)).collect();
-        let dictionary = Dictionary::new(self.schema(), &rows)?;
-        let contexts = self.shared_contexts();
-        let Self { environment: old, options, directory, .. } = self;
-        let load = directory.path().join(LOAD_DIRECTORY);
-        remove_load(directory.path())?;
-        fs::create_dir(&load).map_err(|source| StoreError::io(&load, source))?;
-        let new = Environment::open(&load, &options)?;
-        write_settings(&new, &contexts, &dictionary)?;
-        let mut txn = new.write()?;
-        for line in definitions {
-            meta::put_definition(new.tables.meta, &mut txn, &line)?;
-        }
-        txn.commit()?;
-        let counters = Counters {
-            lsn: counters.lsn + 1,
-            next_entry_id: Counters::FIRST.next_entry_id,
-            names_moved: counters.names_moved + 1,
-        };
-        Ok(BulkLoader {
-            target: Target { directory, options, old, new, load },
-            contexts,
-            postings: Postings::new(dictionary.indexes()),
-            dictionary: Arc::new(dictionary),
-            counters,
-            records: Records::default(),
-            names: Vec::new(),
-            children: FxHashMap::default(),
-            places: FxHashMap::default(),
-            last_parent: (Vec::new(), 0),
-            memory_max_bytes,
-            row: Vec::new(),
-        })
-    }
-}
-
-impl BulkLoader {
-    /// The dictionary's schema, by which entries are to be resolved.
+impl BulkError {
+    /// Where in the file the entry is that was refused.
     #[must_use]
-    pub fn schema(&self) -> &Arc<schema::Schema> {
-        self.dictionary.schema()
-    }
-
-    /// Adds an entry as it is: validation and stamps are the caller's. An entry that is refused
-    /// leaves nothing, and the load can go on.
-    pub fn add(&mut self, entry: &Entry, place: u64) -> Result<EntryId, LoadError> {
-        let named = |reason: String| LoadError::Name { dn: entry.name().to_string(), reason };
-        let key = DnKey::from_dn(self.dictionary.schema(), entry.name());
-        let key = key.map_err(|error| named(error.to_string()))?;
-        let bytes = key.as_bytes();
-        let hash = xxh3_128(bytes);
-        if let Some((_, first)) = self.places.get(&hash) {
-            return Err(LoadError::Duplicate { dn: entry.name().to_string(), first: *first });
+    pub const fn place(&self) -> Option<u64> {
+        match self {
+            Self::Duplicate { place, .. }
+            | Self::Orphan { place, .. }
+            | Self::OutsideContexts { place, .. }
+            | Self::Name { place, .. } => Some(*place),
+            Self::NotEmpty { .. } | Self::Store(_) => None,
         }
-        let parent = self.parent_of(&key, entry)?;
-        let id = self.counters.next_entry_id;
-        let leaf_start = if parent == 0 { 0 } else { self.last_parent.0.len() };
-        let leaf = bytes.get(leaf_start..bytes.len().saturating_sub(1)).unwrap_or_default();
-        self.write_record(id, parent, entry)?;
-        self.names.push(NameRow { parent, key: leaf.into(), id });
-        *self.children.entry(parent).or_default() += 1;
-        self.places.insert(hash, (id, place));
-        self.counters.next_entry_id += 1;
-        if self.postings.memory_bytes() > self.memory_max_bytes {
-            self.postings.flush(&self.target.new, self.dictionary.indexes())?;
-        }
-        Ok(EntryId(id))
-    }
-
-    /// How many entries were added so far.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
-        self.counters.next_entry_id - 1
-    }
-
-    /// Writes what is left, puts the new data in the place of the old, and opens them.
-    pub fn finish(mut self) -> Result<Store, StoreError> {
-        let new = &self.target.new;
-        self.records.flush(new)?;
-        write::names(new, std::mem::take(&mut self.names))?;
-        write::children(new, &self.children)?;
-        self.postings.flush(new, self.dictionary.indexes())?;
-        write::dictionary_and_counters(new, &self.dictionary, &self.counters)?;
-        let schema = Arc::clone(self.dictionary.schema());
-        let Target { directory, options, old, new, load } = self.target;
-        new.close();
-        old.close();
-        let (from, to) = (load.join(DATA_FILE), directory.path().join(DATA_FILE));
-        fs::rename(&from, &to).map_err(|source| StoreError::io(&to, source))?;
-        sync_directory(directory.path())?;
-        Store::open_loaded(directory, &options, schema)
-    }
-
-    /// The superior's id; remembers its key.
-    fn parent_of(&mut self, key: &DnKey, entry: &Entry) -> Result<u64, LoadError> {
-        let dn = || entry.name().to_string();
-        let Some(context) = self.contexts.iter().find(|context| key.is_within(&context.key)) else {
-            return Err(LoadError::NoContext { dn: dn() });
-        };
-        if *key == context.key {
-            return Ok(0);
-        }
-        let bytes = key.as_bytes();
-        let (known, id) = &self.last_parent;
-        let is_child = bytes.strip_prefix(known.as_slice()).is_some_and(|leaf| {
-            leaf.iter().position(|&byte| byte == 0) == Some(leaf.len().saturating_sub(1))
-        });
-        if *id != 0 && is_child {
-            return Ok(*id);
-        }
-        let parent = key.parent().unwrap_or_default();
-        match self.places.get(&xxh3_128(parent.as_bytes())) {
-            Some(&(id, _)) => {
-                self.last_parent = (parent.as_bytes().to_vec(), id);
-                Ok(id)
-            }
-            None => Err(LoadError::Orphan { dn: dn() }),
-        }
-    }
-
-    fn write_record(&mut self, id: u64, parent: u64, entry: &Entry) -> Result<(), StoreError> {
-        let rdn = own_name(entry.name(), EntryId(parent));
-        let mut record = RecordWriter::begin(parent, &rdn, &mut self.row);
-        let mut ids = Vec::with_capacity(entry.attributes().len());
-        for attribute in entry.attributes() {
-            let attribute_id = match self.dictionary.id(&attribute.description) {
-                Some(attribute_id) => attribute_id,
-                None => {
-                    let dictionary = Arc::make_mut(&mut self.dictionary);
-                    dictionary.push(Arc::clone(&attribute.description))?
-                }
-            };
-            ids.push(attribute_id);
-            record.attribute(attribute_id, attribute.values.iter().map(Vec::as_slice));
-        }
-        record.finish()?;
-        self.records.push(id, &self.row, &self.target.new)?;
-        for (attribute, attribute_id) in entry.attributes().iter().zip(ids) {
-            for index in self.dictionary.indexes_of(attribute_id) {
-                for value in &attribute.values {
-                    self.postings.push(index, self.dictionary.schema(), value, id);
-                }
-            }
-        }
-        Ok(())
     }
 }
 
-/// Removes what a load that was killed has left.
-pub(crate) fn remove_load(directory: &Path) -> Result<(), StoreError> {
-    let load = directory.join(LOAD_DIRECTORY);
-    if !load.exists() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(&load).map_err(|source| StoreError::io(&load, source))? {
-        remove_file(&entry.map_err(|source| StoreError::io(&load, source))?.path())?;
-    }
-    fs::remove_dir(&load).map_err(|source| StoreError::io(&load, source))
-}
-
-impl From<StoreError> for LoadError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl fmt::Display for LoadError {
+impl fmt::Display for BulkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Duplicate { dn, first } => {
+            Self::NotEmpty { entries } => {
+                write!(f, "the directory is not empty: it holds {entries} entries")
+            }
+            Self::Duplicate { dn, first, .. } => {
                 write!(f, "entry '{dn}' is there already, from line {first}")
             }
-            Self::Orphan { dn } => {
-                write!(f, "the superior of entry '{dn}' does not come before it")
+            Self::Orphan { dn, parent, .. } => {
+                write!(f, "entry '{dn}' comes before its superior '{parent}'")
             }
-            Self::NoContext { dn } => write!(f, "entry '{dn}' is in none of the naming contexts"),
-            Self::Name { dn, reason } => write!(f, "the name of entry '{dn}': {reason}"),
+            Self::OutsideContexts { dn, .. } => write!(f, "entry '{dn}' is in no naming context"),
+            Self::Name { dn, reason, .. } => write!(f, "entry '{dn}': {reason}"),
             Self::Store(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for LoadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Duplicate { .. }
-            | Self::Orphan { .. }
-            | Self::NoContext { .. }
-            | Self::Name { .. } => None,
-        }
+impl std::error::Error for BulkError {}
+
+impl From<StoreError> for BulkError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
     }
 }
+
+impl From<heed::Error> for BulkError {
+    fn from(error: heed::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl Store {
+    /// Begins to fill the store; waits until there is no batch.
+    ///
+    /// # Errors
+    /// [`BulkError::NotEmpty`] when there are entries below the naming contexts' own.
+    pub fn bulk_load(&self) -> Result<BulkLoader<'_>, BulkError> {
+        BulkLoader::begin(self)
+    }
+}
+
+impl<'s> BulkLoader<'s> {
+    fn begin(store: &'s Store) -> Result<Self, BulkError> {
+        let mut txn = store.environment.write()?;
+        let tables = store.environment.tables;
+        let counters = Counters::read(tables.meta, &txn)?;
+        let dictionary = store.dictionary();
+        let lists = Lists::new(&dictionary);
+        let contexts = store.contexts().iter().map(|context| context.key.clone()).collect();
+        let preparer = Preparer::new(dictionary, contexts);
+        let tops = read_tops(store, &mut preparer.clone())?;
+        for table in [tables.entries, tables.names, tables.children, tables.postings] {
+            table.clear(&mut txn)?;
+        }
+        Ok(Self {
+            store,
+            txn,
+            tables,
+            preparer,
+            tops,
+            names: LoadedNames::default(),
+            lists,
+            first_id: counters.next_entry_id,
+            counters,
+            places: Vec::new(),
+            replaced: 0,
+            last_parent: (Vec::new(), 0),
+            row: Vec::new(),
+            is_broken: false,
+        }
+        .with_top_names())
+    }
+
+    fn with_top_names(mut self) -> Self {
+        for (key, top) in &self.tops {
+            if let Some(id) = top.id {
+                self.names.push(0, without_end(key), id);
+            }
+        }
+        self
+    }
+
+    /// What prepares entries on other threads.
+    #[must_use]
+    pub fn preparer(&self) -> Preparer {
+        self.preparer.clone()
+    }
+
+    /// Loads one entry, which has all it needs: nothing is checked but its name. `place` is its
+    /// line in the file. Superiors come first.
+    ///
+    /// # Errors
+    /// After one the loader can only be dropped.
+    pub fn add(&mut self, entry: &Entry, place: u64) -> Result<(), BulkError> {
+        let prepared = self.preparer.prepare(entry, place)?;
+        self.add_prepared(prepared)
+    }
+
+    /// Loads an entry that a [`Preparer`] of this loader has prepared; see [`Self::add`].
+    ///
+    /// # Errors
+    /// After one the loader can only be dropped.
+    pub fn add_prepared(&mut self, entry: PreparedEntry) -> Result<(), BulkError> {
+        assert!(!self.is_broken, "nothing is loaded after an error");
+        self.is_broken = true;
+        match self.parent_of(&entry)? {
+            None => self.add_top(entry)?,
+            Some(parent) => self.add_below(parent, &entry)?,
+        }
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// Writes what is gathered and makes everything durable. `progress` hears what is being
+    /// written, how much of it is done, and how much there is.
+    ///
+    /// # Errors
+    /// When the store fails; then nothing was loaded.
+    pub fn finish(
+        mut self,
+        progress: &mut dyn FnMut(&'static str, u64, u64),
+    ) -> Result<BulkReport, BulkError> {
+        assert!(!self.is_broken, "a load that failed is not finished");
+        self.write_held()?;
+        let dictionary = self.preparer.dictionary();
+        self.write_dictionary(&dictionary)?;
+        let names = self.names.len();
+        progress("names", 0, names);
+        self.names.write(&mut self.txn, self.tables.names, self.tables.children)?;
+        progress("names", names, names);
+        let (lists, mut done) = (self.lists.len(), 0);
+        let mut appender = ListAppender::new(self.tables.postings);
+        self.lists.drain(|index, key, list| {
+            if u64::is_multiple_of(done, PROGRESS_LISTS) {
+                progress("indexes", done, lists);
+            }
+            done += 1;
+            appender.append(&mut self.txn, (index, key), list)
+        })?;
+        progress("indexes", lists, lists);
+        let entries = self.replaced + self.places.len() as u64;
+        self.counters.lsn += entries;
+        self.counters.names_moved += 1;
+        self.counters.write(self.tables.meta, &mut self.txn)?;
+        let stat = Tables::stat(self.tables.entries, &self.txn)?;
+        let pages = (stat.leaf_pages + stat.overflow_pages) as u64;
+        let record_bytes = pages * u64::from(stat.page_size);
+        progress("disk", 0, 1);
+        let before = self.store.announce(dictionary);
+        if let Err(error) = self.txn.commit() {
+            self.store.announce(before);
+            return Err(error.into());
+        }
+        self.store.committed();
+        progress("disk", 1, 1);
+        Ok(BulkReport { entries, record_bytes, lists })
+    }
+
+    /// The id of the superior; a naming context has none.
+    fn parent_of(&mut self, entry: &PreparedEntry) -> Result<Option<u64>, BulkError> {
+        let key = entry.key.as_bytes();
+        let parent_key = superior(key);
+        if parent_key == self.last_parent.0 && !parent_key.is_empty() {
+            return Ok(Some(self.last_parent.1));
+        }
+        if self.tops.contains_key(key) {
+            return Ok(None);
+        }
+        // No naming context lies within another: the first that is met is the only one.
+        let ends = key.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at + 1);
+        let mut parent = None;
+        let mut start = 0;
+        for end in ends.take_while(|end| *end <= parent_key.len()) {
+            parent = match parent {
+                None => match self.tops.get(key.get(..end).unwrap_or_default()) {
+                    Some(top) => Some(top.id.ok_or_else(|| orphan(entry))?),
+                    None => None,
+                },
+                Some(parent) => {
+                    let rdn_key = key.get(start..end - 1).unwrap_or_default();
+                    Some(self.names.find(parent, rdn_key).ok_or_else(|| orphan(entry))?)
+                }
+            };
+            start = end;
+        }
+        let parent = parent.ok_or_else(|| BulkError::OutsideContexts {
+            dn: entry.dn.clone(),
+            place: entry.place,
+        })?;
+        self.last_parent = (parent_key.to_vec(), parent);
+        Ok(Some(parent))
+    }
+
+    fn add_below(&mut self, parent: u64, entry: &PreparedEntry) -> Result<(), BulkError> {
+        let key = entry.key.as_bytes();
+        let rdn_key = without_end(key.get(superior(key).len()..).unwrap_or_default());
+        if let Some(id) = self.names.find(parent, rdn_key) {
+            let at = usize::try_from(id - self.first_id).ok();
+            let first = at.and_then(|at| self.places.get(at)).copied().unwrap_or_default();
+            return Err(BulkError::Duplicate { dn: entry.dn.clone(), place: entry.place, first });
+        }
+        self.append(parent, rdn_key, entry)?;
+        Ok(())
+    }
+
+    /// An entry of a naming context takes the place of the one that the store held, if it held one,
+    /// and gets its id.
+    fn add_top(&mut self, entry: PreparedEntry) -> Result<(), BulkError> {
+        let key = entry.key.as_bytes().to_vec();
+        let held = self.tops.get_mut(&*key);
+        if let Some(top) = held {
+            if let Some(first) = top.place {
+                let place = entry.place;
+                return Err(BulkError::Duplicate { dn: entry.dn, place, first });
+            }
+            top.place = Some(entry.place);
+            if top.held.is_some() {
+                top.held = Some(entry);
+                self.replaced += 1;
+                return Ok(());
+            }
+        }
+        let id = self.append(EntryId::ROOT.0, without_end(&key), &entry)?;
+        if let Some(top) = self.tops.get_mut(&*key) {
+            top.id = Some(id);
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        parent: u64,
+        rdn_key: &[u8],
+        entry: &PreparedEntry,
+    ) -> Result<u64, BulkError> {
+        let id = self.counters.next_entry_id;
+        self.counters.next_entry_id += 1;
+        self.places.push(entry.place);
+        self.names.push(parent, rdn_key, id);
+        self.lists.push(&entry.keys, id);
+        let copied = Record::copy_below(&entry.row, parent, &mut self.row);
+        copied.expect("a preparer writes whole records");
+        let entries = self.tables.entries;
+        entries.put_with_flags(&mut self.txn, PutFlags::APPEND, &id.to_be_bytes(), &self.row)?;
+        Ok(id)
+    }
+
+    /// Writes the entries that the store held before, or those that took their places. Their ids
+    /// are lower than all others.
+    fn write_held(&mut self) -> Result<(), BulkError> {
+        let held = self.tops.values_mut().filter_map(|top| top.id.zip(top.held.take()));
+        let mut held: Vec<(u64, PreparedEntry)> = held.collect();
+        held.sort_unstable_by_key(|(id, _)| std::cmp::Reverse(*id));
+        for (id, entry) in held {
+            self.tables.entries.put(&mut self.txn, &id.to_be_bytes(), &entry.row)?;
+            self.lists.push_first(&entry.keys, id);
+        }
+        Ok(())
+    }
+
+    /// Gives each description that is new a row.
+    fn write_dictionary(&mut self, dictionary: &Dictionary) -> Result<(), BulkError> {
+        let attributes = self.tables.attributes;
+        let known = attributes.len(&self.txn)? as u32;
+        for id in known..dictionary.len() as u32 {
+            let text = dictionary.description(id).expect("ids count without gaps").text();
+            attributes.put(&mut self.txn, &id.to_be_bytes(), text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for BulkLoader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BulkLoader").field("entries", &self.places.len()).finish_non_exhaustive()
+    }
+}
+
+/// The entries that the store holds: those of its naming contexts, else it is refused.
+fn read_tops(
+    store: &Store,
+    preparer: &mut Preparer,
+) -> Result<FxHashMap<Box<[u8]>, Top>, BulkError> {
+    let view = store.snapshot(NameCache::default())?;
+    let mut tops = FxHashMap::default();
+    let mut held = 0;
+    for context in store.contexts() {
+        let key = context.key.as_bytes();
+        let mut top = Top::default();
+        if let Some(id) = view.child(EntryId::ROOT.0, without_end(key))? {
+            let entry = view.expect_entry(id)?.to_entry()?;
+            top = Top { id: Some(id), place: None, held: Some(preparer.prepare(&entry, 0)?) };
+            held += 1;
+        }
+        tops.insert(key.into(), top);
+    }
+    let entries = view.entry_count()?;
+    if entries != held {
+        return Err(BulkError::NotEmpty { entries });
+    }
+    Ok(tops)
+}
+
+fn orphan(entry: &PreparedEntry) -> BulkError {
+    let parent = Dn::parse(&entry.dn).ok().and_then(|dn| dn.parent());
+    let parent = parent.map(|dn| dn.to_string()).unwrap_or_default();
+    BulkError::Orphan { dn: entry.dn.clone(), place: entry.place, parent }
+}
+
+/// The key of the superior.
+fn superior(dn_key: &[u8]) -> &[u8] {
+    let end = without_end(dn_key).iter().rposition(|&byte| byte == 0).map_or(0, |end| end + 1);
+    dn_key.get(..end).unwrap_or_default()
+}
+
+/// The key without the octet that ends its last RDN.
+fn without_end(dn_key: &[u8]) -> &[u8] {
+    dn_key.split_last().map_or(&[], |(_, rest)| rest)
+}
+
+/// Progress is told every so many lists.
+const PROGRESS_LISTS: u64 = 100_000;
+
+#[cfg(test)]
+mod tests;

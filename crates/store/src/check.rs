@@ -1,264 +1,378 @@
-//! The integrity check: every table against the entries, in both directions.
+//! Integrity check: every table and every index against the entries, in both directions.
 //!
-//! Each entry must decode, have a superior and a row in `names` that leads to it; the counts of
-//! subordinates must be exact; and each index must hold the keys of the entries and nothing else.
-//! For the indexes a fingerprint is taken of the pairs (key, entry) that should be there and of
-//! those that are; only where the two differ the index is gone through pair by pair.
+//! Names, counts and posting lists are made anew from the records and compared with the rows; a row
+//! that nothing justifies is a finding as much as one that is missing.
+//!
+//! Invariants: the check changes nothing, and no damage of the data makes it fail. It works on one
+//! point in time, so the directory may be in use. It needs memory for all posting lists, as the
+//! bulk load does.
 
 mod postings;
 
-use rustc_hash::FxHashMap;
-use schema::EntryId;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use heed::{AnyTls, RoTxn};
+use ldap::ber::{Reader, Tag};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::apply::rdn_key;
+use crate::bulk::{Lists, PostingKeys};
+use crate::dictionary::Dictionary;
 use crate::error::{Corruption, StoreError};
-use crate::key;
-use crate::lmdb::{CHILDREN, ENTRIES, META, NAMES};
-use crate::names::ids_in_row;
+use crate::key::{self, RowKey, display};
+use crate::lmdb::{ATTRIBUTES, CHILDREN, ENTRIES, META, NAMES, Snapshot, Tables};
+use crate::meta::{self, Counters};
+use crate::names::{find_in_row, ids_in_row};
 use crate::record::Record;
 use crate::store::Store;
-use crate::view::View;
 
-use postings::{Fingerprint, Pairs};
+/// This many findings are listed; the others are only counted.
+pub const CHECK_FINDINGS_MAX: usize = 100;
 
-/// The most findings that are listed; further ones are counted.
-pub const FINDINGS_MAX: usize = 100;
-
-/// What a check has found.
-#[derive(Clone, Debug, Default)]
+/// What a check found.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CheckReport {
-    /// How many entries were checked.
+    /// How many entries there are.
     pub entries: u64,
-    /// How many rows there are in all tables.
+    /// How many rows were compared, in all tables.
     pub rows: u64,
-    /// How many contradictions there are; for a damaged index, at least how many.
-    pub finding_count: u64,
-    /// The first of them.
-    pub findings: Vec<Corruption>,
+    /// The first [`CHECK_FINDINGS_MAX`] findings.
+    pub findings: Vec<Finding>,
+    /// How many findings there are of each kind, those that are not listed included.
+    pub counts: BTreeMap<FindingKind, u64>,
 }
 
-impl CheckReport {
-    fn add(&mut self, table: &'static str, key: impl std::fmt::Display, reason: impl Into<String>) {
-        let key = key.to_string();
-        self.push(Corruption { table, key, reason: reason.into() });
-    }
+/// Something that contradicts what always holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// What sort of thing.
+    pub kind: FindingKind,
+    /// Which row, and what is wrong with it.
+    pub corruption: Corruption,
+}
 
-    fn push(&mut self, finding: Corruption) {
-        self.finding_count += 1;
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(finding);
-        }
-    }
+/// Sorts of findings.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum FindingKind {
+    /// A record cannot be read.
+    Record,
+    /// An entry's superior is missing, or is below the entry.
+    Superior,
+    /// An entry is not found by its name, or a name leads to no entry.
+    Name,
+    /// A number of subordinates is wrong.
+    Count,
+    /// A posting list lacks an id or has one too many.
+    Posting,
+    /// An attribute id or a counter is wrong.
+    Number,
+    /// A row has a key that no writer makes.
+    Key,
+}
 
-    /// Notes damage, and passes other failures on.
-    fn note<T>(&mut self, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(StoreError::Corrupt(finding)) => {
-                self.push(finding);
-                Ok(None)
-            }
-            Err(other) => Err(other),
+impl FindingKind {
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Record => "unreadable records",
+            Self::Superior => "missing superiors",
+            Self::Name => "wrong names",
+            Self::Count => "wrong counts of subordinates",
+            Self::Posting => "wrong index rows",
+            Self::Number => "wrong numbers",
+            Self::Key => "unknown rows",
         }
     }
 }
 
-/// How far a check has come.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct CheckProgress {
-    /// The table that is being read.
-    pub table: &'static str,
-    /// Rows read.
-    pub done: u64,
-    /// Rows in all.
-    pub total: u64,
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.corruption.fmt(f)
+    }
 }
 
 impl Store {
-    /// Checks everything; what is wrong is in the report, and only what keeps it from reading is an
-    /// error. Runs on one snapshot, beside readers and writers.
+    /// Compares every table and every index with the entries. `progress` hears what is being
+    /// checked, how much of it is done, and how much there is.
+    ///
+    /// # Errors
+    /// When LMDB cannot read its file; what can be read and is wrong is in the report.
     pub fn check(
         &self,
-        progress: &mut dyn FnMut(CheckProgress),
+        progress: &mut dyn FnMut(&'static str, u64, u64),
     ) -> Result<CheckReport, StoreError> {
-        let view = self.snapshot(Default::default())?;
-        let mut check = Check { view: &view, report: CheckReport::default(), progress };
-        for table in view.tables().all() {
-            check.report.rows += table.len(view.txn())?;
-        }
-        let (children, expected) = check.entries()?;
-        check.names()?;
-        check.children(children)?;
-        let found = check.postings()?;
-        for index in view.dictionary().indexes() {
-            if expected.of(index.id) != found.of(index.id) {
-                check.compare_index(index)?;
-            }
-        }
-        Ok(check.report)
+        let snapshot = Snapshot::Read(self.environment.read()?);
+        let dictionary = self.dictionary();
+        let checker = Checker {
+            store: self,
+            txn: snapshot.txn(),
+            tables: self.environment.tables,
+            lists: Lists::new(&dictionary),
+            dictionary,
+            children: FxHashMap::default(),
+            named: 0,
+            report: CheckReport::default(),
+        };
+        checker.run(progress)
     }
 }
 
-struct Check<'c> {
-    view: &'c View<'static>,
+struct Checker<'c> {
+    store: &'c Store,
+    txn: &'c RoTxn<'c, AnyTls>,
+    tables: Tables,
+    dictionary: Arc<Dictionary>,
+    /// The posting lists as they should be.
+    lists: Lists,
+    /// The numbers of subordinates as they should be.
+    children: FxHashMap<u64, u64>,
+    /// How many entries are found by their names.
+    named: u64,
     report: CheckReport,
-    progress: &'c mut dyn FnMut(CheckProgress),
 }
 
-/// Rows between two calls of the progress function.
-const PROGRESS_ROWS: u64 = 10_000;
+type Progress<'p> = &'p mut dyn FnMut(&'static str, u64, u64);
 
-impl Check<'_> {
-    fn progress(&mut self, table: &'static str, done: u64, total: u64) {
-        if done.is_multiple_of(PROGRESS_ROWS) || done == total {
-            (self.progress)(CheckProgress { table, done, total });
+impl Checker<'_> {
+    fn run(mut self, progress: Progress<'_>) -> Result<CheckReport, StoreError> {
+        self.meta()?;
+        self.attributes()?;
+        self.entries(progress)?;
+        self.superiors()?;
+        self.names()?;
+        self.children()?;
+        self.postings(progress)?;
+        Ok(self.report)
+    }
+
+    fn find(
+        &mut self,
+        kind: FindingKind,
+        table: &'static str,
+        key: impl fmt::Display,
+        reason: impl Into<String>,
+    ) {
+        *self.report.counts.entry(kind).or_default() += 1;
+        if self.report.findings.len() < CHECK_FINDINGS_MAX {
+            let corruption = Corruption { table, key: key.to_string(), reason: reason.into() };
+            self.report.findings.push(Finding { kind, corruption });
         }
     }
 
-    /// Checks each entry; returns how many subordinates each has, and the pairs of all indexes.
-    fn entries(&mut self) -> Result<(FxHashMap<u64, u64>, Fingerprint), StoreError> {
-        let view = self.view;
-        let mut children: FxHashMap<u64, u64> = FxHashMap::default();
-        let mut fingerprint = Fingerprint::new(view.dictionary().indexes().len());
-        let mut pairs = Pairs::default();
-        let mut last = 0;
-        let total = view.entry_count()?;
-        for row in view.tables().entries.iter(view.txn())? {
-            let (row_key, row) = row?;
-            self.report.entries += 1;
-            self.progress(ENTRIES, self.report.entries, total);
-            let Some(id) = key::id(row_key).filter(|&id| id != 0) else {
-                self.report.add(ENTRIES, key::display(row_key), "is no id");
-                continue;
-            };
-            last = id;
-            let record = match Record::parse(row, view.dictionary().len()) {
-                Ok(record) => record,
-                Err(reason) => {
-                    self.report.add(ENTRIES, id, reason);
-                    continue;
-                }
-            };
-            if let Some(reason) = damaged_values(&record) {
-                self.report.add(ENTRIES, id, reason);
-                continue;
+    fn meta(&mut self) -> Result<(), StoreError> {
+        for row in self.tables.meta.iter(self.txn)? {
+            let (key, _) = row?;
+            self.report.rows += 1;
+            if !meta::is_known_key(key) {
+                self.find(FindingKind::Key, META, display(key), "is not known");
             }
-            *children.entry(record.parent).or_default() += 1;
-            self.name(id, &record)?;
-            pairs.of_record(view.dictionary(), &record, |index, key| {
-                fingerprint.add(index, key, id)
-            });
         }
-        if last >= view.next_entry_id() {
-            self.report.add(
-                META,
-                "counters",
-                format!("entry {last} has an id that is yet to come"),
-            );
-        }
-        Ok((children, fingerprint))
+        Ok(())
     }
 
-    /// The entry's superior exists, its name leads to it, and no superior is below it.
-    fn name(&mut self, id: u64, record: &Record<'_>) -> Result<(), StoreError> {
-        let whole = self.view.entry(EntryId(id));
-        if self.report.note(whole)?.is_none() {
-            return Ok(());
+    /// That each id has its row was checked when the store was opened.
+    fn attributes(&mut self) -> Result<(), StoreError> {
+        for row in self.tables.attributes.iter(self.txn)? {
+            let (row_key, text) = row?;
+            self.report.rows += 1;
+            let id = row_key.try_into().map(u32::from_be_bytes);
+            let known = id.ok().and_then(|id| self.dictionary.description(id));
+            if known.is_none_or(|known| known.text().as_bytes() != text) {
+                let reason = format!("'{}' is not what is in use", display(text));
+                self.find(FindingKind::Number, ATTRIBUTES, display(row_key), reason);
+            }
         }
-        let key = match rdn_key(record, self.view.schema()) {
-            Ok(key) => key,
+        Ok(())
+    }
+
+    fn entries(&mut self, progress: Progress<'_>) -> Result<(), StoreError> {
+        let next_id = Counters::read(self.tables.meta, self.txn)?.next_entry_id;
+        let total = self.tables.entries.len(self.txn)?;
+        let mut scratch = Vec::new();
+        for row in self.tables.entries.iter(self.txn)? {
+            let (row_key, row) = row?;
+            if self.report.entries.is_multiple_of(PROGRESS_ENTRIES) {
+                progress("entries", self.report.entries, total);
+            }
+            self.report.entries += 1;
+            self.report.rows += 1;
+            let Some(id) = key::id(row_key).filter(|&id| id != 0) else {
+                self.find(FindingKind::Key, ENTRIES, display(row_key), "is no entry id");
+                continue;
+            };
+            if id >= next_id {
+                let reason = format!("is not below the next id, {next_id}");
+                self.find(FindingKind::Number, ENTRIES, id, reason);
+            }
+            match read(row, &self.dictionary) {
+                Ok(record) => self.entry(id, &record, &mut scratch)?,
+                Err(reason) => self.find(FindingKind::Record, ENTRIES, id, reason),
+            }
+        }
+        progress("entries", total, total);
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        id: u64,
+        record: &Record<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        *self.children.entry(record.parent).or_default() += 1;
+        let mut keys = PostingKeys::default();
+        for (attribute, values) in record.attributes() {
+            keys.extend(&self.dictionary, attribute, values.iter(), scratch);
+        }
+        self.lists.push(&keys, id);
+        let rdn_key = match rdn_key(record, self.dictionary.schema()) {
+            Ok(rdn_key) => rdn_key,
             Err(reason) => {
-                self.report.add(ENTRIES, id, format!("has a name without a key: {reason}"));
+                self.find(FindingKind::Record, ENTRIES, id, format!("has no name: {reason}"));
                 return Ok(());
             }
         };
-        let found = self.view.child(record.parent, key.as_bytes());
-        match self.report.note(found)? {
-            Some(Some(found)) if found == id => {}
-            Some(Some(found)) => {
-                let name = record.rdn;
-                self.report.add(NAMES, name, format!("leads to entry {found}, not to {id}"));
+        let (row_key, is_shortened) = RowKey::name(record.parent, rdn_key.as_bytes());
+        let row = self.tables.names.get(self.txn, row_key.as_bytes())?;
+        let found = row.map(|row| find_in_row(row, rdn_key.as_bytes(), is_shortened));
+        match found {
+            Some(Ok(Some(found))) if found == id => self.named += 1,
+            Some(Ok(_)) | Some(Err(_)) | None => {
+                let reason = format!("does not lead to entry {id}");
+                self.find(FindingKind::Name, NAMES, display(row_key.as_bytes()), reason);
             }
-            Some(None) => self.report.add(NAMES, record.rdn, format!("is missing for entry {id}")),
-            None => {}
+        }
+        let is_context = record.parent != 0
+            || self.store.contexts().iter().any(|context| {
+                context.key.as_bytes().strip_suffix(&[0]) == Some(rdn_key.as_bytes())
+            });
+        if !is_context {
+            let reason = format!("'{}' is no naming context", record.rdn);
+            self.find(FindingKind::Superior, ENTRIES, id, reason);
         }
         Ok(())
     }
 
-    /// Each name leads to an entry of that name.
+    /// Each superior is an entry, and the way up from it ends at the root.
+    fn superiors(&mut self) -> Result<(), StoreError> {
+        let mut rooted: FxHashSet<u64> = FxHashSet::from_iter([0]);
+        let mut parents: Vec<u64> = self.children.keys().copied().collect();
+        parents.sort_unstable();
+        for start in parents {
+            let mut way: FxHashSet<u64> = FxHashSet::default();
+            let mut at = start;
+            while !rooted.contains(&at) {
+                if !way.insert(at) {
+                    self.find(FindingKind::Superior, ENTRIES, at, "is its own superior");
+                    break;
+                }
+                let row = self.tables.entries.get(self.txn, &at.to_be_bytes())?;
+                match row.map(|row| Record::parse(row, self.dictionary.len())) {
+                    Some(Ok(record)) => at = record.parent,
+                    // A finding already.
+                    Some(Err(_)) => break,
+                    None => {
+                        let reason = "is missing, though it has subordinates";
+                        self.find(FindingKind::Superior, ENTRIES, at, reason);
+                        break;
+                    }
+                }
+            }
+            // What is above a finding is not reported again.
+            rooted.extend(way);
+        }
+        Ok(())
+    }
+
+    /// Every name leads to an entry. Each entry was found by its name, or is a finding; so when
+    /// there are not more names than that, there is nothing to look for.
     fn names(&mut self) -> Result<(), StoreError> {
-        let view = self.view;
-        let total = view.tables().names.len(view.txn())?;
-        let mut done = 0;
-        for row in view.tables().names.iter(view.txn())? {
+        let mut count = 0;
+        for row in self.tables.names.iter(self.txn)? {
             let (row_key, row) = row?;
-            done += 1;
-            self.progress(NAMES, done, total);
-            let Some(ids) = self.report.note(ids_in_row(row_key, row))? else { continue };
-            for id in ids {
-                let entry = view.tables().entries.get(view.txn(), &id.to_be_bytes())?;
-                let record = entry.and_then(|row| Record::parse(row, view.dictionary().len()).ok());
-                let shown = || key::display(row_key);
-                let Some(record) = record else {
-                    self.report.add(NAMES, shown(), format!("leads to {id}, which is no entry"));
-                    continue;
-                };
-                let own = rdn_key(&record, view.schema());
-                let own = own.map(|own| key::RowKey::name(record.parent, own.as_bytes()).0);
-                if own.is_ok_and(|own| own.as_bytes() != row_key) {
-                    self.report.add(NAMES, shown(), format!("leads to {id} of another name"));
+            self.report.rows += 1;
+            match ids_in_row(row_key, row) {
+                Ok(ids) => count += ids.len() as u64,
+                Err(_) => {
+                    self.find(FindingKind::Name, NAMES, display(row_key), "is not well formed");
+                }
+            }
+        }
+        if count == self.named {
+            return Ok(());
+        }
+        for row in self.tables.names.iter(self.txn)? {
+            let (row_key, row) = row?;
+            for id in ids_in_row(row_key, row).unwrap_or_default() {
+                if !self.has_name(id, row_key)? {
+                    let reason = format!("leads to entry {id}, which has another name or is none");
+                    self.find(FindingKind::Name, NAMES, display(row_key), reason);
                 }
             }
         }
         Ok(())
     }
 
-    /// The counts are those of the entries. Zero may be written down or not.
-    fn children(&mut self, mut counted: FxHashMap<u64, u64>) -> Result<(), StoreError> {
-        let view = self.view;
-        let total = view.tables().children.len(view.txn())?;
-        let mut done = 0;
-        for row in view.tables().children.iter(view.txn())? {
+    fn has_name(&self, id: u64, row_key: &[u8]) -> Result<bool, StoreError> {
+        let Some(row) = self.tables.entries.get(self.txn, &id.to_be_bytes())? else {
+            return Ok(false);
+        };
+        let Ok(record) = Record::parse(row, self.dictionary.len()) else { return Ok(false) };
+        let Ok(rdn_key) = rdn_key(&record, self.dictionary.schema()) else { return Ok(false) };
+        Ok(RowKey::name(record.parent, rdn_key.as_bytes()).0.as_bytes() == row_key)
+    }
+
+    fn children(&mut self) -> Result<(), StoreError> {
+        for row in self.tables.children.iter(self.txn)? {
             let (row_key, row) = row?;
-            done += 1;
-            self.progress(CHILDREN, done, total);
-            let (Some(id), Some(count)) = (key::id(row_key), key::id(row)) else {
-                self.report.add(CHILDREN, key::display(row_key), "is not well formed");
+            self.report.rows += 1;
+            let (Some(parent), Some(count)) = (key::id(row_key), key::id(row)) else {
+                self.find(FindingKind::Count, CHILDREN, display(row_key), "is no number");
                 continue;
             };
-            let entry = view.tables().entries.get(view.txn(), row_key)?;
-            if id != 0 && entry.is_none() {
-                self.report.add(CHILDREN, id, "is about no entry");
+            let want = self.children.remove(&parent).unwrap_or_default();
+            if want != count {
+                let reason = format!("says {count}, there are {want}");
+                self.find(FindingKind::Count, CHILDREN, parent, reason);
             }
-            let there = counted.remove(&id).unwrap_or(0);
-            if count != there {
-                self.report.add(CHILDREN, id, format!("counts {count} where there are {there}"));
+            let entry = self.tables.entries.get(self.txn, row_key)?;
+            if want == 0 && parent != 0 && entry.is_none() {
+                self.find(FindingKind::Count, CHILDREN, parent, "is of an entry that is not there");
             }
         }
-        for (id, there) in counted {
-            self.report.add(CHILDREN, id, format!("is missing where there are {there}"));
+        let mut missing: Vec<(u64, u64)> = self.children.drain().collect();
+        missing.sort_unstable();
+        for (parent, want) in missing {
+            let reason = format!("is missing, there are {want}");
+            self.find(FindingKind::Count, CHILDREN, parent, reason);
         }
         Ok(())
     }
 }
 
-/// What is wrong with the values of a record, each of which must be a whole OCTET STRING.
-fn damaged_values(record: &Record<'_>) -> Option<&'static str> {
+/// Reads a record with all its values.
+fn read<'r>(row: &'r [u8], dictionary: &Dictionary) -> Result<Record<'r>, String> {
+    let record = Record::parse(row, dictionary.len())?;
     let mut seen = Vec::new();
-    for (id, values) in record.raw_attributes() {
-        let mut reader = ldap::ber::Reader::new(values);
-        while !reader.is_empty() {
-            if reader.octets(ldap::ber::Tag::OCTET_STRING).is_err() {
-                return Some("has values that are not in wire form");
-            }
+    for (attribute, values) in record.attributes_unchecked() {
+        if seen.contains(&attribute) {
+            return Err(format!("has attribute {attribute} twice"));
         }
-        if seen.contains(&id) {
-            return Some("has an attribute twice");
+        seen.push(attribute);
+        let mut values = Reader::new(values);
+        while !values.is_empty() {
+            let value = values.octets(Tag::OCTET_STRING);
+            value.map_err(|error| format!("has a value of attribute {attribute}: {error}"))?;
         }
-        seen.push(id);
     }
-    None
+    Ok(record)
 }
+
+/// Progress is told every so many entries.
+const PROGRESS_ENTRIES: u64 = 10_000;
 
 #[cfg(test)]
 mod tests;

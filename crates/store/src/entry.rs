@@ -84,10 +84,6 @@ impl<'v> StoredEntry<'v> {
         });
         Ok(Entry::from_stored(name, attributes.collect()))
     }
-
-    pub(crate) const fn record(&self) -> Record<'v> {
-        self.record
-    }
 }
 
 impl EntryRead for StoredEntry<'_> {

@@ -164,8 +164,6 @@ const FORMAT_HEAD: &str = "roster data directory";
 const LOCK_FILE: &str = "lock";
 /// LMDB's own names.
 pub(crate) const DATA_FILE: &str = "data.mdb";
-/// Where a bulk load builds its data.
-pub(crate) const LOAD_DIRECTORY: &str = "load";
 const DATA_LOCK_FILE: &str = "lock.mdb";
 /// What may be there before the data are: parts of an interrupted creation, and what an operator
 /// or a file system puts there first.

@@ -24,12 +24,14 @@ mod plan;
 mod posting;
 mod record;
 mod store;
+#[cfg(test)]
+mod testing;
 mod varint;
 mod view;
 
 pub use apply::Batch;
-pub use bulk::{BulkLoader, LOAD_MEMORY_DEFAULT_BYTES, LoadError};
-pub use check::{CheckProgress, CheckReport, FINDINGS_MAX};
+pub use bulk::{BulkError, BulkLoader, BulkReport, PreparedEntry, Preparer};
+pub use check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary};
 pub use entry::StoredEntry;
 pub use error::{Corruption, StoreError};

@@ -133,11 +133,6 @@ impl Environment {
     pub(crate) fn file_bytes(&self) -> Result<u64, StoreError> {
         Ok(self.env.real_disk_size()?)
     }
-
-    /// Waits until the environment is closed; every transaction must have ended.
-    pub(crate) fn close(self) {
-        self.env.prepare_for_closing().wait();
-    }
 }
 
 /// Any page size of any system divides this.

@@ -47,6 +47,12 @@ impl Counters {
     }
 }
 
+/// Whether a row with this key belongs into the table.
+pub(crate) fn is_known_key(key: &[u8]) -> bool {
+    key == COUNTERS.as_bytes()
+        || [CONTEXT, INDEX, SCHEMA].iter().any(|prefix| key.starts_with(prefix.as_bytes()))
+}
+
 /// The DNs of the naming contexts, in the order they were given.
 pub(crate) fn contexts(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Vec<String>, StoreError> {
     Ok(rows(meta, txn, CONTEXT)?.into_iter().map(|(_, text)| text).collect())

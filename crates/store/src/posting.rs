@@ -15,9 +15,9 @@ pub(crate) const INLINE_IDS_MAX: usize = 64;
 pub(crate) const INLINE_AGAIN_IDS_MAX: u64 = 32;
 /// How many low bits of an id are its place in a chunk.
 pub(crate) const CHUNK_BITS: u32 = 13;
-/// The largest chunk row.
-pub(crate) const CHUNK_LENGTH_MAX_BYTES: usize = 1 + BITMAP_BYTES;
 
+/// The largest chunk row.
+const CHUNK_LENGTH_MAX_BYTES: usize = 1 + BITMAP_BYTES;
 const CHUNK_IDS: usize = 1 << CHUNK_BITS;
 const PLACE_MAX: u16 = CHUNK_IDS as u16 - 1;
 const BITMAP_WORDS: usize = CHUNK_IDS / 64;
@@ -276,9 +276,10 @@ impl Bits {
         }
     }
 
-    /// Appends the row, in the smallest form.
+    /// Appends the row, in the smallest form: at most [`CHUNK_LENGTH_MAX_BYTES`].
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         debug_assert!(!self.is_empty(), "an empty chunk has no row");
+        let start = out.len();
         let list_bytes = 2 * self.count() as usize;
         let runs_bytes = 4 * self.runs();
         if runs_bytes < list_bytes && runs_bytes < BITMAP_BYTES {
@@ -291,6 +292,7 @@ impl Bits {
             out.push(CHUNK_BITMAP);
             self.words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         }
+        debug_assert!(out.len() - start <= CHUNK_LENGTH_MAX_BYTES, "a change rewrites little");
     }
 
     /// How many runs of taken places there are.

@@ -51,14 +51,25 @@ impl<'a> Record<'a> {
         Ok(Self { parent, rdn, attributes: rest })
     }
 
+    /// Writes a record again, below another superior, into an empty buffer.
+    pub(crate) fn copy_below(row: &[u8], parent: u64, out: &mut Vec<u8>) -> Option<()> {
+        let (&version, mut rest) = row.split_first()?;
+        varint::read(&mut rest)?;
+        out.clear();
+        out.push(version);
+        varint::write(parent, out);
+        out.extend_from_slice(rest);
+        Some(())
+    }
+
     /// The attributes in order: id and values.
     #[inline]
     pub(crate) const fn attributes(&self) -> RecordAttributes<'a> {
         RecordAttributes { rest: self.attributes }
     }
 
-    /// The attributes with the octets of their values, which nobody has looked at.
-    pub(crate) fn raw_attributes(&self) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
+    /// The attributes in order: id and octets of the values, whatever these are.
+    pub(crate) fn attributes_unchecked(&self) -> impl Iterator<Item = (u32, &'a [u8])> {
         let mut rest = self.attributes;
         std::iter::from_fn(move || {
             let id = varint::read(&mut rest)?;

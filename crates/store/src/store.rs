@@ -13,7 +13,6 @@ use ldap::dn::Dn;
 use schema::{Definition, DnKey, Schema};
 
 use crate::apply::Batch;
-use crate::bulk;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::format::{self, DataDirectory};
@@ -31,14 +30,13 @@ pub const CONTEXT_COUNT_MAX: usize = 1000;
 #[derive(Debug)]
 pub struct Store {
     pub(crate) environment: Environment,
-    pub(crate) options: StoreOptions,
     contexts: Arc<[Context]>,
     context_names: Vec<Dn>,
     dictionary: ArcSwap<Dictionary>,
     /// Counts what makes a reader take a new view: commits and schema changes.
     version: AtomicU64,
     /// Last, so that the lock is given back when all else is closed.
-    pub(crate) directory: DataDirectory,
+    _directory: DataDirectory,
 }
 
 /// A naming context.
@@ -71,7 +69,7 @@ impl Store {
         let environment = Environment::open(directory.path(), options)?;
         write_settings(&environment, &contexts, &dictionary)?;
         directory.write_format()?;
-        Ok(Self::assemble(directory, environment, options, contexts, dictionary))
+        Ok(Self::assemble(directory, environment, contexts, dictionary))
     }
 
     /// Opens a data directory. The schema in force is `schema` and the definitions that were
@@ -81,37 +79,20 @@ impl Store {
         options: &StoreOptions,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
-        let directory = DataDirectory::open(directory)?;
-        bulk::remove_load(directory.path())?;
-        let environment = Environment::open(directory.path(), options)?;
-        let txn = environment.read()?;
-        let definitions = meta::definitions(environment.tables.meta, &txn)?;
-        drop(txn);
-        let schema = with_definitions(schema, &definitions)?;
-        Self::open_environment(directory, environment, options, schema)
+        Self::open_locked(DataDirectory::open(directory)?, options, schema)
     }
 
-    /// Opens what a bulk load has put in place; `schema` is the one in force.
-    pub(crate) fn open_loaded(
+    pub(crate) fn open_locked(
         directory: DataDirectory,
         options: &StoreOptions,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
         let environment = Environment::open(directory.path(), options)?;
-        bulk::remove_load(directory.path())?;
-        Self::open_environment(directory, environment, options, schema)
-    }
-
-    fn open_environment(
-        directory: DataDirectory,
-        environment: Environment,
-        options: &StoreOptions,
-        schema: Arc<Schema>,
-    ) -> Result<Self, StoreError> {
         let snapshot = Snapshot::Read(environment.read()?);
         let txn = snapshot.txn();
         let table = environment.tables.meta;
         Counters::read(table, txn)?;
+        let schema = with_definitions(schema, &meta::definitions(table, txn)?)?;
         let mut contexts = Vec::new();
         for text in meta::contexts(table, txn)? {
             let dn = Dn::parse(&text);
@@ -136,20 +117,18 @@ impl Store {
         let texts = attribute_texts(&snapshot, &environment.tables)?;
         let dictionary = dictionary.with_texts(&texts)?;
         drop(snapshot);
-        Ok(Self::assemble(directory, environment, options, contexts, dictionary))
+        Ok(Self::assemble(directory, environment, contexts, dictionary))
     }
 
     fn assemble(
         directory: DataDirectory,
         environment: Environment,
-        options: &StoreOptions,
         contexts: Vec<Context>,
         dictionary: Dictionary,
     ) -> Self {
         Self {
-            directory,
+            _directory: directory,
             environment,
-            options: options.clone(),
             context_names: contexts.iter().map(|context| context.dn.clone()).collect(),
             contexts: contexts.into(),
             dictionary: ArcSwap::from_pointee(dictionary),
@@ -240,8 +219,8 @@ impl Store {
         }
     }
 
-    pub(crate) fn shared_contexts(&self) -> Arc<[Context]> {
-        Arc::clone(&self.contexts)
+    pub(crate) fn contexts(&self) -> &[Context] {
+        &self.contexts
     }
 
     pub(crate) fn snapshot(&self, names: NameCache) -> Result<View<'static>, StoreError> {

@@ -93,7 +93,16 @@ impl View<'static> {
         let names = Names::Own(RefCell::new(names.renewed(counters.names_moved)));
         let ViewParts { tables, contexts, dictionary } = parts;
         let first_context = OnceCell::new();
-        Self { snapshot, deltas: None, tables, contexts, dictionary, counters, names, first_context }
+        Self {
+            snapshot,
+            deltas: None,
+            tables,
+            contexts,
+            dictionary,
+            counters,
+            names,
+            first_context,
+        }
     }
 
     /// Ends the view; what it remembers of names is for the next one.
@@ -286,19 +295,6 @@ impl<'t> View<'t> {
             Some(index) => Ok(self.list(index.id, &[])?.is_some_and(|list| list.count() > 0)),
             None => Ok(true),
         }
-    }
-
-    pub(crate) const fn tables(&self) -> &Tables {
-        &self.tables
-    }
-
-    pub(crate) fn txn(&self) -> &heed::RoTxn<'_, heed::AnyTls> {
-        self.snapshot.txn()
-    }
-
-    /// The id the next entry gets.
-    pub(crate) const fn next_entry_id(&self) -> u64 {
-        self.counters.next_entry_id
     }
 
     /// Whether all entries are below this one, or are it.

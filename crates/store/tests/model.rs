@@ -310,10 +310,9 @@ fn rename(model: &mut Model, id: u64, new_parent: u64, name: usize) -> Option<Ch
     let old_dn = model.dn(id);
     let new_dn = model.dn(new_parent).child(new_rdn.clone());
     let key = key_of(new_parent, &new_dn);
-    if key_of(old_parent, &old_dn) != key || old_parent != new_parent {
-        if is_taken(model, new_parent, &new_dn) {
-            return None;
-        }
+    let is_new_name = key_of(old_parent, &old_dn) != key || old_parent != new_parent;
+    if is_new_name && is_taken(model, new_parent, &new_dn) {
+        return None;
     }
     let renamed = model.entries.get_mut(&id).unwrap();
     renamed.parent = new_parent;

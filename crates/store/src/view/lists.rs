@@ -95,13 +95,6 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Whether a list has this id.
-    pub(crate) fn holds(&self, list: &List<'_>, id: u64) -> Result<bool, StoreError> {
-        let mut set = IdSet::Few(vec![id]);
-        self.intersect(&mut set, list)?;
-        Ok(!set.is_empty())
-    }
-
     fn each_chunk<'v>(
         &'v self,
         head: &[u8],

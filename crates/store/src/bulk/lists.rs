@@ -1,0 +1,308 @@
+//! Posting lists in memory, while there is no order of keys to write them in.
+//!
+//! Invariants: ids come in ascending order, so each list is sorted as it grows; an id that comes
+//! again for the same key counts once. A list costs one or two octets an id once it has some.
+
+use heed::{PutFlags, RwTxn};
+use rustc_hash::FxHashMap;
+
+use crate::dictionary::Dictionary;
+use crate::error::StoreError;
+use crate::index::{GRAM_BYTES, IndexKind};
+use crate::key::RowKey;
+use crate::lmdb::Table;
+use crate::posting::{Bits, Head, INLINE_IDS_MAX, chunk_of, place_of};
+use crate::varint;
+
+/// The ids of one key.
+#[derive(Debug)]
+pub(crate) enum IdList {
+    /// Most values are had by one entry.
+    One(u64),
+    /// All others.
+    More(Box<MoreIds>),
+}
+
+/// Two ids or more, each as the distance from the one before it.
+#[derive(Debug)]
+pub(crate) struct MoreIds {
+    last: u64,
+    count: u64,
+    steps: Vec<u8>,
+}
+
+impl IdList {
+    fn push(&mut self, id: u64) {
+        match self {
+            Self::One(one) if *one == id => {}
+            Self::One(one) => {
+                let mut more = MoreIds { last: 0, count: 0, steps: Vec::new() };
+                more.push(*one);
+                more.push(id);
+                *self = Self::More(Box::new(more));
+            }
+            Self::More(more) => {
+                if more.last != id {
+                    more.push(id);
+                }
+            }
+        }
+    }
+
+    /// Puts an id in that is lower than all others.
+    fn push_first(&mut self, id: u64) {
+        let ids: Vec<u64> = self.iter().collect();
+        if ids.first() == Some(&id) {
+            return;
+        }
+        *self = Self::One(id);
+        ids.into_iter().for_each(|id| self.push(id));
+    }
+
+    /// How many ids there are.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::More(more) => more.count,
+        }
+    }
+
+    /// The ids in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
+        let (one, mut steps) = match self {
+            Self::One(id) => (Some(*id), &[][..]),
+            Self::More(more) => (None, more.steps.as_slice()),
+        };
+        let mut last = 0;
+        let more = std::iter::from_fn(move || {
+            last += varint::read(&mut steps)?;
+            Some(last)
+        });
+        one.into_iter().chain(more)
+    }
+}
+
+impl MoreIds {
+    fn push(&mut self, id: u64) {
+        assert!(id > self.last, "ids of a bulk load ascend");
+        varint::write(id - self.last, &mut self.steps);
+        self.last = id;
+        self.count += 1;
+    }
+}
+
+/// The lists of one index by their keys.
+#[derive(Debug)]
+enum IndexLists {
+    /// Of a substring index, whose keys have three octets.
+    Grams(FxHashMap<[u8; GRAM_BYTES], IdList>),
+    Values(FxHashMap<Box<[u8]>, IdList>),
+}
+
+/// The lists of all indexes.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    by_index: Vec<IndexLists>,
+}
+
+impl Lists {
+    pub(crate) fn new(dictionary: &Dictionary) -> Self {
+        let lists_of = |kind| match kind {
+            IndexKind::Substring => IndexLists::Grams(FxHashMap::default()),
+            IndexKind::Presence | IndexKind::Equality => IndexLists::Values(FxHashMap::default()),
+        };
+        Self { by_index: dictionary.indexes().iter().map(|index| lists_of(index.kind)).collect() }
+    }
+
+    /// Adds an entry that comes after all others.
+    pub(crate) fn push(&mut self, keys: &PostingKeys, id: u64) {
+        keys.for_each(|index, key| self.put(index, key, id, IdList::push));
+    }
+
+    /// Adds an entry that comes before all others.
+    pub(crate) fn push_first(&mut self, keys: &PostingKeys, id: u64) {
+        keys.for_each(|index, key| self.put(index, key, id, IdList::push_first));
+    }
+
+    #[inline]
+    fn put(&mut self, index: u16, key: &[u8], id: u64, push: fn(&mut IdList, u64)) {
+        let lists = self.by_index.get_mut(usize::from(index));
+        match lists.expect("keys are made for the indexes of this dictionary") {
+            IndexLists::Grams(lists) => {
+                let gram = key.try_into().expect("a substring index cuts values into grams");
+                lists.entry(gram).and_modify(|list| push(list, id)).or_insert(IdList::One(id));
+            }
+            IndexLists::Values(lists) => match lists.get_mut(key) {
+                Some(list) => push(list, id),
+                None => {
+                    lists.insert(key.into(), IdList::One(id));
+                }
+            },
+        }
+    }
+
+    /// Takes the list of a key out.
+    pub(crate) fn take(&mut self, index: u16, key: &[u8]) -> Option<IdList> {
+        match self.by_index.get_mut(usize::from(index))? {
+            IndexLists::Grams(lists) => lists.remove(key),
+            IndexLists::Values(lists) => lists.remove(key),
+        }
+    }
+
+    /// How many lists there are.
+    pub(crate) fn len(&self) -> u64 {
+        let len = |lists: &IndexLists| match lists {
+            IndexLists::Grams(lists) => lists.len() as u64,
+            IndexLists::Values(lists) => lists.len() as u64,
+        };
+        self.by_index.iter().map(len).sum()
+    }
+
+    /// Takes each list out, in the order of index and key.
+    pub(crate) fn drain(
+        self,
+        mut visit: impl FnMut(u16, &[u8], &IdList) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        for (index, lists) in (0..).zip(self.by_index) {
+            match lists {
+                IndexLists::Grams(lists) => {
+                    for (gram, list) in sorted(lists) {
+                        visit(index, &gram, &list)?;
+                    }
+                }
+                IndexLists::Values(lists) => {
+                    for (key, list) in sorted(lists) {
+                        visit(index, &key, &list)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sorted<K: Ord>(lists: FxHashMap<K, IdList>) -> Vec<(K, IdList)> {
+    let mut lists: Vec<(K, IdList)> = lists.into_iter().collect();
+    lists.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    lists
+}
+
+/// The keys of one entry in all indexes.
+#[derive(Debug, Default)]
+pub(crate) struct PostingKeys {
+    /// Index, length of the key, key; and again.
+    octets: Vec<u8>,
+}
+
+impl PostingKeys {
+    /// Adds the keys of the values of one attribute.
+    pub(crate) fn extend<'v>(
+        &mut self,
+        dictionary: &Dictionary,
+        attribute: u32,
+        values: impl Iterator<Item = &'v [u8]> + Clone,
+        scratch: &mut Vec<u8>,
+    ) {
+        for index in dictionary.indexes_of(attribute) {
+            let count = if index.kind == IndexKind::Presence { 1 } else { usize::MAX };
+            for value in values.clone().take(count) {
+                index.keys(dictionary.schema(), value, scratch, |key| {
+                    let length = u16::try_from(key.len()).expect("keys are shortened");
+                    self.octets.extend_from_slice(&index.id.to_le_bytes());
+                    self.octets.extend_from_slice(&length.to_le_bytes());
+                    self.octets.extend_from_slice(key);
+                });
+            }
+        }
+    }
+
+    #[inline]
+    fn for_each(&self, mut visit: impl FnMut(u16, &[u8])) {
+        let mut rest = self.octets.as_slice();
+        while let Some((&[a, b, c, d], after)) = rest.split_first_chunk() {
+            let length = usize::from(u16::from_le_bytes([c, d]));
+            let Some((key, after)) = after.split_at_checked(length) else { return };
+            visit(u16::from_le_bytes([a, b]), key);
+            rest = after;
+        }
+    }
+}
+
+/// Appends lists to an empty table.
+#[derive(Debug)]
+pub(crate) struct ListAppender {
+    pub(crate) postings: Table,
+    row: Vec<u8>,
+    ids: Vec<u64>,
+}
+
+impl ListAppender {
+    pub(crate) const fn new(postings: Table) -> Self {
+        Self { postings, row: Vec::new(), ids: Vec::new() }
+    }
+
+    /// Appends one list; lists come in the order of their keys.
+    pub(crate) fn append(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        (index, value): (u16, &[u8]),
+        list: &IdList,
+    ) -> Result<(), StoreError> {
+        let head = RowKey::postings(index, value);
+        self.ids.clear();
+        self.ids.extend(list.iter());
+        self.row.clear();
+        if self.ids.len() <= INLINE_IDS_MAX {
+            Head::write_inline(&self.ids, &mut self.row);
+            return self.put(txn, &head);
+        }
+        Head::write_chunked(list.count(), &mut self.row);
+        self.put(txn, &head)?;
+        let ids = std::mem::take(&mut self.ids);
+        for chunk in ids.chunk_by(|one, next| chunk_of(*one) == chunk_of(*next)) {
+            let Some(&first) = chunk.first() else { continue };
+            let mut bits = Bits::new();
+            for &id in chunk {
+                bits.set(place_of(id), true);
+            }
+            self.row.clear();
+            bits.write(&mut self.row);
+            self.put(txn, &RowKey::chunk(head.as_bytes(), chunk_of(first)))?;
+        }
+        self.ids = ids;
+        Ok(())
+    }
+
+    fn put(&self, txn: &mut RwTxn<'_>, key: &RowKey) -> Result<(), StoreError> {
+        Ok(self.postings.put_with_flags(txn, PutFlags::APPEND, key.as_bytes(), &self.row)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lists_hold_what_was_pushed(
+            ids in prop::collection::btree_set(2_u64..1 << 40, 1..200),
+            first in any::<bool>(),
+        ) {
+            let mut list = IdList::One(*ids.first().unwrap());
+            for &id in &ids {
+                list.push(id);
+                list.push(id);
+            }
+            let mut want: Vec<u64> = ids.into_iter().collect();
+            if first {
+                list.push_first(1);
+                list.push_first(1);
+                want.insert(0, 1);
+            }
+            prop_assert_eq!(list.count(), want.len() as u64);
+            prop_assert_eq!(list.iter().collect::<Vec<_>>(), want);
+        }
+    }
+}
