@@ -2,7 +2,12 @@
 //! time of the thread (Linux): it holds on a machine that does other work, too.
 //!
 //! `cargo run --release -p store --example point_read -- 100000`
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement for the terminal")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a measurement for the terminal"
+)]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The bulk load: what it makes is what adding makes, and nothing is there before it is finished.
+
 use std::sync::Arc;
 
 use schema::{AddChange, Change, DnKey, RdnKey, Schema};
