@@ -1,4 +1,5 @@
-//! Who may see and do what. The only crate that builds a [`VisibleEntry`] or a [`Permitted`] change.
+//! Who may see and do what. The only crate that builds a [`VisibleEntry`] or a [`Permitted`]
+//! change.
 //!
 //! Invariant: knows no storage and no socket; it sees an entry only through `schema::EntryRead`.
 //! Invariant: both capability types have private fields. What was not decided here can neither be
@@ -103,5 +104,154 @@ fn changes_only_password(change: &Change, own: &ldap::dn::Dn) -> bool {
                 })
         }
         Change::Add(_) | Change::Rename(_) | Change::Delete(_) | Change::Schema(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::dn::Dn;
+    use ldap::filter::Filter;
+    use schema::{
+        AddChange, AttributeDelta, DeleteChange, DnKey, Entry, EntryId, ModifyChange, RdnKey,
+        ResolvedFilter, Schema, Truth,
+    };
+
+    use super::*;
+
+    const ANNA: &str = "uid=anna,dc=example";
+
+    fn dn(text: &str) -> Dn {
+        Dn::parse(text).unwrap()
+    }
+
+    fn everyone() -> [Access; 4] {
+        let identities = [
+            Identity::Root(dn("cn=root")),
+            Identity::Entry(dn(ANNA)),
+            Identity::Entry(dn("uid=bert,dc=example")),
+            Identity::Anonymous,
+        ];
+        identities.map(Access::of)
+    }
+
+    fn anna() -> Entry {
+        let pairs: [(&str, &[u8]); 5] = [
+            ("objectClass", b"inetOrgPerson"),
+            ("sn", b"Berg"),
+            ("userPassword", b"secret"),
+            ("userPassword;x-old", b"older"),
+            ("authPassword", b"MD5$a$b"),
+        ];
+        Entry::from_pairs(dn(ANNA), pairs, &Schema::builtin()).unwrap()
+    }
+
+    #[test]
+    fn only_root_sees_passwords() {
+        let schema = Schema::builtin();
+        for (access, sees) in everyone().iter().zip([true, false, false, false]) {
+            for (name, is_password) in [
+                ("userPassword", true),
+                ("userPassword;x-old", true),
+                ("authPassword", true),
+                ("sn", false),
+                ("entryUUID", false),
+            ] {
+                let description = schema.describe(name).unwrap();
+                let want = sees || !is_password;
+                assert_eq!(access.may_read(&description), want, "{name} {access:?}");
+                assert_eq!(access.may_search(&description), want, "{name} {access:?}");
+                assert_eq!(access.may_compare(&description), want, "{name} {access:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_visible_entry_holds_what_was_asked_for_and_may_be_read() {
+        let schema = Schema::builtin();
+        let check = |access: &Access, selectors: &[&str], want: &[&str]| {
+            let selection = Selection::resolve(selectors.iter().copied(), &schema);
+            let entry = anna();
+            let mut seen = Vec::new();
+            let visible = access.visible(&entry, &selection);
+            visible.visit(&mut |description, values| {
+                assert!(!values.is_empty());
+                seen.push(description.to_owned());
+            });
+            assert_eq!(seen, want, "{selectors:?} {access:?}");
+            assert_eq!(visible.dn(), ANNA);
+        };
+        let [root, own, other, anonymous] = everyone();
+        let all = ["objectClass", "sn", "userPassword", "userPassword;x-old", "authPassword"];
+        check(&root, &["*"], &all);
+        check(&root, &["userPassword"], &all[2..4]);
+        check(&root, &["1.1"], &[]);
+        for access in [own, other, anonymous] {
+            check(&access, &["*"], &all[..2]);
+            check(&access, &["userPassword", "authPassword"], &[]);
+            check(&access, &["sn", "userPassword"], &["sn"]);
+        }
+    }
+
+    #[test]
+    fn a_filter_on_what_may_not_be_searched_is_undefined() {
+        let schema = Schema::builtin();
+        let check = |filter: &str, for_root: Truth, for_others: Truth| {
+            let resolved = ResolvedFilter::resolve(&Filter::parse(filter).unwrap(), &schema);
+            let entry = anna();
+            for (access, want) in
+                everyone().iter().zip([for_root, for_others, for_others, for_others])
+            {
+                let truth = resolved.matches(&schema, &access.searchable(&entry));
+                assert_eq!(truth, want, "{filter} {access:?}");
+            }
+        };
+        use Truth::{False, True, Undefined};
+        check("(sn=berg)", True, True);
+        check("(userPassword=*)", True, Undefined);
+        check("(!(userPassword=*))", False, Undefined);
+        check("(userPassword=secret)", True, Undefined);
+        check("(userPassword;x-old=*)", True, Undefined);
+        check("(|(sn=berg)(userPassword=secret))", True, True);
+        check("(&(sn=berg)(userPassword=secret))", True, Undefined);
+        check("(:octetStringMatch:=secret)", True, False);
+    }
+
+    fn modify(name: &str, attribute: &str) -> Change {
+        let description = Schema::builtin().describe(attribute).unwrap();
+        let delta = AttributeDelta { description, removed: vec![], added: vec![b"x".to_vec()] };
+        Change::Modify(ModifyChange { id: EntryId(7), dn: dn(name), deltas: vec![delta] })
+    }
+
+    #[test]
+    fn only_root_changes_anything_but_the_own_password() {
+        let key = DnKey::from_text(&Schema::builtin(), ANNA).unwrap();
+        let add = || {
+            let key = RdnKey::of_naming_context(&key);
+            Change::Add(AddChange { id: EntryId(7), parent: EntryId::ROOT, key, entry: anna() })
+        };
+        let delete = || Change::Delete(DeleteChange { id: EntryId(7), dn: dn(ANNA) });
+        let check = |change: &dyn Fn() -> Change, purpose: Purpose, want: [bool; 4]| {
+            for (access, want) in everyone().iter().zip(want) {
+                let permitted = access.permit(change(), purpose);
+                assert_eq!(permitted.is_ok(), want, "{:?} {purpose:?} {access:?}", change());
+            }
+        };
+        let root = [true, false, false, false];
+        let root_and_anna = [true, true, false, false];
+        for purpose in [Purpose::Update, Purpose::PasswordModify] {
+            check(&add, purpose, root);
+            check(&delete, purpose, root);
+            check(&|| modify(ANNA, "sn"), purpose, root);
+            check(&|| modify("uid=carla,dc=example", "userPassword"), purpose, root);
+        }
+        check(&|| modify(ANNA, "userPassword"), Purpose::Update, root);
+        check(&|| modify(ANNA, "userPassword"), Purpose::PasswordModify, root_and_anna);
+        check(&|| modify(ANNA, "modifyTimestamp"), Purpose::PasswordModify, root_and_anna);
+    }
+
+    #[test]
+    fn an_identity_names_itself_as_rfc_4513_says() {
+        let names = everyone().map(|access| access.identity().authorization_id());
+        assert_eq!(names, ["dn:cn=root", "dn:uid=anna,dc=example", "dn:uid=bert,dc=example", ""]);
     }
 }
