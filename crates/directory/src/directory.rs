@@ -138,7 +138,11 @@ impl Directory {
         options: DirectoryOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, DirectoryError> {
-        let schema = Arc::new(Schema::builtin().with_files(&schema_files(&options.data)?)?);
+        let files = schema_files(&options.data)?;
+        let schema = match &files[..] {
+            [] => Schema::builtin(),
+            files => Arc::new(Schema::builtin().with_files(files)?),
+        };
         let store = Store::open(&options.data, &options.store, schema)?;
         // With the changes that were made online.
         let schema = store.schema();

@@ -3,7 +3,8 @@
 /// Limits that hold for every session; settings of the node override the defaults.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Entries one search (or one page of it) returns to anyone but the root identity; 0 = no limit.
+    /// Entries one search (or one page of it) returns to anyone but the root identity; 0 = no
+    /// limit.
     pub size_limit_entries: u32,
     /// Seconds one search may take for anyone but the root identity; 0 = no limit.
     pub time_limit_s: u32,

@@ -172,24 +172,24 @@ mod tests {
         check("{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "secret", true);
         check("{sha}5en6G6MezRroT3XKqkdPOmY/BfQ=", "secret", true);
         check("{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "secrets", false);
-        // Made by Python's hashlib and by crypt(3) of the C library; openssl agrees on $1$, $5$, $6$.
+        // Made by Python's hashlib and by crypt(3) of the C library; openssl agrees on $1$ to $6$.
         for stored in [
             "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=",
             "{SHA256}K7gNU3sdo+OL0wNhqoVWhr3g6s1xYv72ol/pe/Unols=",
             "{SHA384}WKd1ukESvjAFrkQHznV9iP2nHUBJe7gCbsrFTU4//HIyzo3jq1rLMK45dg/ufFPt",
-            "{SHA512}vSsar3708Jvp9Szi2NWZZ02Bqp1qRCFpbcTZPdBhnWgs5WtNZKnvCXdhztmeD2cmW192CF5bDufKRpay\
-             rW/isg==",
+            "{SHA512}vSsar3708Jvp9Szi2NWZZ02Bqp1qRCFpbcTZPdBhnWgs5WtNZKnvCXdhztmeD2cmW192CF5bDufK\
+             RpayrW/isg==",
             "{SSHA}cqVbhtveg6UlUYb4hGPrp7XYoikAAQIDBAUGBw==",
             "{SSHA256}lAejl/Of0h/+J/b6px7T8LLPd/QxmtSbDDvk8djjRJEAAQIDBAUGBw==",
             "{SSHA384}ovWmOuRxardiAXRoZ0oJ3oNrimvG3way/lnwSIrxRCQs3mxTACkzZgBei27d9HRgAAECAwQFBgc=",
-            "{SSHA512}sA0uxvTZmjjgeqepQzW+3VNsblhqzltje58zvmzlAr0V6DwpiazN2VxnSFYthOpYDzqKXnv8rNmIQMOV\
-             X9alQgABAgMEBQYH",
+            "{SSHA512}sA0uxvTZmjjgeqepQzW+3VNsblhqzltje58zvmzlAr0V6DwpiazN2VxnSFYthOpYDzqKXnv8rNmI\
+             QMOVX9alQgABAgMEBQYH",
             "{CRYPT}abNANd1rDfiNc",
             "{CRYPT}$1$saltsalt$9xy1btjgzLYfb7hivXtC//",
             "{CRYPT}$5$saltsalt$0IyaXrmV7.sGNS6tirgqHLqX/G.FBvgkYA.lpPdS5sA",
             "{CRYPT}$5$rounds=5000$saltsalt$0IyaXrmV7.sGNS6tirgqHLqX/G.FBvgkYA.lpPdS5sA",
-            "{CRYPT}$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT0Y77\
-             vwPZN.Pq.H91p5hVO1",
+            "{CRYPT}$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT\
+             0Y77vwPZN.Pq.H91p5hVO1",
             "{CRYPT}$2a$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",
             "{CRYPT}$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a",
             "{CRYPT}$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",

@@ -83,7 +83,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// The directory as of the last commit.
     pub(crate) fn view(&mut self) -> Result<&View<'_>, StoreError> {
-        Ok(self.reader.view()?)
+        self.reader.view()
     }
 
     /// The directory as of the last commit, and whether referral objects are to be looked out for:

@@ -165,7 +165,8 @@ impl WriteQueue {
     pub(crate) fn shutdown(&self) {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The writer itself may hold the last reference to the directory; it cannot wait for itself.
+        // The writer itself may hold the last reference to the directory; it cannot wait for
+        // itself.
         if let Some(thread) = thread
             && thread.thread().id() != thread::current().id()
             && thread.join().is_err()

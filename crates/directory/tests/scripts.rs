@@ -1,5 +1,7 @@
 //! Plays the dialogue scripts of `tests/scripts` in process, each on a fresh directory.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::collections::BTreeMap;

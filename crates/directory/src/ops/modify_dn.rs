@@ -166,7 +166,7 @@ fn remove_rdn_values(after: &mut Entry, before: &Entry, schema: &Schema) -> Resu
     for ava in rdn.avas() {
         let description = describe(schema, &ava.attribute)?;
         if after.has_value(schema, &description, &ava.value) {
-            after.remove_values(schema, &description, &[ava.value.clone()])?;
+            after.remove_values(schema, &description, std::slice::from_ref(&ava.value))?;
         }
     }
     Ok(())

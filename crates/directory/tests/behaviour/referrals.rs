@@ -1,9 +1,9 @@
 //! Referral objects beyond the scripts (RFC 3296): what lies below them, and large answers.
 
-use ldap::message::Scope;
+use ldap::message::{AddRequest, Control, ControlsBuf, Request, Scope};
 use ldap::result::ResultCode;
 
-use crate::support::{Answer, Asked, Client, Served};
+use crate::support::{Answer, Asked, Client, Served, add_attributes};
 
 const MANAGE_DSA_IT: (&str, bool, Option<&[u8]>) = ("2.16.840.1.113730.3.4.2", true, None);
 
@@ -56,4 +56,26 @@ fn the_first_and_the_last_referral_object_are_noticed_at_once() {
     assert_eq!(root.delete("ou=1,dc=example,dc=org"), ResultCode::Referral);
     assert_eq!(search(&mut client, Scope::Subtree, true).entries.len(), 2);
     assert_eq!(search(&mut client, Scope::Subtree, false).references.len(), 1);
+}
+
+#[test]
+fn a_search_does_not_enter_what_lies_below_a_referral_object() {
+    let served = Served::new();
+    let mut root = served.root();
+    add_referral(&mut root, 1);
+    let (oid, critical, value) = MANAGE_DSA_IT;
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid, critical, value });
+    for name in ["cn=a,ou=1,dc=example,dc=org", "cn=b,cn=a,ou=1,dc=example,dc=org"] {
+        let attributes = add_attributes(&[("objectClass", &["device"])]);
+        let add = AddRequest { name, attributes: attributes.as_ref() };
+        let answer = root.request(Request::Add(add), controls.as_ref());
+        assert_eq!(answer.code(), ResultCode::Success, "{name}: {}", answer.diagnostic);
+    }
+    let answer = search(&mut root, Scope::Subtree, false);
+    assert_eq!((answer.entries.len(), answer.references.len()), (1, 1));
+    let answer = search(&mut root, Scope::Subtree, true);
+    assert_eq!((answer.entries.len(), answer.references.len()), (4, 0));
+    let below = Asked { base: "cn=a,ou=1,dc=example,dc=org", ..Asked::default() };
+    assert_eq!(root.search(&below).code(), ResultCode::Referral);
 }

@@ -6,7 +6,8 @@ use ldap::result::ResultCode;
 use crate::support::{Asked, Client, Served};
 
 const SCHEMA: &str = "cn=schema";
-const HAT: &str = "( 1.3.6.1.4.1.55555.1 NAME 'hat' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+const HAT: &str = "( 1.3.6.1.4.1.55555.1 NAME 'hat' EQUALITY caseIgnoreMatch \
+     SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
 const HATTED: &str = "( 1.3.6.1.4.1.55555.2 NAME 'hatted' SUP top AUXILIARY MAY hat )";
 const UNIT: &str = "ou=unit,dc=example,dc=org";
 
