@@ -135,6 +135,7 @@ impl View<'_> {
                 // A level or a subtree may be smaller than what the filter finds.
                 let limit = usize::try_from(set.len() / 2).unwrap_or(usize::MAX);
                 if !whole
+                    && set.len() > FEW_CANDIDATES
                     && let Some(walked) = self.walk(base, scope, limit.min(WALK_ENTRIES_MAX))?
                 {
                     let mut set = set;

@@ -67,12 +67,8 @@ impl View<'_> {
     pub(super) fn find(&self, filter: &ResolvedFilter) -> Result<Found, StoreError> {
         let term = self.term(filter)?;
         let exact = term.exact;
-        match self.load_term(&term, None)? {
-            Loaded { set: Some(set), is_whole } => {
-                Ok(Found { set: Some(set), exact: exact && is_whole })
-            }
-            Loaded { set: None, is_whole } => Ok(Found { set: None, exact: exact && is_whole }),
-        }
+        let Loaded { set, is_whole } = self.load_term(&term, None)?;
+        Ok(Found { set, exact: exact && is_whole })
     }
 
     fn term(&self, filter: &ResolvedFilter) -> Result<Term<'_>, StoreError> {
@@ -93,9 +89,10 @@ impl View<'_> {
             }
             // What matches the inner filter is not all that is to be left out: for some entries
             // both are Undefined. Only such a filter is known to match none.
-            ResolvedFilter::Not(inner) => Ok(match **inner {
-                ResolvedFilter::Undefined => Term::nothing(),
-                _ => Term::everything(),
+            ResolvedFilter::Not(inner) => Ok(if **inner == ResolvedFilter::Undefined {
+                Term::nothing()
+            } else {
+                Term::everything()
             }),
             ResolvedFilter::Present(description) => self.present(description),
             ResolvedFilter::Equality(assertion) => self.equality(assertion),
