@@ -57,9 +57,22 @@ impl From<StoreError> for Refusal {
                 ResultCode::UnwillingToPerform,
                 "the disk of the server is full: nothing can be written until there is room",
             ),
-            other => {
+            // What the client sends decides on these, and they name nothing of anybody else's.
+            StoreError::TooLarge { .. } | StoreError::TooMany { .. } => {
+                Self::new(ResultCode::UnwillingToPerform, error.to_string())
+            }
+            StoreError::NotADirectory { .. }
+            | StoreError::NotADataDirectory { .. }
+            | StoreError::NotEmpty { .. }
+            | StoreError::NewerFormat { .. }
+            | StoreError::InUse { .. }
+            | StoreError::Io { .. }
+            | StoreError::Lmdb(_)
+            | StoreError::Corrupt(_)
+            | StoreError::ContextsOverlap { .. }
+            | StoreError::Invalid { .. } => {
                 // The cause is the operator's business, not the client's.
-                tracing::error!(error = %other, "the store failed");
+                tracing::error!(%error, "the store failed");
                 Self::new(ResultCode::Other, "the store of the server failed; its log says why")
             }
         }

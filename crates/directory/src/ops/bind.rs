@@ -35,24 +35,19 @@ pub(crate) fn start(
         ));
     }
     let identity = match &request.authentication {
-        Authentication::Simple(password) => {
-            if let Some(identity) = without_password(request.name, password)? {
-                identity
-            } else {
-                let candidate = candidate(worker, request.name)?;
-                if candidate.as_ref().is_some_and(Candidate::is_slow) {
-                    let cancel = session.begin(id);
-                    return Ok(Next::Later(Job {
-                        id,
-                        message: bytes.to_vec(),
-                        access: Arc::clone(session.access()),
-                        cancel,
-                        exclusive: true,
-                    }));
-                }
-                Candidate::verify(candidate, password)?
+        Authentication::Simple(password) => match simple(worker, request.name, password)? {
+            Simple::Verified(identity) => identity,
+            Simple::Slow => {
+                let cancel = session.begin(id);
+                return Ok(Next::Later(Job {
+                    id,
+                    message: bytes.to_vec(),
+                    access: Arc::clone(session.access()),
+                    cancel,
+                    exclusive: true,
+                }));
             }
-        }
+        },
         Authentication::Sasl { mechanism, credentials } => {
             sasl(worker, session, mechanism, *credentials)?
         }
@@ -65,6 +60,25 @@ pub(crate) fn start(
     };
     session.set_identity(identity);
     Ok(answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success)))
+}
+
+/// How far a simple bind came on the thread that read it.
+enum Simple {
+    /// To its end.
+    Verified(Identity),
+    /// The password is stored in a form that takes long to verify.
+    Slow,
+}
+
+fn simple(worker: &mut Worker, name: &str, password: &[u8]) -> Result<Simple, Refusal> {
+    if let Some(identity) = without_password(name, password)? {
+        return Ok(Simple::Verified(identity));
+    }
+    let candidate = candidate(worker, name)?;
+    if candidate.as_ref().is_some_and(Candidate::is_slow) {
+        return Ok(Simple::Slow);
+    }
+    Candidate::verify(candidate, password).map(Simple::Verified)
 }
 
 /// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).

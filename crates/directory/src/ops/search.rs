@@ -1,6 +1,7 @@
 //! Search (RFC 4511 §4.5).
 //!
-//! Invariant: limits, abandon and back-pressure are checked in `Run::each` and nowhere else.
+//! Invariant: limits, abandon and back-pressure are checked by `Run`, for entries and references,
+//! and nowhere else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use ldap::message::{
 };
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, Selection, Truth};
-use store::{StoredEntry, View};
+use store::{Plan, StoredEntry, View};
 
 use crate::controls::paged::{self, Position};
 use crate::controls::{self, Operation, RequestControls};
@@ -216,33 +217,12 @@ impl Search<'_> {
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
-        let known = state.schema.well_known();
-        let Resolved { filter, selection, .. } = *resolved;
         let start = self.start()?;
-        let plan = view.plan(filter, resolved.base, self.request.scope)?;
+        let plan = view.plan(resolved.filter, resolved.base, self.request.scope)?;
         if self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
         }
-        let mut searchable = true;
-        filter.visit_descriptions(&mut |one| searchable &= self.access.may_search(one));
-        let mut run = Run {
-            search: self,
-            view,
-            state,
-            resolved,
-            exact: plan.exact && searchable,
-            scope_exact: plan.scope_exact,
-            computed: selection.may_select_operational()
-                && LiveEntry::computed_descriptions(known)
-                    .iter()
-                    .any(|description| selection.selects(description)),
-            bounds: self.bounds(),
-            start,
-            sent: 0,
-            last: start.after,
-            seen: 0,
-            parent: None,
-        };
+        let mut run = Run::new(self, (view, state), resolved, &plan, start);
         for stored in plan.entries(view, start.after) {
             match run.each(&stored?, sink)? {
                 Step::Next => {}
@@ -329,7 +309,36 @@ enum Step {
     End(Outcome),
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(
+        search: &'a Search<'a>,
+        (view, state): (&'a View<'a>, &'a State),
+        resolved: &'a Resolved<'a>,
+        plan: &Plan,
+        start: Position,
+    ) -> Self {
+        let mut searchable = true;
+        resolved.filter.visit_descriptions(&mut |one| searchable &= search.access.may_search(one));
+        let selection = resolved.selection;
+        let computed = LiveEntry::computed_descriptions(state.schema.well_known());
+        Self {
+            search,
+            view,
+            state,
+            resolved,
+            exact: plan.exact && searchable,
+            scope_exact: plan.scope_exact,
+            computed: selection.may_select_operational()
+                && computed.iter().any(|description| selection.selects(description)),
+            bounds: search.bounds(),
+            start,
+            sent: 0,
+            last: start.after,
+            seen: 0,
+            parent: None,
+        }
+    }
+
     /// One candidate: in scope? filter true? then limits, then out with it.
     fn each(
         &mut self,

@@ -251,3 +251,31 @@ fn an_answered_write_is_there_after_reopening() {
     let served = served_after(root, served);
     assert!(exists(&served, "ou=kept,dc=example,dc=org"));
 }
+
+#[test]
+fn what_was_answered_is_visible_to_every_thread() {
+    let served = Served::new();
+    std::thread::scope(|threads| {
+        for thread in 0..4 {
+            let served = &served;
+            threads.spawn(move || {
+                let (mut root, mut reader) = (served.root(), served.client());
+                for number in 0..25 {
+                    let name = format!("ou={thread}-{number},dc=example,dc=org");
+                    let class: (&str, &[&str]) = ("objectClass", &["organizationalUnit"]);
+                    assert_eq!(root.add(&name, &[class]), ResultCode::Success);
+                    let filter = format!("(ou={thread}-{number})");
+                    let search = Asked { filter: &filter, ..Asked::default() };
+                    assert_eq!(reader.search(&search).names(), [name.as_str()]);
+                    if number % 5 == 0 {
+                        assert_eq!(root.delete(&name), ResultCode::Success);
+                        assert!(reader.search(&search).entries.is_empty());
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(served.client().search(&Asked::default()).entries.len(), 81);
+    let report = served.directory.store().check(&mut |_, _, _| {}).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
