@@ -138,12 +138,7 @@ impl Directory {
         options: DirectoryOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, DirectoryError> {
-        let files = schema_files(&options.data)?;
-        let schema = match &files[..] {
-            [] => Schema::builtin(),
-            files => Arc::new(Schema::builtin().with_files(files)?),
-        };
-        let store = Store::open(&options.data, &options.store, schema)?;
+        let store = Store::open(&options.data, &options.store, schema_of(&options.data)?)?;
         // With the changes that were made online.
         let schema = store.schema();
         let root = RootIdentity::new(&options, &schema)?;
@@ -248,6 +243,15 @@ fn write_admin_password(data: &Path, clear: &[u8]) -> Result<(), DirectoryError>
         .map_err(|source| DirectoryError::Io { path, source })
 }
 
+/// The schema of a data directory, without what was changed online.
+pub(crate) fn schema_of(data: &Path) -> Result<Arc<Schema>, DirectoryError> {
+    let files = schema_files(data)?;
+    Ok(match &files[..] {
+        [] => Schema::builtin(),
+        files => Arc::new(Schema::builtin().with_files(files)?),
+    })
+}
+
 /// The user's own schema files, in order of their names.
 fn schema_files(data: &Path) -> Result<Vec<SchemaFile>, DirectoryError> {
     let directory = data.join(SCHEMA_DIRECTORY);
@@ -277,4 +281,4 @@ const SCHEMA_DIRECTORY: &str = "schema";
 const ADMIN_PASSWORD_FILE: &str = "admin-password";
 
 /// The administrator's name unless a setting says otherwise.
-const ROOT_DN: &str = "cn=Directory Manager";
+pub(crate) const ROOT_DN: &str = "cn=Directory Manager";

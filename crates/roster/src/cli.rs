@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, generate};
+use crate::commands::{bench, check, demo, export, generate, import, init, serve};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -28,6 +28,12 @@ struct Cli {
 /// Every subcommand, in the order of a first day with roster.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Options),
+    Init(init::Options),
+    Serve(serve::Options),
+    Import(import::Options),
+    Export(export::Options),
+    Check(check::Options),
     Generate(generate::Options),
     Bench(bench::Options),
 }
@@ -35,6 +41,12 @@ enum Command {
 impl Command {
     fn run(self) -> Result<Exit, Failure> {
         match self {
+            Self::Demo(options) => demo::run(&options),
+            Self::Init(options) => init::run(&options),
+            Self::Serve(options) => serve::run(&options),
+            Self::Import(options) => import::run(&options),
+            Self::Export(options) => export::run(&options),
+            Self::Check(options) => check::run(&options),
             Self::Generate(options) => generate::run(&options),
             Self::Bench(options) => bench::run(&options),
         }

@@ -1,4 +1,10 @@
 //! The subcommands, one file each: its options, and a `run` that does it.
 
 pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod export;
 pub(crate) mod generate;
+pub(crate) mod import;
+pub(crate) mod init;
+pub(crate) mod serve;

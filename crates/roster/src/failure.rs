@@ -6,6 +6,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use directory::DirectoryError;
+use server::{ServerError, SettingsError};
+use store::StoreError;
+
 use crate::template::TemplateError;
 
 /// A subcommand's end other than success.
@@ -82,4 +86,70 @@ impl From<TemplateError> for Failure {
     fn from(error: TemplateError) -> Self {
         Self { hint: error.hint.clone(), ..Self::local(error) }
     }
+}
+
+impl From<DirectoryError> for Failure {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::Store(error) => error.into(),
+            DirectoryError::Schema(_)
+            | DirectoryError::Io { .. }
+            | DirectoryError::Name { .. }
+            | DirectoryError::StoredSchema { .. }
+            | DirectoryError::AdminPassword { .. } => Self::local(without_os_error(&error)),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Self::local(without_os_error(&error));
+        let hint = match &error {
+            StoreError::InUse { pid: Some(pid), .. } => {
+                format!("stop the process {pid} first, or ask the server it runs")
+            }
+            StoreError::InUse { pid: None, .. } => "stop the process that uses it".to_owned(),
+            StoreError::NotADirectory { .. } | StoreError::NotADataDirectory { .. } => {
+                "make a data directory with 'roster init --data DIR --suffix DN'".to_owned()
+            }
+            StoreError::NotEmpty { .. } => "choose a directory that does not exist yet".to_owned(),
+            StoreError::NewerFormat { .. } => {
+                "use the release that wrote the data, or a later one".to_owned()
+            }
+            StoreError::Full => "make room on the disk, then run the command again".to_owned(),
+            StoreError::Corrupt(_) => {
+                "'roster check' lists all faults; restore the data from a backup".to_owned()
+            }
+            StoreError::Io { .. }
+            | StoreError::Lmdb(_)
+            | StoreError::TooLarge { .. }
+            | StoreError::ContextsOverlap { .. }
+            | StoreError::Invalid { .. }
+            | StoreError::TooMany { .. } => return failure,
+        };
+        failure.hint(hint)
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        let in_use = matches!(
+            &error,
+            ServerError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse
+        );
+        let failure = Self::local(without_os_error(&error));
+        if in_use { failure.hint("choose another port with --ldap or --ldaps") } else { failure }
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Self::local(without_os_error(&error))
+    }
+}
+
+/// The text of an error whose end may be one of the system's.
+fn without_os_error(error: &dyn fmt::Display) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or("").to_owned()
 }

@@ -13,6 +13,8 @@ mod cli;
 mod commands;
 mod failure;
 mod output;
+mod progress;
+mod serving;
 pub mod template;
 
 pub use cli::run;

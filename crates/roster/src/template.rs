@@ -20,6 +20,9 @@ pub use generate::{GenerateError, Generated, Generator};
 pub use parse::{ParseOptions, Template};
 pub use words::{ShippedWords, WordFiles};
 
+/// The template of `roster demo` and `bench add`: people below `ou=people,dc=example,dc=com`.
+pub const PEOPLE: &str = include_str!("../../../examples/people.template");
+
 /// Why a template cannot be used.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TemplateError {

@@ -1,6 +1,8 @@
 //! Real clients against a real `roster demo`: OpenLDAP's tools, python-ldap and the ldap3 crate.
 //!
-//! The clients come from Debian's `ldap-utils` and `python3-ldap`; `cargo xtask test` installs them.
+//! The clients come from Debian's `ldap-utils` and `python3-ldap`; `cargo xtask test` installs
+//! them.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "the helpers of a test are a test")]
 
 mod demo;
 

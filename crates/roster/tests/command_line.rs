@@ -6,7 +6,18 @@ use common::{check, roster};
 
 #[test]
 fn every_subcommand_explains_itself() {
-    for command in ["generate", "bench", "bench search", "bench add"] {
+    for command in [
+        "demo",
+        "init",
+        "serve",
+        "import",
+        "export",
+        "check",
+        "generate",
+        "bench",
+        "bench search",
+        "bench add",
+    ] {
         let mut arguments: Vec<&str> = command.split(' ').collect();
         arguments.push("--help");
         let run = roster(&arguments);

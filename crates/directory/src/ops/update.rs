@@ -81,7 +81,16 @@ pub(crate) fn hash_passwords(
     entry: &mut Entry,
     schema: &Schema,
 ) -> Result<(), EntryError> {
-    let scheme = worker.directory.password_scheme;
+    hash_passwords_with(worker.directory.password_scheme, entry, schema, &mut *worker.chance)
+}
+
+/// Likewise, without a worker.
+pub(crate) fn hash_passwords_with(
+    scheme: password::Scheme,
+    entry: &mut Entry,
+    schema: &Schema,
+    chance: &mut dyn crate::chance::Chance,
+) -> Result<(), EntryError> {
     let replaced = entry
         .attributes()
         .iter()
@@ -90,7 +99,7 @@ pub(crate) fn hash_passwords(
             let values = attribute
                 .values
                 .iter()
-                .map(|value| stored_password(scheme, value, &mut *worker.chance))
+                .map(|value| stored_password(scheme, value, chance))
                 .collect::<Vec<_>>();
             (Arc::clone(&attribute.description), values)
         })

@@ -19,7 +19,7 @@ use crate::bench::request::Blueprint;
 use crate::bench::run::{self, Order, Plan, Work};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::template::{ParseOptions, ShippedWords, Template};
+use crate::template::{PEOPLE, ParseOptions, ShippedWords, Template};
 
 /// Put load on an LDAP server and measure it.
 ///
@@ -434,8 +434,6 @@ fn count(text: &str) -> Result<RangeInclusive<u64>, String> {
     }
 }
 
-/// The template of `roster demo` and of `bench add`.
-const PEOPLE: &str = include_str!("../../../../examples/people.template");
 /// Entries an endless template is given.
 const ENTRIES_MAX: u64 = 1 << 62;
 

@@ -59,7 +59,7 @@ impl fmt::Display for GenerateError {
             }
             Self::TooLarge { line } => write!(
                 f,
-                "line {line} of the template makes an entry larger than {ENTRY_SIZE_MAX_BYTES} bytes"
+                "line {line} of the template makes an entry over {ENTRY_SIZE_MAX_BYTES} bytes"
             ),
         }
     }

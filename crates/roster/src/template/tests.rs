@@ -393,9 +393,8 @@ fn constants_cannot_explode() {
 
 #[test]
 fn the_shipped_template_yields_people() {
-    let text = include_str!("../../../../examples/people.template");
     let options = ParseOptions { entries: Some(10), constants: Vec::new() };
-    let template = Template::parse("people", text, &ShippedWords, &options).unwrap();
+    let template = Template::parse("people", PEOPLE, &ShippedWords, &options).unwrap();
     let template = Arc::new(template);
     assert_eq!(template.entries(), 12);
     let entry = ldif(&template, [2]);

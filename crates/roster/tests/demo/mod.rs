@@ -6,18 +6,23 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A running demo.
-pub struct Demo {
+pub(crate) struct Demo {
     child: Child,
     scratch: tempfile::TempDir,
     ready: Vec<(String, String)>,
-    pub admin_dn: String,
-    pub admin_password: String,
+    pub(crate) admin_dn: String,
+    pub(crate) admin_password: String,
 }
 
 impl Demo {
     /// Starts a demo with `entries` people and waits until it answers.
-    pub fn start(entries: u32) -> Self {
-        let scratch = tempfile::tempdir().unwrap();
+    pub(crate) fn start(entries: u32) -> Self {
+        Self::start_with(entries, &[])
+    }
+
+    /// Likewise, with further arguments.
+    pub(crate) fn start_with(entries: u32, arguments: &[&str]) -> Self {
+        let scratch = tempfile::tempdir().expect("temporary files can be made");
         let ready_file = scratch.path().join("ready");
         let socket = scratch.path().join("ldapi");
         let mut child = Command::new(env!("CARGO_BIN_EXE_roster"))
@@ -27,16 +32,19 @@ impl Demo {
             .arg(&socket)
             .arg("--ready-file")
             .arg(&ready_file)
+            .args(arguments)
+            // The data go with the scratch directory: the demo is killed and cannot delete them.
+            .env("TMPDIR", scratch.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
-            .unwrap();
+            .expect("the program is built");
         // The demo prints what to do when it is ready; the file is there by then.
-        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();
         while !ready_file.exists() {
             line.clear();
-            let read = output.read_line(&mut line).unwrap();
+            let read = output.read_line(&mut line).expect("the output is UTF-8");
             assert!(read > 0, "the demo ended before it was ready");
         }
         // Whatever else it prints must not block it.
@@ -48,7 +56,7 @@ impl Demo {
     }
 
     /// The URL of a listener: `ldap`, `ldaps` or `ldapi`.
-    pub fn url(&self, scheme: &str) -> String {
+    pub(crate) fn url(&self, scheme: &str) -> String {
         let address = find(&self.ready, scheme).unwrap_or_else(|| panic!("no {scheme} listener"));
         match scheme {
             "ldapi" => format!("ldapi://{}", address.replace('/', "%2F")),
@@ -58,13 +66,13 @@ impl Demo {
 
     /// A directory for files of the test.
     #[allow(dead_code, reason = "not every test that uses a demo needs files")]
-    pub fn scratch(&self) -> PathBuf {
+    pub(crate) fn scratch(&self) -> PathBuf {
         self.scratch.path().to_owned()
     }
 
     /// The process id of the server.
     #[allow(dead_code, reason = "not every test that uses a demo measures it")]
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 }
@@ -78,7 +86,7 @@ impl Drop for Demo {
 
 fn read_ready(path: &std::path::Path) -> Vec<(String, String)> {
     fs::read_to_string(path)
-        .unwrap()
+        .expect("the ready file is whole")
         .lines()
         .filter_map(|line| line.split_once(' '))
         .map(|(key, value)| (key.to_owned(), value.to_owned()))

@@ -1,0 +1,124 @@
+//! `roster init`: makes a data directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use directory::{Directory, SystemClock};
+use ldap::dn::Dn;
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Make a data directory: an empty directory tree, an administrator and a TLS certificate.
+///
+/// The administrator is 'cn=Directory Manager'; a password is generated and printed unless one is
+/// given. The certificate is self-signed and valid for this machine.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The data directory to make; it must not exist or be empty
+    #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
+    data: PathBuf,
+
+    /// The name at the top of the tree; several can be given
+    #[arg(short, long = "suffix", value_name = "DN", required = true, value_parser = suffix)]
+    suffixes: Vec<Dn>,
+
+    /// Take the administrator's password from this file, without the newline at its end
+    #[arg(long, value_name = "FILE")]
+    admin_password_file: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster init --data /var/lib/roster --suffix dc=example,dc=com
+  roster init --data ./data --suffix o=example --admin-password-file secret.txt";
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let given = options.admin_password_file.as_deref().map(read_password).transpose()?;
+    let password = match &given {
+        Some(password) => password.clone(),
+        None => generate_password()?.into_bytes(),
+    };
+    make(&options.data, &options.suffixes, &password)?;
+    let suffixes: Vec<String> = options.suffixes.iter().map(ToString::to_string).collect();
+    let data = options.data.display();
+    output::line(format_args!("data directory  {data}, for {}", suffixes.join(" and ")))?;
+    output::line(format_args!("administrator   {ADMINISTRATOR}"))?;
+    if given.is_none() {
+        let password = String::from_utf8_lossy(&password);
+        output::line(format_args!("password        {password}"))?;
+    }
+    output::line(format_args!("\nStart it with:\n  roster serve --data {data}"))?;
+    Ok(Exit::Done)
+}
+
+/// Makes the data directory with the administrator's password and a certificate.
+pub(crate) fn make(data: &Path, suffixes: &[Dn], password: &[u8]) -> Result<(), Failure> {
+    Directory::init(data, suffixes, Some(password), Arc::new(SystemClock::new()))?;
+    server::generate_self_signed(data, &[])?;
+    Ok(())
+}
+
+/// A password of 120 bits, in letters and digits that are not mistaken for each other.
+pub(crate) fn generate_password() -> Result<String, Failure> {
+    let mut octets = [0; PASSWORD_LETTERS];
+    getrandom::fill(&mut octets)
+        .map_err(|error| Failure::local(format!("cannot get random numbers: {error}")))?;
+    let letter = |octet: &u8| ALPHABET.get(usize::from(*octet) % ALPHABET.len());
+    Ok(octets.iter().filter_map(letter).map(|letter| char::from(*letter)).collect())
+}
+
+fn read_password(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut password = std::fs::read(path).map_err(|error| Failure::path("read", path, &error))?;
+    for end in [b'\n', b'\r'] {
+        if password.last() == Some(&end) {
+            password.pop();
+        }
+    }
+    if password.is_empty() {
+        let message = format!("{} holds no password", path.display());
+        return Err(Failure::local(message).hint("the password is the first and only line"));
+    }
+    Ok(password)
+}
+
+fn suffix(text: &str) -> Result<Dn, String> {
+    let dn = Dn::parse(text).map_err(|error| error.to_string())?;
+    if dn.is_root() { Err("a suffix has at least one RDN".to_owned()) } else { Ok(dn) }
+}
+
+/// The administrator's name; it has no entry.
+pub(crate) const ADMINISTRATOR: &str = "cn=Directory Manager";
+/// 32 of them, so that each octet gives every one the same chance.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+/// Letters of a generated password, 5 bits each.
+const PASSWORD_LETTERS: usize = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_passwords_are_long_and_new() {
+        let one = generate_password().unwrap();
+        assert_eq!(one.len(), 24);
+        assert!(one.bytes().all(|letter| ALPHABET.contains(&letter)));
+        assert_ne!(one, generate_password().unwrap());
+    }
+
+    #[test]
+    fn one_newline_ends_a_password_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            read_password(file.path()).map(|password| String::from_utf8(password).unwrap())
+        };
+        assert_eq!(read("secret\n").unwrap(), "secret");
+        assert_eq!(read("secret\r\n").unwrap(), "secret");
+        assert_eq!(read(" secret \n\n").unwrap(), " secret \n");
+        assert!(read("\n").unwrap_err().message.ends_with("holds no password"));
+    }
+}

@@ -1,0 +1,45 @@
+//! `roster serve`: serves a data directory.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::{Exit, Failure};
+use crate::serving::{Listeners, start, start_log};
+
+/// Serve a data directory over LDAP, LDAPS and a Unix socket.
+///
+/// Every setting has a default; roster.toml, variables ROSTER_SECTION__KEY and the flags here
+/// change it, in this order. docs/reference/settings.md lists them all. SIGTERM and Ctrl-C stop the
+/// server after what is in progress.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The data directory, made by 'roster init'
+    #[arg(short, long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Read settings from this file
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    listeners: Listeners,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster serve --data ./data
+  roster serve --config /etc/roster.toml
+  roster serve --data ./data --ldap 0.0.0.0:389 --ldaps 0.0.0.0:636";
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let (config, data) = (options.config.as_deref(), options.data.as_deref());
+    let settings = options.listeners.settings(config, data, &[])?;
+    start_log(&settings);
+    let server = start(&settings)?;
+    options.listeners.ready(server.addresses(), &[])?;
+    server.wait()?;
+    Ok(Exit::Done)
+}

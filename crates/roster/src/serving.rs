@@ -1,0 +1,126 @@
+//! What `serve` and `demo` share: settings from flags, the server's start, the ready file, logs.
+//!
+//! Invariant: the ready file is there, whole, only when clients are served.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use directory::{Directory, DirectoryOptions, SystemClock};
+use server::{Addresses, Server, Settings};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Where to serve; each replaces the setting of its name.
+#[derive(Args, Debug)]
+pub(crate) struct Listeners {
+    /// Serve LDAP here; several can be given, port 0 is any free one
+    #[arg(long, value_name = "ADDR")]
+    ldap: Vec<SocketAddr>,
+
+    /// Serve LDAPS here; several can be given, port 0 is any free one
+    #[arg(long, value_name = "ADDR")]
+    ldaps: Vec<SocketAddr>,
+
+    /// Serve LDAPI on this Unix socket
+    #[arg(long, value_name = "PATH")]
+    ldapi: Option<PathBuf>,
+
+    /// Write addresses to this file as soon as clients are served
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+}
+
+impl Listeners {
+    /// Settings from a file, the environment, and these flags.
+    pub(crate) fn settings(
+        &self,
+        config: Option<&Path>,
+        data: Option<&Path>,
+        more: &[(&'static str, String)],
+    ) -> Result<Settings, Failure> {
+        let list = |addresses: &[SocketAddr]| {
+            let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            (!texts.is_empty()).then(|| texts.join(","))
+        };
+        let path = |path: &Path| path.display().to_string();
+        let mut overrides = more.to_vec();
+        for (name, value) in [
+            ("server.data", data.map(path)),
+            ("listen.ldap", list(&self.ldap)),
+            ("listen.ldaps", list(&self.ldaps)),
+            ("listen.ldapi", self.ldapi.as_deref().map(path)),
+        ] {
+            overrides.extend(value.map(|value| (name, value)));
+        }
+        // A variable that is not UTF-8 cannot be a setting.
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        Ok(Settings::load(config, environment, &overrides)?)
+    }
+
+    /// Writes the ready file, if one is wanted: `key value` lines, readable by the owner only.
+    pub(crate) fn ready(
+        &self,
+        addresses: &Addresses,
+        more: &[(&str, String)],
+    ) -> Result<(), Failure> {
+        let Some(path) = &self.ready_file else { return Ok(()) };
+        let mut text = String::new();
+        let mut put = |key: &str, value: &str| text.extend([key, " ", value, "\n"]);
+        for address in &addresses.ldap {
+            put("ldap", &address.to_string());
+        }
+        for address in &addresses.ldaps {
+            put("ldaps", &address.to_string());
+        }
+        if let Some(path) = &addresses.ldapi {
+            put("ldapi", &path.display().to_string());
+        }
+        for (key, value) in more {
+            put(key, value);
+        }
+        write_whole(path, text.as_bytes()).map_err(|error| Failure::path("write", path, &error))
+    }
+}
+
+/// A running server with its directory.
+pub(crate) fn start(settings: &Settings) -> Result<Server, Failure> {
+    let mut options = DirectoryOptions::new(&settings.server.data);
+    // The server makes a certificate where none is.
+    options.offers_tls = true;
+    options.store.map_size_bytes = settings.store.map_size_bytes;
+    let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
+    Ok(Server::start(directory, settings)?)
+}
+
+/// Sends diagnostics to standard error, as `[log]` says.
+pub(crate) fn start_log(settings: &Settings) {
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(settings.log.level))
+        .with_ansi(output::is_watched())
+        .with_writer(std::io::stderr);
+    // A second subscriber would be refused: the first one stays, as in tests.
+    let _ =
+        if settings.log.format == "json" { builder.json().try_init() } else { builder.try_init() };
+}
+
+/// Writes a file under another name first, so that nobody reads half of it.
+fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&name)?;
+    file.write_all(text)?;
+    drop(file);
+    std::fs::rename(&name, path)
+}

@@ -1,0 +1,254 @@
+//! The subcommands that work on a data directory, each through the built program: what they do,
+//! and what they say when they cannot.
+
+mod common;
+mod demo;
+
+use std::path::Path;
+
+use common::{Run, check, example, roster};
+
+/// A data directory for dc=example,dc=com in a folder of its own.
+fn init(folder: &Path) -> String {
+    let data = folder.join("data").display().to_string();
+    let run = roster(&["init", "--data", &data, "--suffix", "dc=example,dc=com"]);
+    assert_eq!((run.code, run.errors.as_str()), (0, ""));
+    data
+}
+
+/// Runs the program, which must succeed without a word on standard error.
+#[track_caller]
+fn succeed(arguments: &[&str]) -> String {
+    let Run { code, output, errors } = roster(arguments);
+    assert_eq!((code, errors.as_str()), (0, ""), "{arguments:?}: {output}");
+    output
+}
+
+/// Writes `text` to a file and imports it.
+fn import(folder: &Path, data: &str, text: &str) -> (String, Run) {
+    let file = folder.join("in.ldif");
+    std::fs::write(&file, text).expect("temporary files can be written");
+    let file = file.display().to_string();
+    let run = roster(&["import", "--data", data, &file]);
+    (file, run)
+}
+
+#[test]
+fn init_prints_a_password_once_and_keeps_it_hashed() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let base = ["init", "--data", &data, "--suffix", "dc=example,dc=com"];
+    let output = succeed(&base);
+    let password = output.lines().find_map(|line| line.strip_prefix("password ")).unwrap().trim();
+    assert_eq!(password.len(), 24, "{output}");
+    let stored = std::fs::read_to_string(folder.path().join("data/admin-password")).unwrap();
+    assert!(stored.starts_with("{SSHA512}") && !stored.contains(password), "{stored}");
+    check(&base, 2, "roster: hint: ");
+
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "my own\n").unwrap();
+    let data = folder.path().join("other");
+    let mut arguments = base.to_vec();
+    arguments[2] = data.to_str().unwrap();
+    arguments.extend(["--admin-password-file", file.to_str().unwrap()]);
+    assert!(!succeed(&arguments).contains("password"));
+}
+
+#[test]
+fn init_refuses_what_cannot_be_a_suffix() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    check(&["init", "--data", &data], 2, "--suffix <DN>");
+    for suffix in ["", "x", "uid=x"] {
+        check(&["init", "--data", &data, "--suffix", suffix], 2, "roster: error: ");
+        assert!(!Path::new(&data).join("format").exists(), "{suffix}");
+    }
+    let secret = folder.path().join("empty").to_str().unwrap().to_owned();
+    std::fs::write(&secret, "\n").unwrap();
+    let with = ["init", "--data", &data, "--suffix", "o=x", "--admin-password-file", &secret];
+    check(&with, 2, "holds no password\nroster: hint: ");
+}
+
+#[test]
+fn import_and_export_lead_back_to_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = init(folder.path());
+    let loaded = succeed(&["import", "--data", &first, &example("people.ldif")]);
+    assert_eq!(loaded, "16 entries loaded\n");
+    let exported = succeed(&["export", "--data", &first]);
+    assert_eq!(exported.matches("\nentryUUID: ").count(), 16);
+    assert!(exported.contains("\nuserPassword: {SSHA512}"), "passwords are hashed: {exported}");
+    assert_eq!(succeed(&["check", "--data", &first]), "16 entries, no fault\n");
+
+    let other = tempfile::tempdir().unwrap();
+    let second = init(other.path());
+    let file = other.path().join("backup.ldif").to_str().unwrap().to_owned();
+    assert_eq!(succeed(&["export", "--data", &first, "-o", &file]), "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), exported);
+    succeed(&["import", "--data", &second, &file]);
+    assert_eq!(succeed(&["export", "--data", &second]), exported);
+    assert_eq!(succeed(&["check", "--data", &second]), "16 entries, no fault\n");
+}
+
+#[test]
+fn generated_people_pass_through_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = init(folder.path());
+    let people = succeed(&["generate", &example("people.template"), "--entries", "300"]);
+    let mut child = common::command(&["import", "--data", &data, "-"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), people.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "302 entries loaded\n");
+    let base = "ou=people,dc=example,dc=com";
+    let found = succeed(&["export", "--data", &data, "-b", base, "(uid=user.12)"]);
+    assert!(found.starts_with("dn: uid=user.12,ou=people,dc=example,dc=com\n"), "{found}");
+    assert_eq!(found.matches("dn: ").count(), 1);
+    assert_eq!(succeed(&["check", "--data", &data]), "302 entries, no fault\n");
+}
+
+#[test]
+fn a_second_import_adds_to_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = init(folder.path());
+    succeed(&["import", "--data", &data, &example("people.ldif")]);
+    let more = "dn: ou=more,dc=example,dc=com\nobjectClass: organizationalUnit\nou: more\n\n\
+                dn: cn=x,ou=more,dc=example,dc=com\nobjectClass: person\ncn: x\nsn: x\n";
+    let (_, run) = import(folder.path(), &data, more);
+    assert_eq!((run.code, run.output.as_str()), (0, "2 entries loaded\n"), "{}", run.errors);
+    assert_eq!(succeed(&["check", "--data", &data]), "18 entries, no fault\n");
+    let (file, run) = import(folder.path(), &data, more);
+    assert_eq!(run.code, 2);
+    assert!(run.errors.starts_with(&format!("roster: error: {file}:1: ")), "{}", run.errors);
+}
+
+#[test]
+fn bad_ldif_is_refused_with_its_line_and_nothing_is_loaded() {
+    let good = "dn: cn=good,dc=example,dc=com\nobjectClass: person\ncn: good\nsn: x\n\n";
+    let person = "objectClass: person\ncn: bad\nsn: x\n";
+    let dn = "dn: cn=bad,dc=example,dc=com\n";
+    let folder = tempfile::tempdir().unwrap();
+    let data = init(folder.path());
+    let before = succeed(&["export", "--data", &data]);
+    for (record, line, reason) in [
+        ("cn: bad\n".to_owned(), 6, "dn"),
+        (format!("{dn}objectClass person\n"), 7, ""),
+        (format!("{dn}objectClass:: !!!\n"), 7, "base64"),
+        (format!("{dn}{person}jpegPhoto:< file:///etc/passwd\n"), 10, ""),
+        (format!("{dn}changetype: delete\n"), 6, ""),
+        (format!("dn: nonsense\n{person}"), 6, ""),
+        (format!("{dn}objectClass: person\ncn: bad\n"), 6, "sn"),
+        (format!("{dn}{person}noSuchType: x\n"), 6, "noSuchType"),
+        (format!("{dn}{person}title: x\n"), 6, "title"),
+        (format!("dn: cn=bad,dc=example,dc=org\n{person}"), 6, ""),
+        (format!("dn: cn=bad,ou=none,dc=example,dc=com\n{person}"), 6, ""),
+        ("dn: cn=good,dc=example,dc=com\nobjectClass: person\ncn: good\nsn: x\n".to_owned(), 6, ""),
+    ] {
+        let (file, run) = import(folder.path(), &data, &format!("{good}{record}"));
+        assert_eq!(run.code, 2, "{record}");
+        let place = format!("roster: error: {file}:{line}: ");
+        assert!(run.errors.starts_with(&place), "{record}\n{}lacks {place}", run.errors);
+        assert!(run.errors.contains(reason), "{record}\n{}lacks {reason}", run.errors);
+        assert!(run.errors.contains("nothing was loaded"), "{}", run.errors);
+        assert_eq!(succeed(&["export", "--data", &data]), before, "{record}");
+    }
+}
+
+#[test]
+fn what_is_no_data_directory_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().to_str().unwrap();
+    let missing = folder.path().join("missing").to_str().unwrap().to_owned();
+    let people = example("people.ldif");
+    for data in [empty, &missing] {
+        for command in [
+            &["serve", "--data", data][..],
+            &["check", "--data", data],
+            &["export", "--data", data],
+            &["import", "--data", data, &people],
+        ] {
+            check(command, 2, "roster: hint: make a data directory with 'roster init");
+        }
+    }
+    check(&["import", "--data", empty, "nowhere.ldif"], 2, "cannot read nowhere.ldif: no such");
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = init(folder.path());
+    let path = Path::new(&data).join("format");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let newer: String =
+        text.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { letter }).collect();
+    assert_ne!(text, newer);
+    std::fs::write(&path, newer).unwrap();
+    check(&["serve", "--data", &data], 2, "written by a newer release");
+    check(&["check", "--data", &data], 2, "roster: hint: use the release that wrote the data");
+}
+
+#[test]
+fn serve_refuses_unknown_settings_with_a_suggestion() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = init(folder.path());
+    let config = folder.path().join("roster.toml").to_str().unwrap().to_owned();
+    std::fs::write(&config, "[listen]\nldpa = \"127.0.0.1:0\"\n").unwrap();
+    let run = roster(&["serve", "--data", &data, "--config", &config]);
+    assert_eq!(run.code, 2);
+    let want =
+        format!("roster: error: {config}:2: there is no setting 'listen.ldpa'; did you mean");
+    assert!(run.errors.starts_with(&want), "{}", run.errors);
+    check(&["serve", "--data", &data, "--ldap", "nowhere"], 2, "roster: error: invalid value");
+}
+
+#[test]
+fn data_in_use_are_refused_until_the_server_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let running = demo::Demo::start_with(20, &["--data", &data]);
+    for command in [&["check", "--data", &data][..], &["serve", "--data", &data]] {
+        check(command, 2, "is in use by another process");
+        check(command, 2, &format!("{}", running.pid()));
+    }
+    drop(running);
+    assert_eq!(succeed(&["check", "--data", &data]), "22 entries, no fault\n");
+}
+
+#[test]
+fn a_demo_answers_the_load_generator() {
+    let running = demo::Demo::start(50);
+    let pid = running.pid().to_string();
+    let uri = running.url("ldap");
+    let load = |operation: &str, more: &[&str]| {
+        let base = ["bench", operation, "-H", &uri, "-c", "2", "-t", "1", "--warmup", "0"];
+        let run = roster(&[&base[..], &["--server-pid", &pid, "--json"], more].concat());
+        (run.code, run.output, run.errors)
+    };
+    let dn = "uid=user.[1-50],ou=people,dc=example,dc=com";
+    let admin = ["-D", running.admin_dn.as_str(), "-w", running.admin_password.as_str()];
+    let one = ["--filter", "(uid=user.[1-50])", "--expect", "1"];
+    for (operation, more) in [
+        ("search", &one[..]),
+        ("compare", &["--dn", dn]),
+        ("bind", &["--dn", dn]),
+        ("modify", &[&admin[..], &["--dn", dn]].concat()),
+        ("add", &admin),
+    ] {
+        let (code, output, errors) = load(operation, more);
+        assert_eq!((code, errors.as_str()), (0, ""), "{operation}: {output}");
+        assert!(output.contains("\"wrong_answers\":0"), "{output}");
+    }
+    let added = "uid=user.[1000001-1000010],ou=people,dc=example,dc=com";
+    let (code, output, errors) = load("delete", &[&admin[..], &["--dn", added]].concat());
+    assert_eq!((code, errors.as_str()), (0, ""), "{output}");
+    assert!(output.contains("\"operations\":10,"), "{output}");
+
+    let (code, _, errors) = load("search", &["--filter", "(uid=nobody)"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("the first one: a search found 0 entries"), "{errors}");
+    let (code, _, errors) = load("search", &["-D", "cn=Directory Manager", "-w", "wrong"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("invalidCredentials (49)"), "{errors}");
+}
