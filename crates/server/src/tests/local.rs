@@ -14,7 +14,7 @@ fn external_over_the_unix_socket_is_the_administrator() {
     assert_eq!(client.receive(), "1 extended success");
     let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials: None };
     let external = BindRequest { version: 3, name: "", authentication };
-    client.send(&request(2, Request::Bind(external.clone())));
+    client.send(&request(2, Request::Bind(external)));
     assert_eq!(client.receive(), "2 bind success");
     client.send(&extended(3, WHO_AM_I));
     assert_eq!(client.receive(), "3 extended success dn:cn=Directory Manager");
