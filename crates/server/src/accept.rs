@@ -46,7 +46,7 @@ enum Protection {
 }
 
 async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Protection) {
-    loop {
+    while !worker.is_stopping() {
         let accepted = tokio::select! {
             biased;
             () = worker.stop.notified() => return,
@@ -66,7 +66,7 @@ async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Prote
 }
 
 async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
-    loop {
+    while !worker.is_stopping() {
         let accepted = tokio::select! {
             biased;
             () = worker.stop.notified() => return,

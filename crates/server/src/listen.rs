@@ -108,7 +108,7 @@ fn open_tcp(
 fn tcp_socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
-        // Or a wildcard would take the IPv4 port as well, and a second address in the settings fail.
+        // Or a wildcard would take the IPv4 port as well, and the IPv4 address would fail.
         socket.set_only_v6(true)?;
     }
     // A port whose old connections are still winding down can be listened on again at once.

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use directory::Directory;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -28,6 +29,9 @@ pub struct Server {
     /// Hears of each worker that ends.
     ended: UnboundedReceiver<()>,
     shutdown: ShutdownHandle,
+    /// Where `wait` waits; made at the start, so that no signal is missed in between.
+    control: Runtime,
+    signals: Signals,
     _socket_file: Option<SocketFile>,
 }
 
@@ -54,6 +58,14 @@ impl Server {
     /// An address that cannot be listened on, a certificate that cannot be used, threads that
     /// cannot be started.
     pub fn start(directory: Arc<Directory>, settings: &Settings) -> Result<Self, ServerError> {
+        let control = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ServerError::Thread)?;
+        let signals = {
+            let _inside = control.enter();
+            Signals::new().map_err(ServerError::Thread)?
+        };
         let workers = or_cores(settings.server.workers);
         raise_file_limit(settings.limits.connections_max);
         let tls = tls::acceptor(settings)?;
@@ -83,6 +95,8 @@ impl Server {
             pool_threads,
             ended,
             shutdown: ShutdownHandle::default(),
+            control,
+            signals,
             _socket_file: listeners.socket_file,
         };
         for (number, list) in listeners.per_worker.into_iter().enumerate() {
@@ -143,46 +157,33 @@ impl Server {
     /// second signal ends it at once.
     ///
     /// # Errors
-    /// Signals cannot be waited for, or a worker ended by itself.
+    /// A worker ended by itself.
     pub fn wait(mut self) -> Result<(), ServerError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ServerError::Thread)?;
-        let outcome = runtime.block_on(self.wait_and_stop());
+        let Self { control, signals, shutdown, ended, workers, .. } = &mut self;
+        let outcome = control.block_on(async {
+            let outcome = tokio::select! {
+                () = signals.next() => Ok(()),
+                () = shutdown.0.notified() => Ok(()),
+                _ = ended.recv() => Err(ServerError::WorkerEnded),
+            };
+            tracing::info!("stopping");
+            send_all(workers, || FromWriter::Stop);
+            // It closes when the last worker has ended.
+            let all_ended = async { while ended.recv().await.is_some() {} };
+            tokio::select! {
+                () = all_ended => {}
+                () = signals.next() => {}
+            }
+            outcome
+        });
         self.join();
         tracing::info!("stopped");
         outcome
     }
 
-    async fn wait_and_stop(&mut self) -> Result<(), ServerError> {
-        let mut signals = Signals::new().map_err(ServerError::Thread)?;
-        let outcome = tokio::select! {
-            () = signals.next() => Ok(()),
-            () = self.shutdown.0.notified() => Ok(()),
-            _ = self.ended.recv() => Err(ServerError::WorkerEnded),
-        };
-        tracing::info!("stopping");
-        self.send_all(|| FromWriter::Stop);
-        // It closes when the last worker has ended.
-        let all_ended = async { while self.ended.recv().await.is_some() {} };
-        tokio::select! {
-            () = all_ended => {}
-            () = signals.next() => {}
-        }
-        outcome
-    }
-
-    fn send_all(&self, message: impl Fn() -> FromWriter) {
-        for worker in &self.workers {
-            // A worker that is gone needs no telling.
-            let _ = worker.inbox.send(message());
-        }
-    }
-
     /// Ends all threads, the workers first: the pool and the writer still serve them.
     fn join(&mut self) {
-        self.send_all(|| FromWriter::Kill);
+        send_all(&self.workers, || FromWriter::Kill);
         for worker in self.workers.drain(..) {
             let _ = worker.thread.join();
         }
@@ -196,6 +197,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.join();
+    }
+}
+
+fn send_all(workers: &[WorkerThread], message: impl Fn() -> FromWriter) {
+    for worker in workers {
+        // A worker that is gone needs no telling.
+        let _ = worker.inbox.send(message());
     }
 }
 
@@ -245,7 +253,7 @@ fn raise_file_limit(connections_max: usize) {
     let current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
     let raised = setrlimit(Resource::Nofile, rustix::process::Rlimit { current, ..limit });
     if raised.is_err() || current.is_some_and(|current| current < wanted) {
-        tracing::warn!(wanted, limit = ?current, "the limit of open files allows fewer connections");
+        tracing::warn!(wanted, limit = ?current, "open files are limited: fewer connections fit");
     }
 }
 

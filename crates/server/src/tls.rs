@@ -1,6 +1,6 @@
 //! TLS: the certificate of the server, made or loaded.
 //!
-//! Invariant: TLS 1.2 and 1.3 only, and the private key is never readable by others when we write it.
+//! Invariant: TLS 1.2 and 1.3 only. A private key we write is never readable by others.
 
 use std::fs;
 use std::io::Write as _;

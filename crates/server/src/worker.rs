@@ -215,7 +215,7 @@ impl Worker {
                 _ = inbox.recv_many(&mut batch, ANSWERS_PER_TURN_MAX) => {}
                 () = self.emptied.notified() => {}
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                    tracing::warn!("some operations did not end in time; their sessions are closed");
+                    tracing::warn!("operations did not end in time; their sessions are closed");
                     return;
                 }
             }

@@ -3,6 +3,8 @@
 //! `ROSTER_IDLE_CONNECTIONS=5000 cargo test --release -p server --test idle -- --nocapture`
 //! measures with as many as the requirement names and prints the figures.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail so")]
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

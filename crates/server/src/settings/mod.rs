@@ -96,7 +96,7 @@ pub struct LimitSettings {
 /// `[store]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// Address space reserved for the memory map, in bytes. Neither memory nor disk is used up by it.
+    /// Address space reserved for the memory map, in bytes; it uses up neither memory nor disk.
     pub map_size_bytes: u64,
 }
 

@@ -263,7 +263,7 @@ pub(super) const ROWS: &[Row] = &[
         key: "cert",
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.tls.cert = path },
         default: "tls/cert.pem",
-        sentence: "Certificate chain (PEM), the server's own first; relative to the data directory.",
+        sentence: "Certificates (PEM), the server's own first; relative to the data directory.",
     },
     Row {
         section: "tls",

@@ -119,7 +119,8 @@ fn a_wrong_value_is_refused_with_its_line() {
     );
     check_refused(
         "[listen]\nldapi_mode = \"0999\"",
-        "roster.toml:2: listen.ldapi_mode must be permission bits in octal like \"0660\", not '0999'",
+        "roster.toml:2: listen.ldapi_mode must be permission bits in octal like \"0660\", \
+         not '0999'",
     );
     check_refused(
         "[listen]\nldapi_mode = 660",

@@ -61,8 +61,10 @@ fn one_connection_too_many_is_told_and_closed() {
     // The others go on, and a place that becomes free is given away again.
     first.send(&request(2, Request::Unbind));
     assert_eq!(first.receive(), "closed");
-    second.send(&extended(2, WHO_AM_I));
-    assert_eq!(second.receive(), "2 extended success");
+    while running.counters.connections.value() > 1 {
+        second.send(&extended(2, WHO_AM_I));
+        assert_eq!(second.receive(), "2 extended success");
+    }
     let mut fourth = running.connect();
     fourth.send(&extended(1, WHO_AM_I));
     assert_eq!(fourth.receive(), "1 extended success");
@@ -79,6 +81,29 @@ fn more_operations_than_may_be_outstanding_are_answered_all_the_same() {
     let mut want = (1..=100).map(|id| format!("{id} add success")).collect::<Vec<_>>();
     want.sort();
     assert_eq!(answers, want);
+}
+
+#[test]
+fn a_search_that_finds_the_pool_full_is_answered_busy() {
+    let running = Running::with(|settings| {
+        settings.server.scan_threads = 1;
+        settings.server.scan_queue_max = 1;
+    });
+    fill(&running, 300, 2_000);
+    let mut client = running.connect_root();
+    let requests = (2..62).flat_map(|id| search(id, "dc=example,dc=org", Scope::Subtree));
+    client.send(&requests.collect::<Vec<_>>());
+    let mut ends = Vec::new();
+    while ends.len() < 60 {
+        let answer = client.receive();
+        if answer.contains(" done ") {
+            ends.push(answer);
+        }
+    }
+    let count = |end: &str| ends.iter().filter(|answer| answer.ends_with(end)).count();
+    assert!(count(" done busy") > 0, "{ends:?}");
+    assert!(count(" done success") > 0, "{ends:?}");
+    assert_eq!(count(" done busy") + count(" done success"), 60);
 }
 
 #[test]

@@ -264,15 +264,18 @@ fn extended(id: i32, oid: &str) -> Vec<u8> {
 /// Adds an organizational unit, with a description of `size` octets.
 fn add(id: i32, name: &str, size: usize) -> Vec<u8> {
     let text = "x".repeat(size);
+    let attributes = [("objectClass", "organizationalUnit"), ("description", &*text)];
+    let attributes = if size > 0 { &attributes[..] } else { &attributes[..1] };
+    add_entry(id, &format!("ou={name},dc=example,dc=org"), attributes)
+}
+
+fn add_entry(id: i32, name: &str, pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut attributes = AttributesBuf::new();
-    for (description, value) in [("objectClass", "organizationalUnit"), ("description", &*text)] {
-        if !value.is_empty() {
-            let mut values = ValuesBuf::new();
-            values.push(value.as_bytes());
-            attributes.push(PartialAttribute { description, values: values.as_ref() });
-        }
+    for (description, value) in pairs {
+        let mut values = ValuesBuf::new();
+        values.push(value.as_bytes());
+        attributes.push(PartialAttribute { description, values: values.as_ref() });
     }
-    let name = &format!("ou={name},dc=example,dc=org");
     request(id, Request::Add(AddRequest { name, attributes: attributes.as_ref() }))
 }
 

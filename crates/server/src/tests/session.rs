@@ -209,6 +209,30 @@ fn a_large_search_is_streamed_while_others_are_served() {
 }
 
 #[test]
+fn a_slow_bind_comes_before_what_is_sent_behind_it() {
+    let running = Running::start();
+    let mut client = running.connect_root();
+    let name = "cn=anna,dc=example,dc=org";
+    // crypt(3) of `secret`: verified on the scan pool, because it takes long.
+    let password = "{CRYPT}$6$salt$egUxKNxDs8kPfh8iPMNcosMhb2eWah6d3R44JDm5Rj/j/XWR5E33\
+        QPd0YmHXoDHOIDR6kL5D3JcQcz0O8FHE00";
+    let attributes =
+        [("objectClass", "person"), ("cn", "anna"), ("sn", "a"), ("userPassword", password)];
+    client.send(&add_entry(2, name, &attributes));
+    assert_eq!(client.receive(), "2 add success");
+    for (password, code, who) in [
+        ("wrong", "invalidCredentials", ""),
+        ("secret", "success", " dn:cn=anna,dc=example,dc=org"),
+    ] {
+        let mut requests = bind(3, name, password);
+        requests.extend_from_slice(&extended(4, WHO_AM_I));
+        client.send(&requests);
+        assert_eq!(client.receive(), format!("3 bind {code}"));
+        assert_eq!(client.receive(), format!("4 extended success{who}"));
+    }
+}
+
+#[test]
 fn a_search_whose_client_is_gone_frees_its_thread() {
     let running = Running::with(|settings| {
         settings.server.scan_threads = 1;
