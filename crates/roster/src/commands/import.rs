@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// Loads all entries of `source`, which messages call `name`.
-pub(crate) fn load(data: &Path, source: impl BufRead, name: &str) -> Result<u64, Failure> {
+pub(crate) fn load(data: &Path, source: impl BufRead + Send, name: &str) -> Result<u64, Failure> {
     let options = ImportOptions::default();
     match directory::import(data, source, &options, &SystemClock::new(), &mut |_, _, _| {}) {
         Ok(report) => Ok(report.entries),
