@@ -1,0 +1,110 @@
+//! Plays the dialogue scripts of `tests/scripts` over TCP, against the server with all its layers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use directory::{Directory, DirectoryOptions, ImportOptions, SystemClock};
+use ldap::dn::Dn;
+use server::{Server, ServerError, Settings, ShutdownHandle};
+use tempfile::TempDir;
+use testing::{Peer, Target, TcpTarget};
+
+/// Each fixture is loaded once; every dialogue gets a server on a copy of its files.
+#[derive(Default)]
+struct OverTcp {
+    fixtures: BTreeMap<PathBuf, TempDir>,
+    running: Option<Running>,
+}
+
+impl Peer for OverTcp {
+    fn fresh(&mut self, ldif: &Path) -> Result<Box<dyn Target + '_>, String> {
+        // The one before ends first: its data are deleted with it.
+        self.running = None;
+        let fixture = self.fixtures.entry(ldif.to_owned()).or_insert_with(|| load_fixture(ldif));
+        let running = self.running.insert(Running::start(fixture.path()));
+        Ok(Box::new(TcpTarget::new(running.address)))
+    }
+}
+
+/// A server on a directory of its own.
+struct Running {
+    address: std::net::SocketAddr,
+    shutdown: ShutdownHandle,
+    thread: Option<JoinHandle<Result<(), ServerError>>>,
+    _data: TempDir,
+}
+
+impl Running {
+    fn start(fixture: &Path) -> Self {
+        let data = TempDir::new().unwrap();
+        copy_directory(fixture, data.path());
+        let path = data.path().join("data");
+        let options = DirectoryOptions::new(&path);
+        let directory = Directory::open(options, Arc::new(SystemClock::new())).unwrap();
+        let mut settings = Settings::default();
+        settings.server.data = path;
+        settings.server.workers = 1;
+        settings.listen.ldap = vec!["127.0.0.1:0".parse().unwrap()];
+        settings.listen.ldaps = Vec::new();
+        let server = Server::start(directory, &settings).unwrap();
+        Self {
+            address: server.addresses().ldap[0],
+            shutdown: server.shutdown_handle(),
+            thread: Some(std::thread::spawn(move || server.wait())),
+            _data: data,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shutdown.shutdown();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A data directory with exactly the entries of an LDIF file, and a certificate.
+fn load_fixture(ldif: &Path) -> TempDir {
+    let place = TempDir::new().unwrap();
+    let data = place.path().join("data");
+    let clock = Arc::new(SystemClock::new());
+    let suffix = Dn::parse("dc=example,dc=org").unwrap();
+    Directory::init(&data, &[suffix], Some(b"secret"), clock).unwrap();
+    let file = BufReader::new(fs::File::open(ldif).unwrap());
+    let clock = SystemClock::new();
+    directory::import(&data, file, &ImportOptions::default(), &clock, &mut |_, _, _| {}).unwrap();
+    server::generate_self_signed(&data, &["localhost".to_owned()]).unwrap();
+    place
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_directory(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_dialogue_goes_as_written() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scripts");
+    let outcomes = testing::run_directory(&scripts, &mut OverTcp::default()).unwrap();
+    let failures: Vec<_> = outcomes
+        .iter()
+        .filter_map(|outcome| Some(format!("{}: {}", outcome.title, outcome.failure.as_ref()?)))
+        .collect();
+    assert!(outcomes.len() >= 400, "only {} dialogues were found", outcomes.len());
+    let (failed, all) = (failures.len(), outcomes.len());
+    assert!(failures.is_empty(), "{failed} of {all} failed:\n{}", failures.join("\n"));
+}
