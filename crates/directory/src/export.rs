@@ -15,6 +15,7 @@ use store::{Resolved, Store, StoreError, StoreOptions, StoredEntry, View};
 
 use crate::directory::schema_of;
 use crate::error::DirectoryError;
+use crate::live_entry::LiveEntry;
 
 /// What is exported.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +76,8 @@ pub fn export(
             continue;
         };
         let Some(entry) = view.entry(id)? else { continue };
-        if filter.as_ref().is_none_or(|filter| filter.matches(&schema, &entry) == Truth::True) {
+        let live = LiveEntry::new(view, &entry, schema.well_known(), false);
+        if filter.as_ref().is_none_or(|filter| filter.matches(&schema, &live) == Truth::True) {
             write(&entry, &mut writer)?;
             entries += 1;
         }

@@ -233,4 +233,5 @@ fn exports_begin_at_the_base_and_write_what_matches() {
     check(&data, Some("OU=people, dc=example,dc=com"), None, &below);
     check(&data, None, Some("(&(uid=*)(!(sn=1)))"), &[below[3], below[5]]);
     check(&data, Some(below[1]), Some("(ou=B)"), &[below[2]]);
+    check(&data, None, Some("(numSubordinates=1)"), &["dc=example,dc=com", below[1]]);
 }
