@@ -1,3 +1,5 @@
+//! Imports and exports of whole directories, and every reason to refuse a file.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
