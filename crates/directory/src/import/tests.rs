@@ -77,7 +77,8 @@ fn an_export_imported_is_the_same_export() {
 fn an_entry_is_completed_and_keeps_what_it_brings() {
     let (_dir, data) = fresh();
     let ldif = "dn: uid=a+cn=A,dc=example,dc=com\nobjectClass: inetOrgPerson\nsn: x\n\
-                createTimestamp: 20010203040506Z\nuserPassword: {SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n";
+                createTimestamp: 20010203040506Z\n\
+                userPassword: {SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n";
     load(&data, ldif).unwrap();
     let options = ExportOptions { filter: Some("(uid=a)"), ..ExportOptions::default() };
     let text = dump(&data, &options);
@@ -156,7 +157,8 @@ fn the_first_record_that_is_refused_is_named_and_nothing_is_loaded() {
     );
     check(
         "dn: x\nobjectClass: person\n",
-        "line 2804: 'x' is not a distinguished name: an attribute type is not followed by '=' (at byte 1)",
+        "line 2804: 'x' is not a distinguished name: an attribute type is not \
+         followed by '=' (at byte 1)",
     );
     check("dn:\nobjectClass: person\n", "line 2804: the zero-length name is that of the root DSE");
     check(
