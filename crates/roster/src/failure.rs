@@ -120,8 +120,9 @@ impl From<StoreError> for Failure {
             StoreError::Corrupt(_) => {
                 "'roster check' lists all faults; restore the data from a backup".to_owned()
             }
+            // LMDB reports a write that the disk took only in part as an I/O error.
+            StoreError::Lmdb(_) => "is the disk full? Otherwise see the system's log".to_owned(),
             StoreError::Io { .. }
-            | StoreError::Lmdb(_)
             | StoreError::TooLarge { .. }
             | StoreError::ContextsOverlap { .. }
             | StoreError::Invalid { .. }
