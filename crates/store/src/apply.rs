@@ -122,7 +122,7 @@ impl<'s> Batch<'s> {
             }
             Err(error) => {
                 self.store.announce(before);
-                Err(error.into())
+                Err(self.store.commit_failed(error))
             }
         }
     }

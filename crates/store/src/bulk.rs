@@ -287,7 +287,7 @@ impl<'s> BulkLoader<'s> {
         let before = self.store.announce(dictionary);
         if let Err(error) = self.txn.commit() {
             self.store.announce(before);
-            return Err(error.into());
+            return Err(self.store.commit_failed(error).into());
         }
         self.store.committed();
         progress("disk", 1, 1);

@@ -129,11 +129,31 @@ impl Environment {
         self.env.path()
     }
 
+    /// Why a commit failed. LMDB calls a write that the disk took only part of an I/O error; whether
+    /// there is room tells which of the two it was.
+    pub(crate) fn commit_failed(&self, error: heed::Error) -> StoreError {
+        let is_short_write = matches!(
+            &error,
+            heed::Error::Io(source) if source.raw_os_error() == Some(SHORT_WRITE)
+        );
+        let room = || rustix::fs::statvfs(self.path()).map(|disk| disk.f_bavail * disk.f_frsize);
+        if is_short_write && room().is_ok_and(|bytes| bytes < ROOM_FOR_A_COMMIT_BYTES) {
+            return StoreError::Full;
+        }
+        error.into()
+    }
+
     /// The size of the data file, in bytes.
     pub(crate) fn file_bytes(&self) -> Result<u64, StoreError> {
         Ok(self.env.real_disk_size()?)
     }
 }
+
+/// EIO.
+const SHORT_WRITE: i32 = 5;
+
+/// Less room than this on the disk, and a failed commit failed for lack of it.
+const ROOM_FOR_A_COMMIT_BYTES: u64 = 1 << 20;
 
 /// Any page size of any system divides this.
 const PAGE_ROUND_BYTES: usize = 1 << 16;

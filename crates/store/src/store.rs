@@ -236,6 +236,11 @@ impl Store {
         self.dictionary.swap(dictionary)
     }
 
+    /// Why a commit failed.
+    pub(crate) fn commit_failed(&self, error: heed::Error) -> StoreError {
+        self.environment.commit_failed(error)
+    }
+
     /// Makes readers see what was committed.
     pub(crate) fn committed(&self) {
         self.version.fetch_add(1, Ordering::Release);
