@@ -28,11 +28,6 @@ pub enum DirectoryError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A schema definition kept in the store cannot be read.
-    StoredSchema {
-        /// What is wrong with it.
-        reason: String,
-    },
     /// The administrator's password file is damaged.
     AdminPassword {
         /// Which file.
@@ -49,9 +44,6 @@ impl fmt::Display for DirectoryError {
             Self::Schema(error) => write!(f, "{error}"),
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Name { text, reason } => write!(f, "'{text}' cannot be used: {reason}"),
-            Self::StoredSchema { reason } => {
-                write!(f, "a schema definition kept in the store cannot be read: {reason}")
-            }
             Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
         }
     }

@@ -95,7 +95,6 @@ impl From<DirectoryError> for Failure {
             DirectoryError::Schema(_)
             | DirectoryError::Io { .. }
             | DirectoryError::Name { .. }
-            | DirectoryError::StoredSchema { .. }
             | DirectoryError::AdminPassword { .. } => Self::local(without_os_error(&error)),
         }
     }
