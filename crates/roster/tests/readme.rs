@@ -1,5 +1,9 @@
 //! The README's commands for a directory of one's own, run as they stand there.
-#![allow(clippy::unwrap_used, reason = "the helpers of a test are a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test are a test"
+)]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

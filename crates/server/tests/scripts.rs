@@ -1,4 +1,9 @@
 //! Plays the dialogue scripts of `tests/scripts` over TCP, against the server with all its layers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test are a test"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
