@@ -129,8 +129,8 @@ impl Environment {
         self.env.path()
     }
 
-    /// Why a commit failed. LMDB calls a write that the disk took only part of an I/O error; whether
-    /// there is room tells which of the two it was.
+    /// Why a commit failed. LMDB calls it an I/O error when the disk took a write only in part;
+    /// whether there is room tells which of the two it was.
     pub(crate) fn commit_failed(&self, error: heed::Error) -> StoreError {
         let is_short_write = matches!(
             &error,
