@@ -5,7 +5,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use ldap::ldif::{LdifBody, LdifLimits, LdifReader};
 use ldap::result::ResultCode;
 use support::{Connection, SUFFIX, Served, init};
 use tempfile::TempDir;
-use testing::{Peer, Received, Target};
+use testing::{Peer, Received, Target, copy_directory};
 
 /// Each fixture is loaded once; every dialogue gets a copy of its files.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Peer for InProcess {
         let fixture =
             self.fixtures.entry(ldif.to_owned()).or_insert_with(|| load_fixture(ldif)).path();
         let copy = TempDir::new().unwrap();
-        copy_directory(fixture, copy.path());
+        copy_directory(fixture, copy.path()).unwrap();
         let served = self.served.insert(Served::open_existing(copy));
         Ok(Box::new(Connections { served, open: Vec::new() }))
     }
@@ -87,32 +87,11 @@ fn load_fixture(ldif: &Path) -> TempDir {
     }
     drop(root);
     served.directory.shutdown();
-    copy_directory(&served.options.data, &place.path().join("data"));
+    copy_directory(&served.options.data, &place.path().join("data")).unwrap();
     place
-}
-
-fn copy_directory(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_directory(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 #[test]
 fn every_dialogue_goes_as_written() {
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scripts");
-    let outcomes = testing::run_directory(&scripts, &mut InProcess::default()).unwrap();
-    let failures: Vec<_> = outcomes
-        .iter()
-        .filter_map(|outcome| Some(format!("{}: {}", outcome.title, outcome.failure.as_ref()?)))
-        .collect();
-    assert!(outcomes.len() >= 400, "only {} dialogues were found", outcomes.len());
-    let (failed, all) = (failures.len(), outcomes.len());
-    assert!(failures.is_empty(), "{failed} of {all} failed:\n{}", failures.join("\n"));
+    testing::check_all(&mut InProcess::default());
 }

@@ -16,7 +16,7 @@ use directory::{Directory, DirectoryOptions, ImportOptions, SystemClock};
 use ldap::dn::Dn;
 use server::{Server, ServerError, Settings, ShutdownHandle};
 use tempfile::TempDir;
-use testing::{Peer, Target, TcpTarget};
+use testing::{Peer, Target, TcpTarget, copy_directory};
 
 /// Each fixture is loaded once; every dialogue gets a server on a copy of its files.
 #[derive(Default)]
@@ -46,7 +46,7 @@ struct Running {
 impl Running {
     fn start(fixture: &Path) -> Self {
         let data = TempDir::new().unwrap();
-        copy_directory(fixture, data.path());
+        copy_directory(fixture, data.path()).unwrap();
         let path = data.path().join("data");
         let options = DirectoryOptions::new(&path);
         let directory = Directory::open(options, Arc::new(SystemClock::new())).unwrap();
@@ -88,28 +88,7 @@ fn load_fixture(ldif: &Path) -> TempDir {
     place
 }
 
-fn copy_directory(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_directory(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
 #[test]
 fn every_dialogue_goes_as_written() {
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scripts");
-    let outcomes = testing::run_directory(&scripts, &mut OverTcp::default()).unwrap();
-    let failures: Vec<_> = outcomes
-        .iter()
-        .filter_map(|outcome| Some(format!("{}: {}", outcome.title, outcome.failure.as_ref()?)))
-        .collect();
-    assert!(outcomes.len() >= 400, "only {} dialogues were found", outcomes.len());
-    let (failed, all) = (failures.len(), outcomes.len());
-    assert!(failures.is_empty(), "{failed} of {all} failed:\n{}", failures.join("\n"));
+    testing::check_all(&mut OverTcp::default());
 }

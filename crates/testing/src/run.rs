@@ -69,6 +69,37 @@ pub fn run_directory(directory: &Path, peer: &mut dyn Peer) -> Result<Vec<Outcom
     Ok(outcomes)
 }
 
+/// Plays the project's own scripts against `peer`, which must say everything as written.
+///
+/// # Panics
+/// With the dialogues that went otherwise, or when the scripts cannot be read.
+pub fn check_all(peer: &mut dyn Peer) {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scripts");
+    let outcomes = run_directory(&scripts, peer).unwrap_or_else(|error| panic!("{error}"));
+    let failures: Vec<_> = outcomes
+        .iter()
+        .filter_map(|outcome| Some(format!("{}: {}", outcome.title, outcome.failure.as_ref()?)))
+        .collect();
+    assert!(outcomes.len() >= 400, "only {} dialogues were found", outcomes.len());
+    let (failed, all) = (failures.len(), outcomes.len());
+    assert!(failures.is_empty(), "{failed} of {all} failed:\n{}", failures.join("\n"));
+}
+
+/// Copies a data directory, so that a dialogue can start from one that was loaded once.
+pub fn copy_directory(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_directory(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
 /// The `*.ldap` files of a directory, sorted.
 pub fn script_paths(directory: &Path) -> Result<Vec<PathBuf>, ScriptError> {
     let fail = |error: std::io::Error| ScriptError {
