@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use directory::{Clock as _, SystemClock};
@@ -61,7 +62,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         None
     } else {
         let password = generate_password()?;
-        fill(data, options.entries, &password)?;
+        if let Err(failure) = fill(data, options.entries, &password) {
+            // Nothing was here before: what is half made would pass for an earlier demo.
+            let _ = std::fs::remove_dir_all(data);
+            return Err(failure);
+        }
         Some(password)
     };
     let server = start(&settings)?;
@@ -90,12 +95,33 @@ fn fill(data: &Path, entries: u64, password: &str) -> Result<(), Failure> {
     let template = Template::parse("people.template", PEOPLE, &ShippedWords, &options)?;
     let bar = progress::bar(Some(template.entries()), "entries");
     bar.set_message("filling");
-    let people = GeneratedLdif::new(Arc::new(template), bar.clone());
-    super::import::load(data, people, "people.template")?;
+    let interrupted = watch_interrupt()?;
+    let people = GeneratedLdif::new(Arc::new(template), bar.clone(), Arc::clone(&interrupted));
+    let loaded = super::import::load(data, people, "people.template");
     bar.finish_and_clear();
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::local("interrupted; nothing is kept"));
+    }
+    loaded?;
     let seconds = (clock.elapsed() - begin).as_secs_f64();
     output::line(format_args!("{entries} people below {SUFFIX} in {seconds:.1} s"))?;
     Ok(())
+}
+
+/// A flag that Ctrl-C sets while the directory is filled; later the server listens for it.
+fn watch_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::local)?;
+    std::thread::spawn(move || {
+        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            flag.store(true, Ordering::Relaxed);
+        }
+    });
+    Ok(interrupted)
 }
 
 /// Prints where the directory is and what to try.
@@ -142,18 +168,22 @@ struct GeneratedLdif {
     buffer: Vec<u8>,
     used: usize,
     bar: ProgressBar,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl GeneratedLdif {
-    fn new(template: Arc<Template>, bar: ProgressBar) -> Self {
+    fn new(template: Arc<Template>, bar: ProgressBar, interrupted: Arc<AtomicBool>) -> Self {
         let generator = template.generator(SEED);
-        Self { template, generator, next: 0, buffer: Vec::new(), used: 0, bar }
+        Self { template, generator, next: 0, buffer: Vec::new(), used: 0, bar, interrupted }
     }
 }
 
 impl BufRead for GeneratedLdif {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used >= self.buffer.len() {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(io::Error::other("interrupted"));
+            }
             self.used = 0;
             self.buffer.clear();
             while self.next < self.template.entries() && self.buffer.len() < CHUNK_BYTES {
