@@ -5,9 +5,9 @@
     reason = "the helpers of a test are a test"
 )]
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// The commands of the README's section `title`: the lines after the prompt.
 fn commands(title: &str) -> Vec<String> {
@@ -38,19 +38,19 @@ impl Drop for Served {
 
 /// Starts `roster serve` on free ports and waits until it answers; the address is returned.
 fn serve(mut command: Command, ready: &Path) -> (Served, String) {
-    let mut child = command
+    let child = command
         .args(["--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0", "--ready-file"])
         .arg(ready)
-        .stderr(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It says that it is ready after the file was written, or ends.
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !ready.exists() && log.read_line(&mut line).unwrap() > 0 {}
-    let served = Served(child);
-    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-    let text = std::fs::read_to_string(ready).unwrap_or_else(|_| panic!("it ended: {line}"));
+    let mut served = Served(child);
+    while !ready.exists() {
+        let ended = served.0.try_wait().unwrap();
+        assert!(ended.is_none(), "it ended before it was ready: {ended:?}");
+        std::thread::park_timeout(LOOK_AGAIN);
+    }
+    let text = std::fs::read_to_string(ready).unwrap();
     let address = text.lines().find_map(|line| line.strip_prefix("ldap ")).unwrap();
     (served, address.to_owned())
 }
@@ -95,3 +95,6 @@ fn the_commands_of_the_readme_do_what_it_says() {
     }
     assert!(done.len() >= 3, "the README shows init, import and serve: {done:?}");
 }
+
+/// How often it is looked whether the server is ready.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
