@@ -10,6 +10,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     step("lints", cargo(&lint))?;
     test::run(&[])?;
+    // The README's first command must find the program among those of the workspace.
+    step("cargo run", cargo(&["run", "--quiet", "--", "--version"]))?;
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     step("documentation", doc)?;
