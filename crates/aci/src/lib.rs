@@ -229,7 +229,9 @@ mod tests {
             let key = RdnKey::of_naming_context(&key);
             Change::Add(AddChange { id: EntryId(7), parent: EntryId::ROOT, key, entry: anna() })
         };
-        let delete = || Change::Delete(DeleteChange { id: EntryId(7), dn: dn(ANNA) });
+        let delete = || {
+            Change::Delete(DeleteChange { id: EntryId(7), dn: dn(ANNA), attributes: Vec::new() })
+        };
         let check = |change: &dyn Fn() -> Change, purpose: Purpose, want: [bool; 4]| {
             for (access, want) in everyone().iter().zip(want) {
                 let permitted = access.permit(change(), purpose);

@@ -16,6 +16,7 @@ mod import;
 mod job;
 mod limits;
 mod live_entry;
+pub mod log;
 mod ops;
 mod password;
 mod referral;

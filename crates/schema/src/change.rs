@@ -9,7 +9,7 @@ use ldap::dn::{Dn, Rdn};
 
 use crate::description::AttributeDescription;
 use crate::dn_key::RdnKey;
-use crate::entry::Entry;
+use crate::entry::{Attribute, Entry};
 
 /// The number of an entry; never used again after the entry is gone.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -96,6 +96,9 @@ pub struct DeleteChange {
     pub id: EntryId,
     /// The name it had.
     pub dn: Dn,
+    /// What it held, for those who read the change later (feeds, undelete); applying the change
+    /// does not look at it. Empty when whoever decided did not keep it.
+    pub attributes: Vec<Attribute>,
 }
 
 /// Changes the schema; each definition as a line, `attributeTypes: ( 1.2.3 NAME 'x' … )`.

@@ -246,7 +246,7 @@ fn decide(model: &mut Model, step: &Step, next: EntryId) -> Option<Change> {
             }
             let dn = model.dn(id);
             model.entries.remove(&id);
-            Some(Change::Delete(DeleteChange { id: EntryId(id), dn }))
+            Some(Change::Delete(DeleteChange { id: EntryId(id), dn, attributes: Vec::new() }))
         }
         Step::Commit | Step::Abort | Step::Reopen => None,
     }

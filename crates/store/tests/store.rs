@@ -162,7 +162,8 @@ fn after_a_change_that_failed_nothing_is_applied() {
     let store = create(directory.path());
     let mut batch = store.begin().unwrap();
     add(&mut batch, "dc=x", &[]);
-    let gone = Change::Delete(DeleteChange { id: EntryId(99), dn: Dn::root() });
+    let gone =
+        Change::Delete(DeleteChange { id: EntryId(99), dn: Dn::root(), attributes: Vec::new() });
     assert!(matches!(batch.apply(&gone), Err(StoreError::Corrupt(_))));
     let _ = try_add(&mut batch, "cn=a,dc=x", &[]);
 }
@@ -198,7 +199,7 @@ fn changes_that_do_not_fit_name_table_and_key() {
         "table 'entries', key 8: is missing, though its superior",
     );
     check(
-        |_| Change::Delete(DeleteChange { id: EntryId(1), dn: Dn::root() }),
+        |_| Change::Delete(DeleteChange { id: EntryId(1), dn: Dn::root(), attributes: Vec::new() }),
         "table 'children', key 1: is not zero in a deletion",
     );
     check(
@@ -248,7 +249,9 @@ fn readers_forget_names_when_an_entry_that_had_subordinates_is_added_anew() {
     assert_eq!(resolve(&mut reader, "cn=c,ou=a,dc=x"), Resolved::Found(child));
     let mut batch = store.begin().unwrap();
     for id in [child, old] {
-        batch.apply(&Change::Delete(DeleteChange { id, dn: Dn::root() })).unwrap();
+        batch
+            .apply(&Change::Delete(DeleteChange { id, dn: Dn::root(), attributes: Vec::new() }))
+            .unwrap();
     }
     let new = add(&mut batch, "ou=a,dc=x", &[]);
     let child = add(&mut batch, "cn=d,ou=a,dc=x", &[]);
@@ -277,7 +280,7 @@ fn long_lists_shrink_and_grow_in_batches() {
     while left.len() > 20 {
         let mut batch = store.begin().unwrap();
         for id in left.drain(..left.len().min(30)) {
-            let delete = DeleteChange { id: EntryId(id), dn: Dn::root() };
+            let delete = DeleteChange { id: EntryId(id), dn: Dn::root(), attributes: Vec::new() };
             batch.apply(&Change::Delete(delete)).unwrap();
         }
         let schema = Schema::builtin();

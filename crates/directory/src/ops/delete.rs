@@ -49,6 +49,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
             "the entry has subordinates; delete them first",
         ));
     }
-    let change = Change::Delete(DeleteChange { id, dn: op.dn.clone() });
+    let change = Change::Delete(DeleteChange { id, dn: op.dn.clone(), attributes: Vec::new() });
     Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
 }
