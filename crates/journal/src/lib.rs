@@ -1,0 +1,32 @@
+//! The journal: an append-only log in segment files, made durable by group sync.
+//!
+//! What always holds:
+//!
+//! * An append is all there or not at all, and in the order of the calls.
+//! * What was reported as done with [`Durability::Synced`] is there after a power cut.
+//! * Only what a power cut can leave behind is ever cut; other damage is reported with its place.
+//! * Memory does not grow with the number of records: a sparse index per segment, no more.
+//!
+//! The journal knows octets, indexes and terms; it is told nothing of what they mean. The bytes
+//! are described in `docs/journal-format.md`. Start at [`Journal`].
+
+#![cfg_attr(test, allow(missing_docs, reason = "tests explain themselves by name"))]
+
+pub mod copy;
+mod disk;
+mod error;
+mod journal;
+mod options;
+mod read;
+pub mod simulated;
+mod verify;
+
+pub use disk::{Disk, DiskFile, FileDisk, Lock, LockKind};
+pub use error::{Damage, JournalError};
+pub use journal::{Done, Journal, JournalStatus};
+pub use options::{
+    Appended, Durability, Entry, JournalOptions, KEEP_BYTES_DEFAULT, OpenReport, Place,
+    RECORD_MAX_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, TornTail, VOTE_MAX_BYTES,
+};
+pub use read::Entries;
+pub use verify::{VerifyReport, verify};
