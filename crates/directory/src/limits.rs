@@ -1,5 +1,7 @@
 //! What one request may cost. Every limit has a name, a unit and a default.
 
+use std::time::Duration;
+
 /// Limits that hold for every session; settings of the node override the defaults.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -16,6 +18,13 @@ pub struct Limits {
     pub write_queue_max: usize,
     /// Writes made durable by one sync at the most.
     pub write_batch_max: usize,
+    /// Octets of records after which a batch takes no further write.
+    pub write_batch_max_bytes: usize,
+    /// How long a write waits for the overlay to be flushed before it is answered `busy`.
+    pub write_wait_max: Duration,
+    /// How long the last flush may take when the directory is shut down; what is not flushed by
+    /// then is in the journal.
+    pub shutdown_flush_max: Duration,
     /// Octets of an answer that a scan hands over in one piece, about.
     pub chunk_bytes: usize,
 }
@@ -29,6 +38,9 @@ impl Default for Limits {
             inline_output_max_bytes: 256 * 1024,
             write_queue_max: 10_000,
             write_batch_max: 1_000,
+            write_batch_max_bytes: 4 << 20,
+            write_wait_max: Duration::from_secs(5),
+            shutdown_flush_max: Duration::from_secs(60),
             chunk_bytes: 64 * 1024,
         }
     }

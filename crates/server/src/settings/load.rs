@@ -24,7 +24,24 @@ pub(super) fn load(
     for (name, text) in overrides {
         from_flag(&mut settings, name, text)?;
     }
+    check_together(&settings)?;
     Ok(settings)
+}
+
+/// What no row can see alone.
+fn check_together(settings: &Settings) -> Result<(), SettingsError> {
+    let (low, full) = (settings.store.disk_low_bytes, settings.store.disk_full_bytes);
+    if full <= low {
+        return Ok(());
+    }
+    Err(SettingsError::Value {
+        place: "settings".to_owned(),
+        reason: format!(
+            "store.disk_full_mib ({}) must not be above store.disk_low_mib ({})",
+            full >> 20,
+            low >> 20
+        ),
+    })
 }
 
 fn read(path: &Path) -> Result<String, SettingsError> {

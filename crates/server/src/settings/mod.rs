@@ -29,7 +29,7 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// `[limits]`: what one connection may cost.
     pub limits: LimitSettings,
-    /// `[store]`: memory of the store.
+    /// `[store]`: memory and disk of the store.
     pub store: StoreSettings,
     /// `[log]`: diagnostics.
     pub log: LogSettings,
@@ -98,6 +98,14 @@ pub struct LimitSettings {
 pub struct StoreSettings {
     /// Address space reserved for the memory map, in bytes; it uses up neither memory nor disk.
     pub map_size_bytes: u64,
+    /// Changes that wait for the database, in bytes of memory; beyond, writes have to wait.
+    pub overlay_max_bytes: u64,
+    /// Journal kept after its changes are in the database, in bytes.
+    pub journal_keep_bytes: u64,
+    /// Free bytes of the disk below which only the administrator may write.
+    pub disk_low_bytes: u64,
+    /// Free bytes of the disk below which nobody may write; at most `disk_low_bytes`.
+    pub disk_full_bytes: u64,
 }
 
 /// `[log]`.

@@ -169,7 +169,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("listen", "Where clients connect. An IPv6 address never stands for IPv4 as well."),
     ("tls", "The certificate for LDAPS and StartTLS. Without one, a self-signed one is made."),
     ("limits", "What one connection may cost."),
-    ("store", "Memory of the store."),
+    ("store", "Memory and disk of the store."),
     ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
 ];
 
@@ -379,6 +379,54 @@ pub(super) const ROWS: &[Row] = &[
         },
         default: "1024",
         sentence: "Address space reserved for the database; neither memory nor disk is used by it.",
+    },
+    Row {
+        section: "store",
+        key: "overlay_max_mib",
+        kind: Kind::Number {
+            min: 1,
+            max: 65_536,
+            unit: "MiB",
+            set: |s, n| s.store.overlay_max_bytes = n << 20,
+        },
+        default: "256",
+        sentence: "Memory for changes that are not in the database yet; beyond, writes have to wait.",
+    },
+    Row {
+        section: "store",
+        key: "journal_keep_mib",
+        kind: Kind::Number {
+            min: 0,
+            max: 1 << 24,
+            unit: "MiB",
+            set: |s, n| s.store.journal_keep_bytes = n << 20,
+        },
+        default: "1024",
+        sentence: "Journal kept after its changes are in the database, for incremental backups.",
+    },
+    Row {
+        section: "store",
+        key: "disk_low_mib",
+        kind: Kind::Number {
+            min: 0,
+            max: 1 << 24,
+            unit: "MiB",
+            set: |s, n| s.store.disk_low_bytes = n << 20,
+        },
+        default: "200",
+        sentence: "Free disk space below which only the administrator may write.",
+    },
+    Row {
+        section: "store",
+        key: "disk_full_mib",
+        kind: Kind::Number {
+            min: 0,
+            max: 1 << 24,
+            unit: "MiB",
+            set: |s, n| s.store.disk_full_bytes = n << 20,
+        },
+        default: "100",
+        sentence: "Free disk space below which nobody may write; at most disk_low_mib.",
     },
     Row {
         section: "log",

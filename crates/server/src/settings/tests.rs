@@ -55,6 +55,24 @@ fn every_key_of_the_file_is_read() {
         s.log = LogSettings { level: "debug", format: "json" };
     });
     check("[store]\nmap_size_gib = 2", |s| s.store.map_size_bytes = 2 << 30);
+    check("[store]\noverlay_max_mib = 64\njournal_keep_mib = 0", |s| {
+        s.store.overlay_max_bytes = 64 << 20;
+        s.store.journal_keep_bytes = 0;
+    });
+    check("[store]\ndisk_low_mib = 10\ndisk_full_mib = 5", |s| {
+        s.store.disk_low_bytes = 10 << 20;
+        s.store.disk_full_bytes = 5 << 20;
+    });
+}
+
+#[test]
+fn the_disk_cannot_be_full_before_it_is_low() {
+    assert!(environment(&[("ROSTER_STORE__DISK_LOW_MIB", "100")]).is_ok());
+    let refused = environment(&[("ROSTER_STORE__DISK_LOW_MIB", "99")]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "settings: store.disk_full_mib (100) must not be above store.disk_low_mib (99)"
+    );
 }
 
 #[test]
