@@ -1,6 +1,6 @@
 //! The operations of a directory server, without a socket.
 //!
-//! Start at `dispatch.rs`, then `ops/search.rs` and `write_queue.rs`.
+//! Start at `dispatch.rs`, then `ops/search.rs`, `decide.rs` and `write_queue.rs`.
 //!
 //! Invariant: no socket, no async, no thread but the writer; clock and chance are handed in.
 //! Invariant: a client is answered after its change is durable and visible, never before.
@@ -8,6 +8,7 @@
 mod chance;
 mod clock;
 mod controls;
+mod decide;
 mod directory;
 mod dispatch;
 mod error;

@@ -1,7 +1,7 @@
 //! One client connection and its authorization state (RFC 4513 §2).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aci::{Access, Identity};
 use ldap::message::MessageId;
@@ -33,6 +33,7 @@ pub struct LocalUser {
 pub struct Session {
     peer: Peer,
     access: Arc<Access>,
+    who: Arc<Who>,
     secure: bool,
     outstanding: Vec<(MessageId, Cancel)>,
 }
@@ -40,9 +41,12 @@ pub struct Session {
 impl Session {
     pub(crate) fn new(peer: Peer) -> Self {
         let secure = peer.secure;
+        let identity = Identity::Anonymous;
+        let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         Self {
+            who: Arc::new(Who::new(&identity, &peer.address, "", number)),
             peer,
-            access: Arc::new(Access::of(Identity::Anonymous)),
+            access: Arc::new(Access::of(identity)),
             secure,
             outstanding: Vec::new(),
         }
@@ -82,7 +86,7 @@ impl Session {
         let JobDone { id, identity } = done;
         self.forget(id);
         if let Some(identity) = identity {
-            self.set_identity(identity);
+            self.set_identity(identity, SIMPLE);
         }
     }
 
@@ -99,8 +103,15 @@ impl Session {
         &self.access
     }
 
-    pub(crate) fn set_identity(&mut self, identity: Identity) {
-        if *self.access.identity() != identity {
+    /// Who asks, as the change records note it.
+    pub(crate) fn who(&self) -> &Arc<Who> {
+        &self.who
+    }
+
+    pub(crate) fn set_identity(&mut self, identity: Identity, mechanism: &'static str) {
+        if *self.access.identity() != identity || self.who.mechanism != mechanism {
+            let Who { session, .. } = *self.who;
+            self.who = Arc::new(Who::new(&identity, &self.peer.address, mechanism, session));
             self.access = Arc::new(Access::of(identity));
         }
     }
@@ -113,7 +124,7 @@ impl Session {
     /// anonymous unless and until the bind succeeds (RFC 4513 §4).
     pub(crate) fn start_bind(&mut self) {
         self.abandon_all();
-        self.set_identity(Identity::Anonymous);
+        self.set_identity(Identity::Anonymous, "");
     }
 
     /// Notes a request that will be answered later, so that it can be abandoned.
@@ -133,6 +144,40 @@ impl Session {
         }
     }
 }
+
+/// Who asks, from where, and how that was proved: what the change records note.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Who {
+    /// The name of the identity; empty when anonymous.
+    pub(crate) dn: String,
+    /// The authorization identity (RFC 4513 §5.2.1.8) under which the change is made.
+    pub(crate) authz: String,
+    /// The client's address.
+    pub(crate) address: String,
+    /// How the identity was proved: `simple`, or the name of a SASL mechanism; empty when it was
+    /// not.
+    pub(crate) mechanism: &'static str,
+    /// The number of the session, counted from the start of the process.
+    pub(crate) session: u64,
+}
+
+impl Who {
+    fn new(identity: &Identity, address: &str, mechanism: &'static str, session: u64) -> Self {
+        Self {
+            dn: identity.dn().map(ToString::to_string).unwrap_or_default(),
+            authz: identity.authorization_id(),
+            address: address.to_owned(),
+            mechanism,
+            session,
+        }
+    }
+}
+
+/// The mechanism of an identity that was proved with name and password.
+pub(crate) const SIMPLE: &str = "simple";
+
+/// Sessions of this process so far.
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
 
 /// Says to whoever works on a request that nobody waits for it any more.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,6 @@
 //! Add (RFC 4511 §4.7).
 
 use aci::Purpose;
-use ldap::dn::Dn;
 use ldap::message::{AddRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
 use schema::{AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, validate};
@@ -9,12 +8,13 @@ use store::Resolved;
 
 use crate::chance::random_uuid;
 use crate::controls::RequestControls;
-use crate::ops::{target, update};
+use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::target;
+use crate::ops::update::{self, Named};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::stamp::Stamp;
 use crate::worker::{Next, Worker};
-use crate::write_queue::{Decide, Decision, WriteOp};
 
 /// An add, resolved.
 pub(crate) struct Add {
@@ -30,11 +30,8 @@ pub(crate) fn start(
     controls: &RequestControls<'_>,
     id: MessageId,
 ) -> Result<Next, Refusal> {
-    let dn = Dn::parse(request.name)?;
-    update::check_may_change(session)?;
-    let state = worker.directory.state.load_full();
+    let Named { state, dn, key } = update::named(worker, session, request.name)?;
     let schema = &state.schema;
-    let key = update::key(schema, &dn)?;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;
     update::hash_passwords(worker, &mut entry, schema)?;

@@ -13,7 +13,7 @@ use crate::dispatch::answer;
 use crate::job::Job;
 use crate::password;
 use crate::refusal::Refusal;
-use crate::session::{LocalUser, Session};
+use crate::session::{LocalUser, SIMPLE, Session};
 use crate::worker::{Next, Worker};
 
 /// The SASL mechanism that takes the identity from the transport (RFC 4422 Appendix A).
@@ -34,9 +34,10 @@ pub(crate) fn start(
             "only version 3 of the protocol is spoken here",
         ));
     }
-    let identity = match &request.authentication {
+    let (identity, mechanism) = match &request.authentication {
         Authentication::Simple(password) => match simple(worker, request.name, password)? {
-            Simple::Verified(identity) => identity,
+            Simple::Verified(Identity::Anonymous) => (Identity::Anonymous, ""),
+            Simple::Verified(identity) => (identity, SIMPLE),
             Simple::Slow => {
                 let cancel = session.begin(id);
                 return Ok(Next::Later(Job {
@@ -49,7 +50,7 @@ pub(crate) fn start(
             }
         },
         Authentication::Sasl { mechanism, credentials } => {
-            sasl(worker, session, mechanism, *credentials)?
+            (sasl(worker, session, mechanism, *credentials)?, EXTERNAL)
         }
         Authentication::Other(_) => {
             return Err(Refusal::new(
@@ -58,7 +59,7 @@ pub(crate) fn start(
             ));
         }
     };
-    session.set_identity(identity);
+    session.set_identity(identity, mechanism);
     Ok(answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success)))
 }
 

@@ -7,11 +7,12 @@ use ldap::result::ResultCode;
 use schema::{Change, DeleteChange, DnKey};
 
 use crate::controls::RequestControls;
-use crate::ops::{target, update};
+use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::target;
+use crate::ops::update::{self, Named};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
-use crate::write_queue::{Decide, Decision, WriteOp};
 
 /// A delete, resolved.
 pub(crate) struct Delete {
@@ -27,13 +28,7 @@ pub(crate) fn start(
     controls: &RequestControls<'_>,
     id: MessageId,
 ) -> Result<Next, Refusal> {
-    let dn = Dn::parse(request.name)?;
-    update::check_may_change(session)?;
-    let state = worker.directory.state.load_full();
-    let key = update::key(&state.schema, &dn)?;
-    if key.depth() == 0 || key == state.subschema_key {
-        return Err(update::refuse_special());
-    }
+    let Named { dn, key, .. } = update::named_stored(worker, session, request.name)?;
     let op = WriteOp::Delete(Delete { key, dn });
     Ok(update::pending(worker, session, controls, (id, ResponseKind::Delete), op))
 }

@@ -12,12 +12,13 @@ use schema::{
 };
 
 use crate::controls::RequestControls;
-use crate::ops::{schema_modify, target, update};
+use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::update::{self, Named};
+use crate::ops::{schema_modify, target};
 use crate::password;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
-use crate::write_queue::{Decide, Decision, WriteOp};
 
 /// A modify, resolved.
 pub(crate) struct Modify {
@@ -41,10 +42,7 @@ pub(crate) fn start(
     controls: &RequestControls<'_>,
     id: MessageId,
 ) -> Result<Next, Refusal> {
-    let dn = Dn::parse(request.name)?;
-    update::check_may_change(session)?;
-    let state = worker.directory.state.load_full();
-    let key = update::key(&state.schema, &dn)?;
+    let Named { state, dn, key } = update::named(worker, session, request.name)?;
     if key.depth() == 0 {
         return Err(update::refuse_special());
     }

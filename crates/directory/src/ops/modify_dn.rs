@@ -10,11 +10,12 @@ use schema::{
 use store::Resolved;
 
 use crate::controls::RequestControls;
-use crate::ops::{target, update};
+use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::target;
+use crate::ops::update::{self, Named};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
-use crate::write_queue::{Decide, Decision, WriteOp};
 
 /// A rename, resolved.
 pub(crate) struct ModifyDn {
@@ -33,14 +34,8 @@ pub(crate) fn start(
     controls: &RequestControls<'_>,
     id: MessageId,
 ) -> Result<Next, Refusal> {
-    let dn = Dn::parse(request.name)?;
-    update::check_may_change(session)?;
-    let state = worker.directory.state.load_full();
+    let Named { state, dn, key } = update::named_stored(worker, session, request.name)?;
     let schema = &state.schema;
-    let key = update::key(schema, &dn)?;
-    if key.depth() == 0 || key == state.subschema_key {
-        return Err(update::refuse_special());
-    }
     let new_rdn = Rdn::parse(request.new_rdn)?;
     let new_superior = match request.new_superior {
         None => None,

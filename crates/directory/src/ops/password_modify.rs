@@ -9,12 +9,12 @@ use schema::{Change, DnKey, Mode, validate};
 
 use crate::chance::Chance;
 use crate::controls::RequestControls;
+use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::{target, update};
 use crate::password::{self, hash_password};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
-use crate::write_queue::{Decide, Decision, WriteOp};
 
 /// passwdModifyOID.
 pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";

@@ -9,9 +9,9 @@ use schema::{
     SchemaChange, Truth,
 };
 
+use crate::decide::{Decide, Decision};
 use crate::ops::modify::Modification;
 use crate::refusal::Refusal;
-use crate::write_queue::{Decide, Decision};
 
 /// Decides on a change of the schema: values of `attributeTypes`, `objectClasses` and the like are
 /// added and removed one by one; the whole request takes effect or nothing of it.

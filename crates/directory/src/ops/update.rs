@@ -12,15 +12,17 @@ use schema::{
 };
 
 use crate::controls::RequestControls;
+use crate::decide::{Decide, WriteOp, WriteRequest};
+use crate::directory::State;
 use crate::password;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::stamp::Stamp;
 use crate::worker::{Next, Worker};
-use crate::write_queue::{Decide, PendingWrite, WriteOp, WriteRequest};
+use crate::write_queue::PendingWrite;
 
 /// Refuses those who may change nothing before anything of the directory is looked at.
-pub(crate) fn check_may_change(session: &Session) -> Result<(), Refusal> {
+fn check_may_change(session: &Session) -> Result<(), Refusal> {
     if session.access().may_change() {
         return Ok(());
     }
@@ -36,15 +38,47 @@ pub(crate) fn key(schema: &Schema, dn: &Dn) -> Result<DnKey, Refusal> {
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))
 }
 
+/// The entry that an update request names.
+pub(crate) struct Named {
+    pub(crate) state: Arc<State>,
+    pub(crate) dn: Dn,
+    pub(crate) key: DnKey,
+}
+
+/// What every update begins with: the name of the request, whether this session may change
+/// anything, and what the name means under the schema in force.
+pub(crate) fn named(worker: &Worker, session: &Session, name: &str) -> Result<Named, Refusal> {
+    let dn = Dn::parse(name)?;
+    check_may_change(session)?;
+    let state = worker.directory.state.load_full();
+    let key = key(&state.schema, &dn)?;
+    Ok(Named { state, dn, key })
+}
+
+/// Likewise for the updates that an entry the server makes itself never takes.
+pub(crate) fn named_stored(
+    worker: &Worker,
+    session: &Session,
+    name: &str,
+) -> Result<Named, Refusal> {
+    let named = named(worker, session, name)?;
+    if named.key.depth() == 0 || named.key == named.state.subschema_key {
+        return Err(refuse_special());
+    }
+    Ok(named)
+}
+
 /// Wraps a resolved operation for the writer.
 pub(crate) fn pending(
-    worker: &Worker,
+    worker: &mut Worker,
     session: &mut Session,
     controls: &RequestControls<'_>,
     (id, kind): (MessageId, ResponseKind),
     op: WriteOp,
 ) -> Next {
     let cancel = session.begin(id);
+    let mut request = [0; 16];
+    worker.chance.fill(&mut request);
     Next::Write(PendingWrite {
         directory: Arc::clone(&worker.directory),
         request: WriteRequest {
@@ -53,6 +87,10 @@ pub(crate) fn pending(
             access: Arc::clone(session.access()),
             cancel,
             manage_dsa_it: controls.manage_dsa_it,
+            is_lazy: false,
+            request,
+            who: Arc::clone(session.who()),
+            controls: Vec::new(),
             op,
         },
     })
