@@ -138,7 +138,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     sync().map_err(|source| StoreError::io(path, source))
 }
 
-fn check_format(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn check_format(path: &Path) -> Result<(), StoreError> {
     let file_path = path.join(FORMAT_FILE);
     let foreign = || StoreError::NotADataDirectory { path: path.to_owned() };
     let text = match fs::read(&file_path) {

@@ -9,6 +9,7 @@
 mod apply;
 mod bulk;
 mod check;
+mod copy;
 mod deltas;
 mod dictionary;
 mod entry;
@@ -32,6 +33,7 @@ mod view;
 pub use apply::Batch;
 pub use bulk::{BulkError, BulkLoader, BulkReport, PreparedEntry, Preparer};
 pub use check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
+pub use copy::{BASE_FILE, BaseReader, BaseSummary, base_summary};
 pub use dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary};
 pub use entry::StoredEntry;
 pub use error::{Corruption, StoreError};

@@ -10,14 +10,17 @@
 //! | `postings` | index, value key, chunk | entry ids |
 //!
 //! Invariants: the environment is always durable; a commit that returned is on disk. Only one
-//! process opens it, which the lock of the data directory sees to.
+//! process writes it, which the lock of the data directory sees to; others may read beside it, and
+//! each of them sees one point in time.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use heed::types::Bytes;
 use heed::{
-    AnyTls, CommitOrAbort, Database, DatabaseStat, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn,
-    WithoutTls,
+    AnyTls, CommitOrAbort, CompactionOption, Database, DatabaseStat, Env, EnvFlags, EnvOpenOptions,
+    RoTxn, RwTxn, WithoutTls,
 };
 
 use crate::error::StoreError;
@@ -61,6 +64,12 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// The tables in the order of [`TABLE_NAMES`].
+    const fn of(tables: [Table; TABLE_NAMES.len()]) -> Self {
+        let [meta, attributes, entries, names, children, postings] = tables;
+        Self { meta, attributes, entries, names, children, postings }
+    }
+
     pub(crate) fn all(&self) -> [Table; 6] {
         [self.meta, self.attributes, self.entries, self.names, self.children, self.postings]
     }
@@ -72,31 +81,25 @@ impl Tables {
 }
 
 /// An open environment.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Environment {
     env: Env<WithoutTls>,
     pub(crate) tables: Tables,
+    /// The one point in time that is read, where another process may write.
+    fixed: Option<Arc<FixedTxn>>,
 }
 
 impl Environment {
     /// Opens the environment in `directory`, and makes it if there is none.
     #[expect(unsafe_code, reason = "a memory map is only as good as the file under it")]
     pub(crate) fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
-        let mut open = EnvOpenOptions::new().read_txn_without_tls();
-        // LMDB wants whole pages.
-        let map_size = usize::try_from(options.map_size_bytes).unwrap_or(usize::MAX);
-        open.map_size(map_size / PAGE_ROUND_BYTES * PAGE_ROUND_BYTES)
-            .max_readers(options.readers_max)
-            .max_dbs(TABLE_NAMES.len() as u32);
+        let mut open = open_options(options);
         // SAFETY: NO_READ_AHEAD only advises the kernel; no flag that weakens syncing or locking is
         // set.
         unsafe { open.flags(EnvFlags::NO_READ_AHEAD) };
         // SAFETY: the data directory is locked by this process (see `format.rs`), so nobody changes
         // the file under the map; heed refuses to open the same environment twice in one process.
-        let env = unsafe { open.open(directory) }.map_err(|error| match error {
-            heed::Error::Io(source) => StoreError::io(directory, source),
-            other => other.into(),
-        })?;
+        let env = unsafe { open.open(directory) }.map_err(|error| open_failed(directory, error))?;
         let txn = env.write_txn()?;
         let tables = env
             .create_databases_and_commit(txn, |opener, txn| {
@@ -109,9 +112,52 @@ impl Environment {
                 Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(tables))
             })?
             .unwrap_commit();
-        let [meta, attributes, entries, names, children, postings] = tables;
-        let tables = Tables { meta, attributes, entries, names, children, postings };
-        Ok(Self { env, tables })
+        Ok(Self { env, tables: Tables::of(tables), fixed: None })
+    }
+
+    /// Opens the environment at `path` to read what is committed now, and nothing that is committed
+    /// later: a data directory, which another process may be writing, or a file that nobody writes.
+    ///
+    /// The pages of this point in time are not reused while it is open: the file of a busy server
+    /// grows meanwhile.
+    pub(crate) fn open_read_only(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        let env = open_beside(path, options)?;
+        let txn = env.read_txn()?;
+        let tables = env
+            .open_databases_and_commit(txn, |opener, txn| {
+                let mut tables = Vec::with_capacity(TABLE_NAMES.len());
+                for name in TABLE_NAMES {
+                    match opener.open_database::<Bytes, Bytes>(txn, Some(name))? {
+                        Some(table) => tables.push(table),
+                        None => return Ok(CommitOrAbort::Abort(name)),
+                    }
+                }
+                let tables: [_; TABLE_NAMES.len()] =
+                    tables.try_into().expect("one table was opened for each name");
+                Ok::<_, heed::Error>(CommitOrAbort::Commit(tables))
+            })
+            .map(|opened| match opened {
+                CommitOrAbort::Commit(tables) => Ok(Tables::of(tables)),
+                CommitOrAbort::Abort(name) => Err(StoreError::corrupt(name, "", "is missing")),
+            })??;
+        let environment = Self { env, tables, fixed: None };
+        environment.clear_stale_readers()?;
+        let fixed = FixedTxn::new(environment.read()?, &tables)?;
+        Ok(Self { fixed: Some(Arc::new(fixed)), ..environment })
+    }
+
+    /// A point in time: the last commit, or the one that is fixed.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot<'static>, StoreError> {
+        Ok(match &self.fixed {
+            Some(fixed) => Snapshot::Fixed(Arc::clone(fixed)),
+            None => Snapshot::Read(self.read()?),
+        })
+    }
+
+    /// Frees the places of readers whose process is gone: each would keep its pages from being
+    /// reused. Returns how many there were.
+    pub(crate) fn clear_stale_readers(&self) -> Result<usize, StoreError> {
+        Ok(self.env.clear_stale_readers()?)
     }
 
     /// A transaction that sees the last commit, and nothing after it.
@@ -149,6 +195,15 @@ impl Environment {
     }
 }
 
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment")
+            .field("env", &self.env)
+            .field("is_fixed", &self.fixed.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
 /// EIO.
 const SHORT_WRITE: i32 = 5;
 
@@ -158,9 +213,73 @@ const ROOM_FOR_A_COMMIT_BYTES: u64 = 1 << 20;
 /// Any page size of any system divides this.
 const PAGE_ROUND_BYTES: usize = 1 << 16;
 
+fn open_options(options: &StoreOptions) -> EnvOpenOptions<WithoutTls> {
+    let mut open = EnvOpenOptions::new().read_txn_without_tls();
+    // LMDB wants whole pages.
+    let map_size = usize::try_from(options.map_size_bytes).unwrap_or(usize::MAX);
+    open.map_size(map_size / PAGE_ROUND_BYTES * PAGE_ROUND_BYTES)
+        .max_readers(options.readers_max)
+        .max_dbs(TABLE_NAMES.len() as u32);
+    open
+}
+
+/// Opens the environment at `path` to read it beside a process that may write it.
+#[expect(unsafe_code, reason = "a memory map is only as good as the file under it")]
+fn open_beside(path: &Path, options: &StoreOptions) -> Result<Env<WithoutTls>, StoreError> {
+    let mut open = open_options(options);
+    let mut flags = EnvFlags::READ_ONLY;
+    if path.is_file() {
+        flags |= EnvFlags::NO_SUB_DIR | EnvFlags::NO_LOCK;
+    }
+    // SAFETY: only a file by itself, which nobody writes, is opened without locks; no other flag
+    // weakens syncing or locking.
+    unsafe { open.flags(flags) };
+    // SAFETY: a writer in another process takes LMDB's locks as this one does, and only adds to the
+    // file; heed refuses to open the same environment twice in one process.
+    unsafe { open.open(path) }.map_err(|error| open_failed(path, error))
+}
+
+/// Writes the data file of the environment in `directory`, as of its last commit, to `to`; another
+/// process may be writing it.
+pub(crate) fn copy_data_file(
+    directory: &Path,
+    options: &StoreOptions,
+    to: &mut File,
+) -> Result<(), StoreError> {
+    Ok(open_beside(directory, options)?.copy_to_file(to, CompactionOption::Disabled)?)
+}
+
+fn open_failed(path: &Path, error: heed::Error) -> StoreError {
+    match error {
+        heed::Error::Io(source) => StoreError::io(path, source),
+        other => other.into(),
+    }
+}
+
+/// A read transaction that all views of an environment share.
+pub(crate) struct FixedTxn(RoTxn<'static, WithoutTls>);
+
+impl FixedTxn {
+    /// Looks into every table once: LMDB reads the place of a table at its first use, and that
+    /// first use is the only one that changes the transaction.
+    fn new(txn: RoTxn<'static, WithoutTls>, tables: &Tables) -> Result<Self, StoreError> {
+        for table in tables.all() {
+            table.first(&txn)?;
+        }
+        Ok(Self(txn))
+    }
+}
+
+// SAFETY: after `FixedTxn::new` every table is looked up, and reading through a read-only
+// transaction changes nothing in it: its flags, its snapshot and its map stay as they are, and its
+// cursors are not recorded in it. Only `Drop` ends it, and that needs the last reference.
+#[expect(unsafe_code, reason = "one point in time has one transaction, which views share")]
+unsafe impl Sync for FixedTxn {}
+
 /// A point in time: of a reader, or the tentative state of the writer.
 pub(crate) enum Snapshot<'t> {
     Read(RoTxn<'static, WithoutTls>),
+    Fixed(Arc<FixedTxn>),
     Write(&'t RwTxn<'t>),
 }
 
@@ -169,6 +288,7 @@ impl Snapshot<'_> {
     pub(crate) fn txn(&self) -> &RoTxn<'_, AnyTls> {
         match self {
             Self::Read(txn) => txn,
+            Self::Fixed(fixed) => &fixed.0,
             Self::Write(txn) => txn,
         }
     }
@@ -183,6 +303,7 @@ impl std::fmt::Debug for Snapshot<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Read(_) => "Snapshot::Read",
+            Self::Fixed(_) => "Snapshot::Fixed",
             Self::Write(_) => "Snapshot::Write",
         })
     }

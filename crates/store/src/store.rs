@@ -224,7 +224,7 @@ impl Store {
     }
 
     pub(crate) fn snapshot(&self, names: NameCache) -> Result<View<'static>, StoreError> {
-        let snapshot = Snapshot::Read(self.environment.read()?);
+        let snapshot = self.environment.snapshot()?;
         // The dictionary is read after the snapshot is taken, so it knows all its ids.
         let parts = self.view_parts();
         let counters = Counters::read(parts.tables.meta, snapshot.txn())?;

@@ -1,5 +1,7 @@
 //! What tests of several files share.
 
+use std::path::Path;
+
 use ldap::dn::Dn;
 use schema::{Entry, Schema};
 
@@ -10,11 +12,16 @@ use crate::store::Store;
 /// A store of two naming contexts in a directory that nobody sees any more.
 pub(crate) fn fresh() -> Store {
     let dir = tempfile::tempdir().unwrap();
+    // The files go when the directory does; the map stays good as long as the store is open.
+    create(dir.path())
+}
+
+/// The same in a directory of the test.
+pub(crate) fn create(directory: &Path) -> Store {
     let contexts = ["dc=example,dc=com", "o=Other"].map(|dn| Dn::parse(dn).unwrap());
     let indexes = IndexConfig::default();
     let options = StoreOptions::default();
-    // The files go when the directory does; the map stays good as long as the store is open.
-    Store::create(dir.path(), &options, Schema::builtin(), indexes, &contexts).unwrap()
+    Store::create(directory, &options, Schema::builtin(), indexes, &contexts).unwrap()
 }
 
 /// An entry from its name and lines `attribute: value`.
