@@ -65,6 +65,7 @@ impl From<StoreError> for Refusal {
             | StoreError::NotADataDirectory { .. }
             | StoreError::NotEmpty { .. }
             | StoreError::NewerFormat { .. }
+            | StoreError::OlderFormat { .. }
             | StoreError::InUse { .. }
             | StoreError::Io { .. }
             | StoreError::Lmdb(_)

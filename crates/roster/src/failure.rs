@@ -115,6 +115,11 @@ impl From<StoreError> for Failure {
             StoreError::NewerFormat { .. } => {
                 "use the release that wrote the data, or a later one".to_owned()
             }
+            StoreError::OlderFormat { .. } => {
+                "'roster export' of the older release, then 'roster init' and 'roster import' of \
+                 this one"
+                    .to_owned()
+            }
             StoreError::Full => "make room on the disk, then run the command again".to_owned(),
             StoreError::Corrupt(_) => {
                 "'roster check' lists all faults; restore the data from a backup".to_owned()

@@ -101,6 +101,8 @@ impl<'s> Batch<'s> {
             Change::Schema(change) => self.schema(change)?,
         }
         self.counters.lsn += 1;
+        // Who writes without a journal has nobody to number entries but us.
+        self.counters.position.index = self.counters.lsn;
         self.is_broken = false;
         Ok(())
     }
@@ -155,6 +157,7 @@ impl<'s> Batch<'s> {
             self.index_values(attribute_id, values, id, true);
         }
         self.counters.next_entry_id = self.counters.next_entry_id.max(id.saturating_add(1));
+        self.counters.entry_count += 1;
         Ok(())
     }
 
@@ -197,6 +200,7 @@ impl<'s> Batch<'s> {
         self.count_child(parent, false)?;
         self.unindex(id)?;
         self.tables.entries.delete(&mut self.txn.0, &id.to_be_bytes())?;
+        self.counters.entry_count = self.counters.entry_count.saturating_sub(1);
         self.forget_moved_names();
         Ok(())
     }

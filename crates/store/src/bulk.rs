@@ -18,6 +18,7 @@ use heed::{PutFlags, RwTxn};
 use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
 use schema::{Entry, EntryId, InvalidDn};
+use xxhash_rust::xxh3::xxh3_64;
 
 use self::lists::ListAppender;
 pub(crate) use self::lists::{Lists, PostingKeys};
@@ -278,6 +279,9 @@ impl<'s> BulkLoader<'s> {
         progress("indexes", lists, lists);
         let entries = self.replaced + self.places.len() as u64;
         self.counters.lsn += entries;
+        self.counters.position.index = self.counters.lsn;
+        self.counters.hash = bulk_hash(&self.counters);
+        self.counters.entry_count = self.tables.entries.len(&self.txn)?;
         self.counters.names_moved += 1;
         self.counters.write(self.tables.meta, &mut self.txn)?;
         let stat = Tables::stat(self.tables.entries, &self.txn)?;
@@ -437,6 +441,13 @@ fn read_tops(
         return Err(BulkError::NotEmpty { entries });
     }
     Ok(tops)
+}
+
+/// The running hash after a load. What was loaded is no record of the history, so whoever has the
+/// history before cannot go on to the one after: the hashes must differ.
+fn bulk_hash(counters: &Counters) -> u64 {
+    let numbers = [counters.hash, counters.lsn, counters.next_entry_id].map(u64::to_le_bytes);
+    xxh3_64(numbers.as_flattened())
 }
 
 fn orphan(entry: &PreparedEntry) -> BulkError {

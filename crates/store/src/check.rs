@@ -189,7 +189,8 @@ impl Checker<'_> {
     }
 
     fn entries(&mut self, progress: Progress<'_>) -> Result<(), StoreError> {
-        let next_id = Counters::read(self.tables.meta, self.txn)?.next_entry_id;
+        let counters = Counters::read(self.tables.meta, self.txn)?;
+        let next_id = counters.next_entry_id;
         let total = self.tables.entries.len(self.txn)?;
         let mut scratch = Vec::new();
         for row in self.tables.entries.iter(self.txn)? {
@@ -197,12 +198,12 @@ impl Checker<'_> {
             if self.report.entries.is_multiple_of(PROGRESS_ENTRIES) {
                 progress("entries", self.report.entries, total);
             }
-            self.report.entries += 1;
             self.report.rows += 1;
             let Some(id) = key::id(row_key).filter(|&id| id != 0) else {
                 self.find(FindingKind::Key, ENTRIES, display(row_key), "is no entry id");
                 continue;
             };
+            self.report.entries += 1;
             if id >= next_id {
                 let reason = format!("is not below the next id, {next_id}");
                 self.find(FindingKind::Number, ENTRIES, id, reason);
@@ -213,7 +214,21 @@ impl Checker<'_> {
             }
         }
         progress("entries", total, total);
+        self.counters(&counters);
         Ok(())
+    }
+
+    /// What the counters say must agree with the entries and with each other.
+    fn counters(&mut self, counters: &Counters) {
+        let (said, found) = (counters.entry_count, self.report.entries);
+        if said != found {
+            let reason = format!("says {said} entries, there are {found}");
+            self.find(FindingKind::Number, META, "counters", reason);
+        }
+        if counters.lsn == 0 && counters.hash != 0 {
+            let reason = "has a running hash before the first change";
+            self.find(FindingKind::Number, META, "counters", reason);
+        }
     }
 
     fn entry(

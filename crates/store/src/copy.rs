@@ -28,7 +28,7 @@ impl BaseReader {
     /// # Errors
     /// When it is no data directory of this release, or cannot be read.
     pub fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
-        format::check_format(directory)?;
+        format::read_format(directory)?;
         let (directory, options) = (directory.to_owned(), options.clone());
         let io = |source| StoreError::io(&directory, source);
         let bytes = fs::metadata(directory.join(DATA_FILE)).map_err(io)?.len();

@@ -33,6 +33,15 @@ pub enum StoreError {
         /// The highest number this release knows.
         known: u32,
     },
+    /// An earlier release wrote the data, and this one cannot read them.
+    OlderFormat {
+        /// The data directory.
+        path: PathBuf,
+        /// The number in its `format` file.
+        found: u32,
+        /// The number this release knows.
+        known: u32,
+    },
     /// Another process has the data directory open.
     InUse {
         /// The data directory.
@@ -147,6 +156,13 @@ impl fmt::Display for StoreError {
                  {known}",
                 path.display()
             ),
+            Self::OlderFormat { path, found, known } => write!(
+                f,
+                "'{}' has data format {found}, written by an older release; export it with that \
+                 release and import it into a new data directory of this one, which knows format \
+                 {known}",
+                path.display()
+            ),
             Self::InUse { path, pid } => {
                 write!(f, "'{}' is in use by another process", path.display())?;
                 pid.map_or(Ok(()), |pid| write!(f, " (pid {pid})"))
@@ -175,6 +191,7 @@ impl std::error::Error for StoreError {
             | Self::NotADataDirectory { .. }
             | Self::NotEmpty { .. }
             | Self::NewerFormat { .. }
+            | Self::OlderFormat { .. }
             | Self::InUse { .. }
             | Self::Full
             | Self::Lmdb(_)

@@ -1,4 +1,7 @@
-//! The data directory: its `format` file and its lock.
+//! The data directory: its `format` file with the store's id, and its lock.
+//!
+//! The id is made by chance with the directory and never changes. What belongs to the store and is
+//! kept beside it, or elsewhere, names it, so that files of another store are refused.
 //!
 //! Invariant: while a [`DataDirectory`] lives, no other process has the directory open; the system
 //! gives the lock back when the process ends, however it ends.
@@ -9,13 +12,17 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 
-/// The format this release writes, and the highest it reads.
-pub const FORMAT: u32 = 1;
+/// The format this release writes, and the one it reads.
+pub const FORMAT: u32 = 2;
+
+/// The length of a store's id, in octets.
+const ID_LENGTH: usize = 16;
 
 /// A data directory that this process has locked.
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
     path: PathBuf,
+    id: [u8; ID_LENGTH],
     /// Held for its lock.
     _lock: File,
 }
@@ -32,7 +39,9 @@ impl DataDirectory {
             Err(source) => return Err(StoreError::io(path, source)),
         }
         refuse_files_of_others(path)?;
-        let directory = Self::lock(path)?;
+        let mut id = [0; ID_LENGTH];
+        getrandom::fill(&mut id).map_err(|error| StoreError::io(path, error.into()))?;
+        let directory = Self::lock(path, id)?;
         directory.remove_remains()?;
         Ok(directory)
     }
@@ -47,12 +56,17 @@ impl DataDirectory {
             }
             Err(source) => return Err(StoreError::io(path, source)),
         }
-        check_format(path)?;
-        Self::lock(path)
+        let id = read_format(path)?;
+        Self::lock(path, id)
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The id of the store.
+    pub(crate) const fn id(&self) -> [u8; ID_LENGTH] {
+        self.id
     }
 
     /// Makes the directory one that opens.
@@ -60,14 +74,15 @@ impl DataDirectory {
         let path = self.path.join(FORMAT_FILE);
         let write = || {
             let mut file = File::create(&path)?;
-            file.write_all(format!("{FORMAT_HEAD}\nformat {FORMAT}\n").as_bytes())?;
+            let id: String = self.id.iter().map(|octet| format!("{octet:02x}")).collect();
+            file.write_all(format!("{FORMAT_HEAD}\nformat {FORMAT}\nid {id}\n").as_bytes())?;
             file.sync_all()
         };
         write().map_err(|source| StoreError::io(&path, source))?;
         sync_directory(&self.path)
     }
 
-    fn lock(path: &Path) -> Result<Self, StoreError> {
+    fn lock(path: &Path, id: [u8; ID_LENGTH]) -> Result<Self, StoreError> {
         let file_path = path.join(LOCK_FILE);
         let io = |source| StoreError::io(&file_path, source);
         let mut file = OpenOptions::new()
@@ -93,7 +108,7 @@ impl DataDirectory {
             writeln!(file, "{}", std::process::id())
         };
         write_pid().map_err(io)?;
-        Ok(Self { path: path.to_owned(), _lock: file })
+        Ok(Self { path: path.to_owned(), id, _lock: file })
     }
 
     /// Removes what a creation that did not come to its end has left.
@@ -138,7 +153,8 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     sync().map_err(|source| StoreError::io(path, source))
 }
 
-pub(crate) fn check_format(path: &Path) -> Result<(), StoreError> {
+/// The id in the `format` file, when it is of the format this release knows.
+pub(crate) fn read_format(path: &Path) -> Result<[u8; ID_LENGTH], StoreError> {
     let file_path = path.join(FORMAT_FILE);
     let foreign = || StoreError::NotADataDirectory { path: path.to_owned() };
     let text = match fs::read(&file_path) {
@@ -150,13 +166,28 @@ pub(crate) fn check_format(path: &Path) -> Result<(), StoreError> {
     let found: Option<u32> = (lines.next() == Some(FORMAT_HEAD))
         .then(|| lines.next()?.strip_prefix("format ")?.trim().parse().ok())
         .flatten();
+    let path = path.to_owned();
     match found {
-        Some(FORMAT) => Ok(()),
-        Some(found) if found > FORMAT => {
-            Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT })
+        Some(FORMAT) => {
+            let id = lines.next().and_then(|line| line.strip_prefix("id "));
+            id.and_then(parse_id).ok_or_else(foreign)
         }
-        Some(_) | None => Err(foreign()),
+        Some(found) if found > FORMAT => {
+            Err(StoreError::NewerFormat { path, found, known: FORMAT })
+        }
+        Some(found) => Err(StoreError::OlderFormat { path, found, known: FORMAT }),
+        None => Err(foreign()),
     }
+}
+
+fn parse_id(text: &str) -> Option<[u8; ID_LENGTH]> {
+    let (pairs, []) = text.trim().as_bytes().as_chunks::<2>() else { return None };
+    let pairs: &[[u8; 2]; ID_LENGTH] = pairs.try_into().ok()?;
+    let mut id = [0; ID_LENGTH];
+    for (octet, pair) in id.iter_mut().zip(pairs) {
+        *octet = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(id)
 }
 
 const FORMAT_FILE: &str = "format";
@@ -167,11 +198,12 @@ pub(crate) const DATA_FILE: &str = "data.mdb";
 const DATA_LOCK_FILE: &str = "lock.mdb";
 /// What may be there before the data are: parts of an interrupted creation, and what an operator
 /// or a file system puts there first.
-const OWN_FILES: [&str; 8] = [
+const OWN_FILES: [&str; 9] = [
     LOCK_FILE,
     DATA_FILE,
     DATA_LOCK_FILE,
     "schema",
+    "journal",
     "tls",
     "admin-password",
     "roster.toml",
@@ -203,11 +235,34 @@ mod tests {
         }
         fs::write(path.join("format"), [0xff]).unwrap();
         check_open(path, "'DIR' is not a roster data directory");
-        fs::write(path.join("format"), "roster data directory\nformat 2\n").unwrap();
+        for id in ["", "id", "id 00", "id 0102030405060708090a0b0c0d0e0fxx"] {
+            fs::write(path.join("format"), format!("{FORMAT_HEAD}\nformat 2\n{id}\n")).unwrap();
+            check_open(path, "'DIR' is not a roster data directory");
+        }
+        fs::write(path.join("format"), "roster data directory\nformat 3\n").unwrap();
         check_open(
             path,
-            "'DIR' has data format 2, written by a newer release; this one knows up to 1",
+            "'DIR' has data format 3, written by a newer release; this one knows up to 2",
         );
+        fs::write(path.join("format"), "roster data directory\nformat 1\n").unwrap();
+        check_open(
+            path,
+            "'DIR' has data format 1, written by an older release; export it with that release \
+             and import it into a new data directory of this one, which knows format 2",
+        );
+    }
+
+    #[test]
+    fn an_id_is_kept_and_no_two_are_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = ["a", "b"].map(|name| {
+            let made = DataDirectory::create(&dir.path().join(name)).unwrap();
+            made.write_format().unwrap();
+            made.id()
+        });
+        assert_ne!(made[0], made[1]);
+        let opened = ["a", "b"].map(|name| DataDirectory::open(&dir.path().join(name)).unwrap());
+        assert_eq!(opened.map(|directory| directory.id()), made);
     }
 
     #[test]

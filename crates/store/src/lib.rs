@@ -40,7 +40,7 @@ pub use error::{Corruption, StoreError};
 pub use format::FORMAT;
 pub use index::{INDEX_COUNT_MAX, IndexConfig, IndexKind};
 pub use lmdb::StoreOptions;
-pub use meta::Lsn;
+pub use meta::{LogPosition, Lsn, Mark};
 pub use plan::{Candidates, Plan};
 pub use record::RECORD_LENGTH_MAX_BYTES;
 pub use store::{CONTEXT_COUNT_MAX, Reader, Statistics, Store, TableStatistics};

@@ -1,8 +1,10 @@
-//! The table `meta`: counters, naming contexts, indexes, and the schema changes made online.
+//! The table `meta`: counters, membership, naming contexts, indexes, and the schema changes made
+//! online.
 //!
-//! Rows: `counters` (three numbers of eight octets, see [`Counters`]); `context 0000` … (a DN as
-//! text); `index 0000` … (kind, attribute type and rule, as text; the number is the index's id in
-//! row keys); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID).
+//! Rows: `counters` (nine numbers of eight octets, see [`Counters`]); `membership` (octets of the
+//! log that the records come from, the store does not read them); `context 0000` … (a DN as text);
+//! `index 0000` … (kind, attribute type and rule, as text; the number is the index's id in row
+//! keys); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID).
 
 use heed::{AnyTls, RoTxn, RwTxn};
 use schema::Definition;
@@ -15,6 +17,29 @@ use crate::lmdb::{META, Table};
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Lsn(pub u64);
 
+/// Where a record is in the log that ordered it. The log may number entries of its own, too, so the
+/// index is not the [`Lsn`].
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LogPosition {
+    /// The term in which it was ordered.
+    pub term: u64,
+    /// Its number in the log.
+    pub index: u64,
+}
+
+/// A record's place in the history.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Mark {
+    /// Its number.
+    pub lsn: Lsn,
+    /// The running hash of all records up to it: where two stores differ in it, their histories do.
+    pub hash: u64,
+    /// When it was decided, in microseconds since 1970; never earlier than the record before.
+    pub time_us: u64,
+    /// Its place in the log.
+    pub position: LogPosition,
+}
+
 /// The numbers that every commit writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Counters {
@@ -25,31 +50,94 @@ pub(crate) struct Counters {
     /// Counts the changes that made names of others wrong: renames and deletions of entries that
     /// have or had subordinates. Readers forget the names they know when it moves.
     pub(crate) names_moved: u64,
+    /// How many entries there are.
+    pub(crate) entry_count: u64,
+    /// The running hash after the last change, see [`Mark::hash`].
+    pub(crate) hash: u64,
+    /// The time of the last change, see [`Mark::time_us`].
+    pub(crate) time_us: u64,
+    /// Where the last change is in the log.
+    pub(crate) position: LogPosition,
+    /// Which kinds of records may be written: those that every release that may have to read them
+    /// knows.
+    pub(crate) level: u64,
 }
 
 impl Counters {
     /// Before the first change.
-    pub(crate) const FIRST: Self = Self { lsn: 0, next_entry_id: 1, names_moved: 0 };
+    pub(crate) const FIRST: Self = Self {
+        lsn: 0,
+        next_entry_id: 1,
+        names_moved: 0,
+        entry_count: 0,
+        hash: 0,
+        time_us: 0,
+        position: LogPosition { term: 0, index: 0 },
+        level: 1,
+    };
 
     pub(crate) fn read(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Self, StoreError> {
-        let damaged = || StoreError::corrupt(META, COUNTERS, "is not three numbers");
+        let damaged = || StoreError::corrupt(META, COUNTERS, "is not nine numbers");
         let row = meta.get(txn, COUNTERS.as_bytes())?.ok_or_else(damaged)?;
         let (numbers, []) = row.as_chunks::<8>() else { return Err(damaged()) };
-        let &[lsn, next_entry_id, names_moved] = numbers else { return Err(damaged()) };
-        let [lsn, next_entry_id, names_moved] =
-            [lsn, next_entry_id, names_moved].map(u64::from_be_bytes);
-        Ok(Self { lsn, next_entry_id, names_moved })
+        let numbers: [[u8; 8]; 9] = numbers.try_into().map_err(|_| damaged())?;
+        let [lsn, next_entry_id, names_moved, entry_count, hash, time_us, term, index, level] =
+            numbers.map(u64::from_be_bytes);
+        let position = LogPosition { term, index };
+        Ok(Self { lsn, next_entry_id, names_moved, entry_count, hash, time_us, position, level })
     }
 
     pub(crate) fn write(&self, meta: Table, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
-        let numbers = [self.lsn, self.next_entry_id, self.names_moved].map(u64::to_be_bytes);
-        Ok(meta.put(txn, COUNTERS.as_bytes(), numbers.as_flattened())?)
+        let numbers = [
+            self.lsn,
+            self.next_entry_id,
+            self.names_moved,
+            self.entry_count,
+            self.hash,
+            self.time_us,
+            self.position.term,
+            self.position.index,
+            self.level,
+        ];
+        let octets = numbers.map(u64::to_be_bytes);
+        Ok(meta.put(txn, COUNTERS.as_bytes(), octets.as_flattened())?)
     }
+
+    /// The place of the last change in the history.
+    #[allow(dead_code, reason = "the overlay uses it")]
+    pub(crate) const fn mark(&self) -> Mark {
+        let Self { lsn, hash, time_us, position, .. } = *self;
+        Mark { lsn: Lsn(lsn), hash, time_us, position }
+    }
+
+    /// Takes over the place of a change.
+    #[allow(dead_code, reason = "the overlay uses it")]
+    pub(crate) const fn set_mark(&mut self, mark: &Mark) {
+        self.lsn = mark.lsn.0;
+        self.hash = mark.hash;
+        self.time_us = mark.time_us;
+        self.position = mark.position;
+    }
+}
+
+/// Who takes part in the log, in the log's own words; empty when it never said.
+#[allow(dead_code, reason = "the overlay uses it")]
+pub(crate) fn membership(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Vec<u8>, StoreError> {
+    Ok(meta.get(txn, MEMBERSHIP.as_bytes())?.unwrap_or_default().to_vec())
+}
+
+#[allow(dead_code, reason = "the overlay uses it")]
+pub(crate) fn write_membership(
+    meta: Table,
+    txn: &mut RwTxn<'_>,
+    membership: &[u8],
+) -> Result<(), StoreError> {
+    Ok(meta.put(txn, MEMBERSHIP.as_bytes(), membership)?)
 }
 
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
-    key == COUNTERS.as_bytes()
+    [COUNTERS, MEMBERSHIP].iter().any(|name| key == name.as_bytes())
         || [CONTEXT, INDEX, SCHEMA].iter().any(|prefix| key.starts_with(prefix.as_bytes()))
 }
 
@@ -160,6 +248,7 @@ fn rows(
 }
 
 const COUNTERS: &str = "counters";
+const MEMBERSHIP: &str = "membership";
 const CONTEXT: &str = "context ";
 const INDEX: &str = "index ";
 const SCHEMA: &str = "schema ";

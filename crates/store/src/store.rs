@@ -36,7 +36,7 @@ pub struct Store {
     /// Counts what makes a reader take a new view: commits and schema changes.
     version: AtomicU64,
     /// Last, so that the lock is given back when all else is closed.
-    _directory: DataDirectory,
+    directory: DataDirectory,
 }
 
 /// A naming context.
@@ -127,13 +127,19 @@ impl Store {
         dictionary: Dictionary,
     ) -> Self {
         Self {
-            _directory: directory,
+            directory,
             environment,
             context_names: contexts.iter().map(|context| context.dn.clone()).collect(),
             contexts: contexts.into(),
             dictionary: ArcSwap::from_pointee(dictionary),
             version: AtomicU64::new(0),
         }
+    }
+
+    /// What tells this store from all others: made by chance when the data directory was made.
+    #[must_use]
+    pub const fn id(&self) -> [u8; 16] {
+        self.directory.id()
     }
 
     /// Puts another schema in force. What is stored stays as it is.

@@ -125,8 +125,8 @@ fn the_format_file_is_as_the_page_says() {
     let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
     let store =
         Store::create(directory.path(), &options, Schema::builtin(), IndexConfig::none(), &[]);
-    drop(store.unwrap());
+    let id: String = store.unwrap().id().iter().map(|octet| format!("{octet:02x}")).collect();
     let text = std::fs::read_to_string(directory.path().join("format")).unwrap();
-    assert_eq!(text, "roster data directory\nformat 1\n");
-    assert!(PAGE.contains("`roster data directory` and `format 1`"));
+    assert_eq!(text, format!("roster data directory\nformat 2\nid {id}\n"));
+    assert!(PAGE.contains("`roster data directory`, `format 2` and `id`"));
 }

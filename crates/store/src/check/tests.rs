@@ -248,10 +248,23 @@ fn numbers_and_unknown_rows_are_found() {
     use FindingKind::{Key, Number};
     check(
         |tables, txn| {
-            let counters = Counters { lsn: 3, next_entry_id: 103, names_moved: 0 };
+            let before = Counters::read(tables.meta, txn).unwrap();
+            let counters = Counters { next_entry_id: 103, ..before };
             counters.write(tables.meta, txn).unwrap();
         },
         &[(Number, "table 'entries', key 103: is not below the next id, 103")],
+    );
+    check(
+        |tables, txn| {
+            let before = Counters::read(tables.meta, txn).unwrap();
+            assert!(before.hash != 0 && before.entry_count == 103);
+            let counters = Counters { lsn: 0, entry_count: 102, ..before };
+            counters.write(tables.meta, txn).unwrap();
+        },
+        &[
+            (Number, "table 'meta', key counters: says 102 entries, there are 103"),
+            (Number, "table 'meta', key counters: has a running hash before the first change"),
+        ],
     );
     check(
         |tables, txn| tables.meta.put(txn, b"colour", b"blue").unwrap(),
