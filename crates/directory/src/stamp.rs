@@ -1,12 +1,48 @@
 //! The operational attributes of RFC 4512 §3.4 that the writer stamps, and the CSN.
+//!
+//! Invariant: each stamp is later than the one before it, and than every record that was applied
+//! before the server started: no CSN is ever given twice, whatever the clock does.
+
+use std::fmt;
 
 use aci::Identity;
 
 use crate::clock::Timestamp;
 
+/// A change sequence number (draft-chu-ldap-csn): orders the changes of all servers.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Csn {
+    /// When the change was decided, never earlier than the change before it.
+    pub time: Timestamp,
+    /// Tells changes of the same time apart; this server gives each a time of its own.
+    pub count: u32,
+    /// The server that decided.
+    pub replica: u16,
+    /// Tells modifications of one operation apart; always 0 here.
+    pub modification: u32,
+}
+
+impl Csn {
+    /// The first change decided at `time`, by a server that is alone.
+    pub const fn at(time: Timestamp) -> Self {
+        Self { time, count: 0, replica: 0, modification: 0 }
+    }
+}
+
+impl fmt::Display for Csn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.time.0 % 1_000_000;
+        let Self { time, count, replica, modification } = self;
+        write!(f, "{}.{micros:06}Z#{count:06x}#{replica:03x}#{modification:06x}", time.compact())
+    }
+}
+
 /// What one decided change is stamped with. Made by the writer alone, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamp {
+    /// The CSN, for the change record.
+    #[allow(dead_code, reason = "the change record is made of it")]
+    pub(crate) moment: Csn,
     /// `createTimestamp`, `modifyTimestamp`: GeneralizedTime of whole seconds.
     pub(crate) time: String,
     /// `entryCSN`.
@@ -22,15 +58,21 @@ pub(crate) struct Stamper {
 }
 
 impl Stamper {
+    /// Stamps that are later than `last`, the time of the last record that was applied.
+    #[allow(dead_code, reason = "the writer continues from the store's mark with it")]
+    pub(crate) fn after(last: Timestamp) -> Self {
+        Self { last: last.0 }
+    }
+
     /// The stamp of a change made by `identity` at `now`; never earlier than the one before.
     pub(crate) fn stamp(&mut self, now: Timestamp, identity: &Identity) -> Stamp {
-        let moment = Timestamp(now.0.max(self.last + 1));
+        let moment = Timestamp(now.0.max(self.last.saturating_add(1)));
         self.last = moment.0;
-        let micros = moment.0 % 1_000_000;
+        let moment = Csn::at(moment);
         Stamp {
-            time: moment.generalized_time(),
-            // draft-chu-ldap-csn: time, change count, replica id, modification number.
-            csn: format!("{}.{micros:06}Z#000000#000#000000", moment.compact()),
+            moment,
+            time: moment.time.generalized_time(),
+            csn: moment.to_string(),
             name: identity.dn().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -47,5 +89,21 @@ mod tests {
         let late = stamper.stamp(Timestamp(1_000_000), &Identity::Anonymous);
         assert_eq!(early.csn, "19700101000005.000000Z#000000#000#000000");
         assert_eq!(late.csn, "19700101000005.000001Z#000000#000#000000");
+        assert!(early.moment < late.moment);
+    }
+
+    #[test]
+    fn stamps_go_on_where_the_last_start_ended() {
+        let mut stamper = Stamper::after(Timestamp(7_000_000));
+        let stamp = stamper.stamp(Timestamp(5_000_000), &Identity::Anonymous);
+        assert_eq!(stamp.csn, "19700101000007.000001Z#000000#000#000000");
+        assert_eq!(stamp.time, "19700101000007Z");
+    }
+
+    #[test]
+    fn every_part_of_a_csn_shows() {
+        let time = Timestamp(1_735_689_599_000_042);
+        let csn = Csn { time, count: 0x1f, replica: 0xabc, modification: 2 };
+        assert_eq!(csn.to_string(), "20241231235959.000042Z#00001f#abc#000002");
     }
 }

@@ -27,7 +27,7 @@ mod record;
 mod store;
 #[cfg(test)]
 mod testing;
-mod varint;
+pub mod varint;
 mod view;
 
 pub use apply::Batch;

@@ -2,10 +2,10 @@
 //! on all but the last (LEB128).
 
 /// The longest form of a `u64`.
-pub(crate) const VARINT_LENGTH_MAX_BYTES: usize = 10;
+pub const VARINT_LENGTH_MAX_BYTES: usize = 10;
 
 /// Appends `value`.
-pub(crate) fn write(mut value: u64, out: &mut Vec<u8>) {
+pub fn write(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);
         value >>= 7;
@@ -15,7 +15,7 @@ pub(crate) fn write(mut value: u64, out: &mut Vec<u8>) {
 
 /// Takes an integer off the front of `bytes`; `None` when there is no whole one.
 #[inline]
-pub(crate) fn read(bytes: &mut &[u8]) -> Option<u64> {
+pub fn read(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;
     if first < 0x80 {
         *bytes = rest;
