@@ -15,8 +15,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Lsn, StoreError};
+use store::{LogPosition, Lsn, StoreError};
 
+pub use journal::Durability;
 pub use members::{
     Member, MemberChange, MemberState, Members, MembersDone, MembersError, OnlySelf,
 };
@@ -31,25 +32,6 @@ impl Reign {
     pub const ETERNAL: Self = Self(1);
 }
 
-/// Where an engine has a record: its own term and number, which need not be the record's [`Lsn`].
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct LogPosition {
-    /// The term in which it was written.
-    pub term: u64,
-    /// Its number in the engine's log.
-    pub index: u64,
-}
-
-/// How safe a batch is before it is answered.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Durability {
-    /// It survives a loss of power.
-    #[default]
-    Synced,
-    /// It survives the end of the process, not a loss of power.
-    Written,
-}
-
 /// One record as it travels: written by `record` and never changed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EncodedRecord {
@@ -62,7 +44,7 @@ pub struct EncodedRecord {
 }
 
 /// What is committed together: records with numbers that follow each other.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogBatch {
     /// At least one; the first follows the last of the batch before.
     pub records: Vec<EncodedRecord>,

@@ -105,8 +105,6 @@ pub struct Origin {
     pub request: [u8; 16],
     /// Who asked.
     pub who: Arc<Who>,
-    /// The connection, by its number since the server started.
-    pub session: u64,
     /// The message id of the request (RFC 4511 §4.1.1.1).
     pub message: i32,
     /// Which operation it was.
@@ -124,8 +122,11 @@ pub struct Who {
     pub authz: String,
     /// The client's address.
     pub address: String,
-    /// How the client proved who it is: `simple`, or the name of a SASL mechanism.
-    pub mechanism: String,
+    /// How the client proved who it is: `simple`, or the name of a SASL mechanism; empty when it
+    /// did not.
+    pub mechanism: Cow<'static, str>,
+    /// The connection, by its number since the server started; 0 for the server itself.
+    pub session: u64,
 }
 
 /// Which operation a record comes from.
@@ -209,7 +210,7 @@ impl OpKind {
 impl Who {
     /// The server itself.
     pub fn server() -> Arc<Self> {
-        Arc::new(Self { mechanism: "internal".to_owned(), ..Self::default() })
+        Arc::new(Self { mechanism: "internal".into(), ..Self::default() })
     }
 }
 

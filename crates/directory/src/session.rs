@@ -7,6 +7,7 @@ use aci::{Access, Identity};
 use ldap::message::MessageId;
 
 use crate::job::JobDone;
+pub(crate) use crate::record::Who;
 
 /// Where a connection comes from.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +45,7 @@ impl Session {
         let identity = Identity::Anonymous;
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         Self {
-            who: Arc::new(Who::new(&identity, &peer.address, "", number)),
+            who: who(&identity, &peer.address, "", number),
             peer,
             access: Arc::new(Access::of(identity)),
             secure,
@@ -111,7 +112,7 @@ impl Session {
     pub(crate) fn set_identity(&mut self, identity: Identity, mechanism: &'static str) {
         if *self.access.identity() != identity || self.who.mechanism != mechanism {
             let Who { session, .. } = *self.who;
-            self.who = Arc::new(Who::new(&identity, &self.peer.address, mechanism, session));
+            self.who = who(&identity, &self.peer.address, mechanism, session);
             self.access = Arc::new(Access::of(identity));
         }
     }
@@ -145,32 +146,15 @@ impl Session {
     }
 }
 
-/// Who asks, from where, and how that was proved: what the change records note.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Who {
-    /// The name of the identity; empty when anonymous.
-    pub(crate) dn: String,
-    /// The authorization identity (RFC 4513 §5.2.1.8) under which the change is made.
-    pub(crate) authz: String,
-    /// The client's address.
-    pub(crate) address: String,
-    /// How the identity was proved: `simple`, or the name of a SASL mechanism; empty when it was
-    /// not.
-    pub(crate) mechanism: &'static str,
-    /// The number of the session, counted from the start of the process.
-    pub(crate) session: u64,
-}
-
-impl Who {
-    fn new(identity: &Identity, address: &str, mechanism: &'static str, session: u64) -> Self {
-        Self {
-            dn: identity.dn().map(ToString::to_string).unwrap_or_default(),
-            authz: identity.authorization_id(),
-            address: address.to_owned(),
-            mechanism,
-            session,
-        }
-    }
+/// Who asks, as the change records note it. The authorization identity is that of the bind.
+fn who(identity: &Identity, address: &str, mechanism: &'static str, session: u64) -> Arc<Who> {
+    Arc::new(Who {
+        dn: identity.dn().map(ToString::to_string).unwrap_or_default(),
+        authz: String::new(),
+        address: address.to_owned(),
+        mechanism: mechanism.into(),
+        session,
+    })
 }
 
 /// The mechanism of an identity that was proved with name and password.

@@ -103,7 +103,8 @@ fn read_origin(reader: &mut Reader<'_>, request: [u8; 16]) -> Result<Origin, Rec
     let message = reader.varint()?;
     let message = i32::try_from(message).map_err(|_| reader.error("is no message id"))?;
     let mut text = || reader.text().map(str::to_owned);
-    let who = Who { dn: text()?, authz: text()?, address: text()?, mechanism: text()? };
+    let (dn, authz, address, mechanism) = (text()?, text()?, text()?, Cow::Owned(text()?));
+    let who = Who { dn, authz, address, mechanism, session };
     let mut controls = Vec::new();
     for _ in 0..reader.count(1)? {
         controls.push(Cow::Owned(reader.text()?.to_owned()));
@@ -111,7 +112,7 @@ fn read_origin(reader: &mut Reader<'_>, request: [u8; 16]) -> Result<Origin, Rec
     if reader.offset() != end {
         return Err(reader.error("the origin has another length"));
     }
-    Ok(Origin { request, who: Arc::new(who), session, message, op, controls })
+    Ok(Origin { request, who: Arc::new(who), message, op, controls })
 }
 
 fn read_notice(reader: &mut Reader<'_>) -> Result<Notice, RecordError> {

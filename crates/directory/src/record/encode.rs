@@ -55,7 +55,7 @@ fn write_origin(origin: &Origin, out: &mut Vec<u8>) {
     let length_at = out.len();
     out.extend_from_slice(&[0; 4]);
     out.push(origin.op.number());
-    varint::write(origin.session, out);
+    varint::write(origin.who.session, out);
     varint::write(u64::from(origin.message.unsigned_abs()), out);
     octets(origin.who.dn.as_bytes(), out);
     octets(origin.who.authz.as_bytes(), out);

@@ -23,9 +23,9 @@ fn origin() -> Origin {
             dn: "uid=anna,dc=example,dc=com".to_owned(),
             authz: String::new(),
             address: "192.0.2.7:40112".to_owned(),
-            mechanism: "simple".to_owned(),
+            mechanism: "simple".into(),
+            session: 300,
         }),
-        session: 300,
         message: 7,
         op: OpKind::Add,
         controls: vec![Cow::Borrowed("1.3.6.1.1.12")],
@@ -180,8 +180,9 @@ fn records() -> impl Strategy<Value = Record> {
         [".{0,9}", ".{0,9}", ".{0,9}", ".{0,9}"],
     )
         .prop_map(|(session, message, op, controls, [dn, authz, address, mechanism])| {
-            let who = Arc::new(Who { dn, authz, address, mechanism });
-            Origin { request: *b"0123456789abcdef", who, session, message, op, controls }
+            let mechanism = Cow::Owned(mechanism);
+            let who = Arc::new(Who { dn, authz, address, mechanism, session });
+            Origin { request: *b"0123456789abcdef", who, message, op, controls }
         });
     let notices = prop::collection::vec(any::<u16>().prop_map(Notice::Level), 0..2);
     (numbers, origin, prop::collection::vec(changes(), 0..4), notices).prop_map(
