@@ -4,12 +4,15 @@
 //! and the operators' commands know. The engine of one machine is `Local`; an engine of several
 //! passes the same suite, [`conformance`].
 //!
-//! Invariant: `done` is called exactly once for every batch, in the order of the batches, and with
-//! `Ok` only when the batch is durable by policy and applied on this machine.
+//! Invariant: `done` is called exactly once for every batch, and with `Ok` only when the batch is
+//! durable by policy and applied on this machine, in the order of the batches. A refusal, after
+//! which nothing of the batch happens, may come at once, from the thread that asked.
 //! Invariant: a record is shown by [`CommitLog::tail`] only when it is committed and applied.
 //! Invariant: whether a batch happened is either known, or said to be unknown.
 
+mod local;
 mod members;
+mod tail;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +21,7 @@ use std::time::Duration;
 use store::{LogPosition, Lsn, StoreError};
 
 pub use journal::Durability;
+pub use local::Local;
 pub use members::{
     Member, MemberChange, MemberState, Members, MembersDone, MembersError, OnlySelf,
 };
@@ -64,7 +68,7 @@ pub type RoleWatcher = Box<dyn Fn(&Role) + Send + Sync>;
 /// Orders, makes durable, publishes. One implementation per engine.
 pub trait CommitLog: Send + Sync {
     /// Appends a batch that was decided in `reign` on the state its predecessor left; returns at
-    /// once. `done` comes from a thread of the log, in the order of the batches.
+    /// once. `done` must not wait for anything: the batches behind it would, too.
     fn commit(&self, reign: Reign, batch: LogBatch, done: CommitDone);
 
     /// How many batches were accepted and are not done. It has gone down before `done` is called.
@@ -76,7 +80,7 @@ pub trait CommitLog: Send + Sync {
     /// What this machine is now.
     fn role(&self) -> Role;
 
-    /// Has `watcher` told every new role, the present one first.
+    /// Has `watcher` told every new role, the present one first. It must not call the log.
     fn watch(&self, watcher: RoleWatcher);
 
     /// Calls `done` when a view taken here is as fresh as `level` asks.

@@ -34,8 +34,8 @@ pub const RECORD_LEVEL: u16 = 1;
 /// The longest record, in octets.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 16 << 20;
 
-/// The most octets that the attributes of a deleted entry may take; a larger entry is deleted
-/// without them.
+/// The most octets that the attributes of the entries a record deletes may take together; those
+/// for which no room is left are deleted without their attributes.
 pub const DELETED_ATTRIBUTES_MAX_BYTES: usize = 8 << 20;
 
 /// One operation and what it did.

@@ -39,8 +39,9 @@ impl RecordDraft<'_> {
         for notice in self.notices {
             write_notice(*notice, out);
         }
+        let mut room_bytes = DELETED_ATTRIBUTES_MAX_BYTES;
         for change in self.changes {
-            write_change(change, out);
+            write_change(change, &mut room_bytes, out);
         }
         let bytes = out.len() - start;
         if bytes > RECORD_LENGTH_MAX_BYTES {
@@ -81,7 +82,8 @@ fn write_notice(notice: Notice, out: &mut Vec<u8>) {
     }
 }
 
-fn write_change(change: &Change, out: &mut Vec<u8>) {
+/// `room_bytes` is how much attributes of deleted entries may still take.
+fn write_change(change: &Change, room_bytes: &mut usize, out: &mut Vec<u8>) {
     match change {
         Change::Add(AddChange { id, parent, key, entry }) => {
             out.push(CHANGE_ADD);
@@ -112,8 +114,9 @@ fn write_change(change: &Change, out: &mut Vec<u8>) {
             out.push(CHANGE_DELETE);
             varint::write(id.0, out);
             write_dn(dn, out);
-            let is_kept = octet_count(attributes) <= DELETED_ATTRIBUTES_MAX_BYTES;
-            write_attributes(if is_kept { attributes } else { &[] }, out);
+            let rest = room_bytes.checked_sub(octet_count(attributes));
+            write_attributes(if rest.is_some() { attributes } else { &[] }, out);
+            *room_bytes = rest.unwrap_or(*room_bytes);
         }
         Change::Schema(SchemaChange { added, removed }) => {
             out.push(CHANGE_SCHEMA);

@@ -1,0 +1,313 @@
+//! The engine of one machine: a journal.
+//!
+//! A batch is appended to the journal; when it is durable there the state machine applies it, and
+//! only then whoever waits is told, all on the journal's thread. There is one reign and no leader
+//! to lose. The journal's own order is the fence: a batch that does not follow the last one that
+//! was written is refused.
+//!
+//! Invariant: after a failed write or sync nothing is committed any more, and no batch that was in
+//! flight is called anything but unknown.
+//! Invariant: `applied` moves only after the state machine has applied, and before `done`.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use journal::{Appended, Entries, Journal, JournalError, Place};
+use store::{LogPosition, Lsn};
+
+use super::members::OnlySelf;
+use super::tail::JournalTail;
+use super::{
+    BarrierDone, CommitDone, CommitError, CommitLog, EncodedRecord, Gone, LogBatch, Members,
+    NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
+};
+use crate::record::RECORD_LENGTH_MAX_BYTES;
+
+/// A log that is one journal.
+pub struct Local {
+    shared: Arc<Shared>,
+}
+
+/// What the journal's thread, tails and callers share.
+pub(super) struct Shared {
+    journal: Arc<Journal>,
+    machine: Arc<dyn StateMachine>,
+    in_flight: AtomicUsize,
+    progress: Mutex<Progress>,
+    /// Told when `progress` changes.
+    moved: Condvar,
+    watchers: Mutex<Vec<RoleWatcher>>,
+}
+
+struct Progress {
+    applied: Lsn,
+    /// Why nothing is committed any more.
+    failed: Option<String>,
+    is_closed: bool,
+    /// Those who wait until a number is applied.
+    barriers: Vec<(Lsn, BarrierDone)>,
+}
+
+impl Local {
+    /// A log on `journal`, all of which `machine` has applied.
+    pub fn open(journal: Arc<Journal>, machine: Arc<dyn StateMachine>) -> Self {
+        let progress = Progress {
+            applied: machine.applied(),
+            failed: None,
+            is_closed: false,
+            barriers: Vec::new(),
+        };
+        Self {
+            shared: Arc::new(Shared {
+                journal,
+                machine,
+                in_flight: AtomicUsize::new(0),
+                progress: Mutex::new(progress),
+                moved: Condvar::new(),
+                watchers: Mutex::new(Vec::new()),
+            }),
+        }
+    }
+}
+
+impl CommitLog for Local {
+    fn commit(&self, reign: Reign, batch: LogBatch, done: CommitDone) {
+        if reign != Reign::ETERNAL {
+            return done(Err(CommitError::NotDeciding { leader: None }));
+        }
+        if let Err(error) = self.shared.check(&batch) {
+            return done(Err(error));
+        }
+        let LogBatch { records, durability } = batch;
+        let entries = records.iter().map(|record| Appended {
+            place: Place { term: reign.0, index: record.lsn.0 },
+            payload: record.bytes.to_vec(),
+        });
+        let entries = entries.collect();
+        self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
+        let shared = Arc::clone(&self.shared);
+        let written = move |outcome| {
+            let outcome = shared.written(reign, &records, outcome);
+            shared.in_flight.fetch_sub(1, Ordering::AcqRel);
+            done(outcome);
+        };
+        self.shared.journal.append(entries, durability, Box::new(written));
+    }
+
+    fn in_flight(&self) -> usize {
+        self.shared.in_flight.load(Ordering::Acquire)
+    }
+
+    /// One: while it is synced the next is gathered, and a larger batch costs no more syncs.
+    fn window(&self) -> usize {
+        1
+    }
+
+    fn role(&self) -> Role {
+        self.shared.progress().role()
+    }
+
+    fn watch(&self, watcher: RoleWatcher) {
+        // The lock is held, so that no new role comes before the present one.
+        let mut watchers = self.shared.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watcher(&self.role());
+        watchers.push(watcher);
+    }
+
+    fn barrier(&self, level: ReadLevel, done: BarrierDone) {
+        let mut progress = self.shared.progress();
+        let applied = progress.applied;
+        let outcome = match level {
+            // There is nobody else: all that was acknowledged is applied here.
+            ReadLevel::Local | ReadLevel::Bounded { .. } | ReadLevel::Linearizable => Ok(applied),
+            ReadLevel::AtLeast(asked) if asked <= applied => Ok(applied),
+            ReadLevel::AtLeast(_) if progress.is_over() => Err(NotNow::Closed),
+            ReadLevel::AtLeast(asked) => {
+                progress.barriers.push((asked, done));
+                return;
+            }
+        };
+        drop(progress);
+        done(outcome);
+    }
+
+    fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone> {
+        let first = Lsn(self.shared.journal.first());
+        if from < first {
+            let reason = format!("record {} is not kept any more", from.0);
+            return Err(Gone { first, reason });
+        }
+        Ok(Box::new(JournalTail::new(Arc::clone(&self.shared), from)))
+    }
+
+    fn applied(&self) -> Lsn {
+        self.shared.progress().applied
+    }
+
+    fn members(&self) -> &dyn Members {
+        &OnlySelf
+    }
+
+    fn close(&self) {
+        self.shared.progress().is_closed = true;
+        self.shared.journal.close();
+        let waiting = std::mem::take(&mut self.shared.progress().barriers);
+        self.shared.moved.notify_all();
+        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").field("journal", &self.shared.journal).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Whether a batch can be appended at all.
+    fn check(&self, batch: &LogBatch) -> Result<(), CommitError> {
+        let progress = self.progress();
+        if let Some(reason) = &progress.failed {
+            return Err(CommitError::Fatal(reason.clone()));
+        }
+        if progress.is_closed {
+            return Err(closed());
+        }
+        let pairs = batch.records.iter().zip(batch.records.iter().skip(1));
+        for (before, record) in pairs {
+            if record.lsn.0 != before.lsn.0 + 1 {
+                return Err(CommitError::Stale { expected: Lsn(before.lsn.0 + 1) });
+            }
+        }
+        let lengths = batch.records.iter().map(|record| record.bytes.len());
+        match lengths.max() {
+            None => Err(CommitError::Fatal("a batch without records".to_owned())),
+            Some(bytes) if bytes > RECORD_LENGTH_MAX_BYTES => {
+                Err(CommitError::TooLarge { bytes, limit_bytes: RECORD_LENGTH_MAX_BYTES })
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The journal is done with a batch.
+    fn written(
+        &self,
+        reign: Reign,
+        records: &[EncodedRecord],
+        outcome: Result<Place, JournalError>,
+    ) -> Result<Lsn, CommitError> {
+        let place = outcome.map_err(|error| self.not_written(error))?;
+        if let Some(reason) = self.progress().failed.clone() {
+            // It is in the journal, but what comes before it was not applied.
+            return Err(CommitError::Unknown { reason });
+        }
+        let position = LogPosition { term: place.term, index: place.index };
+        if let Err(error) = self.machine.apply(reign, records, position) {
+            return Err(self.fail(format!("what is in the journal was not applied: {error}")));
+        }
+        let last = Lsn(place.index);
+        self.reached(last);
+        Ok(last)
+    }
+
+    /// What a failure of the journal means for the batch.
+    fn not_written(&self, error: JournalError) -> CommitError {
+        match error {
+            JournalError::NoSpace { .. } => CommitError::NoSpace,
+            JournalError::OutOfOrder { expected, .. } => {
+                CommitError::Stale { expected: Lsn(expected) }
+            }
+            JournalError::TooLarge { bytes, limit_bytes, .. } => CommitError::TooLarge {
+                bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+                limit_bytes: usize::try_from(limit_bytes).unwrap_or(usize::MAX),
+            },
+            JournalError::Closed => closed(),
+            JournalError::Io { .. }
+            | JournalError::Poisoned { .. }
+            | JournalError::Damaged(_)
+            | JournalError::Missing
+            | JournalError::NotEmpty
+            | JournalError::Foreign { .. }
+            | JournalError::NewerFormat { .. }
+            | JournalError::InUse
+            | JournalError::Gone { .. }
+            | JournalError::OutOfRange { .. } => self.fail(error.to_string()),
+        }
+    }
+
+    /// Ends committing; what is in flight may have happened or not.
+    fn fail(&self, reason: String) -> CommitError {
+        let mut progress = self.progress();
+        let is_first = progress.failed.is_none();
+        let reason = progress.failed.get_or_insert(reason).clone();
+        let waiting = std::mem::take(&mut progress.barriers);
+        drop(progress);
+        self.moved.notify_all();
+        waiting.into_iter().for_each(|(_, done)| done(Err(NotNow::Closed)));
+        if is_first {
+            tracing::error!(%reason, "the log failed: no change is accepted until a restart");
+            let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+            watchers.iter().for_each(|watcher| watcher(&Role::Failed(reason.clone())));
+        }
+        CommitError::Unknown { reason }
+    }
+
+    /// Records up to `last` are applied.
+    fn reached(&self, last: Lsn) {
+        let mut progress = self.progress();
+        progress.applied = last;
+        let reached: Vec<_> =
+            progress.barriers.extract_if(.., |(asked, _)| *asked <= last).collect();
+        drop(progress);
+        self.moved.notify_all();
+        reached.into_iter().for_each(|(_, done)| done(Ok(last)));
+    }
+
+    /// Waits until more than `seen` is applied or nothing more will be, no longer than `timeout`;
+    /// the last record that is applied, and whether it stays the last.
+    pub(super) fn wait_past(&self, seen: Lsn, timeout: Duration) -> (Lsn, bool) {
+        let waits = |progress: &mut Progress| progress.applied <= seen && !progress.is_over();
+        let progress = self.moved.wait_timeout_while(self.progress(), timeout, waits);
+        let (progress, _) = progress.unwrap_or_else(PoisonError::into_inner);
+        (progress.applied, progress.is_over())
+    }
+
+    /// Opens the journal for reading.
+    pub(super) fn read(&self, from: Lsn) -> Result<Entries, JournalError> {
+        self.journal.read(from.0)
+    }
+
+    /// The first record that is kept.
+    pub(super) fn first(&self) -> Lsn {
+        Lsn(self.journal.first())
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    fn is_over(&self) -> bool {
+        self.is_closed || self.failed.is_some()
+    }
+
+    fn role(&self) -> Role {
+        match &self.failed {
+            None => Role::Deciding(Reign::ETERNAL),
+            Some(reason) => Role::Failed(reason.clone()),
+        }
+    }
+}
+
+fn closed() -> CommitError {
+    CommitError::Fatal("the server is shutting down".to_owned())
+}
