@@ -6,6 +6,7 @@
 
 mod ci;
 mod conform;
+mod crash;
 mod fuzz;
 mod gauges;
 mod shell;
@@ -44,6 +45,12 @@ const VERBS: &[Verb] = &[
         arguments: "[--peer openldap] [SCRIPT...]",
         purpose: "the dialogue scripts against another server",
         run: conform::run,
+    },
+    Verb {
+        name: "crash",
+        arguments: "[--rounds N] [--seed S] [--fault KIND]",
+        purpose: "kill a server under load, see that nothing acknowledged is lost",
+        run: crash::run,
     },
     Verb {
         name: "fuzz",

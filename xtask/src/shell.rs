@@ -24,6 +24,14 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command("cargo", arguments)
 }
 
+/// The server, built as it is released.
+pub(crate) fn roster() -> Result<PathBuf, Error> {
+    step("the server", cargo(&["build", "--quiet", "--release", "--package", "roster"]))?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    Ok(root().join(target).join("release/roster"))
+}
+
 /// Whether a command exists and ends well; nothing is printed.
 pub(crate) fn succeeds(mut command: Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -7,6 +7,9 @@
 //! Invariant: a script cannot tell which target it talks to; differences stand in skip lists.
 
 mod ber;
+pub mod chance;
+pub mod client;
+pub mod crash;
 mod cursor;
 mod expect;
 mod filter;

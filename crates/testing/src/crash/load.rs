@@ -1,0 +1,172 @@
+//! One client: sends random writes for its own entries, several in flight, until the server is
+//! gone or it is told to stop, and keeps exact account of the answers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::model::{Owner, Which, differences};
+use crate::chance::Chance;
+use crate::client::{Client, ClientError, Search};
+
+/// Requests of one client in flight at the same time.
+const IN_FLIGHT_MAX: usize = 4;
+/// One answer in so many is followed by a search for the entry on another connection.
+const READ_BACK_EVERY: u64 = 16;
+/// Attempts to find an entry with nothing in flight before an answer is awaited.
+const ATTEMPTS_MAX: usize = 4;
+/// Result codes that say that nothing was done: busy, unavailable.
+const NOT_DONE: [i64; 2] = [51, 52];
+
+/// How to reach the server.
+#[derive(Clone, Debug)]
+pub(super) struct Door {
+    pub(super) address: SocketAddr,
+    pub(super) dn: String,
+    pub(super) password: String,
+}
+
+/// What the clients of a round share.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    /// No more requests are to be sent; those in flight are waited for.
+    pub(super) stop: AtomicBool,
+    /// Answers so far.
+    pub(super) answered: AtomicU64,
+}
+
+/// What came of one client.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) owner: Owner,
+    pub(super) acknowledged: u64,
+    /// Answers that say that nothing was done.
+    pub(super) refused: u64,
+    pub(super) read_back: u64,
+    pub(super) faults: Vec<String>,
+}
+
+impl Door {
+    pub(super) fn enter(&self) -> Result<Client, ClientError> {
+        let mut client = Client::connect(self.address)?;
+        client.bind(&self.dn, &self.password)?;
+        Ok(client)
+    }
+}
+
+/// Runs one client to its end.
+pub(super) fn run(door: &Door, owner: Owner, chance: Chance, signals: &Arc<Signals>) -> Told {
+    let mut told = Told { owner, acknowledged: 0, refused: 0, read_back: 0, faults: Vec::new() };
+    let end = Load { door, chance, signals, told: &mut told }.run();
+    match end {
+        // The server is gone, as it should be some time.
+        Ok(()) | Err(ClientError::Gone(_)) => {}
+        Err(error) => told.faults.push(format!("client {}: {error}", told.owner.number)),
+    }
+    told
+}
+
+struct Load<'l> {
+    door: &'l Door,
+    chance: Chance,
+    signals: &'l Arc<Signals>,
+    told: &'l mut Told,
+}
+
+impl Load<'_> {
+    fn run(&mut self) -> Result<(), ClientError> {
+        let mut client = self.door.enter()?;
+        let mut reader = self.door.enter()?;
+        let mut in_flight: BTreeMap<i64, Which> = BTreeMap::new();
+        loop {
+            let stopped = self.signals.stop.load(Ordering::Relaxed);
+            if !stopped {
+                self.fill(&mut client, &mut in_flight)?;
+            }
+            if in_flight.is_empty() {
+                if stopped {
+                    return Ok(());
+                }
+                continue;
+            }
+            let answer = client.receive()?;
+            let Some(which) = in_flight.remove(&answer.id) else {
+                let what = format!("an answer to request {}, not in flight", answer.id);
+                return Err(ClientError::Malformed(what));
+            };
+            self.signals.answered.fetch_add(1, Ordering::Relaxed);
+            self.answered(which, answer.code, &answer.diagnostic);
+            if self.chance.once_in(READ_BACK_EVERY) {
+                self.read_back(&mut reader, which)?;
+            }
+        }
+    }
+
+    fn fill(
+        &mut self,
+        client: &mut Client,
+        in_flight: &mut BTreeMap<i64, Which>,
+    ) -> Result<(), ClientError> {
+        let mut attempts = 0;
+        while in_flight.len() < IN_FLIGHT_MAX && attempts < ATTEMPTS_MAX {
+            let Some((which, request)) = self.told.owner.next(&mut self.chance) else {
+                attempts += 1;
+                continue;
+            };
+            let id = client.send(&request, &[])?;
+            in_flight.insert(id, which);
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, which: Which, code: i64, diagnostic: &str) {
+        let Some(slot) = self.told.owner.slot(which) else { return };
+        if code == 0 {
+            self.told.acknowledged += 1;
+            slot.settle(true, "acknowledged");
+        } else if NOT_DONE.contains(&code) {
+            self.told.refused += 1;
+            slot.settle(false, &format!("answered {code}: {diagnostic}"));
+        } else {
+            let text = slot.pending.as_ref().map_or("", |pending| pending.text.as_str());
+            let fault = format!("answered {code} ({diagnostic}): {text}");
+            self.told.faults.push(fault);
+            slot.settle(false, &format!("answered {code}: {diagnostic}"));
+        }
+    }
+
+    /// After an answer every connection sees the change.
+    fn read_back(&mut self, reader: &mut Client, which: Which) -> Result<(), ClientError> {
+        let owner = &mut self.told.owner;
+        let Some(state) = owner.slot(which).and_then(|slot| slot.state.clone()) else {
+            return Ok(());
+        };
+        let dn = owner.dn(which, &state);
+        let search = Search {
+            base: dn.clone(),
+            scope: 0,
+            filter: "(objectClass=*)".to_owned(),
+            attributes: Vec::new(),
+        };
+        let found = reader.search(&search)?;
+        if NOT_DONE.contains(&found.code) {
+            return Ok(());
+        }
+        self.told.read_back += 1;
+        match found.entries.first() {
+            None => self.told.faults.push(format!(
+                "not seen on another connection after the answer (code {}): {dn}",
+                found.code
+            )),
+            Some((_, attributes)) if *attributes != state.attributes => {
+                let difference = differences(&state.attributes, attributes);
+                self.told.faults.push(format!(
+                    "not as answered when read on another connection: {dn}: {difference}"
+                ));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}
