@@ -72,8 +72,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     println!("the server's log ends with:\n{}", options.place.log_tail());
     let folder = asked.folder.display();
     Err(Error::Wrong(format!(
-        "crash: seed {}: not what was acknowledged; the data are kept in {folder}/data, and as they \
-         were before the last start in {folder}/before-restart",
+        "crash: seed {}: not what was acknowledged; the data are kept in {folder}/data, and as \
+         they were before the last start in {folder}/before-restart",
         asked.seed
     )))
 }

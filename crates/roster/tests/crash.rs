@@ -1,5 +1,5 @@
-//! The short form of `cargo xtask crash`: a few rounds of kill and restart under load, and the proof
-//! that a server that loses or mixes up writes would be noticed.
+//! The short form of `cargo xtask crash`: a few rounds of kill and restart under load, and the
+//! proof that a server that loses or mixes up writes would be noticed.
 
 use std::path::PathBuf;
 use std::time::Duration;
