@@ -10,9 +10,12 @@
 //! Invariant: a record is shown by [`CommitLog::tail`] only when it is committed and applied.
 //! Invariant: whether a batch happened is either known, or said to be unknown.
 
+pub mod conformance;
 mod local;
 mod members;
 mod tail;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
