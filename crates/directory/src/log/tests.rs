@@ -36,14 +36,11 @@ impl CommitLog for Naive {
             drop(inner);
             return done(Err(CommitError::Fatal("closed".to_owned())));
         }
-        let mut next = inner.records.len() as u64 + 1;
-        let expected = Lsn(next);
-        for record in &batch.records {
-            if record.lsn != Lsn(next) {
-                drop(inner);
-                return done(Err(CommitError::Stale { expected }));
-            }
-            next += 1;
+        let next = inner.records.len() as u64 + 1;
+        let mut pairs = batch.records.iter().zip(next..);
+        if !pairs.all(|(record, lsn)| record.lsn == Lsn(lsn)) {
+            drop(inner);
+            return done(Err(CommitError::Stale { expected: Lsn(next) }));
         }
         self.machine.apply(reign, &batch.records, LogPosition::default()).unwrap();
         inner.records.extend(batch.records);
