@@ -1,11 +1,14 @@
-//! Copying a journal while it is written, for backups, and reading such copies.
+//! Reading a journal that another process writes, or a copy of its files: for backup and export.
 //!
-//! The one who copies shares no memory with the one who writes: whole groups are told from
-//! half-written ones by their checksums, so a copy always ends at a whole append.
+//! Reads only, and shares no memory with the one who writes: whole groups are told from
+//! half-written ones by their checksums, so what is read always ends at a whole append.
 
-use std::io::Write;
+use std::sync::Arc;
 
-use crate::{Disk, Entries, JournalError, JournalOptions, Lock, LockKind};
+use crate::log::Log;
+use crate::recover::{Reach, load};
+use crate::segment::{Segment, first_readable};
+use crate::{Disk, Entries, JournalError, Lock, LockKind, Place};
 
 /// The file whose shared lock keeps segments from being reused or removed.
 pub const HOLD_FILE: &str = "hold";
@@ -14,25 +17,6 @@ pub const HOLD_FILE: &str = "hold";
 #[derive(Debug)]
 pub struct Hold(#[expect(dead_code, reason = "held for its drop")] Lock);
 
-/// A segment as it is now: to be copied up to `end`.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Segment {
-    /// The file.
-    pub name: String,
-    /// Its number; it grows along the log.
-    pub sequence: u64,
-    /// The index of its first entry, or of the next entry if it has none.
-    pub first: u64,
-    /// The index of its last entry, if it has one.
-    pub last: Option<u64>,
-    /// Bytes up to the end of its last whole group.
-    pub end: u64,
-    /// Whether nothing will be appended to it any more.
-    pub is_sealed: bool,
-    /// CRC-32C of the bytes up to `end`.
-    pub checksum: u32,
-}
-
 /// Takes the hold; fails with `InUse` in the short moment in which segments are being removed.
 pub fn hold(disk: &dyn Disk) -> Result<Hold, JournalError> {
     let locked = disk.lock(HOLD_FILE, LockKind::Shared);
@@ -40,24 +24,41 @@ pub fn hold(disk: &dyn Disk) -> Result<Hold, JournalError> {
     lock.map(Hold).ok_or(JournalError::InUse)
 }
 
-/// Lists the segments with their ranges and checksums, oldest first.
-pub fn list(disk: &dyn Disk, options: &JournalOptions) -> Result<Vec<Segment>, JournalError> {
-    let _ = (disk, options);
-    Err(JournalError::Closed)
+/// A journal as it was when it was opened for reading.
+#[derive(Debug)]
+pub struct Source {
+    log: Log,
+    segments: Vec<Arc<Segment>>,
 }
 
-/// Copies one segment as it was listed, and checks that the bytes are those.
-pub fn copy(disk: &dyn Disk, segment: &Segment, to: &mut dyn Write) -> Result<(), JournalError> {
-    let _ = (disk, segment, to);
-    Err(JournalError::Closed)
+/// Opens the journal of the store `id` for reading, up to its last whole group now.
+///
+/// Take the [`hold`] first when another process writes it. Entries half-written at the moment
+/// are the end, no error; damage that no power cut explains is one. Purged segments are opened,
+/// but checked only when they are read.
+pub fn open(disk: &dyn Disk, id: [u8; 16]) -> Result<Source, JournalError> {
+    let loaded = load(disk, id, Reach::Needed, &mut |_, _| ())?;
+    Ok(Source { log: loaded.log, segments: loaded.segments })
 }
 
-/// Reads the entries from index `from` of a journal that another process writes, or of a copy.
-pub fn entries(
-    disk: &dyn Disk,
-    options: &JournalOptions,
-    from: u64,
-) -> Result<Entries, JournalError> {
-    let _ = (disk, options, from);
-    Err(JournalError::Closed)
+impl Source {
+    /// The first index that can be read (or will be, if there is none yet).
+    pub fn first(&self) -> u64 {
+        first_readable(&self.log, &self.segments)
+    }
+
+    /// The last whole entry when the journal was opened.
+    pub fn last(&self) -> Option<Place> {
+        self.log.last
+    }
+
+    /// Entries up to here were not needed for recovery any more.
+    pub fn purged(&self) -> Option<Place> {
+        self.log.purged
+    }
+
+    /// Reads from index `from` up to the last whole entry.
+    pub fn read(&self, from: u64) -> Result<Entries, JournalError> {
+        Entries::new(&self.log, &self.segments, from)
+    }
 }

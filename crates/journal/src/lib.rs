@@ -15,11 +15,19 @@
 pub mod copy;
 mod disk;
 mod error;
+mod files;
+mod format;
 mod journal;
+mod log;
 mod options;
 mod read;
+mod recover;
+mod scan;
+mod segment;
+mod shared;
 pub mod simulated;
 mod verify;
+mod writer;
 
 pub use disk::{Disk, DiskFile, FileDisk, Lock, LockKind};
 pub use error::{Damage, JournalError};

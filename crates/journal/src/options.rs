@@ -1,5 +1,9 @@
 //! The small types of the interface: options, places, entries, what opening found.
 
+use std::sync::Arc;
+
+use crate::Damage;
+
 /// Size of a segment file unless an append needs a larger one, in bytes.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
 /// Purged segments kept for backups and feeds, in bytes.
@@ -51,7 +55,7 @@ pub struct Appended {
     /// Its place: the index follows the one before.
     pub place: Place,
     /// Its content, octets to the journal.
-    pub payload: Vec<u8>,
+    pub payload: Arc<[u8]>,
 }
 
 /// An entry as read.
@@ -83,6 +87,8 @@ pub struct OpenReport {
     pub entries: u64,
     /// Bytes of segments that were read and checked.
     pub checked_bytes: u64,
+    /// Damage in purged segments: recovery does without them, feeds and backups begin behind it.
+    pub damaged_history: Option<Damage>,
 }
 
 /// The end of a log that was written and never reported as synced.

@@ -1,0 +1,126 @@
+//! What the journal's thread and its callers share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::files::Files;
+use crate::log::Log;
+use crate::segment::{Segment, first_readable, locate};
+use crate::{JournalError, JournalStatus, Place};
+
+/// The state of an open journal.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) files: Files,
+    state: Mutex<State>,
+    poison: OnceLock<String>,
+    pub(crate) counters: Counters,
+}
+
+/// What changes with every group.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) log: Log,
+    pub(crate) durable: Option<Place>,
+    /// Oldest first; the last one is being written.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) is_full: bool,
+}
+
+/// Counts since the journal was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) groups: AtomicU64,
+    pub(crate) appended: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(files: Files, log: Log, segments: Vec<Arc<Segment>>) -> Self {
+        let durable = log.last;
+        let state = State { log, durable, segments, is_full: false };
+        Self {
+            files,
+            state: Mutex::new(state),
+            poison: OnceLock::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets runs that are not in any segment, which an earlier purge could not do.
+    pub(crate) fn forget_runs(&mut self) {
+        self.state().forget_runs();
+    }
+
+    /// Ends all appending. The first reason stays.
+    pub(crate) fn poison(&self, reason: String) -> JournalError {
+        let reason = self.poison.get_or_init(|| reason).clone();
+        JournalError::Poisoned { reason }
+    }
+
+    /// An error once the journal is poisoned.
+    pub(crate) fn check(&self) -> Result<(), JournalError> {
+        match self.poison.get() {
+            Some(reason) => Err(JournalError::Poisoned { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives up purged segments, oldest first, while more than `keep_bytes` of them are kept.
+    pub(crate) fn give_up(&self) -> Result<(), JournalError> {
+        let keep_bytes = self.files.options.keep_bytes;
+        self.files.recycle(|| {
+            let mut state = self.state();
+            let needed = locate(&state.log, &state.segments, state.log.needed()).unwrap_or(0);
+            let purged = state.segments.iter().take(needed);
+            let mut kept: u64 = purged.map(|segment| segment.opened.len).sum();
+            let mut count = 0;
+            for segment in state.segments.iter().take(needed) {
+                if kept <= keep_bytes {
+                    break;
+                }
+                kept -= segment.opened.len;
+                count += 1;
+            }
+            let gone = state.segments.drain(..count).collect();
+            state.forget_runs();
+            gone
+        })
+    }
+
+    pub(crate) fn status(&self) -> JournalStatus {
+        let state = self.state();
+        JournalStatus {
+            first: first_readable(&state.log, &state.segments),
+            last: state.log.last,
+            durable: state.durable,
+            purged: state.log.purged,
+            committed: state.log.committed,
+            bytes: state.segments.iter().map(|segment| segment.opened.len).sum(),
+            segments: state.segments.len() as u64,
+            groups: self.counters.groups.load(Ordering::Relaxed),
+            appended: self.counters.appended.load(Ordering::Relaxed),
+            syncs: self.counters.syncs.load(Ordering::Relaxed),
+            is_full: state.is_full,
+            is_poisoned: self.poison.get().cloned(),
+        }
+    }
+}
+
+impl State {
+    /// Forgets the runs of entries whose segments are gone.
+    pub(crate) fn forget_runs(&mut self) {
+        let first = first_readable(&self.log, &self.segments);
+        self.log.forget_runs_before(first);
+    }
+}
