@@ -12,7 +12,11 @@ use crate::{Damage, Disk, DiskFile, JournalError};
 /// Bytes read at once; a larger group is read as a whole.
 const READ_AHEAD_BYTES: usize = 256 * 1024;
 /// What can be done about damage, for the operator.
-pub(crate) const HINT: &str = "Nothing was cut or changed. Restore the data from a backup; on a node of a \
+pub(crate) const HINT: &str = concat!(
+    "Nothing was cut or changed. Restore the data from a backup; on a node of a cluster ",
+    "remove the node, empty its data directory and let it join anew. ",
+    "The disk may have lost writes that it had confirmed: check it"
+); on a node of a \
                     cluster remove the node, empty its data directory and let it join anew. \
                     The disk may have lost writes that it had confirmed: check it";
 

@@ -1,5 +1,7 @@
 //! The journal as its callers see it, on a disk that does as it is told.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::sync::Arc;
 
 use journal::simulated::{Fault, SimDisk};
