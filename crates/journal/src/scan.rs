@@ -16,9 +16,7 @@ pub(crate) const HINT: &str = concat!(
     "Nothing was cut or changed. Restore the data from a backup; on a node of a cluster ",
     "remove the node, empty its data directory and let it join anew. ",
     "The disk may have lost writes that it had confirmed: check it"
-); on a node of a \
-                    cluster remove the node, empty its data directory and let it join anew. \
-                    The disk may have lost writes that it had confirmed: check it";
+);
 
 /// A segment file with a valid header.
 #[derive(Clone, Debug)]
