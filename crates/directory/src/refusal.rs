@@ -71,6 +71,7 @@ impl From<StoreError> for Refusal {
             | StoreError::Lmdb(_)
             | StoreError::Corrupt(_)
             | StoreError::ContextsOverlap { .. }
+            | StoreError::Diverged { .. }
             | StoreError::Invalid { .. } => {
                 // The cause is the operator's business, not the client's.
                 tracing::error!(%error, "the store failed");

@@ -130,6 +130,7 @@ impl From<StoreError> for Failure {
             | StoreError::TooLarge { .. }
             | StoreError::ContextsOverlap { .. }
             | StoreError::Invalid { .. }
+            | StoreError::Diverged { .. }
             | StoreError::TooMany { .. } => return failure,
         };
         failure.hint(hint)

@@ -1,142 +1,48 @@
-//! Batches: changes applied one after the other, committed together.
+//! What a change does to the rows.
 //!
-//! Invariants: what a change does depends on the store and the change alone, so it is the same on
-//! every replica and at recovery. A commit is one durable LMDB transaction with the number of the
-//! last change in it; a batch that is dropped leaves nothing.
+//! Invariant: it depends on the state before it and the change alone, so it is the same on every
+//! replica and at recovery.
 
 mod edit;
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use heed::RwTxn;
 use ldap::dn::{Dn, Rdn};
 use schema::{
     AddChange, AttributeDescription, Change, Definition, DeleteChange, DnKey, EntryId,
     ModifyChange, RdnKey, RenameChange, SchemaChange,
 };
 
-use crate::deltas::Deltas;
-use crate::dictionary::Dictionary;
+use crate::batch::Batch;
+use crate::deltas::ENTRY_ID_LIMIT;
 use crate::error::StoreError;
 use crate::key::{self, RowKey, display};
-use crate::lmdb::{CHILDREN, ENTRIES, NAMES, Snapshot, Tables};
-use crate::meta::{self, Counters, Lsn};
-use crate::names::{self, NameCache};
+use crate::lmdb::{CHILDREN, ENTRIES, NAMES, PlainTable};
+use crate::meta;
+use crate::names;
 use crate::record::{Record, RecordWriter};
-use crate::store::Store;
-use crate::view::View;
 
-/// Changes that are committed together, or not at all.
-#[derive(Debug)]
-pub struct Batch<'s> {
-    store: &'s Store,
-    txn: BatchTxn<'s>,
-    tables: Tables,
-    deltas: Deltas,
-    dictionary: Arc<Dictionary>,
-    counters: Counters,
-    before: Lsn,
-    names: RefCell<NameCache>,
-    /// A change failed half-way: the batch can only be dropped.
-    is_broken: bool,
-    scratch: Vec<u8>,
-    row: Vec<u8>,
-}
-
-/// The write transaction; heed's has no `Debug`.
-struct BatchTxn<'s>(RwTxn<'s>);
-
-impl std::fmt::Debug for BatchTxn<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RwTxn")
-    }
-}
-
-impl<'s> Batch<'s> {
-    pub(crate) fn begin(store: &'s Store) -> Result<Self, StoreError> {
-        let txn = store.environment.write()?;
-        let tables = store.environment.tables;
-        let counters = Counters::read(tables.meta, &txn)?;
-        Ok(Self {
-            store,
-            txn: BatchTxn(txn),
-            tables,
-            deltas: Deltas::default(),
-            dictionary: store.dictionary(),
-            counters,
-            before: Lsn(counters.lsn),
-            names: RefCell::new(NameCache::default()),
-            is_broken: false,
-            scratch: Vec::new(),
-            row: Vec::new(),
-        })
-    }
-
-    /// The state that the changes so far have led to.
-    #[must_use]
-    pub fn view(&self) -> View<'_> {
-        let mut parts = self.store.view_parts();
-        parts.dictionary = Arc::clone(&self.dictionary);
-        let snapshot = Snapshot::Write(&self.txn.0);
-        View::of_batch(snapshot, &self.deltas, parts, self.counters, &self.names)
-    }
-
-    /// The id for the next entry that is added. The same until one is added.
-    #[must_use]
-    pub const fn next_entry_id(&self) -> EntryId {
-        EntryId(self.counters.next_entry_id)
-    }
-
-    /// Applies a change. It was decided on what [`Self::view`] showed, so it fits; when it does
-    /// not, or the disk is full, the batch can only be dropped.
-    pub fn apply(&mut self, change: &Change) -> Result<(), StoreError> {
-        assert!(!self.is_broken, "nothing is applied after a change that failed");
-        self.is_broken = true;
+impl Batch<'_> {
+    /// Turns a change into rows and changes of posting lists.
+    pub(crate) fn make(&mut self, change: &Change) -> Result<(), StoreError> {
         match change {
-            Change::Add(change) => self.add(change)?,
-            Change::Modify(change) => self.modify(change)?,
-            Change::Rename(change) => self.rename(change)?,
-            Change::Delete(change) => self.delete(change)?,
-            Change::Schema(change) => self.schema(change)?,
-        }
-        self.counters.lsn += 1;
-        // Who writes without a journal has nobody to number entries but us.
-        self.counters.position.index = self.counters.lsn;
-        self.is_broken = false;
-        Ok(())
-    }
-
-    /// Makes everything durable; returns the number of the last change.
-    pub fn commit(mut self) -> Result<Lsn, StoreError> {
-        assert!(!self.is_broken, "a batch in which a change failed is not committed");
-        let lsn = Lsn(self.counters.lsn);
-        if lsn == self.before {
-            return Ok(lsn);
-        }
-        self.deltas.write(self.tables.postings, &mut self.txn.0)?;
-        self.counters.write(self.tables.meta, &mut self.txn.0)?;
-        let before = self.store.announce(self.dictionary);
-        match self.txn.0.commit() {
-            Ok(()) => {
-                self.store.committed();
-                Ok(lsn)
-            }
-            Err(error) => {
-                self.store.announce(before);
-                Err(self.store.commit_failed(error))
-            }
+            Change::Add(change) => self.add(change),
+            Change::Modify(change) => self.modify(change),
+            Change::Rename(change) => self.rename(change),
+            Change::Delete(change) => self.delete(change),
+            Change::Schema(change) => self.schema(change),
         }
     }
 
     fn add(&mut self, change: &AddChange) -> Result<(), StoreError> {
         let (id, parent) = (change.id.0, change.parent.0);
-        assert!(id != 0, "the root is no entry");
-        let txn = &self.txn.0;
-        if self.tables.entries.get(txn, &id.to_be_bytes())?.is_some() {
+        if id == 0 || id >= ENTRY_ID_LIMIT {
+            return Err(StoreError::corrupt(ENTRIES, id, "is not the id of an entry"));
+        }
+        if self.get(PlainTable::Entries, &id.to_be_bytes())?.is_some() {
             return Err(StoreError::corrupt(ENTRIES, id, "is there before it is added"));
         }
-        if parent != 0 && self.tables.entries.get(txn, &parent.to_be_bytes())?.is_none() {
+        if parent != 0 && self.get(PlainTable::Entries, &parent.to_be_bytes())?.is_none() {
             return Err(StoreError::corrupt(ENTRIES, parent, "is missing, though its superior"));
         }
         let entry = &change.entry;
@@ -148,7 +54,7 @@ impl<'s> Batch<'s> {
             record.attribute(attribute_id, attribute.values.iter().map(Vec::as_slice));
         }
         record.finish()?;
-        self.tables.entries.put(&mut self.txn.0, &id.to_be_bytes(), &row)?;
+        self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
         self.row = row;
         self.put_name(parent, &change.key, id)?;
         self.count_child(parent, true)?;
@@ -174,7 +80,7 @@ impl<'s> Batch<'s> {
             self.count_child(old_parent, false)?;
             self.count_child(change.new_parent.0, true)?;
         }
-        if self.tables.children.get(&self.txn.0, &id.to_be_bytes())?.is_some() {
+        if self.get(PlainTable::Children, &id.to_be_bytes())?.is_some() {
             self.counters.names_moved += 1;
         }
         let rdn = own_name(&change.new_dn, change.new_parent);
@@ -186,10 +92,10 @@ impl<'s> Batch<'s> {
     fn delete(&mut self, change: &DeleteChange) -> Result<(), StoreError> {
         let id = change.id.0;
         let (parent, rdn_key) = self.name_of(id)?;
-        match self.tables.children.get(&self.txn.0, &id.to_be_bytes())? {
+        match self.get(PlainTable::Children, &id.to_be_bytes())? {
             None => {}
             Some(row) if key::id(row) == Some(0) => {
-                self.tables.children.delete(&mut self.txn.0, &id.to_be_bytes())?;
+                self.put(PlainTable::Children, &id.to_be_bytes(), None);
                 self.counters.names_moved += 1;
             }
             Some(_) => {
@@ -199,7 +105,7 @@ impl<'s> Batch<'s> {
         self.remove_name(parent, &rdn_key, id)?;
         self.count_child(parent, false)?;
         self.unindex(id)?;
-        self.tables.entries.delete(&mut self.txn.0, &id.to_be_bytes())?;
+        self.put(PlainTable::Entries, &id.to_be_bytes(), None);
         self.counters.entry_count = self.counters.entry_count.saturating_sub(1);
         self.forget_moved_names();
         Ok(())
@@ -215,10 +121,11 @@ impl<'s> Batch<'s> {
         let schema = self.dictionary.schema().with_change(&added, &removed);
         let schema = schema.map_err(|error| invalid_definition("change", &error))?;
         for line in &change.removed {
-            meta::delete_definition(self.tables.meta, &mut self.txn.0, line)?;
+            self.put(PlainTable::Meta, meta::definition_key(line)?.as_bytes(), None);
         }
         for line in &change.added {
-            meta::put_definition(self.tables.meta, &mut self.txn.0, line)?;
+            let key = meta::definition_key(line)?;
+            self.put(PlainTable::Meta, key.as_bytes(), Some(line.as_bytes()));
         }
         self.dictionary = Arc::new(self.dictionary.under(Arc::new(schema))?);
         Ok(())
@@ -226,14 +133,14 @@ impl<'s> Batch<'s> {
 
     /// Parent and RDN key of an entry.
     fn name_of(&self, id: u64) -> Result<(u64, RdnKey), StoreError> {
-        let record = self.record(id)?;
+        let record = self.record_of(id)?;
         let damaged = |reason: String| StoreError::corrupt(ENTRIES, id, reason);
         let key = rdn_key(&record, self.dictionary.schema()).map_err(damaged)?;
         Ok((record.parent, key))
     }
 
-    fn record(&self, id: u64) -> Result<Record<'_>, StoreError> {
-        let row = self.tables.entries.get(&self.txn.0, &id.to_be_bytes())?;
+    fn record_of(&self, id: u64) -> Result<Record<'_>, StoreError> {
+        let row = self.get(PlainTable::Entries, &id.to_be_bytes())?;
         let row = row.ok_or_else(|| StoreError::corrupt(ENTRIES, id, "is missing"))?;
         Record::parse(row, self.dictionary.len())
             .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))
@@ -242,7 +149,7 @@ impl<'s> Batch<'s> {
     fn put_name(&mut self, parent: u64, name: &RdnKey, id: u64) -> Result<(), StoreError> {
         let (row_key, is_shortened) = RowKey::name(parent, name.as_bytes());
         let row_key = row_key.as_bytes();
-        let row = self.tables.names.get(&self.txn.0, row_key)?;
+        let row = self.get(PlainTable::Names, row_key)?;
         if let Some(row) = row
             && names::find_in_row(row, name.as_bytes(), is_shortened)?.is_some()
         {
@@ -253,30 +160,32 @@ impl<'s> Batch<'s> {
             ));
         }
         let row = names::add_to_row(row, name.as_bytes(), is_shortened, id);
-        Ok(self.tables.names.put(&mut self.txn.0, row_key, &row)?)
+        self.put(PlainTable::Names, row_key, Some(&row));
+        Ok(())
     }
 
     fn remove_name(&mut self, parent: u64, name: &RdnKey, id: u64) -> Result<(), StoreError> {
         let (row_key, is_shortened) = RowKey::name(parent, name.as_bytes());
         let row_key = row_key.as_bytes();
         let missing = || StoreError::corrupt(NAMES, display(row_key), "does not lead to its entry");
-        let row = self.tables.names.get(&self.txn.0, row_key)?.ok_or_else(missing)?;
+        let row = self.get(PlainTable::Names, row_key)?.ok_or_else(missing)?;
         if names::find_in_row(row, name.as_bytes(), is_shortened)? != Some(id) {
             return Err(missing());
         }
         let row = names::remove_from_row(row, is_shortened, id);
         if row.is_empty() {
-            self.tables.names.delete(&mut self.txn.0, row_key)?;
+            self.put(PlainTable::Names, row_key, None);
             return Ok(());
         }
-        Ok(self.tables.names.put(&mut self.txn.0, row_key, &row)?)
+        self.put(PlainTable::Names, row_key, Some(&row));
+        Ok(())
     }
 
     /// Counts a subordinate more or less. A count that has come back to zero stays: it tells that
     /// readers may remember the entry's name.
     fn count_child(&mut self, parent: u64, is_added: bool) -> Result<(), StoreError> {
         let row_key = parent.to_be_bytes();
-        let count = match self.tables.children.get(&self.txn.0, &row_key)? {
+        let count = match self.get(PlainTable::Children, &row_key)? {
             None => 0,
             Some(row) => {
                 key::id(row).ok_or_else(|| StoreError::corrupt(CHILDREN, parent, "is no number"))?
@@ -284,12 +193,12 @@ impl<'s> Batch<'s> {
         };
         let count = if is_added { count.checked_add(1) } else { count.checked_sub(1) };
         let count = count.ok_or_else(|| StoreError::corrupt(CHILDREN, parent, "counts too few"))?;
-        Ok(self.tables.children.put(&mut self.txn.0, &row_key, &count.to_be_bytes())?)
+        self.put(PlainTable::Children, &row_key, Some(&count.to_be_bytes()));
+        Ok(())
     }
 
     fn forget_moved_names(&mut self) {
-        let names = std::mem::take(self.names.get_mut());
-        *self.names.get_mut() = names.renewed(self.counters.names_moved);
+        self.names.get_mut().renew(self.counters.names_moved);
     }
 
     /// The ids of descriptions; new ones get an id and a row.
@@ -305,7 +214,7 @@ impl<'s> Batch<'s> {
                     let dictionary = Arc::make_mut(&mut self.dictionary);
                     let id = dictionary.push(Arc::clone(description))?;
                     let text = description.text().as_bytes();
-                    self.tables.attributes.put(&mut self.txn.0, &id.to_be_bytes(), text)?;
+                    self.put(PlainTable::Attributes, &id.to_be_bytes(), Some(text));
                     id
                 }
             };

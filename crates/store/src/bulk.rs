@@ -13,6 +13,7 @@ mod names;
 mod prepare;
 
 use std::fmt;
+use std::sync::MutexGuard;
 
 use heed::{PutFlags, RwTxn};
 use ldap::dn::Dn;
@@ -24,6 +25,7 @@ use self::lists::ListAppender;
 pub(crate) use self::lists::{Lists, PostingKeys};
 use self::names::LoadedNames;
 pub use self::prepare::{PreparedEntry, Preparer};
+use crate::batch::Seat;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::lmdb::Tables;
@@ -36,6 +38,8 @@ use crate::store::Store;
 pub struct BulkLoader<'s> {
     store: &'s Store,
     txn: RwTxn<'s>,
+    /// No batch is made, and nothing flushed, while the load goes on.
+    _alone: (MutexGuard<'s, Seat>, MutexGuard<'s, ()>),
     tables: Tables,
     preparer: Preparer,
     /// The naming contexts, by the octets of their DN keys.
@@ -180,6 +184,10 @@ impl Store {
 
 impl<'s> BulkLoader<'s> {
     fn begin(store: &'s Store) -> Result<Self, BulkError> {
+        let mut seat = store.seat();
+        store.flush()?;
+        seat.release();
+        let flushing = store.flushing();
         let mut txn = store.environment.write()?;
         let tables = store.environment.tables;
         let counters = Counters::read(tables.meta, &txn)?;
@@ -194,6 +202,7 @@ impl<'s> BulkLoader<'s> {
         Ok(Self {
             store,
             txn,
+            _alone: (seat, flushing),
             tables,
             preparer,
             tops,
@@ -288,12 +297,9 @@ impl<'s> BulkLoader<'s> {
         let pages = (stat.leaf_pages + stat.overflow_pages) as u64;
         let record_bytes = pages * u64::from(stat.page_size);
         progress("disk", 0, 1);
-        let before = self.store.announce(dictionary);
-        if let Err(error) = self.txn.commit() {
-            self.store.announce(before);
-            return Err(self.store.commit_failed(error).into());
-        }
-        self.store.committed();
+        let environment = &self.store.environment;
+        self.txn.commit().map_err(|error| environment.commit_failed(error))?;
+        self.store.reload(dictionary)?;
         progress("disk", 1, 1);
         Ok(BulkReport { entries, record_bytes, lists })
     }

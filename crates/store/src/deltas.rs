@@ -1,10 +1,9 @@
-//! Posting deltas: what a batch changes in posting lists, gathered in memory and written once.
+//! Changes of posting lists, and how they get into the rows.
 //!
 //! Invariant: for one key and one id, the last change counts. Adding an id that is there, or
 //! removing one that is not, changes nothing.
 
 use heed::RwTxn;
-use rustc_hash::FxHashMap;
 
 use crate::error::StoreError;
 use crate::key::{RowKey, display};
@@ -13,72 +12,42 @@ use crate::posting::{
     Bits, Chunk, Head, INLINE_AGAIN_IDS_MAX, INLINE_IDS_MAX, chunk_of, id_at, place_of,
 };
 
-/// Changes by the key of the head row.
-#[derive(Debug, Default)]
-pub(crate) struct Deltas {
-    lists: FxHashMap<Box<[u8]>, Vec<PostingChange>>,
-}
-
-/// One id comes or goes.
+/// One id comes or goes, in eight octets: an overlay holds millions of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct PostingChange {
-    pub(crate) id: u64,
-    pub(crate) is_added: bool,
-}
+pub(crate) struct PostingChange(u64);
 
-impl Deltas {
-    pub(crate) fn push(&mut self, index: u16, value: &[u8], change: PostingChange) {
-        let key = RowKey::postings(index, value);
-        match self.lists.get_mut(key.as_bytes()) {
-            Some(changes) => changes.push(change),
-            None => {
-                self.lists.insert(key.as_bytes().into(), vec![change]);
-            }
-        }
+impl PostingChange {
+    /// `id` is below [`ENTRY_ID_LIMIT`].
+    #[inline]
+    pub(crate) const fn new(id: u64, is_added: bool) -> Self {
+        Self((id << 1) | is_added as u64)
     }
 
-    /// The changes of one list, in the order they were made.
-    pub(crate) fn list(&self, head: &[u8]) -> Option<&[PostingChange]> {
-        self.lists.get(head).map(Vec::as_slice)
+    #[inline]
+    pub(crate) const fn id(self) -> u64 {
+        self.0 >> 1
     }
 
-    /// The changes of the lists whose head keys are in a range, in the order of the keys.
-    pub(crate) fn range(&self, from: &[u8], to: &[u8]) -> Vec<(&[u8], &[PostingChange])> {
-        let in_range = |key: &[u8]| from <= key && key < to;
-        let mut lists: Vec<_> = self
-            .lists
-            .iter()
-            .filter(|(key, _)| in_range(key))
-            .map(|(key, changes)| (&**key, changes.as_slice()))
-            .collect();
-        lists.sort_unstable_by_key(|(key, _)| *key);
-        lists
-    }
-
-    /// Writes everything, in the order of the keys.
-    pub(crate) fn write(self, postings: Table, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
-        let mut lists: Vec<(Box<[u8]>, Vec<PostingChange>)> = self.lists.into_iter().collect();
-        lists.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        let mut list = ListWriter { postings, row: Vec::new() };
-        for (head, changes) in lists {
-            list.change(txn, &head, &last_of_each(changes))?;
-        }
-        Ok(())
+    #[inline]
+    pub(crate) const fn is_added(self) -> bool {
+        self.0 & 1 == 1
     }
 }
 
-/// The last change of each id, in the order of the ids.
-pub(crate) fn last_of_each(mut changes: Vec<PostingChange>) -> Vec<PostingChange> {
+/// Ids are below this; it would take longer than anything lasts to use them up.
+pub(crate) const ENTRY_ID_LIMIT: u64 = 1 << 63;
+
+/// Keeps the last change of each id, in the order of the ids.
+pub(crate) fn last_of_each(changes: &mut Vec<PostingChange>) {
     // Stable: changes of one id stay in the order they were made.
-    changes.sort_by_key(|change| change.id);
+    changes.sort_by_key(|change| change.id());
     changes.dedup_by(|later, kept| {
-        let is_same = later.id == kept.id;
+        let is_same = later.id() == kept.id();
         if is_same {
             *kept = *later;
         }
         is_same
     });
-    changes
 }
 
 /// Rewrites lists.
@@ -112,7 +81,7 @@ impl ListWriter {
         }
         if ids.len() > INLINE_IDS_MAX {
             let all: Vec<PostingChange> =
-                ids.into_iter().map(|id| PostingChange { id, is_added: true }).collect();
+                ids.into_iter().map(|id| PostingChange::new(id, true)).collect();
             return self.change_chunked(txn, head, 0, &all);
         }
         self.write_inline(txn, head, &ids)
@@ -141,9 +110,9 @@ impl ListWriter {
         changes: &[PostingChange],
     ) -> Result<(), StoreError> {
         let mut after = count;
-        for changes in changes.chunk_by(|one, next| chunk_of(one.id) == chunk_of(next.id)) {
+        for changes in changes.chunk_by(|one, next| chunk_of(one.id()) == chunk_of(next.id())) {
             let Some(first) = changes.first() else { continue };
-            let key = RowKey::chunk(head, chunk_of(first.id));
+            let key = RowKey::chunk(head, chunk_of(first.id()));
             let (added, removed) = self.change_chunk(txn, key.as_bytes(), changes)?;
             after = (after + added).checked_sub(removed).ok_or_else(|| {
                 StoreError::corrupt(POSTINGS, display(head), "counts too few ids")
@@ -174,8 +143,8 @@ impl ListWriter {
         };
         let (mut added, mut removed) = (0, 0);
         for change in changes {
-            let changed = u64::from(bits.set(place_of(change.id), change.is_added));
-            if change.is_added {
+            let changed = u64::from(bits.set(place_of(change.id()), change.is_added()));
+            if change.is_added() {
                 added += changed;
             } else {
                 removed += changed;
@@ -225,19 +194,19 @@ pub(crate) fn damaged(key: &[u8]) -> StoreError {
 }
 
 /// `ids` with the changes; both are in the order of the ids.
-fn merged(ids: &[u64], changes: &[PostingChange]) -> Vec<u64> {
+pub(crate) fn merged(ids: &[u64], changes: &[PostingChange]) -> Vec<u64> {
     let mut merged = Vec::with_capacity(ids.len() + changes.len());
     let mut rest = ids;
     for change in changes {
-        let at = rest.partition_point(|&id| id < change.id);
+        let at = rest.partition_point(|&id| id < change.id());
         let (before, after) = rest.split_at(at);
         merged.extend_from_slice(before);
         rest = match after {
-            [same, after @ ..] if *same == change.id => after,
+            [same, after @ ..] if *same == change.id() => after,
             _ => after,
         };
-        if change.is_added {
-            merged.push(change.id);
+        if change.is_added() {
+            merged.push(change.id());
         }
     }
     merged.extend_from_slice(rest);
@@ -259,19 +228,20 @@ mod tests {
             changes in prop::collection::vec((1_u64..40, any::<bool>()), 0..60),
         ) {
             let mut want: BTreeSet<u64> = ids.clone();
-            let changes: Vec<PostingChange> = changes
+            let mut changes: Vec<PostingChange> = changes
                 .into_iter()
-                .map(|(id, is_added)| PostingChange { id, is_added })
+                .map(|(id, is_added)| PostingChange::new(id, is_added))
                 .collect();
             for change in &changes {
-                if change.is_added {
-                    want.insert(change.id);
+                if change.is_added() {
+                    want.insert(change.id());
                 } else {
-                    want.remove(&change.id);
+                    want.remove(&change.id());
                 }
             }
             let ids: Vec<u64> = ids.into_iter().collect();
-            let got = merged(&ids, &last_of_each(changes));
+            last_of_each(&mut changes);
+            let got = merged(&ids, &changes);
             prop_assert_eq!(got, want.into_iter().collect::<Vec<_>>());
         }
     }

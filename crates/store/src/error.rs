@@ -6,6 +6,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::meta::Lsn;
+
 /// A failure of the store.
 #[derive(Debug)]
 pub enum StoreError {
@@ -86,6 +88,11 @@ pub enum StoreError {
         text: String,
         /// Why not.
         reason: String,
+    },
+    /// A record of the log was made on another history than this store has.
+    Diverged {
+        /// The record's number.
+        lsn: Lsn,
     },
     /// More attribute descriptions or indexes than the format can number.
     TooMany {
@@ -178,6 +185,11 @@ impl fmt::Display for StoreError {
                 write!(f, "naming context '{inner}' lies within naming context '{outer}'")
             }
             Self::Invalid { what, text, reason } => write!(f, "{what} '{text}': {reason}"),
+            Self::Diverged { lsn } => write!(
+                f,
+                "record {} of the log does not follow what this store holds: the histories differ",
+                lsn.0
+            ),
             Self::TooMany { what, limit } => write!(f, "there can be at most {limit} {what}"),
         }
     }
@@ -199,6 +211,7 @@ impl std::error::Error for StoreError {
             | Self::TooLarge { .. }
             | Self::ContextsOverlap { .. }
             | Self::Invalid { .. }
+            | Self::Diverged { .. }
             | Self::TooMany { .. } => None,
         }
     }

@@ -40,7 +40,8 @@ impl DataDirectory {
         }
         refuse_files_of_others(path)?;
         let mut id = [0; ID_LENGTH];
-        getrandom::fill(&mut id).map_err(|error| StoreError::io(path, error.into()))?;
+        getrandom::fill(&mut id)
+            .map_err(|error| StoreError::io(path, std::io::Error::other(error.to_string())))?;
         let directory = Self::lock(path, id)?;
         directory.remove_remains()?;
         Ok(directory)

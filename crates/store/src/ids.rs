@@ -5,10 +5,14 @@
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
+use crate::deltas::{PostingChange, merged};
 use crate::posting::{CHUNK_BITS, Chunk, id_at};
 
 /// Up to this many ids are kept as a list.
 pub(crate) const FEW_IDS_MAX: usize = 16_384;
+
+/// Up to this many changes are put into a list one by one.
+const CHANGES_FEW_MAX: usize = 8;
 
 /// A set of entry ids.
 #[derive(Clone, Debug)]
@@ -73,6 +77,23 @@ impl IdSet {
                 } else {
                     ids.remove(id);
                 }
+            }
+        }
+    }
+
+    /// Applies changes, which are in the order of their ids, each id once.
+    pub(crate) fn change(&mut self, changes: &[PostingChange]) {
+        match self {
+            Self::Few(ids) if changes.len() > CHANGES_FEW_MAX => {
+                let ids = merged(ids, changes);
+                *self = if ids.len() <= FEW_IDS_MAX {
+                    Self::Few(ids)
+                } else {
+                    Self::Many(ids.into_iter().collect())
+                };
+            }
+            Self::Few(_) | Self::Many(_) => {
+                changes.iter().for_each(|change| self.set(change.id(), change.is_added()));
             }
         }
     }
@@ -257,6 +278,18 @@ mod tests {
             set.set(after, false);
             let mut one = one;
             one.remove(&after);
+            prop_assert_eq!(listed(&set), one.clone());
+            let is_added = |id: &u64| !id.is_multiple_of(3);
+            let changes: Vec<PostingChange> =
+                other.iter().map(|id| PostingChange::new(*id, is_added(id))).collect();
+            set.change(&changes);
+            for id in other {
+                if is_added(&id) {
+                    one.insert(id);
+                } else {
+                    one.remove(&id);
+                }
+            }
             prop_assert_eq!(listed(&set), one);
         }
     }

@@ -96,6 +96,23 @@ impl RowKey {
     }
 }
 
+/// Appends the key of a posting list's head row, as [`RowKey::postings`] makes it.
+#[inline]
+pub(crate) fn append_postings(index: u16, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&index.to_be_bytes());
+    if value.contains(&0) {
+        for &byte in value {
+            out.push(byte);
+            if byte == 0 {
+                out.push(ESCAPED_ZERO);
+            }
+        }
+    } else {
+        out.extend_from_slice(value);
+    }
+    out.extend_from_slice(&TERMINATOR);
+}
+
 /// Ends a value key. A zero inside one is followed by [`ESCAPED_ZERO`], so this is in none.
 const TERMINATOR: [u8; 2] = [0, 0];
 const ESCAPED_ZERO: u8 = 0xff;
@@ -197,6 +214,9 @@ mod tests {
         #[test]
         fn posting_keys_come_apart(index: u16, value in value(), chunk in 0_u64..1 << 51) {
             let head = RowKey::postings(index, &value);
+            let mut appended = vec![7];
+            append_postings(index, &value, &mut appended);
+            prop_assert_eq!(&appended[1..], head.as_bytes());
             let head_length = head.as_bytes().len();
             let parsed = PostingKey::parse(head.as_bytes());
             let want = PostingKey { index, value, head_length, chunk: None };

@@ -1,36 +1,47 @@
 //! Entries, names and indexes in LMDB.
 //!
-//! Start at `lmdb.rs` (the tables), then `plan.rs` and `apply.rs`.
+//! Start at `lmdb.rs` (the tables). Then, for a write: `batch.rs`, `apply.rs` (a change becomes
+//! rows), `memory.rs` and `layer.rs` (where the rows lie until they are flushed), `version.rs`
+//! (when they are seen). For a read: `reader.rs`, `view.rs`, `stack.rs` (which of the layers says
+//! what holds), `plan.rs`.
 //!
-//! Invariants: knows no request, no session and no access rule. Every write goes through
-//! [`Batch::apply`], in one durable LMDB transaction with the number of the last change in it; only
-//! the bulk load writes otherwise, into a file of its own.
+//! Invariants: knows no request, no session and no access rule. Every write goes through a
+//! [`Batch`], into a layer over LMDB, and with others into LMDB in one durable transaction with the
+//! number of the last change in it; only the bulk load writes otherwise.
 
 mod apply;
+mod batch;
 mod bulk;
+mod cells;
 mod check;
 mod copy;
 mod deltas;
 mod dictionary;
 mod entry;
 mod error;
+mod flush;
 mod format;
 mod ids;
 mod index;
 mod key;
+mod layer;
 mod lmdb;
+mod memory;
 mod meta;
 mod names;
 mod plan;
 mod posting;
+mod reader;
 mod record;
+mod stack;
 mod store;
 #[cfg(test)]
 mod testing;
 pub mod varint;
+mod version;
 mod view;
 
-pub use apply::Batch;
+pub use batch::{Applied, Batch};
 pub use bulk::{BulkError, BulkLoader, BulkReport, PreparedEntry, Preparer};
 pub use check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use copy::{BASE_FILE, BaseReader, BaseSummary, base_summary};
@@ -42,6 +53,7 @@ pub use index::{INDEX_COUNT_MAX, IndexConfig, IndexKind};
 pub use lmdb::StoreOptions;
 pub use meta::{LogPosition, Lsn, Mark};
 pub use plan::{Candidates, Plan};
+pub use reader::Reader;
 pub use record::RECORD_LENGTH_MAX_BYTES;
-pub use store::{CONTEXT_COUNT_MAX, Reader, Statistics, Store, TableStatistics};
+pub use store::{CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};
 pub use view::{Resolved, TREE_DEPTH_MAX, View};

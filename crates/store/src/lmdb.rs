@@ -63,11 +63,41 @@ pub(crate) struct Tables {
     pub(crate) postings: Table,
 }
 
+/// A table of whole rows: every one but `postings`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum PlainTable {
+    Meta,
+    Attributes,
+    Entries,
+    Names,
+    Children,
+}
+
+/// Every plain table, in the order of [`TABLE_NAMES`].
+pub(crate) const PLAIN_TABLES: [PlainTable; 5] = [
+    PlainTable::Meta,
+    PlainTable::Attributes,
+    PlainTable::Entries,
+    PlainTable::Names,
+    PlainTable::Children,
+];
+
 impl Tables {
     /// The tables in the order of [`TABLE_NAMES`].
     const fn of(tables: [Table; TABLE_NAMES.len()]) -> Self {
         let [meta, attributes, entries, names, children, postings] = tables;
         Self { meta, attributes, entries, names, children, postings }
+    }
+
+    #[inline]
+    pub(crate) const fn plain(&self, table: PlainTable) -> Table {
+        match table {
+            PlainTable::Meta => self.meta,
+            PlainTable::Attributes => self.attributes,
+            PlainTable::Entries => self.entries,
+            PlainTable::Names => self.names,
+            PlainTable::Children => self.children,
+        }
     }
 
     pub(crate) fn all(&self) -> [Table; 6] {
@@ -147,7 +177,7 @@ impl Environment {
     }
 
     /// A point in time: the last commit, or the one that is fixed.
-    pub(crate) fn snapshot(&self) -> Result<Snapshot<'static>, StoreError> {
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, StoreError> {
         Ok(match &self.fixed {
             Some(fixed) => Snapshot::Fixed(Arc::clone(fixed)),
             None => Snapshot::Read(self.read()?),
@@ -276,20 +306,18 @@ impl FixedTxn {
 #[expect(unsafe_code, reason = "one point in time has one transaction, which views share")]
 unsafe impl Sync for FixedTxn {}
 
-/// A point in time: of a reader, or the tentative state of the writer.
-pub(crate) enum Snapshot<'t> {
+/// A point in time.
+pub(crate) enum Snapshot {
     Read(RoTxn<'static, WithoutTls>),
     Fixed(Arc<FixedTxn>),
-    Write(&'t RwTxn<'t>),
 }
 
-impl Snapshot<'_> {
+impl Snapshot {
     #[inline]
     pub(crate) fn txn(&self) -> &RoTxn<'_, AnyTls> {
         match self {
             Self::Read(txn) => txn,
             Self::Fixed(fixed) => &fixed.0,
-            Self::Write(txn) => txn,
         }
     }
 
@@ -299,12 +327,11 @@ impl Snapshot<'_> {
     }
 }
 
-impl std::fmt::Debug for Snapshot<'_> {
+impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Read(_) => "Snapshot::Read",
             Self::Fixed(_) => "Snapshot::Fixed",
-            Self::Write(_) => "Snapshot::Write",
         })
     }
 }

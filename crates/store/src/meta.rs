@@ -104,14 +104,12 @@ impl Counters {
     }
 
     /// The place of the last change in the history.
-    #[allow(dead_code, reason = "the overlay uses it")]
     pub(crate) const fn mark(&self) -> Mark {
         let Self { lsn, hash, time_us, position, .. } = *self;
         Mark { lsn: Lsn(lsn), hash, time_us, position }
     }
 
     /// Takes over the place of a change.
-    #[allow(dead_code, reason = "the overlay uses it")]
     pub(crate) const fn set_mark(&mut self, mark: &Mark) {
         self.lsn = mark.lsn.0;
         self.hash = mark.hash;
@@ -198,26 +196,8 @@ pub(crate) fn definitions(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Vec<St
     Ok(rows(meta, txn, SCHEMA)?.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Keeps a definition; one of the same kind and OID is replaced.
-pub(crate) fn put_definition(
-    meta: Table,
-    txn: &mut RwTxn<'_>,
-    line: &str,
-) -> Result<(), StoreError> {
-    Ok(meta.put(txn, definition_key(line)?.as_bytes(), line.as_bytes())?)
-}
-
-/// Forgets a definition.
-pub(crate) fn delete_definition(
-    meta: Table,
-    txn: &mut RwTxn<'_>,
-    line: &str,
-) -> Result<(), StoreError> {
-    meta.delete(txn, definition_key(line)?.as_bytes())?;
-    Ok(())
-}
-
-fn definition_key(line: &str) -> Result<String, StoreError> {
+/// The key of the row of a definition; one of the same kind and OID has the same.
+pub(crate) fn definition_key(line: &str) -> Result<String, StoreError> {
     let definition = Definition::parse_line(line).map_err(|error| StoreError::Invalid {
         what: "schema definition",
         text: line.to_owned(),
@@ -251,5 +231,6 @@ const COUNTERS: &str = "counters";
 const MEMBERSHIP: &str = "membership";
 const CONTEXT: &str = "context ";
 const INDEX: &str = "index ";
-const SCHEMA: &str = "schema ";
+/// What the keys of definitions start with.
+pub(crate) const SCHEMA: &str = "schema ";
 const NO_RULE: &str = "-";

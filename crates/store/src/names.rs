@@ -33,11 +33,16 @@ pub(crate) struct KnownParent {
 
 impl NameCache {
     /// Takes the cache over into a snapshot with this counter.
-    pub(crate) fn renewed(self, names_moved: u64) -> Self {
-        if self.names_moved == names_moved {
-            return self;
+    pub(crate) fn renewed(mut self, names_moved: u64) -> Self {
+        self.renew(names_moved);
+        self
+    }
+
+    /// Goes on to a snapshot with this counter.
+    pub(crate) fn renew(&mut self, names_moved: u64) {
+        if self.names_moved != names_moved {
+            *self = Self { names_moved, ..Self::default() };
         }
-        Self { names_moved, ..Self::default() }
     }
 
     pub(crate) fn parent(&self, id: u64) -> Option<&KnownParent> {

@@ -1,27 +1,28 @@
 //! The store: a data directory that is open.
 //!
-//! Invariants: one process has it open, one batch at a time writes; readers are never waited for.
-//! The dictionary in memory holds at least every attribute id that a committed record uses: it is
-//! published before the commit.
+//! Invariants: one process has it open, one batch at a time is made, one flush at a time is
+//! written; readers are never waited for. A version's dictionary holds every attribute id that its
+//! records use.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
 use ldap::dn::Dn;
 use schema::{Definition, DnKey, Schema};
 
-use crate::apply::Batch;
+use crate::batch::{Batch, Seat};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
+use crate::flush;
 use crate::format::{self, DataDirectory};
 use crate::index::{INDEX_COUNT_MAX, IndexConfig, IndexKind};
 use crate::key;
+use crate::layer::Layer;
 use crate::lmdb::{ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables};
-use crate::meta::{self, Counters};
+use crate::meta::{self, Counters, LogPosition, Lsn, Mark};
 use crate::names::NameCache;
-use crate::view::{View, ViewParts};
+use crate::version::{Version, Versions};
 
 /// The most naming contexts of one store.
 pub const CONTEXT_COUNT_MAX: usize = 1000;
@@ -32,9 +33,11 @@ pub struct Store {
     pub(crate) environment: Environment,
     contexts: Arc<[Context]>,
     context_names: Vec<Dn>,
-    dictionary: ArcSwap<Dictionary>,
-    /// Counts what makes a reader take a new view: commits and schema changes.
-    version: AtomicU64,
+    pub(crate) versions: Versions,
+    seat: Mutex<Seat>,
+    flushing: Mutex<()>,
+    /// Records that were not the next ones.
+    voids: AtomicU64,
     /// Last, so that the lock is given back when all else is closed.
     directory: DataDirectory,
 }
@@ -69,7 +72,7 @@ impl Store {
         let environment = Environment::open(directory.path(), options)?;
         write_settings(&environment, &contexts, &dictionary)?;
         directory.write_format()?;
-        Ok(Self::assemble(directory, environment, contexts, dictionary))
+        Ok(Self::assemble(directory, environment, contexts, dictionary, Counters::FIRST))
     }
 
     /// Opens a data directory. The schema in force is `schema` and the definitions that were
@@ -88,10 +91,10 @@ impl Store {
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
         let environment = Environment::open(directory.path(), options)?;
-        let snapshot = Snapshot::Read(environment.read()?);
+        let snapshot = environment.snapshot()?;
         let txn = snapshot.txn();
         let table = environment.tables.meta;
-        Counters::read(table, txn)?;
+        let counters = Counters::read(table, txn)?;
         let schema = with_definitions(schema, &meta::definitions(table, txn)?)?;
         let mut contexts = Vec::new();
         for text in meta::contexts(table, txn)? {
@@ -117,7 +120,7 @@ impl Store {
         let texts = attribute_texts(&snapshot, &environment.tables)?;
         let dictionary = dictionary.with_texts(&texts)?;
         drop(snapshot);
-        Ok(Self::assemble(directory, environment, contexts, dictionary))
+        Ok(Self::assemble(directory, environment, contexts, dictionary, counters))
     }
 
     fn assemble(
@@ -125,14 +128,17 @@ impl Store {
         environment: Environment,
         contexts: Vec<Context>,
         dictionary: Dictionary,
+        counters: Counters,
     ) -> Self {
         Self {
             directory,
             environment,
             context_names: contexts.iter().map(|context| context.dn.clone()).collect(),
             contexts: contexts.into(),
-            dictionary: ArcSwap::from_pointee(dictionary),
-            version: AtomicU64::new(0),
+            versions: Versions::new(Version::of_base(counters, Arc::new(dictionary))),
+            seat: Mutex::default(),
+            flushing: Mutex::default(),
+            voids: AtomicU64::new(0),
         }
     }
 
@@ -146,22 +152,21 @@ impl Store {
     ///
     /// Refuses a schema that lacks the type or rule of an index.
     pub fn set_schema(&self, schema: Arc<Schema>) -> Result<(), StoreError> {
-        let dictionary = self.dictionary.load().under(schema)?;
-        self.announce(Arc::new(dictionary));
-        self.committed();
-        Ok(())
+        // A batch has the dictionary it began with, so there must be none.
+        let _seat = self.seat();
+        self.versions.translate(|dictionary| dictionary.under(Arc::clone(&schema)))
     }
 
     /// The schema in force.
     #[must_use]
     pub fn schema(&self) -> Arc<Schema> {
-        Arc::clone(self.dictionary.load().schema())
+        self.versions.with(|version| Arc::clone(version.dictionary.schema()))
     }
 
-    /// Attribute ids and descriptions as of the last commit.
+    /// Attribute ids and descriptions as of the last published change.
     #[must_use]
     pub fn dictionary(&self) -> Arc<Dictionary> {
-        self.dictionary.load_full()
+        self.versions.with(|version| Arc::clone(&version.dictionary))
     }
 
     /// The naming contexts, in the order they were given.
@@ -173,7 +178,7 @@ impl Store {
     /// Which attribute types are indexed.
     #[must_use]
     pub fn indexes(&self) -> IndexConfig {
-        let dictionary = self.dictionary.load();
+        let dictionary = self.dictionary();
         dictionary.indexes().iter().fold(IndexConfig::none(), |config, index| {
             config.with(index.attribute.text(), &[index.kind])
         })
@@ -182,14 +187,62 @@ impl Store {
     /// The definitions that were added online, as lines; they are part of [`Self::schema`] when
     /// the store is opened.
     pub fn schema_definitions(&self) -> Result<Vec<String>, StoreError> {
-        let txn = self.environment.read()?;
-        meta::definitions(self.environment.tables.meta, &txn)
+        self.snapshot(NameCache::default())?.schema_definitions()
     }
 
-    /// What a thread reads with.
+    /// The place of the last change in the base, in the history.
     #[must_use]
-    pub fn reader(self: &Arc<Self>) -> Reader {
-        Reader { store: Arc::clone(self), version: 0, view: None, names: NameCache::default() }
+    pub fn base(&self) -> Mark {
+        self.versions.with(|version| version.base)
+    }
+
+    /// The place of the last change that readers see.
+    #[must_use]
+    pub fn published(&self) -> Mark {
+        self.versions.with(|version| version.counters.mark())
+    }
+
+    /// The place of the last change that was sealed: the next batch goes on from there.
+    #[must_use]
+    pub fn tentative(&self) -> Mark {
+        self.versions.tentative()
+    }
+
+    /// The memory that published changes take which are not in the base yet.
+    #[must_use]
+    pub fn overlay_bytes(&self) -> usize {
+        self.versions.with(|version| version.layers.iter().map(|layer| layer.bytes()).sum())
+    }
+
+    /// How many records were not the next ones, and so changed nothing.
+    #[must_use]
+    pub fn void_count(&self) -> u64 {
+        self.voids.load(Ordering::Relaxed)
+    }
+
+    /// Makes what was sealed up to `upto` visible to readers, in one step. `position` is where the
+    /// log has the last of it.
+    pub fn publish(&self, upto: Lsn, position: LogPosition) {
+        self.versions.publish(upto, position);
+    }
+
+    /// Forgets what was sealed and not published: the log did not take it.
+    pub fn drop_tentative(&self) {
+        self.versions.drop_tentative();
+    }
+
+    /// Makes everything that is published durable in LMDB, now.
+    pub fn flush(&self) -> Result<Mark, StoreError> {
+        let _flushing = self.flushing();
+        let version = self.versions.load();
+        if let Some(last) = version.layers.last() {
+            let base = last.counters().mark();
+            flush::write_layers(&self.environment, &version.layers)?;
+            self.versions.rebase(base);
+            self.release_seat();
+            return Ok(base);
+        }
+        Ok(version.base)
     }
 
     /// Begins to write; waits until there is no other batch.
@@ -217,39 +270,59 @@ impl Store {
         Ok(Statistics { entries, tables, file_bytes: self.environment.file_bytes()? })
     }
 
-    pub(crate) fn view_parts(&self) -> ViewParts {
-        ViewParts {
-            tables: self.environment.tables,
-            contexts: Arc::clone(&self.contexts),
-            dictionary: self.dictionary.load_full(),
-        }
-    }
-
     pub(crate) fn contexts(&self) -> &[Context] {
         &self.contexts
     }
 
-    pub(crate) fn snapshot(&self, names: NameCache) -> Result<View<'static>, StoreError> {
-        let snapshot = self.environment.snapshot()?;
-        // The dictionary is read after the snapshot is taken, so it knows all its ids.
-        let parts = self.view_parts();
-        let counters = Counters::read(parts.tables.meta, snapshot.txn())?;
-        Ok(View::of_reader(snapshot, parts, counters, names))
+    pub(crate) fn shared_contexts(&self) -> Arc<[Context]> {
+        Arc::clone(&self.contexts)
     }
 
-    /// Puts a dictionary in the place of the last one, which it returns.
-    pub(crate) fn announce(&self, dictionary: Arc<Dictionary>) -> Arc<Dictionary> {
-        self.dictionary.swap(dictionary)
+    /// The place of the writer; waits until there is no batch.
+    pub(crate) fn seat(&self) -> MutexGuard<'_, Seat> {
+        // What a batch that panicked has left there is cleared by the next.
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why a commit failed.
-    pub(crate) fn commit_failed(&self, error: heed::Error) -> StoreError {
-        self.environment.commit_failed(error)
+    /// The last batch's view of the base is of no more use; it would keep pages from being reused.
+    pub(crate) fn release_seat(&self) {
+        if let Ok(mut seat) = self.seat.try_lock() {
+            seat.release();
+        }
     }
 
-    /// Makes readers see what was committed.
-    pub(crate) fn committed(&self) {
-        self.version.fetch_add(1, Ordering::Release);
+    /// Held by whoever writes to the base.
+    pub(crate) fn flushing(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn count_void(&self) {
+        self.voids.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes a layer that was made on all others, and these, to the base, and makes it visible.
+    pub(crate) fn settle(
+        &self,
+        epoch: u64,
+        layer: Arc<Layer>,
+        dictionary: &Arc<Dictionary>,
+    ) -> Result<(), StoreError> {
+        let _flushing = self.flushing();
+        let footing = self.versions.footing();
+        assert!(footing.epoch == epoch, "who commits without a log drops no layers meanwhile");
+        let counters = layer.counters();
+        let layers: Vec<Arc<Layer>> = footing.layers.iter().cloned().chain([layer]).collect();
+        flush::write_layers(&self.environment, &layers)?;
+        self.versions.settle(counters, Arc::clone(dictionary));
+        Ok(())
+    }
+
+    /// Goes on from what was written to the base past the layers, under this dictionary.
+    pub(crate) fn reload(&self, dictionary: Arc<Dictionary>) -> Result<(), StoreError> {
+        let txn = self.environment.read()?;
+        let counters = Counters::read(self.environment.tables.meta, &txn)?;
+        self.versions.restart(Version::of_base(counters, dictionary));
+        Ok(())
     }
 }
 
@@ -273,40 +346,6 @@ pub struct TableStatistics {
     pub rows: u64,
     /// The pages it takes, in bytes.
     pub bytes: u64,
-}
-
-/// What one thread reads with; it keeps its view while nothing is committed.
-#[derive(Debug)]
-pub struct Reader {
-    store: Arc<Store>,
-    version: u64,
-    view: Option<View<'static>>,
-    /// Kept here while there is no view.
-    names: NameCache,
-}
-
-impl Reader {
-    /// The view of the last commit.
-    #[inline]
-    pub fn view(&mut self) -> Result<&View<'static>, StoreError> {
-        let version = self.store.version.load(Ordering::Acquire);
-        if self.version != version {
-            self.release();
-            self.version = version;
-        }
-        let view = match self.view.take() {
-            Some(view) => view,
-            None => self.store.snapshot(std::mem::take(&mut self.names))?,
-        };
-        Ok(self.view.insert(view))
-    }
-
-    /// Gives the view up, so that its pages can be used again. Call it before waiting for long.
-    pub fn release(&mut self) {
-        if let Some(view) = self.view.take() {
-            self.names = view.into_names();
-        }
-    }
 }
 
 fn resolve_contexts(contexts: &[Dn], schema: &Schema) -> Result<Vec<Context>, StoreError> {
@@ -357,7 +396,7 @@ pub(crate) fn write_settings(
 }
 
 /// The texts of the table `attributes`, by id.
-fn attribute_texts(snapshot: &Snapshot<'_>, tables: &Tables) -> Result<Vec<String>, StoreError> {
+fn attribute_texts(snapshot: &Snapshot, tables: &Tables) -> Result<Vec<String>, StoreError> {
     let mut texts = Vec::new();
     for row in tables.attributes.iter(snapshot.txn())? {
         let (row_key, text) = row?;

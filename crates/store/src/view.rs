@@ -1,7 +1,9 @@
 //! Views: the directory at one point in time, for readers, or in the tentative state of a batch.
 //!
-//! Invariant: everything read through one view is from the same snapshot. Rows that contradict what
-//! the writer guarantees are [`StoreError::Corrupt`], never guessed around.
+//! A view is the base, the layers over it, and in a batch the open layer, see `stack.rs`.
+//!
+//! Invariant: everything read through one view is from the same point in time. Rows that contradict
+//! what the writer guarantees are [`StoreError::Corrupt`], never guessed around.
 
 mod lists;
 
@@ -12,17 +14,20 @@ use schema::{AttributeDescription, DnKey, EntryId, Schema};
 
 pub(crate) use lists::List;
 
-use crate::deltas::Deltas;
 use crate::dictionary::Dictionary;
 use crate::entry::{StoredEntry, join};
 use crate::error::StoreError;
 use crate::index::IndexKind;
 use crate::key::{self, RowKey};
-use crate::lmdb::{CHILDREN, ENTRIES, NAMES, Snapshot, Tables};
-use crate::meta::{Counters, Lsn};
+use crate::layer::Layer;
+use crate::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
+use crate::memory::Memory;
+use crate::meta::{self, Counters, Lsn, Mark};
 use crate::names::{self, KnownParent, NameCache};
 use crate::record::Record;
+use crate::stack::{Ground, Stack};
 use crate::store::Context;
+use crate::version::Version;
 
 /// The deepest tree; deeper is a loop.
 pub const TREE_DEPTH_MAX: usize = 4096;
@@ -44,16 +49,36 @@ pub enum Resolved {
 /// The directory at one point in time.
 #[derive(Debug)]
 pub struct View<'t> {
-    snapshot: Snapshot<'t>,
-    /// What the batch has changed in posting lists and not yet written.
-    deltas: Option<&'t Deltas>,
-    tables: Tables,
+    ground: Held<'t>,
+    /// What lies over the base, from the oldest to the newest.
+    layers: Arc<[Arc<Layer>]>,
+    /// What the batch has changed so far.
+    memory: Option<&'t Memory>,
     contexts: Arc<[Context]>,
     dictionary: Arc<Dictionary>,
     counters: Counters,
     names: Names<'t>,
     /// The entry at the top of the first naming context, once looked up: every search asks for it.
     first_context: OnceCell<Option<u64>>,
+}
+
+/// The base that a view reads: its own, or that of a batch.
+#[derive(Debug)]
+enum Held<'t> {
+    Own(Ground),
+    OfBatch(&'t Ground),
+}
+
+impl std::ops::Deref for Held<'_> {
+    type Target = Ground;
+
+    #[inline]
+    fn deref(&self) -> &Ground {
+        match self {
+            Self::Own(ground) => ground,
+            Self::OfBatch(ground) => ground,
+        }
+    }
 }
 
 /// What is remembered of names: by the view itself, or by the batch.
@@ -75,34 +100,43 @@ impl std::ops::Deref for Names<'_> {
     }
 }
 
-/// What a view takes from its store.
-pub(crate) struct ViewParts {
-    pub(crate) tables: Tables,
-    pub(crate) contexts: Arc<[Context]>,
-    pub(crate) dictionary: Arc<Dictionary>,
-}
-
 impl View<'static> {
     /// The view of a reader, which lends what it remembers of names.
     pub(crate) fn of_reader(
-        snapshot: Snapshot<'static>,
-        parts: ViewParts,
-        counters: Counters,
+        ground: Ground,
+        version: &Version,
+        contexts: Arc<[Context]>,
         names: NameCache,
     ) -> Self {
-        let names = Names::Own(RefCell::new(names.renewed(counters.names_moved)));
-        let ViewParts { tables, contexts, dictionary } = parts;
-        let first_context = OnceCell::new();
+        debug_assert!(version.fits(ground.lsn), "the layers go on where the base ends");
+        let counters = version.counters;
         Self {
-            snapshot,
-            deltas: None,
-            tables,
+            ground: Held::Own(ground),
+            layers: Arc::clone(&version.layers),
+            memory: None,
             contexts,
-            dictionary,
+            dictionary: Arc::clone(&version.dictionary),
             counters,
-            names,
-            first_context,
+            names: Names::Own(RefCell::new(names.renewed(counters.names_moved))),
+            first_context: OnceCell::new(),
         }
+    }
+
+    /// Goes on to a version over the same base; false when that has moved on.
+    pub(crate) fn move_to(&mut self, version: &Version) -> bool {
+        if !version.fits(self.ground.lsn) {
+            return false;
+        }
+        self.layers = Arc::clone(&version.layers);
+        if !Arc::ptr_eq(&self.dictionary, &version.dictionary) {
+            self.dictionary = Arc::clone(&version.dictionary);
+        }
+        self.counters = version.counters;
+        self.first_context = OnceCell::new();
+        if let Names::Own(names) = &mut self.names {
+            names.get_mut().renew(version.counters.names_moved);
+        }
+        true
     }
 
     /// Ends the view; what it remembers of names is for the next one.
@@ -114,25 +148,48 @@ impl View<'static> {
     }
 }
 
+/// What a batch has at hand for a view of its tentative state.
+pub(crate) struct BatchParts<'t> {
+    pub(crate) ground: &'t Ground,
+    pub(crate) layers: Arc<[Arc<Layer>]>,
+    pub(crate) memory: &'t Memory,
+    pub(crate) contexts: Arc<[Context]>,
+    pub(crate) dictionary: Arc<Dictionary>,
+    pub(crate) counters: Counters,
+    pub(crate) names: &'t RefCell<NameCache>,
+}
+
 impl<'t> View<'t> {
     /// The tentative state of a batch.
-    pub(crate) fn of_batch(
-        snapshot: Snapshot<'t>,
-        deltas: &'t Deltas,
-        parts: ViewParts,
-        counters: Counters,
-        names: &'t RefCell<NameCache>,
-    ) -> Self {
-        let ViewParts { tables, contexts, dictionary } = parts;
-        let names = Names::OfBatch(names);
-        let (deltas, first_context) = (Some(deltas), OnceCell::new());
-        Self { snapshot, deltas, tables, contexts, dictionary, counters, names, first_context }
+    pub(crate) fn of_batch(parts: BatchParts<'t>) -> Self {
+        let BatchParts { ground, layers, memory, contexts, dictionary, counters, names } = parts;
+        Self {
+            ground: Held::OfBatch(ground),
+            layers,
+            memory: Some(memory),
+            contexts,
+            dictionary,
+            counters,
+            names: Names::OfBatch(names),
+            first_context: OnceCell::new(),
+        }
+    }
+
+    #[inline]
+    fn stack(&self) -> Stack<'_> {
+        Stack { memory: self.memory, layers: &self.layers, ground: &self.ground }
     }
 
     /// The number of the last change that is in this view.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         Lsn(self.counters.lsn)
+    }
+
+    /// The place of the last change in the history.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        self.counters.mark()
     }
 
     /// The attribute ids this view uses.
@@ -201,7 +258,7 @@ impl<'t> View<'t> {
     /// The entry with this RDN below `parent`.
     pub(crate) fn child(&self, parent: u64, rdn_key: &[u8]) -> Result<Option<u64>, StoreError> {
         let (row_key, is_shortened) = RowKey::name(parent, rdn_key);
-        match self.snapshot.get(self.tables.names, row_key.as_bytes())? {
+        match self.stack().get(PlainTable::Names, row_key.as_bytes())? {
             Some(row) => names::find_in_row(row, rdn_key, is_shortened),
             None => Ok(None),
         }
@@ -210,7 +267,7 @@ impl<'t> View<'t> {
     /// Reads an entry; none when there is no entry with this id.
     #[inline]
     pub fn entry(&self, id: EntryId) -> Result<Option<StoredEntry<'_>>, StoreError> {
-        match self.snapshot.get(self.tables.entries, &id.0.to_be_bytes())? {
+        match self.stack().get(PlainTable::Entries, &id.0.to_be_bytes())? {
             Some(row) => self.stored(id.0, row).map(Some),
             None => Ok(None),
         }
@@ -244,10 +301,9 @@ impl<'t> View<'t> {
         parent: EntryId,
     ) -> Result<impl Iterator<Item = Result<EntryId, StoreError>> + '_, StoreError> {
         let prefix = parent.0.to_be_bytes();
-        let rows = self.tables.names.prefix_iter(self.snapshot.txn(), &prefix)?;
+        let rows = self.stack().rows(PlainTable::Names, &prefix, &prefix)?;
         Ok(rows.flat_map(|row| {
-            let ids = row.map_err(StoreError::from);
-            let ids = ids.and_then(|(key, row)| names::ids_in_row(key, row));
+            let ids = row.and_then(|(key, row)| names::ids_in_row(key, row));
             let (ids, error) = match ids {
                 Ok(ids) => (ids, None),
                 Err(error) => (Vec::new(), Some(Err(error))),
@@ -258,7 +314,7 @@ impl<'t> View<'t> {
 
     /// How many subordinates an entry has one level below it.
     pub fn child_count(&self, parent: EntryId) -> Result<u64, StoreError> {
-        match self.snapshot.get(self.tables.children, &parent.0.to_be_bytes())? {
+        match self.stack().get(PlainTable::Children, &parent.0.to_be_bytes())? {
             None => Ok(0),
             Some(row) => {
                 key::id(row).ok_or_else(|| StoreError::corrupt(CHILDREN, parent.0, "is no number"))
@@ -266,9 +322,23 @@ impl<'t> View<'t> {
         }
     }
 
+    /// The definitions that were added online, as lines.
+    pub(crate) fn schema_definitions(&self) -> Result<Vec<String>, StoreError> {
+        let prefix = meta::SCHEMA.as_bytes();
+        let rows = self.stack().rows(PlainTable::Meta, prefix, prefix)?;
+        rows.map(|row| {
+            let (key, text) = row?;
+            let text = std::str::from_utf8(text);
+            let text =
+                text.map_err(|_| StoreError::corrupt(META, key::display(key), "is not text"));
+            Ok(text?.to_owned())
+        })
+        .collect()
+    }
+
     /// How many entries there are.
     pub fn entry_count(&self) -> Result<u64, StoreError> {
-        Ok(self.tables.entries.len(self.snapshot.txn())?)
+        Ok(self.counters.entry_count)
     }
 
     /// Whether `entry` is `base` or one of its subordinates; everything is within the root.
@@ -314,8 +384,7 @@ impl<'t> View<'t> {
         after: u64,
     ) -> Result<impl Iterator<Item = Result<StoredEntry<'_>, StoreError>>, StoreError> {
         let start = after.saturating_add(1).to_be_bytes();
-        let range = (std::ops::Bound::Included(&start[..]), std::ops::Bound::Unbounded);
-        let rows = self.tables.entries.range(self.snapshot.txn(), &range)?;
+        let rows = self.stack().rows(PlainTable::Entries, &start, &[])?;
         Ok(rows.map(|row| {
             let (key, row) = row?;
             let id = key::id(key).filter(|&id| id != 0);
@@ -351,7 +420,7 @@ impl<'t> View<'t> {
             if unknown.len() >= TREE_DEPTH_MAX {
                 return Err(StoreError::corrupt(ENTRIES, id, "is its own superior"));
             }
-            let Some(row) = self.snapshot.get(self.tables.entries, &next.to_be_bytes())? else {
+            let Some(row) = self.stack().get(PlainTable::Entries, &next.to_be_bytes())? else {
                 return Err(StoreError::corrupt(NAMES, next, "has subordinates and is no entry"));
             };
             let record = Record::parse(row, self.dictionary.len());

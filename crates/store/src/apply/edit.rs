@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use schema::AttributeDelta;
 
-use super::Batch;
+use crate::batch::Batch;
 use crate::deltas::PostingChange;
 use crate::error::StoreError;
 use crate::index::{Index, IndexKind};
-use crate::lmdb::ENTRIES;
+use crate::lmdb::{ENTRIES, PlainTable};
 use crate::record::{Record, RecordWriter};
 
 impl Batch<'_> {
@@ -21,7 +21,7 @@ impl Batch<'_> {
     ) -> Result<(), StoreError> {
         let ids = self.attribute_ids(deltas.iter().map(|delta| &delta.description))?;
         let mut row = std::mem::take(&mut self.row);
-        let record = self.record(id)?;
+        let record = self.record_of(id)?;
         let (parent, rdn) = name.unwrap_or((record.parent, record.rdn));
         let mut writer = RecordWriter::begin(parent, rdn, &mut row);
         for (attribute, values) in record.attributes() {
@@ -50,9 +50,9 @@ impl Batch<'_> {
         writer.finish()?;
         let changes = self.index_changes(&row, deltas, &ids)?;
         for (index, value, is_added) in changes {
-            self.deltas.push(index, &value, PostingChange { id, is_added });
+            self.memory.push(index, &value, PostingChange::new(id, is_added));
         }
-        self.tables.entries.put(&mut self.txn.0, &id.to_be_bytes(), &row)?;
+        self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
         self.row = row;
         Ok(())
     }
@@ -125,19 +125,24 @@ impl Batch<'_> {
     /// Takes an entry out of every index.
     pub(super) fn unindex(&mut self, id: u64) -> Result<(), StoreError> {
         let dictionary = std::sync::Arc::clone(&self.dictionary);
-        let row = self.tables.entries.get(&self.txn.0, &id.to_be_bytes())?.unwrap_or_default();
-        let record = Record::parse(row, dictionary.len())
+        let mut row = std::mem::take(&mut self.row);
+        row.clear();
+        row.extend_from_slice(
+            self.get(PlainTable::Entries, &id.to_be_bytes())?.unwrap_or_default(),
+        );
+        let record = Record::parse(&row, dictionary.len())
             .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
-        let change = PostingChange { id, is_added: false };
+        let change = PostingChange::new(id, false);
         for (attribute, values) in record.attributes() {
             for index in dictionary.indexes_of(attribute) {
                 for value in values {
                     index.keys(dictionary.schema(), value, &mut self.scratch, |key| {
-                        self.deltas.push(index.id, key, change);
+                        self.memory.push(index.id, key, change);
                     });
                 }
             }
         }
+        self.row = row;
         Ok(())
     }
 
@@ -150,12 +155,12 @@ impl Batch<'_> {
         is_added: bool,
     ) {
         let dictionary = std::sync::Arc::clone(&self.dictionary);
-        let change = PostingChange { id, is_added };
+        let change = PostingChange::new(id, is_added);
         for index in dictionary.indexes_of(attribute) {
             let count = if index.kind == IndexKind::Presence { 1 } else { usize::MAX };
             for value in values.clone().take(count) {
                 index.keys(dictionary.schema(), value, &mut self.scratch, |key| {
-                    self.deltas.push(index.id, key, change);
+                    self.memory.push(index.id, key, change);
                 });
             }
         }

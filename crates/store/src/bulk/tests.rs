@@ -93,6 +93,7 @@ fn a_load_makes_the_rows_that_single_adds_make() {
             let counters = Counters { next_entry_id, ..Counters::FIRST };
             counters.write(store.environment.tables.meta, &mut txn).unwrap();
             txn.commit().unwrap();
+            store.reload(store.dictionary()).unwrap();
         }
         add_each(&one, &entries);
         let report = load(&other, &entries).unwrap();

@@ -1,9 +1,10 @@
-//! Reading posting lists, with what the batch has changed in them.
+//! Reading posting lists: those of the base, with what lies over it.
 
 use std::ops::Bound;
 
 use super::View;
-use crate::deltas::{PostingChange, chunk_number, damaged, last_of_each};
+use crate::cells::row_hash;
+use crate::deltas::{PostingChange, chunk_number, damaged};
 use crate::error::StoreError;
 use crate::ids::{IdGatherer, IdSet};
 use crate::key::{RowKey, display};
@@ -19,14 +20,46 @@ pub(crate) struct List<'v> {
     head: Option<Head<'v>>,
     /// The key of the head row; empty when the ids are all in the head.
     key: Box<[u8]>,
-    changes: &'v [PostingChange],
+    changes: Changes<'v>,
 }
 
 impl List<'_> {
-    /// How many ids there are; with changes of a batch, at most how many.
+    /// How many ids there are; with changes over the base, at most how many.
     pub(crate) fn count(&self) -> u64 {
-        let added = self.changes.iter().filter(|change| change.is_added).count() as u64;
-        self.head.as_ref().map_or(0, Head::count) + added
+        self.head.as_ref().map_or(0, Head::count) + self.changes.added
+    }
+}
+
+/// What lies over a list of the base. Each part is in the order of the ids, each id once.
+#[derive(Clone, Debug, Default)]
+struct Changes<'v> {
+    /// Of sealed layers, from the oldest to the newest.
+    sealed: Vec<&'v [PostingChange]>,
+    /// Of the open layer.
+    open: Vec<PostingChange>,
+    /// At most so many ids come.
+    added: u64,
+}
+
+impl Changes<'_> {
+    const fn is_empty(&self) -> bool {
+        self.sealed.is_empty() && self.open.is_empty()
+    }
+
+    fn apply(&self, set: &mut IdSet) {
+        for changes in &self.sealed {
+            set.change(changes);
+        }
+        set.change(&self.open);
+    }
+
+    /// Whether an id is in the list now, if a change says so.
+    fn says(&self, id: u64) -> Option<bool> {
+        let find = |changes: &[PostingChange]| {
+            let at = changes.binary_search_by_key(&id, |change| change.id()).ok()?;
+            changes.get(at).map(|change| change.is_added())
+        };
+        find(&self.open).or_else(|| self.sealed.iter().rev().find_map(|changes| find(changes)))
     }
 }
 
@@ -36,8 +69,9 @@ impl View<'_> {
     pub(crate) fn list(&self, index: u16, value: &[u8]) -> Result<Option<List<'_>>, StoreError> {
         let key = RowKey::postings(index, value);
         let key = key.as_bytes();
-        let changes = self.deltas.and_then(|deltas| deltas.list(key)).unwrap_or_default();
-        let head = match self.snapshot.get(self.tables.postings, key)? {
+        let changes =
+            if self.stack().is_bare() { Changes::default() } else { self.changes_of(key) };
+        let head = match self.ground.snapshot.get(self.ground.tables.postings, key)? {
             Some(row) => Some(Head::read(row).ok_or_else(|| damaged(key))?),
             None if changes.is_empty() => return Ok(None),
             None => None,
@@ -47,6 +81,20 @@ impl View<'_> {
             Some(Head::Inline(_)) | None => Box::default(),
         };
         Ok(Some(List { head, key, changes }))
+    }
+
+    fn changes_of(&self, head: &[u8]) -> Changes<'_> {
+        let hash = row_hash(head);
+        let open = self.memory.map(|memory| memory.list(hash, head)).unwrap_or_default();
+        let mut added = open.iter().filter(|change| change.is_added()).count() as u64;
+        let mut sealed = Vec::new();
+        for layer in &*self.layers {
+            if let Some(list) = layer.lists().get(hash, head) {
+                added += u64::from(list.added);
+                sealed.push(list.changes);
+            }
+        }
+        Changes { sealed, open, added }
     }
 
     /// All ids of a list.
@@ -68,17 +116,14 @@ impl View<'_> {
                 set
             }
         };
-        for change in list.changes {
-            set.set(change.id, change.is_added);
-        }
+        list.changes.apply(&mut set);
         Ok(set)
     }
 
     /// Keeps in `set` what the list holds, too. Of a long list it reads only the chunks that
     /// matter.
     pub(crate) fn intersect(&self, set: &mut IdSet, list: &List<'_>) -> Result<(), StoreError> {
-        let (IdSet::Few(ids), Some(Head::Chunked(_)), []) = (&mut *set, list.head, list.changes)
-        else {
+        let (IdSet::Few(ids), Some(Head::Chunked(_))) = (&mut *set, list.head) else {
             set.intersect(&self.load(list)?);
             return Ok(());
         };
@@ -86,10 +131,14 @@ impl View<'_> {
         for ids in ids.chunk_by(|one, next| chunk_of(*one) == chunk_of(*next)) {
             let Some(&first) = ids.first() else { continue };
             let key = RowKey::chunk(&list.key, chunk_of(first));
-            if let Some(row) = self.snapshot.get(self.tables.postings, key.as_bytes())? {
-                let chunk = Chunk::read(row).ok_or_else(|| damaged(key.as_bytes()))?;
-                kept.extend(ids.iter().filter(|&&id| chunk.contains(place_of(id))));
-            }
+            let row = self.ground.snapshot.get(self.ground.tables.postings, key.as_bytes())?;
+            let chunk = row
+                .map(|row| Chunk::read(row).ok_or_else(|| damaged(key.as_bytes())))
+                .transpose()?;
+            kept.extend(ids.iter().filter(|&&id| {
+                let says = if list.changes.is_empty() { None } else { list.changes.says(id) };
+                says.unwrap_or_else(|| chunk.is_some_and(|chunk| chunk.contains(place_of(id))))
+            }));
         }
         *ids = kept;
         Ok(())
@@ -100,7 +149,8 @@ impl View<'_> {
         head: &[u8],
         mut visit: impl FnMut(u64, Chunk<'v>),
     ) -> Result<(), StoreError> {
-        for row in self.tables.postings.prefix_iter(self.snapshot.txn(), head)? {
+        let ground = &self.ground;
+        for row in ground.tables.postings.prefix_iter(ground.snapshot.txn(), head)? {
             let (key, row) = row?;
             // The head itself has no number.
             if let Some(number) = chunk_number(head, key) {
@@ -113,40 +163,81 @@ impl View<'_> {
     /// The ids of all lists whose head keys are at least `from` and below `to`; none when there
     /// are more than [`RANGE_ROWS_MAX`] rows.
     pub(crate) fn range(&self, from: &[u8], to: &[u8]) -> Result<Option<IdSet>, StoreError> {
+        let Some(changed) = self.changed_lists(from, to) else { return Ok(None) };
+        let mut changed = changed.into_iter().peekable();
         let mut gatherer = IdGatherer::default();
-        // Lists with changes are taken whole below.
-        let changed = self.deltas.map(|deltas| deltas.range(from, to)).unwrap_or_default();
-        let is_changed =
-            |key: &[u8]| changed.binary_search_by_key(&key, |(changed, _)| *changed).is_ok();
         let range = (Bound::Included(from), Bound::Excluded(to));
+        let ground = &self.ground;
+        // The list whose chunks are being read, unless it has changes and was taken whole.
         let mut long: Option<(&[u8], bool)> = None;
-        for (at, row) in self.tables.postings.range(self.snapshot.txn(), &range)?.enumerate() {
+        let rows = ground.tables.postings.range(ground.snapshot.txn(), &range)?;
+        for (at, row) in rows.enumerate() {
             let (key, row) = row?;
             if at >= RANGE_ROWS_MAX {
                 return Ok(None);
             }
-            if let Some((head, is_changed)) = long
+            if let Some((head, is_taken)) = long
                 && let Some(number) = chunk_number(head, key)
             {
-                if !is_changed {
+                if !is_taken {
                     gatherer.push_chunk(number, Chunk::read(row).ok_or_else(|| damaged(key))?);
                 }
                 continue;
             }
-            match Head::read(row).ok_or_else(|| damaged(key))? {
-                Head::Inline(ids) if !is_changed(key) => ids.for_each(|id| gatherer.push(id)),
-                Head::Inline(_) => {}
-                Head::Chunked(_) => long = Some((key, is_changed(key))),
+            while let Some((_, changes)) = changed.next_if(|(head, _)| *head < key) {
+                self.gather(&mut gatherer, List { head: None, key: Box::default(), changes })?;
+            }
+            let head = Head::read(row).ok_or_else(|| damaged(key))?;
+            let mine = changed.next_if(|(changed, _)| *changed == key);
+            if matches!(head, Head::Chunked(_)) {
+                long = Some((key, mine.is_some()));
+            }
+            match (mine, head) {
+                (Some((_, changes)), head) => {
+                    let list = List { head: Some(head), key: key.into(), changes };
+                    self.gather(&mut gatherer, list)?;
+                }
+                (None, Head::Inline(ids)) => ids.for_each(|id| gatherer.push(id)),
+                (None, Head::Chunked(_)) => {}
             }
         }
-        let mut set = gatherer.finish();
-        for (key, changes) in changed {
-            let head = self.snapshot.get(self.tables.postings, key)?;
-            let head = head.map(|row| Head::read(row).ok_or_else(|| damaged(key))).transpose()?;
-            let changes = last_of_each(changes.to_vec());
-            let list = List { head, key: key.into(), changes: &changes };
-            set = set.union(self.load(&list)?);
+        for (_, changes) in changed {
+            self.gather(&mut gatherer, List { head: None, key: Box::default(), changes })?;
         }
-        Ok(Some(set))
+        Ok(Some(gatherer.finish()))
+    }
+
+    fn gather(&self, gatherer: &mut IdGatherer, list: List<'_>) -> Result<(), StoreError> {
+        self.load(&list)?.iter_after(0).for_each(|id| gatherer.push(id));
+        Ok(())
+    }
+
+    /// The lists of a range that have changes, in the order of their heads; none when there are
+    /// more than [`RANGE_ROWS_MAX`].
+    fn changed_lists(&self, from: &[u8], to: &[u8]) -> Option<Vec<(&[u8], Changes<'_>)>> {
+        let mut sealed = Vec::new();
+        for (at, layer) in self.layers.iter().enumerate() {
+            let lists = layer.lists().range(from, to);
+            if sealed.len() + lists.len() > RANGE_ROWS_MAX {
+                return None;
+            }
+            sealed.extend(lists.map(|list| (list.head, at, list.changes)));
+        }
+        let open = self.memory.map(|memory| memory.lists_in(from, to)).unwrap_or_default();
+        sealed.sort_unstable_by_key(|(head, at, _)| (*head, *at));
+        let mut open = open.into_iter().peekable();
+        let mut changed: Vec<(&[u8], Changes<'_>)> = Vec::new();
+        for lists in sealed.chunk_by(|(one, ..), (next, ..)| one == next) {
+            let Some(&(head, ..)) = lists.first() else { continue };
+            while let Some((head, open)) = open.next_if(|(before, _)| *before < head) {
+                changed.push((head, Changes { open, ..Changes::default() }));
+            }
+            let open = open.next_if(|(same, _)| *same == head);
+            let open = open.map(|(_, open)| open).unwrap_or_default();
+            let sealed = lists.iter().map(|(_, _, changes)| *changes).collect();
+            changed.push((head, Changes { sealed, open, added: 0 }));
+        }
+        changed.extend(open.map(|(head, open)| (head, Changes { open, ..Changes::default() })));
+        Some(changed)
     }
 }

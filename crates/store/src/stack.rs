@@ -1,0 +1,188 @@
+//! The rows of one point in time: the open layer of a batch, sealed layers, and the base.
+//!
+//! Invariant: for each key the newest says what holds. Posting lists are read in `view/lists.rs`.
+
+use std::sync::Arc;
+use std::vec;
+
+use heed::RoRange;
+use heed::types::Bytes;
+
+use crate::cells::row_hash;
+use crate::error::StoreError;
+use crate::layer::{Layer, Row, RowsFrom};
+use crate::lmdb::{Environment, PlainTable, Snapshot, Tables};
+use crate::memory::Memory;
+use crate::meta::{Counters, Lsn};
+
+/// The base at one point in time.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) snapshot: Snapshot,
+    /// The last change in it.
+    pub(crate) lsn: Lsn,
+    pub(crate) tables: Tables,
+}
+
+impl Ground {
+    /// The base as of its last commit.
+    pub(crate) fn take(environment: &Environment) -> Result<Self, StoreError> {
+        let snapshot = environment.snapshot()?;
+        let tables = environment.tables;
+        let lsn = Lsn(Counters::read(tables.meta, snapshot.txn())?.lsn);
+        Ok(Self { snapshot, lsn, tables })
+    }
+}
+
+/// Where rows are looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stack<'v> {
+    /// What a batch has changed so far.
+    pub(crate) memory: Option<&'v Memory>,
+    /// From the oldest to the newest.
+    pub(crate) layers: &'v [Arc<Layer>],
+    pub(crate) ground: &'v Ground,
+}
+
+impl<'v> Stack<'v> {
+    /// Reads a row.
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        table: PlainTable,
+        key: &[u8],
+    ) -> Result<Option<&'v [u8]>, StoreError> {
+        if self.is_bare() {
+            return self.ground.snapshot.get(self.ground.tables.plain(table), key);
+        }
+        match self.changed(table, key) {
+            Some(found) => Ok(found),
+            None => self.ground.snapshot.get(self.ground.tables.plain(table), key),
+        }
+    }
+
+    /// There is nothing over the base.
+    #[inline]
+    pub(crate) const fn is_bare(&self) -> bool {
+        self.layers.is_empty() && self.memory.is_none()
+    }
+
+    fn changed(&self, table: PlainTable, key: &[u8]) -> Option<Option<&'v [u8]>> {
+        let hash = row_hash(key);
+        if let Some(found) = self.memory.and_then(|memory| memory.get(table, hash, key)) {
+            return Some(found);
+        }
+        self.layers.iter().rev().find_map(|layer| layer.get(table, hash, key))
+    }
+
+    /// The rows whose keys start with `prefix` and are `from` or after it, in order.
+    pub(crate) fn rows(
+        &self,
+        table: PlainTable,
+        from: &[u8],
+        prefix: &[u8],
+    ) -> Result<MergedRows<'v>, StoreError> {
+        let range = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
+        let base = self.ground.tables.plain(table).range(self.ground.snapshot.txn(), &range)?;
+        let mut changed = Vec::new();
+        if let Some(memory) = self.memory {
+            changed.push(Changed::open(memory.rows_in(table, from, prefix)));
+        }
+        for layer in self.layers.iter().rev() {
+            changed.push(Changed::sealed(layer.rows(table).iter_from(from)));
+        }
+        changed.retain(|changed| changed.next.is_some());
+        Ok(MergedRows { base, from_base: None, changed, prefix: prefix.into() })
+    }
+}
+
+/// The changed rows of one layer, with the next one read.
+struct Changed<'v> {
+    next: Option<Row<'v>>,
+    rest: Rest<'v>,
+}
+
+enum Rest<'v> {
+    Open(vec::IntoIter<Row<'v>>),
+    Sealed(RowsFrom<'v>),
+}
+
+impl<'v> Changed<'v> {
+    fn open(rows: Vec<Row<'v>>) -> Self {
+        let mut rows = rows.into_iter();
+        Self { next: rows.next(), rest: Rest::Open(rows) }
+    }
+
+    fn sealed(mut rows: RowsFrom<'v>) -> Self {
+        Self { next: rows.next(), rest: Rest::Sealed(rows) }
+    }
+
+    fn step(&mut self) {
+        self.next = match &mut self.rest {
+            Rest::Open(rows) => rows.next(),
+            Rest::Sealed(rows) => rows.next(),
+        };
+    }
+}
+
+/// Walks rows in the order of their keys.
+pub(crate) struct MergedRows<'v> {
+    base: RoRange<'v, Bytes, Bytes>,
+    /// A row of the base that was read and is not its turn yet.
+    from_base: Option<(&'v [u8], &'v [u8])>,
+    /// From the newest to the oldest.
+    changed: Vec<Changed<'v>>,
+    prefix: Box<[u8]>,
+}
+
+/// Key and value.
+type KeyValue<'v> = (&'v [u8], &'v [u8]);
+
+impl<'v> MergedRows<'v> {
+    fn merged(&mut self) -> Result<Option<KeyValue<'v>>, StoreError> {
+        loop {
+            if self.from_base.is_none() {
+                self.from_base = self.base.next().transpose()?;
+            }
+            let Some(first) =
+                self.changed.iter().filter_map(|one| one.next).min_by_key(|row| row.key)
+            else {
+                return Ok(self.from_base.take());
+            };
+            if let Some((key, _)) = self.from_base
+                && key < first.key
+            {
+                return Ok(self.from_base.take());
+            }
+            if self.from_base.is_some_and(|(key, _)| key == first.key) {
+                self.from_base = None;
+            }
+            // `min_by_key` takes the first of equal ones, which is the newest.
+            for changed in &mut self.changed {
+                if changed.next.is_some_and(|row| row.key == first.key) {
+                    changed.step();
+                }
+            }
+            if let Some(value) = first.value {
+                return Ok(Some((first.key, value)));
+            }
+        }
+    }
+}
+
+impl<'v> Iterator for MergedRows<'v> {
+    type Item = Result<KeyValue<'v>, StoreError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = if self.changed.is_empty() {
+            self.base.next().transpose().map_err(StoreError::from)
+        } else {
+            self.merged()
+        };
+        row.transpose().filter(|row| match row {
+            Ok((key, _)) => key.starts_with(&self.prefix),
+            Err(_) => true,
+        })
+    }
+}
