@@ -1,16 +1,11 @@
-//! Changes of posting lists, and how they get into the rows.
+//! Changes of posting lists.
 //!
 //! Invariant: for one key and one id, the last change counts. Adding an id that is there, or
 //! removing one that is not, changes nothing.
 
-use heed::RwTxn;
-
 use crate::error::StoreError;
-use crate::key::{RowKey, display};
-use crate::lmdb::{POSTINGS, Table};
-use crate::posting::{
-    Bits, Chunk, Head, INLINE_AGAIN_IDS_MAX, INLINE_IDS_MAX, chunk_of, id_at, place_of,
-};
+use crate::key::display;
+use crate::lmdb::POSTINGS;
 
 /// One id comes or goes, in eight octets: an overlay holds millions of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,137 +45,6 @@ pub(crate) fn last_of_each(changes: &mut Vec<PostingChange>) {
     });
 }
 
-/// Rewrites lists.
-#[derive(Debug)]
-pub(crate) struct ListWriter {
-    pub(crate) postings: Table,
-    pub(crate) row: Vec<u8>,
-}
-
-impl ListWriter {
-    /// Applies changes, which are in the order of their ids, to one list.
-    pub(crate) fn change(
-        &mut self,
-        txn: &mut RwTxn<'_>,
-        head: &[u8],
-        changes: &[PostingChange],
-    ) -> Result<(), StoreError> {
-        let before = match self.postings.get(txn, head)? {
-            None => Vec::new(),
-            Some(row) => match Head::read(row) {
-                Some(Head::Inline(ids)) => ids.collect(),
-                Some(Head::Chunked(count)) => {
-                    return self.change_chunked(txn, head, count, changes);
-                }
-                None => return Err(damaged(head)),
-            },
-        };
-        let ids = merged(&before, changes);
-        if ids == before {
-            return Ok(());
-        }
-        if ids.len() > INLINE_IDS_MAX {
-            let all: Vec<PostingChange> =
-                ids.into_iter().map(|id| PostingChange::new(id, true)).collect();
-            return self.change_chunked(txn, head, 0, &all);
-        }
-        self.write_inline(txn, head, &ids)
-    }
-
-    fn write_inline(
-        &mut self,
-        txn: &mut RwTxn<'_>,
-        head: &[u8],
-        ids: &[u64],
-    ) -> Result<(), StoreError> {
-        if ids.is_empty() {
-            self.postings.delete(txn, head)?;
-            return Ok(());
-        }
-        self.row.clear();
-        Head::write_inline(ids, &mut self.row);
-        Ok(self.postings.put(txn, head, &self.row)?)
-    }
-
-    fn change_chunked(
-        &mut self,
-        txn: &mut RwTxn<'_>,
-        head: &[u8],
-        count: u64,
-        changes: &[PostingChange],
-    ) -> Result<(), StoreError> {
-        let mut after = count;
-        for changes in changes.chunk_by(|one, next| chunk_of(one.id()) == chunk_of(next.id())) {
-            let Some(first) = changes.first() else { continue };
-            let key = RowKey::chunk(head, chunk_of(first.id()));
-            let (added, removed) = self.change_chunk(txn, key.as_bytes(), changes)?;
-            after = (after + added).checked_sub(removed).ok_or_else(|| {
-                StoreError::corrupt(POSTINGS, display(head), "counts too few ids")
-            })?;
-        }
-        if after <= INLINE_AGAIN_IDS_MAX {
-            let ids = self.take_chunks(txn, head)?;
-            return self.write_inline(txn, head, &ids);
-        }
-        if after != count {
-            self.row.clear();
-            Head::write_chunked(after, &mut self.row);
-            self.postings.put(txn, head, &self.row)?;
-        }
-        Ok(())
-    }
-
-    /// Changes one chunk; returns how many ids came and how many went.
-    fn change_chunk(
-        &mut self,
-        txn: &mut RwTxn<'_>,
-        key: &[u8],
-        changes: &[PostingChange],
-    ) -> Result<(u64, u64), StoreError> {
-        let mut bits = match self.postings.get(txn, key)? {
-            None => Bits::new(),
-            Some(row) => Bits::of(Chunk::read(row).ok_or_else(|| damaged(key))?),
-        };
-        let (mut added, mut removed) = (0, 0);
-        for change in changes {
-            let changed = u64::from(bits.set(place_of(change.id()), change.is_added()));
-            if change.is_added() {
-                added += changed;
-            } else {
-                removed += changed;
-            }
-        }
-        if added + removed == 0 {
-            return Ok((0, 0));
-        }
-        if bits.is_empty() {
-            self.postings.delete(txn, key)?;
-        } else {
-            self.row.clear();
-            bits.write(&mut self.row);
-            self.postings.put(txn, key, &self.row)?;
-        }
-        Ok((added, removed))
-    }
-
-    /// Removes all chunks of a list and returns their ids.
-    fn take_chunks(&self, txn: &mut RwTxn<'_>, head: &[u8]) -> Result<Vec<u64>, StoreError> {
-        let mut ids = Vec::new();
-        let mut keys = Vec::new();
-        for row in self.postings.prefix_iter(txn, head)? {
-            let (key, row) = row?;
-            let Some(number) = chunk_number(head, key) else { continue };
-            let chunk = Chunk::read(row).ok_or_else(|| damaged(key))?;
-            chunk.for_each(|place| ids.push(id_at(number, place)));
-            keys.push(key.to_vec());
-        }
-        for key in keys {
-            self.postings.delete(txn, &key)?;
-        }
-        Ok(ids)
-    }
-}
-
 /// The number of the chunk that `key` is the row of, in the list with this head.
 #[inline]
 pub(crate) fn chunk_number(head: &[u8], key: &[u8]) -> Option<u64> {
@@ -196,6 +60,13 @@ pub(crate) fn damaged(key: &[u8]) -> StoreError {
 /// `ids` with the changes; both are in the order of the ids.
 pub(crate) fn merged(ids: &[u64], changes: &[PostingChange]) -> Vec<u64> {
     let mut merged = Vec::with_capacity(ids.len() + changes.len());
+    merge_ids(ids, changes, &mut merged);
+    merged
+}
+
+/// `ids` with the changes; all are in the order of the ids.
+pub(crate) fn merge_ids(ids: &[u64], changes: &[PostingChange], merged: &mut Vec<u64>) {
+    merged.clear();
     let mut rest = ids;
     for change in changes {
         let at = rest.partition_point(|&id| id < change.id());
@@ -210,7 +81,6 @@ pub(crate) fn merged(ids: &[u64], changes: &[PostingChange]) -> Vec<u64> {
         }
     }
     merged.extend_from_slice(rest);
-    merged
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Layer {
     }
 
     /// How many rows and lists it has.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for merging layers"))]
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.plain.iter().map(|rows| rows.slots.len()).sum::<usize>() + self.lists.slots.len()
     }
@@ -122,7 +122,7 @@ impl Rows {
     }
 
     /// How many rows there are.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for merging layers"))]
+    #[cfg(test)]
     pub(crate) const fn len(&self) -> usize {
         self.slots.len()
     }
@@ -254,7 +254,6 @@ pub(crate) struct RowsSize {
     pub(crate) bytes: usize,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for merging layers"))]
 impl LayerSize {
     /// What a layer holds; sums are an upper bound for several of them merged.
     pub(crate) fn of(layer: &Layer) -> Self {
@@ -343,8 +342,13 @@ impl LayerBuilder {
     /// The layer of the changes from `first` on; `counters` are those after its last change.
     pub(crate) fn finish(mut self, first: Lsn, counters: Counters) -> Layer {
         for rows in &mut self.plain {
+            trim(&mut rows.arena);
+            trim(&mut rows.slots);
             rows.cells = cells_of(rows.slots.iter().map(|slot| slot.hash));
         }
+        trim(&mut self.lists.keys);
+        trim(&mut self.lists.changes);
+        trim(&mut self.lists.slots);
         self.lists.cells = cells_of(self.lists.slots.iter().map(|slot| slot.hash));
         let position = OnceLock::new();
         Layer { plain: self.plain, lists: self.lists, first, counters, position }
@@ -356,6 +360,13 @@ fn append<T: Copy>(arena: &mut Vec<T>, more: &[T]) -> Span {
     let start = arena.len();
     arena.extend_from_slice(more);
     Span::new(start, more.len())
+}
+
+/// Gives room back that was taken for more than there is.
+fn trim<T>(of: &mut Vec<T>) {
+    if of.len() < of.capacity() / 4 * 3 {
+        of.shrink_to_fit();
+    }
 }
 
 fn cells_of(hashes: impl ExactSizeIterator<Item = u32>) -> Cells {

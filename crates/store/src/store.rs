@@ -14,7 +14,7 @@ use schema::{Definition, DnKey, Schema};
 use crate::batch::{Batch, Seat};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
-use crate::flush;
+use crate::flush::{self, Pace};
 use crate::format::{self, DataDirectory};
 use crate::index::{INDEX_COUNT_MAX, IndexConfig, IndexKind};
 use crate::key;
@@ -36,6 +36,7 @@ pub struct Store {
     pub(crate) versions: Versions,
     seat: Mutex<Seat>,
     flushing: Mutex<()>,
+    pub(crate) pace: Pace,
     /// Records that were not the next ones.
     voids: AtomicU64,
     /// Last, so that the lock is given back when all else is closed.
@@ -85,38 +86,12 @@ impl Store {
         Self::open_locked(DataDirectory::open(directory)?, options, schema)
     }
 
-    /// Opens a data directory to read it as it is now, beside a process that may write it. Changes
-    /// can be put over it, as after [`Self::open`], but stay in memory.
-    ///
-    /// It goes on with one point in time of the base however long it is open, and keeps its pages
-    /// from being reused.
-    ///
-    /// # Errors
-    /// When it is no data directory of this release, or cannot be read.
-    pub fn open_read_only(
-        directory: &Path,
-        options: &StoreOptions,
-        schema: Arc<Schema>,
-    ) -> Result<Self, StoreError> {
-        let directory = DataDirectory::open_to_read(directory)?;
-        let environment = Environment::open_read_only(directory.path(), options)?;
-        Self::open_environment(directory, environment, schema)
-    }
-
     pub(crate) fn open_locked(
         directory: DataDirectory,
         options: &StoreOptions,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
         let environment = Environment::open(directory.path(), options)?;
-        Self::open_environment(directory, environment, schema)
-    }
-
-    fn open_environment(
-        directory: DataDirectory,
-        environment: Environment,
-        schema: Arc<Schema>,
-    ) -> Result<Self, StoreError> {
         let snapshot = environment.snapshot()?;
         let txn = snapshot.txn();
         let table = environment.tables.meta;
@@ -164,6 +139,7 @@ impl Store {
             versions: Versions::new(Version::of_base(counters, Arc::new(dictionary))),
             seat: Mutex::default(),
             flushing: Mutex::default(),
+            pace: Pace::default(),
             voids: AtomicU64::new(0),
         }
     }
@@ -172,14 +148,6 @@ impl Store {
     #[must_use]
     pub const fn id(&self) -> [u8; 16] {
         self.directory.id()
-    }
-
-    /// Makes a data directory that was made of a copy one that opens; see [`crate::Adoption`].
-    ///
-    /// # Errors
-    /// When its files cannot be written.
-    pub fn adopted(&self) -> Result<(), StoreError> {
-        self.directory.write_format()
     }
 
     /// Puts another schema in force. What is stored stays as it is.
@@ -258,25 +226,12 @@ impl Store {
     /// log has the last of it.
     pub fn publish(&self, upto: Lsn, position: LogPosition) {
         self.versions.publish(upto, position);
+        self.versions.with(|version| self.pace.note(version));
     }
 
     /// Forgets what was sealed and not published: the log did not take it.
     pub fn drop_tentative(&self) {
         self.versions.drop_tentative();
-    }
-
-    /// Makes everything that is published durable in LMDB, now.
-    pub fn flush(&self) -> Result<Mark, StoreError> {
-        let _flushing = self.flushing();
-        let version = self.versions.load();
-        if let Some(last) = version.layers.last() {
-            let base = last.counters().mark();
-            flush::write_layers(&self.environment, &version.layers)?;
-            self.versions.rebase(base);
-            self.release_seat();
-            return Ok(base);
-        }
-        Ok(version.base)
     }
 
     /// Begins to write; waits until there is no other batch.
@@ -348,6 +303,7 @@ impl Store {
         let layers: Vec<Arc<Layer>> = footing.layers.iter().cloned().chain([layer]).collect();
         flush::write_layers(&self.environment, &layers)?;
         self.versions.settle(counters, Arc::clone(dictionary));
+        self.versions.with(|version| self.pace.note(version));
         Ok(())
     }
 

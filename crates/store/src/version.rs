@@ -165,7 +165,6 @@ impl Versions {
         line.tentative.clear();
     }
 
-    #[expect(dead_code, reason = "for merging layers")]
     /// Puts one layer in the place of several that follow each other and hold the same together;
     /// false when they are not there any more.
     pub(crate) fn replace_layers(&self, old: &[Arc<Layer>], new: Arc<Layer>) -> bool {

@@ -83,7 +83,7 @@ impl CommitLog for Local {
         let LogBatch { records, durability } = batch;
         let entries = records.iter().map(|record| Appended {
             place: Place { term: reign.0, index: record.lsn.0 },
-            payload: Arc::clone(&record.bytes),
+            payload: record.bytes.to_vec(),
         });
         let entries = entries.collect();
         self.shared.in_flight.fetch_add(1, Ordering::AcqRel);

@@ -1,0 +1,109 @@
+//! The store and the naive engine pass the suite.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::lmdb::StoreOptions;
+use crate::meta::LogPosition;
+use crate::names::NameCache;
+use crate::store::Store;
+
+struct OnLmdb {
+    directory: tempfile::TempDir,
+    store: Option<Arc<Store>>,
+}
+
+fn options() -> StoreOptions {
+    StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() }
+}
+
+impl OnLmdb {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let schema = schema::Schema::builtin();
+        let store =
+            Store::create(directory.path(), &options(), schema, indexes(), contexts()).unwrap();
+        Self { directory, store: Some(Arc::new(store)) }
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        self.store.as_ref().unwrap()
+    }
+}
+
+impl Engine for OnLmdb {
+    fn next_entry_id(&self) -> EntryId {
+        self.store().begin().unwrap().next_entry_id()
+    }
+
+    fn write(&mut self, changes: &[Change]) {
+        let mut batch = self.store().begin().unwrap();
+        for change in changes {
+            // What is rolled back leaves nothing.
+            batch.savepoint();
+            batch.apply(change).unwrap();
+            batch.rollback();
+            batch.apply(change).unwrap();
+        }
+        batch.seal();
+    }
+
+    fn write_and_drop(&mut self, changes: &[Change]) {
+        let mut batch = self.store().begin().unwrap();
+        changes.iter().for_each(|change| batch.apply(change).unwrap());
+    }
+
+    fn publish(&mut self, upto: Lsn) {
+        self.store().publish(upto, LogPosition { term: 1, index: upto.0 + 7 });
+        assert_eq!(self.store().published().position.index, upto.0 + 7);
+    }
+
+    fn drop_tentative(&mut self) {
+        self.store().drop_tentative();
+    }
+
+    fn flush(&mut self) {
+        let mark = self.store().flush().unwrap();
+        assert_eq!(mark, self.store().published());
+        assert_eq!(mark, self.store().base());
+        assert_eq!(self.store().check(&mut |_, _, _| ()).unwrap().findings, []);
+    }
+
+    fn tidy(&mut self) {
+        // All layers, few as they are.
+        let layers = self.store().versions.load().layers.clone();
+        if let Some(merged) = crate::merge::merge(&layers) {
+            assert!(self.store().versions.replace_layers(&layers, Arc::new(merged)));
+        }
+    }
+
+    fn reopen(&mut self) -> Lsn {
+        self.store = None;
+        let schema = schema::Schema::builtin();
+        let store = Store::open(self.directory.path(), &options(), schema).unwrap();
+        self.store = Some(Arc::new(store));
+        self.store().published().lsn
+    }
+
+    fn view(&self) -> Box<dyn Rows> {
+        Box::new(self.store().snapshot(NameCache::default()).unwrap())
+    }
+
+    fn with_tentative(&self, look: &mut dyn FnMut(&dyn Rows)) {
+        look(&self.store().begin().unwrap().view());
+    }
+}
+
+#[test]
+fn the_naive_engine_conforms() {
+    for seed in 0..4 {
+        check(&mut Naive::default(), seed, 150);
+    }
+}
+
+#[test]
+fn the_store_conforms() {
+    for seed in 0..6 {
+        check(&mut OnLmdb::new(), seed, 150);
+    }
+}

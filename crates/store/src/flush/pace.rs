@@ -1,0 +1,313 @@
+//! The pace of the overlay: how large it is, who is to be woken, and who has to wait.
+//!
+//! Invariant: publishing takes the lock only when somebody is to be woken: when there is something
+//! to flush after there was nothing, when the overlay has grown enough, or when there are enough
+//! layers to merge.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::threads::{FlushOptions, OverlayStatus};
+use crate::error::StoreError;
+use crate::layer::Layer;
+use crate::merge;
+use crate::meta::Lsn;
+use crate::version::{Version, Versions};
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// What the layers of the version take.
+    bytes: AtomicU64,
+    /// So large the overlay may be; without a flusher as large as it gets.
+    bytes_max: AtomicU64,
+    /// The flusher is woken when the overlay is so large.
+    flush_bytes: AtomicU64,
+    /// The merger is woken when there are so many layers.
+    merge_layers: AtomicU64,
+    /// Something is published that is not in the base.
+    is_dirty: AtomicBool,
+    state: Mutex<State>,
+    /// Wakes the flusher.
+    flush: Condvar,
+    /// Wakes the merger.
+    merge: Condvar,
+    /// Wakes who waits for room.
+    room: Condvar,
+    /// Held by whoever puts a layer in the place of others.
+    merging: Mutex<()>,
+    /// Layers that left the version; readers may still hold them. They are dropped here, so that it
+    /// is not a reader who has to give so much memory back.
+    retired: Mutex<Vec<Arc<Layer>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    membership: Option<Arc<[u8]>>,
+    /// Layers up to this change are being flushed.
+    frozen: Lsn,
+    /// Since when something has been published that is not in the base.
+    dirty_since: Option<Instant>,
+    /// Before this the flusher does not try again.
+    not_before: Option<Instant>,
+    is_stopping: bool,
+    flushes: u64,
+    failures: u64,
+    last_flush: Duration,
+    last_error: Option<String>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            bytes: AtomicU64::new(0),
+            bytes_max: AtomicU64::new(u64::MAX),
+            flush_bytes: AtomicU64::new(u64::MAX),
+            merge_layers: AtomicU64::new(u64::MAX),
+            is_dirty: AtomicBool::new(false),
+            state: Mutex::default(),
+            flush: Condvar::new(),
+            merge: Condvar::new(),
+            room: Condvar::new(),
+            merging: Mutex::default(),
+            retired: Mutex::default(),
+        }
+    }
+}
+
+impl Pace {
+    /// The version has other layers now.
+    pub(crate) fn note(&self, version: &Version) {
+        let bytes = bytes_of(version);
+        self.bytes.store(bytes, Ordering::Release);
+        let is_first = !version.layers.is_empty() && !self.is_dirty.swap(true, Ordering::AcqRel);
+        let is_large = bytes >= self.flush_bytes.load(Ordering::Acquire);
+        let is_many = version.layers.len() as u64 >= self.merge_layers.load(Ordering::Acquire);
+        if is_first || is_large {
+            let mut state = self.state();
+            if is_first {
+                state.dirty_since = Some(now());
+            }
+            drop(state);
+            self.flush.notify_all();
+        }
+        if is_many {
+            drop(self.state());
+            self.merge.notify_all();
+        }
+    }
+
+    /// What is to be flushed: the merger keeps off it from now on.
+    pub(super) fn freeze(&self, versions: &Versions) -> Arc<Version> {
+        let mut state = self.state();
+        let version = versions.load();
+        state.frozen = Lsn(version.counters.lsn);
+        version
+    }
+
+    /// A flush has come to its end.
+    pub(super) fn flushed(&self, versions: &Versions, begin: Instant, error: Option<&StoreError>) {
+        // Before the version is looked at, so that what is published meanwhile is not missed.
+        self.is_dirty.store(false, Ordering::Release);
+        let version = versions.load();
+        self.bytes.store(bytes_of(&version), Ordering::Release);
+        let mut state = self.state();
+        state.frozen = Lsn(0);
+        state.last_flush = begin.elapsed();
+        match error {
+            None => {
+                state.flushes += 1;
+                state.dirty_since = None;
+                state.last_error = None;
+                state.not_before = None;
+            }
+            Some(error) => {
+                state.failures += 1;
+                state.last_error = Some(error.to_string());
+            }
+        }
+        if !version.layers.is_empty() {
+            self.is_dirty.store(true, Ordering::Release);
+            state.dirty_since.get_or_insert(begin);
+        }
+        // It looks anew at how many layers there are.
+        self.merge_layers.store(0, Ordering::Release);
+        drop(state);
+        drop(version);
+        self.room.notify_all();
+        self.merge.notify_all();
+        self.sweep();
+    }
+
+    /// The layers that the merger should make one.
+    pub(super) fn layers_to_merge(&self, versions: &Versions) -> Option<Vec<Arc<Layer>>> {
+        let state = self.state();
+        let version = versions.load();
+        let is_free = |layer: &&Arc<Layer>| layer.first() > state.frozen;
+        let free: Vec<Arc<Layer>> = version.layers.iter().filter(is_free).cloned().collect();
+        let sizes: Vec<usize> = free.iter().map(|layer| layer.bytes()).collect();
+        let run = merge::due(&sizes);
+        if run.is_none() {
+            let more = merge::layers_until_due(&sizes) as u64;
+            self.merge_layers.store(version.layers.len() as u64 + more, Ordering::Release);
+        }
+        free.get(run?).map(<[_]>::to_vec)
+    }
+
+    /// Held while layers are merged and put in place.
+    pub(super) fn merging(&self) -> MutexGuard<'_, ()> {
+        self.merging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps layers that left the version until no reader has them.
+    pub(super) fn retire<'l>(&self, layers: impl Iterator<Item = &'l Arc<Layer>>) {
+        self.retired().extend(layers.cloned());
+    }
+
+    /// Drops the layers that no reader has any more.
+    pub(super) fn sweep(&self) {
+        let mut retired = self.retired();
+        let (held, free) = retired.drain(..).partition(|layer| Arc::strong_count(layer) > 1);
+        *retired = held;
+        drop(retired);
+        let free: Vec<Arc<Layer>> = free;
+        drop(free);
+    }
+
+    pub(super) fn set_membership(&self, membership: Vec<u8>) {
+        self.state().membership = Some(membership.into());
+    }
+
+    /// What was set and is not in the base yet.
+    pub(super) fn membership(&self) -> Option<Arc<[u8]>> {
+        self.state().membership.clone()
+    }
+
+    pub(super) fn membership_written(&self, written: Option<Arc<[u8]>>) {
+        let mut state = self.state();
+        let is_same = |one: &Arc<[u8]>| written.as_ref().is_some_and(|own| Arc::ptr_eq(one, own));
+        if state.membership.as_ref().is_some_and(is_same) {
+            state.membership = None;
+        }
+    }
+
+    pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
+        let max = self.bytes_max.load(Ordering::Acquire);
+        let slow_from = max / 4 * 3;
+        let bytes = self.bytes.load(Ordering::Acquire);
+        if bytes < slow_from {
+            return true;
+        }
+        if bytes < max {
+            let share = (bytes - slow_from) as f64 / (max - slow_from) as f64;
+            let delay = SLOW_DOWN_MAX.mul_f64(share).min(timeout);
+            return self.wait_while(delay, |bytes| bytes >= slow_from) < max;
+        }
+        self.wait_while(timeout, |bytes| bytes >= max) < max
+    }
+
+    /// Waits while the size of the overlay is such; returns the size in the end.
+    fn wait_while(&self, timeout: Duration, is_such: impl Fn(u64) -> bool) -> u64 {
+        let is_such = |_: &mut State| is_such(self.bytes.load(Ordering::Acquire));
+        let waited = self.room.wait_timeout_while(self.state(), timeout, is_such);
+        drop(waited);
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn status(&self, versions: &Versions) -> OverlayStatus {
+        let retired_bytes = self.retired().iter().map(|layer| layer.bytes() as u64).sum();
+        let layers = versions.with(|version| version.layers.len());
+        let state = self.state();
+        OverlayStatus {
+            bytes: self.bytes.load(Ordering::Acquire),
+            bytes_max: self.bytes_max.load(Ordering::Acquire),
+            retired_bytes,
+            layers,
+            flushes: state.flushes,
+            failures: state.failures,
+            last_flush_ms: u64::try_from(state.last_flush.as_millis()).unwrap_or(u64::MAX),
+            last_error: state.last_error.clone(),
+        }
+    }
+
+    pub(super) fn begin(&self, options: &FlushOptions) {
+        self.state().is_stopping = false;
+        self.bytes_max.store(options.overlay_max_bytes, Ordering::Release);
+        self.flush_bytes.store(options.flush_bytes, Ordering::Release);
+        self.merge_layers.store(0, Ordering::Release);
+    }
+
+    pub(super) fn stop(&self) {
+        self.state().is_stopping = true;
+        for limit in [&self.bytes_max, &self.flush_bytes, &self.merge_layers] {
+            limit.store(u64::MAX, Ordering::Release);
+        }
+        self.flush.notify_all();
+        self.merge.notify_all();
+        self.room.notify_all();
+    }
+
+    /// Waits until there is something to flush; false when it is to stop.
+    pub(super) fn wait_for_flush(&self, options: &FlushOptions) -> bool {
+        let mut state = self.state();
+        while !state.is_stopping {
+            let now = now();
+            let is_large = self.bytes.load(Ordering::Acquire) >= options.flush_bytes;
+            let due = match (is_large, state.dirty_since) {
+                (true, _) => Some(now),
+                (false, Some(since)) => Some(since + options.flush_after),
+                (false, None) => None,
+            };
+            let due = due.map(|due| state.not_before.map_or(due, |other| due.max(other)));
+            let wait = match due {
+                Some(due) if due <= now => return true,
+                Some(due) => due - now,
+                None => options.flush_after,
+            };
+            state = self
+                .flush
+                .wait_timeout(state, wait)
+                .map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
+        }
+        false
+    }
+
+    /// The flusher rests after a failure.
+    pub(super) fn not_before(&self, when: Instant) {
+        self.state().not_before = Some(when);
+    }
+
+    /// Waits until there may be layers to merge; false when it is to stop.
+    pub(super) fn wait_for_merge(&self, versions: &Versions) -> bool {
+        let mut state = self.state();
+        while !state.is_stopping {
+            let layers = versions.with(|version| version.layers.len()) as u64;
+            if layers >= self.merge_layers.load(Ordering::Acquire) {
+                return true;
+            }
+            state = self.merge.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        false
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Arc<Layer>>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The time by which flushes are due. It decides when something is written, never what.
+#[allow(clippy::disallowed_methods, reason = "what is stored does not depend on it")]
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
+
+fn bytes_of(version: &Version) -> u64 {
+    version.layers.iter().map(|layer| layer.bytes() as u64).sum()
+}
+
+/// The longest that a batch is delayed when the overlay is nearly full.
+const SLOW_DOWN_MAX: Duration = Duration::from_millis(10);
