@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use journal::JournalError;
 use schema::SchemaError;
 use store::StoreError;
 
@@ -12,6 +13,8 @@ use store::StoreError;
 pub enum DirectoryError {
     /// The store refused or failed.
     Store(StoreError),
+    /// The journal refused or failed.
+    Journal(JournalError),
     /// A schema file of the data directory is wrong.
     Schema(SchemaError),
     /// A file of the data directory cannot be read or written.
@@ -35,16 +38,25 @@ pub enum DirectoryError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The journal does not lead on from the data.
+    History {
+        /// Where, and what is wrong.
+        reason: String,
+        /// What can be done.
+        advice: &'static str,
+    },
 }
 
 impl fmt::Display for DirectoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => write!(f, "{error}"),
+            Self::Journal(error) => write!(f, "{error}"),
             Self::Schema(error) => write!(f, "{error}"),
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Name { text, reason } => write!(f, "'{text}' cannot be used: {reason}"),
             Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
+            Self::History { reason, advice } => write!(f, "{reason}; {advice}"),
         }
     }
 }
@@ -54,6 +66,12 @@ impl std::error::Error for DirectoryError {}
 impl From<StoreError> for DirectoryError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<JournalError> for DirectoryError {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
     }
 }
 

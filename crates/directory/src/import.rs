@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::directory::schema_of;
 use crate::error::DirectoryError;
 use crate::password::Scheme;
+use crate::recovery;
 
 /// How a file is imported.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +75,9 @@ pub fn import(
     progress: &mut dyn FnMut(&'static str, u64, u64),
 ) -> Result<ImportReport, ImportError> {
     let store = Store::open(data, &options.store, schema_of(data)?)?;
+    // What is acknowledged and lies in the journal alone comes first; the journal begins anew when
+    // the directory is opened and the data are ahead of it.
+    recovery::settle(&store, data)?;
     let completer = Completer::new(store.schema(), options.password_scheme, clock.now());
     let mut load = Load::start(&store)?;
     let threads = match options.threads {

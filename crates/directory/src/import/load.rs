@@ -12,9 +12,9 @@ use crate::ops::update;
 /// A load that was begun.
 pub(super) enum Load<'s> {
     /// Nothing is there but the entries of the naming contexts.
-    Bulk(BulkLoader<'s>),
+    Bulk(Box<BulkLoader<'s>>),
     /// Added one by one to what is there, in one transaction.
-    Batch { batch: Batch<'s>, schema: Arc<Schema>, contexts: Vec<DnKey> },
+    Batch { batch: Box<Batch<'s>>, schema: Arc<Schema>, contexts: Vec<DnKey> },
 }
 
 /// An entry that is ready for a load.
@@ -42,12 +42,12 @@ impl Finisher {
 impl<'s> Load<'s> {
     pub(super) fn start(store: &'s Store) -> Result<Self, ImportError> {
         match store.bulk_load() {
-            Ok(loader) => Ok(Self::Bulk(loader)),
+            Ok(loader) => Ok(Self::Bulk(Box::new(loader))),
             Err(BulkError::NotEmpty { .. }) => {
                 let schema = store.schema();
                 let contexts = store.naming_contexts().iter();
                 let contexts = contexts.filter_map(|dn| DnKey::from_dn(&schema, dn).ok()).collect();
-                Ok(Self::Batch { batch: store.begin()?, schema, contexts })
+                Ok(Self::Batch { batch: Box::new(store.begin()?), schema, contexts })
             }
             Err(error) => Err(error.into()),
         }

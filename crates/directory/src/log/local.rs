@@ -9,6 +9,9 @@
 //! flight is called anything but unknown.
 //! Invariant: `applied` moves only after the state machine has applied, and before `done`.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -83,7 +86,7 @@ impl CommitLog for Local {
         let LogBatch { records, durability } = batch;
         let entries = records.iter().map(|record| Appended {
             place: Place { term: reign.0, index: record.lsn.0 },
-            payload: record.bytes.to_vec(),
+            payload: Arc::clone(&record.bytes),
         });
         let entries = entries.collect();
         self.shared.in_flight.fetch_add(1, Ordering::AcqRel);
@@ -230,8 +233,12 @@ impl Shared {
                 limit_bytes: usize::try_from(limit_bytes).unwrap_or(usize::MAX),
             },
             JournalError::Closed => closed(),
-            JournalError::Io { .. }
-            | JournalError::Poisoned { .. }
+            // It was not even begun: nothing of the batch is in the journal.
+            JournalError::Io { .. } => {
+                tracing::warn!(%error, "the journal could not take a batch");
+                CommitError::Busy
+            }
+            JournalError::Poisoned { .. }
             | JournalError::Damaged(_)
             | JournalError::Missing
             | JournalError::NotEmpty

@@ -19,6 +19,11 @@ pub(super) struct Script {
     log: Option<Arc<dyn CommitLog>>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) reign: Reign,
+    maker: Maker,
+}
+
+/// Makes records that follow each other.
+struct Maker {
     origin: Origin,
     /// What was made and not forgotten.
     records: Vec<EncodedRecord>,
@@ -26,18 +31,17 @@ pub(super) struct Script {
     made: u64,
 }
 
+/// The first `count` records of a history.
+pub fn records(count: usize) -> Vec<EncodedRecord> {
+    let mut maker = Maker::new();
+    (0..count).map(|at| maker.make(Reign::ETERNAL, 20 + at % 700)).collect()
+}
+
 impl Script {
     pub(super) fn start(bench: &mut dyn Bench) -> Self {
         let (log, ledger) = begin(bench);
-        let origin = Origin {
-            request: [7; 16],
-            who: Who::server(),
-            message: 1,
-            op: OpKind::Internal,
-            controls: Vec::new(),
-        };
         let reign = deciding(&*log);
-        Self { log: Some(log), ledger, reign, origin, records: Vec::new(), made: 0 }
+        Self { log: Some(log), ledger, reign, maker: Maker::new() }
     }
 
     pub(super) fn log(&self) -> &Arc<dyn CommitLog> {
@@ -46,36 +50,20 @@ impl Script {
 
     /// A batch of `size` records that follow those made before.
     pub(super) fn batch(&mut self, size: usize, durability: Durability) -> LogBatch {
-        let lengths = (0..size).map(|at| 20 + at * 50 + self.made as usize % 700);
-        let records = lengths.collect::<Vec<_>>().into_iter().map(|length| self.make(length));
+        let lengths = (0..size).map(|at| 20 + at * 50 + self.maker.made as usize % 700);
+        let records = lengths
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|length| self.maker.make(self.reign, length));
         LogBatch { records: records.collect(), durability }
     }
 
     /// One that fills the medium faster.
     pub(super) fn large_batch(&mut self) -> LogBatch {
-        LogBatch { records: vec![self.make(100_000)], durability: Durability::Synced }
-    }
-
-    fn make(&mut self, length: usize) -> EncodedRecord {
-        self.made += 1;
-        let line = format!("{}{}", self.made, "x".repeat(length));
-        let change = Change::Schema(SchemaChange { added: vec![line], removed: Vec::new() });
-        let (lsn, prev_hash) =
-            self.records.last().map_or((1, 0), |last| (last.lsn.0 + 1, last.hash));
-        let draft = RecordDraft {
-            lsn: Lsn(lsn),
-            prev_hash,
-            reign: self.reign,
-            csn: Csn::at(Timestamp(self.made)),
-            origin: &self.origin,
-            changes: &[&change],
-            notices: &[],
-        };
-        let mut bytes = Vec::new();
-        let hash = draft.encode(&mut bytes).expect("the record is small");
-        let record = EncodedRecord { lsn: Lsn(lsn), hash, bytes: bytes.into() };
-        self.records.push(record.clone());
-        record
+        LogBatch {
+            records: vec![self.maker.make(self.reign, 100_000)],
+            durability: Durability::Synced,
+        }
     }
 
     /// Commits `size` records, which must work.
@@ -112,24 +100,24 @@ impl Script {
 
     /// The number of the last record made.
     pub(super) fn last(&self) -> Lsn {
-        self.records.last().map_or(Lsn(0), |last| last.lsn)
+        self.maker.records.last().map_or(Lsn(0), |last| last.lsn)
     }
 
     pub(super) fn records(&self) -> Vec<EncodedRecord> {
-        self.records.clone()
+        self.maker.records.clone()
     }
 
     /// The records after `last` did not happen.
     pub(super) fn forget_after(&mut self, last: Lsn) {
-        self.records.retain(|record| record.lsn <= last);
+        self.maker.records.retain(|record| record.lsn <= last);
     }
 
     /// Exactly what was made is applied.
     pub(super) fn check_ledger(&self) {
         let applied = self.ledger.records();
         let numbers = |records: &[EncodedRecord]| records.last().map(|last| last.lsn);
-        assert_eq!(numbers(&applied), numbers(&self.records), "all that was made is applied");
-        assert!(applied == self.records, "what is applied is what was made");
+        assert_eq!(numbers(&applied), numbers(&self.maker.records), "all that was made is applied");
+        assert!(applied == self.maker.records, "what is applied is what was made");
     }
 
     /// After a failure: everything up to `acknowledged` is there, and of the rest so much as
@@ -139,7 +127,7 @@ impl Script {
         let last = self.ledger.last();
         assert!(last >= acknowledged, "{acknowledged:?} was acknowledged, {last:?} is the last");
         self.forget_after(last);
-        assert!(applied == self.records, "what is applied is what was made, in order");
+        assert!(applied == self.maker.records, "what is applied is what was made, in order");
     }
 
     /// Ends the engine in good order.
@@ -159,6 +147,41 @@ impl Script {
         let (log, ledger) = begin(bench);
         self.reign = deciding(&*log);
         (self.log, self.ledger) = (Some(log), ledger);
+    }
+}
+
+impl Maker {
+    fn new() -> Self {
+        let origin = Origin {
+            request: [7; 16],
+            who: Who::server(),
+            message: 1,
+            op: OpKind::Internal,
+            controls: Vec::new(),
+        };
+        Self { origin, records: Vec::new(), made: 0 }
+    }
+
+    fn make(&mut self, reign: Reign, length: usize) -> EncodedRecord {
+        self.made += 1;
+        let line = format!("{}{}", self.made, "x".repeat(length));
+        let change = Change::Schema(SchemaChange { added: vec![line], removed: Vec::new() });
+        let (lsn, prev_hash) =
+            self.records.last().map_or((1, 0), |last| (last.lsn.0 + 1, last.hash));
+        let draft = RecordDraft {
+            lsn: Lsn(lsn),
+            prev_hash,
+            reign,
+            csn: Csn::at(Timestamp(self.made)),
+            origin: &self.origin,
+            changes: &[&change],
+            notices: &[],
+        };
+        let mut bytes = Vec::new();
+        let hash = draft.encode(&mut bytes).expect("the record is small");
+        let record = EncodedRecord { lsn: Lsn(lsn), hash, bytes: bytes.into() };
+        self.records.push(record.clone());
+        record
     }
 }
 
