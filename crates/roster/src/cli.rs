@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, check, demo, export, generate, import, init, serve};
+use crate::commands::{backup, bench, check, demo, export, generate, import, init, serve};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -34,6 +34,7 @@ enum Command {
     Import(import::Options),
     Export(export::Options),
     Check(check::Options),
+    Backup(backup::Options),
     Generate(generate::Options),
     Bench(bench::Options),
 }
@@ -47,6 +48,7 @@ impl Command {
             Self::Import(options) => import::run(&options),
             Self::Export(options) => export::run(&options),
             Self::Check(options) => check::run(&options),
+            Self::Backup(options) => backup::run(&options),
             Self::Generate(options) => generate::run(&options),
             Self::Bench(options) => bench::run(&options),
         }

@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use directory::DirectoryError;
+use directory::backup::BackupError;
 use server::{ServerError, SettingsError};
 use store::StoreError;
 
@@ -132,6 +133,24 @@ impl From<StoreError> for Failure {
             | StoreError::Invalid { .. }
             | StoreError::Diverged { .. }
             | StoreError::TooMany { .. } => return failure,
+        };
+        failure.hint(hint)
+    }
+}
+
+impl From<BackupError> for Failure {
+    fn from(error: BackupError) -> Self {
+        let failure = Self::local(without_os_error(&error));
+        let hint = match error {
+            BackupError::Directory(error) => return error.into(),
+            BackupError::Journal(_) => "'roster check' tells how the journal is",
+            BackupError::Io { path, source } => return Self::path("read or write", &path, &source),
+            BackupError::Damaged { .. } => {
+                "take a new backup with --full, or restore from another one"
+            }
+            BackupError::NoBackup { .. } => "take one with 'roster backup --data DIR --to DIR'",
+            BackupError::InUse { .. } => "wait until it is done",
+            BackupError::Asked { hint, .. } => hint,
         };
         failure.hint(hint)
     }

@@ -6,13 +6,17 @@
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use schema::Schema;
+
 use crate::error::StoreError;
-use crate::format::{self, DATA_FILE};
+use crate::format::{self, DATA_FILE, DataDirectory};
 use crate::lmdb::{self, Environment, StoreOptions, Tables};
-use crate::meta::{Counters, Lsn};
+use crate::meta::{Counters, Mark};
+use crate::store::Store;
 
 /// A copy of the base in the making: its octets, in order.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ impl BaseReader {
     /// # Errors
     /// When it is no data directory of this release, or cannot be read.
     pub fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
-        format::read_format(directory)?;
+        format::identity(directory)?;
         let (directory, options) = (directory.to_owned(), options.clone());
         let io = |source| StoreError::io(&directory, source);
         let bytes = fs::metadata(directory.join(DATA_FILE)).map_err(io)?.len();
@@ -67,8 +71,8 @@ impl Read for BaseReader {
 /// What a copy of the base holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BaseSummary {
-    /// The last change in it.
-    pub lsn: Lsn,
+    /// The last record whose effect is in it.
+    pub mark: Mark,
     /// How many entries.
     pub entries: u64,
 }
@@ -82,11 +86,57 @@ pub fn base_summary(file: &Path) -> Result<BaseSummary, StoreError> {
     let snapshot = environment.snapshot()?;
     let counters = Counters::read(environment.tables.meta, snapshot.txn())?;
     let entries = Tables::stat(environment.tables.entries, snapshot.txn())?.entries as u64;
-    Ok(BaseSummary { lsn: Lsn(counters.lsn), entries })
+    Ok(BaseSummary { mark: counters.mark(), entries })
 }
 
-/// The name of the base in a data directory.
-pub const BASE_FILE: &str = DATA_FILE;
+/// The last record whose effect is in the base of the data directory `directory`, which a server
+/// may be writing.
+///
+/// # Errors
+/// When it is no data directory of this release, or cannot be read.
+pub fn base_mark(directory: &Path, options: &StoreOptions) -> Result<Mark, StoreError> {
+    format::identity(directory)?;
+    let environment = Environment::open_read_only(directory, options)?;
+    let snapshot = environment.snapshot()?;
+    Ok(Counters::read(environment.tables.meta, snapshot.txn())?.mark())
+}
+
+/// A data directory that is being made of a copy of a base: a store of its own, with a new id.
+///
+/// It does not open by itself before [`Store::adopted`] was called: what is left of an interrupted
+/// restore is no data directory.
+#[derive(Debug)]
+pub struct Adoption(DataDirectory);
+
+impl Adoption {
+    /// Begins in an empty or missing directory, or on what is left of an earlier try.
+    ///
+    /// # Errors
+    /// When other files are there.
+    pub fn begin(directory: &Path) -> Result<Self, StoreError> {
+        DataDirectory::create_alone(directory).map(Self)
+    }
+
+    /// The id of the new store.
+    #[must_use]
+    pub const fn id(&self) -> [u8; 16] {
+        self.0.id()
+    }
+
+    /// The file the copy is to be written to.
+    #[must_use]
+    pub fn base_file(&self) -> PathBuf {
+        self.0.path().join(DATA_FILE)
+    }
+
+    /// Opens the new store, when the copy is written.
+    ///
+    /// # Errors
+    /// When it is not a whole base.
+    pub fn open(self, options: &StoreOptions, schema: Arc<Schema>) -> Result<Store, StoreError> {
+        Store::open_locked(self.0, options, schema)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -106,9 +156,35 @@ mod tests {
         let file = dir.path().join("base");
         fs::write(&file, &octets).unwrap();
         let summary = base_summary(&file).unwrap();
-        assert_eq!((summary.lsn, summary.entries), (Lsn(0), 0));
+        assert_eq!((summary.mark, summary.entries), (Mark::default(), 0));
+        assert_eq!(base_mark(&data, &StoreOptions::default()).unwrap(), Mark::default());
         // Nothing was left beside it.
         assert!(!dir.path().join("base-lock").exists());
+    }
+
+    #[test]
+    fn an_adopted_copy_is_another_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, new) = (dir.path().join("data"), dir.path().join("new"));
+        let id = create(&data).id();
+        for _ in 0..2 {
+            // Twice: what an interrupted adoption left is no obstacle.
+            let adoption = Adoption::begin(&new).unwrap();
+            fs::copy(data.join(DATA_FILE), adoption.base_file()).unwrap();
+        }
+        assert!(format::identity(&new).is_err());
+        let options = StoreOptions::default();
+        let adoption = Adoption::begin(&new).unwrap();
+        fs::copy(data.join(DATA_FILE), adoption.base_file()).unwrap();
+        let store = adoption.open(&options, Schema::builtin()).unwrap();
+        store.adopted().unwrap();
+        assert_eq!(store.naming_contexts().len(), 2);
+        drop(store);
+        assert_ne!(format::identity(&new).unwrap(), id);
+        assert!(matches!(Adoption::begin(&new), Err(StoreError::NotEmpty { .. })));
+        let other = dir.path().join("other");
+        fs::create_dir_all(other.join("schema")).unwrap();
+        assert!(matches!(Adoption::begin(&other), Err(StoreError::NotEmpty { .. })));
     }
 
     #[test]

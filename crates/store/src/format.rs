@@ -3,11 +3,11 @@
 //! The id is made by chance with the directory and never changes. What belongs to the store and is
 //! kept beside it, or elsewhere, names it, so that files of another store are refused.
 //!
-//! Invariant: while a [`DataDirectory`] lives, no other process has the directory open; the system
-//! gives the lock back when the process ends, however it ends.
+//! Invariant: while a [`DataDirectory`] lives that was created or opened, no other process has the
+//! directory open to write; the system gives the lock back when the process ends, however it ends.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
@@ -18,13 +18,13 @@ pub const FORMAT: u32 = 2;
 /// The length of a store's id, in octets.
 const ID_LENGTH: usize = 16;
 
-/// A data directory that this process has locked.
+/// A data directory that this process has locked, or only reads.
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
     path: PathBuf,
     id: [u8; ID_LENGTH],
-    /// Held for its lock.
-    _lock: File,
+    /// Held for its lock; none when the directory is only read.
+    _lock: Option<File>,
 }
 
 impl DataDirectory {
@@ -41,24 +41,36 @@ impl DataDirectory {
         refuse_files_of_others(path)?;
         let mut id = [0; ID_LENGTH];
         getrandom::fill(&mut id)
-            .map_err(|error| StoreError::io(path, std::io::Error::other(error.to_string())))?;
+            .map_err(|error| StoreError::io(path, io::Error::other(error.to_string())))?;
         let directory = Self::lock(path, id)?;
         directory.remove_remains()?;
         Ok(directory)
     }
 
+    /// The same, of a directory that holds nothing but what an interrupted creation left.
+    pub(crate) fn create_alone(path: &Path) -> Result<Self, StoreError> {
+        let is_left = path.join(LOCK_FILE).exists() && !path.join(FORMAT_FILE).exists();
+        let holds_more = match fs::read_dir(path) {
+            Ok(mut listing) => {
+                listing.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOST_AND_FOUND))
+            }
+            // Whatever is wrong with the directory, creating it will find.
+            Err(_) => false,
+        };
+        if holds_more && !is_left {
+            return Err(StoreError::NotEmpty { path: path.to_owned() });
+        }
+        Self::create(path)
+    }
+
     /// Opens an existing data directory.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return Err(StoreError::NotADirectory { path: path.to_owned() }),
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Err(StoreError::NotADirectory { path: path.to_owned() });
-            }
-            Err(source) => return Err(StoreError::io(path, source)),
-        }
-        let id = read_format(path)?;
-        Self::lock(path, id)
+        Self::lock(path, identity(path)?)
+    }
+
+    /// Opens an existing data directory beside a process that may have locked it.
+    pub(crate) fn open_to_read(path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { path: path.to_owned(), id: identity(path)?, _lock: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -109,7 +121,7 @@ impl DataDirectory {
             writeln!(file, "{}", std::process::id())
         };
         write_pid().map_err(io)?;
-        Ok(Self { path: path.to_owned(), id, _lock: file })
+        Ok(Self { path: path.to_owned(), id, _lock: Some(file) })
     }
 
     /// Removes what a creation that did not come to its end has left.
@@ -124,7 +136,7 @@ impl DataDirectory {
 /// Removes a file; that it is not there is fine.
 pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(StoreError::io(path, source))
         }
         Ok(()) | Err(_) => Ok(()),
@@ -154,13 +166,28 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     sync().map_err(|source| StoreError::io(path, source))
 }
 
+/// The id of the store in the data directory `path`, which another process may have open.
+///
+/// # Errors
+/// When it is no data directory, or not of the format this release knows.
+pub fn identity(path: &Path) -> Result<[u8; ID_LENGTH], StoreError> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => read_format(path),
+        Ok(_) => Err(StoreError::NotADirectory { path: path.to_owned() }),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            Err(StoreError::NotADirectory { path: path.to_owned() })
+        }
+        Err(source) => Err(StoreError::io(path, source)),
+    }
+}
+
 /// The id in the `format` file, when it is of the format this release knows.
-pub(crate) fn read_format(path: &Path) -> Result<[u8; ID_LENGTH], StoreError> {
+fn read_format(path: &Path) -> Result<[u8; ID_LENGTH], StoreError> {
     let file_path = path.join(FORMAT_FILE);
     let foreign = || StoreError::NotADataDirectory { path: path.to_owned() };
     let text = match fs::read(&file_path) {
         Ok(octets) => String::from_utf8(octets).map_err(|_| foreign())?,
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Err(foreign()),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(foreign()),
         Err(source) => return Err(StoreError::io(&file_path, source)),
     };
     let mut lines = text.lines();
@@ -198,7 +225,7 @@ const LOCK_FILE: &str = "lock";
 pub(crate) const DATA_FILE: &str = "data.mdb";
 const DATA_LOCK_FILE: &str = "lock.mdb";
 /// What may be there before the data are: parts of an interrupted creation, and what an operator
-/// or a file system puts there first.
+/// puts there first.
 const OWN_FILES: [&str; 9] = [
     LOCK_FILE,
     DATA_FILE,
@@ -208,8 +235,10 @@ const OWN_FILES: [&str; 9] = [
     "tls",
     "admin-password",
     "roster.toml",
-    "lost+found",
+    LOST_AND_FOUND,
 ];
+/// What a file system puts there first.
+const LOST_AND_FOUND: &str = "lost+found";
 
 #[cfg(test)]
 mod tests {

@@ -86,12 +86,38 @@ impl Store {
         Self::open_locked(DataDirectory::open(directory)?, options, schema)
     }
 
+    /// Opens a data directory to read it as it is now, beside a process that may write it. Changes
+    /// can be put over it, as after [`Self::open`], but stay in memory.
+    ///
+    /// It goes on with one point in time of the base however long it is open, and keeps its pages
+    /// from being reused.
+    ///
+    /// # Errors
+    /// When it is no data directory of this release, or cannot be read.
+    pub fn open_read_only(
+        directory: &Path,
+        options: &StoreOptions,
+        schema: Arc<Schema>,
+    ) -> Result<Self, StoreError> {
+        let directory = DataDirectory::open_to_read(directory)?;
+        let environment = Environment::open_read_only(directory.path(), options)?;
+        Self::open_environment(directory, environment, schema)
+    }
+
     pub(crate) fn open_locked(
         directory: DataDirectory,
         options: &StoreOptions,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
         let environment = Environment::open(directory.path(), options)?;
+        Self::open_environment(directory, environment, schema)
+    }
+
+    fn open_environment(
+        directory: DataDirectory,
+        environment: Environment,
+        schema: Arc<Schema>,
+    ) -> Result<Self, StoreError> {
         let snapshot = environment.snapshot()?;
         let txn = snapshot.txn();
         let table = environment.tables.meta;
@@ -148,6 +174,14 @@ impl Store {
     #[must_use]
     pub const fn id(&self) -> [u8; 16] {
         self.directory.id()
+    }
+
+    /// Makes a data directory that was made of a copy one that opens; see [`crate::Adoption`].
+    ///
+    /// # Errors
+    /// When its files cannot be written.
+    pub fn adopted(&self) -> Result<(), StoreError> {
+        self.directory.write_format()
     }
 
     /// Puts another schema in force. What is stored stays as it is.

@@ -1,0 +1,166 @@
+//! `roster backup`: copies a data directory while it is served, and verifies such copies.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use directory::backup::{BackupOptions, BackupProgress, WhyFull, backup, verify_backup};
+use directory::{Clock as _, SystemClock};
+use indicatif::{BinaryBytes, ProgressBar};
+use store::StoreOptions;
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::progress;
+
+/// Back up a data directory, while a server serves it or not.
+///
+/// The first run copies everything. Later runs into the same directory add what was written since,
+/// as long as the journal still holds it (setting store.journal_keep_mib); otherwise they copy
+/// everything again, and say so. A run that is interrupted leaves the backup as it was.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The data directory
+    #[arg(
+        short,
+        long,
+        value_name = "DIR",
+        env = "ROSTER_SERVER__DATA",
+        required_unless_present = "verify"
+    )]
+    data: Option<PathBuf>,
+
+    /// The directory of the backup, on another disk; it is made if it is missing
+    #[arg(short, long, value_name = "DIR", required_unless_present = "verify")]
+    to: Option<PathBuf>,
+
+    /// Copy everything, also when adding to the last backup would do
+    #[arg(long)]
+    full: bool,
+
+    /// Verify the backup in this directory: every checksum, and that no record is missing
+    #[arg(long, alias = "check", value_name = "DIR", conflicts_with_all = ["to", "full"])]
+    verify: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster backup --data ./data --to /backup/roster
+  roster backup --data ./data --to /backup/roster --full
+  roster backup --verify /backup/roster";
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    if let Some(directory) = &options.verify {
+        return verify(directory);
+    }
+    let (data, to) = (options.data.as_deref(), options.to.as_deref());
+    take(data.unwrap_or(Path::new("")), to.unwrap_or(Path::new("")), options.full)
+}
+
+fn take(data: &Path, to: &Path, full: bool) -> Result<Exit, Failure> {
+    let clock = SystemClock::new();
+    let asked = BackupOptions { data, to, full, store: StoreOptions::default() };
+    let bar = Bar::new();
+    let report = backup(&asked, &clock, &mut |now| bar.show(now))?;
+    bar.end();
+    let last = report.manifest.last();
+    if let Some(why) = report.full.and_then(why) {
+        output::note(format_args!("roster: note: {why}"));
+    }
+    let speed = speed(report.bytes, clock.elapsed());
+    if report.full.is_some() {
+        let entries = report.manifest.base.entries;
+        let records = report.records;
+        output::line(format_args!(
+            "full backup of {entries} entries and {records} records after them: {speed}"
+        ))?;
+    } else {
+        output::line(format_args!("{} records added: {speed}", report.records))?;
+    }
+    output::line(format_args!(
+        "{} now reaches record {}, complete up to {}",
+        to.display(),
+        last.lsn,
+        report.manifest.complete_until
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// What an operator is told who may have expected less to be copied.
+fn why(why: WhyFull) -> Option<&'static str> {
+    match why {
+        WhyFull::First | WhyFull::Asked => None,
+        WhyFull::Purged => Some(
+            "the journal no longer holds all records since the last backup, so everything was \
+             copied; back up more often, or raise store.journal_keep_mib",
+        ),
+        WhyFull::Forked => {
+            Some("the directory has another history than the last backup, so everything was copied")
+        }
+    }
+}
+
+fn verify(directory: &Path) -> Result<Exit, Failure> {
+    let clock = SystemClock::new();
+    let bar = Bar::new();
+    let verified = verify_backup(directory, &mut |now| bar.show(now))?;
+    bar.end();
+    let manifest = &verified.manifest;
+    let (base, last) = (manifest.base.mark, manifest.last());
+    output::line(format_args!(
+        "no fault: {} entries at record {}, and {} records after it up to {}: {}",
+        manifest.base.entries,
+        base.lsn,
+        verified.records,
+        last.lsn,
+        speed(manifest.bytes(), clock.elapsed())
+    ))?;
+    output::line(format_args!(
+        "it can be restored to any point from {} to {}",
+        base.time, manifest.complete_until
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// `12.3 MiB in 0.5 s (24.6 MiB/s)`.
+pub(super) fn speed(bytes: u64, took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a rate is shown with one digit after the point"
+    )]
+    let rate = (bytes as f64 / seconds.max(0.001)) as u64;
+    format!("{} in {seconds:.1} s ({}/s)", BinaryBytes(bytes), BinaryBytes(rate))
+}
+
+/// Progress of one phase after the other, gone when it is dropped.
+pub(super) struct Bar(ProgressBar);
+
+impl Bar {
+    pub(super) fn new() -> Self {
+        Self(progress::bar(Some(0), "bytes"))
+    }
+
+    pub(super) fn show(&self, now: BackupProgress) {
+        if self.0.message() != now.phase {
+            self.0.set_message(now.phase);
+            self.0.reset_eta();
+        }
+        self.0.set_length(now.total_bytes.unwrap_or(now.bytes));
+        self.0.set_position(now.bytes);
+    }
+
+    pub(super) fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
