@@ -11,6 +11,8 @@ use crate::{Damage, Disk, DiskFile, JournalError};
 
 /// Bytes read at once; a larger group is read as a whole.
 const READ_AHEAD_BYTES: usize = 256 * 1024;
+/// Why a group ends that does not begin.
+const NO_GROUP: &str = "there is no valid group";
 /// What can be done about damage, for the operator.
 pub(crate) const HINT: &str = concat!(
     "Nothing was cut or changed. Restore the data from a backup; on a node of a cluster ",
@@ -176,7 +178,9 @@ impl Scan {
         // is nothing, or what a power cut left of a group that was being written there.
         if end.is_some() && block != close {
             let second = self.try_at(&Mark { offset: block, ..mark })?;
-            if second.as_ref().is_none_or(|second| second.unknown_kind.is_some()) {
+            let is_nearer =
+                |second: &End| second.unknown_kind.is_some() || second.reason != NO_GROUP;
+            if second.as_ref().is_none_or(is_nearer) {
                 end = second;
             }
         }
@@ -190,7 +194,7 @@ impl Scan {
         self.fill(start, GROUP_HEADER_BYTES)?;
         let bytes = self.bytes(start, GROUP_HEADER_BYTES);
         let Some(header) = GroupHeader::decode(bytes, self.stream, start) else {
-            return end("there is no valid group");
+            return end(NO_GROUP);
         };
         if header.previous != mark.previous || header.stamp <= mark.stamp {
             return end("the group does not follow the one before");

@@ -1,0 +1,201 @@
+//! What is a torn tail and what is damage: images of disks made by hand.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+use std::sync::Arc;
+
+use journal::simulated::SimDisk;
+use journal::{
+    Appended, Damage, Disk, Durability, Journal, JournalError, JournalOptions, OpenReport, Place,
+};
+
+const ID: [u8; 16] = *b"a store of tests";
+const FIRST: &str = "00000000000000000001.journal";
+const SECOND: &str = "00000000000000000002.journal";
+
+fn options() -> JournalOptions {
+    JournalOptions { segment_bytes: 16 * 4096, keep_bytes: 1 << 30, ..JournalOptions::new(ID) }
+}
+
+fn arc(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(disk.clone())
+}
+
+fn entry(index: u64) -> Vec<Appended> {
+    let payload = format!("entry {index}").into_bytes();
+    vec![Appended { place: Place { term: 1, index }, payload: payload.into() }]
+}
+
+/// A journal that ended without being closed, with these entries in groups of one.
+fn killed(count: u64, durability: Durability) -> SimDisk {
+    let disk = SimDisk::new(1);
+    let journal = Journal::create(arc(&disk), options(), 1).unwrap();
+    for index in 1..=count {
+        journal.append_wait(entry(index), durability).unwrap();
+    }
+    disk.kill()
+}
+
+/// Where the group is that holds this text.
+fn group_of(disk: &SimDisk, name: &str, text: &str) -> usize {
+    let bytes = disk.bytes(name).unwrap();
+    let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap();
+    bytes[..at].windows(4).rposition(|window| window == b"rgrp").unwrap()
+}
+
+/// As if the group with this text had never reached the medium.
+fn lose(disk: &SimDisk, name: &str, text: &str) -> usize {
+    let at = group_of(disk, name, text);
+    let mut bytes = disk.bytes(name).unwrap();
+    bytes[at..at + 80].fill(0);
+    disk.put(name, &bytes);
+    at
+}
+
+#[track_caller]
+fn check_damage(disk: &SimDisk, segment: &str, offset: usize, index: Option<u64>) -> Damage {
+    let Err(JournalError::Damaged(damage)) = Journal::open(arc(disk), options()) else {
+        panic!("no damage found");
+    };
+    assert_eq!(
+        (damage.segment.as_str(), damage.offset, damage.index),
+        (segment, offset as u64, index)
+    );
+    let report = Journal::verify(disk, &options(), &mut |_, _| ());
+    assert_eq!(report.damage, std::slice::from_ref(&damage));
+    damage
+}
+
+#[track_caller]
+fn check_torn(disk: &SimDisk, last: u64) -> (Journal, OpenReport) {
+    let (journal, report) = Journal::open(arc(disk), options()).unwrap();
+    assert_eq!(journal.last(), Some(Place { term: 1, index: last }));
+    assert_eq!(journal.read(1).unwrap().map(Result::unwrap).count() as u64, last);
+    (journal, report)
+}
+
+#[test]
+fn damage_to_a_synced_group_is_reported_with_its_place() {
+    let disk = killed(10, Durability::Synced);
+    let at = group_of(&disk, FIRST, "entry 5");
+    disk.flip(FIRST, at as u64 + 70);
+    let damage = check_damage(&disk, FIRST, at - at % 4096 - 4096 + 75, Some(5));
+    let text = damage.to_string();
+    assert!(text.contains("entry 5: the checksum of a record is wrong"), "{text}");
+    assert!(text.contains("backup"), "{text}");
+}
+
+#[test]
+fn a_lost_group_that_had_been_synced_is_damage() {
+    let disk = killed(10, Durability::Synced);
+    let at = lose(&disk, FIRST, "entry 5");
+    check_damage(&disk, FIRST, at - 4096 + 75, Some(5));
+}
+
+#[test]
+fn the_last_group_may_be_torn() {
+    let disk = killed(10, Durability::Synced);
+    let at = group_of(&disk, FIRST, "entry 10");
+    disk.flip(FIRST, at as u64 + 70);
+    let (journal, report) = check_torn(&disk, 9);
+    let torn = report.torn.unwrap();
+    assert_eq!((torn.segment.as_str(), torn.bytes > 0), (FIRST, true));
+    assert_eq!(torn.last, Some(Place { term: 1, index: 9 }));
+    journal.append_wait(entry(10), Durability::Synced).unwrap();
+    drop(journal);
+    assert_eq!(check_torn(&disk, 10).1.torn, None);
+}
+
+#[test]
+fn after_closing_not_even_the_last_group_may_be_damaged() {
+    let disk = SimDisk::new(1);
+    let journal = Journal::create(arc(&disk), options(), 1).unwrap();
+    journal.append_wait(entry(1), Durability::Synced).unwrap();
+    journal.append_wait(entry(2), Durability::Synced).unwrap();
+    journal.close();
+    let at = group_of(&disk, FIRST, "entry 2");
+    disk.flip(FIRST, at as u64 + 70);
+    check_damage(&disk, FIRST, at - 4096 + 75, Some(2));
+}
+
+#[test]
+fn groups_that_were_only_written_may_be_lost_in_any_order() {
+    let disk = killed(10, Durability::Written);
+    lose(&disk, FIRST, "entry 5");
+    let (journal, report) = check_torn(&disk, 4);
+    assert!(report.torn.unwrap().bytes > 400);
+    // The same entry as the one that was lost: what stood behind it must not come back.
+    journal.append_wait(entry(5), Durability::Written).unwrap();
+    let disk = disk.kill();
+    drop(journal);
+    assert_eq!(check_torn(&disk, 5).1.torn, None);
+}
+
+#[test]
+fn a_torn_tail_is_reported_once() {
+    let disk = killed(10, Durability::Written);
+    lose(&disk, FIRST, "entry 5");
+    let (journal, report) = check_torn(&disk, 4);
+    assert!(report.torn.is_some());
+    let disk = disk.kill();
+    drop(journal);
+    assert_eq!(check_torn(&disk, 4).1.torn, None);
+}
+
+#[test]
+fn a_sealed_segment_is_whole_to_its_end() {
+    let disk = killed(30, Durability::Synced);
+    let bytes = disk.bytes(FIRST).unwrap();
+    let seal = bytes.windows(4).rposition(|window| window == b"rgrp").unwrap();
+    disk.flip(FIRST, seal as u64 + 50);
+    let Err(JournalError::Damaged(damage)) = Journal::open(arc(&disk), options()) else {
+        panic!("no damage found");
+    };
+    assert_eq!(damage.segment, FIRST);
+}
+
+#[test]
+fn a_missing_segment_is_damage() {
+    let disk = killed(60, Durability::Synced);
+    disk.remove(SECOND).unwrap();
+    check_damage(&disk, SECOND, 0, Some(1));
+}
+
+#[test]
+fn damage_to_purged_segments_stops_nothing() {
+    let disk = killed(60, Durability::Synced);
+    let (journal, _) = Journal::open(arc(&disk), options()).unwrap();
+    journal.purge(50).unwrap();
+    assert_eq!(journal.first(), 1);
+    drop(journal);
+    disk.flip(SECOND, 4096 + 20);
+    let (journal, report) = Journal::open(arc(&disk), options()).unwrap();
+    assert_eq!(report.damaged_history.unwrap().segment, SECOND);
+    assert!(journal.first() > 14 && journal.first() <= 51);
+    assert_eq!(journal.read(51).unwrap().count(), 10);
+}
+
+#[test]
+fn damage_in_purged_entries_is_met_by_who_reads_them() {
+    let disk = killed(60, Durability::Synced);
+    let (journal, _) = Journal::open(arc(&disk), options()).unwrap();
+    journal.purge(50).unwrap();
+    drop(journal);
+    let at = group_of(&disk, FIRST, "entry 7");
+    disk.flip(FIRST, at as u64 + 70);
+    let (journal, _) = Journal::open(arc(&disk), options()).unwrap();
+    let read: Vec<_> = journal.read(5).unwrap().collect();
+    assert_eq!(read.len(), 3);
+    assert!(matches!(&read[2], Err(JournalError::Damaged(damage)) if damage.index == Some(7)));
+    assert!(!Journal::verify(&disk, &options(), &mut |_, _| ()).is_sound());
+}
+
+#[test]
+fn a_damaged_segment_header_is_damage() {
+    let disk = killed(3, Durability::Synced);
+    disk.flip(FIRST, 20);
+    assert!(matches!(Journal::open(arc(&disk), options()), Err(JournalError::Damaged(_))));
+    let disk = killed(3, Durability::Synced);
+    disk.flip(FIRST, 0);
+    assert!(matches!(Journal::open(arc(&disk), options()), Err(JournalError::Damaged(_))));
+}
