@@ -99,6 +99,19 @@ impl<'b> EntryWriter<'b> {
     }
 }
 
+/// Writes the notice that the server gave a transaction up (RFC 5805 §2.3), and why.
+pub fn aborted_transaction(
+    out: &mut Vec<u8>,
+    identifier: &[u8],
+    code: ResultCode,
+    diagnostic: &str,
+) {
+    let result = LdapResult { diagnostic, ..LdapResult::new(code) };
+    let (oid, value) = (Some(ABORTED_TRANSACTION), Some(identifier));
+    let op = Response::Extended { result, oid, value };
+    Message { id: MessageId::UNSOLICITED, op, controls: Controls::EMPTY }.encode(out);
+}
+
 /// Writes the response that ends an operation.
 pub fn result(
     out: &mut Vec<u8>,
@@ -125,6 +138,9 @@ pub fn notice_of_disconnection(out: &mut Vec<u8>, code: ResultCode, diagnostic: 
     let op = Response::Extended { result, oid: Some(NOTICE_OF_DISCONNECTION), value: None };
     Message { id: MessageId::UNSOLICITED, op, controls: Controls::EMPTY }.encode(out);
 }
+
+/// The OID of the aborted transaction notice (RFC 5805 §2.3).
+pub const ABORTED_TRANSACTION: &str = "1.3.6.1.1.21.4";
 
 /// The OID of the notice of disconnection (RFC 4511 §4.4.1).
 pub const NOTICE_OF_DISCONNECTION: &str = "1.3.6.1.4.1.1466.20036";

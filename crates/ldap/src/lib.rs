@@ -8,6 +8,7 @@
 
 pub mod ber;
 pub mod control;
+pub mod control_value;
 pub mod encode;
 pub mod message;
 pub mod result;

@@ -139,6 +139,9 @@ result_codes! {
     AssertionFailed = 122, "assertionFailed";
     /// The subject may not act as that identity (RFC 4370 §4).
     AuthorizationDenied = 123, "authorizationDenied";
+    /// The request would have been carried out, had it not asked for no effect
+    /// (draft-zeilenga-ldap-noop; the number is the one OpenLDAP took).
+    NoOperation = 16654, "noOperation";
 }
 
 impl ResultCode {

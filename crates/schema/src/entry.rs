@@ -210,6 +210,43 @@ impl Entry {
         Ok(removed)
     }
 
+    /// Adds those values that are not there yet, each once.
+    pub fn add_missing_values(
+        &mut self,
+        schema: &Schema,
+        description: &Arc<AttributeDescription>,
+        values: &[Vec<u8>],
+    ) -> Result<(), EntryError> {
+        let mut known: BTreeSet<Vec<u8>> = self
+            .values(description)
+            .iter()
+            .map(|value| value_key(schema, description, value))
+            .collect();
+        let missing: Vec<Vec<u8>> = values
+            .iter()
+            .filter(|value| known.insert(value_key(schema, description, value)))
+            .cloned()
+            .collect();
+        self.add_values(schema, description, missing)
+    }
+
+    /// Removes those values that are there.
+    pub fn remove_present_values(
+        &mut self,
+        schema: &Schema,
+        description: &Arc<AttributeDescription>,
+        values: &[Vec<u8>],
+    ) {
+        let Ok(position) = self.position(description) else { return };
+        let Some(attribute) = self.attributes.get_mut(position) else { return };
+        let keys: BTreeSet<Vec<u8>> =
+            values.iter().map(|value| value_key(schema, description, value)).collect();
+        attribute.values.retain(|value| !keys.contains(&value_key(schema, description, value)));
+        if attribute.values.is_empty() {
+            self.attributes.remove(position);
+        }
+    }
+
     /// Removes an attribute and returns its values.
     pub fn remove_attribute(
         &mut self,
@@ -416,6 +453,24 @@ const PREPARED: u8 = 1;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_there_or_missing_already_can_be_passed_over() {
+        let schema = schema();
+        let cn = schema.describe("cn").unwrap();
+        let values = |names: &[&str]| -> Vec<Vec<u8>> {
+            names.iter().map(|name| name.as_bytes().to_vec()).collect()
+        };
+        let mut entry = Entry::new(Dn::parse("dc=a").unwrap());
+        entry.remove_present_values(&schema, &cn, &values(&["x"]));
+        entry.add_missing_values(&schema, &cn, &values(&["A", "b", "a"])).unwrap();
+        entry.add_missing_values(&schema, &cn, &values(&["B", "c"])).unwrap();
+        assert_eq!(entry.values(&cn), values(&["A", "b", "c"]));
+        entry.remove_present_values(&schema, &cn, &values(&["C", "nobody", "a", "A"]));
+        assert_eq!(entry.values(&cn), values(&["b"]));
+        entry.remove_present_values(&schema, &cn, &values(&["B"]));
+        assert!(entry.get(&cn).is_none(), "an attribute has values");
+    }
 
     fn schema() -> Arc<Schema> {
         Schema::builtin()

@@ -319,7 +319,7 @@ fn show_result(response: &Response, ended: &Ended, out: &mut String) {
     }
 }
 
-/// RFC 4511 Appendix A, RFC 3909 §2.3, RFC 4528 §3, RFC 4370 §3.
+/// RFC 4511 Appendix A, RFC 3909 §2.3, RFC 4528 §3, RFC 4370 §3, draft-zeilenga-ldap-noop.
 const RESULT_CODES: &[(i64, &str)] = &[
     (0, "success"),
     (1, "operationsError"),
@@ -366,4 +366,5 @@ const RESULT_CODES: &[(i64, &str)] = &[
     (121, "cannotCancel"),
     (122, "assertionFailed"),
     (123, "authorizationDenied"),
+    (16654, "noOperation"),
 ];

@@ -1,0 +1,194 @@
+//! The values of controls and extended operations that have a structure of their own.
+//!
+//! Invariants: a value is one element and nothing after it; what a writer here writes, the reader
+//! beside it reads back equal; decoding borrows and has the limits of messages.
+
+use crate::ber::{DecodeError, Reader, Tag, Writer};
+use crate::control::Controls;
+use crate::filter::Filter;
+use crate::message::{DecodeLimits, MessageId, PartialAttribute, PartialAttributeElement};
+use crate::message::{Element as _, SEARCH_ENTRY, Strings, Values};
+
+/// The filter of an assertion control (RFC 4528 §3).
+pub fn assertion<'a>(value: &'a [u8], limits: &DecodeLimits) -> Result<Filter<'a>, DecodeError> {
+    let mut reader = Reader::new(value);
+    let filter = Filter::decode(&mut reader, limits)?;
+    reader.end()?;
+    Ok(filter)
+}
+
+/// The attribute selection of a pre-read or post-read control (RFC 4527 §3).
+pub fn attribute_selection(value: &[u8]) -> Result<Strings<'_>, DecodeError> {
+    let mut reader = Reader::new(value);
+    let list = reader.sequence(Tag::SEQUENCE)?;
+    reader.end()?;
+    Strings::decode(list)
+}
+
+/// What ends a transaction (RFC 5805 §2.4).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TransactionEnd<'a> {
+    /// Whether its updates are to be carried out; else they are forgotten.
+    pub commit: bool,
+    /// Which transaction.
+    pub identifier: &'a [u8],
+}
+
+impl<'a> TransactionEnd<'a> {
+    /// Reads the value of an end transaction request.
+    pub fn decode(value: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE)?;
+        reader.end()?;
+        let commit = fields.peek_tag() != Some(Tag::BOOLEAN) || fields.boolean(Tag::BOOLEAN)?;
+        let identifier = fields.octets(Tag::OCTET_STRING)?;
+        fields.end_extensible(&[])?;
+        Ok(Self { commit, identifier })
+    }
+}
+
+/// Writes the value of an end transaction response (RFC 5805 §2.4): the update that failed, and
+/// the response controls of each update that has any. Empty when there is neither: the response
+/// has no value then.
+pub fn transaction_ended(
+    failed: Option<MessageId>,
+    updates: &[(MessageId, Controls<'_>)],
+) -> Vec<u8> {
+    let mut value = Vec::new();
+    if failed.is_none() && updates.is_empty() {
+        return value;
+    }
+    let mut writer = Writer::new(&mut value);
+    let whole = writer.begin(Tag::SEQUENCE);
+    if let Some(id) = failed {
+        writer.integer(Tag::INTEGER, i64::from(id.0));
+    }
+    if !updates.is_empty() {
+        let list = writer.begin(Tag::SEQUENCE);
+        for (id, controls) in updates {
+            let update = writer.begin(Tag::SEQUENCE);
+            writer.integer(Tag::INTEGER, i64::from(id.0));
+            writer.octets(Tag::SEQUENCE, controls.as_ber());
+            writer.end(update);
+        }
+        writer.end(list);
+    }
+    writer.end(whole);
+    value
+}
+
+/// Writes the value of a pre-read or post-read response control: a SearchResultEntry
+/// (RFC 4527 §3).
+#[derive(Debug)]
+pub struct EntryValueWriter {
+    value: Vec<u8>,
+    attributes: Vec<u8>,
+}
+
+impl EntryValueWriter {
+    /// Begins an entry with this DN.
+    #[must_use]
+    pub fn begin(dn: &str) -> Self {
+        let mut value = Vec::new();
+        Writer::new(&mut value).octets(Tag::OCTET_STRING, dn.as_bytes());
+        Self { value, attributes: Vec::new() }
+    }
+
+    /// Adds an attribute with its values.
+    pub fn attribute(&mut self, description: &str, values: Values<'_>) {
+        let attribute = PartialAttribute { description, values };
+        PartialAttributeElement::write(&attribute, &mut Writer::new(&mut self.attributes));
+    }
+
+    /// The finished value.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        Writer::new(&mut self.value).octets(Tag::SEQUENCE, &self.attributes);
+        let mut out = Vec::with_capacity(self.value.len() + 6);
+        Writer::new(&mut out).octets(SEARCH_ENTRY, &self.value);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Control, ControlsBuf};
+    use crate::encode::EntryWriter;
+    use crate::message::{Message, Response, ValuesBuf};
+
+    #[track_caller]
+    fn hex(octets: &[u8]) -> String {
+        octets.iter().map(|octet| format!("{octet:02x}")).collect()
+    }
+
+    #[test]
+    fn an_assertion_is_one_filter() {
+        let limits = DecodeLimits::default();
+        let mut value = Vec::new();
+        let filter = Filter::parse("(&(sn=a)(!(cn=b)))").unwrap();
+        filter.encode(&mut Writer::new(&mut value));
+        assert_eq!(assertion(&value, &limits), Ok(filter));
+        value.push(0);
+        assert!(assertion(&value, &limits).is_err(), "something after it");
+        assert!(assertion(b"", &limits).is_err());
+    }
+
+    #[test]
+    fn a_selection_is_a_sequence_of_strings() {
+        let names = attribute_selection(b"\x30\x07\x04\x02cn\x04\x01*").unwrap();
+        assert!(names.iter().eq(["cn", "*"]));
+        assert!(attribute_selection(b"\x30\x00").unwrap().is_empty());
+        for bad in [&b""[..], b"\x30", b"\x04\x02cn", b"\x30\x02\x02\x00", b"\x30\x00\x00"] {
+            assert!(attribute_selection(bad).is_err(), "{bad:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_committed_unless_it_says_otherwise() {
+        let check = |value: &[u8], want: Option<(bool, &[u8])>| {
+            let found = TransactionEnd::decode(value).ok();
+            assert_eq!(found.map(|end| (end.commit, end.identifier)), want, "{value:02x?}");
+        };
+        check(b"\x30\x03\x04\x01a", Some((true, b"a")));
+        check(b"\x30\x06\x01\x01\xff\x04\x01a", Some((true, b"a")));
+        check(b"\x30\x06\x01\x01\x00\x04\x01a", Some((false, b"a")));
+        check(b"\x30\x02\x04\x00", Some((true, b"")));
+        check(b"\x30\x00", None);
+        check(b"\x30\x03\x04\x01a\x00", None);
+        check(b"", None);
+    }
+
+    #[test]
+    fn the_end_of_a_transaction_names_the_update_and_its_controls() {
+        assert!(transaction_ended(None, &[]).is_empty());
+        assert_eq!(hex(&transaction_ended(Some(MessageId(3)), &[])), "3003020103");
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: "1.2", critical: false, value: Some(b"v") });
+        let updates = [(MessageId(2), controls.as_ref())];
+        let want = "30133011300f020102300a30080403312e32040176";
+        assert_eq!(hex(&transaction_ended(None, &updates)), want);
+    }
+
+    #[test]
+    fn an_entry_value_is_a_search_result_entry() {
+        let mut values = ValuesBuf::new();
+        values.push(b"x");
+        let mut writer = EntryValueWriter::begin("dc=a");
+        writer.attribute("cn", values.as_ref());
+        let value = writer.finish();
+        let mut expected = Vec::new();
+        let mut entry = EntryWriter::begin(&mut expected, MessageId(1), "dc=a");
+        entry.attribute("cn", values.as_ref());
+        entry.finish(Controls::EMPTY);
+        let limits = DecodeLimits::default();
+        let want = Message::<Response<'_>>::decode(&expected, &limits).unwrap().op;
+        let mut message = Vec::new();
+        let mut writer = Writer::new(&mut message);
+        let mark = writer.begin(Tag::SEQUENCE);
+        writer.integer(Tag::INTEGER, 1);
+        writer.raw(&value);
+        writer.end(mark);
+        assert_eq!(Message::<Response<'_>>::decode(&message, &limits).unwrap().op, want);
+    }
+}
