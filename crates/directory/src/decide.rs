@@ -2,53 +2,98 @@
 //!
 //! Invariant: a decision sees the state its predecessors left, and all clock and chance that a
 //! change holds is used here; applying is a function of store and change alone.
-//! Invariant: the only caller of `Batch::apply` for clients' changes, and it applies only what is
-//! `Permitted`.
-//! Invariant: a request that is refused leaves nothing in the batch.
+//! Invariant: the only one that puts clients' changes into a batch, and only what is `Permitted`.
+//! Invariant: a request that is refused leaves nothing in the batch: its outcome has no changes,
+//! and the writer rolls back what was tried.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use aci::{Access, Permitted};
 use ldap::message::{Control, ControlsBuf, Message, MessageId, Response, ResponseKind, StringsBuf};
 use ldap::{encode, result::ResultCode};
-use schema::{Change, DnKey};
-use store::{Batch, StoreError, View};
+use schema::{Change, DnKey, EntryRead};
+use store::{Batch, Mark, StoreError, View};
 
 use crate::chance::{Chance, OsChance};
+use crate::clock::Timestamp;
+use crate::controls::read_entry::{self, ReadEntry};
+use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
-use crate::ops::target::Lookup;
-use crate::ops::{add, delete, modify, modify_dn, password_modify};
+use crate::live_entry::LiveEntry;
+use crate::ops::target::{self, Lookup};
+use crate::ops::{add, delete, modify, modify_dn, password_modify, subtree_delete, transaction};
+use crate::record::{OpKind, Origin};
 use crate::referral;
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Who};
 use crate::stamp::{Stamp, Stamper};
+use crate::transactions::Transaction;
 
 /// One update request, resolved against the schema and owned.
-#[allow(dead_code, reason = "some of it is for the change records alone")]
 pub(crate) struct WriteRequest {
     pub(crate) id: MessageId,
     pub(crate) kind: ResponseKind,
     pub(crate) access: Arc<Access>,
     pub(crate) cancel: Cancel,
-    pub(crate) manage_dsa_it: bool,
     /// The client does not wait for the disk (lazy commit).
+    #[allow(dead_code, reason = "the writer that knows a journal honours it")]
     pub(crate) is_lazy: bool,
     /// Names the request in the change records; several records may be of one request.
     pub(crate) request: [u8; 16],
     /// Who asks and over which connection, for the change records.
     pub(crate) who: Arc<Who>,
-    /// OIDs of the controls that changed what the request means, for the change records.
-    pub(crate) controls: Vec<&'static str>,
+    pub(crate) controls: WriteControls,
     pub(crate) op: WriteOp,
+}
+
+impl WriteRequest {
+    /// Where its changes come from, for the change records.
+    #[allow(dead_code, reason = "the writer that knows change records needs it")]
+    pub(crate) fn origin(&self) -> Origin {
+        let (op, recorded) = match &self.op {
+            WriteOp::Add(_) => (OpKind::Add, None),
+            WriteOp::Delete(_) | WriteOp::SubtreeDelete(_) => (OpKind::Delete, None),
+            WriteOp::Modify(_) => (OpKind::Modify, None),
+            WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
+            WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
+            WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
+        };
+        let own = self.controls.recorded.iter().copied();
+        Origin {
+            request: self.request,
+            who: Arc::clone(&self.who),
+            message: self.id.0,
+            op,
+            controls: own.chain(recorded.into_iter().flatten()).map(Cow::Borrowed).collect(),
+        }
+    }
 }
 
 /// What is to be done.
 pub(crate) enum WriteOp {
     Add(add::Add),
     Delete(delete::Delete),
+    SubtreeDelete(subtree_delete::SubtreeDelete),
     Modify(modify::Modify),
     ModifyDn(modify_dn::ModifyDn),
     PasswordModify(password_modify::PasswordModify),
+    Transaction(Transaction),
+}
+
+impl WriteOp {
+    /// The value of its response, as far as it is known before the decision.
+    pub(crate) fn value(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::PasswordModify(op) => op.response_value(),
+            Self::Add(_)
+            | Self::Delete(_)
+            | Self::SubtreeDelete(_)
+            | Self::Modify(_)
+            | Self::ModifyDn(_)
+            | Self::Transaction(_) => None,
+        }
+    }
 }
 
 /// What a decision has at hand: the state its predecessors left, and its own stamp.
@@ -57,6 +102,7 @@ pub(crate) struct Decide<'a> {
     pub(crate) view: View<'a>,
     pub(crate) state: &'a State,
     pub(crate) access: &'a Access,
+    pub(crate) controls: &'a WriteControls,
     /// There are referral objects, and the client does not manage them.
     pub(crate) referrals: bool,
     pub(crate) stamp: Stamp,
@@ -73,6 +119,7 @@ impl Decide<'_> {
 }
 
 /// What the decision of one operation leads to.
+#[derive(Default)]
 pub(crate) struct Decision {
     /// What is to be logged and applied; empty when the request changes nothing.
     pub(crate) changes: Vec<Permitted<Change>>,
@@ -89,11 +136,11 @@ impl Decision {
 
 /// What came of a request: its changes are in the batch, and its answer waits until they are
 /// durable.
-#[allow(dead_code, reason = "some of it is for the change records alone")]
 pub(crate) struct Outcome {
     /// What was applied to the batch and is to be logged as one record; empty after a refusal.
     pub(crate) changes: Vec<Permitted<Change>>,
     /// What the changes were stamped with.
+    #[allow(dead_code, reason = "the writer that knows change records needs it")]
     pub(crate) stamp: Stamp,
     /// What the client is told.
     pub(crate) answer: Answer,
@@ -127,6 +174,17 @@ pub(crate) struct ResponseControl {
     pub(crate) value: Option<Vec<u8>>,
 }
 
+impl ResponseControl {
+    /// Their wire form.
+    pub(crate) fn list(controls: &[Self]) -> ControlsBuf {
+        let mut list = ControlsBuf::new();
+        for Self { oid, value } in controls {
+            list.push(Control { oid, critical: false, value: value.as_deref() });
+        }
+        list
+    }
+}
+
 impl From<Refusal> for Answer {
     fn from(result: Refusal) -> Self {
         Self { result, value: None, controls: Vec::new() }
@@ -134,15 +192,17 @@ impl From<Refusal> for Answer {
 }
 
 impl Answer {
+    /// The answer that says no more than success.
+    pub(crate) fn success() -> Self {
+        Self::from(Refusal::new(ResultCode::Success, ""))
+    }
+
     /// The answer as it is sent.
     pub(crate) fn encode(&self, request: &WriteRequest) -> Vec<u8> {
         let mut out = Vec::new();
         let mut urls = StringsBuf::new();
         let result = self.result.to_result(&mut urls);
-        let mut list = ControlsBuf::new();
-        for ResponseControl { oid, value } in &self.controls {
-            list.push(Control { oid, critical: false, value: value.as_deref() });
-        }
+        let list = ResponseControl::list(&self.controls);
         let controls = list.as_ref();
         match &self.value {
             None => encode::result(&mut out, request.id, request.kind, &result, controls),
@@ -162,15 +222,17 @@ pub(crate) struct Decider {
 }
 
 impl Decider {
-    pub(crate) fn new() -> Self {
-        Self { stamper: Stamper::default(), chance: OsChance }
+    /// Goes on after the last change there is.
+    pub(crate) fn after(last: Mark) -> Self {
+        Self { stamper: Stamper::after(Timestamp(last.time_us)), chance: OsChance }
     }
 
-    /// Decides one request on what its predecessors left, and applies it to the batch.
+    /// Decides one request on what its predecessors left, and puts its changes into the batch,
+    /// after a savepoint. The caller records the changes and releases it, or rolls back when there
+    /// is no change: what a refused request or one without effect tried is to be undone.
     ///
     /// # Errors
-    /// When the store fails in the middle of a change: the batch cannot go on. A refusal is an
-    /// outcome.
+    /// When the store fails in the middle of a change. A refusal is an outcome.
     pub(crate) fn one(
         &mut self,
         directory: &Directory,
@@ -178,49 +240,226 @@ impl Decider {
         state: &State,
         request: &mut WriteRequest,
     ) -> Result<Outcome, StoreError> {
+        batch.savepoint();
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
-        let decision = match self.decide(directory, batch, state, request, &stamp) {
-            Ok(decision) => decision,
-            Err(refusal) => {
-                let answer = Answer::from(refusal);
-                return Ok(Outcome { changes: Vec::new(), stamp, answer, is_over: true });
-            }
+        let chance = &mut self.chance;
+        let mut attempt = Attempt { directory, batch, state, stamp, chance, changes: Vec::new() };
+        let (answer, is_over) = match attempt.request(request) {
+            Ok(carried) => (carried.answer, carried.is_over),
+            Err(Failed::Refused(refusal)) => (Answer::from(refusal), true),
+            Err(Failed::Store(error)) => return Err(error),
         };
-        let Decision { changes, value } = decision;
-        for change in &changes {
-            batch.apply(change.get())?;
+        let Attempt { stamp, mut changes, .. } = attempt;
+        if !matches!(answer.result.code, ResultCode::Success) {
+            changes.clear();
         }
-        let success = Refusal::new(ResultCode::Success, "");
-        let answer = Answer { value, ..Answer::from(success) };
-        Ok(Outcome { changes, stamp, answer, is_over: true })
+        Ok(Outcome { changes, stamp, answer, is_over })
+    }
+}
+
+/// Why an update is not carried out.
+enum Failed {
+    /// The answer is no.
+    Refused(Refusal),
+    /// The store failed in the middle of a change.
+    Store(StoreError),
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// How far an update came.
+struct Carried {
+    answer: Answer,
+    is_over: bool,
+}
+
+/// One request being decided, and tried out on the batch.
+struct Attempt<'a, 's> {
+    directory: &'a Directory,
+    batch: &'a mut Batch<'s>,
+    state: &'a State,
+    stamp: Stamp,
+    chance: &'a mut OsChance,
+    /// What is in the batch by now.
+    changes: Vec<Permitted<Change>>,
+}
+
+impl Attempt<'_, '_> {
+    fn request(&mut self, request: &mut WriteRequest) -> Result<Carried, Failed> {
+        if let WriteOp::Transaction(Transaction { updates, .. }) = &mut request.op {
+            return self.transaction(updates);
+        }
+        let mut carried = self.update(request)?;
+        if request.controls.no_op {
+            let why = "the request would have been carried out";
+            carried.answer.result = Refusal::new(ResultCode::NoOperation, why);
+            carried.is_over = true;
+        }
+        Ok(carried)
     }
 
-    fn decide(
-        &mut self,
-        directory: &Directory,
-        batch: &Batch<'_>,
-        state: &State,
-        request: &WriteRequest,
-        stamp: &Stamp,
-    ) -> Result<Decision, Refusal> {
-        let view = batch.view();
-        let referrals = !request.manage_dsa_it && referral::any(&view, state.schema.well_known())?;
-        let mut decide = Decide {
-            directory,
-            view,
-            state,
-            access: &request.access,
-            referrals,
-            stamp: stamp.clone(),
-            chance: &mut self.chance,
-            next_id: batch.next_entry_id(),
-        };
-        match &request.op {
-            WriteOp::Add(op) => add::decide(&mut decide, op),
-            WriteOp::Delete(op) => delete::decide(&mut decide, op),
-            WriteOp::Modify(op) => modify::decide(&mut decide, op),
-            WriteOp::ModifyDn(op) => modify_dn::decide(&mut decide, op),
-            WriteOp::PasswordModify(op) => password_modify::decide(&mut decide, op),
+    /// The updates of a transaction, each decided on what those before it left. The first that is
+    /// refused ends it (RFC 5805 §3.4).
+    fn transaction(&mut self, updates: &mut [WriteRequest]) -> Result<Carried, Failed> {
+        let mut controls = Vec::new();
+        let mut refused = None;
+        for update in updates {
+            let refusal = match self.update(update) {
+                Ok(Carried { answer, is_over }) => {
+                    if !answer.controls.is_empty() {
+                        controls.push((update.id, answer.controls));
+                    }
+                    self.refuse_in_transaction(is_over)
+                }
+                Err(Failed::Refused(refusal)) => Some(refusal),
+                Err(error @ Failed::Store(_)) => return Err(error),
+            };
+            if let Some(refusal) = refusal {
+                refused = Some((update.id, refusal));
+                controls.clear();
+                break;
+            }
         }
+        Ok(Carried { answer: transaction::answer(refused, &controls), is_over: true })
     }
+
+    /// What an update of a transaction must not be, as the last change and `is_over` show it.
+    fn refuse_in_transaction(&self, is_over: bool) -> Option<Refusal> {
+        if !is_over {
+            return Some(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                "the tree is too large to be deleted in a transaction",
+            ));
+        }
+        let last = self.changes.last().map(Permitted::get);
+        matches!(last, Some(Change::Schema(_))).then(|| {
+            Refusal::new(
+                ResultCode::UnwillingToPerform,
+                "the schema is not changed in a transaction",
+            )
+        })
+    }
+
+    /// One update: preconditions, decision, changes, and what is to be read before and after.
+    fn update(&mut self, request: &mut WriteRequest) -> Result<Carried, Failed> {
+        let WriteRequest { op, access, controls, .. } = request;
+        let mut decide = self.decide(access, controls)?;
+        let mut read = pre_read(&decide, op)?;
+        let (Decision { changes, value }, is_over) = match op {
+            WriteOp::Add(op) => (add::decide(&mut decide, op)?, true),
+            WriteOp::Delete(op) => (delete::decide(&mut decide, op)?, true),
+            WriteOp::SubtreeDelete(op) => subtree_delete::decide(&mut decide, op)?,
+            WriteOp::Modify(op) => (modify::decide(&mut decide, op)?, true),
+            WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
+            WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
+            // The updates of a transaction are those above.
+            WriteOp::Transaction(_) => (Decision::default(), true),
+        };
+        for change in changes {
+            self.batch.change(change.get()).map_err(Failed::Store)?;
+            self.changes.push(change);
+        }
+        if let Some(wanted) = &controls.post_read {
+            read.extend(self.post_read(access, wanted)?);
+        }
+        if let WriteOp::SubtreeDelete(op) = op {
+            op.keep(read);
+            read = if is_over { op.take_controls() } else { Vec::new() };
+        }
+        Ok(Carried { answer: Answer { value, controls: read, ..Answer::success() }, is_over })
+    }
+
+    fn decide<'d>(
+        &'d mut self,
+        access: &'d Access,
+        controls: &'d WriteControls,
+    ) -> Result<Decide<'d>, Refusal> {
+        let view = self.batch.view();
+        let referrals =
+            !controls.manage_dsa_it && referral::any(&view, self.state.schema.well_known())?;
+        Ok(Decide {
+            directory: self.directory,
+            view,
+            state: self.state,
+            access,
+            controls,
+            referrals,
+            stamp: self.stamp.clone(),
+            chance: self.chance,
+            next_id: self.batch.next_entry_id(),
+        })
+    }
+
+    /// The entry that was changed last, as it is now (RFC 4527 §3.2).
+    fn post_read(
+        &self,
+        access: &Access,
+        wanted: &ReadEntry,
+    ) -> Result<Option<ResponseControl>, Refusal> {
+        let id = match self.changes.last().map(Permitted::get) {
+            Some(Change::Add(change)) => change.id,
+            Some(Change::Modify(change)) => change.id,
+            Some(Change::Rename(change)) => change.id,
+            Some(Change::Delete(_) | Change::Schema(_)) | None if wanted.critical => {
+                return Err(Refusal::new(
+                    ResultCode::UnavailableCriticalExtension,
+                    "the subschema entry is made anew after the change; read it then",
+                ));
+            }
+            Some(Change::Delete(_) | Change::Schema(_)) | None => return Ok(None),
+        };
+        let view = self.batch.view();
+        let stored = target::stored(&view, id)?;
+        let known = self.state.schema.well_known();
+        Ok(Some(wanted.read(read_entry::POST_READ, &view, &stored, known, access)))
+    }
+}
+
+/// Checks the assertion, and reads the target as it was (RFC 4528, RFC 4527 §3.1). A subtree
+/// delete does so before its first step.
+fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, Refusal> {
+    let WriteControls { assertion, pre_read, .. } = decide.controls;
+    if assertion.is_none() && pre_read.is_none() {
+        return Ok(Vec::new());
+    }
+    let schema = &decide.state.schema;
+    let check = |entry: &dyn EntryRead| match assertion {
+        Some(filter) => assertion::check(filter, entry, decide.access, schema),
+        None => Ok(()),
+    };
+    let (dn, key) = match op {
+        // The target of an add is the entry that is to be (RFC 4528 §3).
+        WriteOp::Add(op) => return check(&op.entry).map(|()| Vec::new()),
+        WriteOp::SubtreeDelete(op) if op.is_begun() => return Ok(Vec::new()),
+        WriteOp::Transaction(_) => return Ok(Vec::new()),
+        WriteOp::Delete(op) => (&op.dn, &op.key),
+        WriteOp::SubtreeDelete(op) => (&op.dn, &op.key),
+        WriteOp::Modify(op) => (&op.dn, &op.key),
+        WriteOp::ModifyDn(op) => (&op.dn, &op.key),
+        WriteOp::PasswordModify(op) => (&op.dn, &op.key),
+    };
+    let known = schema.well_known();
+    let mut read = Vec::new();
+    if *key == decide.state.subschema_key {
+        let entry = &*decide.state.subschema;
+        check(entry)?;
+        read.extend(
+            pre_read
+                .as_ref()
+                .map(|wanted| wanted.response(read_entry::PRE_READ, entry, decide.access)),
+        );
+        return Ok(read);
+    }
+    let name = dn.to_string();
+    let id = target::find(&decide.view, decide.state, &decide.lookup(&name, key))?;
+    let stored = target::stored(&decide.view, id)?;
+    check(&LiveEntry::new(&decide.view, &stored, known, true))?;
+    read.extend(pre_read.as_ref().map(|wanted| {
+        wanted.read(read_entry::PRE_READ, &decide.view, &stored, known, decide.access)
+    }));
+    Ok(read)
 }

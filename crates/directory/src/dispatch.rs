@@ -1,11 +1,14 @@
 //! All operations on one screen: controls first, then one `match`.
 
+use ldap::encode;
 use ldap::message::{Controls, Message, MessageId, Request, ResponseKind, StringsBuf};
 use ldap::result::ResultCode;
 
 use crate::controls::{self, Operation, RequestControls};
 use crate::job::{Job, JobDone};
 use crate::ops;
+use crate::ops::extended::Call;
+use crate::ops::update::{self, Asked};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::sink::{Flow, ResponseSink};
@@ -19,7 +22,7 @@ pub(crate) fn dispatch(
     bytes: &[u8],
     out: &mut Vec<u8>,
 ) -> Next {
-    let (operation, kind) = match &message.op {
+    match &message.op {
         Request::Unbind => {
             session.abandon_all();
             return Next::Close;
@@ -28,28 +31,46 @@ pub(crate) fn dispatch(
             session.abandon(*id);
             return Next::Answered;
         }
-        Request::Bind(_) => {
-            session.start_bind();
-            (Operation::Bind, ResponseKind::Bind)
-        }
-        Request::Search(_) => (Operation::Search, ResponseKind::SearchDone),
-        Request::Compare(_) => (Operation::Compare, ResponseKind::Compare),
-        Request::Add(_) => (Operation::Add, ResponseKind::Add),
-        Request::Delete(_) => (Operation::Delete, ResponseKind::Delete),
-        Request::Modify(_) => (Operation::Modify, ResponseKind::Modify),
-        Request::ModifyDn(_) => (Operation::ModifyDn, ResponseKind::ModifyDn),
-        Request::Extended(_) => (Operation::Extended, ResponseKind::Extended),
-    };
-    let id = message.id;
-    let taken = check_id(session, id).and_then(|()| controls::take(&message.controls, operation));
-    let controls = match taken {
-        Ok(controls) => controls,
-        Err(refusal) => return answer(out, id, kind, Err(refusal)),
-    };
-    match carry_out(worker, session, message, &controls, bytes, out) {
-        Ok(next) => next,
-        Err(refusal) => answer(out, id, kind, Err(refusal)),
+        Request::Bind(_) => session.start_bind(),
+        _ => {}
     }
+    let (Some(operation), Some(kind)) = (Operation::of(&message.op), message.op.answered_by())
+    else {
+        return Next::Answered;
+    };
+    let expired = session.transactions().expire(worker.directory.clock.elapsed());
+    let id = message.id;
+    let outcome = check_id(session, id)
+        .and_then(|()| controls::take(&message.controls, operation))
+        .and_then(|controls| carry_out(worker, session, message, &controls, bytes, out));
+    let next = match outcome {
+        Ok(next) => next,
+        Err(refusal) => {
+            let aborted = abort_transaction(session, &message.controls, &refusal);
+            let next = answer(out, id, kind, Err(refusal));
+            out.extend_from_slice(&aborted);
+            next
+        }
+    };
+    for identifier in expired {
+        let (code, why) = (ResultCode::TimeLimitExceeded, "the transaction was not used for long");
+        encode::aborted_transaction(out, &identifier, code, why);
+    }
+    next
+}
+
+/// A transaction that lost one of its updates is given up: what would be left of it is not what
+/// the client asked for. Returns the notice (RFC 5805 §2.3).
+fn abort_transaction(session: &mut Session, controls: &Controls<'_>, refusal: &Refusal) -> Vec<u8> {
+    let mut notice = Vec::new();
+    for control in controls.iter().filter(|one| one.oid == ops::transaction::SPECIFICATION) {
+        let identifier = control.value.unwrap_or_default();
+        if session.transactions().take(identifier).is_ok() {
+            let why = "an update of the transaction was refused";
+            encode::aborted_transaction(&mut notice, identifier, refusal.code, why);
+        }
+    }
+    notice
 }
 
 /// RFC 4511 §4.1.1.1: an id may not be used again while its request is in progress, and 0 is the
@@ -74,6 +95,7 @@ fn carry_out(
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     let id = message.id;
+    let asked = |kind| Asked { id, kind, octets: bytes.len() };
     match &message.op {
         Request::Bind(bind) => ops::bind::start(worker, session, bind, id, bytes, out),
         Request::Search(search) => {
@@ -83,11 +105,26 @@ fn carry_out(
             let outcome = ops::compare::run(worker, session, compare, controls)?;
             Ok(answer(out, id, ResponseKind::Compare, Ok(outcome)))
         }
-        Request::Add(add) => ops::add::start(worker, session, add, controls, id),
-        Request::Delete(delete) => ops::delete::start(worker, session, delete, controls, id),
-        Request::Modify(modify) => ops::modify::start(worker, session, modify, controls, id),
-        Request::ModifyDn(rename) => ops::modify_dn::start(worker, session, rename, controls, id),
-        Request::Extended(extended) => ops::extended::start(worker, session, extended, id, out),
+        Request::Add(add) => {
+            let op = ops::add::resolve(worker, session, add)?;
+            update::submit(worker, session, controls, &asked(ResponseKind::Add), op, out)
+        }
+        Request::Delete(delete) => {
+            let op = ops::delete::resolve(worker, session, delete, controls)?;
+            update::submit(worker, session, controls, &asked(ResponseKind::Delete), op, out)
+        }
+        Request::Modify(modify) => {
+            let op = ops::modify::resolve(worker, session, modify)?;
+            update::submit(worker, session, controls, &asked(ResponseKind::Modify), op, out)
+        }
+        Request::ModifyDn(rename) => {
+            let op = ops::modify_dn::resolve(worker, session, rename)?;
+            update::submit(worker, session, controls, &asked(ResponseKind::ModifyDn), op, out)
+        }
+        Request::Extended(extended) => {
+            let call = Call { id, controls, octets: bytes.len() };
+            ops::extended::start(worker, session, extended, &call, out)
+        }
         // Handled before the controls: they have no answer.
         Request::Unbind | Request::Abandon(_) => Ok(Next::Answered),
     }

@@ -32,6 +32,7 @@ mod sink;
 mod space;
 mod stamp;
 mod subschema;
+mod transactions;
 mod worker;
 mod write_queue;
 

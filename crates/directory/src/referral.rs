@@ -16,6 +16,19 @@ pub(crate) fn any(view: &View<'_>, known: &WellKnown) -> Result<bool, Refusal> {
     Ok(view.has_any(&known.ref_)?)
 }
 
+/// Whether there is a referral object at `base` or below it.
+pub(crate) fn any_below(view: &View<'_>, state: &State, base: EntryId) -> Result<bool, Refusal> {
+    let known = state.schema.well_known();
+    let plan = view.plan(&filter(known), base, Scope::Subtree)?;
+    for stored in plan.entries(view, EntryId::ROOT) {
+        let stored = stored?;
+        if is_referral(&stored, known) && view.is_within(&stored, base)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The filter that finds all referral objects.
 pub(crate) fn filter(known: &WellKnown) -> ResolvedFilter {
     ResolvedFilter::Present(known.ref_.clone())

@@ -8,6 +8,7 @@ use ldap::message::MessageId;
 
 use crate::job::JobDone;
 pub(crate) use crate::record::Who;
+use crate::transactions::Transactions;
 
 /// Where a connection comes from.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,7 @@ pub struct Session {
     who: Arc<Who>,
     secure: bool,
     outstanding: Vec<(MessageId, Cancel)>,
+    transactions: Transactions,
 }
 
 impl Session {
@@ -50,6 +52,7 @@ impl Session {
             access: Arc::new(Access::of(identity)),
             secure,
             outstanding: Vec::new(),
+            transactions: Transactions::default(),
         }
     }
 
@@ -117,14 +120,20 @@ impl Session {
         }
     }
 
+    /// The transactions under way.
+    pub(crate) fn transactions(&mut self) -> &mut Transactions {
+        &mut self.transactions
+    }
+
     pub(crate) fn is_outstanding(&self, id: MessageId) -> bool {
         self.outstanding.iter().any(|(other, _)| *other == id)
     }
 
     /// A bind came: all other requests of the session are given up (RFC 4511 §4.2.1), and it is
-    /// anonymous unless and until the bind succeeds (RFC 4513 §4).
+    /// anonymous unless and until the bind succeeds (RFC 4513 §4). Its transactions are forgotten.
     pub(crate) fn start_bind(&mut self) {
         self.abandon_all();
+        self.transactions.clear();
         self.set_identity(Identity::Anonymous, "");
     }
 

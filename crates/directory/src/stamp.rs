@@ -59,7 +59,6 @@ pub(crate) struct Stamper {
 
 impl Stamper {
     /// Stamps that are later than `last`, the time of the last record that was applied.
-    #[allow(dead_code, reason = "the writer continues from the store's mark with it")]
     pub(crate) fn after(last: Timestamp) -> Self {
         Self { last: last.0 }
     }

@@ -56,7 +56,13 @@ impl Worker {
                 if failure.tag.and_then(ResponseKind::answering) == Some(ResponseKind::Bind) {
                     session.start_bind();
                 }
-                refuse_undecodable(&failure, out)
+                let next = refuse_undecodable(&failure, out);
+                // It may have been an update of any of them.
+                for identifier in session.transactions().abort_all() {
+                    let why = "a request of the connection could not be read";
+                    encode::aborted_transaction(out, &identifier, ResultCode::ProtocolError, why);
+                }
+                next
             }
         }
     }

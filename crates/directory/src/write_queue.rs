@@ -10,7 +10,7 @@ use std::vec;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use ldap::message::MessageId;
 use ldap::result::ResultCode;
-use store::StoreError;
+use store::{Batch, LogPosition, Lsn, Mark, StoreError};
 
 use crate::decide::{Answer, Decider, Outcome, WriteRequest};
 use crate::directory::{Directory, State};
@@ -23,7 +23,7 @@ pub type Reply = Box<dyn FnOnce(Vec<u8>) + Send>;
 #[must_use]
 pub struct PendingWrite {
     pub(crate) directory: Arc<Directory>,
-    pub(crate) request: WriteRequest,
+    pub(crate) request: Box<WriteRequest>,
 }
 
 impl PendingWrite {
@@ -36,7 +36,7 @@ impl PendingWrite {
     /// when the queue is full (`busy`) or the directory is shutting down (`unavailable`).
     pub fn submit(self, reply: Reply) {
         let Self { directory, request } = self;
-        directory.queue().submit(request, reply);
+        directory.queue().submit(*request, reply);
     }
 }
 
@@ -107,7 +107,10 @@ impl WriteQueue {
 /// The writer's life: batch after batch until the queue is closed.
 fn write_all(receiver: &Receiver<Queued>, directory: &Weak<Directory>) {
     let _abort = AbortOnPanic;
-    let mut writer = Writer { decider: Decider::new(), unfinished: Vec::new() };
+    let Some(last) = directory.upgrade().map(|directory| directory.store.published()) else {
+        return;
+    };
+    let mut writer = Writer { decider: Decider::after(last), unfinished: Vec::new() };
     loop {
         let mut batch = Vec::new();
         if writer.unfinished.is_empty() {
@@ -182,6 +185,7 @@ impl Writer {
             }
             match self.decider.one(directory, &mut transaction, &state, &mut queued.request) {
                 Ok(outcome) => {
+                    record(&mut transaction, &outcome);
                     changes_schema = outcome.changes_schema();
                     let Outcome { answer, is_over, .. } = outcome;
                     decided.push(Decided { queued, answer, is_over });
@@ -232,6 +236,20 @@ impl Writer {
             }
         }
     }
+}
+
+/// Makes the changes of a request one record, or undoes what it tried.
+fn record(batch: &mut Batch<'_>, outcome: &Outcome) {
+    if outcome.changes.is_empty() {
+        return batch.rollback();
+    }
+    let Mark { lsn, hash, position, .. } = batch.last();
+    let lsn = Lsn(lsn.0 + 1);
+    let time_us = outcome.stamp.moment.time.0;
+    let position = LogPosition { index: lsn.0, ..position };
+    // The writer alone counts, so the record is the next.
+    let _ = batch.record(Mark { lsn, hash, time_us, position });
+    batch.release();
 }
 
 fn unavailable() -> Refusal {

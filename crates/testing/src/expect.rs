@@ -5,8 +5,11 @@
 
 use std::fmt::Write as _;
 
-use crate::request::PAGED_RESULTS;
-use crate::response::{Body, Ended, Response, generated_password, paged_cookie};
+use crate::request::{PAGED_RESULTS, read_entry_oid};
+use crate::response::{
+    Attributes, Body, Ended, Response, generated_password, paged_cookie, read_entry,
+    transaction_ended,
+};
 use crate::script::{Expected, ExpectedAttribute, ExpectedKind};
 use crate::template::{Captures, Template, show_octets};
 
@@ -22,8 +25,6 @@ pub(crate) struct Answer {
 
 /// What was wrong: the line of the expectation, 0 for the request's own, and a message.
 pub(crate) type Mismatch = (usize, String);
-
-type Attributes = Vec<(String, Vec<Vec<u8>>)>;
 
 /// Checks an answer against the expectations of its step.
 pub(crate) fn check(
@@ -75,6 +76,18 @@ fn check_results(
     let mut actual = results(answer).into_iter();
     for one in expected {
         match &one.kind {
+            ExpectedKind::Notice { oid, value } => {
+                let fine = actual.next().is_some_and(|(response, ended)| {
+                    response.id == 0
+                        && ended.name.as_deref() == Some(oid)
+                        && value.as_ref().is_none_or(|form| {
+                            ended.value.as_ref().is_some_and(|v| form.matches(v, captures))
+                        })
+                });
+                if !fine {
+                    return Err((one.line, format!("no such notice came{}", show(answer))));
+                }
+            }
             ExpectedKind::Result { code, matched, diagnostic, referrals } => {
                 let Some((response, ended)) = actual.next() else {
                     return Err((one.line, format!("no such answer came{}", show(answer))));
@@ -225,7 +238,7 @@ fn check_details(
     answer: &Answer,
     captures: &mut Captures,
 ) -> Result<(), Mismatch> {
-    let last = results(answer).into_iter().next_back();
+    let last = results(answer).into_iter().rfind(|(response, _)| response.id != 0);
     let control = |oid: &str| {
         let (response, _) = last?;
         response.controls.iter().find(|(known, _)| known == oid).map(|(_, value)| value.as_deref())
@@ -244,6 +257,23 @@ fn check_details(
             ExpectedKind::Control { oid, value: Some(form) } => {
                 control(oid).flatten().is_some_and(|value| form.matches(value, captures))
             }
+            ExpectedKind::Failed(id) => {
+                let ended = value.and_then(transaction_ended);
+                ended.is_some_and(|ended| ended.failed == Some(*id))
+            }
+            ExpectedKind::ReadEntry { when, update, dn, open, attributes } => {
+                let oid = read_entry_oid(*when);
+                let found = match update {
+                    None => control(oid).flatten().and_then(read_entry),
+                    Some(id) => value.and_then(|value| read_in_transaction(value, *id, oid)),
+                };
+                let Some((name, actual)) = found else {
+                    return Err((one.line, format!("no such entry was read{}", show(answer))));
+                };
+                check_attributes(attributes, *open, &actual, captures)
+                    .map_err(|reason| (one.line, format!("{reason}{}", show(answer))))?;
+                dn.matches(name.as_bytes(), captures)
+            }
             ExpectedKind::Paged(form) => {
                 let cookie = control(PAGED_RESULTS).flatten().and_then(paged_cookie);
                 cookie.is_some_and(|cookie| form.matches(&cookie, captures))
@@ -255,6 +285,14 @@ fn check_details(
         }
     }
     Ok(())
+}
+
+/// The entry in a control of one update of a transaction that ended.
+fn read_in_transaction(value: &[u8], update: i64, oid: &str) -> Option<(String, Attributes)> {
+    let ended = transaction_ended(value)?;
+    let (_, controls) = ended.controls.into_iter().find(|(id, _)| *id == update)?;
+    let (_, value) = controls.into_iter().find(|(known, _)| known == oid)?;
+    read_entry(&value?)
 }
 
 fn check_end(expected: &[Expected], answer: &Answer) -> Result<(), Mismatch> {

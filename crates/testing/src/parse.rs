@@ -8,8 +8,8 @@ use std::path::Path;
 use crate::cursor::Cursor;
 use crate::expect::code_by_name;
 use crate::script::{
-    ChangeSpec, ControlSpec, Dialogue, Expected, ExpectedAttribute, ExpectedKind, RequestSpec,
-    Script, SearchSpec, Step,
+    ChangeSpec, ControlSpec, Dialogue, Expected, ExpectedAttribute, ExpectedKind, ReadWhen,
+    RequestSpec, Script, SearchSpec, Step,
 };
 use crate::template::{Template, hex};
 
@@ -144,7 +144,10 @@ impl Parser {
         let step = self.step()?;
         if let Some(expected) = step.expected.last_mut() {
             return match &mut expected.kind {
-                ExpectedKind::Entry { attributes, .. } => expected_attribute(line, attributes),
+                ExpectedKind::Entry { attributes, .. }
+                | ExpectedKind::ReadEntry { attributes, .. } => {
+                    expected_attribute(line, attributes)
+                }
                 _ => Err("only an entry is followed by indented lines".to_owned()),
             };
         }
@@ -217,6 +220,14 @@ fn request(cursor: &mut Cursor<'_>) -> Result<RequestSpec, String> {
             RequestSpec::Extended { oid: "1.3.6.1.4.1.4203.1.11.3".to_owned(), value: None }
         }
         "passwd" => password_modify(cursor)?,
+        "endtxn" => RequestSpec::EndTransaction {
+            commit: match cursor.need("commit or abort")?.as_str() {
+                "commit" => true,
+                "abort" => false,
+                other => return Err(format!("commit or abort, not: {other}")),
+            },
+            identifier: Template::parse_value(&cursor.need("a transaction")?)?,
+        },
         "abandon" => {
             let id = cursor.need("a message id")?;
             RequestSpec::Abandon(id.parse().map_err(|_| format!("not a message id: {id}"))?)
@@ -327,7 +338,7 @@ fn password_modify(cursor: &mut Cursor<'_>) -> Result<RequestSpec, String> {
 }
 
 fn control(cursor: &mut Cursor<'_>) -> Result<ControlSpec, String> {
-    match cursor.need("control or paged")?.as_str() {
+    match cursor.need("the kind of control")?.as_str() {
         "control" => {
             let oid = cursor.need("an object identifier")?;
             let critical = cursor.accept("critical");
@@ -338,8 +349,41 @@ fn control(cursor: &mut Cursor<'_>) -> Result<ControlSpec, String> {
             let size = size.parse().map_err(|_| format!("not a page size: {size}"))?;
             Ok(ControlSpec::Paged { size, cookie: optional_value(cursor)?.unwrap_or_default() })
         }
-        other => Err(format!("control or paged, not: {other}")),
+        "assert" => Ok(ControlSpec::Assertion(Template::parse(&cursor.need("a filter")?))),
+        "transaction" => {
+            let identifier = Template::parse_value(&cursor.need("a transaction")?)?;
+            Ok(ControlSpec::Transaction(identifier))
+        }
+        word => {
+            let when = read_when(word).ok_or_else(|| format!("unknown control: {word}"))?;
+            let mut attributes = Vec::new();
+            while let Some(attribute) = cursor.next()? {
+                attributes.push(attribute);
+            }
+            Ok(ControlSpec::ReadEntry { when, attributes })
+        }
     }
+}
+
+fn read_when(word: &str) -> Option<ReadWhen> {
+    match word {
+        "preread" => Some(ReadWhen::Before),
+        "postread" => Some(ReadWhen::After),
+        _ => None,
+    }
+}
+
+fn read_entry(when: ReadWhen, cursor: &mut Cursor<'_>) -> Result<ExpectedKind, String> {
+    let dn = name(cursor)?;
+    let (mut update, mut open) = (None, false);
+    while let Some(word) = cursor.next()? {
+        match word.strip_prefix("update=") {
+            Some(id) => update = Some(id.parse().map_err(|_| format!("not a message id: {id}"))?),
+            None if word == "…" => open = true,
+            None => return Err(format!("unexpected: {word}")),
+        }
+    }
+    Ok(ExpectedKind::ReadEntry { when, update, dn, open, attributes: Vec::new() })
 }
 
 fn expectation_kind(cursor: &mut Cursor<'_>) -> Result<ExpectedKind, String> {
@@ -372,13 +416,24 @@ fn expectation_kind(cursor: &mut Cursor<'_>) -> Result<ExpectedKind, String> {
             let cookie = cursor.need("end or a form")?;
             ExpectedKind::Paged(Template::parse(if cookie == "end" { "" } else { &cookie }))
         }
+        "failed" => {
+            let id = cursor.need("a message id")?;
+            ExpectedKind::Failed(id.parse().map_err(|_| format!("not a message id: {id}"))?)
+        }
+        "notice" => {
+            let oid = cursor.need("an object identifier")?;
+            ExpectedKind::Notice { oid, value: optional_value(cursor)? }
+        }
         "disconnect" => {
             let name = cursor.need("a result code")?;
             let code = code_by_name(&name).ok_or_else(|| format!("unknown code: {name}"))?;
             ExpectedKind::Disconnect { code }
         }
         "closed" => ExpectedKind::Closed,
-        code => result(code, cursor)?,
+        word => match read_when(word) {
+            Some(when) => read_entry(when, cursor)?,
+            None => result(word, cursor)?,
+        },
     };
     cursor.end()?;
     Ok(kind)

@@ -4,11 +4,21 @@ use crate::ber::{
     ENUMERATED, INTEGER, OCTET_STRING, SEQUENCE, SET, put, put_boolean, put_number, put_with,
 };
 use crate::filter;
-use crate::script::{ChangeSpec, ControlSpec, RequestSpec, SearchSpec, Step};
+use crate::script::{ChangeSpec, ControlSpec, ReadWhen, RequestSpec, SearchSpec, Step};
 use crate::template::{Captures, Template};
 
 /// Simple paged results (RFC 2696).
 pub(crate) const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
+/// Pre-read (RFC 4527).
+const PRE_READ: &str = "1.3.6.1.1.13.1";
+/// Post-read (RFC 4527).
+const POST_READ: &str = "1.3.6.1.1.13.2";
+/// Assertion (RFC 4528).
+const ASSERTION: &str = "1.3.6.1.1.12";
+/// Transaction specification (RFC 5805).
+const TRANSACTION: &str = "1.3.6.1.1.21.2";
+/// End transaction (RFC 5805).
+const END_TRANSACTION: &str = "1.3.6.1.1.21.3";
 /// Password modify (RFC 3062).
 pub(crate) const PASSWORD_MODIFY: &str = "1.3.6.1.4.1.4203.1.11.1";
 
@@ -42,7 +52,9 @@ pub(crate) fn final_tag(request: &RequestSpec) -> Option<u8> {
         RequestSpec::Delete { .. } => Some(0x6b),
         RequestSpec::ModifyDn { .. } => Some(0x6d),
         RequestSpec::Compare { .. } => Some(0x6f),
-        RequestSpec::Extended { .. } | RequestSpec::PasswordModify { .. } => Some(0x78),
+        RequestSpec::Extended { .. }
+        | RequestSpec::PasswordModify { .. }
+        | RequestSpec::EndTransaction { .. } => Some(0x78),
         RequestSpec::Unbind | RequestSpec::Abandon(_) | RequestSpec::Raw(_) => None,
     }
 }
@@ -119,6 +131,20 @@ fn operation(request: &RequestSpec, captures: &Captures, out: &mut Vec<u8>) -> R
             if !fields.is_empty() {
                 put_with(&mut content, 0x81, |out| put(out, SEQUENCE, &fields));
             }
+            0x77
+        }
+        RequestSpec::EndTransaction { commit, identifier } => {
+            put(&mut content, 0x80, END_TRANSACTION.as_bytes());
+            let identifier = identifier.expand(captures)?;
+            put_with(&mut content, 0x81, |out| {
+                put_with(out, SEQUENCE, |out| {
+                    // RFC 4511 §5.1: a default value is not encoded.
+                    if !commit {
+                        put_boolean(out, false);
+                    }
+                    put(out, OCTET_STRING, &identifier);
+                });
+            });
             0x77
         }
         RequestSpec::Abandon(id) => {
@@ -206,9 +232,40 @@ fn put_control(
                 });
             });
         }
+        ControlSpec::Assertion(text) => {
+            let mut value = Vec::new();
+            filter::encode(&text.expand_text(captures)?, &mut value)?;
+            put_critical(&mut content, ASSERTION, &value);
+        }
+        ControlSpec::ReadEntry { when, attributes } => {
+            let mut value = Vec::new();
+            put_with(&mut value, SEQUENCE, |out| {
+                for attribute in attributes {
+                    put(out, OCTET_STRING, attribute.as_bytes());
+                }
+            });
+            put_critical(&mut content, read_entry_oid(*when), &value);
+        }
+        ControlSpec::Transaction(identifier) => {
+            put_critical(&mut content, TRANSACTION, &identifier.expand(captures)?);
+        }
     }
     put(out, SEQUENCE, &content);
     Ok(())
+}
+
+fn put_critical(out: &mut Vec<u8>, oid: &str, value: &[u8]) {
+    put(out, OCTET_STRING, oid.as_bytes());
+    put_boolean(out, true);
+    put(out, OCTET_STRING, value);
+}
+
+/// The OID of a control of RFC 4527.
+pub(crate) fn read_entry_oid(when: ReadWhen) -> &'static str {
+    match when {
+        ReadWhen::Before => PRE_READ,
+        ReadWhen::After => POST_READ,
+    }
 }
 
 fn put_text(

@@ -2,20 +2,27 @@
 
 use crate::ber::{ENUMERATED, INTEGER, OCTET_STRING, Reader, SEQUENCE, SET};
 
+/// Descriptions with their values.
+pub(crate) type Attributes = Vec<(String, Vec<Vec<u8>>)>;
+
+/// Object identifiers with their values.
+pub(crate) type ControlList = Vec<(String, Option<Vec<u8>>)>;
+
+const SEARCH_ENTRY: u8 = 0x64;
+
 /// One decoded message.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) id: i64,
     pub(crate) tag: u8,
     pub(crate) body: Body,
-    /// Object identifier and value.
-    pub(crate) controls: Vec<(String, Option<Vec<u8>>)>,
+    pub(crate) controls: ControlList,
 }
 
 /// The forms a response takes.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    Entry { dn: String, attributes: Vec<(String, Vec<Vec<u8>>)> },
+    Entry { dn: String, attributes: Attributes },
     Reference(Vec<String>),
     Result(Ended),
     Intermediate,
@@ -40,7 +47,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Response> {
     let (tag, content) = message.any()?;
     let mut operation = Reader::new(content);
     let body = match tag {
-        0x64 => entry(&mut operation)?,
+        SEARCH_ENTRY => entry(&mut operation)?,
         0x73 => Body::Reference(strings(&mut operation)?),
         0x79 => return Some(Response { id, tag, body: Body::Intermediate, controls: Vec::new() }),
         0x61 | 0x65 | 0x67 | 0x69 | 0x6b | 0x6d | 0x6f | 0x78 => {
@@ -99,7 +106,7 @@ fn ended(operation: &mut Reader<'_>) -> Option<Ended> {
     Some(Ended { code, matched, diagnostic, referrals, name, value })
 }
 
-fn controls(mut list: Reader<'_>) -> Option<Vec<(String, Option<Vec<u8>>)>> {
+fn controls(mut list: Reader<'_>) -> Option<ControlList> {
     let mut controls = Vec::new();
     while !list.is_empty() {
         let mut control = list.inside(SEQUENCE)?;
@@ -108,6 +115,42 @@ fn controls(mut list: Reader<'_>) -> Option<Vec<(String, Option<Vec<u8>>)>> {
         controls.push((oid, control.optional(OCTET_STRING).map(<[u8]>::to_vec)));
     }
     Some(controls)
+}
+
+/// The entry in the value of a pre-read or post-read control (RFC 4527 §3).
+pub(crate) fn read_entry(value: &[u8]) -> Option<(String, Attributes)> {
+    let mut outer = Reader::new(value);
+    let body = entry(&mut outer.inside(SEARCH_ENTRY)?)?;
+    match body {
+        Body::Entry { dn, attributes } if outer.is_empty() => Some((dn, attributes)),
+        _ => None,
+    }
+}
+
+/// What the value of an end transaction response says (RFC 5805 §2.4).
+#[derive(Debug, Default)]
+pub(crate) struct TransactionEnded {
+    pub(crate) failed: Option<i64>,
+    /// By message id of the update.
+    pub(crate) controls: Vec<(i64, ControlList)>,
+}
+
+/// Decodes the value of an end transaction response.
+pub(crate) fn transaction_ended(value: &[u8]) -> Option<TransactionEnded> {
+    let mut fields = Reader::new(value).inside(SEQUENCE)?;
+    let mut ended = TransactionEnded::default();
+    if fields.peek() == Some(INTEGER) {
+        ended.failed = Some(fields.number(INTEGER)?);
+    }
+    if !fields.is_empty() {
+        let mut updates = fields.inside(SEQUENCE)?;
+        while !updates.is_empty() {
+            let mut update = updates.inside(SEQUENCE)?;
+            let id = update.number(INTEGER)?;
+            ended.controls.push((id, controls(update.inside(SEQUENCE)?)?));
+        }
+    }
+    fields.is_empty().then_some(ended)
 }
 
 /// The cookie in the value of a paged results control (RFC 2696 §2).

@@ -179,11 +179,13 @@ impl Play<'_> {
         let until_closed =
             count(|kind| matches!(kind, ExpectedKind::Closed | ExpectedKind::Disconnect { .. }))
                 > 0;
+        let notices = count(|kind| matches!(kind, ExpectedKind::Notice { .. }));
         let mut results_left = count(|kind| matches!(kind, ExpectedKind::Result { .. }));
         let final_tag = request::final_tag(&step.request);
         if final_tag.is_some() {
             results_left = results_left.max(1);
         }
+        results_left += notices;
         let mut answer = Answer::default();
         while until_closed || results_left > 0 {
             let message = match self.target.receive(connection) {

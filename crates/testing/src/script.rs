@@ -67,6 +67,26 @@ pub enum ControlSpec {
         /// From the page before, empty for the first.
         cookie: Template,
     },
+    /// Assertion (RFC 4528), critical.
+    Assertion(Template),
+    /// Pre-read or post-read (RFC 4527), critical.
+    ReadEntry {
+        /// Which of the two.
+        when: ReadWhen,
+        /// Attribute selection.
+        attributes: Vec<String>,
+    },
+    /// The update belongs to this transaction (RFC 5805), critical.
+    Transaction(Template),
+}
+
+/// The two controls of RFC 4527.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReadWhen {
+    /// Pre-read: the entry before the update.
+    Before,
+    /// Post-read: the entry after it.
+    After,
 }
 
 /// The requests of RFC 4511 §4, and raw octets.
@@ -146,6 +166,13 @@ pub enum RequestSpec {
         old: Option<Template>,
         /// The password from now on.
         new: Option<Template>,
+    },
+    /// End of a transaction (RFC 5805).
+    EndTransaction {
+        /// Whether its updates are to be carried out.
+        commit: bool,
+        /// Which transaction.
+        identifier: Template,
     },
     /// Abandon the operation of that message id: no answer.
     Abandon(i64),
@@ -236,6 +263,28 @@ pub enum ExpectedKind {
     },
     /// The paged results control of the final response: the cookie for the next page.
     Paged(Template),
+    /// A pre-read or post-read control of the final response.
+    ReadEntry {
+        /// Which of the two.
+        when: ReadWhen,
+        /// The update of the transaction that ended whose control it is.
+        update: Option<i64>,
+        /// The entry's DN.
+        dn: Template,
+        /// Other attributes than the listed ones may be there.
+        open: bool,
+        /// Its attributes.
+        attributes: Vec<ExpectedAttribute>,
+    },
+    /// The update that made its transaction fail, by message id (RFC 5805).
+    Failed(i64),
+    /// A notification the server sends of its own accord (RFC 4511 §4.4).
+    Notice {
+        /// Its name.
+        oid: String,
+        /// Its value, unless any will do.
+        value: Option<Template>,
+    },
     /// Notice of disconnection (RFC 4511 §4.4.1).
     Disconnect {
         /// Result code by number.

@@ -1,12 +1,19 @@
 //! Request controls: taken before the operation, refused when critical and unknown
 //! (RFC 4511 §4.1.11).
 
+pub(crate) mod assertion;
 pub(crate) mod paged;
+pub(crate) mod read_entry;
 
-use ldap::message::{Control, Controls};
+use aci::Access;
+use ldap::filter::Filter;
+use ldap::message::{Control, Controls, Request};
 use ldap::result::ResultCode;
+use schema::{EntryRead, ResolvedFilter, Schema};
 
 use self::paged::PagedRequest;
+use self::read_entry::{ReadEntry, ReadRequest};
+use crate::ops::{password_modify, transaction};
 use crate::refusal::Refusal;
 
 /// The controls of one request that this server acts on.
@@ -16,6 +23,70 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) manage_dsa_it: bool,
     /// Simple paged results (RFC 2696).
     pub(crate) paged: Option<PagedRequest<'a>>,
+    /// The request is carried out only if this holds for its target (RFC 4528).
+    pub(crate) assertion: Option<Filter<'a>>,
+    /// The target as it was is wanted (RFC 4527).
+    pub(crate) pre_read: Option<ReadRequest<'a>>,
+    /// The target as it is afterwards is wanted (RFC 4527).
+    pub(crate) post_read: Option<ReadRequest<'a>>,
+    /// Values that are there already, or missing already, are no reason to refuse a modify.
+    pub(crate) permissive: bool,
+    /// A delete takes the subordinates with it (draft-armijo-ldap-treedelete).
+    pub(crate) subtree: bool,
+    /// Nothing is to happen; only whether it could is asked (draft-zeilenga-ldap-noop).
+    pub(crate) no_op: bool,
+    /// What only the server sets may be set (draft-zeilenga-ldap-relax).
+    pub(crate) relax: bool,
+    /// The answer need not wait for the disk.
+    pub(crate) lazy: bool,
+    /// The update belongs to this transaction (RFC 5805 §2.2).
+    pub(crate) transaction: Option<&'a [u8]>,
+    /// OIDs of those that the change records note.
+    recorded: Vec<&'static str>,
+}
+
+/// The controls that an update is decided with: resolved against the schema, and owned.
+#[derive(Debug, Default)]
+pub(crate) struct WriteControls {
+    pub(crate) manage_dsa_it: bool,
+    pub(crate) assertion: Option<ResolvedFilter>,
+    pub(crate) pre_read: Option<ReadEntry>,
+    pub(crate) post_read: Option<ReadEntry>,
+    pub(crate) permissive: bool,
+    pub(crate) no_op: bool,
+    pub(crate) relax: bool,
+    /// OIDs of those that the change records note.
+    pub(crate) recorded: Vec<&'static str>,
+}
+
+impl RequestControls<'_> {
+    /// Refuses with `assertionFailed` when there is an assertion that does not hold.
+    pub(crate) fn check_assertion(
+        &self,
+        target: &dyn EntryRead,
+        access: &Access,
+        schema: &Schema,
+    ) -> Result<(), Refusal> {
+        let Some(filter) = &self.assertion else { return Ok(()) };
+        assertion::check(&ResolvedFilter::resolve(filter, schema), target, access, schema)
+    }
+
+    /// The form that the writer keeps.
+    pub(crate) fn resolve(&self, schema: &Schema) -> WriteControls {
+        let read = |request: &Option<ReadRequest<'_>>| {
+            request.as_ref().map(|request| request.resolve(schema))
+        };
+        WriteControls {
+            manage_dsa_it: self.manage_dsa_it,
+            assertion: self.assertion.as_ref().map(|one| ResolvedFilter::resolve(one, schema)),
+            pre_read: read(&self.pre_read),
+            post_read: read(&self.post_read),
+            permissive: self.permissive,
+            no_op: self.no_op,
+            relax: self.relax,
+            recorded: self.recorded.clone(),
+        }
+    }
 }
 
 /// To which operations a control applies.
@@ -28,15 +99,45 @@ pub(crate) enum Operation {
     Delete,
     Modify,
     ModifyDn,
+    PasswordModify,
+    EndTransaction,
+    /// Any other extended operation.
     Extended,
+}
+
+impl Operation {
+    /// Which one a request asks for; `None` where there is no answer.
+    pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
+        Some(match request {
+            Request::Unbind | Request::Abandon(_) => return None,
+            Request::Bind(_) => Self::Bind,
+            Request::Search(_) => Self::Search,
+            Request::Compare(_) => Self::Compare,
+            Request::Add(_) => Self::Add,
+            Request::Delete(_) => Self::Delete,
+            Request::Modify(_) => Self::Modify,
+            Request::ModifyDn(_) => Self::ModifyDn,
+            Request::Extended(extended) => match extended.oid {
+                password_modify::OID => Self::PasswordModify,
+                transaction::END => Self::EndTransaction,
+                _ => Self::Extended,
+            },
+        })
+    }
 }
 
 /// One supported control: a row here is its entry in the root DSE and its place in `take`.
 struct ControlRow {
     oid: &'static str,
     applies: &'static [Operation],
+    /// Whether the change records note that it was there.
+    recorded: bool,
     take: for<'a> fn(&mut RequestControls<'a>, &Control<'a>) -> Result<(), Refusal>,
 }
+
+/// The updates of RFC 4511.
+const UPDATES: &[Operation] =
+    &[Operation::Add, Operation::Delete, Operation::Modify, Operation::ModifyDn];
 
 /// All supported controls.
 const CONTROLS: &[ControlRow] = &[
@@ -50,9 +151,100 @@ const CONTROLS: &[ControlRow] = &[
             Operation::Modify,
             Operation::ModifyDn,
         ],
+        recorded: true,
         take: take_manage_dsa_it,
     },
-    ControlRow { oid: paged::OID, applies: &[Operation::Search], take: paged::take },
+    ControlRow {
+        oid: paged::OID,
+        applies: &[Operation::Search],
+        recorded: false,
+        take: paged::take,
+    },
+    ControlRow {
+        oid: assertion::OID,
+        applies: &[
+            Operation::Search,
+            Operation::Compare,
+            Operation::Add,
+            Operation::Delete,
+            Operation::Modify,
+            Operation::ModifyDn,
+        ],
+        recorded: false,
+        take: assertion::take,
+    },
+    ControlRow {
+        oid: read_entry::PRE_READ,
+        applies: &[Operation::Delete, Operation::Modify, Operation::ModifyDn],
+        recorded: false,
+        take: read_entry::take_pre_read,
+    },
+    ControlRow {
+        oid: read_entry::POST_READ,
+        applies: &[Operation::Add, Operation::Modify, Operation::ModifyDn],
+        recorded: false,
+        take: read_entry::take_post_read,
+    },
+    ControlRow {
+        // Permissive modify.
+        oid: "1.2.840.113556.1.4.1413",
+        applies: &[Operation::Modify],
+        recorded: true,
+        take: take_permissive,
+    },
+    ControlRow {
+        // Subtree delete.
+        oid: "1.2.840.113556.1.4.805",
+        applies: &[Operation::Delete],
+        recorded: true,
+        take: take_subtree,
+    },
+    // No-op, as the draft names it and as OpenLDAP does.
+    ControlRow {
+        oid: "1.3.6.1.4.1.4203.1.10.2",
+        applies: UPDATES,
+        recorded: false,
+        take: take_no_op,
+    },
+    ControlRow {
+        oid: "1.3.6.1.4.1.4203.666.5.2",
+        applies: UPDATES,
+        recorded: false,
+        take: take_no_op,
+    },
+    ControlRow {
+        // Relax rules.
+        oid: "1.3.6.1.4.1.4203.666.5.12",
+        applies: UPDATES,
+        recorded: true,
+        take: take_relax,
+    },
+    ControlRow {
+        oid: transaction::SPECIFICATION,
+        applies: &[
+            Operation::Add,
+            Operation::Delete,
+            Operation::Modify,
+            Operation::ModifyDn,
+            Operation::PasswordModify,
+        ],
+        recorded: true,
+        take: take_transaction,
+    },
+    ControlRow {
+        // Lazy commit.
+        oid: "1.2.840.113556.1.4.619",
+        applies: &[
+            Operation::Add,
+            Operation::Delete,
+            Operation::Modify,
+            Operation::ModifyDn,
+            Operation::PasswordModify,
+            Operation::EndTransaction,
+        ],
+        recorded: true,
+        take: take_lazy,
+    },
 ];
 
 /// The OIDs for `supportedControl`.
@@ -71,7 +263,12 @@ pub(crate) fn take<'a>(
         let row =
             CONTROLS.iter().find(|row| row.oid == control.oid && row.applies.contains(&operation));
         match row {
-            Some(row) => (row.take)(&mut taken, &control)?,
+            Some(row) => {
+                (row.take)(&mut taken, &control)?;
+                if row.recorded && !taken.recorded.contains(&row.oid) {
+                    taken.recorded.push(row.oid);
+                }
+            }
             None if control.critical => {
                 return Err(Refusal::new(
                     ResultCode::UnavailableCriticalExtension,
@@ -84,11 +281,72 @@ pub(crate) fn take<'a>(
     Ok(taken)
 }
 
+/// The refusal of a control whose value is not as it has to be.
+fn malformed(what: &'static str) -> Refusal {
+    Refusal::new(ResultCode::ProtocolError, what)
+}
+
+/// A control that says all by being there. Microsoft's clients send an empty value.
+fn check_no_value(control: &Control<'_>) -> Result<(), Refusal> {
+    if control.value.is_some_and(|value| !value.is_empty()) {
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            format!("control {} has no value", control.oid),
+        ));
+    }
+    Ok(())
+}
+
 fn take_manage_dsa_it<'a>(
     taken: &mut RequestControls<'a>,
     _control: &Control<'a>,
 ) -> Result<(), Refusal> {
     // RFC 3296 §3 has no value; one that is sent carries no meaning.
     taken.manage_dsa_it = true;
+    Ok(())
+}
+
+fn take_permissive<'a>(
+    taken: &mut RequestControls<'a>,
+    control: &Control<'a>,
+) -> Result<(), Refusal> {
+    taken.permissive = true;
+    check_no_value(control)
+}
+
+fn take_subtree<'a>(taken: &mut RequestControls<'a>, control: &Control<'a>) -> Result<(), Refusal> {
+    taken.subtree = true;
+    check_no_value(control)
+}
+
+fn take_no_op<'a>(taken: &mut RequestControls<'a>, control: &Control<'a>) -> Result<(), Refusal> {
+    taken.no_op = true;
+    check_no_value(control)
+}
+
+fn take_relax<'a>(taken: &mut RequestControls<'a>, control: &Control<'a>) -> Result<(), Refusal> {
+    taken.relax = true;
+    check_no_value(control)
+}
+
+fn take_lazy<'a>(taken: &mut RequestControls<'a>, control: &Control<'a>) -> Result<(), Refusal> {
+    taken.lazy = true;
+    check_no_value(control)
+}
+
+fn take_transaction<'a>(
+    taken: &mut RequestControls<'a>,
+    control: &Control<'a>,
+) -> Result<(), Refusal> {
+    if !control.critical {
+        return Err(malformed("the transaction specification control must be critical"));
+    }
+    if taken.transaction.is_some() {
+        return Err(malformed("the transaction specification control was sent twice"));
+    }
+    let value = control
+        .value
+        .ok_or_else(|| malformed("the transaction specification control lacks its value"))?;
+    taken.transaction = Some(value);
     Ok(())
 }

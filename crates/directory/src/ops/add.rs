@@ -1,42 +1,39 @@
 //! Add (RFC 4511 §4.7).
 
 use aci::Purpose;
-use ldap::message::{AddRequest, MessageId, ResponseKind};
+use ldap::message::AddRequest;
 use ldap::result::ResultCode;
 use schema::{AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, validate};
 use store::Resolved;
 
 use crate::chance::random_uuid;
-use crate::controls::RequestControls;
 use crate::decide::{Decide, Decision, WriteOp};
-use crate::ops::target;
 use crate::ops::update::{self, Named};
+use crate::ops::{relax, target};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::stamp::Stamp;
-use crate::worker::{Next, Worker};
+use crate::worker::Worker;
 
 /// An add, resolved.
 pub(crate) struct Add {
     key: DnKey,
-    entry: Entry,
+    /// As the client sent it.
+    pub(crate) entry: Entry,
 }
 
-/// Resolves the request and hands it to the writer.
-pub(crate) fn start(
+/// Resolves the request.
+pub(crate) fn resolve(
     worker: &mut Worker,
-    session: &mut Session,
+    session: &Session,
     request: &AddRequest<'_>,
-    controls: &RequestControls<'_>,
-    id: MessageId,
-) -> Result<Next, Refusal> {
+) -> Result<WriteOp, Refusal> {
     let Named { state, dn, key } = update::named(worker, session, request.name)?;
     let schema = &state.schema;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;
     update::hash_passwords(worker, &mut entry, schema)?;
-    let op = WriteOp::Add(Add { key, entry });
-    Ok(update::pending(worker, session, controls, (id, ResponseKind::Add), op))
+    Ok(WriteOp::Add(Add { key, entry }))
 }
 
 /// Decides on what the entries before it left.
@@ -50,10 +47,24 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
         return Err(exists());
     }
     let schema = &decide.state.schema;
-    let structure = validate(&op.entry, schema, Mode::Client)?;
+    let relax = decide.controls.relax;
+    let mode = if relax { Mode::Import } else { Mode::Client };
+    let structure = validate(&op.entry, schema, mode)?;
     let mut entry = op.entry.clone();
     let structural = structure.structural.name().to_owned();
     entry.add_superior_classes(schema)?;
+    if relax {
+        for attribute in op.entry.attributes() {
+            relax::check_settable(&attribute.description, schema, relax)?;
+        }
+        let known = schema.well_known();
+        for own in [&known.structural_object_class, &known.entry_csn] {
+            entry.replace_values(schema, own, Vec::new())?;
+        }
+        if entry.get(&known.entry_uuid).is_some() {
+            relax::check_uuid(decide, &entry, None)?;
+        }
+    }
     let uuid = random_uuid(decide.chance);
     stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
     let change = Change::Add(AddChange {

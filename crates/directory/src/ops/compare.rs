@@ -29,15 +29,16 @@ pub(crate) fn run(
     let access = session.access();
     let offer = Offer::to(session, directory);
     if let Some(special) = target::special(directory, &state, &key, offer) {
+        controls.check_assertion(special.entry(), access, schema)?;
         return evaluate(special.entry(), access, &assertion, schema);
     }
     let (view, referrals) =
         worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
     let lookup = Lookup { name: request.name, key: &key, referrals, scope: None };
     let id = target::find(view, &state, &lookup)?;
-    let stored =
-        view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))?;
+    let stored = target::stored(view, id)?;
     let live = LiveEntry::new(view, &stored, schema.well_known(), false);
+    controls.check_assertion(&live, access, schema)?;
     evaluate(&live, access, &assertion, schema)
 }
 

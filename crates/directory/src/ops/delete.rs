@@ -2,35 +2,40 @@
 
 use aci::Purpose;
 use ldap::dn::Dn;
-use ldap::message::{DeleteRequest, MessageId, ResponseKind};
+use ldap::message::DeleteRequest;
 use ldap::result::ResultCode;
 use schema::{Change, DeleteChange, DnKey};
+use store::StoredEntry;
 
 use crate::controls::RequestControls;
 use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::subtree_delete::SubtreeDelete;
 use crate::ops::target;
 use crate::ops::update::{self, Named};
+use crate::record::DELETED_ATTRIBUTES_MAX_BYTES;
 use crate::refusal::Refusal;
 use crate::session::Session;
-use crate::worker::{Next, Worker};
+use crate::worker::Worker;
 
 /// A delete, resolved.
 pub(crate) struct Delete {
-    key: DnKey,
-    dn: Dn,
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
 }
 
-/// Resolves the request and hands it to the writer.
-pub(crate) fn start(
-    worker: &mut Worker,
-    session: &mut Session,
+/// Resolves the request.
+pub(crate) fn resolve(
+    worker: &Worker,
+    session: &Session,
     request: &DeleteRequest<'_>,
     controls: &RequestControls<'_>,
-    id: MessageId,
-) -> Result<Next, Refusal> {
+) -> Result<WriteOp, Refusal> {
     let Named { dn, key, .. } = update::named_stored(worker, session, request.name)?;
-    let op = WriteOp::Delete(Delete { key, dn });
-    Ok(update::pending(worker, session, controls, (id, ResponseKind::Delete), op))
+    Ok(if controls.subtree {
+        WriteOp::SubtreeDelete(SubtreeDelete::new(key, dn))
+    } else {
+        WriteOp::Delete(Delete { key, dn })
+    })
 }
 
 /// Decides on what the entries before it left.
@@ -44,6 +49,23 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
             "the entry has subordinates; delete them first",
         ));
     }
-    let change = Change::Delete(DeleteChange { id, dn: op.dn.clone(), attributes: Vec::new() });
-    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+    let stored = target::stored(&decide.view, id)?;
+    let (change, _) = change(&stored)?;
+    Ok(Decision::change(decide.access.permit(Change::Delete(change), Purpose::Update)?))
+}
+
+/// The change that deletes an entry, and the octets of its values. What the entry held goes into
+/// the change, so that it can be told and undone, unless it is very large.
+pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), Refusal> {
+    let entry = stored.to_entry()?;
+    let mut octets = 0;
+    for attribute in entry.attributes() {
+        octets += attribute.values.iter().map(Vec::len).sum::<usize>();
+    }
+    let attributes = if octets > DELETED_ATTRIBUTES_MAX_BYTES {
+        Vec::new()
+    } else {
+        entry.attributes().to_vec()
+    };
+    Ok((DeleteChange { id: stored.id(), dn: entry.name().clone(), attributes }, octets))
 }

@@ -3,8 +3,9 @@
 use ldap::message::{Controls, ExtendedRequest, LdapResult, Message, MessageId, Response};
 use ldap::result::ResultCode;
 
+use crate::controls::RequestControls;
 use crate::directory::Directory;
-use crate::ops::password_modify;
+use crate::ops::{password_modify, transaction};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
@@ -14,9 +15,17 @@ type Start = fn(
     &mut Worker,
     &mut Session,
     &ExtendedRequest<'_>,
-    MessageId,
+    &Call<'_>,
     &mut Vec<u8>,
 ) -> Result<Next, Refusal>;
+
+/// What came with the request.
+pub(crate) struct Call<'m> {
+    pub(crate) id: MessageId,
+    pub(crate) controls: &'m RequestControls<'m>,
+    /// The size of the message.
+    pub(crate) octets: usize,
+}
 
 /// StartTLS.
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
@@ -26,6 +35,8 @@ const OPERATIONS: &[(&str, Start)] = &[
     (START_TLS, start_tls),
     (password_modify::OID, password_modify::start),
     ("1.3.6.1.4.1.4203.1.11.3", who_am_i),
+    (transaction::START, transaction::start),
+    (transaction::END, transaction::end),
 ];
 
 /// The OIDs for `supportedExtension` of a session's root DSE.
@@ -43,7 +54,7 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &ExtendedRequest<'_>,
-    id: MessageId,
+    call: &Call<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     let known = OPERATIONS.iter().find(|(oid, _)| *oid == request.oid);
@@ -53,7 +64,7 @@ pub(crate) fn start(
             format!("extended operation {} is not known", request.oid),
         ));
     };
-    start(worker, session, request, id, out)
+    start(worker, session, request, call, out)
 }
 
 /// StartTLS (RFC 4511 §4.14).
@@ -61,7 +72,7 @@ fn start_tls(
     worker: &mut Worker,
     session: &mut Session,
     request: &ExtendedRequest<'_>,
-    id: MessageId,
+    call: &Call<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     if !offers_tls(&worker.directory, session) {
@@ -83,7 +94,9 @@ fn start_tls(
             "StartTLS must wait until all other requests are answered",
         ));
     }
-    respond(out, id, Some(request.oid), None);
+    // What was asked for without protection is not to be carried out under it.
+    session.transactions().clear();
+    respond(out, call.id, Some(request.oid), None);
     Ok(Next::StartTls)
 }
 
@@ -92,13 +105,13 @@ fn who_am_i(
     _worker: &mut Worker,
     session: &mut Session,
     request: &ExtendedRequest<'_>,
-    id: MessageId,
+    call: &Call<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     if request.value.is_some() {
         return Err(Refusal::new(ResultCode::ProtocolError, "Who am I? has no value"));
     }
-    respond(out, id, None, Some(session.identity().authorization_id().as_bytes()));
+    respond(out, call.id, None, Some(session.identity().authorization_id().as_bytes()));
     Ok(Next::Answered)
 }
 

@@ -4,26 +4,25 @@ use std::sync::Arc;
 
 use aci::Purpose;
 use ldap::dn::Dn;
-use ldap::message::{MessageId, ModifyOperation, ModifyRequest, ResponseKind};
+use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
-    AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_modifiable, check_name,
-    validate_touched,
+    AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name, validate_touched,
 };
 
-use crate::controls::RequestControls;
+use crate::controls::WriteControls;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::update::{self, Named};
-use crate::ops::{schema_modify, target};
+use crate::ops::{relax, schema_modify, target};
 use crate::password;
 use crate::refusal::Refusal;
 use crate::session::Session;
-use crate::worker::{Next, Worker};
+use crate::worker::Worker;
 
 /// A modify, resolved.
 pub(crate) struct Modify {
-    key: DnKey,
-    dn: Dn,
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
     modifications: Vec<Modification>,
 }
 
@@ -34,27 +33,24 @@ pub(crate) struct Modification {
     pub(crate) values: Vec<Vec<u8>>,
 }
 
-/// Resolves the request and hands it to the writer.
-pub(crate) fn start(
+/// Resolves the request.
+pub(crate) fn resolve(
     worker: &mut Worker,
-    session: &mut Session,
+    session: &Session,
     request: &ModifyRequest<'_>,
-    controls: &RequestControls<'_>,
-    id: MessageId,
-) -> Result<Next, Refusal> {
+) -> Result<WriteOp, Refusal> {
     let Named { state, dn, key } = update::named(worker, session, request.name)?;
     if key.depth() == 0 {
         return Err(update::refuse_special());
     }
     let mut modifications = Vec::new();
     for modification in request.changes.iter() {
-        modifications.push(resolve(worker, &state.schema, &modification)?);
+        modifications.push(resolve_one(worker, &state.schema, &modification)?);
     }
-    let op = WriteOp::Modify(Modify { key, dn, modifications });
-    Ok(update::pending(worker, session, controls, (id, ResponseKind::Modify), op))
+    Ok(WriteOp::Modify(Modify { key, dn, modifications }))
 }
 
-fn resolve(
+fn resolve_one(
     worker: &mut Worker,
     schema: &Schema,
     modification: &ldap::message::Modification<'_>,
@@ -92,10 +88,19 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let schema = &decide.state.schema;
     let mut after = before.clone();
     for modification in &op.modifications {
-        apply(&mut after, schema, modification)?;
+        apply(&mut after, schema, modification, decide.controls)?;
     }
-    check_result(&before, &mut after, schema, &op.modifications)?;
-    update::stamp_modified(&mut after, schema, &decide.stamp)?;
+    let touched =
+        op.modifications.iter().map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
+    let relax = decide.controls.relax;
+    check_result(&before, &mut after, schema, &touched, relax)?;
+    let known = schema.well_known();
+    if relax && touched.contains(&known.entry_uuid) {
+        relax::check_uuid(decide, &after, Some(id))?;
+    }
+    // What was set under relaxed rules stays as it was set.
+    let kept = if relax { &touched[..] } else { &[] };
+    update::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
     Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
 }
@@ -105,7 +110,8 @@ fn check_result(
     before: &Entry,
     after: &mut Entry,
     schema: &Schema,
-    modifications: &[Modification],
+    touched: &[Arc<AttributeDescription>],
+    relax: bool,
 ) -> Result<(), Refusal> {
     if check_name(after, schema).is_err() {
         return Err(Refusal::new(
@@ -113,10 +119,11 @@ fn check_result(
             "the values of the entry's RDN stay; rename the entry to change them",
         ));
     }
-    let touched = modifications.iter().map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
-    let structure = validate_touched(after, schema, &touched)?;
+    let structure = validate_touched(after, schema, touched)?;
     // An entry that was invalid already (imported, or under an older schema) may be mended.
-    if Structure::of(before, schema).is_ok_and(|was| was.structural != structure.structural) {
+    if !relax
+        && Structure::of(before, schema).is_ok_and(|was| was.structural != structure.structural)
+    {
         return Err(Refusal::new(
             ResultCode::ObjectClassModsProhibited,
             "the structural object class of an entry cannot be changed; add it anew",
@@ -130,9 +137,14 @@ fn check_result(
 }
 
 /// One modification, applied to a copy of the entry.
-fn apply(entry: &mut Entry, schema: &Schema, modification: &Modification) -> Result<(), Refusal> {
+fn apply(
+    entry: &mut Entry,
+    schema: &Schema,
+    modification: &Modification,
+    controls: &WriteControls,
+) -> Result<(), Refusal> {
     let Modification { operation, description, values } = modification;
-    check_modifiable(description)?;
+    relax::check_settable(description, schema, controls.relax)?;
     match operation {
         ModifyOperation::Add => {
             if values.is_empty() {
@@ -141,14 +153,24 @@ fn apply(entry: &mut Entry, schema: &Schema, modification: &Modification) -> Res
                     format!("adding to '{}' needs at least one value", description.text()),
                 ));
             }
-            entry.add_values(schema, description, values.clone())?;
+            if controls.permissive {
+                entry.add_missing_values(schema, description, values)?;
+            } else {
+                entry.add_values(schema, description, values.clone())?;
+            }
         }
         ModifyOperation::Delete if values.is_empty() => {
-            entry.remove_attribute(description)?;
+            if entry.get(description).is_some() || !controls.permissive {
+                entry.remove_attribute(description)?;
+            }
         }
         ModifyOperation::Delete => {
             let values = stored_forms(entry, description, values);
-            entry.remove_values(schema, description, &values)?;
+            if controls.permissive {
+                entry.remove_present_values(schema, description, &values);
+            } else {
+                entry.remove_values(schema, description, &values)?;
+            }
         }
         ModifyOperation::Replace => {
             entry.replace_values(schema, description, values.clone())?;

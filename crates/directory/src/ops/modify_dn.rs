@@ -2,38 +2,33 @@
 
 use aci::Purpose;
 use ldap::dn::{Dn, Rdn};
-use ldap::message::{MessageId, ModifyDnRequest, ResponseKind};
+use ldap::message::ModifyDnRequest;
 use ldap::result::ResultCode;
-use schema::{
-    Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, check_modifiable, validate,
-};
+use schema::{Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, validate};
 use store::Resolved;
 
-use crate::controls::RequestControls;
 use crate::decide::{Decide, Decision, WriteOp};
-use crate::ops::target;
 use crate::ops::update::{self, Named};
+use crate::ops::{relax, target};
 use crate::refusal::Refusal;
 use crate::session::Session;
-use crate::worker::{Next, Worker};
+use crate::worker::Worker;
 
 /// A rename, resolved.
 pub(crate) struct ModifyDn {
-    key: DnKey,
-    dn: Dn,
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
     new_rdn: Rdn,
     delete_old_rdn: bool,
     new_superior: Option<(Dn, DnKey)>,
 }
 
-/// Resolves the request and hands it to the writer.
-pub(crate) fn start(
-    worker: &mut Worker,
-    session: &mut Session,
+/// Resolves the request.
+pub(crate) fn resolve(
+    worker: &Worker,
+    session: &Session,
     request: &ModifyDnRequest<'_>,
-    controls: &RequestControls<'_>,
-    id: MessageId,
-) -> Result<Next, Refusal> {
+) -> Result<WriteOp, Refusal> {
     let Named { state, dn, key } = update::named_stored(worker, session, request.name)?;
     let schema = &state.schema;
     let new_rdn = Rdn::parse(request.new_rdn)?;
@@ -45,14 +40,8 @@ pub(crate) fn start(
             Some((dn, key))
         }
     };
-    let op = WriteOp::ModifyDn(ModifyDn {
-        key,
-        dn,
-        new_rdn,
-        delete_old_rdn: request.delete_old_rdn,
-        new_superior,
-    });
-    Ok(update::pending(worker, session, controls, (id, ResponseKind::ModifyDn), op))
+    let delete_old_rdn = request.delete_old_rdn;
+    Ok(WriteOp::ModifyDn(ModifyDn { key, dn, new_rdn, delete_old_rdn, new_superior }))
 }
 
 /// Decides on what the entries before it left.
@@ -145,12 +134,12 @@ fn renamed(
     after.rename(new_dn.clone());
     for ava in op.new_rdn.avas() {
         let description = describe(schema, &ava.attribute)?;
-        check_modifiable(&description)?;
+        relax::check_settable(&description, schema, decide.controls.relax)?;
         if !after.has_value(schema, &description, &ava.value) {
             after.add_values(schema, &description, vec![ava.value.clone()])?;
         }
     }
-    update::stamp_modified(&mut after, schema, &decide.stamp)?;
+    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     Ok(after)
 }
 

@@ -3,14 +3,15 @@
 use aci::{Identity, Purpose};
 use ldap::ber::{DecodeError, Reader, Tag, Writer};
 use ldap::dn::Dn;
-use ldap::message::{ExtendedRequest, MessageId, ResponseKind};
+use ldap::message::{ExtendedRequest, ResponseKind};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Mode, validate};
 
 use crate::chance::Chance;
-use crate::controls::RequestControls;
 use crate::decide::{Decide, Decision, WriteOp};
-use crate::ops::{target, update};
+use crate::ops::extended::Call;
+use crate::ops::target;
+use crate::ops::update::{self, Asked};
 use crate::password::{self, hash_password};
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -21,8 +22,8 @@ pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";
 
 /// A password change, resolved.
 pub(crate) struct PasswordModify {
-    key: DnKey,
-    dn: Dn,
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
     old: Option<Vec<u8>>,
     /// The new password as it will be stored.
     stored: Vec<u8>,
@@ -43,8 +44,8 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &ExtendedRequest<'_>,
-    id: MessageId,
-    _out: &mut Vec<u8>,
+    call: &Call<'_>,
+    out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     let value = match request.value {
         None => RequestValue::default(),
@@ -72,8 +73,8 @@ pub(crate) fn start(
     let stored = hash_password(worker.directory.password_scheme, &new, &mut *worker.chance);
     let old = value.old.map(<[u8]>::to_vec);
     let op = WriteOp::PasswordModify(PasswordModify { key, dn, old, stored, generated });
-    let controls = RequestControls::default();
-    Ok(update::pending(worker, session, &controls, (id, ResponseKind::Extended), op))
+    let asked = Asked { id: call.id, kind: ResponseKind::Extended, octets: call.octets };
+    update::submit(worker, session, call.controls, &asked, op, out)
 }
 
 fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
@@ -148,11 +149,18 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let mut after = before.clone();
     after.replace_values(schema, &known.user_password, vec![op.stored.clone()])?;
     validate(&after, schema, Mode::Import)?;
-    update::stamp_modified(&mut after, schema, &decide.stamp)?;
+    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
     let mut decision = Decision::change(decide.access.permit(change, Purpose::PasswordModify)?);
-    decision.value = op.generated.as_deref().map(response_value);
+    decision.value = op.response_value();
     Ok(decision)
+}
+
+impl PasswordModify {
+    /// PasswdModifyResponseValue, when there is a password to tell.
+    pub(crate) fn response_value(&self) -> Option<Vec<u8>> {
+        self.generated.as_deref().map(response_value)
+    }
 }
 
 /// PasswdModifyResponseValue: the generated password.

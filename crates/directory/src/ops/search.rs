@@ -22,7 +22,7 @@ use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::referral;
 use crate::refusal::Refusal;
-use crate::root_dse::Offer;
+use crate::root_dse::{self, Offer};
 use crate::session::{Cancel, Session};
 use crate::sink::{Flow, Flush, ResponseSink};
 use crate::worker::{Next, Snapshot, Worker};
@@ -177,6 +177,7 @@ impl Search<'_> {
         if let Some(special) = target::special(self.directory, &state, &key, self.offer)
             && (key.depth() > 0 || request.scope == Scope::Base)
         {
+            self.controls.check_assertion(special.entry(), self.access, schema)?;
             return Ok(self.special(special.entry(), schema, &filter, &selection, sink));
         }
         let (view, referrals) =
@@ -187,8 +188,23 @@ impl Search<'_> {
             let scope = Some(request.scope);
             target::find(view, &state, &Lookup { name: request.base, key: &key, referrals, scope })?
         };
+        if self.controls.assertion.is_some() {
+            self.check_base(view, &state, base)?;
+        }
         let resolved = Resolved { base, filter: &filter, selection: &selection, referrals };
         self.entries(view, &state, &resolved, sink)
+    }
+
+    /// The target of the assertion control is the base of the search (RFC 4528 §3).
+    fn check_base(&self, view: &View<'_>, state: &State, base: EntryId) -> Result<(), Refusal> {
+        let schema = &state.schema;
+        if base == EntryId::ROOT {
+            let root = root_dse::entry(self.directory, schema, self.offer);
+            return self.controls.check_assertion(&root, self.access, schema);
+        }
+        let stored = target::stored(view, base)?;
+        let live = LiveEntry::new(view, &stored, schema.well_known(), true);
+        self.controls.check_assertion(&live, self.access, schema)
     }
 
     /// A search of an entry the server makes itself: it has nothing below it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use schema::{DnKey, Entry, EntryId};
-use store::{Resolved, View};
+use store::{Resolved, StoredEntry, View};
 
 use crate::directory::{Directory, State};
 use crate::referral;
@@ -114,9 +114,12 @@ pub(crate) fn find_superior(
     })
 }
 
-/// Reads an entry that was found, as a copy to work on.
+/// Reads an entry that was found.
+pub(crate) fn stored<'v>(view: &'v View<'_>, id: EntryId) -> Result<StoredEntry<'v>, Refusal> {
+    view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))
+}
+
+/// Likewise, as a copy to work on.
 pub(crate) fn load(view: &View<'_>, id: EntryId) -> Result<Entry, Refusal> {
-    let stored =
-        view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))?;
-    Ok(stored.to_entry()?)
+    Ok(stored(view, id)?.to_entry()?)
 }

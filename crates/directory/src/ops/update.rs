@@ -12,11 +12,11 @@ use schema::{
 };
 
 use crate::controls::RequestControls;
-use crate::decide::{Decide, WriteOp, WriteRequest};
+use crate::decide::{Answer, Decide, WriteOp, WriteRequest};
 use crate::directory::State;
 use crate::password;
 use crate::refusal::Refusal;
-use crate::session::Session;
+use crate::session::{Cancel, Session};
 use crate::stamp::Stamp;
 use crate::worker::{Next, Worker};
 use crate::write_queue::PendingWrite;
@@ -68,32 +68,69 @@ pub(crate) fn named_stored(
     Ok(named)
 }
 
-/// Wraps a resolved operation for the writer.
-pub(crate) fn pending(
+/// What is asked for, besides the operation itself.
+pub(crate) struct Asked {
+    pub(crate) id: MessageId,
+    pub(crate) kind: ResponseKind,
+    /// The size of the message.
+    pub(crate) octets: usize,
+}
+
+/// Hands a resolved operation to the writer, or keeps it for the end of its transaction.
+pub(crate) fn submit(
     worker: &mut Worker,
     session: &mut Session,
     controls: &RequestControls<'_>,
-    (id, kind): (MessageId, ResponseKind),
+    asked: &Asked,
     op: WriteOp,
-) -> Next {
-    let cancel = session.begin(id);
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    check_controls(session, controls)?;
+    let &Asked { id, kind, octets } = asked;
     let mut request = [0; 16];
     worker.chance.fill(&mut request);
-    Next::Write(PendingWrite {
+    let mut request = WriteRequest {
+        id,
+        kind,
+        access: Arc::clone(session.access()),
+        cancel: Cancel::default(),
+        is_lazy: controls.lazy,
+        request,
+        who: Arc::clone(session.who()),
+        controls: controls.resolve(&worker.directory.state.load().schema),
+        op,
+    };
+    if let Some(identifier) = controls.transaction {
+        // It counts as done when it is accepted; whether it is, the end of the transaction tells.
+        let accepted = Answer { value: request.op.value(), ..Answer::success() };
+        let accepted = accepted.encode(&request);
+        let now = worker.directory.clock.elapsed();
+        session.transactions().add(identifier, request, octets, now)?;
+        out.extend_from_slice(&accepted);
+        return Ok(Next::Answered);
+    }
+    request.cancel = session.begin(id);
+    Ok(Next::Write(PendingWrite {
         directory: Arc::clone(&worker.directory),
-        request: WriteRequest {
-            id,
-            kind,
-            access: Arc::clone(session.access()),
-            cancel,
-            manage_dsa_it: controls.manage_dsa_it,
-            is_lazy: false,
-            request,
-            who: Arc::clone(session.who()),
-            controls: Vec::new(),
-            op,
-        },
-    })
+        request: Box::new(request),
+    }))
+}
+
+/// Refuses controls that this session may not use, or not together.
+fn check_controls(session: &Session, controls: &RequestControls<'_>) -> Result<(), Refusal> {
+    if controls.relax && !session.access().is_root() {
+        return Err(Refusal::new(
+            ResultCode::InsufficientAccessRights,
+            "only the administrator may relax the rules",
+        ));
+    }
+    if controls.no_op && controls.transaction.is_some() {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "an update of a transaction has an effect or is left out of it",
+        ));
+    }
+    Ok(())
 }
 
 /// Whether `key` names the entry at the top of a naming context.
@@ -167,19 +204,21 @@ pub(crate) fn stored_password(
     }
 }
 
-/// Notes who changed the entry last, and when.
+/// Notes who changed the entry last, and when. Of the attributes in `kept` all but the CSN stay.
 pub(crate) fn stamp_modified(
     entry: &mut Entry,
     schema: &Schema,
     stamp: &Stamp,
+    kept: &[Arc<AttributeDescription>],
 ) -> Result<(), EntryError> {
     let known = schema.well_known();
-    let stamps = [
-        (&known.entry_csn, &stamp.csn),
-        (&known.modifiers_name, &stamp.name),
-        (&known.modify_timestamp, &stamp.time),
-    ];
+    let csn = [stamp.csn.as_bytes().to_vec()].into();
+    entry.replace_values(schema, &known.entry_csn, csn)?;
+    let stamps = [(&known.modifiers_name, &stamp.name), (&known.modify_timestamp, &stamp.time)];
     for (description, value) in stamps {
+        if kept.contains(description) {
+            continue;
+        }
         entry.replace_values(schema, description, vec![value.as_bytes().to_vec()])?;
     }
     Ok(())

@@ -1,0 +1,135 @@
+//! The transactions under way on one connection (RFC 5805).
+//!
+//! Invariant: an update of a transaction is kept, not decided: nobody sees anything of it until the
+//! transaction ends. Where one of its updates was refused, the transaction is gone, so that what
+//! is committed is all that was sent.
+//! Invariant: what a connection can make the server keep is limited by the constants below.
+
+use std::fmt;
+use std::time::Duration;
+
+use ldap::result::ResultCode;
+
+use crate::decide::WriteRequest;
+use crate::refusal::Refusal;
+
+/// The transactions of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Transactions {
+    open: Vec<Transaction>,
+    /// Transactions started so far; numbers the next one.
+    started: u64,
+}
+
+/// Updates that are carried out together, or not at all.
+pub(crate) struct Transaction {
+    identifier: Vec<u8>,
+    pub(crate) updates: Vec<WriteRequest>,
+    /// Octets of the messages the updates came in.
+    octets: usize,
+    /// When the client used it last.
+    used: Duration,
+}
+
+// The updates may hold passwords.
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("updates", &self.updates.len())
+            .field("octets", &self.octets)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Transactions {
+    /// Starts one; returns its identifier.
+    pub(crate) fn start(&mut self, session: u64, now: Duration) -> Result<&[u8], Refusal> {
+        if self.open.len() >= OPEN_MAX {
+            return Err(Refusal::new(
+                ResultCode::Busy,
+                format!("{OPEN_MAX} transactions of this connection are open; end one"),
+            ));
+        }
+        self.started += 1;
+        let identifier = format!("{session}-{}", self.started).into_bytes();
+        let transaction = Transaction { identifier, updates: Vec::new(), octets: 0, used: now };
+        self.open.push(transaction);
+        Ok(self.open.last().map_or(&[], |transaction| &transaction.identifier))
+    }
+
+    /// Keeps an update of `octets` octets for the end of its transaction.
+    pub(crate) fn add(
+        &mut self,
+        identifier: &[u8],
+        update: WriteRequest,
+        octets: usize,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        let all = self.open.iter().map(|transaction| transaction.octets).sum::<usize>();
+        let transaction = self
+            .open
+            .iter_mut()
+            .find(|transaction| transaction.identifier == identifier)
+            .ok_or_else(unknown)?;
+        if transaction.updates.len() >= UPDATES_MAX {
+            return Err(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                format!("a transaction has at most {UPDATES_MAX} updates"),
+            ));
+        }
+        if all.saturating_add(octets) > OCTETS_MAX {
+            return Err(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                format!("the transactions of a connection have at most {OCTETS_MAX} octets"),
+            ));
+        }
+        transaction.updates.push(update);
+        transaction.octets += octets;
+        transaction.used = now;
+        Ok(())
+    }
+
+    /// Takes a transaction out, to end it.
+    pub(crate) fn take(&mut self, identifier: &[u8]) -> Result<Transaction, Refusal> {
+        let found = self.open.iter().position(|one| one.identifier == identifier);
+        found.map(|at| self.open.swap_remove(at)).ok_or_else(unknown)
+    }
+
+    /// Forgets all of them, as when the client binds.
+    pub(crate) fn clear(&mut self) {
+        self.open.clear();
+    }
+
+    /// Gives up all of them; returns their identifiers.
+    pub(crate) fn abort_all(&mut self) -> Vec<Vec<u8>> {
+        self.open.drain(..).map(|transaction| transaction.identifier).collect()
+    }
+
+    /// Gives up those that were not used for [`IDLE_MAX`]; returns their identifiers.
+    pub(crate) fn expire(&mut self, now: Duration) -> Vec<Vec<u8>> {
+        if self.open.is_empty() {
+            return Vec::new();
+        }
+        let is_old = |one: &mut Transaction| now.saturating_sub(one.used) > IDLE_MAX;
+        self.open.extract_if(.., is_old).map(|transaction| transaction.identifier).collect()
+    }
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(
+        ResultCode::OperationsError,
+        "there is no such transaction on this connection: start one first",
+    )
+}
+
+/// Transactions that one connection may have open at once.
+const OPEN_MAX: usize = 8;
+
+/// Updates of one transaction.
+const UPDATES_MAX: usize = 1_000;
+
+/// Octets of the update messages that one connection keeps waiting.
+const OCTETS_MAX: usize = 4 << 20;
+
+/// A transaction that is not used for longer is given up.
+const IDLE_MAX: Duration = Duration::from_secs(300);
