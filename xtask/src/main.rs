@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints")]
 
+mod bench_writes;
 mod ci;
 mod conform;
 mod crash;
@@ -39,6 +40,12 @@ impl Error {
 }
 
 const VERBS: &[Verb] = &[
+    Verb {
+        name: "bench-writes",
+        arguments: "[--entries N] [--no-slapd] [--soak 10m]",
+        purpose: "what writes cost, roster and slapd in turns",
+        run: bench_writes::run,
+    },
     Verb { name: "ci", arguments: "", purpose: "all that CI checks", run: ci::run },
     Verb {
         name: "conform",

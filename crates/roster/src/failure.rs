@@ -14,7 +14,7 @@ use store::StoreError;
 use crate::template::TemplateError;
 
 /// A subcommand's end other than success.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,

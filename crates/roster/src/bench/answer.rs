@@ -23,6 +23,7 @@ pub(crate) enum Operation {
     Compare,
     Delete,
     Modify,
+    ModifyDn,
 }
 
 /// What one response means for its request.
@@ -81,7 +82,8 @@ impl Expected {
             | (Self::Code(Operation::Bind, wanted), Response::Bind { result, .. })
             | (Self::Code(Operation::Compare, wanted), Response::Compare(result))
             | (Self::Code(Operation::Delete, wanted), Response::Delete(result))
-            | (Self::Code(Operation::Modify, wanted), Response::Modify(result)) => {
+            | (Self::Code(Operation::Modify, wanted), Response::Modify(result))
+            | (Self::Code(Operation::ModifyDn, wanted), Response::ModifyDn(result)) => {
                 code(result, *wanted)
             }
             (Self::Entries(_) | Self::Code(..), _) => Verdict::Misplaced,

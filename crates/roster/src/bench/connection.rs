@@ -14,6 +14,8 @@ use ldap::message::{DecodeLimits, Message, MessageId, Request, Response};
 use ldap::result::ResultCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::answer::{Expected, Fault, Operation, Verdict};
 use super::request::{FIRST_ID, Source, encode, simple_bind};
@@ -72,6 +74,16 @@ impl Tally {
 pub(crate) struct Window {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
+    /// Answers count by the time their request was meant to be sent, not by their own: at a given
+    /// rate, requests that had to wait are part of what is measured.
+    pub(crate) by_intent: bool,
+}
+
+impl Window {
+    fn holds(&self, asked: Instant, answered: Instant) -> bool {
+        let moment = if self.by_intent { asked } else { answered };
+        moment >= self.start && moment < self.end
+    }
 }
 
 /// A request without its whole answer.
@@ -130,7 +142,7 @@ impl Connection {
         self.flush().await?;
         let mut tally = Tally::new(Arc::default())?;
         let expected = Expected::Code(Operation::Bind, ResultCode::Success);
-        let always = Window { start: now(), end: now() };
+        let always = Window { start: now(), end: now(), by_intent: false };
         while !self.waiting.is_empty() {
             self.read().await?;
             self.answers(&expected, always, &mut tally)?;
@@ -161,6 +173,35 @@ impl Connection {
             self.read().await?;
             self.answers(expected, window, &mut shared.borrow_mut().tally)?;
         }
+        self.unbind().await
+    }
+
+    /// Sends a request for each ticket, which says when it was meant to be sent, and waits for its
+    /// answer; the connections of a thread share the tickets.
+    pub(crate) async fn drive_paced(
+        mut self,
+        shared: &RefCell<Shared>,
+        expected: &Expected,
+        window: Window,
+        tickets: &Mutex<UnboundedReceiver<Instant>>,
+    ) -> Result<(), Failure> {
+        loop {
+            let Some(since) = tickets.lock().await.recv().await else { break };
+            let id = self.send_id();
+            if !shared.borrow_mut().source.next(id, &mut self.outgoing)? {
+                break;
+            }
+            self.waiting.push(Waiting { id, since, entries: 0 });
+            self.flush().await?;
+            while !self.waiting.is_empty() {
+                self.read().await?;
+                self.answers(expected, window, &mut shared.borrow_mut().tally)?;
+            }
+        }
+        self.unbind().await
+    }
+
+    async fn unbind(&mut self) -> Result<(), Failure> {
         let id = self.send_id();
         encode(id, Request::Unbind, &mut self.outgoing);
         self.flush().await
@@ -271,7 +312,7 @@ fn answer(
         tally.wrong += 1;
         tally.first_wrong.get_or_insert(fault);
     }
-    if at >= window.start && at < window.end {
+    if window.holds(asked.since, at) {
         let latency = u64::try_from((at - asked.since).as_nanos()).unwrap_or(LATENCY_MAX_NS);
         tally.latencies_ns.saturating_record(latency);
         *tally.codes.entry(code.code()).or_default() += 1;

@@ -10,8 +10,8 @@ use ldap::filter::Filter;
 use ldap::message::{
     AddRequest, AttributesBuf, Authentication, BindRequest, CompareRequest, Controls,
     DeleteRequest, DerefAliases, Message, MessageId, Modification, ModificationsBuf,
-    ModifyOperation, ModifyRequest, PartialAttribute, Request, Scope, SearchRequest, StringsBuf,
-    ValuesBuf,
+    ModifyDnRequest, ModifyOperation, ModifyRequest, PartialAttribute, Request, Scope,
+    SearchRequest, StringsBuf, ValuesBuf,
 };
 
 use super::pattern::{Numbers, Pattern, Ranges};
@@ -41,6 +41,11 @@ pub(crate) enum Blueprint {
         dn: Pattern,
         attribute: String,
         value: Pattern,
+    },
+    /// Gives an entry another RDN; the values of the old one go.
+    ModifyDn {
+        dn: Pattern,
+        new_rdn: Pattern,
     },
     Delete {
         dn: Pattern,
@@ -243,6 +248,15 @@ impl Blueprint {
                 let request = ModifyRequest { name: &name, changes: changes.as_ref() };
                 encode(id, Request::Modify(request), out);
             }
+            Self::ModifyDn { dn, new_rdn } => {
+                let request = ModifyDnRequest {
+                    name: &dn.fill(digits),
+                    new_rdn: &new_rdn.fill(digits),
+                    delete_old_rdn: true,
+                    new_superior: None,
+                };
+                encode(id, Request::ModifyDn(request), out);
+            }
             Self::Delete { dn } => {
                 encode(id, Request::Delete(DeleteRequest { name: &dn.fill(digits) }), out);
             }
@@ -303,6 +317,7 @@ mod tests {
         let mut ranges = Ranges::default();
         let dn = Pattern::parse("uid=[0-99999]", &mut ranges);
         check(ranges.clone(), Blueprint::Delete { dn: dn.clone() });
+        check(ranges.clone(), Blueprint::ModifyDn { dn: dn.clone(), new_rdn: dn.clone() });
         check(ranges.clone(), Blueprint::Bind { dn: dn.clone(), password: dn.clone() });
         let value = Pattern::parse("[1] [00100-20000]", &mut ranges);
         let attribute = "cn".to_owned();

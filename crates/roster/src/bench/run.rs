@@ -10,10 +10,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::answer::Expected;
 use super::connection::{ANSWER_WAIT, Connection, Shared, Tally, Window};
+use super::pace;
 use super::pattern::{Numbers, Ranges};
 use super::process::{Memory, Process};
 use super::request::{Blueprint, Entries, Prepared, Source};
@@ -34,6 +36,10 @@ pub(crate) struct Plan {
     pub(crate) threads: usize,
     /// Unanswered requests of each connection.
     pub(crate) outstanding: usize,
+    /// Requests a second of all connections together; without, as fast as answers come.
+    pub(crate) rate: Option<u32>,
+    /// Whether a person is told how the run goes.
+    pub(crate) is_told: bool,
     pub(crate) warmup: Duration,
     pub(crate) duration: Duration,
     pub(crate) seed: u64,
@@ -69,6 +75,8 @@ pub(crate) struct Outcome {
     pub(crate) server_cpu_us: Option<u64>,
     pub(crate) client_cpu_us: u64,
     pub(crate) server_memory: Option<Memory>,
+    /// Requests made in all, outside the measured time too.
+    pub(crate) made: u64,
     /// Connections that failed, with the first reason.
     pub(crate) failure: Option<Failure>,
 }
@@ -100,7 +108,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Outcome, Failure> {
         }
         drop(sender);
         barrier.wait();
-        watch(plan, &progress, &receiver)
+        let mut outcome = watch(plan, &progress, &receiver)?;
+        let first = match &plan.work {
+            Work::Numbered { .. } => 0,
+            Work::Entries { first, .. } => *first,
+        };
+        outcome.made = turns.load(Ordering::Relaxed).saturating_sub(first);
+        Ok(outcome)
     })
 }
 
@@ -137,7 +151,8 @@ impl Lane<'_> {
         self.barrier.wait();
         let (connections, runtime, shared) = (connections?, runtime?, shared?);
         let start = now() + self.plan.warmup;
-        let window = Window { start, end: start + self.plan.duration };
+        let end = start + self.plan.duration;
+        let window = Window { start, end, by_intent: self.plan.rate.is_some() };
         let shared = Rc::new(RefCell::new(shared));
         let failure = LocalSet::new().block_on(&runtime, self.drive(connections, &shared, window));
         let shared = Rc::into_inner(shared).map(RefCell::into_inner);
@@ -187,11 +202,20 @@ impl Lane<'_> {
         window: Window,
     ) -> Option<Failure> {
         let mut drives = JoinSet::new();
+        let tickets = self.plan.rate.map(|rate| {
+            let rate = f64::from(rate) / self.plan.threads as f64;
+            Rc::new(Mutex::new(pace::tickets(rate, now(), window.end)))
+        });
         for connection in connections {
             let (shared, expected) = (Rc::clone(shared), Arc::clone(&self.plan.expected));
-            let outstanding = self.plan.outstanding;
+            let (outstanding, tickets) = (self.plan.outstanding, tickets.clone());
             drives.spawn_local(async move {
-                connection.drive(&shared, &expected, window, outstanding).await
+                match tickets {
+                    None => connection.drive(&shared, &expected, window, outstanding).await,
+                    Some(tickets) => {
+                        connection.drive_paced(&shared, &expected, window, &tickets).await
+                    }
+                }
             });
         }
         let all = async {
@@ -230,7 +254,7 @@ fn watch(
         second += 1;
         let counted = progress.load(Ordering::Relaxed);
         run.until(end.min(start + Duration::from_secs(second)));
-        if output::is_watched() {
+        if plan.is_told && output::is_watched() {
             let rate = progress.load(Ordering::Relaxed) - counted;
             output::note(format_args!("{second:>5} s  {rate:>9} operations/s"));
         }
@@ -249,6 +273,7 @@ fn watch(
         server_cpu_us: after.0.zip(before.0).map(|(after, before)| after - before),
         client_cpu_us: after.1 - before.1,
         server_memory,
+        made: 0,
         failure: run.failure,
     })
 }

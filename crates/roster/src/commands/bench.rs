@@ -1,7 +1,7 @@
 //! `roster bench`: measures a directory server, roster or another.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::bench::pattern::{Pattern, Ranges};
 use crate::bench::process::Process;
 use crate::bench::report::Summary;
 use crate::bench::request::Blueprint;
-use crate::bench::run::{self, Order, Plan, Work};
+use crate::bench::run::{self, Order, Outcome, Plan, Work};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::template::{PEOPLE, ParseOptions, ShippedWords, Template};
@@ -43,7 +43,8 @@ Examples:
   roster bench search --filter '(uid=user.[1-5000])' --expect 1 mail telephoneNumber
   roster bench bind --dn 'uid=user.[1-100000],ou=people,dc=example,dc=com' --password password
   roster bench modify -D 'cn=Directory Manager' -w secret --attribute description
-  roster bench add -D 'cn=Directory Manager' -w secret --first 200000";
+  roster bench add -D 'cn=Directory Manager' -w secret --first 200000
+  roster bench search --rate 20000 --with modify -D 'cn=Directory Manager' -w secret";
 
 #[derive(Debug, Subcommand)]
 enum Load {
@@ -51,6 +52,7 @@ enum Load {
     Compare(Compare),
     Bind(Bind),
     Modify(Modify),
+    ModifyDn(ModifyDn),
     Add(Add),
     Delete(Delete),
 }
@@ -89,6 +91,12 @@ struct Common {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     outstanding: u32,
+
+    /// Ask so many times a second, whatever the answers do, and measure each latency from the time
+    /// the request was due; without it, each connection asks as soon as it is answered
+    #[arg(long, value_name = "N", conflicts_with = "outstanding",
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    rate: Option<u32>,
 
     /// Threads that share the connections
     #[arg(long, value_name = "N", default_value_t = 1,
@@ -133,6 +141,19 @@ struct Search {
     /// How numbers follow each other
     #[arg(long, value_enum, default_value_t = OrderName::Random)]
     order: OrderName,
+
+    /// At the same time write as fast as answers come, on connections of their own
+    #[arg(long, value_enum, value_name = "OPERATION")]
+    with: Option<WriteName>,
+
+    /// Connections that write
+    #[arg(long, value_name = "N", default_value_t = 50, requires = "with",
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    with_connections: u32,
+
+    /// For --with add: entries of the template to pass over, usually because they exist
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "with")]
+    with_first: u64,
 
     /// The attributes to ask for; all user attributes without
     #[arg(value_name = "ATTRIBUTE")]
@@ -182,12 +203,31 @@ struct Modify {
     target: Target,
 
     /// The attribute to replace
-    #[arg(short, long, value_name = "ATTRIBUTE", default_value = "description")]
+    #[arg(short, long, value_name = "ATTRIBUTE", default_value = MODIFIED)]
     attribute: String,
 
     /// Its new value; may hold numbers
-    #[arg(long, value_name = "VALUE", default_value = "[10000000000-99999999999]")]
+    #[arg(long, value_name = "VALUE", default_value = MODIFIED_VALUE)]
     value: String,
+}
+
+/// Rename entries, each once; the run ends when all numbers were used.
+#[derive(Args, Debug)]
+struct ModifyDn {
+    #[command(flatten)]
+    common: Common,
+
+    /// The entries; [a-b] counts up from a
+    #[arg(
+        long,
+        value_name = "DN",
+        default_value = "uid=user.[1000001-2000000],ou=people,dc=example,dc=com"
+    )]
+    dn: String,
+
+    /// Their new RDN
+    #[arg(long, value_name = "RDN", default_value = "uid=renamed.[1]")]
+    new_rdn: String,
 }
 
 /// Add entries made from a template, each once.
@@ -231,7 +271,7 @@ struct Target {
     #[arg(
         long,
         value_name = "DN",
-        default_value = "uid=user.[1-100000],ou=people,dc=example,dc=com"
+        default_value = PEOPLE_DN
     )]
     dn: String,
 
@@ -253,6 +293,14 @@ enum ScopeName {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum WriteName {
+    /// As 'roster bench modify' does
+    Modify,
+    /// As 'roster bench add' does
+    Add,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum OrderName {
     /// Drawn
     Random,
@@ -267,6 +315,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Load::Compare(load) => ("compare", &load.common, load.work(), load.expected()),
         Load::Bind(load) => ("bind", &load.common, load.work(), success(Operation::Bind)),
         Load::Modify(load) => ("modify", &load.common, load.work(), success(Operation::Modify)),
+        Load::ModifyDn(load) => {
+            ("modify-dn", &load.common, load.work(), success(Operation::ModifyDn))
+        }
         Load::Add(load) => ("add", &load.common, load.work()?, success(Operation::Add)),
         Load::Delete(load) => ("delete", &load.common, load.work(), success(Operation::Delete)),
     };
@@ -275,21 +326,53 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             .hint("leave --outstanding at 1 and use more --connections"));
     }
     let plan = common.plan(work, expected)?;
-    let outcome = run::run(&plan)?;
-    let summary = Summary::new(name, (plan.connections, plan.outstanding), &outcome);
-    if common.json {
-        output::line(format_args!("{}", summary.to_json()))?;
-    } else {
-        output::line(format_args!("{summary}"))?;
-    }
-    match (outcome.tally.first_wrong, outcome.failure) {
-        (_, Some(failure)) => Err(failure),
-        (Some(fault), None) => {
-            let wrong = outcome.tally.wrong;
-            Err(Failure::refused(format!("{wrong} answers were wrong, the first one: {fault}")))
+    let beside = match &options.load {
+        Load::Search(load) => load.beside()?,
+        _ => None,
+    };
+    match beside {
+        None => report(common.json, &[(name, &plan, run::run(&plan)?)]),
+        Some((other_name, other)) => {
+            let (outcome, other_outcome) = std::thread::scope(|scope| {
+                let beside = scope.spawn(|| run::run(&other));
+                let outcome = run::run(&plan);
+                (outcome, beside.join())
+            });
+            let panicked = |_| Failure::local("the writes beside the searches panicked");
+            let other_outcome = other_outcome.map_err(panicked)??;
+            let both = [(name, &plan, outcome?), (other_name, &other, other_outcome)];
+            report(common.json, &both)
         }
-        (None, None) => Ok(Exit::Done),
     }
+}
+
+/// Prints what came of runs that went on at the same time, the first of them in front.
+fn report(is_json: bool, runs: &[(&'static str, &Plan, Outcome)]) -> Result<Exit, Failure> {
+    let summaries: Vec<Summary> =
+        runs.iter().map(|(name, plan, outcome)| Summary::new(name, plan, outcome)).collect();
+    if is_json {
+        let mut values = summaries.iter().map(Summary::to_json);
+        let mut value = values.next().unwrap_or_default();
+        if let (Some(with), Some(object)) = (values.next(), value.as_object_mut()) {
+            object.insert("with".to_owned(), with);
+        }
+        output::line(format_args!("{value}"))?;
+    } else {
+        for summary in &summaries {
+            output::line(format_args!("{summary}"))?;
+        }
+    }
+    for (_, _, outcome) in runs {
+        if let Some(failure) = &outcome.failure {
+            return Err(failure.clone());
+        }
+        if let Some(fault) = &outcome.tally.first_wrong {
+            let wrong = outcome.tally.wrong;
+            let reason = format!("{wrong} answers were wrong, the first one: {fault}");
+            return Err(Failure::refused(reason));
+        }
+    }
+    Ok(Exit::Done)
 }
 
 const fn success(operation: Operation) -> Expected {
@@ -307,6 +390,8 @@ impl Common {
             connections: self.connections as usize,
             threads: self.threads.min(self.connections) as usize,
             outstanding: self.outstanding as usize,
+            rate: self.rate,
+            is_told: true,
             warmup: seconds(self.warmup),
             duration: seconds(self.duration),
             seed: self.seed,
@@ -347,6 +432,39 @@ impl Search {
 
     fn expected(&self) -> Expected {
         Expected::Entries(self.expect.clone())
+    }
+
+    /// The writes that go on at the same time.
+    fn beside(&self) -> Result<Option<(&'static str, Plan)>, Failure> {
+        let (name, work, operation) = match self.with {
+            None => return Ok(None),
+            Some(WriteName::Modify) => {
+                let blueprint = |ranges: &mut Ranges| Blueprint::Modify {
+                    dn: Pattern::parse(PEOPLE_DN, ranges),
+                    attribute: MODIFIED.to_owned(),
+                    value: Pattern::parse(MODIFIED_VALUE, ranges),
+                };
+                let mut ranges = Ranges::default();
+                let blueprint = blueprint(&mut ranges);
+                ("modify", numbered(blueprint, ranges, Order::Random), Operation::Modify)
+            }
+            Some(WriteName::Add) => {
+                let work = entries(None, &[], self.with_first)?;
+                ("add", work, Operation::Add)
+            }
+        };
+        let common = &self.common;
+        let plan = Plan {
+            connections: self.with_connections as usize,
+            threads: 1,
+            outstanding: 1,
+            rate: None,
+            is_told: false,
+            // What the server spends is spent for both.
+            server: None,
+            ..common.plan(work, success(operation))?
+        };
+        Ok(Some((name, plan)))
     }
 }
 
@@ -390,6 +508,17 @@ impl Modify {
     }
 }
 
+impl ModifyDn {
+    fn work(&self) -> Work {
+        let mut ranges = Ranges::default();
+        let blueprint = Blueprint::ModifyDn {
+            dn: Pattern::parse(&self.dn, &mut ranges),
+            new_rdn: Pattern::parse(&self.new_rdn, &mut ranges),
+        };
+        numbered(blueprint, ranges, Order::Once)
+    }
+}
+
 impl Delete {
     fn work(&self) -> Work {
         let mut ranges = Ranges::default();
@@ -400,15 +529,23 @@ impl Delete {
 
 impl Add {
     fn work(&self) -> Result<Work, Failure> {
-        let options =
-            ParseOptions { entries: Some(ENTRIES_MAX), constants: self.definitions.clone() };
-        let template = match &self.template {
-            Some(path) => read(path, &options)?,
-            None => Arc::new(Template::parse("people.template", PEOPLE, &ShippedWords, &options)?),
-        };
-        let subordinate = template.first_subordinate().unwrap_or(0);
-        Ok(Work::Entries { template, first: subordinate.saturating_add(self.first) })
+        entries(self.template.as_deref(), &self.definitions, self.first)
     }
+}
+
+/// Adds of the entries of a template, or of the shipped one, but for the first so many.
+fn entries(
+    template: Option<&Path>,
+    definitions: &[(String, String)],
+    first: u64,
+) -> Result<Work, Failure> {
+    let options = ParseOptions { entries: Some(ENTRIES_MAX), constants: definitions.to_vec() };
+    let template = match template {
+        Some(path) => read(path, &options)?,
+        None => Arc::new(Template::parse("people.template", PEOPLE, &ShippedWords, &options)?),
+    };
+    let subordinate = template.first_subordinate().unwrap_or(0);
+    Ok(Work::Entries { template, first: subordinate.saturating_add(first) })
 }
 
 fn numbered(blueprint: Blueprint, ranges: Ranges, order: Order) -> Work {
@@ -434,6 +571,11 @@ fn count(text: &str) -> Result<RangeInclusive<u64>, String> {
     }
 }
 
+/// The people of 'roster demo'.
+const PEOPLE_DN: &str = "uid=user.[1-100000],ou=people,dc=example,dc=com";
+/// What is modified: an attribute that no index knows.
+const MODIFIED: &str = "description";
+const MODIFIED_VALUE: &str = "[10000000000-99999999999]";
 /// Entries an endless template is given.
 const ENTRIES_MAX: u64 = 1 << 62;
 

@@ -45,13 +45,13 @@ pub struct Running {
 
 /// The time, for what happens outside of this process.
 #[allow(clippy::disallowed_methods, reason = "other processes live in real time")]
-pub(super) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 
 /// Waits.
-#[allow(clippy::disallowed_methods, reason = "a process is killed after a random time")]
-pub(super) fn pause(time: Duration) {
+#[allow(clippy::disallowed_methods, reason = "other processes live in real time")]
+pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 

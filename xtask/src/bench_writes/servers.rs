@@ -1,0 +1,207 @@
+//! The servers that are measured: roster, and Debian's slapd with the same people and indexes.
+//!
+//! Invariant: dropping a server ends its process, by its own id.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, SUFFIX, now, pause};
+
+/// How often memory is looked at while a load runs.
+pub(super) const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
+const SLAPD: &str = "/usr/sbin/slapd";
+const SLAPD_DN: &str = "cn=admin,dc=example,dc=com";
+/// How long slapd may take to listen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) name: &'static str,
+    pub(super) address: SocketAddr,
+    pub(super) dn: &'static str,
+    pub(super) password: &'static str,
+    /// Where its data are.
+    folder: PathBuf,
+    process: Process,
+}
+
+#[derive(Debug)]
+enum Process {
+    Roster(Roster),
+    Slapd(Child),
+}
+
+/// roster as a process that can be started again.
+#[derive(Debug)]
+pub(super) struct Roster {
+    place: Place,
+    /// `None` only between a kill and the next start.
+    running: Option<Running>,
+}
+
+/// What a restart after a kill took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recovered {
+    /// Octets of the journal's files at the kill.
+    pub(super) journal_bytes: u64,
+    /// From the start of the process until it served.
+    pub(super) start: Duration,
+}
+
+impl Server {
+    pub(super) fn id(&self) -> u32 {
+        match &self.process {
+            Process::Roster(roster) => roster.running.as_ref().map_or(0, Running::id),
+            Process::Slapd(child) => child.id(),
+        }
+    }
+
+    /// Memory that is not backed by files; 0 when it cannot be read.
+    pub(super) fn anonymous_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+        kilobytes.map_or(0, |kilobytes: u64| kilobytes * 1024)
+    }
+
+    /// What its files take on the disk.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        disk_bytes(&self.folder)
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        match &self.process {
+            Process::Roster(roster) => roster.place.log_tail(),
+            Process::Slapd(_) => String::new(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Process::Slapd(child) = &mut self.process {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Loads roster and starts it.
+pub(super) fn roster(program: &Path, folder: &Path, people: &Path) -> Result<Server, String> {
+    let place =
+        Place { roster: program.to_owned(), folder: folder.to_owned(), environment: Vec::new() };
+    place.init()?;
+    place.offline(&["import", &people.display().to_string()])?;
+    let running = place.start()?;
+    Ok(Server {
+        name: "roster",
+        address: running.address,
+        dn: ADMIN_DN,
+        password: ADMIN_PASSWORD,
+        folder: place.data(),
+        process: Process::Roster(Roster { place, running: Some(running) }),
+    })
+}
+
+/// Kills roster and starts it again.
+pub(super) fn kill_and_start(server: &mut Server) -> Result<Recovered, String> {
+    let Process::Roster(roster) = &mut server.process else {
+        return Err("only roster is killed".to_owned());
+    };
+    roster.running.take().map_or(Ok(()), Running::kill)?;
+    let journal_bytes = disk_bytes(&roster.place.data().join("journal"));
+    let running = roster.place.start()?;
+    let start = running.start;
+    server.address = running.address;
+    roster.running = Some(running);
+    Ok(Recovered { journal_bytes, start })
+}
+
+/// Loads slapd and starts it; its writes are durable, as by default.
+pub(super) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder.join("db")).map_err(failed)?;
+    let config = folder.join("slapd.conf");
+    fs::write(&config, configuration(folder)).map_err(failed)?;
+    let output = Command::new(SLAPD)
+        .args(["-T", "add", "-q", "-f"])
+        .arg(&config)
+        .arg("-l")
+        .arg(people)
+        .output()
+        .map_err(failed)?;
+    if !output.status.success() {
+        return Err(format!("slapadd: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|one| one.local_addr());
+    let address = free.map_err(failed)?;
+    let child = Command::new(SLAPD)
+        .args(["-d", "0", "-h", &format!("ldap://{address}/"), "-f"])
+        .arg(&config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    let server = Server {
+        name: "slapd",
+        address,
+        dn: SLAPD_DN,
+        password: "secret",
+        folder: folder.to_owned(),
+        process: Process::Slapd(child),
+    };
+    let begin = now();
+    while TcpStream::connect(address).is_err() {
+        if begin.elapsed() > PATIENCE {
+            return Err("slapd does not listen".to_owned());
+        }
+        pause(SAMPLE_PAUSE);
+    }
+    Ok(server)
+}
+
+fn configuration(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+include /etc/ldap/schema/inetorgperson.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+pidfile {folder}/slapd.pid
+loglevel 0
+sizelimit unlimited
+access to * by * read
+database mdb
+suffix {SUFFIX}
+rootdn {SLAPD_DN}
+rootpw secret
+directory {folder}/db
+maxsize 17179869184
+index objectClass eq
+index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub
+index entryUUID eq
+"
+    )
+}
+
+/// What the files below a folder take on the disk; holes take nothing.
+fn disk_bytes(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut sum = 0;
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => sum += disk_bytes(&path),
+            // In units of 512 octets, whatever the file system's blocks are.
+            Ok(metadata) => sum += metadata.blocks() * 512,
+            Err(_) => {}
+        }
+    }
+    sum
+}
