@@ -20,6 +20,7 @@ mod file;
 mod manifest;
 mod moment;
 mod part;
+mod restore;
 mod source;
 mod take;
 mod verify;
@@ -29,6 +30,8 @@ pub use file::Sha256Hex;
 pub use manifest::{BasePart, FilePart, JournalPart, Manifest, Part, Point};
 pub use moment::Moment;
 pub use part::{PartEntry, PartReader};
+pub use restore::{RestoreOptions, RestoreReport, Until, restore};
+pub(crate) use source::read_only_store;
 pub use take::{BackupOptions, BackupReport, WhyFull, backup};
 pub use verify::{BackupVerified, verify_backup};
 

@@ -1,19 +1,19 @@
-//! Writing entries as LDIF while no server runs: `roster export`.
+//! Writing entries as LDIF: `roster export`, while a server serves the directory or not.
 //!
+//! Invariant: what is written is one point in time, not earlier than the start of the export.
 //! Invariant: a superior comes before its subordinates, and siblings come in the order of their
 //! names, so that the same entries give the same file whatever their history.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 use ldap::filter::Filter;
 use ldap::ldif::LdifWriter;
 use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Truth};
-use store::{Resolved, Store, StoreError, StoreOptions, StoredEntry, View};
+use store::{Resolved, StoreError, StoreOptions, StoredEntry, View};
 
-use crate::directory::schema_of;
+use crate::backup::read_only_store;
 use crate::error::DirectoryError;
 use crate::live_entry::LiveEntry;
 
@@ -40,7 +40,7 @@ pub enum ExportError {
 }
 
 /// Writes entries of the data directory `data`, with operational attributes and stored passwords;
-/// returns how many.
+/// returns how many. A server may serve the directory: all that it acknowledged before is there.
 ///
 /// # Errors
 /// When the directory cannot be opened or read, the base does not exist, or `out` fails.
@@ -49,7 +49,7 @@ pub fn export(
     options: &ExportOptions<'_>,
     out: &mut dyn Write,
 ) -> Result<u64, ExportError> {
-    let store = Arc::new(Store::open(data, &options.store, schema_of(data)?)?);
+    let store = read_only_store(data, &options.store)?;
     let schema = store.schema();
     let mut reader = store.reader();
     let view = reader.view()?;

@@ -7,6 +7,7 @@
 
 pub mod backup;
 mod chance;
+mod check;
 mod clock;
 mod controls;
 mod decide;
@@ -38,6 +39,7 @@ mod write_queue;
 
 pub use aci::Identity;
 pub use chance::{Chance, OsChance, SeededChance};
+pub use check::{DirectoryCheck, check};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use directory::{Directory, DirectoryOptions};
 pub use error::DirectoryError;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{backup, bench, check, demo, export, generate, import, init, serve};
+use crate::commands::{backup, bench, check, demo, export, generate, import, init, restore, serve};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -35,6 +35,7 @@ enum Command {
     Export(export::Options),
     Check(check::Options),
     Backup(backup::Options),
+    Restore(restore::Options),
     Generate(generate::Options),
     Bench(bench::Options),
 }
@@ -49,6 +50,7 @@ impl Command {
             Self::Export(options) => export::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),
+            Self::Restore(options) => restore::run(&options),
             Self::Generate(options) => generate::run(&options),
             Self::Bench(options) => bench::run(&options),
         }

@@ -8,4 +8,5 @@ pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod restore;
 pub(crate) mod serve;

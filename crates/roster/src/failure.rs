@@ -93,7 +93,9 @@ impl From<DirectoryError> for Failure {
     fn from(error: DirectoryError) -> Self {
         match error {
             DirectoryError::Store(error) => error.into(),
-            DirectoryError::Schema(_)
+            DirectoryError::History { reason, advice } => Self::local(reason).hint(advice),
+            DirectoryError::Journal(_)
+            | DirectoryError::Schema(_)
             | DirectoryError::Io { .. }
             | DirectoryError::Name { .. }
             | DirectoryError::AdminPassword { .. } => Self::local(without_os_error(&error)),
@@ -143,7 +145,6 @@ impl From<BackupError> for Failure {
         let failure = Self::local(without_os_error(&error));
         let hint = match error {
             BackupError::Directory(error) => return error.into(),
-            BackupError::Journal(_) => "'roster check' tells how the journal is",
             BackupError::Io { path, source } => return Self::path("read or write", &path, &source),
             BackupError::Damaged { .. } => {
                 "take a new backup with --full, or restore from another one"

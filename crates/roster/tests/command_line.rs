@@ -13,6 +13,8 @@ fn every_subcommand_explains_itself() {
         "import",
         "export",
         "check",
+        "backup",
+        "restore",
         "generate",
         "bench",
         "bench search",

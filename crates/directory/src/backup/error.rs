@@ -14,8 +14,6 @@ use crate::error::DirectoryError;
 pub enum BackupError {
     /// The data directory cannot be opened, or its store failed.
     Directory(DirectoryError),
-    /// The journal of the data directory cannot be read or written.
-    Journal(JournalError),
     /// A file cannot be read or written.
     Io {
         /// The file or directory.
@@ -73,7 +71,7 @@ impl From<StoreError> for BackupError {
 
 impl From<JournalError> for BackupError {
     fn from(error: JournalError) -> Self {
-        Self::Journal(error)
+        Self::Directory(error.into())
     }
 }
 
@@ -81,7 +79,6 @@ impl fmt::Display for BackupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory(error) => error.fmt(f),
-            Self::Journal(error) => error.fmt(f),
             Self::Io { path, source } => write!(f, "'{}': {source}", path.display()),
             Self::Damaged { part, reason } => write!(f, "'{}' {reason}", part.display()),
             Self::NoBackup { path } => write!(f, "there is no backup in '{}'", path.display()),

@@ -53,7 +53,8 @@ impl TryFrom<String> for Moment {
 /// Reads a GeneralizedTime (RFC 4517 §3.3.13), such as `20260131235959.5Z`, or the form of
 /// RFC 3339, such as `2026-01-31T23:59:59.5+01:00`.
 ///
-/// A zone is needed: a local time would be a guess. A time given to the second, or less exactly, means its first instant.
+/// A zone is needed: a local time would be a guess. A time given to the second, or less exactly,
+/// means its first instant.
 impl FromStr for Moment {
     type Err = &'static str;
 

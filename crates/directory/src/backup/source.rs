@@ -3,12 +3,16 @@
 //! Invariant: nothing in the data directory is changed, and its lock is not taken.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use journal::copy::Hold;
 use journal::{Entries, FileDisk, JournalError};
+use store::{Store, StoreOptions};
 
-use super::error::BackupError;
+use crate::directory::schema_of;
+use crate::error::DirectoryError;
+use crate::recovery;
 
 /// The journal of a data directory that a server may be writing.
 #[derive(Debug)]
@@ -21,12 +25,12 @@ pub(super) struct Source {
 impl Source {
     /// The journal of the data directory `data`, whose store has the id `id`.
     pub(super) fn new(data: &Path, id: [u8; 16]) -> Self {
-        let directory = data.join(JOURNAL_DIRECTORY);
+        let directory = data.join(recovery::JOURNAL_DIRECTORY);
         Self { disk: FileDisk::new(&directory), directory, id }
     }
 
     /// Keeps the server from giving up records; `None` when there are none.
-    pub(super) fn hold(&self) -> Result<Option<Hold>, BackupError> {
+    pub(super) fn hold(&self) -> Result<Option<Hold>, JournalError> {
         if !self.directory.is_dir() {
             return Ok(None);
         }
@@ -35,10 +39,10 @@ impl Source {
                 Ok(hold) => return Ok(Some(hold)),
                 // Segments are being removed, which takes a moment.
                 Err(JournalError::InUse) => std::thread::park_timeout(HOLD_PAUSE),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
-        Err(JournalError::InUse.into())
+        Err(JournalError::InUse)
     }
 
     /// Where the journal is.
@@ -62,8 +66,26 @@ impl Source {
     }
 }
 
-/// Where the journal is, in the data directory.
-const JOURNAL_DIRECTORY: &str = "journal";
+/// Opens the data directory `data` as it is now, to be read only: the base, and in memory the
+/// records after it. A server may serve it meanwhile.
+///
+/// # Errors
+/// When it is no data directory, or base or journal cannot be read.
+pub(crate) fn read_only_store(
+    data: &Path,
+    options: &StoreOptions,
+) -> Result<Arc<Store>, DirectoryError> {
+    let source = Source::new(data, store::identity(data)?);
+    // Before the base is looked at: what follows it must still be there afterwards.
+    let hold = source.hold()?;
+    let store = Arc::new(Store::open_read_only(data, options, schema_of(data)?)?);
+    if let Some(entries) = source.entries(store.base().lsn.0 + 1)? {
+        recovery::replay(&store, entries, &mut |_| Ok(()))?;
+    }
+    drop(hold);
+    Ok(store)
+}
+
 /// How often the hold is tried.
 const HOLD_TRIES: u32 = 500;
 /// How long until the hold is tried again.

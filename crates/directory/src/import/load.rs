@@ -10,7 +10,6 @@ use super::ImportError;
 use crate::ops::update;
 
 /// A load that was begun.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Load<'s> {
     /// Nothing is there but the entries of the naming contexts.
     Bulk(Box<BulkLoader<'s>>),

@@ -117,10 +117,13 @@ fn verify(directory: &Path) -> Result<Exit, Failure> {
         last.lsn,
         speed(manifest.bytes(), clock.elapsed())
     ))?;
-    output::line(format_args!(
-        "it can be restored to any point from {} to {}",
-        base.time, manifest.complete_until
-    ))?;
+    // A base that no record led to has no time.
+    let from = match base.time.micros() {
+        0 => String::new(),
+        _ => format!(" from {}", base.time),
+    };
+    let until = manifest.complete_until;
+    output::line(format_args!("it can be restored to any point{from} up to {until}"))?;
     Ok(Exit::Done)
 }
 

@@ -1,16 +1,14 @@
 //! `roster check`: verifies the data of a directory.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
-use directory::{Directory, DirectoryOptions, SystemClock};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress;
 
-/// Verify every table and index of a data directory against its entries.
+/// Verify the journal, and every table and index against the entries of a data directory.
 ///
 /// No server may use the data directory meanwhile. Nothing is changed. Ends with exit code 2 when
 /// something is wrong.
@@ -28,25 +26,39 @@ Example:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let clock = Arc::new(SystemClock::new());
-    let directory = Directory::open(DirectoryOptions::new(&options.data), clock)?;
-    let bar = progress::bar(None, "entries");
-    let report = directory.store().check(&mut |phase, done, total| {
+    let bar = progress::bar(Some(0), "entries");
+    let check = directory::check(&options.data, &mut |phase, done, total| {
         bar.set_message(phase);
         bar.set_length(total);
         bar.set_position(done);
     });
     bar.finish_and_clear();
-    let report = report?;
-    for finding in &report.findings {
+    let check = check?;
+    for finding in &check.journal.findings {
         output::line(format_args!("{finding}"))?;
     }
-    match report.counts.values().sum::<u64>() {
+    for finding in &check.base.findings {
+        output::line(format_args!("{finding}"))?;
+    }
+    if let Some(torn) = &check.journal.torn {
+        // Nothing of it was acknowledged.
+        output::note(format_args!(
+            "roster: note: {} bytes at the end of {} were half written when the server or the \
+             machine ended; the next start cuts them off",
+            torn.bytes, torn.segment
+        ));
+    }
+    let entries = check.entries.unwrap_or(check.base.entries);
+    let records = match check.journal.records {
+        0 => String::new(),
+        records => format!(", {records} records in the journal"),
+    };
+    match check.faults() {
         0 => {
-            output::line(format_args!("{} entries, no fault", report.entries))?;
+            output::line(format_args!("{entries} entries{records}, no fault"))?;
             Ok(Exit::Done)
         }
-        count => Err(Failure::local(format!("{count} faults in {} entries", report.entries))
-            .hint("export what can be read and import it into a new data directory")),
+        count => Err(Failure::local(format!("{count} faults in {entries} entries{records}"))
+            .hint("restore a backup, or export what can be read and import it anew")),
     }
 }

@@ -12,7 +12,8 @@ use crate::output;
 
 /// Write entries as LDIF, with operational attributes and hashed passwords.
 ///
-/// No server may use the data directory meanwhile. A superior comes before its subordinates, so
+/// A server may serve the directory meanwhile: what is written is the state of one moment, with
+/// everything that was acknowledged before the start. A superior comes before its subordinates, so
 /// that the file can be imported again.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

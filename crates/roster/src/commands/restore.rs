@@ -1,0 +1,75 @@
+//! `roster restore`: makes a data directory of a backup, up to its end or to a point before.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use directory::backup::{Moment, RestoreOptions, Until, restore};
+use store::StoreOptions;
+
+use super::backup::Bar;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Make a data directory of a backup.
+///
+/// The whole backup is verified first. Without --to-lsn and --to-time everything in it is restored.
+/// The new directory has a history of its own: its backups go to another place than those of the
+/// directory it comes from.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The directory of the backup
+    #[arg(short, long, value_name = "DIR")]
+    from: PathBuf,
+
+    /// The data directory to make; it must not exist or be empty
+    #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
+    data: PathBuf,
+
+    /// Restore up to this record
+    #[arg(long, value_name = "LSN", conflicts_with = "to_time")]
+    to_lsn: Option<u64>,
+
+    /// Restore what was written up to this time, such as 2026-01-31T23:59:59Z or 20260131235959Z
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    to_time: Option<Moment>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster restore --from /backup/roster --data ./restored
+  roster restore --from /backup/roster --data ./restored --to-time 2026-01-31T12:00:00+01:00
+  roster restore --from /backup/roster --data ./restored --to-lsn 123456";
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let until = match (options.to_lsn, options.to_time) {
+        (Some(lsn), _) => Until::Lsn(lsn),
+        (None, Some(time)) => Until::Time(time),
+        (None, None) => Until::End,
+    };
+    let asked = RestoreOptions {
+        from: &options.from,
+        data: &options.data,
+        until,
+        store: StoreOptions::default(),
+    };
+    let bar = Bar::new();
+    let report = restore(&asked, &mut |now| bar.show(now))?;
+    bar.end();
+    let data = options.data.display();
+    output::line(format_args!("{} entries restored into {data}", report.entries))?;
+    output::line(format_args!(
+        "the last record is {} of {}; {} were replayed after the base, {} left out",
+        report.last.lsn,
+        report.last.time,
+        report.records,
+        report.last_of_backup.lsn - report.last.lsn
+    ))?;
+    output::line(format_args!("\nStart it with:\n  roster serve --data {data}"))?;
+    Ok(Exit::Done)
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    text.parse().map_err(|reason| format!("it {reason}"))
+}
