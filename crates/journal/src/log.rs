@@ -150,7 +150,7 @@ impl Log {
         if !runs.is_sorted_by(|one, other| one.first < other.first && one.from < other.from) {
             return None;
         }
-        Some(Self {
+        let state = Self {
             next: record.place.index,
             last: place(8)?,
             runs,
@@ -158,7 +158,13 @@ impl Log {
             committed: place(56)?,
             vote: (u32_at(bytes, 80)? != 0).then(|| vote.to_vec()),
             origin: u64_at(bytes, 0)?,
-        })
+        };
+        let follows = |place: Option<Place>| place.map(|place| place.index.checked_add(1));
+        let is_possible = follows(state.last).is_none_or(|next| next == Some(state.next))
+            && state.last.map_or(0, |last| last.term) == record.place.term
+            && follows(state.purged).is_none_or(|next| next.is_some_and(|next| next <= state.next))
+            && state.runs.last().is_some_and(|run| run.first <= state.next);
+        is_possible.then_some(state)
     }
 
     /// Forgets runs that end before `first`, the first index that can be read.

@@ -4,7 +4,7 @@
 //! that of `JOURNAL_DIRECTORY`, or of the temporary directory.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-#![allow(clippy::disallowed_methods, reason = "it measures time")]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures time")]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
