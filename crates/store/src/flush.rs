@@ -25,8 +25,8 @@ use self::pace::now;
 use crate::error::StoreError;
 use crate::layer::{Layer, Row};
 use crate::lmdb::{Environment, PLAIN_TABLES, PlainTable, Table};
-use crate::merge::{merge, merged_lists, merged_rows, together};
-use crate::meta::{self, Counters, Mark};
+use crate::merge::{TIER_MAX, merge, merged_lists, merged_rows, together};
+use crate::meta::{self, Counters, Lsn, Mark};
 use crate::store::Store;
 
 impl Store {
@@ -78,23 +78,38 @@ impl Store {
         if frozen.len() == 1 {
             return frozen;
         }
-        let Some(merged) = merge(&frozen) else { return frozen };
+        let Some(merged) = merge(&frozen, &mut || ()) else { return frozen };
         let merged = Arc::new(merged);
         self.versions.replace_layers(&frozen, Arc::clone(&merged));
         self.pace.retire(frozen.iter());
         vec![merged]
     }
 
-    /// Merges layers, if there are too many; says whether it did.
-    pub(crate) fn merge_some(&self) -> bool {
-        let _merging = self.pace.merging();
-        let Some(run) = self.pace.layers_to_merge(&self.versions) else { return false };
-        let Some(merged) = merge(&run) else { return false };
-        let is_done = self.versions.replace_layers(&run, Arc::new(merged));
-        self.pace.retire(run.iter());
-        drop(run);
+    /// Merges layers while there are too many. Large ones take a while, so smaller ones that come
+    /// meanwhile are merged in between.
+    pub(crate) fn merge_due(&self) {
+        let merging = self.pace.merging();
+        self.merge_below(TIER_MAX, Lsn(0));
+        drop(merging);
         self.pace.sweep();
-        is_done
+    }
+
+    /// Merges layers of the tiers below `below` that came after `after`.
+    fn merge_below(&self, below: u32, after: Lsn) {
+        while let Some((run, tier)) = self.pace.layers_to_merge(&self.versions, below, after) {
+            let last = run.last().map(|layer| layer.last()).unwrap_or_default();
+            let merged = merge(&run, &mut || {
+                if tier > 0 && self.pace.has_many(&self.versions) {
+                    self.merge_below(tier, last);
+                }
+            });
+            let Some(merged) = merged else { return };
+            let is_done = self.versions.replace_layers(&run, Arc::new(merged));
+            self.pace.retire(run.iter());
+            if !is_done {
+                return;
+            }
+        }
     }
 
     /// Keeps who takes part in the log, in the log's own octets: durable with the next flush.
@@ -166,6 +181,8 @@ fn write(
     if let Some(membership) = membership {
         meta::write_membership(tables.meta, &mut txn, membership)?;
     }
+    #[cfg(test)]
+    tests::fail_if_asked(environment)?;
     txn.commit().map_err(|error| environment.commit_failed(error))
 }
 
@@ -187,3 +204,6 @@ fn write_row(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

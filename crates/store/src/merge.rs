@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::deltas::{PostingChange, last_of_each};
@@ -15,8 +16,16 @@ use crate::layer::{ChangedList, Layer, LayerBuilder, LayerSize, Row, RowsFrom};
 use crate::lmdb::{PLAIN_TABLES, PlainTable};
 use crate::meta::Lsn;
 
-/// Makes one layer of several, which come from the oldest to the newest; none of none.
-pub(crate) fn merge(layers: &[Arc<Layer>]) -> Option<Layer> {
+/// Makes one layer of several, which come from the oldest to the newest; none of none. Calls
+/// `pause` now and then.
+pub(crate) fn merge(layers: &[Arc<Layer>], pause: &mut dyn FnMut()) -> Option<Layer> {
+    let mut count = 0_u32;
+    let mut step = || {
+        count = count.wrapping_add(1);
+        if count.is_multiple_of(PAUSE_STEPS) {
+            pause();
+        }
+    };
     let (first, last) = (layers.first()?, layers.last()?);
     let sizes = layers.iter().map(|layer| LayerSize::of(layer));
     let size = sizes.fold(LayerSize::default(), LayerSize::plus);
@@ -25,16 +34,21 @@ pub(crate) fn merge(layers: &[Arc<Layer>]) -> Option<Layer> {
         let mut rows = merged_rows(layers, table);
         while let Some(row) = rows.next_group().last() {
             builder.row(table, *row);
+            step();
         }
     }
     let mut lists = merged_lists(layers);
     let mut changes = Vec::new();
     while let [list, ..] = *lists.next_group() {
+        step();
         builder.list(list.hash, list.head, together(lists.group(), &mut changes));
     }
     let from: Lsn = first.first();
     Some(builder.finish(from, last.counters()))
 }
+
+/// So many rows and lists are merged between two pauses: about a millisecond.
+const PAUSE_STEPS: u32 = 4096;
 
 /// The rows of one table in all layers, those of a key together.
 pub(crate) fn merged_rows(layers: &[Arc<Layer>], table: PlainTable) -> Merging<RowsFrom<'_>> {
@@ -197,21 +211,22 @@ where
 {
 }
 
-/// Which layers are to be merged, as a range; none when there are few enough. `bytes` has the sizes
-/// of the layers from the oldest to the newest.
+/// Which layers are to be merged, as a range, and of which tier they are; none when there are few
+/// enough. `bytes` has the sizes of the layers from the oldest to the newest.
 ///
 /// Layers are sorted into tiers by their size, each eight times as large as the one before. Eight
 /// layers of a tier, with what smaller ones are between them, become one, which is then mostly of
-/// the next tier: so there are few layers, and a change is copied once for each tier.
-pub(crate) fn due(bytes: &[usize]) -> Option<std::ops::Range<usize>> {
+/// the next tier: so there are few layers, and a change is copied once for each tier. Only tiers
+/// below `below` are looked at.
+pub(crate) fn due(bytes: &[usize], below: u32) -> Option<(Range<usize>, u32)> {
     let tiers: Vec<u32> = bytes.iter().map(|bytes| tier(*bytes)).collect();
-    for of_tier in 0..TIER_MAX {
+    for of_tier in 0..below {
         let start = tiers.iter().rposition(|tier| *tier > of_tier).map_or(0, |at| at + 1);
         let run = tiers.get(start..).unwrap_or_default();
         let count = run.iter().filter(|tier| **tier == of_tier).count();
         if count >= FAN_OUT {
             let end = run.iter().rposition(|tier| *tier == of_tier).map_or(0, |at| at + 1);
-            return Some(start..start + end);
+            return Some((start..start + end, of_tier));
         }
     }
     None
@@ -230,9 +245,9 @@ fn tier(bytes: usize) -> u32 {
 const FAN_OUT_BITS: u32 = 3;
 const FAN_OUT: usize = 1 << FAN_OUT_BITS;
 /// Layers smaller than this are of the lowest tier.
-const TIER_BYTES: usize = 64 << 10;
-/// Layers of this tier, 32 MiB and more, are not merged: they are flushed soon.
-const TIER_MAX: u32 = 4;
+const TIER_BYTES: usize = 256 << 10;
+/// Layers of this tier, 16 MiB and more, are not merged: they are flushed soon.
+pub(crate) const TIER_MAX: u32 = 3;
 
 #[cfg(test)]
 mod tests;

@@ -72,7 +72,7 @@ impl Engine for OnLmdb {
     fn tidy(&mut self) {
         // All layers, few as they are.
         let layers = self.store().versions.load().layers.clone();
-        if let Some(merged) = crate::merge::merge(&layers) {
+        if let Some(merged) = crate::merge::merge(&layers, &mut || ()) {
             assert!(self.store().versions.replace_layers(&layers, Arc::new(merged)));
         }
     }

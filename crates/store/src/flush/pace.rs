@@ -139,19 +139,33 @@ impl Pace {
         self.sweep();
     }
 
-    /// The layers that the merger should make one.
-    pub(super) fn layers_to_merge(&self, versions: &Versions) -> Option<Vec<Arc<Layer>>> {
+    /// The layers that the merger should make one, and their tier: those of tiers below `below`
+    /// that came after the change `after` and are not being flushed.
+    pub(super) fn layers_to_merge(
+        &self,
+        versions: &Versions,
+        below: u32,
+        after: Lsn,
+    ) -> Option<(Vec<Arc<Layer>>, u32)> {
         let state = self.state();
         let version = versions.load();
-        let is_free = |layer: &&Arc<Layer>| layer.first() > state.frozen;
+        let after = after.max(state.frozen);
+        let is_free = |layer: &&Arc<Layer>| layer.first() > after;
         let free: Vec<Arc<Layer>> = version.layers.iter().filter(is_free).cloned().collect();
         let sizes: Vec<usize> = free.iter().map(|layer| layer.bytes()).collect();
-        let run = merge::due(&sizes);
-        if run.is_none() {
+        let due = merge::due(&sizes, below);
+        if due.is_none() {
             let more = merge::layers_until_due(&sizes) as u64;
             self.merge_layers.store(version.layers.len() as u64 + more, Ordering::Release);
         }
-        free.get(run?).map(<[_]>::to_vec)
+        let (run, tier) = due?;
+        Some((free.get(run)?.to_vec(), tier))
+    }
+
+    /// Whether there are so many layers that some may have to be merged.
+    pub(super) fn has_many(&self, versions: &Versions) -> bool {
+        let layers = versions.with(|version| version.layers.len()) as u64;
+        layers >= self.merge_layers.load(Ordering::Acquire)
     }
 
     /// Held while layers are merged and put in place.
@@ -281,8 +295,7 @@ impl Pace {
     pub(super) fn wait_for_merge(&self, versions: &Versions) -> bool {
         let mut state = self.state();
         while !state.is_stopping {
-            let layers = versions.with(|version| version.layers.len()) as u64;
-            if layers >= self.merge_layers.load(Ordering::Acquire) {
+            if self.has_many(versions) {
                 return true;
             }
             state = self.merge.wait(state).unwrap_or_else(PoisonError::into_inner);

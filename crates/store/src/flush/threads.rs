@@ -91,7 +91,7 @@ impl Store {
         let store = Arc::clone(self);
         flusher.spawn("merger", move || {
             while store.pace.wait_for_merge(&store.versions) {
-                while store.merge_some() {}
+                store.merge_due();
             }
         })?;
         Ok(flusher)
