@@ -1,9 +1,10 @@
 //! Random changes against a naive directory in memory: after each step the store must hold the same
-//! entries, find the same names, and plan every search without missing an entry.
+//! entries, find the same names, and plan every search without missing an entry; whether they are
+//! in the open batch, sealed, published or flushed. Readers see what is published and nothing else.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use ldap::dn::{Dn, Rdn};
@@ -14,7 +15,7 @@ use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, EntryRead,
     ModifyChange, RdnKey, RenameChange, ResolvedFilter, Schema, Truth,
 };
-use store::{Batch, IndexConfig, IndexKind, Resolved, Store, StoreOptions, View};
+use store::{IndexConfig, IndexKind, LogPosition, Lsn, Resolved, Store, StoreOptions, View};
 
 /// The directory as it should be.
 #[derive(Clone, Debug, Default)]
@@ -64,13 +65,44 @@ impl Model {
 /// A step of a random history; numbers select among what there is.
 #[derive(Clone, Debug)]
 enum Step {
-    Add { parent: usize, name: usize, values: Vec<usize> },
-    AddContext { which: usize },
-    Modify { entry: usize, attribute: usize, removed: usize, added: Vec<usize> },
-    Rename { entry: usize, parent: usize, name: usize },
-    Delete { entry: usize },
+    Add {
+        parent: usize,
+        name: usize,
+        values: Vec<usize>,
+    },
+    AddContext {
+        which: usize,
+    },
+    Modify {
+        entry: usize,
+        attribute: usize,
+        removed: usize,
+        added: Vec<usize>,
+    },
+    Rename {
+        entry: usize,
+        parent: usize,
+        name: usize,
+    },
+    Delete {
+        entry: usize,
+    },
+    Savepoint,
+    Rollback,
+    Release,
+    /// Ends the batch: others see it when it is published.
+    Seal,
+    /// Ends the batch: it is in LMDB and seen.
     Commit,
+    /// Ends the batch: nothing of it stays.
     Abort,
+    /// Makes so many of the sealed batches visible.
+    Publish {
+        count: usize,
+    },
+    /// What is sealed and not published is gone, and so is the open batch when it is sealed.
+    Drop,
+    Flush,
     Reopen,
 }
 
@@ -248,7 +280,16 @@ fn decide(model: &mut Model, step: &Step, next: EntryId) -> Option<Change> {
             model.entries.remove(&id);
             Some(Change::Delete(DeleteChange { id: EntryId(id), dn, attributes: Vec::new() }))
         }
-        Step::Commit | Step::Abort | Step::Reopen => None,
+        Step::Savepoint
+        | Step::Rollback
+        | Step::Release
+        | Step::Seal
+        | Step::Commit
+        | Step::Abort
+        | Step::Publish { .. }
+        | Step::Drop
+        | Step::Flush
+        | Step::Reopen => None,
     }
 }
 
@@ -408,60 +449,168 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0_usize..50, 0_usize..50, 0_usize..20)
             .prop_map(|(entry, parent, name)| Step::Rename { entry, parent, name }),
         2 => (0_usize..50).prop_map(|entry| Step::Delete { entry }),
-        3 => Just(Step::Commit),
+        2 => Just(Step::Savepoint),
+        2 => Just(Step::Rollback),
+        1 => Just(Step::Release),
+        4 => Just(Step::Seal),
+        1 => Just(Step::Commit),
         1 => Just(Step::Abort),
+        3 => (1_usize..4).prop_map(|count| Step::Publish { count }),
+        1 => Just(Step::Drop),
+        2 => Just(Step::Flush),
         1 => Just(Step::Reopen),
     ]
 }
 
-fn run(steps: &[Step]) {
-    let dir = tempfile::tempdir().unwrap();
-    let contexts = CONTEXTS.map(|text| Dn::parse(text).unwrap());
-    let store =
-        Store::create(dir.path(), &options(), Schema::builtin(), indexes(), &contexts).unwrap();
-    let mut store = Arc::new(store);
-    let mut reader = store.reader();
-    let mut committed = Model::default();
-    let mut rest = steps.iter();
-    loop {
-        let mut model = committed.clone();
-        let mut lsn = reader.view().unwrap().lsn().0;
-        let mut batch = store.begin().unwrap();
-        let end = loop {
-            let Some(step) = rest.next() else { break None };
-            if matches!(step, Step::Commit | Step::Abort | Step::Reopen) {
-                break Some(step);
+/// A store and what should be in it.
+struct World {
+    store: Arc<Store>,
+    directory: tempfile::TempDir,
+    published: State,
+    /// What was sealed and not published.
+    line: VecDeque<State>,
+    /// How often the line was dropped.
+    drops: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    lsn: Lsn,
+    model: Model,
+}
+
+impl World {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let contexts = CONTEXTS.map(|text| Dn::parse(text).unwrap());
+        let (schema, path) = (Schema::builtin(), directory.path());
+        let store = Store::create(path, &options(), schema, indexes(), &contexts).unwrap();
+        let (published, line) = (State::default(), VecDeque::new());
+        Self { store: Arc::new(store), directory, published, line, drops: 0 }
+    }
+
+    /// What happens beside an open batch.
+    fn beside(&mut self, step: &Step) {
+        match step {
+            Step::Publish { count } => {
+                for _ in 0..*count {
+                    let Some(next) = self.line.pop_front() else { break };
+                    self.published = next;
+                }
+                let lsn = self.published.lsn;
+                self.store.publish(lsn, LogPosition { term: 7, index: lsn.0 });
+                assert_eq!(self.store.published().lsn, lsn);
             }
-            if let Some(change) = decide(&mut model, step, batch.next_entry_id()) {
-                batch.apply(&change).unwrap();
-                lsn += 1;
+            Step::Drop => {
+                self.store.drop_tentative();
+                self.line.clear();
+                self.drops += 1;
             }
-        };
-        check(&batch.view(), &model);
-        // What is not committed nobody else sees.
-        check(reader.view().unwrap(), &committed);
-        finish(batch, end, lsn, (&mut committed, model));
-        if matches!(end, Some(Step::Reopen)) {
-            drop(reader);
-            drop(store);
-            let opened = Store::open(dir.path(), &options(), Schema::builtin()).unwrap();
-            store = Arc::new(opened);
-            reader = store.reader();
+            Step::Flush => {
+                let before = self.store.base().lsn;
+                let base = self.store.flush().unwrap();
+                assert_eq!(base.lsn, self.published.lsn.max(before));
+                assert_eq!(self.store.overlay_bytes(), 0);
+            }
+            _ => return,
         }
-        check(reader.view().unwrap(), &committed);
-        if end.is_none() {
-            break;
-        }
+        let last = self.line.back().unwrap_or(&self.published);
+        assert_eq!(self.store.tentative().lsn, last.lsn);
+    }
+
+    fn reopen(&mut self) {
+        self.beside(&Step::Flush);
+        self.line.clear();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let contexts = [];
+        let (schema, path) = (Schema::builtin(), elsewhere.path());
+        let other = Store::create(path, &options(), schema, indexes(), &contexts).unwrap();
+        // The lock is given back before the directory is opened again.
+        self.store = Arc::new(other);
+        let opened = Store::open(self.directory.path(), &options(), Schema::builtin()).unwrap();
+        self.store = Arc::new(opened);
     }
 }
 
-fn finish(batch: Batch<'_>, end: Option<&Step>, lsn: u64, models: (&mut Model, Model)) {
-    let (committed, model) = models;
-    if matches!(end, Some(Step::Abort)) {
-        return;
+/// One batch, from its begin to its end; returns the step that ended it.
+fn batch<'s>(
+    world: &mut World,
+    store: &Store,
+    steps: &mut impl Iterator<Item = &'s Step>,
+) -> Option<&'s Step> {
+    let mut state = world.line.back().unwrap_or(&world.published).clone();
+    let mut batch = store.begin().unwrap();
+    let mut savepoint: Option<State> = None;
+    let drops = world.drops;
+    let end = loop {
+        let step = steps.next();
+        match step {
+            None | Some(Step::Seal | Step::Commit | Step::Abort | Step::Reopen) => break step,
+            Some(Step::Savepoint) if savepoint.is_none() => {
+                batch.savepoint();
+                savepoint = Some(state.clone());
+            }
+            Some(Step::Rollback) if savepoint.is_some() => {
+                batch.rollback();
+                state = savepoint.take().unwrap();
+                check(&batch.view(), &state.model);
+            }
+            Some(Step::Release) => {
+                batch.release();
+                savepoint = None;
+            }
+            Some(step) => {
+                world.beside(step);
+                if let Some(change) = decide(&mut state.model, step, batch.next_entry_id()) {
+                    batch.apply(&change).unwrap();
+                    state.lsn.0 += 1;
+                }
+            }
+        }
+        assert_eq!(batch.last().lsn, state.lsn);
+    };
+    check(&batch.view(), &state.model);
+    match end {
+        Some(Step::Seal) => {
+            assert_eq!(batch.seal().lsn, state.lsn);
+            let last = world.line.back().unwrap_or(&world.published);
+            if world.drops == drops && last.lsn != state.lsn {
+                world.line.push_back(state);
+            }
+        }
+        Some(Step::Commit) if world.line.is_empty() && world.drops == drops => {
+            assert_eq!(batch.commit().unwrap(), state.lsn);
+            world.published = state;
+        }
+        _ => drop(batch),
     }
-    assert_eq!(batch.commit().unwrap().0, lsn);
-    *committed = model;
+    end
+}
+
+fn run(steps: &[Step]) {
+    let mut world = World::new();
+    let mut steps = steps.iter();
+    loop {
+        let store = Arc::clone(&world.store);
+        let (mut reader, mut slow) = (store.reader(), store.reader());
+        let (held, seen) = (slow.view().unwrap(), world.published.clone());
+        check(held, &seen.model);
+        let end = batch(&mut world, &store, &mut steps);
+        // What is not published nobody sees, and a view stays where it is.
+        let view = reader.view().unwrap();
+        check(view, &world.published.model);
+        assert_eq!(view.lsn(), world.published.lsn);
+        check(held, &seen.model);
+        assert_eq!(held.lsn(), seen.lsn);
+        drop((reader, slow, store));
+        match end {
+            Some(Step::Reopen) => world.reopen(),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    world.beside(&Step::Flush);
+    assert_eq!(world.store.check(&mut |_, _, _| ()).unwrap().findings, []);
 }
 
 proptest! {
