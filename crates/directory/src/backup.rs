@@ -23,6 +23,8 @@ mod part;
 mod restore;
 mod source;
 mod take;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub use error::BackupError;

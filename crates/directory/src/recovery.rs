@@ -6,7 +6,7 @@
 
 mod check;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -15,9 +15,9 @@ use crate::clock::Timestamp;
 pub struct Moment(Timestamp);
 
 impl Moment {
-    /// From microseconds since 1970.
+    /// From microseconds since 1970; what is later than the year 9999 is its end.
     pub const fn from_micros(micros: u64) -> Self {
-        Self(Timestamp(micros))
+        Self(Timestamp(if micros < MICROS_MAX { micros } else { MICROS_MAX }))
     }
 
     /// Microseconds since 1970.
@@ -75,8 +75,8 @@ impl FromStr for Moment {
         }
         let days = days_since_1970(year, month, day).ok_or(NOT_A_TIME)?;
         let seconds = (days * SECONDS_PER_DAY + seconds).checked_add_signed(-offset);
-        let seconds = seconds.ok_or(NOT_A_TIME)?;
-        Ok(Self::from_micros(seconds * MICROS + fraction))
+        let micros = seconds.ok_or(NOT_A_TIME)? * MICROS + fraction;
+        if micros > MICROS_MAX { Err(NOT_A_TIME) } else { Ok(Self::from_micros(micros)) }
     }
 }
 
@@ -182,6 +182,8 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
 }
 
 const MICROS: u64 = 1_000_000;
+/// The last microsecond of the year 9999.
+const MICROS_MAX: u64 = 253_402_300_799_999_999;
 const SECONDS_PER_DAY: u64 = 86_400;
 const NOT_A_TIME: &str = "is not a time such as 2026-01-31T23:59:59Z or 20260131235959Z";
 const NO_ZONE: &str = "has no time zone: it ends with Z, or with an offset such as +01:00";
@@ -209,6 +211,8 @@ mod tests {
         check("19700101000000Z", "1970-01-01T00:00:00.000000Z");
         check("21000301000000Z", "2100-03-01T00:00:00.000000Z");
         check("20001231235960Z", "2001-01-01T00:00:00.000000Z");
+        check("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z");
+        assert_eq!(Moment::from_micros(u64::MAX).to_string(), "9999-12-31T23:59:59.999999Z");
     }
 
     #[test]
@@ -227,6 +231,7 @@ mod tests {
             "19691231235959Z",
             "19700101000000+0100",
             "2026-01-31T23:59Z",
+            "9999-12-31T23:59:59-01:00",
             "20260131235959Zx",
             "2026-0131T23:59:59Z",
         ] {

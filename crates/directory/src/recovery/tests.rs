@@ -1,6 +1,6 @@
 //! Recovery from a journal on a disk that fails, and what leads to the same entries.
 
-mod history;
+pub(crate) mod history;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};

@@ -14,7 +14,7 @@ use crate::record::{OpKind, Origin, Record, RecordHead, Who};
 use crate::stamp::Csn;
 
 /// Decides one record after the other; what it decides follows from its seed.
-pub(super) struct History {
+pub(crate) struct History {
     chance: SeededChance,
     entries: Vec<Known>,
     next_id: u64,
@@ -30,16 +30,16 @@ struct Known {
 }
 
 /// A record that was decided and is not in a batch yet.
-pub(super) struct Undone(Record);
+pub(crate) struct Undone(Record);
 
 impl Undone {
-    pub(super) fn changes(&self) -> &[Change] {
+    pub(crate) fn changes(&self) -> &[Change] {
         &self.0.changes
     }
 }
 
 /// Puts a record into a batch, as the writer does.
-pub(super) fn decide(batch: &mut Batch<'_>, Undone(record): Undone) -> EncodedRecord {
+pub(crate) fn decide(batch: &mut Batch<'_>, Undone(record): Undone) -> EncodedRecord {
     record.changes.iter().for_each(|change| batch.change(change).unwrap());
     let encoded = encode(&record);
     let position = LogPosition { term: 1, index: record.lsn.0 };
@@ -50,7 +50,7 @@ pub(super) fn decide(batch: &mut Batch<'_>, Undone(record): Undone) -> EncodedRe
 }
 
 /// The first `count` records of a history.
-pub(super) fn records(seed: u64, count: usize) -> Vec<EncodedRecord> {
+pub(crate) fn records(seed: u64, count: usize) -> Vec<EncodedRecord> {
     let mut history = History::new(seed);
     let mut before = Mark::default();
     let mut records = Vec::new();
@@ -71,12 +71,19 @@ fn encode(record: &Record) -> EncodedRecord {
 }
 
 impl History {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { chance: SeededChance(seed), entries: Vec::new(), next_id: 1, decided: 0 }
     }
 
+    /// One that is the same up to now, and goes on otherwise.
+    pub(crate) fn fork(&self, seed: u64) -> Self {
+        let Self { entries, next_id, decided, .. } = self;
+        let (next_id, decided) = (*next_id, *decided);
+        Self { chance: SeededChance(seed), entries: entries.clone(), next_id, decided }
+    }
+
     /// The record after the one with `before`.
-    pub(super) fn next(&mut self, before: &Mark) -> Undone {
+    pub(crate) fn next(&mut self, before: &Mark) -> Undone {
         self.decided += 1;
         let count = if self.upto(8) == 0 { 3 } else { 1 };
         let changes = (0..count).map(|_| self.change()).collect();
