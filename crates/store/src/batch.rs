@@ -316,6 +316,10 @@ impl Drop for Batch<'_> {
             NameCache::default()
         };
         self.seat.epoch = self.epoch;
+        // A base that has moved on is given up now: the next batch may be far.
+        let ground = self.seat.ground.take();
+        let is_current = |ground: &Ground| self.store.versions.with(|now| now.fits(ground.lsn));
+        self.seat.ground = ground.filter(is_current);
         self.seat.memory = std::mem::take(&mut self.memory);
         self.seat.scratch = std::mem::take(&mut self.scratch);
         self.seat.row = std::mem::take(&mut self.row);

@@ -92,7 +92,8 @@ impl<'v> Stack<'v> {
             changed.push(Changed::sealed(layer.rows(table).iter_from(from)));
         }
         changed.retain(|changed| changed.next.is_some());
-        Ok(MergedRows { base, from_base: None, changed, prefix: prefix.into() })
+        let first = first_of(&changed);
+        Ok(MergedRows { base, from_base: None, changed, first, prefix: prefix.into() })
     }
 }
 
@@ -132,7 +133,15 @@ pub(crate) struct MergedRows<'v> {
     from_base: Option<(&'v [u8], &'v [u8])>,
     /// From the newest to the oldest.
     changed: Vec<Changed<'v>>,
+    /// Of the changed rows the one whose turn is next, from the newest layer that has it.
+    first: Option<Row<'v>>,
     prefix: Box<[u8]>,
+}
+
+/// The row with the first key; of several, the newest.
+fn first_of<'v>(changed: &[Changed<'v>]) -> Option<Row<'v>> {
+    // `min_by_key` takes the first of equal ones.
+    changed.iter().filter_map(|one| one.next).min_by_key(|row| row.key)
 }
 
 /// Key and value.
@@ -144,11 +153,7 @@ impl<'v> MergedRows<'v> {
             if self.from_base.is_none() {
                 self.from_base = self.base.next().transpose()?;
             }
-            let Some(first) =
-                self.changed.iter().filter_map(|one| one.next).min_by_key(|row| row.key)
-            else {
-                return Ok(self.from_base.take());
-            };
+            let Some(first) = self.first else { return Ok(self.from_base.take()) };
             if let Some((key, _)) = self.from_base
                 && key < first.key
             {
@@ -157,12 +162,12 @@ impl<'v> MergedRows<'v> {
             if self.from_base.is_some_and(|(key, _)| key == first.key) {
                 self.from_base = None;
             }
-            // `min_by_key` takes the first of equal ones, which is the newest.
             for changed in &mut self.changed {
                 if changed.next.is_some_and(|row| row.key == first.key) {
                     changed.step();
                 }
             }
+            self.first = first_of(&self.changed);
             if let Some(value) = first.value {
                 return Ok(Some((first.key, value)));
             }
