@@ -41,7 +41,6 @@ pub struct Journal {
 struct Running {
     commands: Sender<Command>,
     threads: Vec<JoinHandle<()>>,
-    _lock: Lock,
 }
 
 /// How the journal is doing.
@@ -168,8 +167,13 @@ impl Journal {
         };
         let maker = spawned("journal-files", Box::new(maker))?;
         first(&mut writer)?;
-        let threads = vec![spawned("journal", Box::new(move || writer.run()))?, maker];
-        let running = Running { commands, threads, _lock: lock };
+        let write = move || {
+            writer.run();
+            // Not before the last write.
+            drop(lock);
+        };
+        let threads = vec![spawned("journal", Box::new(write))?, maker];
+        let running = Running { commands, threads };
         Ok(Self { shared, running: Mutex::new(Some(running)) })
     }
 
@@ -331,11 +335,13 @@ impl Journal {
         let Some(running) = self.running().take() else {
             return;
         };
-        let Running { commands, threads, _lock } = running;
+        let Running { commands, threads } = running;
         drop(commands);
-        for thread in threads {
-            // The last owner may be a callback on the journal's own thread.
-            if thread.thread().id() != std::thread::current().id() {
+        // The last owner may be a callback on the journal's own thread, which ends after it.
+        let own = std::thread::current().id();
+        if threads.iter().all(|thread| thread.thread().id() != own) {
+            for thread in threads {
+                // A panic in there has been reported, and callers see a closed journal.
                 let _ = thread.join();
             }
         }
