@@ -383,3 +383,48 @@ proptest! {
         prop_assert_eq!(ldif(&data), entries);
     }
 }
+
+/// `cargo test --release -p directory -- --ignored --nocapture recovery_costs`
+#[test]
+#[ignore = "a measurement, for an optimised build"]
+#[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a measurement")]
+fn recovery_costs() {
+    let count = std::env::var("RECORDS").map_or(100_000, |text| text.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    create(&data);
+    let store = Store::open(&data, &StoreOptions::default(), Schema::builtin()).unwrap();
+    let directory = dir.path().join(JOURNAL_DIRECTORY);
+    std::fs::create_dir(&directory).unwrap();
+    let options = JournalOptions::new(store.id());
+    let disk = Arc::new(FileDisk::new(directory));
+    let journal = Journal::create(disk.clone(), options.clone(), 1).unwrap();
+    let (mut bytes, mut batch) = (0, Vec::new());
+    for record in history::people(count) {
+        bytes += record.bytes.len();
+        let place = Place { term: 1, index: record.lsn.0 };
+        batch.push(Appended { place, payload: record.bytes });
+        if batch.len() == 1000 || place.index == count {
+            journal.append_wait(std::mem::take(&mut batch), Durability::Written).unwrap();
+        }
+    }
+    drop(journal);
+    let started = std::time::Instant::now();
+    let mut flushes = 0;
+    let (_, recovered) = open(&store, disk, options, &mut |store| {
+        if store.overlay_bytes() > 128 << 20 {
+            flushes += 1;
+            store.flush()?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    let took = started.elapsed();
+    let per_second = recovered.records as f64 / took.as_secs_f64();
+    println!(
+        "{} adds of {bytes} octets: {took:?}, {per_second:.0} a second, {flushes} flushes, overlay \
+         of {} octets",
+        recovered.records,
+        store.overlay_bytes()
+    );
+}

@@ -255,3 +255,43 @@ impl History {
 fn key(name: &Dn) -> DnKey {
     DnKey::from_dn(&Schema::builtin(), name).unwrap()
 }
+
+/// A naming context and then people below it, ordinary ones, as a client would add them.
+pub(super) fn people(count: u64) -> impl Iterator<Item = EncodedRecord> {
+    let mut history = History::new(1);
+    let mut before = Mark::default();
+    (1..=count).map(move |id| {
+        let Undone(mut record) = history.next(&before);
+        if id > 1 {
+            let name = Dn::parse(&format!("uid=user.{id},dc=example,dc=com")).unwrap();
+            let key = key(&name).leaf().unwrap();
+            let entry = person(id, name);
+            let add = AddChange { id: EntryId(id), parent: EntryId(1), key, entry };
+            record.changes = vec![Change::Add(add)];
+        }
+        let encoded = encode(&record);
+        before = Mark { lsn: encoded.lsn, hash: encoded.hash, ..before };
+        encoded
+    })
+}
+
+fn person(id: u64, name: Dn) -> Entry {
+    let text = format!(
+        "objectClass=top objectClass=person objectClass=organizationalPerson \
+         objectClass=inetOrgPerson uid=user.{id} cn=User.{id} sn=Surname{} givenName=Given{} \
+         mail=user.{id}@example.com telephoneNumber=+49-30-{id} mobile=+49-170-{id} \
+         employeeNumber={id} employeeType=regular title=Engineer l=Berlin \
+         street=Unter-den-Linden-{id} postalCode=10117 roomNumber=12 departmentNumber=42 \
+         preferredLanguage=de initials=U description=number-{id} \
+         entryUUID=12345678-1234-1234-1234-{id:012} \
+         entryCSN=20241231235959.{id:06}Z#000000#000#000000 createTimestamp=20241231235959Z \
+         modifyTimestamp=20241231235959Z creatorsName=cn=manager modifiersName=cn=manager",
+        id % 997,
+        id % 499
+    );
+    let pairs = text.split_whitespace().map(|pair| {
+        let (description, value) = pair.split_once('=').unwrap();
+        (description, value.as_bytes())
+    });
+    Entry::from_pairs(name, pairs, &Schema::builtin()).unwrap()
+}
