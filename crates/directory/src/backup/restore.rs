@@ -71,6 +71,7 @@ pub fn restore(
     options: &RestoreOptions<'_>,
     progress: OnBackupProgress<'_>,
 ) -> Result<RestoreReport, BackupError> {
+    let _lock = verify::lock(options.from)?;
     // Before the long reading: a wrong question is answered at once.
     options.until.check(&verify::read_manifest(options.from)?)?;
     let manifest = verify_backup(options.from, progress)?.manifest;

@@ -75,25 +75,15 @@ pub fn backup(
     let store: String = id.iter().map(|octet| format!("{octet:02x}")).collect();
     refuse_place(options)?;
     let target = Target::open(options.to)?;
-    let old = match Manifest::read(options.to) {
-        Err(BackupError::Damaged { .. }) if options.full => None,
-        read => read?,
+    let (old, is_damaged) = match Manifest::read(options.to) {
+        Err(BackupError::Damaged { .. }) if options.full => (None, true),
+        read => (read?, false),
     };
-    if let Some(old) = &old
-        && old.store != store
-        && !options.full
-    {
-        let reason = format!(
-            "the backup in '{}' is of another store, or of this one before it was restored",
-            options.to.display()
-        );
-        return Err(BackupError::asked(
-            reason,
-            "choose another directory, or replace the backup \
-            with --full",
-        ));
+    refuse_other_store(options, old.as_ref(), &store)?;
+    // Of a backup whose manifest is damaged nothing is taken away before there is a new one.
+    if !is_damaged {
+        target.tidy(old.as_ref())?;
     }
-    target.remove_remains(old.as_ref())?;
     let source = Source::new(options.data, id);
     let mut run = Run {
         options,
@@ -104,16 +94,37 @@ pub fn backup(
         bytes: 0,
         records: 0,
     };
-    // The server keeps all records until the hold is given back, at the end.
-    let _hold = source.hold()?;
-    let (mut manifest, full) = run.base_and_records(old.as_ref(), &store)?;
-    manifest.files = run.files(old.as_ref())?;
-    manifest.run = run.number;
-    file::sync_names(options.to).map_err(|source| BackupError::io(options.to, source))?;
+    let taken = run.take(old.as_ref(), &store);
     let (records, bytes) = (run.records, run.bytes);
-    manifest.write(options.to)?;
-    target.remove_remains(Some(&manifest))?;
-    Ok(BackupReport { full, records, bytes, manifest })
+    match taken {
+        Ok((manifest, full)) => {
+            target.tidy(Some(&manifest))?;
+            Ok(BackupReport { full, records, bytes, manifest })
+        }
+        Err(error) => {
+            // It may have been for want of space. The error matters more than what is left.
+            if !is_damaged && let Ok(manifest) = Manifest::read(options.to) {
+                let _ = target.tidy(manifest.as_ref());
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Refuses to mix the histories of two stores.
+fn refuse_other_store(
+    options: &BackupOptions<'_>,
+    old: Option<&Manifest>,
+    store: &str,
+) -> Result<(), BackupError> {
+    if options.full || old.is_none_or(|old| old.store == store) {
+        return Ok(());
+    }
+    let to = options.to.display();
+    let reason =
+        format!("the backup in '{to}' is of another store, or of this one before it was restored");
+    let hint = "choose another directory, or replace the backup with --full";
+    Err(BackupError::asked(reason, hint))
 }
 
 /// The directory of a backup, locked.
@@ -161,7 +172,8 @@ impl<'a> Target<'a> {
         Ok(last + 1)
     }
 
-    fn remove_remains(&self, manifest: Option<&Manifest>) -> Result<(), BackupError> {
+    /// Removes the files that `manifest` does not name.
+    fn tidy(&self, manifest: Option<&Manifest>) -> Result<(), BackupError> {
         manifest::remove_remains(self.path, manifest)
             .map_err(|source| BackupError::io(self.path, source))
     }
@@ -189,6 +201,23 @@ enum Copied {
 }
 
 impl Run<'_> {
+    /// Writes everything, the manifest last.
+    fn take(
+        &mut self,
+        old: Option<&Manifest>,
+        store: &str,
+    ) -> Result<(Manifest, Option<WhyFull>), BackupError> {
+        // The server keeps all records until the hold is given back, at the end.
+        let _hold = self.source.hold()?;
+        let (mut manifest, full) = self.base_and_records(old, store)?;
+        manifest.files = self.files(old)?;
+        manifest.run = self.number;
+        let to = self.options.to;
+        file::sync_names(to).map_err(|source| BackupError::io(to, source))?;
+        manifest.write(to)?;
+        Ok((manifest, full))
+    }
+
     /// Adds the records since the last run, or copies the base and the records after it.
     fn base_and_records(
         &mut self,

@@ -2,14 +2,14 @@
 //!
 //! Invariant: a backup that was verified can be restored, as far as its files do not change.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use super::chain::Chain;
 use super::error::BackupError;
 use super::file::{self, CopyError, Hashing};
-use super::manifest::{JournalPart, Manifest, Part, Point};
+use super::manifest::{self, JournalPart, Manifest, Part, Point};
 use super::moment::Moment;
 use super::part::PartReader;
 use super::{BackupProgress, OnBackupProgress};
@@ -31,6 +31,7 @@ pub fn verify_backup(
     directory: &Path,
     progress: OnBackupProgress<'_>,
 ) -> Result<BackupVerified, BackupError> {
+    let _lock = lock(directory)?;
     let manifest = read_manifest(directory)?;
     let mut check = Check { directory, progress, bytes: 0, total_bytes: manifest.bytes() };
     let mut chain = Chain::after(manifest.base.mark);
@@ -56,6 +57,16 @@ pub fn verify_backup(
         ));
     }
     Ok(BackupVerified { records: chain.last().lsn - manifest.base.mark.lsn, manifest })
+}
+
+/// Keeps others from writing the backup while it is read; where nothing can be locked, on a medium
+/// that cannot be written, nobody writes.
+pub(super) fn lock(directory: &Path) -> Result<Option<File>, BackupError> {
+    let Ok(lock) = File::open(directory.join(manifest::LOCK_FILE)) else { return Ok(None) };
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Err(BackupError::InUse { path: directory.to_owned() }),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(lock)),
+    }
 }
 
 /// The manifest of the backup in `directory`.
