@@ -205,6 +205,7 @@ impl Run<'_> {
     fn searches_beside_writes(&mut self, tables: &mut Tables) -> Result<(), String> {
         note("search");
         let filter = format!("(uid=user.[1-{}])", self.asked.entries);
+        let everybody = self.everybody();
         let seconds = self.asked.seconds;
         let search = |server: &Server, seconds: u64, more: &[&str]| {
             let more = [&["--filter", &filter, "--expect", "1"], more].concat();
@@ -215,7 +216,8 @@ impl Run<'_> {
             let capacity = search(server, seconds.min(CAPACITY_SECONDS), &[])?;
             let rate = ((capacity.per_s / 2.0) as u64).max(1).to_string();
             let alone = search(server, seconds, &["--rate", &rate])?;
-            let beside = search(server, seconds, &["--rate", &rate, "--with", "modify"])?;
+            let modify = ["--rate", &rate, "--with", "modify", "--with-dn", &everybody];
+            let beside = search(server, seconds, &modify)?;
             let first = self.added.to_string();
             let add = ["--rate", &rate, "--with", "add", "--with-first", &first];
             let beside_adds = search(server, seconds, &add)?;

@@ -13,6 +13,7 @@ use crate::ber::{
     self, ENUMERATED, INTEGER, OCTET_STRING, SEQUENCE, SET, put, put_boolean, put_number, put_with,
 };
 use crate::filter;
+use crate::request::PASSWORD_MODIFY;
 use crate::response::{self, Body};
 
 /// User attributes of an entry: description to values.
@@ -77,6 +78,31 @@ pub enum Request {
         /// The entry.
         dn: String,
     },
+    /// An extended operation.
+    Extended {
+        /// Which.
+        oid: &'static str,
+        /// Its value.
+        value: Option<Vec<u8>>,
+    },
+    /// Gives whoever is bound another password (RFC 3062).
+    Password {
+        /// The password so far.
+        old: String,
+        /// The new one.
+        new: String,
+    },
+}
+
+/// A control of a request (RFC 4511 §4.1.11).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Control {
+    /// Which.
+    pub oid: &'static str,
+    /// Whether the request is refused where the control is unknown.
+    pub critical: bool,
+    /// Its value.
+    pub value: Option<Vec<u8>>,
 }
 
 /// One change of a modify request (RFC 4511 §4.6, RFC 4525).
@@ -136,6 +162,8 @@ pub struct Answer {
     pub code: i64,
     /// What the server said to it.
     pub diagnostic: String,
+    /// The value of an extended response.
+    pub value: Option<Vec<u8>>,
 }
 
 /// Why there is no answer.
@@ -173,12 +201,8 @@ impl Client {
         Ok(Self { stream, received: Vec::new(), taken: 0, next_id: 1 })
     }
 
-    /// Sends a request, with controls that have no value (OID and criticality); its id.
-    pub fn send(
-        &mut self,
-        request: &Request,
-        controls: &[(&str, bool)],
-    ) -> Result<i64, ClientError> {
+    /// Sends a request with these controls; its id.
+    pub fn send(&mut self, request: &Request, controls: &[Control]) -> Result<i64, ClientError> {
         let mut content = Vec::new();
         put_number(&mut content, INTEGER, self.next_id);
         put_request(request, &mut content);
@@ -192,7 +216,8 @@ impl Client {
             let message = self.message()?;
             if let Body::Result(ended) = message.body {
                 let diagnostic = ended.diagnostic;
-                return Ok(Answer { id: message.id, code: ended.code, diagnostic });
+                let (code, value) = (ended.code, ended.value);
+                return Ok(Answer { id: message.id, code, diagnostic, value });
             }
         }
     }
@@ -369,6 +394,23 @@ fn put_request(request: &Request, out: &mut Vec<u8>) {
             body.extend_from_slice(dn.as_bytes());
             0x4a
         }
+        Request::Extended { oid, value } => {
+            put(&mut body, 0x80, oid.as_bytes());
+            if let Some(value) = value {
+                put(&mut body, 0x81, value);
+            }
+            0x77
+        }
+        Request::Password { old, new } => {
+            put(&mut body, 0x80, PASSWORD_MODIFY.as_bytes());
+            put_with(&mut body, 0x81, |out| {
+                put_with(out, SEQUENCE, |out| {
+                    put(out, 0x81, old.as_bytes());
+                    put(out, 0x82, new.as_bytes());
+                });
+            });
+            0x77
+        }
     };
     put(out, tag, &body);
 }
@@ -384,17 +426,33 @@ fn put_attribute<'a>(name: &str, values: impl Iterator<Item = &'a String>, out: 
     });
 }
 
-fn put_controls(controls: &[(&str, bool)], out: &mut Vec<u8>) {
+/// The value of the request that ends a transaction (RFC 5805 §2.4).
+pub fn end_of_transaction(id: &[u8], commits: bool) -> Vec<u8> {
+    let mut value = Vec::new();
+    put_with(&mut value, SEQUENCE, |out| {
+        // RFC 4511 §5.1: a default value is not encoded.
+        if !commits {
+            put_boolean(out, false);
+        }
+        put(out, OCTET_STRING, id);
+    });
+    value
+}
+
+fn put_controls(controls: &[Control], out: &mut Vec<u8>) {
     if controls.is_empty() {
         return;
     }
     put_with(out, 0xa0, |out| {
-        for (oid, critical) in controls {
+        for control in controls {
             put_with(out, SEQUENCE, |out| {
-                put(out, OCTET_STRING, oid.as_bytes());
+                put(out, OCTET_STRING, control.oid.as_bytes());
                 // RFC 4511 §5.1: a default value is not encoded.
-                if *critical {
+                if control.critical {
                     put_boolean(out, true);
+                }
+                if let Some(value) = &control.value {
+                    put(out, OCTET_STRING, value);
                 }
             });
         }

@@ -420,7 +420,9 @@ fn damage(client: &mut Client, owners: &[Owner], fault: Fault) -> Result<(), Str
 
 /// Settings that take turns from round to round, so that what is rare by default is not rare.
 pub fn variants() -> Vec<Vec<(String, String)>> {
-    Vec::new()
+    let small = [("ROSTER_STORE__OVERLAY_MAX_MIB", "1"), ("ROSTER_STORE__JOURNAL_KEEP_MIB", "0")];
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    vec![Vec::new(), small.map(owned).to_vec()]
 }
 
 /// Removes everything a run left.

@@ -151,6 +151,10 @@ struct Search {
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     with_connections: u32,
 
+    /// For --with modify: the entries; may hold numbers
+    #[arg(long, value_name = "DN", default_value = PEOPLE_DN, requires = "with")]
+    with_dn: String,
+
     /// For --with add: entries of the template to pass over, usually because they exist
     #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "with")]
     with_first: u64,
@@ -440,7 +444,7 @@ impl Search {
             None => return Ok(None),
             Some(WriteName::Modify) => {
                 let blueprint = |ranges: &mut Ranges| Blueprint::Modify {
-                    dn: Pattern::parse(PEOPLE_DN, ranges),
+                    dn: Pattern::parse(&self.with_dn, ranges),
                     attribute: MODIFIED.to_owned(),
                     value: Pattern::parse(MODIFIED_VALUE, ranges),
                 };

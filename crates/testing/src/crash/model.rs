@@ -47,6 +47,8 @@ pub(super) struct Pending {
     pub(super) text: String,
     /// The entry after it.
     pub(super) after: Option<Entry>,
+    /// The transaction it is part of: all of its requests are done or none.
+    pub(super) transaction: Option<u64>,
 }
 
 /// An entry over its whole life: it may be deleted and added again.
@@ -253,7 +255,7 @@ impl Owner {
         let names = self.names_left(which, &request, after.as_ref());
         let slot = self.slot(which)?;
         names.into_iter().for_each(|name| slot.retire_name(name));
-        slot.pending = Some(Pending { text, after });
+        slot.pending = Some(Pending { text, after, transaction: None });
         Some((which, request))
     }
 
@@ -272,7 +274,7 @@ impl Owner {
                 people.chain(own).collect()
             }
             Request::Delete { dn } | Request::Add { dn, .. } => vec![dn.clone()],
-            Request::Bind { .. } | Request::Modify { .. } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -301,6 +303,12 @@ impl Owner {
         let new_superior = if moves { superiors.into_iter().nth(place) } else { None };
         let new_rdn = after.rdn_text();
         (Request::ModifyDn { dn, new_rdn, delete_old_rdn, new_superior }, Some(after))
+    }
+
+    /// A number for a transaction.
+    pub(super) fn take_transaction(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
     }
 
     fn take_serial(&mut self) -> String {
@@ -440,6 +448,8 @@ fn remove(attributes: &mut Attributes, name: &str, value: &str) {
 pub(super) fn describe(request: &Request) -> String {
     match request {
         Request::Bind { dn, .. } => format!("bind {dn}"),
+        Request::Password { .. } => "change of the own password".to_owned(),
+        Request::Extended { oid, .. } => format!("extended operation {oid}"),
         Request::Add { dn, .. } => format!("add {dn}"),
         Request::Delete { dn } => format!("delete {dn}"),
         Request::Modify { dn, changes } => {

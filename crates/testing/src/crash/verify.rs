@@ -29,10 +29,22 @@ pub(super) fn verify(
     let mut verified = Verified::default();
     let mut seen = observe(client, &mut faults)?;
     for owner in owners.iter_mut() {
+        let mut transactions = Transactions::new();
         // Names of people hang on their containers, so these come first.
         let all: Vec<Which> = owner.slots().map(|(which, _)| which).collect();
         for which in all {
-            settle(owner, which, &mut seen, &mut verified, &mut faults);
+            let transaction = owner.slot(which).and_then(|slot| slot.pending.as_ref()?.transaction);
+            let outcome = settle(owner, which, &mut seen, &mut verified, &mut faults);
+            if let (Some(transaction), Some(outcome)) = (transaction, outcome) {
+                let mark = owner.slot(which).map(|slot| slot.mark.clone());
+                transactions.entry(transaction).or_default().push((mark, outcome));
+            }
+        }
+        for parts in transactions.values() {
+            let done = parts.iter().filter(|(_, done)| *done).count();
+            if done != 0 && done != parts.len() {
+                faults.push(format!("a transaction was done in part: {parts:?}"));
+            }
         }
     }
     for (mark, entries) in &seen {
@@ -50,6 +62,9 @@ pub(super) fn verify(
     }
     Ok((verified, faults))
 }
+
+/// The entries that a transaction without an answer was to change, and whether it did.
+type Transactions = BTreeMap<u64, Vec<(Option<String>, bool)>>;
 
 /// All entries below the top, by mark.
 type Seen = BTreeMap<String, Vec<(String, Attributes)>>;
@@ -82,20 +97,21 @@ fn fixed_names() -> Vec<String> {
     sides.chain([TOP.to_owned()]).collect()
 }
 
-/// Finds out which outcome the entry of a slot has; anything else is a fault.
+/// Finds out which outcome the entry of a slot has; anything else is a fault. Says whether the
+/// request in flight was done, where that makes a difference.
 fn settle(
     owner: &mut Owner,
     which: Which,
     seen: &mut Seen,
     verified: &mut Verified,
     faults: &mut Vec<String>,
-) {
-    let Some(slot) = owner.slot(which) else { return };
+) -> Option<bool> {
+    let slot = owner.slot(which)?;
     let mut entries = seen.remove(&slot.mark).unwrap_or_default();
     if entries.len() > 1 {
         let names: Vec<&str> = entries.iter().map(|(dn, _)| dn.as_str()).collect();
         faults.push(tell(slot, &format!("there are several: {}", names.join(" and "))));
-        return;
+        return None;
     }
     let found = entries.pop().map(|(dn, mut attributes)| {
         let uuid = attributes.remove("entryUUID").and_then(|values| values.first().cloned());
@@ -122,18 +138,20 @@ fn settle(
             problem.push_str(&mismatch(want.as_ref(), want_dn, found.as_ref()));
         }
         faults.push(tell(&slot, &problem));
-        return;
+        return None;
     }
-    if slot.pending.is_some() {
+    let in_flight = slot.pending.is_some();
+    if in_flight {
         let count = if is_after { &mut verified.done } else { &mut verified.undone };
         *count += 1;
     }
-    let Some(slot) = owner.slot(which) else { return };
+    let slot = owner.slot(which)?;
     slot.settle(is_after, if is_after { "unanswered, done" } else { "unanswered, not done" });
     if let (Some(state), Some((_, _, uuid))) = (&mut slot.state, found) {
         state.uuid = uuid;
         verified.entries += 1;
     }
+    (in_flight && is_before != is_after).then_some(is_after)
 }
 
 fn mismatch(
