@@ -85,7 +85,7 @@ fn readers_beside_a_writer_see_whole_entries_in_order() {
         // Also when an assertion fails, or the others would never end.
         let _done = OnDrop(&is_done);
         let mut next = 1;
-        while next < 1500 {
+        while next < 500 {
             let count = 1 + next % 13;
             let durability = if next % 7 == 0 { Durability::Written } else { Durability::Synced };
             journal.append_wait(entries(next, count), durability).unwrap();
