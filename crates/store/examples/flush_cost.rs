@@ -1,5 +1,5 @@
 //! What writing costs with the flusher and the merger at work: CPU time for each operation, by
-//! thread (Linux).
+//! thread (Linux), and how long a reader takes beside it.
 //!
 //! `cargo run --release -p store --example flush_cost -- 100000 60000 50`: so many people in the
 //! base, so many operations, so many in a batch.
@@ -16,6 +16,7 @@ mod people;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ldap::dn::Dn;
@@ -41,20 +42,20 @@ fn main() {
     load(&store, base);
     let parent = find(&store, "ou=People,dc=example,dc=com");
     let first = store.begin().unwrap().next_entry_id().0;
-    run(&store, "add", count, batch, |id, number| {
+    run(&store, "add", (base, count), batch, |id, number| {
         let entry = person(base + number, &schema);
         let key = RdnKey::from_rdn(&schema, &entry.name().rdns()[0]).unwrap();
         Change::Add(AddChange { id, parent, key, entry })
     });
     let description = schema.describe("description").unwrap();
-    run(&store, "modify", count * 4, batch, |_, number| {
+    run(&store, "modify", (base, count * 4), batch, |_, number| {
         let id = EntryId(3 + number.wrapping_mul(2_654_435_761) % (base - 3));
         let added = vec![format!("changed {number}").into_bytes()];
         let removed = Vec::new();
         let delta = AttributeDelta { description: Arc::clone(&description), removed, added };
         Change::Modify(ModifyChange { id, dn: Dn::root(), deltas: vec![delta] })
     });
-    run(&store, "delete", count, batch, |_, number| {
+    run(&store, "delete", (base, count), batch, |_, number| {
         let id = EntryId(first + number);
         Change::Delete(DeleteChange { id, dn: Dn::root(), attributes: Vec::new() })
     });
@@ -87,11 +88,16 @@ fn threads() -> BTreeMap<String, Duration> {
 fn run(
     store: &Arc<Store>,
     what: &str,
-    count: u64,
+    (base, count): (u64, u64),
     batch_size: usize,
     change: impl Fn(EntryId, u64) -> Change,
 ) {
     let flusher = store.start_flusher(FlushOptions::default(), Box::new(|_| {})).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (store, is_over) = (Arc::clone(store), Arc::clone(&is_over));
+        std::thread::spawn(move || read(&store, base, &is_over))
+    };
     let mut spent = Duration::ZERO;
     let (mut bytes, mut layers, mut done) = (0, 0, 0);
     while done < count {
@@ -112,6 +118,8 @@ fn run(
         bytes = bytes.max(overlay.bytes);
         layers = layers.max(overlay.layers);
     }
+    is_over.store(true, Ordering::Release);
+    println!("{what}: {}", reader.join().unwrap());
     let flushes = store.overlay().flushes;
     let start = Instant::now();
     let threads = threads();
@@ -131,4 +139,28 @@ fn run(
         bytes >> 20,
         overlay.last_flush_ms,
     );
+}
+
+/// Reads the entry of a name every now and then; says how long it took.
+#[allow(clippy::disallowed_methods, reason = "real time is what is measured")]
+fn read(store: &Arc<Store>, base: u64, is_over: &AtomicBool) -> String {
+    let schema = Schema::builtin();
+    let mut reader = store.reader();
+    let mut times = Vec::new();
+    while !is_over.load(Ordering::Acquire) {
+        let number = (times.len() as u64).wrapping_mul(2_654_435_761) % base;
+        let key = format!("uid=user.{number},ou=People,dc=example,dc=com");
+        let key = DnKey::from_text(&schema, &key).unwrap();
+        let start = std::time::Instant::now();
+        let view = reader.view().unwrap();
+        let Resolved::Found(id) = view.resolve(&key).unwrap() else { panic!("is missing") };
+        assert!(view.entry(id).unwrap().is_some());
+        times.push(start.elapsed());
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let (half, most, nearly) = (at(0.5), at(0.99), at(0.999));
+    let count = times.len();
+    format!("{count} reads: p50 {half:?}, p99 {most:?}, p99.9 {nearly:?}, max {:?}", at(1.0))
 }
