@@ -81,6 +81,7 @@ impl Store {
         let Some(merged) = merge(&frozen, &mut || ()) else { return frozen };
         let merged = Arc::new(merged);
         self.versions.replace_layers(&frozen, Arc::clone(&merged));
+        self.pace.merged(&self.versions);
         self.pace.retire(frozen.iter());
         vec![merged]
     }
@@ -105,6 +106,7 @@ impl Store {
             });
             let Some(merged) = merged else { return };
             let is_done = self.versions.replace_layers(&run, Arc::new(merged));
+            self.pace.merged(&self.versions);
             self.pace.retire(run.iter());
             if !is_done {
                 return;

@@ -260,7 +260,7 @@ impl Store {
     /// log has the last of it.
     pub fn publish(&self, upto: Lsn, position: LogPosition) {
         self.versions.publish(upto, position);
-        self.versions.with(|version| self.pace.note(version));
+        self.pace.note(&self.versions);
     }
 
     /// Forgets what was sealed and not published: the log did not take it.
@@ -337,7 +337,7 @@ impl Store {
         let layers: Vec<Arc<Layer>> = footing.layers.iter().cloned().chain([layer]).collect();
         flush::write_layers(&self.environment, &layers)?;
         self.versions.settle(counters, Arc::clone(dictionary));
-        self.versions.with(|version| self.pace.note(version));
+        self.pace.note(&self.versions);
         Ok(())
     }
 

@@ -77,23 +77,33 @@ impl Default for Pace {
 
 impl Pace {
     /// The version has other layers now.
-    pub(crate) fn note(&self, version: &Version) {
-        let bytes = bytes_of(version);
-        self.bytes.store(bytes, Ordering::Release);
-        let is_first = !version.layers.is_empty() && !self.is_dirty.swap(true, Ordering::AcqRel);
-        let is_large = bytes >= self.flush_bytes.load(Ordering::Acquire);
-        let is_many = version.layers.len() as u64 >= self.merge_layers.load(Ordering::Acquire);
-        if is_first || is_large {
-            let mut state = self.state();
-            if is_first {
-                state.dirty_since = Some(now());
-            }
-            drop(state);
+    pub(crate) fn note(&self, versions: &Versions) {
+        let (bytes, layers) = self.measure(versions);
+        let is_first = layers > 0 && !self.is_dirty.swap(true, Ordering::AcqRel);
+        if is_first {
+            self.state().dirty_since = Some(now());
+            self.flush.notify_all();
+        } else if bytes >= self.flush_bytes.load(Ordering::Acquire) {
+            drop(self.state());
             self.flush.notify_all();
         }
-        if is_many {
+        if layers >= self.merge_layers.load(Ordering::Acquire) {
             drop(self.state());
             self.merge.notify_all();
+        }
+    }
+
+    /// How large the overlay is, and how many layers it has.
+    fn measure(&self, versions: &Versions) -> (u64, u64) {
+        loop {
+            let exchanges = versions.exchanges();
+            let (bytes, layers) =
+                versions.with(|version| (bytes_of(version), version.layers.len() as u64));
+            self.bytes.store(bytes, Ordering::Release);
+            // Else somebody may have stored the size of the next version before this was.
+            if versions.exchanges() == exchanges {
+                return (bytes, layers);
+            }
         }
     }
 
@@ -107,10 +117,6 @@ impl Pace {
 
     /// A flush has come to its end.
     pub(super) fn flushed(&self, versions: &Versions, begin: Instant, error: Option<&StoreError>) {
-        // Before the version is looked at, so that what is published meanwhile is not missed.
-        self.is_dirty.store(false, Ordering::Release);
-        let version = versions.load();
-        self.bytes.store(bytes_of(&version), Ordering::Release);
         let mut state = self.state();
         state.frozen = Lsn(0);
         state.last_flush = begin.elapsed();
@@ -126,14 +132,17 @@ impl Pace {
                 state.last_error = Some(error.to_string());
             }
         }
-        if !version.layers.is_empty() {
-            self.is_dirty.store(true, Ordering::Release);
+        // Before the version is looked at: what is published from now on notices that it is the
+        // first, and waits for the lock to say so.
+        self.is_dirty.store(false, Ordering::SeqCst);
+        let (_, layers) = self.measure(versions);
+        if layers > 0 {
+            self.is_dirty.store(true, Ordering::SeqCst);
             state.dirty_since.get_or_insert(begin);
         }
         // It looks anew at how many layers there are.
         self.merge_layers.store(0, Ordering::Release);
         drop(state);
-        drop(version);
         self.room.notify_all();
         self.merge.notify_all();
         self.sweep();
@@ -171,6 +180,13 @@ impl Pace {
     /// Held while layers are merged and put in place.
     pub(super) fn merging(&self) -> MutexGuard<'_, ()> {
         self.merging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One layer has come in the place of others, and may be smaller.
+    pub(super) fn merged(&self, versions: &Versions) {
+        self.measure(versions);
+        drop(self.state());
+        self.room.notify_all();
     }
 
     /// Keeps layers that left the version until no reader has them.
