@@ -197,10 +197,6 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn forget_moved_names(&mut self) {
-        self.names.get_mut().renew(self.counters.names_moved);
-    }
-
     /// The ids of descriptions; new ones get an id and a row.
     fn attribute_ids<'a>(
         &mut self,

@@ -16,10 +16,10 @@ use schema::{Change, EntryId};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::layer::Layer;
-use crate::lmdb::{Environment, PlainTable};
+use crate::lmdb::PlainTable;
 use crate::memory::{Memory, MemoryMark};
 use crate::meta::{Counters, LogPosition, Lsn, Mark};
-use crate::names::NameCache;
+use crate::names::{NameCache, Naming};
 use crate::stack::{Ground, Stack};
 use crate::store::Store;
 use crate::version::{Footing, Versions};
@@ -37,6 +37,8 @@ pub struct Batch<'s> {
     pub(crate) memory: Memory,
     pub(crate) dictionary: Arc<Dictionary>,
     pub(crate) counters: Counters,
+    /// Which base of the store it is made over.
+    base: u64,
     pub(crate) names: RefCell<NameCache>,
     /// The state after the last record.
     recorded: Point,
@@ -94,13 +96,14 @@ struct Savepoint {
 impl<'s> Batch<'s> {
     pub(crate) fn begin(store: &'s Store) -> Result<Self, StoreError> {
         let mut seat = store.seat();
-        let (footing, ground) = stand(&store.versions, &store.environment, seat.ground.take())?;
+        let (footing, ground) = stand(&store.versions, seat.ground.take())?;
         seat.ground = Some(ground);
         let mut names = std::mem::take(&mut seat.names);
         if seat.epoch != footing.epoch {
             names = NameCache::default();
         }
-        let Footing { layers, counters, dictionary, epoch, .. } = footing;
+        let Footing { version, layers, counters, dictionary, epoch } = footing;
+        let names = names.renewed(version.naming(&counters));
         let mut memory = std::mem::take(&mut seat.memory);
         memory.clear();
         let recorded =
@@ -113,7 +116,8 @@ impl<'s> Batch<'s> {
             memory,
             dictionary,
             counters,
-            names: RefCell::new(names.renewed(counters.names_moved)),
+            base: version.number,
+            names: RefCell::new(names),
             recorded,
             savepoint: None,
             is_sealed: false,
@@ -280,11 +284,17 @@ impl<'s> Batch<'s> {
         if self.memory.mark() != point.memory {
             self.memory.undo(&point.memory);
             // Perhaps it knows names that are gone now.
-            let names_moved = point.counters.names_moved;
-            *self.names.get_mut() = NameCache::default().renewed(names_moved);
+            *self.names.get_mut() = NameCache::default();
         }
         self.counters = point.counters;
+        self.forget_moved_names();
         self.dictionary = Arc::clone(&point.dictionary);
+    }
+
+    /// Forgets names that moved.
+    pub(crate) fn forget_moved_names(&mut self) {
+        let naming = Naming { base: self.base, moved: self.counters.names_moved };
+        self.names.get_mut().renew(naming);
     }
 
     /// Reads a row.
@@ -318,7 +328,7 @@ impl Drop for Batch<'_> {
         self.seat.epoch = self.epoch;
         // A base that has moved on is given up now: the next batch may be far.
         let ground = self.seat.ground.take();
-        let is_current = |ground: &Ground| self.store.versions.with(|now| now.fits(ground.lsn));
+        let is_current = |ground: &Ground| self.store.versions.with(|now| now.fits(ground));
         self.seat.ground = ground.filter(is_current);
         self.seat.memory = std::mem::take(&mut self.memory);
         self.seat.scratch = std::mem::take(&mut self.scratch);
@@ -327,18 +337,14 @@ impl Drop for Batch<'_> {
 }
 
 /// The newest state, and a base that its layers fit over: `known` if they still do.
-fn stand(
-    versions: &Versions,
-    environment: &Environment,
-    mut known: Option<Ground>,
-) -> Result<(Footing, Ground), StoreError> {
+fn stand(versions: &Versions, mut known: Option<Ground>) -> Result<(Footing, Ground), StoreError> {
     loop {
         let footing = versions.footing();
         let ground = match known.take() {
-            Some(ground) if footing.version.fits(ground.lsn) => ground,
-            Some(_) | None => Ground::take(environment)?,
+            Some(ground) if footing.version.fits(&ground) => ground,
+            Some(_) | None => Ground::take(&footing.version)?,
         };
-        if footing.version.fits(ground.lsn) {
+        if footing.version.fits(&ground) {
             return Ok((footing, ground));
         }
         // The base has moved on in between, and the version is just about to.

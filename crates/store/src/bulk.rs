@@ -184,6 +184,11 @@ impl Store {
 
 impl<'s> BulkLoader<'s> {
     fn begin(store: &'s Store) -> Result<Self, BulkError> {
+        if store.is_swapped() {
+            let (what, text) = ("bulk load", "into a base that took the place of another".into());
+            let reason = "the store must be opened anew".to_owned();
+            return Err(StoreError::Invalid { what, text, reason }.into());
+        }
         let mut seat = store.seat();
         store.flush()?;
         seat.release();

@@ -104,12 +104,13 @@ impl Store {
         &self,
         progress: &mut dyn FnMut(&'static str, u64, u64),
     ) -> Result<CheckReport, StoreError> {
-        let snapshot = Snapshot::Read(self.environment.read()?);
+        let environment = self.base_environment();
+        let snapshot = Snapshot::Read(environment.read()?);
         let dictionary = self.dictionary();
         let checker = Checker {
             store: self,
             txn: snapshot.txn(),
-            tables: self.environment.tables,
+            tables: environment.tables,
             lists: Lists::new(&dictionary),
             dictionary,
             children: FxHashMap::default(),

@@ -48,15 +48,16 @@ impl Store {
         let version = self.pace.freeze(&self.versions);
         let Some(last) = version.layers.last() else {
             if membership.is_some() {
-                write(&self.environment, &[], membership.as_ref())?;
+                write(&version.environment, &[], membership.as_ref())?;
                 self.pace.membership_written(membership);
             }
             return Ok(version.base);
         };
         let base = last.counters().mark();
         let merged = self.merge_frozen(&version.layers);
+        let environment = Arc::clone(&version.environment);
         drop(version);
-        write(&self.environment, &merged, membership.as_ref())?;
+        write(&environment, &merged, membership.as_ref())?;
         self.pace.membership_written(membership);
         let before = self.versions.load();
         self.versions.rebase(base);
@@ -127,8 +128,9 @@ impl Store {
         match self.pace.membership() {
             Some(membership) => Ok(membership.to_vec()),
             None => {
-                let snapshot = self.environment.snapshot()?;
-                meta::membership(self.environment.tables.meta, snapshot.txn())
+                let environment = self.base_environment();
+                let snapshot = environment.snapshot()?;
+                meta::membership(environment.tables.meta, snapshot.txn())
             }
         }
     }

@@ -223,7 +223,7 @@ const FORMAT_HEAD: &str = "roster data directory";
 const LOCK_FILE: &str = "lock";
 /// LMDB's own names.
 pub(crate) const DATA_FILE: &str = "data.mdb";
-const DATA_LOCK_FILE: &str = "lock.mdb";
+pub(crate) const DATA_LOCK_FILE: &str = "lock.mdb";
 /// What may be there before the data are: parts of an interrupted creation, and what an operator
 /// puts there first.
 const OWN_FILES: [&str; 9] = [

@@ -37,6 +37,7 @@ mod reader;
 mod record;
 mod stack;
 mod store;
+mod swap;
 #[cfg(test)]
 mod testing;
 pub mod varint;

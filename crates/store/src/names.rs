@@ -2,7 +2,7 @@
 //!
 //! Invariants: a row exists for each entry and no other; remembered are only entries that have
 //! subordinates in the snapshot they were read in, and they are forgotten when the counter of moved
-//! names differs, so what is remembered is as true as the table.
+//! names or the base differs, so what is remembered is as true as the table.
 
 use std::sync::Arc;
 
@@ -18,10 +18,19 @@ pub(crate) const NAME_CACHE_ENTRIES_MAX: usize = 16_384;
 /// What a reader remembers of entries that have subordinates.
 #[derive(Debug, Default)]
 pub(crate) struct NameCache {
-    names_moved: u64,
+    naming: Naming,
     by_id: FxHashMap<u64, KnownParent>,
     /// Ids by the octets of the DN key.
     by_key: FxHashMap<Box<[u8]>, u64>,
+}
+
+/// What remembered names are good for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Naming {
+    /// Which base of the store they were read over.
+    pub(crate) base: u64,
+    /// The counter of moved names.
+    pub(crate) moved: u64,
 }
 
 /// An entry that has subordinates.
@@ -32,16 +41,16 @@ pub(crate) struct KnownParent {
 }
 
 impl NameCache {
-    /// Takes the cache over into a snapshot with this counter.
-    pub(crate) fn renewed(mut self, names_moved: u64) -> Self {
-        self.renew(names_moved);
+    /// Takes the cache over to another point in time.
+    pub(crate) fn renewed(mut self, naming: Naming) -> Self {
+        self.renew(naming);
         self
     }
 
-    /// Goes on to a snapshot with this counter.
-    pub(crate) fn renew(&mut self, names_moved: u64) {
-        if self.names_moved != names_moved {
-            *self = Self { names_moved, ..Self::default() };
+    /// Goes on to another point in time: forgets what is not good for it.
+    pub(crate) fn renew(&mut self, naming: Naming) {
+        if self.naming != naming {
+            *self = Self { naming, ..Self::default() };
         }
     }
 
@@ -191,10 +200,13 @@ mod tests {
         let mut cache = NameCache::default();
         cache.put_id(b"x", 1);
         cache.put_parent(1, KnownParent { dn: "dc=x".into(), parent: 0 });
-        let cache = cache.renewed(0);
+        let cache = cache.renewed(Naming::default());
         assert_eq!(cache.id(b"x"), Some(1));
-        let cache = cache.renewed(1);
+        let mut cache = cache.renewed(Naming { base: 0, moved: 1 });
         assert!(cache.id(b"x").is_none() && cache.parent(1).is_none());
+        cache.put_id(b"x", 1);
+        let cache = cache.renewed(Naming { base: 1, moved: 1 });
+        assert!(cache.id(b"x").is_none());
     }
 
     #[test]

@@ -35,8 +35,8 @@ impl Store {
     pub(crate) fn snapshot(&self, names: NameCache) -> Result<View<'static>, StoreError> {
         loop {
             let version = self.versions.load();
-            let ground = Ground::take(&self.environment)?;
-            if version.fits(ground.lsn) {
+            let ground = Ground::take(&version)?;
+            if version.fits(&ground) {
                 return Ok(View::of_reader(ground, &version, self.shared_contexts(), names));
             }
             // The base has moved on in between, and the version is just about to.

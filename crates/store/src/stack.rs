@@ -11,26 +11,30 @@ use heed::types::Bytes;
 use crate::cells::row_hash;
 use crate::error::StoreError;
 use crate::layer::{Layer, Row, RowsFrom};
-use crate::lmdb::{Environment, PlainTable, Snapshot, Tables};
+use crate::lmdb::{PlainTable, Snapshot, Tables};
 use crate::memory::Memory;
 use crate::meta::{Counters, Lsn};
+use crate::version::Version;
 
 /// The base at one point in time.
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) snapshot: Snapshot,
+    /// Which base of the store it is.
+    pub(crate) number: u64,
     /// The last change in it.
     pub(crate) lsn: Lsn,
     pub(crate) tables: Tables,
 }
 
 impl Ground {
-    /// The base as of its last commit.
-    pub(crate) fn take(environment: &Environment) -> Result<Self, StoreError> {
-        let snapshot = environment.snapshot()?;
-        let tables = environment.tables;
+    /// The base of a version as of its last commit, which may be one that the version does not
+    /// know of.
+    pub(crate) fn take(version: &Version) -> Result<Self, StoreError> {
+        let snapshot = version.environment.snapshot()?;
+        let tables = version.environment.tables;
         let lsn = Lsn(Counters::read(tables.meta, snapshot.txn())?.lsn);
-        Ok(Self { snapshot, lsn, tables })
+        Ok(Self { snapshot, number: version.number, lsn, tables })
     }
 }
 

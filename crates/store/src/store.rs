@@ -30,6 +30,8 @@ pub const CONTEXT_COUNT_MAX: usize = 1000;
 /// An open data directory.
 #[derive(Debug)]
 pub struct Store {
+    /// The base that the store was opened with. Another may have taken its place since, see
+    /// [`Self::base_environment`].
     pub(crate) environment: Environment,
     contexts: Arc<[Context]>,
     context_names: Vec<Dn>,
@@ -118,35 +120,7 @@ impl Store {
         environment: Environment,
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
-        let snapshot = environment.snapshot()?;
-        let txn = snapshot.txn();
-        let table = environment.tables.meta;
-        let counters = Counters::read(table, txn)?;
-        let schema = with_definitions(schema, &meta::definitions(table, txn)?)?;
-        let mut contexts = Vec::new();
-        for text in meta::contexts(table, txn)? {
-            let dn = Dn::parse(&text);
-            contexts.push(dn.map_err(|error| StoreError::corrupt(META, &text, error.to_string()))?);
-        }
-        let contexts = resolve_contexts(&contexts, &schema)?;
-        let indexes = meta::indexes(table, txn)?;
-        let rows: Vec<(String, IndexKind)> =
-            indexes.iter().map(|(attribute, kind, _)| (attribute.clone(), *kind)).collect();
-        let dictionary = Dictionary::new(schema, &rows)?;
-        for (index, (attribute, kind, rule)) in dictionary.indexes().iter().zip(&indexes) {
-            if meta::rule_of(index) != rule {
-                return Err(StoreError::Invalid {
-                    what: "index",
-                    text: format!("{} {attribute}", kind.name()),
-                    reason: "a schema file gives the attribute type another matching rule than \
-                             the index was made with"
-                        .to_owned(),
-                });
-            }
-        }
-        let texts = attribute_texts(&snapshot, &environment.tables)?;
-        let dictionary = dictionary.with_texts(&texts)?;
-        drop(snapshot);
+        let (contexts, dictionary, counters) = read_settings(&environment, schema)?;
         Ok(Self::assemble(directory, environment, contexts, dictionary, counters))
     }
 
@@ -159,10 +133,14 @@ impl Store {
     ) -> Self {
         Self {
             directory,
+            versions: Versions::new(Version::first(
+                Arc::new(environment.clone()),
+                counters,
+                Arc::new(dictionary),
+            )),
             environment,
             context_names: contexts.iter().map(|context| context.dn.clone()).collect(),
             contexts: contexts.into(),
-            versions: Versions::new(Version::of_base(counters, Arc::new(dictionary))),
             seat: Mutex::default(),
             flushing: Mutex::default(),
             pace: Pace::default(),
@@ -275,10 +253,11 @@ impl Store {
 
     /// What there is, and how large it is.
     pub fn statistics(&self) -> Result<Statistics, StoreError> {
-        let txn = self.environment.read()?;
+        let environment = self.base_environment();
+        let txn = environment.read()?;
         let mut tables = Vec::with_capacity(TABLE_NAMES.len());
         let mut entries = 0;
-        for (name, table) in TABLE_NAMES.into_iter().zip(self.environment.tables.all()) {
+        for (name, table) in TABLE_NAMES.into_iter().zip(environment.tables.all()) {
             let stat = Tables::stat(table, &txn)?;
             let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
             if name == crate::lmdb::ENTRIES {
@@ -290,7 +269,7 @@ impl Store {
                 bytes: pages as u64 * u64::from(stat.page_size),
             });
         }
-        Ok(Statistics { entries, tables, file_bytes: self.environment.file_bytes()? })
+        Ok(Statistics { entries, tables, file_bytes: environment.file_bytes()? })
     }
 
     pub(crate) fn contexts(&self) -> &[Context] {
@@ -335,7 +314,7 @@ impl Store {
         assert!(footing.epoch == epoch, "who commits without a log drops no layers meanwhile");
         let counters = layer.counters();
         let layers: Vec<Arc<Layer>> = footing.layers.iter().cloned().chain([layer]).collect();
-        flush::write_layers(&self.environment, &layers)?;
+        flush::write_layers(&footing.version.environment, &layers)?;
         self.versions.settle(counters, Arc::clone(dictionary));
         self.pace.note(&self.versions);
         Ok(())
@@ -343,10 +322,25 @@ impl Store {
 
     /// Goes on from what was written to the base past the layers, under this dictionary.
     pub(crate) fn reload(&self, dictionary: Arc<Dictionary>) -> Result<(), StoreError> {
-        let txn = self.environment.read()?;
-        let counters = Counters::read(self.environment.tables.meta, &txn)?;
-        self.versions.restart(Version::of_base(counters, dictionary));
+        let environment = self.base_environment();
+        let txn = environment.read()?;
+        let counters = Counters::read(environment.tables.meta, &txn)?;
+        self.versions.restart(None, counters, dictionary);
         Ok(())
+    }
+
+    /// The base as of now.
+    pub(crate) fn base_environment(&self) -> Arc<Environment> {
+        self.versions.with(|version| Arc::clone(&version.environment))
+    }
+
+    /// Whether another base has taken the place of the one that the store was opened with.
+    pub(crate) fn is_swapped(&self) -> bool {
+        self.versions.with(|version| version.number > 0)
+    }
+
+    pub(crate) const fn data_directory(&self) -> &DataDirectory {
+        &self.directory
     }
 }
 
@@ -370,6 +364,43 @@ pub struct TableStatistics {
     pub rows: u64,
     /// The pages it takes, in bytes.
     pub bytes: u64,
+}
+
+/// Naming contexts, dictionary and counters of a base, under a schema that lacks the definitions
+/// that were added online.
+pub(crate) fn read_settings(
+    environment: &Environment,
+    schema: Arc<Schema>,
+) -> Result<(Vec<Context>, Dictionary, Counters), StoreError> {
+    let snapshot = environment.snapshot()?;
+    let txn = snapshot.txn();
+    let table = environment.tables.meta;
+    let counters = Counters::read(table, txn)?;
+    let schema = with_definitions(schema, &meta::definitions(table, txn)?)?;
+    let mut contexts = Vec::new();
+    for text in meta::contexts(table, txn)? {
+        let dn = Dn::parse(&text);
+        contexts.push(dn.map_err(|error| StoreError::corrupt(META, &text, error.to_string()))?);
+    }
+    let contexts = resolve_contexts(&contexts, &schema)?;
+    let indexes = meta::indexes(table, txn)?;
+    let rows: Vec<(String, IndexKind)> =
+        indexes.iter().map(|(attribute, kind, _)| (attribute.clone(), *kind)).collect();
+    let dictionary = Dictionary::new(schema, &rows)?;
+    for (index, (attribute, kind, rule)) in dictionary.indexes().iter().zip(&indexes) {
+        if meta::rule_of(index) != rule {
+            return Err(StoreError::Invalid {
+                what: "index",
+                text: format!("{} {attribute}", kind.name()),
+                reason: "a schema file gives the attribute type another matching rule than \
+                         the index was made with"
+                    .to_owned(),
+            });
+        }
+    }
+    let texts = attribute_texts(&snapshot, &environment.tables)?;
+    let dictionary = dictionary.with_texts(&texts)?;
+    Ok((contexts, dictionary, counters))
 }
 
 fn resolve_contexts(contexts: &[Dn], schema: &Schema) -> Result<Vec<Context>, StoreError> {

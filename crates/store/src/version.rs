@@ -16,11 +16,18 @@ use arc_swap::ArcSwap;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::layer::Layer;
+use crate::lmdb::Environment;
 use crate::meta::{Counters, LogPosition, Lsn, Mark};
+use crate::names::Naming;
+use crate::stack::Ground;
 
 /// The published state at one point in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
+    pub(crate) environment: Arc<Environment>,
+    /// Which base of this store it is: each one that takes the place of another has the next
+    /// number.
+    pub(crate) number: u64,
     /// The last change that is in the base, as far as this version counts on it: the base may have
     /// more of the changes that the layers hold, too, since they can be put over it again.
     pub(crate) base: Mark,
@@ -32,14 +39,32 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// A base with nothing over it.
-    pub(crate) fn of_base(counters: Counters, dictionary: Arc<Dictionary>) -> Self {
-        Self { base: counters.mark(), layers: Arc::default(), counters, dictionary }
+    /// The first version: a base with nothing over it.
+    pub(crate) fn first(
+        environment: Arc<Environment>,
+        counters: Counters,
+        dictionary: Arc<Dictionary>,
+    ) -> Self {
+        let (base, layers) = (counters.mark(), Arc::default());
+        Self { environment, number: 0, base, layers, counters, dictionary }
     }
 
-    /// Whether the layers fit over a base with this last change.
-    pub(crate) const fn fits(&self, ground: Lsn) -> bool {
-        self.base.lsn.0 <= ground.0 && ground.0 <= self.counters.lsn
+    /// The same base, with all up to `counters` in it and nothing over it.
+    fn settled(&self, counters: Counters, dictionary: Arc<Dictionary>) -> Self {
+        let (base, layers) = (counters.mark(), Arc::default());
+        Self { base, layers, counters, dictionary, ..Self::clone(self) }
+    }
+
+    /// Whether the layers fit over this point in time of the base.
+    pub(crate) const fn fits(&self, ground: &Ground) -> bool {
+        self.number == ground.number
+            && self.base.lsn.0 <= ground.lsn.0
+            && ground.lsn.0 <= self.counters.lsn
+    }
+
+    /// What names of the state with these counters may be remembered for.
+    pub(crate) const fn naming(&self, counters: &Counters) -> Naming {
+        Naming { base: self.number, moved: counters.names_moved }
     }
 }
 
@@ -155,7 +180,7 @@ impl Versions {
         let counters = last.counters();
         let before = self.load();
         let layers = before.layers.iter().cloned().chain(published).collect();
-        self.exchange(Version { base: before.base, layers, counters, dictionary });
+        self.exchange(Version { layers, counters, dictionary, ..Version::clone(&before) });
     }
 
     /// Forgets the tentative layers.
@@ -195,19 +220,30 @@ impl Versions {
         self.exchange(Version { base, layers, ..Version::clone(&before) });
     }
 
-    /// Puts a base that was written past the layers in the place of everything.
-    pub(crate) fn restart(&self, version: Version) {
+    /// Everything that was goes; what is in the base counts, or in another that takes its place.
+    pub(crate) fn restart(
+        &self,
+        other: Option<Arc<Environment>>,
+        counters: Counters,
+        dictionary: Arc<Dictionary>,
+    ) {
         let mut line = self.line();
         line.epoch += 1;
         line.tentative.clear();
+        let mut version = self.load().settled(counters, dictionary);
+        if let Some(environment) = other {
+            version.environment = environment;
+            version.number += 1;
+        }
         self.exchange(version);
     }
 
-    /// The base has a layer now that was sealed onto `footing`, and all before it.
+    /// The base has everything now, up to these counters.
     pub(crate) fn settle(&self, counters: Counters, dictionary: Arc<Dictionary>) {
         let mut line = self.line();
         line.tentative.clear();
-        self.exchange(Version::of_base(counters, dictionary));
+        let version = self.load().settled(counters, dictionary);
+        self.exchange(version);
     }
 
     /// Changes the dictionary of the version and of the tentative layers.

@@ -108,7 +108,7 @@ impl View<'static> {
         contexts: Arc<[Context]>,
         names: NameCache,
     ) -> Self {
-        debug_assert!(version.fits(ground.lsn), "the layers go on where the base ends");
+        debug_assert!(version.fits(&ground), "the layers go on where the base ends");
         let counters = version.counters;
         Self {
             ground: Held::Own(ground),
@@ -117,14 +117,14 @@ impl View<'static> {
             contexts,
             dictionary: Arc::clone(&version.dictionary),
             counters,
-            names: Names::Own(RefCell::new(names.renewed(counters.names_moved))),
+            names: Names::Own(RefCell::new(names.renewed(version.naming(&counters)))),
             first_context: OnceCell::new(),
         }
     }
 
     /// Goes on to a version over the same base; false when that has moved on.
     pub(crate) fn move_to(&mut self, version: &Version) -> bool {
-        if !version.fits(self.ground.lsn) {
+        if !version.fits(&self.ground) {
             return false;
         }
         self.layers = Arc::clone(&version.layers);
@@ -134,7 +134,7 @@ impl View<'static> {
         self.counters = version.counters;
         self.first_context = OnceCell::new();
         if let Names::Own(names) = &mut self.names {
-            names.get_mut().renew(version.counters.names_moved);
+            names.get_mut().renew(version.naming(&version.counters));
         }
         true
     }

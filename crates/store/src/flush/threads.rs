@@ -113,7 +113,7 @@ impl Flusher {
 
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-        let io = |source: io::Error| StoreError::io(self.store.environment.path(), source);
+        let io = |source: io::Error| StoreError::io(self.store.base_environment().path(), source);
         self.threads.push(thread.map_err(io)?);
         Ok(())
     }

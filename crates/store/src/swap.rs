@@ -1,0 +1,69 @@
+//! Swapping the base: another data file takes the place of the one in use, while it is read.
+//!
+//! For a member of a cluster that is too far behind: it gets the whole base of another. Views that
+//! were taken before go on reading the file they were taken of, which the system keeps until the
+//! last of them is gone.
+//!
+//! Invariant: a view, a batch and a flush have one base from their beginning to their end.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use schema::Schema;
+
+use crate::error::StoreError;
+use crate::format::{DATA_FILE, DATA_LOCK_FILE, sync_directory};
+use crate::lmdb::{Environment, StoreOptions};
+use crate::meta::Mark;
+use crate::store::{Store, read_settings};
+
+impl Store {
+    /// Puts the data file in the directory `from` in the place of the base, under readers, and
+    /// moves it into the data directory, which is on the same file system; returns the place of its
+    /// last change. Everything that was over the old base goes, published or not. `schema` is as
+    /// in [`Store::open`]. Waits until there is no batch and no flush.
+    ///
+    /// `from` has a name that no base of this process had before. Afterwards it holds nothing, and
+    /// is to be there until the store is closed.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has other naming contexts or indexes; then nothing changed.
+    /// When the files cannot be moved, the next one to open the directory may find either base.
+    pub fn swap_base(
+        &self,
+        from: &Path,
+        options: &StoreOptions,
+        schema: Arc<Schema>,
+    ) -> Result<Mark, StoreError> {
+        let environment = Environment::open(from, options)?;
+        let (contexts, dictionary, counters) = read_settings(&environment, schema)?;
+        let differs = |what, text: String| StoreError::Invalid {
+            what,
+            text,
+            reason: "the other base does not have the same".to_owned(),
+        };
+        if !contexts.iter().map(|context| &context.dn).eq(self.naming_contexts()) {
+            return Err(differs("naming contexts", format!("{} of them", contexts.len())));
+        }
+        let mut seat = self.seat();
+        let _flushing = self.flushing();
+        let now = self.dictionary();
+        let key =
+            |index: &crate::index::Index| (index.id, index.kind, index.attribute.kind.oid.clone());
+        if !dictionary.indexes().iter().map(key).eq(now.indexes().iter().map(key)) {
+            return Err(differs("indexes", format!("{} of them", dictionary.indexes().len())));
+        }
+        seat.release();
+        let to = self.data_directory().path();
+        for name in [DATA_FILE, DATA_LOCK_FILE] {
+            let place = to.join(name);
+            fs::rename(from.join(name), &place).map_err(|source| StoreError::io(&place, source))?;
+        }
+        sync_directory(to)?;
+        let mark = counters.mark();
+        self.versions.restart(Some(Arc::new(environment)), counters, Arc::new(dictionary));
+        self.versions.with(|version| self.pace.note(version));
+        Ok(mark)
+    }
+}
