@@ -63,7 +63,7 @@ impl Store {
         sync_directory(to)?;
         let mark = counters.mark();
         self.versions.restart(Some(Arc::new(environment)), counters, Arc::new(dictionary));
-        self.versions.with(|version| self.pace.note(version));
+        self.pace.note(&self.versions);
         Ok(mark)
     }
 }
