@@ -37,7 +37,6 @@ pub(crate) struct WriteRequest {
     pub(crate) access: Arc<Access>,
     pub(crate) cancel: Cancel,
     /// The client does not wait for the disk (lazy commit).
-    #[allow(dead_code, reason = "the writer that knows a journal honours it")]
     pub(crate) is_lazy: bool,
     /// Names the request in the change records; several records may be of one request.
     pub(crate) request: [u8; 16],
@@ -49,7 +48,6 @@ pub(crate) struct WriteRequest {
 
 impl WriteRequest {
     /// Where its changes come from, for the change records.
-    #[allow(dead_code, reason = "the writer that knows change records needs it")]
     pub(crate) fn origin(&self) -> Origin {
         let (op, recorded) = match &self.op {
             WriteOp::Add(_) => (OpKind::Add, None),
@@ -140,7 +138,6 @@ pub(crate) struct Outcome {
     /// What was applied to the batch and is to be logged as one record; empty after a refusal.
     pub(crate) changes: Vec<Permitted<Change>>,
     /// What the changes were stamped with.
-    #[allow(dead_code, reason = "the writer that knows change records needs it")]
     pub(crate) stamp: Stamp,
     /// What the client is told.
     pub(crate) answer: Answer,

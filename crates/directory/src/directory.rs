@@ -4,22 +4,29 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use crossbeam_channel::bounded;
+use journal::{Disk, FileDisk, Journal, JournalOptions};
 use ldap::dn::Dn;
 use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema, SchemaFile};
-use store::{IndexConfig, Store, StoreOptions};
+use store::{FlushOptions, Flusher, IndexConfig, Store, StoreOptions};
 
 use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
 use crate::controls::paged::CookieKey;
 use crate::error::DirectoryError;
 use crate::limits::Limits;
+use crate::log::{CommitLog, Local};
 use crate::ops::suffix;
 use crate::password::{Scheme, hash_password};
+use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::session::{Peer, Session};
+use crate::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
 use crate::subschema;
 use crate::worker::Worker;
 use crate::write_queue::WriteQueue;
@@ -37,6 +44,18 @@ pub struct DirectoryOptions {
     pub password_scheme: Scheme,
     /// How the store is opened.
     pub store: StoreOptions,
+    /// How changes are kept in memory and brought into the database.
+    pub flush: FlushOptions,
+    /// Size of one segment of the journal, in bytes.
+    pub journal_segment_bytes: u64,
+    /// Journal kept after its changes are in the database, in bytes.
+    pub journal_keep_bytes: u64,
+    /// The disk under the journal; none stands for `journal/` in the data directory.
+    pub disk: Option<Arc<dyn Disk>>,
+    /// What tells how much room there is; none stands for the file system of the data directory.
+    pub space: Option<Arc<dyn DiskSpace>>,
+    /// Below which room writes are refused.
+    pub space_limits: SpaceLimits,
     /// Whether StartTLS can succeed: the listener has a certificate.
     pub offers_tls: bool,
 }
@@ -50,7 +69,21 @@ impl DirectoryOptions {
             limits: Limits::default(),
             password_scheme: Scheme::default(),
             store: StoreOptions::default(),
+            flush: FlushOptions::default(),
+            journal_segment_bytes: journal::SEGMENT_BYTES_DEFAULT,
+            journal_keep_bytes: journal::KEEP_BYTES_DEFAULT,
+            disk: None,
+            space: None,
+            space_limits: SpaceLimits::default(),
             offers_tls: false,
+        }
+    }
+
+    fn journal(&self, id: [u8; 16]) -> JournalOptions {
+        JournalOptions {
+            segment_bytes: self.journal_segment_bytes,
+            keep_bytes: self.journal_keep_bytes,
+            ..JournalOptions::new(id)
         }
     }
 }
@@ -58,7 +91,8 @@ impl DirectoryOptions {
 /// An open directory.
 pub struct Directory {
     pub(crate) store: Arc<Store>,
-    pub(crate) state: ArcSwap<State>,
+    pub(crate) log: Arc<dyn CommitLog>,
+    pub(crate) state: Arc<ArcSwap<State>>,
     pub(crate) root: RootIdentity,
     pub(crate) limits: Limits,
     pub(crate) decode_limits: DecodeLimits,
@@ -68,7 +102,12 @@ pub struct Directory {
     /// The user id that owns the data directory: an administrator on the Unix socket.
     pub(crate) owner_uid: u32,
     offers_tls: bool,
+    space: Arc<dyn DiskSpace>,
+    space_limits: SpaceLimits,
     queue: WriteQueue,
+    journal: Arc<Journal>,
+    /// None once the directory is shut down.
+    flusher: Mutex<Option<Flusher>>,
     make_chance: fn() -> Box<dyn Chance>,
 }
 
@@ -129,16 +168,28 @@ impl Directory {
         Ok(())
     }
 
-    /// Opens a data directory and starts its writer.
+    /// Opens a data directory: applies what the journal has and the database has not, and starts
+    /// the writer and the flusher.
     ///
     /// # Errors
-    /// When another process uses it, it is not a data directory, its format is newer, or a schema
-    /// file of it is wrong.
+    /// When another process uses it, it is not a data directory, its format is newer, a schema
+    /// file of it is wrong, or its journal is damaged.
     pub fn open(
         options: DirectoryOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, DirectoryError> {
-        let store = Store::open(&options.data, &options.store, schema_of(&options.data)?)?;
+        let schema = schema_of(&options.data)?;
+        let store = Arc::new(Store::open(&options.data, &options.store, schema)?);
+        let disk = match &options.disk {
+            Some(disk) => Arc::clone(disk),
+            None => journal_disk(&options.data)?,
+        };
+        let journal = recover(&store, disk, &options)?;
+        let machine = Arc::new(StoreMachine::new(Arc::clone(&store)));
+        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
+        let flusher = start_flusher(&store, &journal, &options)?;
+        let space =
+            options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
         let schema = store.schema();
         let root = RootIdentity::new(&options, &schema)?;
@@ -148,8 +199,9 @@ impl Directory {
         let mut key = [0_u8; 32];
         OsChance.fill(&mut key);
         let directory = Arc::new(Self {
-            store: Arc::new(store),
-            state: ArcSwap::from_pointee(State::new(schema)),
+            store,
+            log,
+            state: Arc::new(ArcSwap::from_pointee(State::new(schema))),
             root,
             decode_limits: DecodeLimits::default(),
             password_scheme: options.password_scheme,
@@ -157,8 +209,12 @@ impl Directory {
             cookie_key: CookieKey::new(key),
             owner_uid,
             offers_tls: options.offers_tls,
+            space,
+            space_limits: options.space_limits,
             queue: WriteQueue::new(options.limits.write_queue_max),
             limits: options.limits,
+            journal,
+            flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),
         });
         directory.queue.start(&directory);
@@ -185,9 +241,63 @@ impl Directory {
         Arc::clone(&self.state.load().schema)
     }
 
-    /// Writes what is queued, then ends the writer; later writes are answered `unavailable`.
+    /// The log of committed changes, for those who follow it.
+    pub fn log(&self) -> &Arc<dyn CommitLog> {
+        &self.log
+    }
+
+    /// The journal, for backups and for those who watch it.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Writes what is queued and ends the writer; later writes are answered `unavailable`. Then
+    /// brings all changes into the database, so that the next start has nothing to recover, and
+    /// closes the journal. Reading goes on.
     pub fn shutdown(&self) {
         self.queue.shutdown();
+        if let Some(flusher) = self.take_flusher() {
+            flusher.stop();
+            self.last_flush();
+        }
+        self.log.close();
+    }
+
+    /// Flushes on a thread of its own, and waits for it no longer than the limit says: what is
+    /// not in the database is in the journal.
+    fn last_flush(&self) {
+        let overlay_bytes = self.store.overlay().bytes;
+        let (done, is_done) = bounded(1);
+        let (store, journal) = (Arc::clone(&self.store), Arc::clone(&self.journal));
+        let flush = move || {
+            let flushed = store.flush().map_err(DirectoryError::from);
+            let purged = flushed.and_then(|mark| Ok(journal.purge(mark.position.index)?));
+            let _ = done.send(purged);
+        };
+        let started = thread::Builder::new().name("last-flush".to_owned()).spawn(flush);
+        if let Err(error) = started {
+            return tracing::warn!(%error, "what is not in the database stays in the journal");
+        }
+        let mut waited = Duration::ZERO;
+        while waited < self.limits.shutdown_flush_max {
+            match is_done.recv_timeout(PROGRESS_EVERY) {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => {
+                    return tracing::warn!(
+                        %error,
+                        "the last changes could not be brought into the database; \
+                         they are in the journal"
+                    );
+                }
+                Err(_) => waited += PROGRESS_EVERY,
+            }
+            tracing::info!(overlay_bytes, ?waited, "bringing the last changes into the database");
+        }
+        tracing::warn!(?waited, "the last changes stay in the journal: the database is slow");
+    }
+
+    fn take_flusher(&self) -> Option<Flusher> {
+        self.flusher.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn offers_tls(&self) -> bool {
@@ -197,12 +307,72 @@ impl Directory {
     pub(crate) fn queue(&self) -> &WriteQueue {
         &self.queue
     }
+
+    pub(crate) fn space_watch(&self) -> SpaceWatch {
+        SpaceWatch::new(Arc::clone(&self.space), self.space_limits)
+    }
 }
 
+/// A directory that is dropped answers what is queued and ends its threads; what is not in the
+/// database stays in the journal, for the next start to recover.
 impl Drop for Directory {
     fn drop(&mut self) {
         self.queue.shutdown();
+        if let Some(flusher) = self.take_flusher() {
+            flusher.stop();
+        }
+        self.log.close();
     }
+}
+
+/// Where the journal of a data directory is.
+fn journal_disk(data: &Path) -> Result<Arc<dyn Disk>, DirectoryError> {
+    let path = data.join(JOURNAL_DIRECTORY);
+    match fs::create_dir(&path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(source) => return Err(DirectoryError::Io { path, source }),
+    }
+    Ok(Arc::new(FileDisk::new(path)))
+}
+
+/// Opens the journal and applies what the database has not.
+fn recover(
+    store: &Arc<Store>,
+    disk: Arc<dyn Disk>,
+    options: &DirectoryOptions,
+) -> Result<Arc<Journal>, DirectoryError> {
+    let overlay_max_bytes = options.flush.overlay_max_bytes;
+    let (journal, recovered) =
+        recovery::open(store, disk, options.journal(store.id()), &mut |store| {
+            // What is replayed must fit into the memory that writing would have.
+            if store.overlay().bytes > overlay_max_bytes / 2 {
+                store.flush()?;
+            }
+            Ok(())
+        })?;
+    if recovered.records > 0 {
+        tracing::info!(?recovered, "changes of the journal were applied");
+    }
+    Ok(Arc::new(journal))
+}
+
+/// Starts to bring changes into the database; the journal hears what it need not keep.
+fn start_flusher(
+    store: &Arc<Store>,
+    journal: &Arc<Journal>,
+    options: &DirectoryOptions,
+) -> Result<Flusher, DirectoryError> {
+    let journal = Arc::clone(journal);
+    let flusher = store.start_flusher(
+        options.flush.clone(),
+        Box::new(move |mark| {
+            if let Err(error) = journal.purge(mark.position.index) {
+                tracing::warn!(%error, "the journal keeps more than it needs");
+            }
+        }),
+    )?;
+    Ok(flusher)
 }
 
 impl RootIdentity {
@@ -273,6 +443,9 @@ fn schema_files(data: &Path) -> Result<Vec<SchemaFile>, DirectoryError> {
         })
         .collect()
 }
+
+/// How often the log tells that a shutdown goes on.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Where users put schema files, in the data directory.
 const SCHEMA_DIRECTORY: &str = "schema";

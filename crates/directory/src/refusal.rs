@@ -9,6 +9,9 @@ use ldap::result::ResultCode;
 use schema::{EntryError, Violation};
 use store::StoreError;
 
+use crate::log::CommitError;
+use crate::record::RecordError;
+
 /// Why a request was not carried out: a value, not a failure.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Refusal {
@@ -53,10 +56,7 @@ impl Refusal {
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Full => Self::new(
-                ResultCode::UnwillingToPerform,
-                "the disk of the server is full: nothing can be written until there is room",
-            ),
+            StoreError::Full => Self::new(ResultCode::UnwillingToPerform, DISK_FULL),
             // What the client sends decides on these, and they name nothing of anybody else's.
             StoreError::TooLarge { .. } | StoreError::TooMany { .. } => {
                 Self::new(ResultCode::UnwillingToPerform, error.to_string())
@@ -78,6 +78,42 @@ impl From<StoreError> for Refusal {
                 Self::new(ResultCode::Other, "the store of the server failed; its log says why")
             }
         }
+    }
+}
+
+/// What those are told of whom nothing happened; the others have an answer of their own, see
+/// [`CommitError::is_unknown`].
+impl From<&CommitError> for Refusal {
+    fn from(error: &CommitError) -> Self {
+        match error {
+            CommitError::NotDeciding { leader: Some(leader) } => Self {
+                referrals: vec![leader.clone()],
+                ..Self::new(ResultCode::Referral, "another server takes the writes")
+            },
+            CommitError::NotDeciding { leader: None } | CommitError::NoQuorum => Self::new(
+                ResultCode::Unavailable,
+                "no server takes writes at the moment; try again",
+            ),
+            CommitError::Stale { .. } | CommitError::Busy => Self::new(
+                ResultCode::Busy,
+                "the server could not write the change, and nothing of it happened; try again",
+            ),
+            CommitError::NoSpace => Self::new(ResultCode::UnwillingToPerform, DISK_FULL),
+            CommitError::TooLarge { .. } => {
+                Self::new(ResultCode::UnwillingToPerform, error.to_string())
+            }
+            CommitError::Unknown { .. } | CommitError::Fatal(_) => Self::new(
+                ResultCode::Unavailable,
+                "a write of the server has failed: nothing can be changed until its operator has \
+                 looked at the disk and started it again",
+            ),
+        }
+    }
+}
+
+impl From<&RecordError> for Refusal {
+    fn from(error: &RecordError) -> Self {
+        Self::new(ResultCode::UnwillingToPerform, format!("the change cannot be logged: {error}"))
     }
 }
 
@@ -104,3 +140,7 @@ impl From<DnError> for Refusal {
         Self::new(ResultCode::InvalidDnSyntax, format!("invalid DN: {error}"))
     }
 }
+
+/// What is told when there is no room.
+const DISK_FULL: &str =
+    "the disk of the server is full: nothing can be written until there is room";

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use directory::{Directory, DirectoryOptions, SystemClock};
+use directory::{Directory, DirectoryOptions, SpaceLimits, SystemClock};
 use server::{Addresses, Server, Settings};
+use store::FlushOptions;
 
 use crate::failure::Failure;
 use crate::output;
@@ -94,7 +95,12 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Failure> {
     let mut options = DirectoryOptions::new(&settings.server.data);
     // The server makes a certificate where none is.
     options.offers_tls = true;
-    options.store.map_size_bytes = settings.store.map_size_bytes;
+    let bounds = &settings.store;
+    options.store.map_size_bytes = bounds.map_size_bytes;
+    options.flush = FlushOptions::with_overlay_max(bounds.overlay_max_bytes);
+    options.journal_keep_bytes = bounds.journal_keep_bytes;
+    options.space_limits =
+        SpaceLimits { low_bytes: bounds.disk_low_bytes, full_bytes: bounds.disk_full_bytes };
     let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
     Ok(Server::start(directory, settings)?)
 }

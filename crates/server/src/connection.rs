@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::pool::Delivery;
 use crate::stream::Stream;
-use crate::worker::{ConnectionId, FromWriter, Mailbox, Worker};
+use crate::worker::{ConnectionId, Mailbox, Worker};
 
 /// One connection on its worker.
 pub(crate) struct Connection {
@@ -335,14 +335,7 @@ impl Connection {
         };
         match next {
             Next::Answered => {}
-            Next::Write(pending) => {
-                let (connection, id) = (self.id, pending.id());
-                let to_worker = worker.inbox.clone();
-                pending.submit(Box::new(move |answer| {
-                    // The worker ends only after its connections: then nobody waits for it.
-                    let _ = to_worker.send(FromWriter::Answer { connection, id, answer });
-                }));
-            }
+            Next::Write(pending) => pending.submit_to(&worker.outbox, self.id.0),
             Next::Later(job) => {
                 let (id, exclusive) = (job.id(), job.exclusive());
                 match worker.shared.pool.submit(job) {

@@ -17,7 +17,7 @@ use crate::listen::{self, Addresses, SocketFile};
 use crate::pool::Pool;
 use crate::settings::Settings;
 use crate::tls;
-use crate::worker::{self, FromWriter, Shared};
+use crate::worker::{self, Order, Shared};
 
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
 pub struct Server {
@@ -36,7 +36,7 @@ pub struct Server {
 }
 
 struct WorkerThread {
-    inbox: UnboundedSender<FromWriter>,
+    orders: UnboundedSender<Order>,
     thread: JoinHandle<()>,
 }
 
@@ -114,20 +114,19 @@ impl Server {
         ended: &UnboundedSender<()>,
     ) -> Result<(), ServerError> {
         let shared = Arc::clone(shared);
-        let channel = unbounded_channel();
-        let inbox = channel.0.clone();
+        let (orders, receiver) = unbounded_channel();
         let (started, starting) = std::sync::mpsc::sync_channel(1);
         let ended = NotifyOnDrop(ended.clone());
         let thread = thread::Builder::new()
             .name(format!("worker-{number}"))
             .spawn(move || {
                 let _ended = ended;
-                worker::run(shared, listeners, channel, &|outcome| {
+                worker::run(shared, listeners, receiver, &|outcome| {
                     let _ = started.send(outcome);
                 });
             })
             .map_err(ServerError::Thread)?;
-        self.workers.push(WorkerThread { inbox, thread });
+        self.workers.push(WorkerThread { orders, thread });
         match starting.recv() {
             Ok(outcome) => outcome.map_err(ServerError::Thread),
             Err(_) => Err(ServerError::WorkerEnded),
@@ -167,7 +166,7 @@ impl Server {
                 _ = ended.recv() => Err(ServerError::WorkerEnded),
             };
             tracing::info!("stopping");
-            send_all(workers, || FromWriter::Stop);
+            send_all(workers, || Order::Stop);
             // It closes when the last worker has ended.
             let all_ended = async { while ended.recv().await.is_some() {} };
             tokio::select! {
@@ -183,7 +182,7 @@ impl Server {
 
     /// Ends all threads, the workers first: the pool and the writer still serve them.
     fn join(&mut self) {
-        send_all(&self.workers, || FromWriter::Kill);
+        send_all(&self.workers, || Order::Kill);
         for worker in self.workers.drain(..) {
             let _ = worker.thread.join();
         }
@@ -200,10 +199,10 @@ impl Drop for Server {
     }
 }
 
-fn send_all(workers: &[WorkerThread], message: impl Fn() -> FromWriter) {
+fn send_all(workers: &[WorkerThread], message: impl Fn() -> Order) {
     for worker in workers {
         // A worker that is gone needs no telling.
-        let _ = worker.inbox.send(message());
+        let _ = worker.orders.send(message());
     }
 }
 

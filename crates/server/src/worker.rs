@@ -8,15 +8,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use directory::{Directory, Next, Session};
+use directory::{Directory, Next, Outbox, Session};
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
@@ -43,16 +43,47 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) struct ConnectionId(pub(crate) u64);
 
-/// What reaches a worker from other threads. The write queue produces as many answers as requests
-/// are outstanding, which is limited for each connection; so the channel need not be.
+/// What a worker is told to do.
 #[derive(Debug)]
-pub(crate) enum FromWriter {
-    /// The answer to a write.
-    Answer { connection: ConnectionId, id: MessageId, answer: Vec<u8> },
+pub(crate) enum Order {
     /// Finish what is in progress, then end.
     Stop,
     /// End at once.
     Kill,
+}
+
+/// Answers of the write queue. There are as many as requests are outstanding, which is limited for
+/// each connection; so this need not be.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    answers: Mutex<Vec<Arrived>>,
+    arrived: Notify,
+}
+
+#[derive(Debug)]
+struct Arrived {
+    connection: ConnectionId,
+    id: MessageId,
+    answer: Vec<u8>,
+}
+
+impl Inbox {
+    /// Takes all answers there are in exchange for an empty list.
+    fn exchange(&self, empty: &mut Vec<Arrived>) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *answers, empty);
+    }
+}
+
+impl Outbox for Inbox {
+    fn put(&self, connection: u64, id: MessageId, answer: Vec<u8>) {
+        let arrived = Arrived { connection: ConnectionId(connection), id, answer };
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(arrived);
+    }
+
+    fn flush(&self) {
+        self.arrived.notify_one();
+    }
 }
 
 /// Where answers wait for their connection.
@@ -86,7 +117,9 @@ impl Mailbox {
 /// The state of one worker, shared by the tasks of its thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) inbox: UnboundedSender<FromWriter>,
+    inbox: Arc<Inbox>,
+    /// The same, for those who fill it.
+    pub(crate) outbox: Arc<dyn Outbox>,
     /// What a connection reads into; whole messages are handled where they are.
     pub(crate) read_buffer: RefCell<Vec<u8>>,
     /// Where answers are collected before they are sent.
@@ -105,10 +138,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>, inbox: UnboundedSender<FromWriter>) -> Self {
+    fn new(shared: Arc<Shared>) -> Self {
         let directory = RefCell::new(shared.directory.worker());
+        let inbox = Arc::<Inbox>::default();
         Self {
             shared,
+            outbox: Arc::<Inbox>::clone(&inbox),
             inbox,
             read_buffer: RefCell::new(vec![0; READ_BUFFER_BYTES]),
             write_buffer: RefCell::default(),
@@ -202,8 +237,8 @@ impl Worker {
         }
     }
 
-    /// Distributes what comes from other threads until the worker is told to end.
-    async fn distribute(&self, mut inbox: UnboundedReceiver<FromWriter>) {
+    /// Distributes answers and follows orders until the worker is told to end.
+    async fn distribute(&self, mut orders: UnboundedReceiver<Order>) {
         let mut batch = Vec::new();
         let mut deadline = None::<Instant>;
         loop {
@@ -212,23 +247,23 @@ impl Worker {
             }
             tokio::select! {
                 biased;
-                _ = inbox.recv_many(&mut batch, ANSWERS_PER_TURN_MAX) => {}
+                order = orders.recv() => match order {
+                    Some(Order::Stop) => {
+                        deadline = Some(Instant::now() + self.shared.shutdown_timeout);
+                        self.begin_stop();
+                    }
+                    Some(Order::Kill) | None => return,
+                },
+                () = self.inbox.arrived.notified() => {
+                    self.inbox.exchange(&mut batch);
+                    for Arrived { connection, id, answer } in batch.drain(..) {
+                        self.deliver(connection, id, answer);
+                    }
+                }
                 () = self.emptied.notified() => {}
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     tracing::warn!("operations did not end in time; their sessions are closed");
                     return;
-                }
-            }
-            for arrived in batch.drain(..) {
-                match arrived {
-                    FromWriter::Answer { connection, id, answer } => {
-                        self.deliver(connection, id, answer);
-                    }
-                    FromWriter::Stop => {
-                        deadline = Some(Instant::now() + self.shared.shutdown_timeout);
-                        self.begin_stop();
-                    }
-                    FromWriter::Kill => return,
                 }
             }
         }
@@ -240,7 +275,7 @@ impl Worker {
 pub(crate) fn run(
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
-    (sender, receiver): (UnboundedSender<FromWriter>, UnboundedReceiver<FromWriter>),
+    orders: UnboundedReceiver<Order>,
     started: &dyn Fn(io::Result<()>),
 ) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -248,7 +283,7 @@ pub(crate) fn run(
         Err(error) => return started(Err(error)),
     };
     LocalSet::new().block_on(&runtime, async {
-        let worker = Rc::new(Worker::new(shared, sender));
+        let worker = Rc::new(Worker::new(shared));
         for listener in listeners {
             if let Err(error) = accept::start(&worker, listener) {
                 return started(Err(error));
@@ -257,12 +292,9 @@ pub(crate) fn run(
         started(Ok(()));
         let watch = Rc::clone(&worker);
         spawn_local(async move { watch.watch_idle().await });
-        worker.distribute(receiver).await;
+        worker.distribute(orders).await;
     });
 }
 
 /// How long a worker without requests keeps its snapshot, and with it old pages of the store.
 const SNAPSHOT_KEPT: Duration = Duration::from_millis(100);
-
-/// Answers of the writer handed out in one go.
-const ANSWERS_PER_TURN_MAX: usize = 1_024;

@@ -4,8 +4,10 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(missing_docs, unreachable_pub, reason = "a module of tests")]
 
+pub mod disk;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -28,7 +30,7 @@ use tempfile::TempDir;
 pub const SUFFIX: &str = "dc=example,dc=org";
 pub const ROOT_DN: &str = "cn=Directory Manager";
 pub const ROOT_PASSWORD: &str = "secret";
-const MESSAGE_SIZE_MAX_BYTES: usize = 1 << 20;
+const MESSAGE_SIZE_MAX_BYTES: usize = 64 << 20;
 /// 2026-01-01T00:00:00Z.
 const START: Timestamp = Timestamp(1_767_225_600_000_000);
 
@@ -39,7 +41,13 @@ pub fn init(data: &Path) {
     Directory::init(data, &[suffix], Some(ROOT_PASSWORD.as_bytes()), clock).unwrap();
 }
 
-fn manual_clock() -> Arc<ManualClock> {
+/// The defaults, with a journal that takes little room.
+fn small(data: PathBuf) -> DirectoryOptions {
+    DirectoryOptions { journal_segment_bytes: 1 << 20, ..DirectoryOptions::new(data) }
+}
+
+/// A clock that stands still.
+pub fn manual_clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(START))
 }
 
@@ -47,6 +55,8 @@ fn manual_clock() -> Arc<ManualClock> {
 pub struct Served {
     pub directory: Arc<Directory>,
     pub options: DirectoryOptions,
+    /// The clock of a directory that was not opened under another one.
+    pub clock: Arc<ManualClock>,
     data: Arc<TempDir>,
 }
 
@@ -61,40 +71,65 @@ impl Served {
         let data = Arc::new(TempDir::new().unwrap());
         let path = data.path().join("data");
         init(&path);
-        let mut options = DirectoryOptions::new(path);
+        let mut options = small(path);
         adjust(&mut options);
-        Self::open(options, data, manual_clock())
+        Self::open(options, data, None)
     }
 
     /// Closes the directory and opens it under another clock. All clients must be gone.
     pub fn under(self, clock: Arc<dyn Clock>) -> Self {
         let (options, data) = self.close();
-        Self::open(options, data, clock)
+        Self::open(options, data, Some(clock))
     }
 
     /// A directory whose files are already in `data/data`.
     pub fn open_existing(data: TempDir) -> Self {
-        let options = DirectoryOptions::new(data.path().join("data"));
-        Self::open(options, Arc::new(data), manual_clock())
+        let options = small(data.path().join("data"));
+        Self::open(options, Arc::new(data), None)
     }
 
-    fn open(options: DirectoryOptions, data: Arc<TempDir>, clock: Arc<dyn Clock>) -> Self {
-        let opened = Directory::open(options.clone(), clock);
+    fn open(
+        options: DirectoryOptions,
+        data: Arc<TempDir>,
+        other_clock: Option<Arc<dyn Clock>>,
+    ) -> Self {
+        let clock = manual_clock();
+        let told = other_clock.unwrap_or_else(|| Arc::<ManualClock>::clone(&clock));
+        let opened = Directory::open(options.clone(), told);
         let directory = opened.unwrap_or_else(|error| panic!("{error}"));
-        Self { directory, options, data }
+        Self { directory, options, clock, data }
     }
 
     /// Closes the directory and opens it again. All clients must be gone.
     pub fn reopen(self) -> Self {
-        self.under(manual_clock())
+        let (options, data) = self.close();
+        Self::open(options, data, None)
     }
 
-    fn close(self) -> (DirectoryOptions, Arc<TempDir>) {
-        let Self { directory, options, data } = self;
-        directory.shutdown();
+    /// Opens the directory again after it ended without any shutdown. All clients must be gone.
+    pub fn killed(self) -> Self {
+        let (options, data) = self.pulled();
+        Self::open(options, data, None)
+    }
+
+    /// Ends the directory without any shutdown; what is needed to open it again.
+    pub fn pulled(self) -> (DirectoryOptions, Arc<TempDir>) {
+        let Self { directory, options, data, .. } = self;
+        // The writer holds it for a moment after it has answered.
+        for _ in 0..1_000_000 {
+            if Arc::strong_count(&directory) == 1 {
+                break;
+            }
+            std::thread::yield_now();
+        }
         let alone = Arc::into_inner(directory);
         assert!(alone.is_some(), "somebody still holds the directory");
         (options, data)
+    }
+
+    fn close(self) -> (DirectoryOptions, Arc<TempDir>) {
+        self.directory.shutdown();
+        self.pulled()
     }
 
     /// An anonymous connection.

@@ -390,7 +390,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.store.overlay_max_bytes = n << 20,
         },
         default: "256",
-        sentence: "Memory for changes that are not in the database yet; beyond, writes have to wait.",
+        sentence: "Memory for changes that are not in the database yet; beyond, writes wait.",
     },
     Row {
         section: "store",

@@ -1,0 +1,409 @@
+//! The one writer: decides on the tentative state, hands batches to the log, goes on meanwhile.
+//!
+//! While the log makes one batch durable, the next is decided and gathered. It is sealed as soon
+//! as the log takes another one, so a single writer waits for nobody, and many share a sync.
+//!
+//! Invariant: a request is decided on the state that the requests before it left, durable or not,
+//! and answered only when that state is durable and visible. That holds for refusals too.
+//! Invariant: when a batch is lost, so is everything that was decided on top of it.
+//! Invariant: nothing is decided between a change of the schema and the moment it is in force.
+
+use std::collections::VecDeque;
+use std::iter;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, Sender, TryRecvError, select, unbounded};
+use ldap::result::ResultCode;
+use schema::Change;
+use store::{Applied, Batch, Lsn, Mark, Store};
+
+use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all};
+use super::outbox::Post;
+use super::{AbortOnPanic, Queued};
+use crate::decide::{Decider, Outcome, WriteRequest};
+use crate::directory::{Directory, State};
+use crate::limits::Limits;
+use crate::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
+use crate::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
+use crate::refusal::Refusal;
+use crate::space::SpaceWatch;
+
+/// The writer's state between batches.
+pub(super) struct Pipeline {
+    decider: Decider,
+    space: SpaceWatch,
+    /// How the log tells of batches that are done.
+    to_writer: Sender<Done>,
+    done: Receiver<Done>,
+    /// Batches the log has not told of.
+    in_flight: usize,
+    /// A batch was lost: the tentative state is not going to be.
+    has_lost: bool,
+    /// Why nothing is written until the server starts again.
+    stopped: Option<Refusal>,
+    /// Requests that were carried out in part; they go on behind those that came meanwhile.
+    unfinished: VecDeque<Queued>,
+    /// Where records are encoded.
+    scratch: Vec<u8>,
+}
+
+/// A batch that is being gathered.
+struct Open<'s> {
+    batch: Batch<'s>,
+    reign: Reign,
+    state: Arc<State>,
+    records: Vec<EncodedRecord>,
+    record_bytes: usize,
+    waiting: Vec<Waiting>,
+    /// Requests of the batch that are not over with it.
+    unfinished: Vec<Queued>,
+    /// Somebody waits for the disk.
+    is_synced: bool,
+    changes_schema: bool,
+}
+
+/// What the log tells the writer of one batch.
+struct Done {
+    lost: Option<CommitError>,
+    unfinished: Vec<Queued>,
+}
+
+impl Pipeline {
+    pub(super) fn new(directory: &Directory) -> Self {
+        let (to_writer, done) = unbounded();
+        Self {
+            decider: Decider::after(directory.store.published()),
+            space: directory.space_watch(),
+            to_writer,
+            done,
+            in_flight: 0,
+            has_lost: false,
+            stopped: None,
+            unfinished: VecDeque::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The next request to be decided; waits for it. None when the queue is closed and everything
+    /// is done.
+    pub(super) fn next(&mut self, receiver: &Receiver<Queued>) -> Option<Queued> {
+        loop {
+            self.hear_log();
+            let is_closed = match receiver.try_recv() {
+                Ok(queued) => return Some(queued),
+                Err(TryRecvError::Empty) => false,
+                Err(TryRecvError::Disconnected) => true,
+            };
+            if let Some(queued) = self.unfinished.pop_front() {
+                return Some(queued);
+            }
+            if is_closed && self.in_flight == 0 {
+                return None;
+            }
+            if is_closed {
+                self.wait_for_log();
+                continue;
+            }
+            select! {
+                recv(receiver) -> queued => if let Ok(queued) = queued {
+                    return Some(queued);
+                },
+                recv(self.done) -> done => if let Ok(done) = done {
+                    self.note(done);
+                },
+            }
+        }
+    }
+
+    /// Decides `first` and what comes while the log is busy, and hands it to the log.
+    pub(super) fn write(
+        &mut self,
+        directory: &Directory,
+        receiver: &Receiver<Queued>,
+        first: Queued,
+    ) {
+        let reign = match self.may_write(directory) {
+            Ok(reign) => reign,
+            Err(refusal) => return refuse_all([first], &refusal),
+        };
+        if !directory.store.wait_for_room(directory.limits.write_wait_max) {
+            let all = iter::once(first).chain(receiver.try_iter());
+            return refuse_all(all, &no_room());
+        }
+        let mut open = match directory.store.begin() {
+            Ok(batch) => Open::new(batch, reign, directory.state.load_full()),
+            Err(error) => return refuse_all([first], &Refusal::from(error)),
+        };
+        self.decide(directory, &mut open, first);
+        let window = directory.log.window();
+        while !open.changes_schema {
+            if open.is_full(&directory.limits) {
+                if self.in_flight < window {
+                    break;
+                }
+                self.wait_for_log();
+            } else {
+                let next = match receiver.try_recv() {
+                    Ok(next) => Some(next),
+                    Err(_) if self.in_flight < window => break,
+                    Err(TryRecvError::Disconnected) => {
+                        self.wait_for_log();
+                        None
+                    }
+                    Err(TryRecvError::Empty) => self.next_while_busy(receiver),
+                };
+                self.hear_log();
+                match next {
+                    // Its client knows that the batch is lost; this one is not part of it.
+                    Some(next) if self.has_lost => self.unfinished.push_front(next),
+                    Some(next) => self.decide(directory, &mut open, next),
+                    None => {}
+                }
+            }
+            if self.has_lost {
+                break;
+            }
+        }
+        self.commit(directory, open);
+    }
+
+    /// Waits for another request or for the log, whichever comes first.
+    fn next_while_busy(&mut self, receiver: &Receiver<Queued>) -> Option<Queued> {
+        select! {
+            recv(receiver) -> queued => queued.ok(),
+            recv(self.done) -> done => {
+                if let Ok(done) = done {
+                    self.note(done);
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether anything can be written now: the reign in which it is decided, or why not.
+    fn may_write(&mut self, directory: &Directory) -> Result<Reign, Refusal> {
+        self.hear_log();
+        if self.has_lost {
+            // What follows a lost batch is lost as well; the log says so of each.
+            while self.in_flight > 0 {
+                self.wait_for_log();
+            }
+            directory.store.drop_tentative();
+            self.has_lost = false;
+        }
+        if let Some(refusal) = &self.stopped {
+            return Err(refusal.clone());
+        }
+        match directory.log.role() {
+            Role::Deciding(reign) => Ok(reign),
+            Role::Following { leader } => Err((&CommitError::NotDeciding { leader }).into()),
+            Role::Alone => Err((&CommitError::NoQuorum).into()),
+            Role::Failed(reason) => Err((&CommitError::Fatal(reason)).into()),
+        }
+    }
+
+    /// Decides one request on what its predecessors left; its effects and its record become part
+    /// of the batch.
+    fn decide(&mut self, directory: &Directory, open: &mut Open<'_>, mut queued: Queued) {
+        if queued.request.cancel.is_set() {
+            // Abandoned before it was decided; whoever counts replies still gets one.
+            return Post::default().send(queued.to, Vec::new());
+        }
+        self.space.look(directory.clock.elapsed());
+        if let Some(refusal) = self.space.refusal(queued.request.access.is_root()) {
+            return refuse_all([queued], &refusal);
+        }
+        let Open { batch, state, .. } = open;
+        let outcome = match self.decider.one(directory, batch, state, &mut queued.request) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                batch.rollback();
+                let answer = Refusal::from(error).into();
+                return open.waiting.push(Waiting::new(queued, &answer, false));
+            }
+        };
+        if outcome.changes.is_empty() {
+            batch.rollback();
+            return open.push(queued, &outcome, false);
+        }
+        match self.record(open.reign, batch, &queued.request, &outcome) {
+            Ok(record) => {
+                batch.release();
+                open.record_bytes += record.bytes.len();
+                open.records.push(record);
+                open.is_synced |= !queued.request.is_lazy;
+                open.changes_schema |= outcome.changes_schema();
+                open.push(queued, &outcome, true);
+            }
+            Err(refusal) => {
+                batch.rollback();
+                open.waiting.push(Waiting::new(queued, &refusal.into(), false));
+            }
+        }
+    }
+
+    /// The record of what a request has changed in the batch.
+    fn record(
+        &mut self,
+        reign: Reign,
+        batch: &mut Batch<'_>,
+        request: &WriteRequest,
+        outcome: &Outcome,
+    ) -> Result<EncodedRecord, Refusal> {
+        let last = batch.last();
+        let lsn = Lsn(last.lsn.0 + 1);
+        let csn = outcome.stamp.moment;
+        let changes: Vec<&Change> = outcome.changes.iter().map(|change| change.get()).collect();
+        let draft = RecordDraft {
+            lsn,
+            prev_hash: last.hash,
+            reign,
+            csn,
+            origin: &request.origin(),
+            changes: &changes,
+            notices: &[],
+        };
+        self.scratch.clear();
+        let hash = draft.encode(&mut self.scratch).map_err(|error| Refusal::from(&error))?;
+        let applied = batch.record(Mark { lsn, hash, time_us: csn.time.0, ..last })?;
+        assert_eq!(applied, Applied::Done, "the writer gives the numbers itself");
+        let bytes = Arc::from(self.scratch.as_slice());
+        self.scratch.shrink_to(SCRATCH_KEPT_BYTES);
+        Ok(EncodedRecord { lsn, hash, bytes })
+    }
+
+    /// Hands the batch to the log, or answers at once when there is nothing to make durable.
+    fn commit(&mut self, directory: &Directory, open: Open<'_>) {
+        let Open { batch, reign, records, waiting, unfinished, is_synced, changes_schema, .. } =
+            open;
+        if records.is_empty() {
+            drop(batch);
+            // The refusals may come from what is in flight.
+            while self.in_flight > 0 {
+                self.wait_for_log();
+            }
+        } else if !self.has_lost {
+            batch.seal();
+            self.in_flight += 1;
+            let to_writer = self.to_writer.clone();
+            let schema = changes_schema
+                .then(|| (Arc::clone(&directory.state), Arc::clone(&directory.store)));
+            let durability = if is_synced { Durability::Synced } else { Durability::Written };
+            let done = Box::new(move |outcome: Result<Lsn, CommitError>| {
+                let _abort = AbortOnPanic;
+                finish(outcome.err(), waiting, unfinished, schema, &to_writer);
+            });
+            directory.log.commit(reign, LogBatch { records, durability }, done);
+            while changes_schema && self.in_flight > 0 {
+                self.wait_for_log();
+            }
+            return;
+        }
+        self.unfinished.extend(unfinished);
+        if self.has_lost {
+            // Decided on a state that is not going to be.
+            let refusal = self.stopped.clone().unwrap_or_else(|| (&CommitError::Busy).into());
+            fail_all(waiting, &Failed { logged: refusal.clone(), others: refusal });
+        } else {
+            answer_all(waiting);
+        }
+    }
+
+    /// Takes note of what the log has told. Done before every decision: whoever was told that a
+    /// batch is lost may send another request at once.
+    fn hear_log(&mut self) {
+        while let Ok(done) = self.done.try_recv() {
+            self.note(done);
+        }
+    }
+
+    fn wait_for_log(&mut self) {
+        let done = self.done.recv().expect("the writer itself holds a sender");
+        self.note(done);
+    }
+
+    /// Takes note of a batch that is done.
+    fn note(&mut self, done: Done) {
+        self.in_flight -= 1;
+        self.unfinished.extend(done.unfinished);
+        let Some(error) = done.lost else { return };
+        self.has_lost = true;
+        match &error {
+            CommitError::Unknown { .. } | CommitError::Fatal(_) => {
+                self.stopped = Some((&error).into());
+            }
+            CommitError::NoSpace => self.space.look_again(),
+            CommitError::NotDeciding { .. }
+            | CommitError::Stale { .. }
+            | CommitError::Busy
+            | CommitError::NoQuorum
+            | CommitError::TooLarge { .. } => {}
+        }
+    }
+}
+
+impl<'s> Open<'s> {
+    fn new(batch: Batch<'s>, reign: Reign, state: Arc<State>) -> Self {
+        Self {
+            batch,
+            reign,
+            state,
+            records: Vec::new(),
+            record_bytes: 0,
+            waiting: Vec::new(),
+            unfinished: Vec::new(),
+            is_synced: false,
+            changes_schema: false,
+        }
+    }
+
+    fn push(&mut self, queued: Queued, outcome: &Outcome, is_logged: bool) {
+        if outcome.is_over {
+            self.waiting.push(Waiting::new(queued, &outcome.answer, is_logged));
+        } else {
+            self.unfinished.push(queued);
+        }
+    }
+
+    fn is_full(&self, limits: &Limits) -> bool {
+        self.waiting.len() + self.unfinished.len() >= limits.write_batch_max
+            || self.record_bytes >= limits.write_batch_max_bytes
+    }
+}
+
+/// Tells everybody how a batch ended; on a thread of the log.
+fn finish(
+    lost: Option<CommitError>,
+    waiting: Vec<Waiting>,
+    unfinished: Vec<Queued>,
+    schema: Option<(Arc<ArcSwap<State>>, Arc<Store>)>,
+    to_writer: &Sender<Done>,
+) {
+    let Some(error) = lost else {
+        if let Some((state, store)) = schema {
+            state.store(Arc::new(State::new(store.schema())));
+        }
+        // First the writer, which seals the next batch while these are answered.
+        let _ = to_writer.send(Done { lost: None, unfinished });
+        return answer_all(waiting);
+    };
+    let failed = Failed::new(&error);
+    let _ = to_writer.send(Done { lost: Some(error), unfinished: Vec::new() });
+    fail_all(waiting, &failed);
+    refuse_all(unfinished, &failed.logged);
+}
+
+/// The overlay is full and the flusher cannot keep up, or not write at all.
+fn no_room() -> Refusal {
+    Refusal::new(
+        ResultCode::Busy,
+        "too many changes wait to be written to the database; try again later",
+    )
+}
+
+/// Room for records the writer keeps; a larger one gives its own back.
+const SCRATCH_KEPT_BYTES: usize = 256 * 1024;
+
+/// What the log takes is what a record may have.
+const _: () = assert!(RECORD_LENGTH_MAX_BYTES as u64 <= journal::RECORD_MAX_BYTES_DEFAULT as u64);

@@ -1,0 +1,278 @@
+//! What was acknowledged is there, whatever became of the process or its disk; and what is not
+//! acknowledged is not shown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use directory::{Directory, SpaceLimits};
+use ldap::message::{ModifyOperation, Scope};
+use ldap::result::ResultCode;
+use store::FlushOptions;
+
+use crate::support::disk::{Faults, FaultyDisk, SetSpace};
+use crate::support::{Asked, Client, SUFFIX, Served, manual_clock};
+use crate::writes::{code, exists, submit_unit};
+
+/// A directory on a disk that fails when it is told to.
+fn on_faulty_disk() -> (Served, Arc<Faults>) {
+    let mut faults = None;
+    let served = Served::with(|options| {
+        let (disk, switches) = FaultyDisk::of(&options.data);
+        options.disk = Some(disk);
+        // The next segment is needed soon.
+        options.journal_segment_bytes = 1 << 20;
+        faults = Some(switches);
+    });
+    (served, faults.unwrap())
+}
+
+fn unit(number: usize) -> String {
+    format!("ou={number},{SUFFIX}")
+}
+
+fn add_units(root: &mut Client, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        let class: (&str, &[&str]) = ("objectClass", &["organizationalUnit"]);
+        assert_eq!(root.add(&unit(number), &[class]), ResultCode::Success);
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_there_though_nothing_was_flushed() {
+    let served = Served::new();
+    let mut root = served.root();
+    add_units(&mut root, 0..50);
+    assert_eq!(root.delete(&unit(7)), ResultCode::Success);
+    let replace: (ModifyOperation, &str, &[&str]) = (ModifyOperation::Replace, "l", &["Ulm"]);
+    assert_eq!(root.modify(&unit(8), &[replace]), ResultCode::Success);
+    assert_eq!(root.rename(&unit(9), "ou=nine", true, None), ResultCode::Success);
+    let published = served.directory.store().published();
+    drop(root);
+    let served = served.killed();
+    assert_eq!(served.directory.store().published().lsn, published.lsn);
+    assert_eq!(served.directory.store().published().hash, published.hash);
+    assert!(!exists(&served, &unit(7)));
+    assert!(!exists(&served, &unit(9)));
+    assert!(exists(&served, &format!("ou=nine,{SUFFIX}")));
+    let search = Asked { filter: "(l=Ulm)", ..Asked::default() };
+    assert_eq!(served.client().search(&search).names(), [unit(8).as_str()]);
+    let report = served.directory.store().check(&mut |_, _, _| {}).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    // And again, with what was written after the recovery.
+    add_units(&mut served.root(), 50..60);
+    let served = served.killed();
+    assert!(exists(&served, &unit(59)));
+    assert!(exists(&served, &unit(0)));
+}
+
+#[test]
+fn a_shutdown_leaves_nothing_to_recover() {
+    let served = Served::new();
+    add_units(&mut served.root(), 0..10);
+    served.directory.shutdown();
+    let store = served.directory.store();
+    assert_eq!(store.base().lsn, store.published().lsn);
+    assert!(exists(&served, &unit(3)), "reading goes on");
+}
+
+#[test]
+fn nothing_is_visible_before_it_is_durable() {
+    let (served, faults) = on_faulty_disk();
+    let mut root = served.root();
+    faults.hold();
+    let answer = submit_unit(&mut root, &unit(1));
+    faults.wait_for_sync();
+    // Decided on what is in flight, and told when that is known to have happened.
+    let again = submit_unit(&mut root, &unit(1));
+    let below = submit_unit(&mut root, &format!("ou=below,{}", unit(1)));
+    assert!(!exists(&served, &unit(1)));
+    assert!(answer.try_recv().is_err());
+    assert!(again.try_recv().is_err());
+    faults.release();
+    assert_eq!(code(&answer), ResultCode::Success);
+    assert!(exists(&served, &unit(1)));
+    assert_eq!(code(&again), ResultCode::EntryAlreadyExists);
+    assert_eq!(code(&below), ResultCode::Success);
+}
+
+#[test]
+fn requests_that_come_while_the_disk_is_busy_share_one_sync() {
+    let (served, faults) = on_faulty_disk();
+    let mut root = served.root();
+    faults.hold();
+    let first = submit_unit(&mut root, &unit(0));
+    faults.wait_for_sync();
+    let before = faults.syncs.load(Ordering::SeqCst);
+    let others: Vec<_> = (1..=100).map(|number| submit_unit(&mut root, &unit(number))).collect();
+    faults.release();
+    assert_eq!(code(&first), ResultCode::Success);
+    for other in &others {
+        assert_eq!(code(other), ResultCode::Success);
+    }
+    let syncs = faults.syncs.load(Ordering::SeqCst) - before;
+    assert!((1..=3).contains(&syncs), "{syncs} syncs for a hundred writes");
+}
+
+#[test]
+fn after_a_failed_sync_the_outcome_is_unknown_and_nothing_is_written_any_more() {
+    let (served, faults) = on_faulty_disk();
+    let mut root = served.root();
+    add_units(&mut root, 0..3);
+    faults.hold();
+    let lost = submit_unit(&mut root, &unit(3));
+    faults.wait_for_sync();
+    let on_top = submit_unit(&mut root, &format!("ou=below,{}", unit(3)));
+    let refused = submit_unit(&mut root, &unit(3));
+    Faults::set(&faults.sync_fails, true);
+    faults.release();
+    assert_eq!(code(&lost), ResultCode::Other, "the outcome is not known");
+    assert_eq!(code(&on_top), ResultCode::Unavailable, "it was never begun");
+    assert_eq!(code(&refused), ResultCode::Unavailable);
+    // The disk is well again, but what it holds is not known.
+    Faults::set(&faults.sync_fails, false);
+    let answer = root.try_add(&unit(4), &[("objectClass", &["organizationalUnit"])]);
+    assert_eq!(answer.code(), ResultCode::Unavailable);
+    assert!(answer.diagnostic.contains("started it again"), "{}", answer.diagnostic);
+    assert!(!exists(&served, &unit(3)), "what is not known to be durable is not shown");
+    assert!(exists(&served, &unit(2)), "reading goes on");
+    drop(root);
+    let served = served.killed();
+    assert!(exists(&served, &unit(2)));
+    assert!(!exists(&served, &format!("ou=below,{}", unit(3))));
+    add_units(&mut served.root(), 10..12);
+}
+
+#[test]
+fn a_journal_without_room_refuses_and_goes_on_by_itself() {
+    let (served, faults) = on_faulty_disk();
+    let mut root = served.root();
+    Faults::set(&faults.is_full, true);
+    let text = "x".repeat(200_000);
+    let device: &[(&str, &[&str])] = &[("objectClass", &["device"]), ("description", &[&text])];
+    let mut codes = Vec::new();
+    for number in 0..12 {
+        codes.push(root.add(&format!("cn={number},{SUFFIX}"), device));
+    }
+    let written = codes.iter().take_while(|code| **code == ResultCode::Success).count();
+    assert!((1..12).contains(&written), "{codes:?}");
+    let refused = &codes[written..];
+    assert!(refused.iter().all(|code| *code == ResultCode::UnwillingToPerform), "{codes:?}");
+    assert!(exists(&served, &format!("cn=0,{SUFFIX}")), "reading goes on");
+    assert!(!exists(&served, &format!("cn=11,{SUFFIX}")));
+    Faults::set(&faults.is_full, false);
+    assert_eq!(root.add(&format!("cn=11,{SUFFIX}"), device), ResultCode::Success);
+    drop(root);
+    let served = served.killed();
+    assert!(exists(&served, &format!("cn=11,{SUFFIX}")));
+    assert!(!exists(&served, &format!("cn={written},{SUFFIX}")));
+}
+
+#[test]
+fn below_the_thresholds_only_the_administrator_writes_and_then_nobody() {
+    let space = Arc::new(SetSpace(AtomicU64::new(300)));
+    let handed_in = Arc::clone(&space);
+    let served = Served::with(move |options| {
+        options.space = Some(handed_in);
+        options.space_limits = SpaceLimits { low_bytes: 200, full_bytes: 100 };
+    });
+    let mut root = served.root();
+    add_units(&mut root, 0..1);
+    space.0.store(150, Ordering::SeqCst);
+    served.clock.advance(Duration::from_secs(2));
+    add_units(&mut root, 1..2);
+    space.0.store(99, Ordering::SeqCst);
+    served.clock.advance(Duration::from_secs(2));
+    let answer = root.try_add(&unit(2), &[("objectClass", &["organizationalUnit"])]);
+    assert_eq!(answer.code(), ResultCode::UnwillingToPerform);
+    assert!(answer.diagnostic.starts_with("the disk of the server has"), "{}", answer.diagnostic);
+    assert!(exists(&served, &unit(1)), "reading goes on");
+    space.0.store(300, Ordering::SeqCst);
+    served.clock.advance(Duration::from_secs(2));
+    add_units(&mut root, 2..3);
+}
+
+#[test]
+fn writes_wait_for_the_overlay_and_are_then_busy() {
+    // The database has no room for what is written, so nothing of it can be flushed.
+    let served = Served::with(|options| {
+        options.store.map_size_bytes = 1 << 20;
+        options.flush = FlushOptions::with_overlay_max(2 << 20);
+        options.limits.write_wait_max = Duration::from_millis(50);
+    });
+    let mut root = served.root();
+    let text = "x".repeat(400_000);
+    let device: &[(&str, &[&str])] = &[("objectClass", &["device"]), ("description", &[&text])];
+    let mut codes = Vec::new();
+    while codes.len() < 20 && codes.last() != Some(&ResultCode::Busy) {
+        codes.push(root.add(&format!("cn={},{SUFFIX}", codes.len()), device));
+    }
+    assert_eq!(codes.pop(), Some(ResultCode::Busy), "the bound holds: {codes:?}");
+    assert!(codes.len() >= 3, "{codes:?}");
+    assert!(codes.iter().all(|code| *code == ResultCode::Success), "{codes:?}");
+    assert!(exists(&served, &format!("cn=2,{SUFFIX}")), "reading goes on");
+    assert!(!exists(&served, &format!("cn={},{SUFFIX}", codes.len())));
+}
+
+#[test]
+fn a_success_is_seen_by_every_worker_at_once() {
+    let served = Served::new();
+    let searches = AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        for writer in 0..4 {
+            let (served, searches) = (&served, &searches);
+            threads.spawn(move || {
+                let mut root = served.root();
+                let mut readers: Vec<_> = (0..3).map(|_| served.client()).collect();
+                for number in 0..30 {
+                    let name = format!("cn={writer}-{number},{SUFFIX}");
+                    let text = format!("seen {writer} {number}");
+                    let device: &[(&str, &[&str])] =
+                        &[("objectClass", &["device"]), ("description", &[&text])];
+                    assert_eq!(root.add(&name, device), ResultCode::Success);
+                    let filter = format!("(description={text})");
+                    let search = Asked { filter: &filter, ..Asked::default() };
+                    for reader in &mut readers {
+                        assert_eq!(reader.search(&search).names(), [name.as_str()]);
+                        searches.fetch_add(1, Ordering::Relaxed);
+                    }
+                    assert_eq!(
+                        root.rename(&name, &format!("cn=r{writer}-{number}"), true, None),
+                        ResultCode::Success
+                    );
+                    let gone = Asked { base: &name, scope: Scope::Base, ..Asked::default() };
+                    for reader in &mut readers {
+                        assert_eq!(reader.search(&gone).code(), ResultCode::NoSuchObject);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(searches.into_inner(), 4 * 30 * 3);
+}
+
+#[test]
+fn a_damaged_journal_is_no_silent_start() {
+    let served = Served::new();
+    add_units(&mut served.root(), 0..200);
+    let (options, data) = served.pulled();
+    let journal = options.data.join("journal");
+    // In the first half of what was written, in the segment that holds it; each of these writes
+    // begins a block.
+    let place = 20 * 4096..20 * 4096 + 64;
+    let files = std::fs::read_dir(&journal).unwrap().map(|found| found.unwrap().path());
+    let (path, mut octets) = files
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .find(|(_, octets)| octets.get(place.clone()).is_some_and(|part| part != [0; 64]))
+        .unwrap();
+    for octet in &mut octets[place.clone()] {
+        *octet ^= 0x5a;
+    }
+    std::fs::write(path, octets).unwrap();
+    let opened = Directory::open(options, manual_clock());
+    let Err(error) = opened else { panic!("a damaged journal is reported") };
+    let text = error.to_string();
+    assert!(text.starts_with("the journal is damaged: "), "{text}");
+    assert!(text.contains("entry 20: "), "{text}");
+    drop(data);
+}
