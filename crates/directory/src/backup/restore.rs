@@ -145,6 +145,10 @@ impl Until {
                 return Ok(());
             }
             Self::Lsn(_) => format!("from {} to {}", base.lsn, last.lsn),
+            // A base that no record led to has no time: any will do.
+            Self::Time(_) if base.time.micros() == 0 => {
+                format!("up to {}", manifest.complete_until)
+            }
             Self::Time(_) => format!("from {} to {}", base.time, manifest.complete_until),
         };
         let hint = "choose a point in this range, or a backup that was taken later or earlier";

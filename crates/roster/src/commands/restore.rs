@@ -59,12 +59,15 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     bar.end();
     let data = options.data.display();
     output::line(format_args!("{} entries restored into {data}", report.entries))?;
+    // A base that no record led to has no time.
+    let time = match report.last.time.micros() {
+        0 => String::new(),
+        _ => format!(" of {}", report.last.time),
+    };
+    let left_out = report.last_of_backup.lsn - report.last.lsn;
     output::line(format_args!(
-        "the last record is {} of {}; {} were replayed after the base, {} left out",
-        report.last.lsn,
-        report.last.time,
-        report.records,
-        report.last_of_backup.lsn - report.last.lsn
+        "the last record is {}{time}; {} were replayed after the base, {left_out} left out",
+        report.last.lsn, report.records
     ))?;
     output::line(format_args!("\nStart it with:\n  roster serve --data {data}"))?;
     Ok(Exit::Done)

@@ -16,12 +16,18 @@ pub(crate) struct Demo {
 
 impl Demo {
     /// Starts a demo with `entries` people and waits until it answers.
+    #[allow(dead_code, reason = "not every test has the plainest one")]
     pub(crate) fn start(entries: u32) -> Self {
         Self::start_with(entries, &[])
     }
 
     /// Likewise, with further arguments.
     pub(crate) fn start_with(entries: u32, arguments: &[&str]) -> Self {
+        Self::start_set(entries, arguments, &[])
+    }
+
+    /// Likewise, with settings as variables of the environment.
+    pub(crate) fn start_set(entries: u32, arguments: &[&str], settings: &[(&str, &str)]) -> Self {
         let scratch = tempfile::tempdir().expect("temporary files can be made");
         let ready_file = scratch.path().join("ready");
         let socket = scratch.path().join("ldapi");
@@ -35,6 +41,7 @@ impl Demo {
             .args(arguments)
             // The data go with the scratch directory: the demo is killed and cannot delete them.
             .env("TMPDIR", scratch.path())
+            .envs(settings.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
