@@ -5,7 +5,9 @@ import sys
 import ldap
 import ldap.modlist
 from ldap.controls import SimplePagedResultsControl
-from ldap.controls.simple import ManageDSAITControl
+from ldap.controls.libldap import AssertionControl
+from ldap.controls.readentry import PostReadControl, PreReadControl
+from ldap.controls.simple import ManageDSAITControl, RelaxRulesControl, ValueLessRequestControl
 
 url, admin, password = sys.argv[1:4]
 base = "dc=example,dc=com"
@@ -88,6 +90,48 @@ person.simple_bind_s(user, "second")
 refused("no rights", ldap.INSUFFICIENT_ACCESS, person.delete_s, "uid=user.2," + people)
 hidden = person.search_s(people, ldap.SCOPE_SUBTREE, "(userPassword=*)")
 check("passwords are invisible", hidden, [])
+
+# What a change found and what it left, in one step with the change.
+modify = connection.modify_ext(
+    user,
+    [(ldap.MOD_REPLACE, "title", [b"Second"])],
+    serverctrls=[PreReadControl(True, ["title"]), PostReadControl(True, ["title", "entryUUID"])],
+)
+_, _, _, controls = connection.result3(modify)
+read = {type(control).__name__: control.entry for control in controls}
+check("titles before", len(read["PreReadControl"].get("title", [])), 1)
+check("title after", read["PostReadControl"]["title"], ["Second"])
+check("identity", len(read["PostReadControl"]["entryUUID"][0]), 36)
+
+# An assertion that does not hold stops a change.
+refused(
+    "assertion",
+    ldap.ASSERTION_FAILED,
+    connection.modify_ext_s,
+    user,
+    [(ldap.MOD_REPLACE, "title", [b"Third"])],
+    serverctrls=[AssertionControl(True, "(title=First)")],
+)
+connection.modify_ext_s(
+    user,
+    [(ldap.MOD_REPLACE, "title", [b"Third"])],
+    serverctrls=[AssertionControl(True, "(title=Second)")],
+)
+check("asserted", connection.compare_s(user, "title", b"third"), True)
+
+# Relaxed rules, and a whole tree that goes.
+tree = "ou=tree," + base
+connection.add_ext_s(
+    tree,
+    [("objectClass", [b"organizationalUnit"]), ("createTimestamp", [b"20010101000000Z"])],
+    serverctrls=[RelaxRulesControl(True)],
+)
+made = connection.search_s(tree, ldap.SCOPE_BASE, attrlist=["createTimestamp"])[0][1]
+check("created long ago", made, {"createTimestamp": [b"20010101000000Z"]})
+connection.add_s("ou=twig," + tree, [("objectClass", [b"organizationalUnit"])])
+refused("not a leaf", ldap.NOT_ALLOWED_ON_NONLEAF, connection.delete_s, tree)
+connection.delete_ext_s(tree, serverctrls=[ValueLessRequestControl("1.2.840.113556.1.4.805", True)])
+refused("the tree is gone", ldap.NO_SUCH_OBJECT, connection.search_s, tree, ldap.SCOPE_BASE)
 
 # Referral objects, with and without ManageDsaIT.
 elsewhere = "ou=elsewhere," + base

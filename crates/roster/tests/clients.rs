@@ -111,6 +111,60 @@ fn the_openldap_tools_do_their_work() {
 }
 
 #[test]
+fn the_openldap_tools_use_the_controls_for_updates() {
+    if !have("ldapmodify", &["-VV"]) {
+        return;
+    }
+    let demo = Demo::start(20);
+    let user = "uid=user.7,ou=people,dc=example,dc=com";
+    let change = |title: &str| {
+        format!("dn: {user}\nchangetype: modify\nreplace: title\ntitle: {title}\n")
+    };
+    let modify =
+        |options: &[&str], title: &str| tool(&demo, "ldapmodify", options, &change(title));
+    let title_is = |title: &str| {
+        check(&tool(&demo, "ldapcompare", &[user, &format!("title:{title}")], ""), 6, "TRUE");
+    };
+    check(&modify(&[], "First"), 0, "modifying entry");
+    let read = modify(&["-e", "preread=title", "-e", "!postread=title"], "Second");
+    check(&read, 0, "title: First");
+    check(&read, 0, "title: Second");
+    check(&modify(&["-e", "!assert=(title=First)"], "Third"), 122, "Assertion Failed");
+    check(&modify(&["-e", "!assert=(title=Second)"], "Third"), 0, "");
+    check(&modify(&["-e", "!noop"], "Fourth"), 16654 & 0xff, "No Operation");
+    title_is("Third");
+    let old = format!(
+        "dn: {user}\nchangetype: modify\nreplace: createTimestamp\n\
+         createTimestamp: 20010101000000Z\n"
+    );
+    check(&tool(&demo, "ldapmodify", &[], &old), 19, "Constraint violation");
+    check(&tool(&demo, "ldapmodify", &["-e", "!relax"], &old), 0, "");
+    let again = format!("dn: {user}\nchangetype: modify\nadd: title\ntitle: Third\n");
+    check(&tool(&demo, "ldapmodify", &[], &again), 20, "Type or value exists");
+    let permissive = ["-e", "!1.2.840.113556.1.4.1413"];
+    check(&tool(&demo, "ldapmodify", &permissive, &again), 0, "");
+
+    // Two updates in one transaction: together, or not at all.
+    let unit = "ou=more,dc=example,dc=com";
+    let add = format!("dn: {unit}\nchangetype: add\nobjectClass: organizationalUnit\n\n");
+    let bad = format!("{add}dn: ou=people,dc=example,dc=com\nchangetype: delete\n");
+    check(&tool(&demo, "ldapmodify", &["-E", "txn=commit"], &bad), 66, "");
+    check(&tool(&demo, "ldapsearch", &["-b", unit], ""), 32, "No such object");
+    let both = format!("{add}{}", change("Fifth"));
+    check(&tool(&demo, "ldapmodify", &["-E", "txn=abort"], &both), 0, "");
+    check(&tool(&demo, "ldapsearch", &["-b", unit], ""), 32, "No such object");
+    title_is("Third");
+    check(&tool(&demo, "ldapmodify", &["-E", "txn=commit"], &both), 0, "");
+    check(&tool(&demo, "ldapsearch", &["-LLL", "-b", unit, "ou"], ""), 0, "ou: more");
+    title_is("Fifth");
+
+    let people = "ou=people,dc=example,dc=com";
+    check(&tool(&demo, "ldapdelete", &[people], ""), 66, "not allowed on non-leaf");
+    check(&tool(&demo, "ldapdelete", &["-e", "!1.2.840.113556.1.4.805", people], ""), 0, "");
+    check(&tool(&demo, "ldapsearch", &["-b", people], ""), 32, "No such object");
+}
+
+#[test]
 fn the_openldap_tools_speak_tls_and_the_unix_socket() {
     if !have("ldapsearch", &["-VV"]) {
         return;

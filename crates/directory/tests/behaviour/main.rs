@@ -1,5 +1,5 @@
 //! What clients and connections may rely on beyond the dialogue scripts: pages, limits, the write
-//! queue, passwords, the schema, sessions.
+//! queue, transactions, subtree deletes, passwords, the schema, sessions.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -10,8 +10,10 @@ mod passwords;
 mod referrals;
 mod schema_online;
 mod sessions;
+mod subtree_delete;
 #[path = "../support/mod.rs"]
 mod support;
+mod transactions;
 mod writes;
 
 use support::{Client, SUFFIX, Served};

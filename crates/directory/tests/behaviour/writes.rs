@@ -11,13 +11,13 @@ use ldap::result::ResultCode;
 use crate::support::{Answer, Asked, Client, SUFFIX, Served, add_attributes, modifications};
 
 /// Keeps the log busy until it is told to go on, so that what is submitted meanwhile is gathered.
-struct Held {
+pub(crate) struct Held {
     go_on: Sender<()>,
-    client: Client,
+    pub(crate) client: Client,
 }
 
 impl Held {
-    fn new(served: &Served) -> Self {
+    pub(crate) fn new(served: &Served) -> Self {
         let mut client = served.root();
         let (go_on, wait) = channel::<()>();
         let (reached, is_reached) = channel();
@@ -52,13 +52,21 @@ impl Held {
         Served::with(|options| options.limits.write_batch_max = 1)
     }
 
-    fn release(self) {
+    pub(crate) fn release(self) {
         self.go_on.send(()).unwrap();
     }
 }
 
 fn start(client: &mut Client, op: Request<'_>) -> directory::PendingWrite {
-    let message = client.encode(op, Controls::EMPTY);
+    start_with(client, op, Controls::EMPTY)
+}
+
+pub(crate) fn start_with(
+    client: &mut Client,
+    op: Request<'_>,
+    controls: Controls<'_>,
+) -> directory::PendingWrite {
+    let message = client.encode(op, controls);
     let connection = &mut client.connection;
     let mut out = Vec::new();
     match connection.worker.handle(&mut connection.session, &message, &mut out) {

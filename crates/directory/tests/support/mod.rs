@@ -274,6 +274,8 @@ pub struct Answer {
     pub references: Vec<Vec<String>>,
     /// Of an extended response.
     pub value: Option<Vec<u8>>,
+    /// Notifications nobody asked for: name and value.
+    pub notices: Vec<(String, Vec<u8>)>,
     /// Controls of the result: OID and value.
     pub controls: Vec<(String, Vec<u8>)>,
 }
@@ -311,6 +313,10 @@ impl Answer {
             | Response::Delete(result)
             | Response::ModifyDn(result)
             | Response::Compare(result) => self.result(&result),
+            Response::Extended { oid, value, .. } if message.id == MessageId::UNSOLICITED => {
+                let name = oid.unwrap_or_default().to_owned();
+                self.notices.push((name, value.unwrap_or_default().to_vec()));
+            }
             Response::Extended { result, value, .. } => {
                 self.result(&result);
                 self.value = value.map(<[u8]>::to_vec);

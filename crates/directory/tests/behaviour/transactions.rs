@@ -1,0 +1,266 @@
+//! Transactions (RFC 5805): one step in the history, seen whole or not at all, and limited.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use directory::{ManualClock, Timestamp};
+use ldap::message::{
+    Control, Controls, ControlsBuf, DeleteRequest, MessageId, ModifyOperation, ModifyRequest,
+    Request,
+};
+use ldap::result::ResultCode;
+
+use crate::support::{Answer, Asked, Client, SUFFIX, Served, add_attributes, modifications};
+use crate::writes::{Held, code, start_with};
+
+const START: &str = "1.3.6.1.1.21.1";
+const SPECIFICATION: &str = "1.3.6.1.1.21.2";
+const END: &str = "1.3.6.1.1.21.3";
+const ABORTED: &str = "1.3.6.1.1.21.4";
+
+fn begin(client: &mut Client) -> Vec<u8> {
+    let answer = client.extended(START, None);
+    assert_eq!(answer.code(), ResultCode::Success);
+    answer.value.expect("a transaction has an identifier")
+}
+
+fn specification(transaction: &[u8]) -> ControlsBuf {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: SPECIFICATION, critical: true, value: Some(transaction) });
+    controls
+}
+
+fn add(client: &mut Client, transaction: &[u8], name: &str, description: &str) -> Answer {
+    let list = add_attributes(&[("objectClass", &["device"]), ("description", &[description])]);
+    let add = ldap::message::AddRequest { name, attributes: list.as_ref() };
+    client.request(Request::Add(add), specification(transaction).as_ref())
+}
+
+fn end_value(commit: bool, transaction: &[u8]) -> Vec<u8> {
+    let mut value = vec![0x30, 5 + transaction.len() as u8, 1, 1, if commit { 0xff } else { 0 }];
+    value.extend([4, transaction.len() as u8]);
+    value.extend(transaction);
+    value
+}
+
+fn end(client: &mut Client, commit: bool, transaction: &[u8]) -> Answer {
+    client.extended(END, Some(&end_value(commit, transaction)))
+}
+
+fn devices(client: &mut Client) -> usize {
+    let search = Asked { filter: "(objectClass=device)", ..Asked::default() };
+    client.search(&search).entries.len()
+}
+
+fn notice(transaction: &[u8]) -> Vec<(String, Vec<u8>)> {
+    vec![(ABORTED.to_owned(), transaction.to_vec())]
+}
+
+#[test]
+fn a_transaction_is_one_record_and_a_failed_one_is_none() {
+    let served = Served::new();
+    let mut client = served.root();
+    let before = served.directory.store().published().lsn.0;
+    let transaction = begin(&mut client);
+    for number in 0..5 {
+        add(&mut client, &transaction, &format!("cn={number},{SUFFIX}"), "x");
+    }
+    assert_eq!(served.directory.store().published().lsn.0, before, "nothing happens yet");
+    assert_eq!(end(&mut client, true, &transaction).code(), ResultCode::Success);
+    assert_eq!(served.directory.store().published().lsn.0, before + 1);
+    assert_eq!(devices(&mut client), 5);
+
+    let transaction = begin(&mut client);
+    add(&mut client, &transaction, &format!("cn=5,{SUFFIX}"), "x");
+    add(&mut client, &transaction, &format!("cn=0,{SUFFIX}"), "x");
+    let answer = end(&mut client, true, &transaction);
+    assert_eq!(answer.code(), ResultCode::EntryAlreadyExists);
+    assert_eq!(served.directory.store().published().lsn.0, before + 1);
+    assert_eq!(devices(&mut client), 5);
+    // The ids that the failed one would have used are free for others.
+    assert_eq!(client.add(&format!("cn=6,{SUFFIX}"), &[("objectClass", &["device"])]), {
+        ResultCode::Success
+    });
+    assert_eq!(devices(&mut client), 6);
+}
+
+#[test]
+fn readers_see_all_of_a_transaction_or_nothing() {
+    let served = Served::new();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = served.client();
+            let mut seen = 0;
+            while !is_over.load(Ordering::Acquire) {
+                let count = devices(&mut client);
+                assert!(count.is_multiple_of(10), "half a transaction: {count}");
+                assert!(count >= seen, "what was seen stays");
+                seen = count;
+            }
+        });
+        let mut client = served.root();
+        for round in 0..20 {
+            let transaction = begin(&mut client);
+            for number in 0..10 {
+                add(&mut client, &transaction, &format!("cn={round} {number},{SUFFIX}"), "x");
+            }
+            assert_eq!(end(&mut client, true, &transaction).code(), ResultCode::Success);
+            assert_eq!(devices(&mut client), (round + 1) * 10, "one's own writes are seen");
+        }
+        is_over.store(true, Ordering::Release);
+    });
+}
+
+#[test]
+fn a_transaction_that_is_not_used_is_given_up_and_the_client_is_told() {
+    let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000_000)));
+    let served = Served::new().under(Arc::clone(&clock) as _);
+    let mut client = served.root();
+    let old = begin(&mut client);
+    clock.advance(Duration::from_secs(200));
+    let used = begin(&mut client);
+    assert_eq!(add(&mut client, &old, &format!("cn=a,{SUFFIX}"), "x").code(), ResultCode::Success);
+    clock.advance(Duration::from_secs(290));
+    let answer = add(&mut client, &old, &format!("cn=b,{SUFFIX}"), "x");
+    assert_eq!((answer.code(), answer.notices), (ResultCode::Success, vec![]));
+    clock.advance(Duration::from_secs(20));
+    let answer = add(&mut client, &old, &format!("cn=c,{SUFFIX}"), "x");
+    assert_eq!((answer.code(), answer.notices), (ResultCode::Success, notice(&used)));
+    assert_eq!(end(&mut client, true, &used).code(), ResultCode::OperationsError);
+    clock.advance(Duration::from_secs(301));
+    let answer = end(&mut client, true, &old);
+    assert_eq!((answer.code(), answer.notices), (ResultCode::OperationsError, notice(&old)));
+    assert_eq!(devices(&mut client), 0);
+}
+
+#[test]
+fn the_updates_of_a_transaction_are_limited() {
+    let served = Served::new();
+    let mut client = served.root();
+    let transaction = begin(&mut client);
+    for number in 0..1000 {
+        let answer = add(&mut client, &transaction, &format!("cn={number},{SUFFIX}"), "x");
+        assert_eq!(answer.code(), ResultCode::Success, "{number}");
+    }
+    let answer = add(&mut client, &transaction, &format!("cn=1000,{SUFFIX}"), "x");
+    assert_eq!(answer.code(), ResultCode::AdminLimitExceeded);
+    assert_eq!(answer.notices, notice(&transaction));
+    assert_eq!(end(&mut client, true, &transaction).code(), ResultCode::OperationsError);
+    assert_eq!(devices(&mut client), 0);
+}
+
+#[test]
+fn the_octets_of_all_transactions_of_a_connection_are_limited() {
+    let served = Served::new();
+    let mut client = served.root();
+    let (first, second) = (begin(&mut client), begin(&mut client));
+    let large = "x".repeat(900_000);
+    for number in 0..4 {
+        let transaction = if number % 2 == 0 { &first } else { &second };
+        let answer = add(&mut client, transaction, &format!("cn={number},{SUFFIX}"), &large);
+        assert_eq!(answer.code(), ResultCode::Success, "{number}");
+    }
+    let answer = add(&mut client, &second, &format!("cn=4,{SUFFIX}"), &large);
+    assert_eq!(answer.code(), ResultCode::AdminLimitExceeded);
+    assert_eq!(answer.notices, notice(&second), "the one that asked for too much");
+    assert_eq!(end(&mut client, true, &first).code(), ResultCode::Success);
+    assert_eq!(devices(&mut client), 2);
+}
+
+#[test]
+fn a_request_that_cannot_be_read_ends_the_transactions_of_its_connection() {
+    let served = Served::new();
+    let mut client = served.root();
+    let transaction = begin(&mut client);
+    add(&mut client, &transaction, &format!("cn=a,{SUFFIX}"), "x");
+    // A delete whose name is not UTF-8.
+    client.connection.feed(&[0x30, 0x06, 0x02, 0x01, 0x63, 0x4a, 0x01, 0xff]);
+    let mut answer = Answer::default();
+    while let Some(message) = client.connection.received.pop_front() {
+        answer.take(&message);
+    }
+    assert_eq!(answer.code(), ResultCode::ProtocolError);
+    assert_eq!(answer.notices, notice(&transaction));
+    assert_eq!(end(&mut client, true, &transaction).code(), ResultCode::OperationsError);
+}
+
+#[test]
+fn an_end_that_is_abandoned_while_it_waits_does_nothing() {
+    let served = Served::new();
+    let mut client = served.root();
+    let transaction = begin(&mut client);
+    add(&mut client, &transaction, &format!("cn=a,{SUFFIX}"), "x");
+    let held = Held::new(&served);
+    let value = end_value(true, &transaction);
+    let request = ldap::message::ExtendedRequest { oid: END, value: Some(&value) };
+    let pending = start_with(&mut client, Request::Extended(request), Controls::EMPTY);
+    let id = pending.id();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    let abandon = client.encode(Request::Abandon(id), Controls::EMPTY);
+    client.connection.feed(&abandon);
+    held.release();
+    assert_eq!(receiver.recv().unwrap(), Vec::<u8>::new(), "nobody waits for the answer");
+    client.connection.session.forget(id);
+    assert_eq!(end(&mut client, true, &transaction).code(), ResultCode::OperationsError);
+    assert_eq!(devices(&mut client), 0);
+}
+
+#[test]
+fn a_transaction_is_decided_on_what_others_did_before_it_ended() {
+    let served = Served::new();
+    let (mut client, mut other) = (served.root(), served.root());
+    let transaction = begin(&mut client);
+    let name = format!("cn=a,{SUFFIX}");
+    add(&mut client, &transaction, &name, "mine");
+    assert_eq!(other.add(&name, &[("objectClass", &["device"])]), ResultCode::Success);
+    let answer = end(&mut client, true, &transaction);
+    assert_eq!(answer.code(), ResultCode::EntryAlreadyExists);
+
+    // The other way round, in one batch of the writer: who comes after sees it all.
+    let transaction = begin(&mut client);
+    let controls = specification(&transaction);
+    let request = DeleteRequest { name: &name };
+    let answer = client.request(Request::Delete(request), controls.as_ref());
+    assert_eq!(answer.code(), ResultCode::Success);
+    let held = Held::new(&served);
+    let value = end_value(true, &transaction);
+    let request = ldap::message::ExtendedRequest { oid: END, value: Some(&value) };
+    let submit = |client: &mut Client, op: Request<'_>| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let pending = start_with(client, op, Controls::EMPTY);
+        pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+        receiver
+    };
+    let ended = submit(&mut client, Request::Extended(request));
+    let changes = modifications(&[(ModifyOperation::Replace, "l", &["x"])]);
+    let modify = ModifyRequest { name: &name, changes: changes.as_ref() };
+    let late = submit(&mut other, Request::Modify(modify));
+    held.release();
+    assert_eq!(code(&ended), ResultCode::Success);
+    assert_eq!(code(&late), ResultCode::NoSuchObject);
+}
+
+#[test]
+fn message_ids_of_updates_are_free_once_they_are_accepted() {
+    let served = Served::new();
+    let mut client = served.root();
+    let transaction = begin(&mut client);
+    add(&mut client, &transaction, &format!("cn=a,{SUFFIX}"), "x");
+    assert_eq!(client.connection.session.outstanding(), 0);
+    // A client may reuse the id of what was answered (RFC 4511 §4.1.1.1).
+    let mut out = Vec::new();
+    let name = format!("cn=a,{SUFFIX}");
+    let op = Request::Delete(DeleteRequest { name: &name });
+    let controls = specification(&transaction);
+    ldap::message::Message { id: MessageId(2), op, controls: controls.as_ref() }.encode(&mut out);
+    client.connection.feed(&out);
+    let mut answer = Answer::default();
+    answer.take(&client.connection.received.pop_front().unwrap());
+    assert_eq!(answer.code(), ResultCode::Success);
+    assert_eq!(end(&mut client, true, &transaction).code(), ResultCode::Success);
+    assert_eq!(devices(&mut client), 0);
+}
