@@ -100,7 +100,7 @@ modify = connection.modify_ext(
 _, _, _, controls = connection.result3(modify)
 read = {type(control).__name__: control.entry for control in controls}
 check("titles before", len(read["PreReadControl"].get("title", [])), 1)
-check("title after", read["PostReadControl"]["title"], ["Second"])
+check("title after", read["PostReadControl"]["title"], [b"Second"])
 check("identity", len(read["PostReadControl"]["entryUUID"][0]), 36)
 
 # An assertion that does not hold stops a change.

@@ -117,11 +117,9 @@ fn the_openldap_tools_use_the_controls_for_updates() {
     }
     let demo = Demo::start(20);
     let user = "uid=user.7,ou=people,dc=example,dc=com";
-    let change = |title: &str| {
-        format!("dn: {user}\nchangetype: modify\nreplace: title\ntitle: {title}\n")
-    };
-    let modify =
-        |options: &[&str], title: &str| tool(&demo, "ldapmodify", options, &change(title));
+    let change =
+        |title: &str| format!("dn: {user}\nchangetype: modify\nreplace: title\ntitle: {title}\n");
+    let modify = |options: &[&str], title: &str| tool(&demo, "ldapmodify", options, &change(title));
     let title_is = |title: &str| {
         check(&tool(&demo, "ldapcompare", &[user, &format!("title:{title}")], ""), 6, "TRUE");
     };
