@@ -210,6 +210,8 @@ impl Run<'_> {
         // The server keeps all records until the hold is given back, at the end.
         let _hold = self.source.hold()?;
         let (mut manifest, full) = self.base_and_records(old, store)?;
+        // Records that came while it read are there, too, and none before them is missing.
+        manifest.complete_until = manifest.complete_until.max(manifest.last().time);
         manifest.files = self.files(old)?;
         manifest.run = self.number;
         let to = self.options.to;
