@@ -136,6 +136,10 @@ impl Pipeline {
             Err(error) => return refuse_all([first], &Refusal::from(error)),
         };
         self.decide(directory, &mut open, first);
+        // One step in each batch: a queue that is never empty must not stop a request in steps.
+        if let Some(step) = self.unfinished.pop_front() {
+            self.decide(directory, &mut open, step);
+        }
         let window = directory.log.window();
         while !open.changes_schema {
             if open.is_full(&directory.limits) {

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
 
 use directory::{ImportOptions, ManualClock, Timestamp, import};
 use ldap::message::{
@@ -117,6 +119,45 @@ fn the_writes_of_others_go_on_between_the_steps() {
     held.release();
     assert_eq!(code(&modified), ResultCode::Success);
     assert_eq!(code(&deleted), ResultCode::Success);
+    is_clean(&served);
+}
+
+#[test]
+fn a_queue_that_is_never_empty_does_not_stop_the_steps() {
+    let mut served = served(1_000);
+    // With small batches most of what is sent is still in the queue when one is done.
+    served.options.limits.write_batch_max = 2;
+    let served = served.reopen();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut client = served.root();
+                let (sender, receiver) = channel();
+                // Many at once, and another for each that is answered.
+                let mut open = 0;
+                while open > 0 || !is_over.load(Ordering::Acquire) {
+                    if open < 100 && !is_over.load(Ordering::Acquire) {
+                        let changes = modifications(&[(ModifyOperation::Replace, "l", &["x"])]);
+                        let modify = ModifyRequest { name: SUFFIX, changes: changes.as_ref() };
+                        let request = Request::Modify(modify);
+                        let pending = start_with(&mut client, request, Controls::EMPTY);
+                        let (id, sender) = (pending.id(), sender.clone());
+                        pending.submit(Box::new(move |_| sender.send(id).unwrap()));
+                        open += 1;
+                    } else {
+                        client.connection.session.forget(receiver.recv().unwrap());
+                        open -= 1;
+                    }
+                }
+            });
+        }
+        let mut client = served.root();
+        let (deleted, _) = delete_tree(&mut client);
+        let answer = deleted.recv_timeout(Duration::from_secs(30));
+        is_over.store(true, Ordering::Release);
+        assert!(answer.is_ok(), "the tree is still not deleted");
+    });
     is_clean(&served);
 }
 
