@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -328,8 +328,11 @@ impl Drop for Directory {
 /// Where the journal of a data directory is.
 fn journal_disk(data: &Path) -> Result<Arc<dyn Disk>, DirectoryError> {
     let path = data.join(JOURNAL_DIRECTORY);
-    match fs::create_dir(&path) {
-        Ok(()) => {}
+    match fs::DirBuilder::new().mode(0o700).create(&path) {
+        // The name is durable before anything under it counts.
+        Ok(()) => fs::File::open(data)
+            .and_then(|directory| directory.sync_all())
+            .map_err(|source| DirectoryError::Io { path: data.to_owned(), source })?,
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(source) => return Err(DirectoryError::Io { path, source }),
     }

@@ -4,9 +4,9 @@
 //! beneath it that loses, tears and refuses (see [`simulated`](crate::simulated)).
 
 use std::fmt::Debug;
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A directory of files.
@@ -103,8 +103,8 @@ impl Disk for FileDisk {
 
     fn open(&self, name: &str, create: bool) -> io::Result<Box<dyn DiskFile>> {
         let path = self.directory.join(name);
-        let mut options = File::options();
-        let opened = options.read(true).write(true).create(create).truncate(false).open(&path);
+        let mut options = own_file();
+        let opened = options.create(create).open(&path);
         match opened {
             // A copy to be read only (a backup) may well be write-protected.
             Err(error) if !create && error.kind() == io::ErrorKind::PermissionDenied => {
@@ -128,8 +128,7 @@ impl Disk for FileDisk {
 
     fn lock(&self, name: &str, kind: LockKind) -> io::Result<Option<Lock>> {
         let path = self.directory.join(name);
-        let file =
-            File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = own_file().create(true).open(path)?;
         let locked = match kind {
             LockKind::Shared => file.try_lock_shared(),
             LockKind::Exclusive => file.try_lock(),
@@ -140,6 +139,13 @@ impl Disk for FileDisk {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+/// Records hold passwords, if hashed: nobody but the owner reads what is made here.
+fn own_file() -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true).truncate(false).mode(0o600);
+    options
 }
 
 #[derive(Debug)]

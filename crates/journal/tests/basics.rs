@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use journal::simulated::{Fault, SimDisk};
@@ -40,6 +41,22 @@ fn check_read(journal: &Journal, from: u64, last: u64) {
     let indexes: Vec<u64> = entries.iter().map(|entry| entry.place.index).collect();
     assert_eq!(indexes, (from..=last).collect::<Vec<_>>());
     assert!(entries.iter().all(|entry| entry.payload == payload(entry.place.index)));
+}
+
+#[test]
+fn what_it_makes_is_for_the_owner_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(FileDisk::new(directory.path()));
+    let journal = Journal::create(disk.clone(), options(1 << 20), 1).unwrap();
+    append(&journal, 1..=3);
+    let held = copy::hold(&*disk).unwrap();
+    let mut modes = Vec::new();
+    for file in std::fs::read_dir(directory.path()).unwrap() {
+        modes.push(file.unwrap().metadata().unwrap().permissions().mode() & 0o777);
+    }
+    assert_eq!(modes, vec![0o600; modes.len()]);
+    assert!(modes.len() >= 3);
+    drop((held, journal));
 }
 
 #[test]
