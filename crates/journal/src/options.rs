@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Damage;
 
 /// Size of a segment file unless an append needs a larger one, in bytes.
-pub const SEGMENT_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
+pub const SEGMENT_BYTES_DEFAULT: u64 = 16 * 1024 * 1024;
 /// Purged segments kept for backups and feeds, in bytes.
 pub const KEEP_BYTES_DEFAULT: u64 = 1024 * 1024 * 1024;
 /// Largest payload of one entry, in bytes.
