@@ -14,10 +14,9 @@ use ldap::message::{DecodeLimits, Message, MessageId, Request, Response};
 use ldap::result::ResultCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::answer::{Expected, Fault, Operation, Verdict};
+use super::pace::Pace;
 use super::request::{FIRST_ID, Source, encode, simple_bind};
 use super::run::now;
 use crate::failure::Failure;
@@ -176,17 +175,15 @@ impl Connection {
         self.unbind().await
     }
 
-    /// Sends a request for each ticket, which says when it was meant to be sent, and waits for its
-    /// answer; the connections of a thread share the tickets.
+    /// Sends a request whenever one is due and this connection is idle, and waits for its answer.
     pub(crate) async fn drive_paced(
         mut self,
         shared: &RefCell<Shared>,
         expected: &Expected,
         window: Window,
-        tickets: &Mutex<UnboundedReceiver<Instant>>,
+        pace: &Pace,
     ) -> Result<(), Failure> {
-        loop {
-            let Some(since) = tickets.lock().await.recv().await else { break };
+        while let Some(since) = pace.next().await {
             let id = self.send_id();
             if !shared.borrow_mut().source.next(id, &mut self.outgoing)? {
                 break;

@@ -10,12 +10,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::answer::Expected;
 use super::connection::{ANSWER_WAIT, Connection, Shared, Tally, Window};
-use super::pace;
+use super::pace::Pace;
 use super::pattern::{Numbers, Ranges};
 use super::process::{Memory, Process};
 use super::request::{Blueprint, Entries, Prepared, Source};
@@ -202,19 +201,23 @@ impl Lane<'_> {
         window: Window,
     ) -> Option<Failure> {
         let mut drives = JoinSet::new();
-        let tickets = self.plan.rate.map(|rate| {
+        let pace = self.plan.rate.map(|rate| {
             let rate = f64::from(rate) / self.plan.threads as f64;
-            Rc::new(Mutex::new(pace::tickets(rate, now(), window.end)))
+            Rc::new(Pace::new(rate, now(), window.end))
         });
+        if let Some(pace) = pace.clone() {
+            drives.spawn_local(async move {
+                pace.keep().await;
+                Ok(())
+            });
+        }
         for connection in connections {
             let (shared, expected) = (Rc::clone(shared), Arc::clone(&self.plan.expected));
-            let (outstanding, tickets) = (self.plan.outstanding, tickets.clone());
+            let (outstanding, pace) = (self.plan.outstanding, pace.clone());
             drives.spawn_local(async move {
-                match tickets {
+                match pace {
                     None => connection.drive(&shared, &expected, window, outstanding).await,
-                    Some(tickets) => {
-                        connection.drive_paced(&shared, &expected, window, &tickets).await
-                    }
+                    Some(pace) => connection.drive_paced(&shared, &expected, window, &pace).await,
                 }
             });
         }
