@@ -4,6 +4,7 @@
 
 mod answers;
 mod outbox;
+mod patience;
 mod pipeline;
 
 use std::iter;

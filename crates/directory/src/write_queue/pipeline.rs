@@ -1,7 +1,7 @@
 //! The one writer: decides on the tentative state, hands batches to the log, goes on meanwhile.
 //!
-//! While the log makes one batch durable, the next is decided and gathered. It is sealed as soon
-//! as the log takes another one, so a single writer waits for nobody, and many share a sync.
+//! While the log makes one batch durable, the next is decided and gathered. It is sealed when the
+//! log takes another one, so a lone client waits for nobody, and many share a sync.
 //!
 //! Invariant: a request is decided on the state that the requests before it left, durable or not,
 //! and answered only when that state is durable and visible. That holds for refusals too.
@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select, unbounded};
@@ -20,6 +21,7 @@ use store::{Applied, Batch, Lsn, Mark, Store};
 
 use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all};
 use super::outbox::Post;
+use super::patience::{Patience, Wait};
 use super::{AbortOnPanic, Queued};
 use crate::decide::{Decider, Outcome, WriteRequest};
 use crate::directory::{Directory, State};
@@ -33,6 +35,7 @@ use crate::space::SpaceWatch;
 pub(super) struct Pipeline {
     decider: Decider,
     space: SpaceWatch,
+    patience: Patience,
     /// How the log tells of batches that are done.
     to_writer: Sender<Done>,
     done: Receiver<Done>,
@@ -65,6 +68,7 @@ struct Open<'s> {
 
 /// What the log tells the writer of one batch.
 struct Done {
+    took: Duration,
     lost: Option<CommitError>,
     unfinished: Vec<Queued>,
 }
@@ -75,6 +79,7 @@ impl Pipeline {
         Self {
             decider: Decider::after(directory.store.published()),
             space: directory.space_watch(),
+            patience: Patience::default(),
             to_writer,
             done,
             in_flight: 0,
@@ -137,39 +142,58 @@ impl Pipeline {
         };
         self.decide(directory, &mut open, first);
         // One step in each batch: a queue that is never empty must not stop a request in steps.
-        if let Some(step) = self.unfinished.pop_front() {
+        if !open.changes_schema
+            && let Some(step) = self.unfinished.pop_front()
+        {
             self.decide(directory, &mut open, step);
         }
+        self.gather(directory, receiver, &mut open);
+        self.commit(directory, open);
+    }
+
+    /// Decides what comes until the batch is to leave.
+    fn gather(&mut self, directory: &Directory, receiver: &Receiver<Queued>, open: &mut Open<'_>) {
         let window = directory.log.window();
-        while !open.changes_schema {
-            if open.is_full(&directory.limits) {
-                if self.in_flight < window {
+        let mut wait = None;
+        while !open.changes_schema && !self.has_lost {
+            let is_idle = self.in_flight < window;
+            let next = if open.is_full(&directory.limits) {
+                if is_idle {
                     break;
                 }
                 self.wait_for_log();
+                None
             } else {
-                let next = match receiver.try_recv() {
+                match receiver.try_recv() {
                     Ok(next) => Some(next),
-                    Err(_) if self.in_flight < window => break,
+                    Err(TryRecvError::Disconnected) if is_idle => break,
                     Err(TryRecvError::Disconnected) => {
                         self.wait_for_log();
                         None
                     }
+                    Err(TryRecvError::Empty) if is_idle => {
+                        match next_in_company(directory, receiver, open, wait.as_ref()) {
+                            Some(next) => Some(next),
+                            None => break,
+                        }
+                    }
                     Err(TryRecvError::Empty) => self.next_while_busy(receiver),
-                };
-                self.hear_log();
-                match next {
-                    // Its client knows that the batch is lost; this one is not part of it.
-                    Some(next) if self.has_lost => self.unfinished.push_front(next),
-                    Some(next) => self.decide(directory, &mut open, next),
-                    None => {}
                 }
+            };
+            self.hear_log();
+            if !is_idle && self.in_flight < window {
+                wait = self.patience.wait(directory.clock.elapsed(), open.count());
             }
-            if self.has_lost {
-                break;
+            match next {
+                // Its client knows that the batch is lost; this one is not part of it.
+                Some(next) if self.has_lost => self.unfinished.push_front(next),
+                Some(next) => self.decide(directory, open, next),
+                None => {}
             }
         }
-        self.commit(directory, open);
+        if let Some(wait) = wait {
+            self.patience.waited(&wait, open.count());
+        }
     }
 
     /// Waits for another request or for the log, whichever comes first.
@@ -293,10 +317,15 @@ impl Pipeline {
             let to_writer = self.to_writer.clone();
             let schema = changes_schema
                 .then(|| (Arc::clone(&directory.state), Arc::clone(&directory.store)));
+            self.patience.left(waiting.len() + unfinished.len());
+            let clock = Arc::clone(&directory.clock);
+            let began = clock.elapsed();
             let durability = if is_synced { Durability::Synced } else { Durability::Written };
             let done = Box::new(move |outcome: Result<Lsn, CommitError>| {
                 let _abort = AbortOnPanic;
-                finish(outcome.err(), waiting, unfinished, schema, &to_writer);
+                let took = clock.elapsed().saturating_sub(began);
+                let told = Done { took, lost: outcome.err(), unfinished };
+                finish(told, waiting, schema, &to_writer);
             });
             directory.log.commit(reign, LogBatch { records, durability }, done);
             while changes_schema && self.in_flight > 0 {
@@ -330,6 +359,7 @@ impl Pipeline {
     /// Takes note of a batch that is done.
     fn note(&mut self, done: Done) {
         self.in_flight -= 1;
+        self.patience.committed(done.took);
         self.unfinished.extend(done.unfinished);
         let Some(error) = done.lost else { return };
         self.has_lost = true;
@@ -370,32 +400,52 @@ impl<'s> Open<'s> {
         }
     }
 
+    /// How many requests it has.
+    fn count(&self) -> usize {
+        self.waiting.len() + self.unfinished.len()
+    }
+
     fn is_full(&self, limits: &Limits) -> bool {
-        self.waiting.len() + self.unfinished.len() >= limits.write_batch_max
-            || self.record_bytes >= limits.write_batch_max_bytes
+        self.count() >= limits.write_batch_max || self.record_bytes >= limits.write_batch_max_bytes
     }
 }
 
 /// Tells everybody how a batch ended; on a thread of the log.
 fn finish(
-    lost: Option<CommitError>,
+    mut told: Done,
     waiting: Vec<Waiting>,
-    unfinished: Vec<Queued>,
     schema: Option<(Arc<ArcSwap<State>>, Arc<Store>)>,
     to_writer: &Sender<Done>,
 ) {
-    let Some(error) = lost else {
+    // First the writer, which goes on while these are answered; and none of them may ask again
+    // before it knows that a batch is lost.
+    let Some(error) = &told.lost else {
         if let Some((state, store)) = schema {
             state.store(Arc::new(State::new(store.schema())));
         }
-        // First the writer, which seals the next batch while these are answered.
-        let _ = to_writer.send(Done { lost: None, unfinished });
+        let _ = to_writer.send(told);
         return answer_all(waiting);
     };
-    let failed = Failed::new(&error);
-    let _ = to_writer.send(Done { lost: Some(error), unfinished: Vec::new() });
+    let failed = Failed::new(error);
+    let unfinished = std::mem::take(&mut told.unfinished);
+    let _ = to_writer.send(told);
     fail_all(waiting, &failed);
     refuse_all(unfinished, &failed.logged);
+}
+
+/// The next of those the batch waits for; None when it is to leave.
+fn next_in_company(
+    directory: &Directory,
+    receiver: &Receiver<Queued>,
+    open: &Open<'_>,
+    wait: Option<&Wait>,
+) -> Option<Queued> {
+    let wait = wait?;
+    let now = directory.clock.elapsed();
+    if !wait.is_on(now, open.count()) {
+        return None;
+    }
+    receiver.recv_timeout(wait.until.saturating_sub(now)).ok()
 }
 
 /// The overlay is full and the flusher cannot keep up, or not write at all.
