@@ -134,7 +134,7 @@ impl Pipeline {
         };
         if !directory.store.wait_for_room(directory.limits.write_wait_max) {
             let all = iter::once(first).chain(receiver.try_iter());
-            return refuse_all(all, &no_room());
+            return refuse_all(all, &no_room(&directory.store));
         }
         let mut open = match directory.store.begin() {
             Ok(batch) => Open::new(batch, reign, directory.state.load_full()),
@@ -448,8 +448,11 @@ fn next_in_company(
     receiver.recv_timeout(wait.until.saturating_sub(now)).ok()
 }
 
-/// The overlay is full and the flusher cannot keep up, or not write at all.
-fn no_room() -> Refusal {
+/// Why the overlay has no room although it was waited for.
+fn no_room(store: &Store) -> Refusal {
+    if store.overlay().is_disk_full {
+        return (&CommitError::NoSpace).into();
+    }
     Refusal::new(
         ResultCode::Busy,
         "too many changes wait to be written to the database; try again later",

@@ -55,6 +55,8 @@ struct State {
     failures: u64,
     last_flush: Duration,
     last_error: Option<String>,
+    /// The last flush failed for want of room on the disk.
+    is_disk_full: bool,
 }
 
 impl Default for Pace {
@@ -125,11 +127,13 @@ impl Pace {
                 state.flushes += 1;
                 state.dirty_since = None;
                 state.last_error = None;
+                state.is_disk_full = false;
                 state.not_before = None;
             }
             Some(error) => {
                 state.failures += 1;
                 state.last_error = Some(error.to_string());
+                state.is_disk_full = matches!(error, StoreError::Full);
             }
         }
         // Before the version is looked at: what is published from now on notices that it is the
@@ -233,6 +237,8 @@ impl Pace {
             let delay = SLOW_DOWN_MAX.mul_f64(share).min(timeout);
             return self.wait_while(delay, |bytes| bytes >= slow_from) < max;
         }
+        // There is nothing to wait for while the disk has no room for the flush either.
+        let timeout = if self.state().is_disk_full { Duration::ZERO } else { timeout };
         self.wait_while(timeout, |bytes| bytes >= max) < max
     }
 
@@ -257,6 +263,7 @@ impl Pace {
             failures: state.failures,
             last_flush_ms: u64::try_from(state.last_flush.as_millis()).unwrap_or(u64::MAX),
             last_error: state.last_error.clone(),
+            is_disk_full: state.is_disk_full,
         }
     }
 

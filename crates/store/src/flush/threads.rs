@@ -65,6 +65,8 @@ pub struct OverlayStatus {
     pub last_flush_ms: u64,
     /// Why the last flush failed; none when it did not.
     pub last_error: Option<String>,
+    /// Whether it failed for want of room on the disk.
+    pub is_disk_full: bool,
 }
 
 /// The threads that flush and merge; they end when this is dropped.
