@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use directory::{Directory, SpaceLimits};
-use ldap::message::{ModifyOperation, Scope};
+use journal::simulated::SimDisk;
+use ldap::message::{AddRequest, Control, ControlsBuf, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 use store::FlushOptions;
 
 use crate::support::disk::{Faults, FaultyDisk, SetSpace};
-use crate::support::{Asked, Client, SUFFIX, Served, manual_clock};
+use crate::support::{Asked, Client, SUFFIX, Served, add_attributes, manual_clock};
 use crate::writes::{code, exists, submit_unit};
 
 /// A directory on a disk that fails when it is told to.
@@ -293,3 +294,81 @@ fn a_damaged_journal_is_no_silent_start() {
     assert!(text.contains("entry 20: "), "{text}");
     drop(data);
 }
+
+#[test]
+fn a_lazy_write_does_not_wait_for_the_disk_and_another_in_its_batch_does() {
+    let (served, faults) = on_faulty_disk();
+    let mut root = served.root();
+    faults.hold();
+    let mut lazy = ControlsBuf::new();
+    lazy.push(Control { oid: LAZY_COMMIT, critical: true, value: None });
+    let list = add_attributes(&[("objectClass", &["organizationalUnit"])]);
+    let (one, two) = (unit(1), unit(2));
+    let add = Request::Add(AddRequest { name: &one, attributes: list.as_ref() });
+    assert_eq!(root.request(add, lazy.as_ref()).code(), ResultCode::Success);
+    assert!(exists(&served, &one), "it is visible though it is not synced");
+    // It survives the end of the process.
+    let synced = submit_unit(&mut root, &two);
+    faults.wait_for_sync();
+    assert!(synced.try_recv().is_err());
+    faults.release();
+    assert_eq!(code(&synced), ResultCode::Success);
+    drop(root);
+    let served = served.killed();
+    assert!(exists(&served, &one));
+    assert!(exists(&served, &two));
+}
+
+/// A power cut under four writers: all that was acknowledged is there, and nothing by halves.
+fn cut_power(seed: u64) {
+    let disk = SimDisk::new(seed);
+    let handed_in = Arc::new(disk.clone());
+    let served = Served::with(|options| {
+        options.disk = Some(handed_in);
+        options.journal_segment_bytes = 1 << 18;
+    });
+    let mut root = served.root();
+    add_units(&mut root, 0..10);
+    disk.cut_power_after(seed % 97 + 5);
+    let acknowledged: Vec<usize> = std::thread::scope(|threads| {
+        let writers: Vec<_> = (1..=4)
+            .map(|writer| {
+                let served = &served;
+                threads.spawn(move || {
+                    let mut root = served.root();
+                    let class: (&str, &[&str]) = ("objectClass", &["organizationalUnit"]);
+                    let mut done = Vec::new();
+                    for number in (writer * 1_000..).take(200) {
+                        match root.add(&unit(number), &[class]) {
+                            ResultCode::Success => done.push(number),
+                            // The journal fails without power, and says no more than it knows.
+                            ResultCode::Other | ResultCode::Unavailable | ResultCode::Busy => {}
+                            code => panic!("{code:?}"),
+                        }
+                    }
+                    done
+                })
+            })
+            .collect();
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+    });
+    assert!(acknowledged.len() < 800, "the power was cut");
+    drop(root);
+    let (mut options, data) = served.pulled();
+    options.disk = Some(Arc::new(disk.crash()));
+    let served = Served::opened(options, data);
+    for number in (0..10).chain(acknowledged) {
+        assert!(exists(&served, &unit(number)), "seed {seed}: {number} was acknowledged");
+    }
+    let report = served.directory.store().check(&mut |_, _, _| {}).unwrap();
+    assert!(report.findings.is_empty(), "seed {seed}: {:?}", report.findings);
+    add_units(&mut served.root(), 9_000..9_003);
+}
+
+#[test]
+fn a_power_cut_loses_nothing_that_was_acknowledged() {
+    (1..=8).for_each(|seed| cut_power(seed * 7_919));
+}
+
+/// Lazy commit: the client does not wait until its change is synced.
+const LAZY_COMMIT: &str = "1.2.840.113556.1.4.619";

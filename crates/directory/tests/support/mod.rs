@@ -112,6 +112,11 @@ impl Served {
         Self::open(options, data, None)
     }
 
+    /// A directory that was [`Self::pulled`], with other options.
+    pub fn opened(options: DirectoryOptions, data: Arc<TempDir>) -> Self {
+        Self::open(options, data, None)
+    }
+
     /// Ends the directory without any shutdown; what is needed to open it again.
     pub fn pulled(self) -> (DirectoryOptions, Arc<TempDir>) {
         let Self { directory, options, data, .. } = self;
