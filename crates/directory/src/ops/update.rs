@@ -226,13 +226,21 @@ pub(crate) fn stamp_modified(
 
 /// What changes `before` into `after`: values removed and added, attribute by attribute.
 pub(crate) fn deltas(before: &Entry, after: &Entry) -> Vec<AttributeDelta> {
+    // One is a changed copy of the other: most attributes are where they were.
+    let at = |entry: &Entry, place: usize, description: &Arc<AttributeDescription>| {
+        let here = entry.attributes().get(place);
+        here.is_some_and(|here| Arc::ptr_eq(&here.description, description))
+    };
     let mut deltas = Vec::new();
-    for old in before.attributes() {
-        let new = after.values(&old.description);
+    for (place, old) in before.attributes().iter().enumerate() {
+        let new: &[Vec<u8>] = match after.attributes().get(place) {
+            Some(new) if Arc::ptr_eq(&new.description, &old.description) => &new.values,
+            Some(_) | None => after.values(&old.description),
+        };
         push_delta(&mut deltas, &old.description, &old.values, new);
     }
-    for new in after.attributes() {
-        if before.get(&new.description).is_none() {
+    for (place, new) in after.attributes().iter().enumerate() {
+        if !at(before, place, &new.description) && before.get(&new.description).is_none() {
             push_delta(&mut deltas, &new.description, &[], &new.values);
         }
     }
