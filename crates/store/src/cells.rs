@@ -4,12 +4,18 @@
 //! Invariant: a hash is computed once for a key, whatever the number of layers that are asked for
 //! it or that it is merged into.
 
-use xxhash_rust::xxh3::xxh3_64;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 
-/// The hash of a row's key.
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The hash of a row's key; another one in each process, so that nobody can choose keys that share
+/// their hashes.
 #[inline]
 pub(crate) fn row_hash(key: &[u8]) -> u32 {
-    xxh3_64(key) as u32
+    static SEED: OnceLock<u64> = OnceLock::new();
+    let seed = *SEED.get_or_init(|| RandomState::new().hash_one(0));
+    xxh3_64_with_seed(key, seed) as u32
 }
 
 /// A piece of an arena: where it starts and how long it is. Also says "there is none".
