@@ -7,7 +7,6 @@ mod outbox;
 mod patience;
 mod pipeline;
 
-use std::iter;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -122,7 +121,8 @@ fn write_all(receiver: &Receiver<Queued>, directory: &Weak<Directory>, mut pipel
     while let Some(first) = pipeline.next(receiver) {
         let Some(directory) = directory.upgrade() else {
             // The directory is being dropped, which closes the queue.
-            return refuse_all(iter::once(first).chain(receiver.iter()), &shutting_down());
+            refuse_all([first], &shutting_down());
+            continue;
         };
         pipeline.write(&directory, receiver, first);
     }

@@ -333,12 +333,14 @@ impl Pipeline {
             }
             return;
         }
-        self.unfinished.extend(unfinished);
         if self.has_lost {
-            // Decided on a state that is not going to be.
+            // Decided on a state that is not going to be. That holds for what a request in steps
+            // remembers as well: the entry it found may be another one from now on.
             let refusal = self.stopped.clone().unwrap_or_else(|| (&CommitError::Busy).into());
+            refuse_all(unfinished, &refusal);
             fail_all(waiting, &Failed { logged: refusal.clone(), others: refusal });
         } else {
+            self.unfinished.extend(unfinished);
             answer_all(waiting);
         }
     }

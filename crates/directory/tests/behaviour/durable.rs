@@ -16,7 +16,7 @@ use crate::support::{Asked, Client, SUFFIX, Served, add_attributes, manual_clock
 use crate::writes::{code, exists, submit_unit};
 
 /// A directory on a disk that fails when it is told to.
-fn on_faulty_disk() -> (Served, Arc<Faults>) {
+pub(crate) fn on_faulty_disk() -> (Served, Arc<Faults>) {
     let mut faults = None;
     let served = Served::with(|options| {
         let (disk, switches) = FaultyDisk::of(&options.data);

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use directory::{ManualClock, Timestamp};
 use ldap::message::{
-    Control, Controls, ControlsBuf, DeleteRequest, MessageId, ModifyOperation, ModifyRequest,
-    Request,
+    Control, Controls, ControlsBuf, DeleteRequest, ExtendedRequest, MessageId, ModifyDnRequest,
+    ModifyOperation, ModifyRequest, Request,
 };
 use ldap::result::ResultCode;
 
+use crate::durable::on_faulty_disk;
+use crate::support::disk::Faults;
 use crate::support::{Answer, Asked, Client, SUFFIX, Served, add_attributes, modifications};
-use crate::writes::{Held, code, start_with};
+use crate::writes::{Held, code, start_with, submit, submit_unit};
 
 const START: &str = "1.3.6.1.1.21.1";
 const SPECIFICATION: &str = "1.3.6.1.1.21.2";
@@ -195,10 +198,10 @@ fn an_end_that_is_abandoned_while_it_waits_does_nothing() {
     add(&mut client, &transaction, &format!("cn=a,{SUFFIX}"), "x");
     let held = Held::new(&served);
     let value = end_value(true, &transaction);
-    let request = ldap::message::ExtendedRequest { oid: END, value: Some(&value) };
+    let request = ExtendedRequest { oid: END, value: Some(&value) };
     let pending = start_with(&mut client, Request::Extended(request), Controls::EMPTY);
     let id = pending.id();
-    let (sender, receiver) = std::sync::mpsc::channel();
+    let (sender, receiver) = channel();
     pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
     let abandon = client.encode(Request::Abandon(id), Controls::EMPTY);
     client.connection.feed(&abandon);
@@ -228,9 +231,9 @@ fn a_transaction_is_decided_on_what_others_did_before_it_ended() {
     assert_eq!(answer.code(), ResultCode::Success);
     let held = Held::new(&served);
     let value = end_value(true, &transaction);
-    let request = ldap::message::ExtendedRequest { oid: END, value: Some(&value) };
+    let request = ExtendedRequest { oid: END, value: Some(&value) };
     let submit = |client: &mut Client, op: Request<'_>| {
-        let (sender, receiver) = std::sync::mpsc::channel();
+        let (sender, receiver) = channel();
         let pending = start_with(client, op, Controls::EMPTY);
         pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
         receiver
@@ -263,4 +266,46 @@ fn message_ids_of_updates_are_free_once_they_are_accepted() {
     assert_eq!(answer.code(), ResultCode::Success);
     assert_eq!(end(&mut client, true, &transaction).code(), ResultCode::Success);
     assert_eq!(devices(&mut client), 0);
+}
+
+#[test]
+fn a_tree_is_not_deleted_by_a_name_that_only_a_lost_transaction_gave_it() {
+    let (served, faults) = on_faulty_disk();
+    let mut root = served.root();
+    let (tree, other) = (format!("ou=tree,{SUFFIX}"), format!("ou=other,{SUFFIX}"));
+    assert_eq!(code(&submit_unit(&mut root, &tree)), ResultCode::Success);
+    let units = (0..300).map(|number| submit_unit(&mut root, &format!("ou={number},{tree}")));
+    for unit in units.collect::<Vec<_>>() {
+        assert_eq!(code(&unit), ResultCode::Success);
+    }
+    let transaction = begin(&mut root);
+    let rename = ModifyDnRequest {
+        name: &tree,
+        new_rdn: "ou=other",
+        delete_old_rdn: true,
+        new_superior: None,
+    };
+    root.request(Request::ModifyDn(rename), specification(&transaction).as_ref());
+    // So large that it needs a segment of its own.
+    add(&mut root, &transaction, &format!("cn=large,{SUFFIX}"), &"x".repeat(2 << 20));
+    let held = Held::new(&served);
+    Faults::set(&faults.is_full, true);
+    let value = end_value(true, &transaction);
+    let lost =
+        submit(&mut root, Request::Extended(ExtendedRequest { oid: END, value: Some(&value) }));
+    while served.directory.log().in_flight() == 0 {
+        thread::yield_now();
+    }
+    // Decided on what is in flight; its first step is to follow that.
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: "1.2.840.113556.1.4.805", critical: true, value: None });
+    let (sender, deleted) = channel();
+    start_with(&mut root, Request::Delete(DeleteRequest { name: &other }), controls.as_ref())
+        .submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    (0..100_000).for_each(|_| thread::yield_now());
+    held.release();
+    assert_eq!(code(&lost), ResultCode::UnwillingToPerform, "there is no room for it");
+    assert_ne!(code(&deleted), ResultCode::Success);
+    let search = Asked { base: &tree, ..Asked::default() };
+    assert_eq!(root.search(&search).entries.len(), 301);
 }

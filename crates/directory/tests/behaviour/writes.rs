@@ -77,7 +77,7 @@ pub(crate) fn start_with(
     }
 }
 
-fn submit(client: &mut Client, op: Request<'_>) -> Receiver<Vec<u8>> {
+pub(crate) fn submit(client: &mut Client, op: Request<'_>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     start(client, op).submit(Box::new(move |answer| sender.send(answer).unwrap()));
     receiver
