@@ -17,7 +17,8 @@ use store::{Applied, Batch, LogPosition, Lsn, Mark, Store, StoreError};
 
 use crate::error::DirectoryError;
 use crate::log::{ApplyError, EncodedRecord, Reign, StateMachine};
-use crate::record::{Record, RecordHead};
+use crate::record::{Record, RecordError, RecordHead};
+use crate::write_queue::BATCH_ROWS_MAX_BYTES;
 
 pub use check::{FINDINGS_MAX, JournalCheck, check_journal};
 
@@ -145,6 +146,7 @@ fn replay_batch(
     let (mut records, mut bytes) = (0, 0);
     while records < BATCH_RECORDS_MAX
         && bytes < BATCH_BYTES_MAX
+        && replay.batch.row_bytes() < BATCH_ROWS_MAX_BYTES
         && let Some(entry) = entries.next()
     {
         let Entry { place, payload } = entry?;
@@ -175,7 +177,10 @@ impl<'s> Replay<'s> {
         let lsn = Lsn(position.index);
         let unreadable = |error| ApplyError::Record { lsn, reason: format!("{error}") };
         let head = RecordHead::read(bytes).map_err(unreadable)?;
-        let record = Record::decode(bytes, &self.schema).map_err(unreadable)?;
+        let (record, schema) = decode(bytes, &self.schema).map_err(unreadable)?;
+        if let Some(schema) = schema {
+            self.schema = Arc::new(schema);
+        }
         let mark = Mark { lsn: head.lsn, hash: head.hash, time_us: head.time_us(), position };
         match self.batch.apply_record(head.prev_hash, mark, &record.changes) {
             Ok(Applied::Done) => {}
@@ -198,6 +203,25 @@ impl<'s> Replay<'s> {
     fn publish(self, store: &Store) {
         let mark = self.batch.seal();
         store.publish(mark.lsn, mark.position);
+    }
+}
+
+/// Decodes a record. What it tells of types that the schema has lost since they were stored, as
+/// when an entry is deleted that held them, is read as the store reads it; the schema that this
+/// took, if another.
+fn decode(bytes: &[u8], schema: &Schema) -> Result<(Record, Option<Schema>), RecordError> {
+    let mut with: Option<Schema> = None;
+    loop {
+        let schema = with.as_ref().unwrap_or(schema);
+        match Record::decode(bytes, schema) {
+            Err(RecordError::Attribute { text, error }) => {
+                match store::with_stand_in(schema, &text) {
+                    Some(more) => with = Some(more),
+                    None => return Err(RecordError::Attribute { text, error }),
+                }
+            }
+            decoded => return decoded.map(|record| (record, with)),
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use ldap::result::ResultCode;
 use self::answers::refuse_all;
 use self::outbox::To;
 pub use self::outbox::{Outbox, Reply};
+pub(crate) use self::pipeline::BATCH_ROWS_MAX_BYTES;
 use self::pipeline::Pipeline;
 use crate::decide::WriteRequest;
 use crate::directory::Directory;

@@ -153,6 +153,13 @@ impl<'s> Batch<'s> {
         self.counters.mark()
     }
 
+    /// The memory that the rows of the batch take, in bytes. A row that is changed again takes it
+    /// again, whole, until the batch ends: small changes of a large entry take much.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        self.memory.row_bytes()
+    }
+
     /// Remembers the state, to come back to it. There is one savepoint at a time.
     pub fn savepoint(&mut self) {
         assert!(self.savepoint.is_none(), "a savepoint is rolled back or released before the next");

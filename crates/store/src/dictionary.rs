@@ -210,14 +210,8 @@ fn with_stand_ins(schema: Arc<Schema>, names: &[&str]) -> Result<Arc<Schema>, St
     }
     let mut definitions: Vec<Definition> = Vec::new();
     for name in names {
-        let text = if name.starts_with(|first: char| first.is_ascii_digit()) {
-            format!("( {name} EQUALITY octetStringMatch SYNTAX {OCTET_STRING} )")
-        } else {
-            format!("( {name}-oid NAME '{name}' EQUALITY octetStringMatch SYNTAX {OCTET_STRING} )")
-        };
-        let definition = Definition::parse(DefinitionKind::AttributeType, &text);
-        let definition = definition.map_err(|error| {
-            StoreError::corrupt(ATTRIBUTES, name, format!("is no name: {error}"))
+        let definition = stand_in(name).map_err(|reason| {
+            StoreError::corrupt(ATTRIBUTES, name, format!("is no name: {reason}"))
         })?;
         if !definitions.contains(&definition) {
             definitions.push(definition);
@@ -227,6 +221,25 @@ fn with_stand_ins(schema: Arc<Schema>, names: &[&str]) -> Result<Arc<Schema>, St
     let schema = schema
         .map_err(|error| StoreError::corrupt(META, "schema", format!("has no room: {error}")))?;
     Ok(Arc::new(schema))
+}
+
+/// The schema with a definition for the type of the description `text`, which it lacks: the same
+/// stand-in with which entries are read that hold such values. None when `text` is no description.
+#[must_use]
+pub fn with_stand_in(schema: &Schema, text: &str) -> Option<Schema> {
+    let definition = stand_in(text.split(';').next()?).ok()?;
+    let schema = schema.with_change(&[definition], &[]).ok()?;
+    schema.describe(text).is_ok().then_some(schema)
+}
+
+/// A definition of a type of which nothing but the name is known.
+fn stand_in(name: &str) -> Result<Definition, String> {
+    let text = if name.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("( {name} EQUALITY octetStringMatch SYNTAX {OCTET_STRING} )")
+    } else {
+        format!("( {name}-oid NAME '{name}' EQUALITY octetStringMatch SYNTAX {OCTET_STRING} )")
+    };
+    Definition::parse(DefinitionKind::AttributeType, &text).map_err(|error| error.to_string())
 }
 
 const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";

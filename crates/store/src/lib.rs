@@ -48,7 +48,7 @@ pub use batch::{Applied, Batch};
 pub use bulk::{BulkError, BulkLoader, BulkReport, PreparedEntry, Preparer};
 pub use check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary};
-pub use dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary};
+pub use dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary, with_stand_in};
 pub use entry::StoredEntry;
 pub use error::{Corruption, StoreError};
 pub use flush::{FlushOptions, Flusher, OnFlush, OverlayStatus};

@@ -93,6 +93,11 @@ impl Memory {
         MemoryMark { plain: self.plain.each_ref().map(filled), lists }
     }
 
+    /// What the rows take, with all their versions.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.plain.iter().map(|rows| rows.arena.len()).sum()
+    }
+
     /// Takes back what came after the mark.
     pub(crate) fn undo(&mut self, mark: &MemoryMark) {
         for (rows, filled) in self.plain.iter_mut().zip(&mark.plain) {

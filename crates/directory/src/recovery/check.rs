@@ -9,7 +9,7 @@ use journal::{Disk, FileDisk, Journal, JournalError, JournalOptions, TornTail, c
 use schema::{Change, Definition, Schema};
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::JOURNAL_DIRECTORY;
+use super::{JOURNAL_DIRECTORY, decode};
 use crate::directory::schema_of;
 use crate::error::DirectoryError;
 use crate::record::{Record, RecordError, RecordHead};
@@ -150,8 +150,8 @@ impl Chain {
         {
             self.found(format!("record {} does not belong to the data: other hash", lsn.0));
         }
-        match Record::decode(bytes, self.schema.as_ref().unwrap_or(schema)) {
-            Ok(record) if lsn > self.base.lsn => self.follow(schema, &record),
+        match decode(bytes, self.schema.as_ref().unwrap_or(schema)) {
+            Ok((record, _)) if lsn > self.base.lsn => self.follow(schema, &record),
             Ok(_) => {}
             // Before the base other definitions may have been in force.
             Err(RecordError::Attribute { .. }) if lsn <= self.base.lsn => {}

@@ -408,7 +408,9 @@ impl<'s> Open<'s> {
     }
 
     fn is_full(&self, limits: &Limits) -> bool {
-        self.count() >= limits.write_batch_max || self.record_bytes >= limits.write_batch_max_bytes
+        self.count() >= limits.write_batch_max
+            || self.record_bytes >= limits.write_batch_max_bytes
+            || self.batch.row_bytes() >= BATCH_ROWS_MAX_BYTES
     }
 }
 
@@ -460,6 +462,10 @@ fn no_room(store: &Store) -> Refusal {
         "too many changes wait to be written to the database; try again later",
     )
 }
+
+/// Bytes of rows after which a batch takes no further write; replay keeps to it as well. Only
+/// changes of very large entries get there before the other limits.
+pub(crate) const BATCH_ROWS_MAX_BYTES: usize = 16 << 20;
 
 /// Room for records the writer keeps; a larger one gives its own back.
 const SCRATCH_KEPT_BYTES: usize = 256 * 1024;

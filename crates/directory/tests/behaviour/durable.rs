@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use directory::{Directory, SpaceLimits};
+use directory::{Directory, SpaceLimits, recovery};
 use journal::simulated::SimDisk;
-use ldap::message::{AddRequest, Control, ControlsBuf, ModifyOperation, Request, Scope};
+use journal::{FileDisk, JournalOptions};
+use ldap::message::{
+    AddRequest, Control, ControlsBuf, ModifyOperation, ModifyRequest, Request, Scope,
+};
 use ldap::result::ResultCode;
-use store::FlushOptions;
+use schema::Schema;
+use store::{FlushOptions, Store};
 
 use crate::support::disk::{Faults, FaultyDisk, SetSpace};
-use crate::support::{Asked, Client, SUFFIX, Served, add_attributes, manual_clock};
-use crate::writes::{code, exists, submit_unit};
+use crate::support::{Asked, Client, SUFFIX, Served, add_attributes, manual_clock, modifications};
+use crate::writes::{Held, code, exists, submit, submit_unit};
 
 /// A directory on a disk that fails when it is told to.
 pub(crate) fn on_faulty_disk() -> (Served, Arc<Faults>) {
@@ -372,3 +376,73 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
 
 /// Lazy commit: the client does not wait until its change is synced.
 const LAZY_COMMIT: &str = "1.2.840.113556.1.4.619";
+
+fn what_was_stored_of_a_type_that_left_the_schema_can_be_deleted_for_good() {
+    let served = Served::with(|options| {
+        let hat = "dn: cn=schema\nattributeTypes: ( 1.3.6.1.4.1.55555.1 NAME 'hat' \
+                   EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n";
+        std::fs::write(options.data.join("schema/hat.ldif"), hat).unwrap();
+    });
+    let hatted: &[(&str, &[&str])] =
+        &[("objectClass", &["device", "extensibleObject"]), ("hat", &["Panama"])];
+    let name = format!("cn=1,{SUFFIX}");
+    assert_eq!(served.root().add(&name, hatted), ResultCode::Success);
+    std::fs::remove_file(served.options.data.join("schema/hat.ldif")).unwrap();
+    let served = served.reopen();
+    assert_eq!(served.root().delete(&name), ResultCode::Success);
+    let report = served.directory.store().check(&mut |_, _, _| {}).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    // The record of the deletion has what the entry held.
+    let served = served.killed();
+    assert!(!exists(&served, &name));
+    let report = served.directory.store().check(&mut |_, _, _| {}).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+/// A directory with one entry of a megabyte, and 80 small changes of it submitted together; as how
+/// many groups the journal has them.
+fn change_a_large_entry(served: &Served) -> u64 {
+    let mut root = served.root();
+    let (name, text) = (format!("cn=large,{SUFFIX}"), "x".repeat(1 << 20));
+    let large: &[(&str, &[&str])] = &[("objectClass", &["device"]), ("description", &[&text])];
+    assert_eq!(root.add(&name, large), ResultCode::Success);
+    let held = Held::new(served);
+    let groups = || served.directory.journal().status().groups;
+    let before = groups();
+    let change = |number: usize| {
+        let number = number.to_string();
+        let replace: (ModifyOperation, &str, &[&str]) = (ModifyOperation::Replace, "l", &[&number]);
+        let changes = modifications(&[replace]);
+        let modify = ModifyRequest { name: &name, changes: changes.as_ref() };
+        submit(&mut root, Request::Modify(modify))
+    };
+    let answers: Vec<_> = (0..80).map(change).collect();
+    held.release();
+    for answer in &answers {
+        assert_eq!(code(answer), ResultCode::Success);
+    }
+    groups() - before
+}
+
+#[test]
+fn small_changes_of_a_large_entry_take_bounded_memory() {
+    let served = Served::with(|options| {
+        // Nothing is flushed, so that all of it is replayed.
+        let hour = Duration::from_secs(3_600);
+        let bound = FlushOptions::with_overlay_max(1 << 30);
+        options.flush = FlushOptions { flush_bytes: u64::MAX, flush_after: hour, ..bound };
+    });
+    assert!(change_a_large_entry(&served) >= 5, "16 MiB of rows are a batch");
+    let (options, _data) = served.pulled();
+    let store = Store::open(&options.data, &options.store, Schema::builtin()).unwrap();
+    let mut batches = 0;
+    let disk = Arc::new(FileDisk::new(options.data.join("journal")));
+    let journal = JournalOptions::new(store.id());
+    let (_, recovered) = recovery::open(&store, disk, journal, &mut |_| {
+        batches += 1;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(recovered.records, 82);
+    assert!(batches >= 5, "likewise when they are replayed: {batches}");
+}
