@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
@@ -84,6 +84,8 @@ pub(crate) struct Writer {
     committed: Option<Place>,
     /// Whether a mark says already that all is synced.
     is_marked: bool,
+    /// Since when there is something that was only written.
+    unsynced_since: Option<Instant>,
 }
 
 /// The segment that comes next, made by another thread.
@@ -143,6 +145,7 @@ impl Writer {
             group: GroupWriter::default(),
             committed: None,
             is_marked: true,
+            unsynced_since: None,
         }
     }
 
@@ -163,6 +166,7 @@ impl Writer {
                 }
                 None => self.idle(),
             }
+            self.sync_overdue();
         }
         self.idle();
         self.mark();
@@ -202,6 +206,19 @@ impl Writer {
             let _ = self.sync();
         } else if !self.is_marked {
             self.mark();
+        }
+    }
+
+    /// Syncs what was only written when that is long ago. Where such writes come all the time there
+    /// is never a while without work.
+    fn sync_overdue(&mut self) {
+        if self.tail.end == self.tail.durable {
+            return;
+        }
+        let since = *self.unsynced_since.get_or_insert_with(now);
+        if since.elapsed() >= LAZY_SYNC {
+            // Whoever writes next hears of a failure.
+            let _ = self.sync();
         }
     }
 
@@ -473,6 +490,7 @@ impl Writer {
             .map_err(|error| self.shared.poison(format!("the sync of {name} failed: {error}")))?;
         Counters::add(&self.shared.counters.syncs, 1);
         self.tail.durable = self.tail.end;
+        self.unsynced_since = None;
         let mut state = self.shared.state();
         state.durable = state.log.last;
         Ok(())
@@ -510,4 +528,10 @@ impl Writer {
             .map_err(|error| self.shared.poison(error.to_string()))?;
         self.shared.files.recycle(|| old)
     }
+}
+
+/// The time by which lazy writes are synced.
+#[allow(clippy::disallowed_methods, reason = "what is written does not depend on it")]
+fn now() -> Instant {
+    Instant::now()
 }

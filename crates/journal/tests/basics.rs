@@ -301,3 +301,17 @@ fn a_foreign_journal_is_refused() {
         Err(JournalError::Missing)
     ));
 }
+
+#[test]
+fn what_is_only_written_is_synced_soon_though_more_of_it_comes_all_the_time() {
+    let disk = SimDisk::new(31);
+    let journal = Journal::create(sim(&disk), options(16 << 20), 1).unwrap();
+    let mut index = 0;
+    while journal.durable().is_none() {
+        index += 1;
+        assert!(index < 10_000, "nothing was synced");
+        journal.append_wait(vec![entry(index)], Durability::Written).unwrap();
+        // Often enough that the journal is never idle, and not so often that a segment is filled.
+        std::thread::park_timeout(std::time::Duration::from_millis(1));
+    }
+}
