@@ -377,6 +377,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
 /// Lazy commit: the client does not wait until its change is synced.
 const LAZY_COMMIT: &str = "1.2.840.113556.1.4.619";
 
+#[test]
 fn what_was_stored_of_a_type_that_left_the_schema_can_be_deleted_for_good() {
     let served = Served::with(|options| {
         let hat = "dn: cn=schema\nattributeTypes: ( 1.3.6.1.4.1.55555.1 NAME 'hat' \
