@@ -192,11 +192,11 @@ fn a_request_that_cannot_be_read_ends_the_transactions_of_its_connection() {
 
 #[test]
 fn an_end_that_is_abandoned_while_it_waits_does_nothing() {
-    let served = Served::new();
+    let served = Held::one_by_one();
     let mut client = served.root();
     let transaction = begin(&mut client);
     add(&mut client, &transaction, &format!("cn=a,{SUFFIX}"), "x");
-    let held = Held::new(&served);
+    let held = Held::writer(&served);
     let value = end_value(true, &transaction);
     let request = ExtendedRequest { oid: END, value: Some(&value) };
     let pending = start_with(&mut client, Request::Extended(request), Controls::EMPTY);

@@ -34,7 +34,7 @@ impl Held {
     }
 
     /// Keeps the writer busy as well: what is submitted from now on waits in the queue.
-    fn writer(served: &Served) -> Self {
+    pub(crate) fn writer(served: &Served) -> Self {
         assert_eq!(served.options.limits.write_batch_max, 1);
         let mut held = Self::new(served);
         // One is handed to the log, which has not told of the last; one is decided, and fills the
@@ -48,7 +48,7 @@ impl Held {
     }
 
     /// A directory whose batches have room for one request.
-    fn one_by_one() -> Served {
+    pub(crate) fn one_by_one() -> Served {
         Served::with(|options| options.limits.write_batch_max = 1)
     }
 
