@@ -76,7 +76,9 @@ pub fn open(
         // A load while no server ran is no record; a change that was not waited for may be in
         // the base and not in the journal.
         recovered.is_restarted = journal.first() != next;
-        journal.reset(next)?;
+        if recovered.is_restarted {
+            journal.reset(next)?;
+        }
         return Ok((journal, recovered));
     }
     if journal.first() < next {
