@@ -171,8 +171,8 @@ impl Run {
                     match &outcome {
                         Ok(()) => self.acknowledge(self.open.len()),
                         Err(JournalError::Poisoned { .. }) => {}
-                        // The purge stands when only the removing of files failed.
-                        Err(_) if is_purged(journal, self.open.last()) => {
+                        // It stands when only the removing of files failed.
+                        Err(_) if stands(journal, self.open.last()) => {
                             self.acknowledge(self.open.len());
                         }
                         Err(_) => drop(self.open.pop()),
@@ -273,9 +273,13 @@ impl Run {
     }
 }
 
-fn is_purged(journal: &Journal, step: Option<&Step>) -> bool {
-    let purged = journal.status().purged.map_or(0, |purged| purged.index);
-    matches!(step, Some(Step::Purge(upto)) if *upto == purged)
+fn stands(journal: &Journal, step: Option<&Step>) -> bool {
+    let status = journal.status();
+    match step {
+        Some(Step::Purge(upto)) => status.purged.map_or(0, |purged| purged.index) == *upto,
+        Some(Step::Reset(first)) => status.last.is_none() && status.first == *first,
+        _ => false,
+    }
 }
 
 fn control(journal: &Journal, step: &Step) -> Result<(), JournalError> {
