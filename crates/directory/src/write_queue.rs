@@ -119,6 +119,8 @@ impl WriteQueue {
 /// The writer's life: batch after batch until the queue is closed and empty.
 fn write_all(receiver: &Receiver<Queued>, directory: &Weak<Directory>, mut pipeline: Pipeline) {
     let _abort = AbortOnPanic;
+    // Of this thread alone. Where the system does not allow it, it runs like the others.
+    let _ = rustix::process::setpriority_process(None, WRITER_NICE);
     while let Some(first) = pipeline.next(receiver) {
         let Some(directory) = directory.upgrade() else {
             // The directory is being dropped, which closes the queue.
@@ -145,3 +147,8 @@ impl Drop for AbortOnPanic {
 fn shutting_down() -> Refusal {
     Refusal::new(ResultCode::Unavailable, "the server is shutting down")
 }
+
+/// How much the writer steps back behind the threads that answer searches: where there are not
+/// cores enough for both, a writer that decides one request after the other would keep readers
+/// waiting for whole time slices.
+const WRITER_NICE: i32 = 5;

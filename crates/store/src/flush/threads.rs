@@ -148,6 +148,7 @@ fn flush_when_due(store: &Store, options: &FlushOptions, on_flush: &OnFlush) {
     }
 }
 
-/// How much the flusher steps back behind the threads that somebody waits for. It gets about a
-/// third of what one of them gets: enough to keep up.
-const FLUSHER_NICE: i32 = 5;
+/// How much the flusher steps back behind the threads that somebody waits for, the writer among
+/// them. It gets about a tenth of what a thread that answers searches gets, and what is left over;
+/// where that is too little, the bound of the overlay slows the writer.
+const FLUSHER_NICE: i32 = 10;
