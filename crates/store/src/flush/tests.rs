@@ -349,7 +349,9 @@ fn who_writes_waits_while_the_overlay_is_full_and_the_bound_holds() {
     set_failing(&store, true);
     // Without the merger, which would make one row of all these.
     let options = FlushOptions { retry_after: Duration::from_millis(1), ..eager() };
-    let flusher = store.start_flusher(options.clone(), Box::new(|_| ())).unwrap();
+    let (tell, flushed) = std::sync::mpsc::channel();
+    let on_flush = Box::new(move |_: &Mark| tell.send(()).unwrap_or_default());
+    let flusher = store.start_flusher(options.clone(), on_flush).unwrap();
     let mut lsn = 1;
     while store.wait_for_room(Duration::from_millis(20)) {
         lsn += 1;
@@ -364,12 +366,8 @@ fn who_writes_waits_while_the_overlay_is_full_and_the_bound_holds() {
     assert!(!store.wait_for_room(Duration::from_millis(5)));
     set_failing(&store, false);
     // While the last flush failed for want of room, nobody is kept waiting for the next.
-    let has_room = || store.wait_for_room(Duration::from_millis(1));
-    let tries = std::iter::repeat_with(|| {
-        std::thread::sleep(Duration::from_millis(1));
-        has_room()
-    });
-    assert!(tries.take(30_000).any(|has_room| has_room), "{:?}", store.overlay());
+    flushed.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(store.wait_for_room(Duration::from_secs(60)));
     flusher.stop();
     assert_eq!(store.flush().unwrap().lsn, Lsn(lsn));
     assert!(store.wait_for_room(Duration::ZERO), "without a flusher there is no bound");
