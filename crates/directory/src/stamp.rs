@@ -41,7 +41,6 @@ impl fmt::Display for Csn {
 #[derive(Clone, Debug)]
 pub(crate) struct Stamp {
     /// The CSN, for the change record.
-    #[allow(dead_code, reason = "the change record is made of it")]
     pub(crate) moment: Csn,
     /// `createTimestamp`, `modifyTimestamp`: GeneralizedTime of whole seconds.
     pub(crate) time: String,

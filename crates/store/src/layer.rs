@@ -35,14 +35,7 @@ impl Layer {
     /// The rows of one table that were changed.
     #[inline]
     pub(crate) fn rows(&self, table: PlainTable) -> &Rows {
-        let [meta, attributes, entries, names, children] = &self.plain;
-        match table {
-            PlainTable::Meta => meta,
-            PlainTable::Attributes => attributes,
-            PlainTable::Entries => entries,
-            PlainTable::Names => names,
-            PlainTable::Children => children,
-        }
+        table.of(&self.plain)
     }
 
     /// The posting lists that were changed.
@@ -304,14 +297,7 @@ impl LayerBuilder {
 
     /// Appends a row; its key is after all before it in this table.
     pub(crate) fn row(&mut self, table: PlainTable, row: Row<'_>) {
-        let [meta, attributes, entries, names, children] = &mut self.plain;
-        let rows = match table {
-            PlainTable::Meta => meta,
-            PlainTable::Attributes => attributes,
-            PlainTable::Entries => entries,
-            PlainTable::Names => names,
-            PlainTable::Children => children,
-        };
+        let rows = table.of_mut(&mut self.plain);
         debug_assert!(
             rows.slots.last().is_none_or(|last| last.key.of(&rows.arena) < row.key),
             "rows are appended in order"

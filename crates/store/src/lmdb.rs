@@ -82,6 +82,34 @@ pub(crate) const PLAIN_TABLES: [PlainTable; 5] = [
     PlainTable::Children,
 ];
 
+impl PlainTable {
+    /// What is kept for this table, where something is kept for each of [`PLAIN_TABLES`].
+    #[inline]
+    pub(crate) const fn of<T>(self, each: &[T; PLAIN_TABLES.len()]) -> &T {
+        let [meta, attributes, entries, names, children] = each;
+        match self {
+            Self::Meta => meta,
+            Self::Attributes => attributes,
+            Self::Entries => entries,
+            Self::Names => names,
+            Self::Children => children,
+        }
+    }
+
+    /// Likewise, to be changed.
+    #[inline]
+    pub(crate) const fn of_mut<T>(self, each: &mut [T; PLAIN_TABLES.len()]) -> &mut T {
+        let [meta, attributes, entries, names, children] = each;
+        match self {
+            Self::Meta => meta,
+            Self::Attributes => attributes,
+            Self::Entries => entries,
+            Self::Names => names,
+            Self::Children => children,
+        }
+    }
+}
+
 impl Tables {
     /// The tables in the order of [`TABLE_NAMES`].
     const fn of(tables: [Table; TABLE_NAMES.len()]) -> Self {

@@ -162,25 +162,11 @@ impl Memory {
 
     #[inline]
     fn rows(&self, table: PlainTable) -> &OpenRows {
-        let [meta, attributes, entries, names, children] = &self.plain;
-        match table {
-            PlainTable::Meta => meta,
-            PlainTable::Attributes => attributes,
-            PlainTable::Entries => entries,
-            PlainTable::Names => names,
-            PlainTable::Children => children,
-        }
+        table.of(&self.plain)
     }
 
     fn rows_mut(&mut self, table: PlainTable) -> &mut OpenRows {
-        let [meta, attributes, entries, names, children] = &mut self.plain;
-        match table {
-            PlainTable::Meta => meta,
-            PlainTable::Attributes => attributes,
-            PlainTable::Entries => entries,
-            PlainTable::Names => names,
-            PlainTable::Children => children,
-        }
+        table.of_mut(&mut self.plain)
     }
 }
 

@@ -119,12 +119,10 @@ impl Counters {
 }
 
 /// Who takes part in the log, in the log's own words; empty when it never said.
-#[allow(dead_code, reason = "the overlay uses it")]
 pub(crate) fn membership(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Vec<u8>, StoreError> {
     Ok(meta.get(txn, MEMBERSHIP.as_bytes())?.unwrap_or_default().to_vec())
 }
 
-#[allow(dead_code, reason = "the overlay uses it")]
 pub(crate) fn write_membership(
     meta: Table,
     txn: &mut RwTxn<'_>,
