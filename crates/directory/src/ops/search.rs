@@ -1,30 +1,34 @@
-//! Search (RFC 4511 §4.5).
+//! Search (RFC 4511 §4.5): what is asked for, and the steps of the answer in their order.
 //!
 //! Invariant: limits, abandon and back-pressure are checked by `Run`, for entries and references,
 //! and nowhere else.
 
+mod bounds;
+mod done;
+mod run;
+mod special;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use aci::Access;
-use ldap::message::{
-    Control, Controls, ControlsBuf, MessageId, ResponseKind, Scope, SearchRequest, StringsBuf,
-};
+use ldap::message::{Controls, MessageId, Scope, SearchRequest};
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, Selection, Truth};
-use store::{Plan, StoredEntry, View};
+use schema::{DnKey, EntryId, ResolvedFilter, Selection};
+use store::View;
 
-use crate::controls::paged::{self, Position};
+pub(crate) use self::bounds::Bounds;
+pub(crate) use self::done::Done;
+pub(crate) use self::run::{Run, Step};
+use crate::controls::paged::Position;
 use crate::controls::{self, Operation, RequestControls};
 use crate::directory::{Directory, State};
 use crate::job::Job;
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
-use crate::referral;
 use crate::refusal::Refusal;
 use crate::root_dse::{self, Offer};
 use crate::session::{Cancel, Session};
-use crate::sink::{Flow, Flush, ResponseSink};
+use crate::sink::{Flush, ResponseSink};
 use crate::worker::{Next, Snapshot, Worker};
 
 /// Begins a search: runs it here when few candidates are expected, else makes a job of it.
@@ -100,64 +104,34 @@ pub(crate) fn run_job(
 }
 
 /// One search, with everything it depends on.
-struct Search<'a> {
-    directory: &'a Directory,
-    access: &'a Access,
-    request: &'a SearchRequest<'a>,
-    controls: &'a RequestControls<'a>,
-    cancel: Option<&'a Cancel>,
+pub(crate) struct Search<'a> {
+    pub(crate) directory: &'a Directory,
+    pub(crate) access: &'a Access,
+    pub(crate) request: &'a SearchRequest<'a>,
+    pub(crate) controls: &'a RequestControls<'a>,
+    pub(crate) cancel: Option<&'a Cancel>,
     /// Candidates up to which it may run here; `None` on a pool thread.
-    candidates_max: Option<u64>,
-    offer: Offer,
+    pub(crate) candidates_max: Option<u64>,
+    pub(crate) offer: Offer,
 }
 
 /// What the request means here and now.
-struct Resolved<'a> {
-    base: EntryId,
-    filter: &'a ResolvedFilter,
-    selection: &'a Selection,
+pub(crate) struct Resolved<'a> {
+    pub(crate) base: EntryId,
+    pub(crate) filter: &'a ResolvedFilter,
+    pub(crate) selection: &'a Selection,
     /// Referral objects are looked out for.
-    referrals: bool,
+    pub(crate) referrals: bool,
 }
 
 /// How a search ended.
-enum Outcome {
+pub(crate) enum Outcome {
     /// With an answer.
     Done(Done),
     /// Nobody waits for the answer.
     Abandoned,
     /// It is too large for the thread that reads requests.
     TooMuch,
-}
-
-/// What SearchResultDone says.
-struct Done {
-    refusal: Refusal,
-    cookie: Option<Vec<u8>>,
-}
-
-impl Done {
-    fn refused(refusal: Refusal) -> Self {
-        Self { refusal, cookie: None }
-    }
-
-    fn success() -> Self {
-        Self::refused(Refusal::new(ResultCode::Success, ""))
-    }
-
-    fn send(&self, sink: &mut ResponseSink<'_>) {
-        let mut urls = StringsBuf::new();
-        let result = self.refusal.to_result(&mut urls);
-        match &self.cookie {
-            None => sink.result(ResponseKind::SearchDone, &result, Controls::EMPTY),
-            Some(cookie) => {
-                let value = paged::response_value(cookie);
-                let mut list = ControlsBuf::new();
-                list.push(Control { oid: paged::OID, critical: false, value: Some(&value) });
-                sink.result(ResponseKind::SearchDone, &result, list.as_ref());
-            }
-        }
-    }
 }
 
 impl Search<'_> {
@@ -207,25 +181,7 @@ impl Search<'_> {
         self.controls.check_assertion(&live, self.access, schema)
     }
 
-    /// A search of an entry the server makes itself: it has nothing below it.
-    fn special(
-        &self,
-        entry: &dyn EntryRead,
-        schema: &Schema,
-        filter: &ResolvedFilter,
-        selection: &Selection,
-        sink: &mut ResponseSink<'_>,
-    ) -> Outcome {
-        let in_scope = match self.request.scope {
-            Scope::Base | Scope::Subtree => true,
-            Scope::One | Scope::Subordinate => false,
-        };
-        if in_scope && filter.matches(schema, &self.access.searchable(entry)) == Truth::True {
-            let _ = sink.entry(&self.access.visible(entry, selection));
-        }
-        Outcome::Done(self.complete())
-    }
-
+    /// The steps of a search of the naming contexts. Their order is fixed, and each may end it.
     fn entries(
         &self,
         view: &View<'_>,
@@ -233,17 +189,15 @@ impl Search<'_> {
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
+        let bounds = self.bounds();
         let start = self.start()?;
         let plan = view.plan(resolved.filter, resolved.base, self.request.scope)?;
         if self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
         }
-        let mut run = Run::new(self, (view, state), resolved, &plan, start);
-        for stored in plan.entries(view, start.after) {
-            match run.each(&stored?, sink)? {
-                Step::Next => {}
-                Step::End(outcome) => return Ok(outcome),
-            }
+        let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
+        if let Step::End(outcome) = run.in_id_order(&plan, sink)? {
+            return Ok(outcome);
         }
         if resolved.referrals
             && let Step::End(outcome) = run.references(sink)?
@@ -254,8 +208,11 @@ impl Search<'_> {
     }
 
     /// The end of a search that has no more entries to give.
-    fn complete(&self) -> Done {
-        Done { cookie: self.controls.paged.as_ref().map(|_| Vec::new()), ..Done::success() }
+    pub(crate) fn complete(&self) -> Done {
+        match &self.controls.paged {
+            None => Done::success(),
+            Some(_) => Done::page(&[]),
+        }
     }
 
     /// Where the search goes on: at the beginning, or where the page before ended.
@@ -268,229 +225,4 @@ impl Search<'_> {
             Some(_) | None => Ok(Position { after: EntryId::ROOT, sent: 0 }),
         }
     }
-
-    /// The smaller of what was asked for and what is allowed; the root identity is allowed all.
-    fn bounds(&self) -> Bounds {
-        let limits = &self.directory.limits;
-        let (entries, seconds) = if self.access.is_root() {
-            (0, 0)
-        } else {
-            (limits.size_limit_entries, limits.time_limit_s)
-        };
-        let time = [self.request.time_limit_s, seconds].into_iter().filter(|&s| s > 0).min();
-        Bounds {
-            asked_entries: self.request.size_limit_entries,
-            entries,
-            page: self.controls.paged.as_ref().map(|paged| paged.size_entries),
-            deadline: time
-                .map(|time| self.directory.clock.elapsed() + Duration::from_secs(time.into())),
-        }
-    }
 }
-
-/// What ends a search before its candidates do.
-struct Bounds {
-    /// The client's size limit, over all pages; 0 = none.
-    asked_entries: u32,
-    /// The server's size limit, for each page; 0 = none.
-    entries: u32,
-    page: Option<u32>,
-    deadline: Option<Duration>,
-}
-
-/// A search under way.
-struct Run<'a> {
-    search: &'a Search<'a>,
-    view: &'a View<'a>,
-    state: &'a State,
-    resolved: &'a Resolved<'a>,
-    /// The plan proved the filter for every candidate, and the asker may use all of it.
-    exact: bool,
-    /// The plan proved the scope for every candidate.
-    scope_exact: bool,
-    /// Computed attributes are asked for.
-    computed: bool,
-    bounds: Bounds,
-    start: Position,
-    /// Entries sent for this request.
-    sent: u32,
-    last: EntryId,
-    seen: u32,
-    /// The superior looked at last, and whether it is or lies below a referral object.
-    parent: Option<(EntryId, bool)>,
-}
-
-enum Step {
-    Next,
-    End(Outcome),
-}
-
-impl<'a> Run<'a> {
-    fn new(
-        search: &'a Search<'a>,
-        (view, state): (&'a View<'a>, &'a State),
-        resolved: &'a Resolved<'a>,
-        plan: &Plan,
-        start: Position,
-    ) -> Self {
-        let mut searchable = true;
-        resolved.filter.visit_descriptions(&mut |one| searchable &= search.access.may_search(one));
-        let selection = resolved.selection;
-        let computed = LiveEntry::computed_descriptions(state.schema.well_known());
-        Self {
-            search,
-            view,
-            state,
-            resolved,
-            exact: plan.exact && searchable,
-            scope_exact: plan.scope_exact,
-            computed: selection.may_select_operational()
-                && computed.iter().any(|description| selection.selects(description)),
-            bounds: search.bounds(),
-            start,
-            sent: 0,
-            last: start.after,
-            seen: 0,
-            parent: None,
-        }
-    }
-
-    /// One candidate: in scope? filter true? then limits, then out with it.
-    fn each(
-        &mut self,
-        stored: &StoredEntry<'_>,
-        sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Refusal> {
-        if let Some(end) = self.interrupted() {
-            return Ok(Step::End(end));
-        }
-        if !self.scope_exact && !self.in_scope(stored)? {
-            return Ok(Step::Next);
-        }
-        let schema = &self.state.schema;
-        let known = schema.well_known();
-        let Resolved { filter, selection, referrals, .. } = *self.resolved;
-        if referrals && (referral::is_referral(stored, known) || self.is_below_referral(stored)?) {
-            return Ok(Step::Next);
-        }
-        let access = self.search.access;
-        if !self.exact {
-            // A filter may ask for computed attributes that the client does not want to have.
-            let live = LiveEntry::new(self.view, stored, known, true);
-            if filter.matches(schema, &access.searchable(&live)) != Truth::True {
-                return Ok(Step::Next);
-            }
-        }
-        if let Some(end) = self.full() {
-            return Ok(Step::End(Outcome::Done(end)));
-        }
-        self.sent += 1;
-        self.last = stored.id();
-        let live = LiveEntry::new(self.view, stored, known, self.computed);
-        Ok(match sink.entry(&access.visible(&live, selection)) {
-            Flow::Continue => Step::Next,
-            Flow::Stop => Step::End(self.stopped()),
-        })
-    }
-
-    /// Abandon and the time limit, looked at now and then.
-    fn interrupted(&mut self) -> Option<Outcome> {
-        let is_due = self.seen.is_multiple_of(CANDIDATES_BETWEEN_CHECKS);
-        self.seen = self.seen.wrapping_add(1);
-        if !is_due {
-            return None;
-        }
-        if self.search.cancel.is_some_and(Cancel::is_set) {
-            return Some(Outcome::Abandoned);
-        }
-        let now = self.search.directory.clock.elapsed();
-        self.bounds.deadline.is_some_and(|deadline| now >= deadline).then(|| {
-            Outcome::Done(Done::refused(Refusal::new(
-                ResultCode::TimeLimitExceeded,
-                "the search took longer than allowed; its entries are incomplete",
-            )))
-        })
-    }
-
-    /// Whether one more entry would be one too many.
-    fn full(&self) -> Option<Done> {
-        if self.bounds.page.is_some_and(|page| self.sent >= page) {
-            let asker = self.search.access.identity().authorization_id();
-            // A page of size 0 is how a client says that it wants no more (RFC 2696 §3).
-            let cookie = if self.bounds.page == Some(0) {
-                Vec::new()
-            } else {
-                let end =
-                    Position { after: self.last, sent: self.start.sent.saturating_add(self.sent) };
-                self.search.directory.cookie_key.seal(end, self.search.request, &asker)
-            };
-            return Some(Done { cookie: Some(cookie), ..Done::success() });
-        }
-        let Bounds { asked_entries, entries, .. } = self.bounds;
-        let total = self.start.sent.saturating_add(self.sent);
-        let is_full =
-            (asked_entries > 0 && total >= asked_entries) || (entries > 0 && self.sent >= entries);
-        is_full.then(|| {
-            Done::refused(Refusal::new(
-                ResultCode::SizeLimitExceeded,
-                "more entries match than the size limit allows",
-            ))
-        })
-    }
-
-    fn stopped(&self) -> Outcome {
-        if self.search.candidates_max.is_some() { Outcome::TooMuch } else { Outcome::Abandoned }
-    }
-
-    fn in_scope(&self, entry: &StoredEntry<'_>) -> Result<bool, Refusal> {
-        let base = self.resolved.base;
-        Ok(match self.search.request.scope {
-            Scope::Base => entry.id() == base,
-            Scope::One => entry.parent() == base,
-            Scope::Subtree => self.view.is_within(entry, base)?,
-            Scope::Subordinate => entry.id() != base && self.view.is_within(entry, base)?,
-        })
-    }
-
-    /// Neighbours mostly have the same superior, so the last answer is kept.
-    fn is_below_referral(&mut self, entry: &StoredEntry<'_>) -> Result<bool, Refusal> {
-        let parent = entry.parent();
-        match self.parent {
-            Some((known, answer)) if known == parent => Ok(answer),
-            Some(_) | None => {
-                let known = self.state.schema.well_known();
-                let answer = referral::is_below(self.view, known, parent)?;
-                self.parent = Some((parent, answer));
-                Ok(answer)
-            }
-        }
-    }
-
-    /// The referral objects in scope, whether the filter matches them or not (RFC 3296 §3).
-    fn references(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Refusal> {
-        let schema = &self.state.schema;
-        let known = schema.well_known();
-        let scope = self.search.request.scope;
-        let plan = self.view.plan(&referral::filter(known), self.resolved.base, scope)?;
-        for stored in plan.entries(self.view, EntryId::ROOT) {
-            let stored = stored?;
-            if let Some(end) = self.interrupted() {
-                return Ok(Step::End(end));
-            }
-            if !referral::is_referral(&stored, known)
-                || !self.in_scope(&stored)?
-                || self.is_below_referral(&stored)?
-            {
-                continue;
-            }
-            let urls = referral::continuation(&stored, schema, scope);
-            if !urls.is_empty() && sink.reference(&urls) == Flow::Stop {
-                return Ok(Step::End(self.stopped()));
-            }
-        }
-        Ok(Step::Next)
-    }
-}
-
-/// How often abandon and the time limit are looked at.
-const CANDIDATES_BETWEEN_CHECKS: u32 = 32;
