@@ -103,7 +103,11 @@ fn changes_only_password(change: &Change, own: &ldap::dn::Dn) -> bool {
                     delta.description.is_password() || delta.description.is_operational()
                 })
         }
-        Change::Add(_) | Change::Rename(_) | Change::Delete(_) | Change::Schema(_) => false,
+        Change::Add(_)
+        | Change::Rename(_)
+        | Change::Delete(_)
+        | Change::Schema(_)
+        | Change::Index(_) => false,
     }
 }
 

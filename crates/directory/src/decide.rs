@@ -401,13 +401,17 @@ impl Attempt<'_, '_> {
             Some(Change::Add(change)) => change.id,
             Some(Change::Modify(change)) => change.id,
             Some(Change::Rename(change)) => change.id,
-            Some(Change::Delete(_) | Change::Schema(_)) | None if wanted.critical => {
+            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_)) | None
+                if wanted.critical =>
+            {
                 return Err(Refusal::new(
                     ResultCode::UnavailableCriticalExtension,
-                    "the subschema entry is made anew after the change; read it then",
+                    "the entry is made anew after the change; read it then",
                 ));
             }
-            Some(Change::Delete(_) | Change::Schema(_)) | None => return Ok(None),
+            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_)) | None => {
+                return Ok(None);
+            }
         };
         let view = self.batch.view();
         let stored = target::stored(&view, id)?;

@@ -28,8 +28,9 @@ use crate::stamp::Csn;
 /// How records are laid out; a reader that knows only an older layout stops.
 pub const RECORD_FORMAT: u16 = 1;
 
-/// What records may say; a reader that knows less stops. Grows when a kind of change is new.
-pub const RECORD_LEVEL: u16 = 1;
+/// What records may say; a reader that knows less stops. Grows when a kind of change is new. A
+/// record is of the lowest level that has all its changes: see [`RecordHead::level`].
+pub const RECORD_LEVEL: u16 = 2;
 
 /// The longest record, in octets.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 16 << 20;
@@ -214,6 +215,18 @@ impl Who {
     }
 }
 
+/// The level that a reader of this change needs.
+const fn level(change: &Change) -> u16 {
+    match change {
+        Change::Add(_)
+        | Change::Modify(_)
+        | Change::Rename(_)
+        | Change::Delete(_)
+        | Change::Schema(_) => 1,
+        Change::Index(_) => 2,
+    }
+}
+
 /// The running hash over the octets of a record that it covers: the hash before it, and what the
 /// record did.
 fn hash(covered: &[u8]) -> u64 {
@@ -277,6 +290,7 @@ const CHANGE_RENAME: u8 = 3;
 const CHANGE_DELETE: u8 = 4;
 const CHANGE_SCHEMA: u8 = 5;
 const CHANGE_NOTICE: u8 = 6;
+const CHANGE_INDEX: u8 = 7;
 const NOTICE_LEVEL: u8 = 1;
 
 /// Where the length of the origin is; all before it has a fixed place.

@@ -2,8 +2,9 @@
 //!
 //! `golden/records-N.bin` holds records of format N, each after its length (four octets, most
 //! significant first); `golden/records-N.ldif` is what a directory holds when all of them were
-//! applied to an empty one. Neither file is ever changed. A new format gets new files, written by
-//! `cargo test -p directory --test golden -- --ignored write`.
+//! applied to an empty one. `golden/records-N-level-L.bin` holds those kinds of changes that came
+//! with level L. None of the files is ever changed. A new format or level gets new files, written
+//! by `cargo test -p directory --test golden -- --ignored write`.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what went wrong")]
 
@@ -13,11 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use directory::log::Reign;
-use directory::record::{Notice, OpKind, Origin, RECORD_FORMAT, Record, RecordHead, Who};
+use directory::record::{
+    Notice, OpKind, Origin, RECORD_FORMAT, RECORD_LEVEL, Record, RecordHead, Who,
+};
 use directory::{Csn, ExportOptions, Timestamp, export};
 use ldap::dn::Dn;
 use schema::{
-    AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId,
+    AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, IndexChange,
     ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
 };
 use store::{IndexConfig, Lsn, Store, StoreOptions};
@@ -33,7 +36,20 @@ fn records_of_format_1_lead_to_the_same_entries() {
 #[test]
 fn this_release_writes_what_the_corpus_holds() {
     let corpus = fs::read(golden(RECORD_FORMAT, "bin")).unwrap();
-    assert!(written() == corpus, "the octets of a format do not change: make a new one");
+    let records = written(corpus_changes());
+    assert!(records == corpus, "the octets of a format do not change: make a new one");
+}
+
+#[test]
+fn records_of_level_2_read_back() {
+    let corpus = fs::read(golden_of_level(2)).unwrap();
+    assert!(written(index_changes()) == corpus, "the octets of a level do not change");
+    let records = split(&corpus);
+    assert_eq!(records.len(), index_changes().len());
+    for (bytes, (_, changes)) in records.into_iter().zip(index_changes()) {
+        assert_eq!(RecordHead::read(bytes).unwrap().level, 2);
+        assert_eq!(Record::decode(bytes, &Schema::builtin()).unwrap().changes, changes);
+    }
 }
 
 /// The octets come first on each line of the example, then two spaces and what they mean.
@@ -53,10 +69,14 @@ fn the_example_of_the_documentation_is_true() {
 #[test]
 #[ignore = "writes the corpus of a new format"]
 fn write() {
+    if !golden_of_level(RECORD_LEVEL).exists() {
+        fs::write(golden_of_level(RECORD_LEVEL), written(index_changes())).unwrap();
+    }
     let path = golden(RECORD_FORMAT, "bin");
     assert!(!path.exists(), "a corpus is never changed");
-    fs::write(path, written()).unwrap();
-    let (ldif, hash) = applied(&written());
+    let records = written(corpus_changes());
+    fs::write(path, &records).unwrap();
+    let (ldif, hash) = applied(&records);
     println!("hash {hash:#x}");
     fs::write(golden(RECORD_FORMAT, "ldif"), ldif).unwrap();
 }
@@ -110,10 +130,15 @@ fn golden(format: u16, extension: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
 }
 
-/// The corpus as this release writes it.
-fn written() -> Vec<u8> {
+fn golden_of_level(level: u16) -> PathBuf {
+    let file = format!("tests/golden/records-{RECORD_FORMAT}-level-{level}.bin");
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+}
+
+/// Records of these changes as this release writes them.
+fn written(operations: Vec<(OpKind, Vec<Change>)>) -> Vec<u8> {
     let (mut corpus, mut prev_hash) = (Vec::new(), 0);
-    for (at, (op, changes)) in corpus_changes().into_iter().enumerate() {
+    for (at, (op, changes)) in operations.into_iter().enumerate() {
         let number = at as u64 + 1;
         let mut request = [0; 16];
         request[8..].copy_from_slice(&number.to_be_bytes());
@@ -161,6 +186,20 @@ fn who(number: u64) -> Arc<Who> {
 fn controls(number: u64) -> Vec<Cow<'static, str>> {
     let oids = ["1.3.6.1.1.12", "1.2.840.113556.1.4.805"];
     oids.into_iter().take(number as usize % 3).map(Cow::Borrowed).collect()
+}
+
+/// What came with level 2.
+fn index_changes() -> Vec<(OpKind, Vec<Change>)> {
+    let change = |added: &[&str], removed: &[&str]| {
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+        Change::Index(IndexChange { added: lines(added), removed: lines(removed) })
+    };
+    let filtered = "equality uid where (objectClass=person)";
+    vec![
+        (OpKind::Add, vec![change(&["substring description", filtered], &[])]),
+        (OpKind::Modify, vec![change(&["equality l with title"], &["substring description"])]),
+        (OpKind::Delete, vec![change(&[], &["extensible cn 2.5.13.5"])]),
+    ]
 }
 
 fn corpus_changes() -> Vec<(OpKind, Vec<Change>)> {

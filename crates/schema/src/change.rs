@@ -33,6 +33,8 @@ pub enum Change {
     Delete(DeleteChange),
     /// Other definitions in the schema.
     Schema(SchemaChange),
+    /// Other indexes.
+    Index(IndexChange),
 }
 
 /// Adds an entry.
@@ -107,5 +109,17 @@ pub struct SchemaChange {
     /// New definitions, and those that replace one of the same OID.
     pub added: Vec<String>,
     /// Definitions that go.
+    pub removed: Vec<String>,
+}
+
+/// Changes which indexes there are; each definition as a line, such as `substring cn`.
+///
+/// What the indexes hold is not in the change: each server builds and removes its own, beside all
+/// else that it does.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IndexChange {
+    /// New definitions. One that is there already is built anew, and serves until then.
+    pub added: Vec<String>,
+    /// Definitions that go; all of these before any comes.
     pub removed: Vec<String>,
 }

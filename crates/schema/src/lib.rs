@@ -40,7 +40,7 @@ mod syntax;
 mod validate;
 
 pub use change::{AddChange, AttributeDelta, Change, DeleteChange, EntryId, ModifyChange};
-pub use change::{RenameChange, SchemaChange};
+pub use change::{IndexChange, RenameChange, SchemaChange};
 pub use dn_key::{DnKey, InvalidDn, RdnKey};
 pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead};
 pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ldap::dn::{Dn, Rdn};
 use schema::{
-    AddChange, AttributeDescription, Change, Definition, DeleteChange, DnKey, EntryId,
+    AddChange, AttributeDescription, Change, Definition, DeleteChange, DnKey, EntryId, IndexChange,
     ModifyChange, RdnKey, RenameChange, SchemaChange,
 };
 
@@ -31,6 +31,7 @@ impl Batch<'_> {
             Change::Rename(change) => self.rename(change),
             Change::Delete(change) => self.delete(change),
             Change::Schema(change) => self.schema(change),
+            Change::Index(change) => self.indexes(change),
         }
     }
 
@@ -129,6 +130,12 @@ impl Batch<'_> {
         }
         self.dictionary = Arc::new(self.dictionary.under(Arc::new(schema))?);
         Ok(())
+    }
+
+    fn indexes(&mut self, change: &IndexChange) -> Result<(), StoreError> {
+        let line = change.added.first().or(change.removed.first()).cloned().unwrap_or_default();
+        let reason = "indexes cannot be changed online yet".to_owned();
+        Err(StoreError::Invalid { what: "index", text: line, reason })
     }
 
     /// Parent and RDN key of an entry.

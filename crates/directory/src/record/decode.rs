@@ -10,14 +10,14 @@ use ldap::description::is_oid;
 use ldap::dn::{Ava, Dn, Rdn};
 use schema::{
     AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, Entry,
-    EntryId, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
+    EntryId, IndexChange, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
 };
 use store::{Lsn, varint};
 
 use super::{
-    CHANGE_ADD, CHANGE_DELETE, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME, CHANGE_SCHEMA,
-    NOTICE_LEVEL, Notice, OpKind, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL,
-    Record, RecordError, RecordHead, Who, hash,
+    CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
+    CHANGE_SCHEMA, NOTICE_LEVEL, Notice, OpKind, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES,
+    RECORD_LEVEL, Record, RecordError, RecordHead, Who, hash,
 };
 use crate::clock::Timestamp;
 use crate::log::Reign;
@@ -155,6 +155,10 @@ fn read_change(kind: u8, reader: &mut Reader<'_>, schema: &Schema) -> Result<Cha
         CHANGE_SCHEMA => {
             let (added, removed) = (read_lines(reader)?, read_lines(reader)?);
             Ok(Change::Schema(SchemaChange { added, removed }))
+        }
+        CHANGE_INDEX => {
+            let (added, removed) = (read_lines(reader)?, read_lines(reader)?);
+            Ok(Change::Index(IndexChange { added, removed }))
         }
         number => Err(RecordError::UnknownKind { what: "change kind", number: number.into() }),
     }

@@ -4,15 +4,15 @@
 
 use ldap::dn::Dn;
 use schema::{
-    AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, ModifyChange,
-    RenameChange, SchemaChange,
+    AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, IndexChange,
+    ModifyChange, RenameChange, SchemaChange,
 };
 use store::varint;
 
 use super::{
-    CHANGE_ADD, CHANGE_DELETE, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME, CHANGE_SCHEMA,
-    DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL, Notice, ORIGIN_LENGTH_OFFSET, Origin,
-    RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, RecordDraft, RecordError, hash,
+    CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
+    CHANGE_SCHEMA, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL, Notice, ORIGIN_LENGTH_OFFSET,
+    Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError, hash, level,
 };
 
 impl RecordDraft<'_> {
@@ -23,7 +23,9 @@ impl RecordDraft<'_> {
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<u64, RecordError> {
         let start = out.len();
         out.extend_from_slice(&RECORD_FORMAT.to_be_bytes());
-        out.extend_from_slice(&RECORD_LEVEL.to_be_bytes());
+        // Who knows less can still read what says nothing new.
+        let needed = self.changes.iter().map(|change| level(change)).max().unwrap_or(1);
+        out.extend_from_slice(&needed.to_be_bytes());
         out.extend_from_slice(&self.lsn.0.to_be_bytes());
         out.extend_from_slice(&self.reign.0.to_be_bytes());
         out.extend_from_slice(&self.csn.time.0.to_be_bytes());
@@ -120,11 +122,19 @@ fn write_change(change: &Change, room_bytes: &mut usize, out: &mut Vec<u8>) {
         }
         Change::Schema(SchemaChange { added, removed }) => {
             out.push(CHANGE_SCHEMA);
-            for lines in [added, removed] {
-                count(lines.len(), out);
-                lines.iter().for_each(|line| octets(line.as_bytes(), out));
-            }
+            write_lines([added, removed], out);
         }
+        Change::Index(IndexChange { added, removed }) => {
+            out.push(CHANGE_INDEX);
+            write_lines([added, removed], out);
+        }
+    }
+}
+
+fn write_lines(lists: [&[String]; 2], out: &mut Vec<u8>) {
+    for lines in lists {
+        count(lines.len(), out);
+        lines.iter().for_each(|line| octets(line.as_bytes(), out));
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 use ldap::dn::{Ava, Dn, Rdn};
 use proptest::prelude::*;
 use schema::{
-    AddChange, Attribute, AttributeDelta, DeleteChange, DnKey, Entry, EntryId, ModifyChange,
-    RdnKey, RenameChange, Schema, SchemaChange,
+    AddChange, Attribute, AttributeDelta, DeleteChange, DnKey, Entry, EntryId, IndexChange,
+    ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
 };
 
 use super::*;
@@ -81,7 +81,10 @@ fn check_round_trip(record: &Record) {
         (head.reign, head.csn, head.request),
         (record.reign, record.csn, *b"0123456789abcdef")
     );
-    assert_eq!((head.format, head.level), (RECORD_FORMAT, RECORD_LEVEL));
+    let is_new = record.changes.iter().any(|change| matches!(change, Change::Index(_)));
+    let level = if is_new { 2 } else { 1 };
+    assert_eq!((head.format, head.level), (RECORD_FORMAT, level));
+    assert!(level <= RECORD_LEVEL);
 }
 
 fn octets() -> impl Strategy<Value = Vec<u8>> {
@@ -167,6 +170,8 @@ fn changes() -> impl Strategy<Value = Change> {
             .prop_map(|(id, dn, attributes)| Change::Delete(DeleteChange { id, dn, attributes })),
         (lines(), lines())
             .prop_map(|(added, removed)| Change::Schema(SchemaChange { added, removed })),
+        (lines(), lines())
+            .prop_map(|(added, removed)| Change::Index(IndexChange { added, removed })),
     ]
 }
 
