@@ -61,6 +61,9 @@ impl From<StoreError> for Refusal {
             StoreError::TooLarge { .. } | StoreError::TooMany { .. } => {
                 Self::new(ResultCode::UnwillingToPerform, error.to_string())
             }
+            StoreError::Interrupted => {
+                Self::new(ResultCode::TimeLimitExceeded, "the operation took longer than it may")
+            }
             StoreError::NotADirectory { .. }
             | StoreError::NotADataDirectory { .. }
             | StoreError::NotEmpty { .. }

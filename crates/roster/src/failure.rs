@@ -134,7 +134,8 @@ impl From<StoreError> for Failure {
             | StoreError::ContextsOverlap { .. }
             | StoreError::Invalid { .. }
             | StoreError::Diverged { .. }
-            | StoreError::TooMany { .. } => return failure,
+            | StoreError::TooMany { .. }
+            | StoreError::Interrupted => return failure,
         };
         failure.hint(hint)
     }

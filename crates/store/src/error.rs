@@ -101,6 +101,8 @@ pub enum StoreError {
         /// The limit.
         limit: usize,
     },
+    /// Whoever asked did not want to wait any longer.
+    Interrupted,
 }
 
 /// A row that contradicts what always holds: a bug or a damaged file.
@@ -191,6 +193,7 @@ impl fmt::Display for StoreError {
                 lsn.0
             ),
             Self::TooMany { what, limit } => write!(f, "there can be at most {limit} {what}"),
+            Self::Interrupted => f.write_str("the work was interrupted"),
         }
     }
 }
@@ -212,7 +215,8 @@ impl std::error::Error for StoreError {
             | Self::ContextsOverlap { .. }
             | Self::Invalid { .. }
             | Self::Diverged { .. }
-            | Self::TooMany { .. } => None,
+            | Self::TooMany { .. }
+            | Self::Interrupted => None,
         }
     }
 }

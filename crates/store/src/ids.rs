@@ -109,6 +109,18 @@ impl IdSet {
         }
     }
 
+    /// Leaves out the ids that are in `other`.
+    #[allow(dead_code, reason = "for the planner")]
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Few(ids), other) => ids.retain(|&id| !other.contains(id)),
+            (Self::Many(ids), Self::Few(few)) => few.iter().for_each(|&id| {
+                ids.remove(id);
+            }),
+            (Self::Many(ids), Self::Many(other)) => *ids -= other,
+        }
+    }
+
     /// All ids of both.
     pub(crate) fn union(self, other: Self) -> Self {
         match (self, other) {
@@ -269,6 +281,9 @@ mod tests {
             both.intersect(&more);
             prop_assert_eq!(listed(&both), &one & &other);
             prop_assert_eq!(both.is_empty(), one.is_disjoint(&other));
+            let mut rest = set.clone();
+            rest.subtract(&more);
+            prop_assert_eq!(listed(&rest), &one - &other);
             let rest: BTreeSet<u64> = set.iter_after(after).collect();
             prop_assert_eq!(rest, one.iter().copied().filter(|&id| id > after).collect());
             prop_assert_eq!(set.contains(after), one.contains(&after));

@@ -24,6 +24,7 @@ mod flush;
 mod format;
 mod ids;
 mod index;
+mod interrupt;
 mod key;
 mod layer;
 mod lmdb;

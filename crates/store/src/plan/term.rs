@@ -9,6 +9,7 @@ use super::{FEW_CANDIDATES, Found};
 use crate::error::StoreError;
 use crate::ids::IdSet;
 use crate::index::{GRAM_BEGIN, GRAM_BYTES, GRAM_END, IndexKind, orders_keys_of};
+use crate::interrupt::NEVER;
 use crate::key::{INDEX_VALUE_KEPT_BYTES, RowKey, shorten};
 use crate::view::{List, View};
 
@@ -59,6 +60,8 @@ impl Term<'_> {
 
 /// How long a range of lists is cannot be told without reading it: it is read after the lists.
 const RANGE_ESTIMATE_IDS: u64 = u64::MAX >> 8;
+/// A range of more ids than this is not looked up.
+const RANGE_IDS_MAX: u64 = 4_000_000;
 /// With so few candidates a range is not read: they are tested.
 const RANGE_CANDIDATES_MIN: u64 = 512;
 
@@ -220,20 +223,22 @@ impl View<'_> {
             Shape::Nothing => Ok(Loaded::whole(IdSet::empty())),
             Shape::Everything => Ok(Loaded { set: within, is_whole: true }),
             Shape::List(list) => match within {
-                None => Ok(Loaded::whole(self.load(list)?)),
+                None => Ok(Loaded::whole(self.load(list, NEVER)?)),
                 Some(mut set) => {
-                    self.intersect(&mut set, list)?;
+                    self.intersect(&mut set, list, NEVER)?;
                     Ok(Loaded::whole(set))
                 }
             },
-            Shape::Range { from, to } => match (self.range(from, to)?, within) {
-                (Some(found), None) => Ok(Loaded::whole(found)),
-                (Some(found), Some(mut set)) => {
-                    set.intersect(&found);
-                    Ok(Loaded::whole(set))
+            Shape::Range { from, to } => {
+                match (self.range(from, to, RANGE_IDS_MAX, NEVER)?, within) {
+                    (Some(found), None) => Ok(Loaded::whole(found)),
+                    (Some(found), Some(mut set)) => {
+                        set.intersect(&found);
+                        Ok(Loaded::whole(set))
+                    }
+                    (None, within) => Ok(Loaded { set: within, is_whole: false }),
                 }
-                (None, within) => Ok(Loaded { set: within, is_whole: false }),
-            },
+            }
             Shape::And(terms) => self.load_and(terms, within),
             Shape::Or(terms) => self.load_or(terms, within),
         }
