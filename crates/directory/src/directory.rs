@@ -28,6 +28,7 @@ use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::session::{Peer, Session};
 use crate::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
 use crate::subschema;
+use crate::virtual_tree::VirtualTrees;
 use crate::worker::Worker;
 use crate::write_queue::WriteQueue;
 
@@ -117,12 +118,14 @@ pub(crate) struct State {
     /// The subschema subentry, made once per version because it is large.
     pub(crate) subschema: Arc<Entry>,
     pub(crate) subschema_key: DnKey,
+    pub(crate) virtual_trees: VirtualTrees,
 }
 
 impl State {
     pub(crate) fn new(schema: Arc<Schema>) -> Self {
         let (subschema, subschema_key) = subschema::entry(&schema);
-        Self { schema, subschema: Arc::new(subschema), subschema_key }
+        let virtual_trees = VirtualTrees::new(&schema);
+        Self { schema, subschema: Arc::new(subschema), subschema_key, virtual_trees }
     }
 }
 

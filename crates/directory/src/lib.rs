@@ -33,6 +33,7 @@ mod space;
 mod stamp;
 mod subschema;
 mod transactions;
+mod virtual_tree;
 mod worker;
 mod write_queue;
 

@@ -264,6 +264,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "06-groups.ldif",
         "07-changelog.ldif",
         "08-misc.ldif",
+        "09-roster.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };

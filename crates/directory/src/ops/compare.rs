@@ -1,9 +1,9 @@
 //! Compare (RFC 4511 §4.10).
 
 use aci::Access;
-use ldap::message::CompareRequest;
+use ldap::message::{CompareRequest, Scope};
 use ldap::result::ResultCode;
-use schema::{Assertion, AssertionError, DnKey, EntryRead, Schema, Truth};
+use schema::{Assertion, AssertionError, DnKey, EntryRead, Schema, Selection, Truth};
 
 use crate::controls::RequestControls;
 use crate::live_entry::LiveEntry;
@@ -11,6 +11,7 @@ use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
 use crate::root_dse::Offer;
 use crate::session::Session;
+use crate::virtual_tree::{Asked, Found};
 use crate::worker::Worker;
 
 /// Carries out a compare; the outcome is compareTrue or compareFalse.
@@ -31,6 +32,14 @@ pub(crate) fn run(
     if let Some(special) = target::special(directory, &state, &key, offer) {
         controls.check_assertion(special.entry(), access, schema)?;
         return evaluate(special.entry(), access, &assertion, schema);
+    }
+    let nothing = Selection::none();
+    let asked = Asked { base: &key, scope: Scope::Base, selection: &nothing, may_wait: true };
+    if let Some(found) = state.virtual_trees.find(directory, &state, access, &asked)
+        && let Found::Entries { base, .. } = found?
+    {
+        controls.check_assertion(&base, access, schema)?;
+        return evaluate(&base, access, &assertion, schema);
     }
     let (view, referrals) =
         worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;

@@ -40,7 +40,7 @@ pub(crate) fn resolve(
     request: &ModifyRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
     let Named { state, dn, key } = update::named(worker, session, request.name)?;
-    if key.depth() == 0 {
+    if key.depth() == 0 || state.virtual_trees.hold(&key) {
         return Err(update::refuse_special());
     }
     let mut modifications = Vec::new();

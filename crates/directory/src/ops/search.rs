@@ -29,6 +29,7 @@ use crate::refusal::Refusal;
 use crate::root_dse::{self, Offer};
 use crate::session::{Cancel, Session};
 use crate::sink::{Flush, ResponseSink};
+use crate::virtual_tree;
 use crate::worker::{Next, Snapshot, Worker};
 
 /// Begins a search: runs it here when few candidates are expected, else makes a job of it.
@@ -153,6 +154,16 @@ impl Search<'_> {
         {
             self.controls.check_assertion(special.entry(), self.access, schema)?;
             return Ok(self.special(special.entry(), schema, &filter, &selection, sink));
+        }
+        let asked = virtual_tree::Asked {
+            base: &key,
+            scope: request.scope,
+            selection: &selection,
+            may_wait: self.candidates_max.is_none(),
+        };
+        let trees = &state.virtual_trees;
+        if let Some(found) = trees.find(self.directory, &state, self.access, &asked) {
+            return self.virtual_entries(found?, schema, (&filter, &selection), sink);
         }
         let (view, referrals) =
             snapshot.view_for(schema.well_known(), self.controls.manage_dsa_it)?;

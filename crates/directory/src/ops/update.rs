@@ -62,7 +62,8 @@ pub(crate) fn named_stored(
     name: &str,
 ) -> Result<Named, Refusal> {
     let named = named(worker, session, name)?;
-    if named.key.depth() == 0 || named.key == named.state.subschema_key {
+    let Named { state, key, .. } = &named;
+    if key.depth() == 0 || *key == state.subschema_key || state.virtual_trees.hold(key) {
         return Err(refuse_special());
     }
     Ok(named)
@@ -276,6 +277,6 @@ pub(crate) fn modify_change(id: EntryId, before: &Entry, after: &Entry) -> Modif
 pub(crate) fn refuse_special() -> Refusal {
     Refusal::new(
         ResultCode::UnwillingToPerform,
-        "the root DSE and the subschema entry are made by the server",
+        "the root DSE, cn=schema, cn=config and cn=monitor are made by the server",
     )
 }

@@ -14,6 +14,7 @@ mod subtree_delete;
 #[path = "../support/mod.rs"]
 mod support;
 mod transactions;
+mod virtual_trees;
 mod writes;
 
 use support::{Client, SUFFIX, Served};

@@ -1,10 +1,16 @@
-//! Searches of entries that the server makes itself: the root DSE and the subschema subentry.
+//! Searches of entries that the server makes itself: the root DSE, the subschema subentry, and the
+//! trees of `virtual_tree`.
+//!
+//! Invariant: nothing of them is stored; all of them leave through `aci`.
 
 use ldap::message::Scope;
+use ldap::result::ResultCode;
 use schema::{EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
-use super::{Outcome, Search};
-use crate::sink::ResponseSink;
+use super::{Done, Outcome, Search};
+use crate::refusal::Refusal;
+use crate::sink::{Flow, ResponseSink};
+use crate::virtual_tree::Found;
 
 impl Search<'_> {
     /// A search of an entry the server makes itself: it has nothing below it.
@@ -24,5 +30,34 @@ impl Search<'_> {
             let _ = sink.entry(&self.access.visible(entry, selection));
         }
         Outcome::Done(self.complete())
+    }
+
+    /// A search in a tree the server makes itself.
+    pub(super) fn virtual_entries(
+        &self,
+        found: Found,
+        schema: &Schema,
+        (filter, selection): (&ResolvedFilter, &Selection),
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let Found::Entries { base, in_scope } = found else { return Ok(Outcome::TooMuch) };
+        self.controls.check_assertion(&base, self.access, schema)?;
+        let matching = in_scope
+            .iter()
+            .filter(|entry| filter.matches(schema, &self.access.searchable(*entry)) == Truth::True);
+        let most = usize::try_from(self.request.size_limit_entries).unwrap_or(usize::MAX);
+        for (sent, entry) in matching.enumerate() {
+            if most > 0 && sent >= most {
+                return Ok(Outcome::Done(Done::refused(Refusal::new(
+                    ResultCode::SizeLimitExceeded,
+                    "more entries match than the size limit allows",
+                ))));
+            }
+            if sink.entry(&self.access.visible(entry, selection)) == Flow::Stop {
+                let is_here = self.candidates_max.is_some();
+                return Ok(if is_here { Outcome::TooMuch } else { Outcome::Abandoned });
+            }
+        }
+        Ok(Outcome::Done(self.complete()))
     }
 }

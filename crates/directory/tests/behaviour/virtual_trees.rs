@@ -1,0 +1,71 @@
+//! The trees the server makes itself: `cn=config` and `cn=monitor`.
+
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+
+use crate::support::{Answer, Asked, Client, SUFFIX, Served};
+
+fn search(client: &mut Client, base: &str, scope: Scope, filter: &str) -> Answer {
+    client.search(&Asked { base, scope, filter, ..Asked::default() })
+}
+
+#[track_caller]
+fn check(client: &mut Client, base: &str, scope: Scope, filter: &str, names: &[&str]) {
+    let answer = search(client, base, scope, filter);
+    assert_eq!(answer.code(), ResultCode::Success, "{base}: {}", answer.diagnostic);
+    let found: Vec<_> = answer.entries.iter().map(|entry| entry.dn.as_str()).collect();
+    for name in names {
+        assert!(found.contains(name), "{name} is not below {base} in {scope:?}: {found:?}");
+    }
+    if names.is_empty() {
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn the_administrator_searches_them_by_scope_and_filter() {
+    let served = Served::new();
+    let mut root = served.root();
+    for tree in ["cn=monitor", "cn=config"] {
+        check(&mut root, tree, Scope::Base, "(objectClass=*)", &[tree]);
+        check(&mut root, tree, Scope::Subtree, "(objectClass=*)", &[tree]);
+        check(&mut root, &tree.to_uppercase(), Scope::Base, "(entryDN=*)", &[tree]);
+        check(&mut root, tree, Scope::Base, "(cn=somewhere else)", &[]);
+    }
+    check(&mut root, "cn=monitor", Scope::Base, "(structuralObjectClass=top)", &["cn=monitor"]);
+}
+
+#[test]
+fn a_name_that_is_not_there_is_answered_with_the_nearest_superior() {
+    let served = Served::new();
+    let mut root = served.root();
+    let answer = search(&mut root, "cn=a,cn=b,cn=monitor", Scope::Base, "(objectClass=*)");
+    assert_eq!(answer.code(), ResultCode::NoSuchObject);
+    assert_eq!(answer.matched, "cn=monitor");
+}
+
+#[test]
+fn nobody_else_finds_them() {
+    let served = Served::new();
+    let mut anybody = served.client();
+    let known = search(&mut anybody, "cn=monitor", Scope::Base, "(objectClass=*)");
+    let unknown = search(&mut anybody, "cn=unknown", Scope::Base, "(objectClass=*)");
+    assert_eq!(known.code(), ResultCode::NoSuchObject);
+    assert_eq!((known.matched, known.diagnostic), (unknown.matched, unknown.diagnostic));
+    // They are not below the root DSE either.
+    let answer = search(&mut served.root(), "", Scope::Subtree, "(objectClass=*)");
+    assert_eq!(answer.entries.len(), 1, "{:?}", answer.entries);
+    assert_eq!(answer.entries[0].dn, SUFFIX);
+}
+
+#[test]
+fn nobody_writes_into_what_the_server_makes() {
+    let served = Served::new();
+    let mut root = served.root();
+    let device: &[(&str, &[&str])] = &[("objectClass", &["device"])];
+    for tree in ["cn=monitor", "cn=config"] {
+        let name = format!("cn=mine,{tree}");
+        assert_eq!(root.add(&name, device), ResultCode::UnwillingToPerform);
+        assert_eq!(root.delete(tree), ResultCode::UnwillingToPerform);
+    }
+}
