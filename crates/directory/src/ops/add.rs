@@ -29,6 +29,9 @@ pub(crate) fn resolve(
     request: &AddRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
     let Named { state, dn, key } = update::named(worker, session, request.name)?;
+    if state.virtual_trees.hold(&key) {
+        return Err(update::refuse_special());
+    }
     let schema = &state.schema;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;
