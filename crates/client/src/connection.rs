@@ -1,0 +1,341 @@
+//! A connection: one request at a time, and its answers.
+//!
+//! Invariant: a message id is used once; a response under another id is an error, except the notice
+//! of disconnection (RFC 4511 §4.4.1).
+
+use std::io::{self, Read as _, Write as _};
+use std::time::Duration;
+
+use ldap::ber::{Frame, frame};
+use ldap::filter::Filter;
+use ldap::message::{
+    AddRequest, AttributesBuf, Authentication, BindRequest, Controls, DecodeLimits, DeleteRequest,
+    DerefAliases, ExtendedRequest, LdapResult, Message, MessageId, Modification, ModificationsBuf,
+    ModifyOperation, ModifyRequest, PartialAttribute, Request, Response, Scope, SearchRequest,
+    StringsBuf, ValuesBuf,
+};
+use ldap::url::{LdapUrl, Scheme};
+
+use crate::answer::{Entry, Found, Outcome};
+use crate::error::ClientError;
+use crate::stream::{HOST_DEFAULT, Stream};
+use crate::tls::{self, TlsOptions};
+
+/// How a server is connected to.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// `ldap://`, `ldaps://` or `ldapi://`.
+    pub url: String,
+    /// Whom TLS trusts.
+    pub tls: TlsOptions,
+    /// The longest wait for a connection.
+    pub connect_timeout: Duration,
+    /// The longest wait for the next octets of an answer.
+    pub answer_timeout: Duration,
+}
+
+impl ConnectOptions {
+    /// The defaults for this URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            tls: TlsOptions::default(),
+            connect_timeout: CONNECT_TIMEOUT,
+            answer_timeout: ANSWER_TIMEOUT,
+        }
+    }
+}
+
+/// What a search asks for; change what differs from [`SearchFor::below`].
+#[derive(Clone, Debug)]
+pub struct SearchFor<'a> {
+    /// The name of the base.
+    pub base: &'a str,
+    /// Which entries, seen from the base.
+    pub scope: Scope,
+    /// When aliases are followed.
+    pub deref: DerefAliases,
+    /// Which entries match.
+    pub filter: Filter<'a>,
+    /// The attributes wanted; none stand for all user attributes.
+    pub attributes: &'a [&'a str],
+    /// The most entries wanted; 0: as many as the server allows.
+    pub size_limit_entries: u32,
+    /// The most time the server may take; 0: as long as it allows.
+    pub time_limit_s: u32,
+}
+
+impl<'a> SearchFor<'a> {
+    /// Entries at and below `base` that match.
+    pub fn below(base: &'a str, filter: Filter<'a>) -> Self {
+        Self {
+            base,
+            scope: Scope::Subtree,
+            deref: DerefAliases::Never,
+            filter,
+            attributes: &[],
+            size_limit_entries: 0,
+            time_limit_s: 0,
+        }
+    }
+}
+
+/// An attribute description and values, as text.
+pub type Attribute<'a> = (&'a str, &'a [&'a str]);
+
+/// A modification: what to do with an attribute, and values.
+pub type Change<'a> = (ModifyOperation, &'a str, &'a [&'a str]);
+
+/// A connection to a server.
+pub struct Connection {
+    /// `None` only while StartTLS changes it.
+    stream: Option<Stream>,
+    host: String,
+    options: ConnectOptions,
+    incoming: Vec<u8>,
+    next_id: i32,
+}
+
+impl Connection {
+    /// Connects; for `ldaps` with TLS.
+    pub fn open(options: ConnectOptions) -> Result<Self, ClientError> {
+        let bad = |reason: String| ClientError::Url { url: options.url.clone(), reason };
+        let url = LdapUrl::parse(&options.url).map_err(|error| bad(error.to_string()))?;
+        let stream = Stream::open(&url, options.connect_timeout)?;
+        stream.set_timeout(options.answer_timeout).map_err(ClientError::Lost)?;
+        let host = url.host.clone().unwrap_or_else(|| HOST_DEFAULT.to_owned());
+        let stream = match url.scheme {
+            Scheme::Ldaps => stream.secure(&host, tls::config(&options.tls)?)?,
+            Scheme::Ldap | Scheme::Ldapi => stream,
+        };
+        Ok(Self { stream: Some(stream), host, options, incoming: Vec::new(), next_id: 1 })
+    }
+
+    /// Whether TLS protects the connection.
+    pub fn is_secure(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::is_secure)
+    }
+
+    /// StartTLS (RFC 4511 §4.14). An error after the server agreed leaves no connection.
+    pub fn start_tls(&mut self) -> Result<(), ClientError> {
+        let config = tls::config(&self.options.tls)?;
+        let request = ExtendedRequest { oid: START_TLS, value: None };
+        self.request(Request::Extended(request))?.into_result("StartTLS")?;
+        // What came before the handshake is nobody's answer.
+        self.incoming.clear();
+        let stream = self.stream.take().ok_or(ClientError::Closed(None))?;
+        self.stream = Some(stream.secure(&self.host, config)?);
+        Ok(())
+    }
+
+    /// Binds with name and password.
+    pub fn bind(&mut self, name: &str, password: &[u8]) -> Result<(), ClientError> {
+        let authentication = Authentication::Simple(password);
+        self.request(Request::Bind(BindRequest { version: 3, name, authentication }))?
+            .into_result("bind")
+    }
+
+    /// Binds as whom the operating system says is asking, over a Unix socket (RFC 4422 §A).
+    pub fn bind_external(&mut self) -> Result<(), ClientError> {
+        let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials: Some(b"") };
+        self.request(Request::Bind(BindRequest { version: 3, name: "", authentication }))?
+            .into_result("bind")
+    }
+
+    /// Searches. A refusal or a limit is in the outcome, together with the entries that came.
+    pub fn search(&mut self, asked: &SearchFor<'_>) -> Result<Found, ClientError> {
+        let mut attributes = StringsBuf::new();
+        for attribute in asked.attributes {
+            attributes.push(attribute);
+        }
+        let request = SearchRequest {
+            base: asked.base,
+            scope: asked.scope,
+            deref: asked.deref,
+            size_limit_entries: asked.size_limit_entries,
+            time_limit_s: asked.time_limit_s,
+            types_only: false,
+            filter: asked.filter.clone(),
+            attributes: attributes.as_ref(),
+        };
+        let id = self.send(Request::Search(request))?;
+        let (mut entries, mut references) = (Vec::new(), Vec::new());
+        loop {
+            let outcome = self.receive(id, |response| match response {
+                Response::SearchEntry { dn, attributes } => {
+                    entries.push(Entry::of(dn, attributes));
+                    Ok(None)
+                }
+                Response::SearchReference(urls) => {
+                    references.extend(urls.iter().map(str::to_owned));
+                    Ok(None)
+                }
+                Response::SearchDone(result) => Ok(Some(Outcome::of(&result))),
+                Response::Intermediate { .. } => Ok(None),
+                _ => Err(misplaced()),
+            })?;
+            if let Some(outcome) = outcome {
+                return Ok(Found { entries, references, outcome });
+            }
+        }
+    }
+
+    /// Adds an entry.
+    pub fn add(
+        &mut self,
+        name: &str,
+        attributes: &[Attribute<'_>],
+    ) -> Result<Outcome, ClientError> {
+        let mut list = AttributesBuf::new();
+        for (description, values) in attributes {
+            let values = values_of(values);
+            list.push(PartialAttribute { description, values: values.as_ref() });
+        }
+        self.request(Request::Add(AddRequest { name, attributes: list.as_ref() }))
+    }
+
+    /// Modifies an entry.
+    pub fn modify(&mut self, name: &str, changes: &[Change<'_>]) -> Result<Outcome, ClientError> {
+        let mut list = ModificationsBuf::new();
+        for (operation, description, values) in changes {
+            let values = values_of(values);
+            let attribute = PartialAttribute { description, values: values.as_ref() };
+            list.push(Modification { operation: *operation, attribute });
+        }
+        self.request(Request::Modify(ModifyRequest { name, changes: list.as_ref() }))
+    }
+
+    /// Deletes an entry.
+    pub fn delete(&mut self, name: &str) -> Result<Outcome, ClientError> {
+        self.request(Request::Delete(DeleteRequest { name }))
+    }
+
+    /// A request with one answer.
+    fn request(&mut self, request: Request<'_>) -> Result<Outcome, ClientError> {
+        let id = self.send(request)?;
+        loop {
+            let outcome = self.receive(id, |response| match single(&response) {
+                Some(result) => Ok(Some(Outcome::of(result))),
+                None if matches!(response, Response::Intermediate { .. }) => Ok(None),
+                None => Err(misplaced()),
+            })?;
+            if let Some(outcome) = outcome {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    fn send(&mut self, op: Request<'_>) -> Result<MessageId, ClientError> {
+        let id = MessageId(self.next_id);
+        self.next_id = self.next_id.checked_add(1).unwrap_or(1);
+        let mut message = Vec::new();
+        Message { id, op, controls: Controls::EMPTY }.encode(&mut message);
+        let stream = self.stream.as_mut().ok_or(ClientError::Closed(None))?;
+        let sent = stream.write_all(&message).and_then(|()| stream.flush());
+        sent.map_err(|error| self.lost(error))?;
+        Ok(id)
+    }
+
+    /// Waits for one response to `id` and has `take` look at it.
+    fn receive<T>(
+        &mut self,
+        id: MessageId,
+        take: impl FnOnce(Response<'_>) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let malformed = |error: &dyn std::fmt::Display| ClientError::Malformed(error.to_string());
+        let length = loop {
+            match frame(&self.incoming, MESSAGE_SIZE_MAX_BYTES)
+                .map_err(|error| malformed(&error))?
+            {
+                Frame::Complete(length) => break length,
+                Frame::Incomplete { .. } => self.read()?,
+            }
+        };
+        let bytes: Vec<u8> = self.incoming.drain(..length).collect();
+        let message = Message::<Response<'_>>::decode(&bytes, &DecodeLimits::default())
+            .map_err(|error| malformed(&error))?;
+        if message.id == id {
+            return take(message.op);
+        }
+        Err(match message.op {
+            Response::Extended { result, .. } if message.id == MessageId::UNSOLICITED => {
+                ClientError::Closed(Some(Outcome::of(&result)))
+            }
+            _ => ClientError::Malformed(format!("an answer to message {}", message.id)),
+        })
+    }
+
+    fn read(&mut self) -> Result<(), ClientError> {
+        let mut buffer = [0; READ_BYTES];
+        let stream = self.stream.as_mut().ok_or(ClientError::Closed(None))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => Err(ClientError::Closed(None)),
+            Ok(read) => {
+                self.incoming.extend_from_slice(buffer.get(..read).unwrap_or_default());
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(self.lost(error)),
+        }
+    }
+
+    fn lost(&self, error: io::Error) -> ClientError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                ClientError::TimedOut(self.options.answer_timeout.as_secs())
+            }
+            io::ErrorKind::UnexpectedEof => ClientError::Closed(None),
+            _ => ClientError::Lost(error),
+        }
+    }
+}
+
+/// Says good-bye; a server that is gone need not hear it.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let _ = self.send(Request::Unbind);
+    }
+}
+
+fn values_of(values: &[&str]) -> ValuesBuf {
+    let mut list = ValuesBuf::new();
+    for value in values {
+        list.push(value.as_bytes());
+    }
+    list
+}
+
+/// The result of a response that is the only one.
+fn single<'r, 'a>(response: &'r Response<'a>) -> Option<&'r LdapResult<'a>> {
+    match response {
+        Response::Bind { result, .. }
+        | Response::Extended { result, .. }
+        | Response::Modify(result)
+        | Response::Add(result)
+        | Response::Delete(result)
+        | Response::ModifyDn(result)
+        | Response::Compare(result) => Some(result),
+        Response::SearchEntry { .. }
+        | Response::SearchReference(_)
+        | Response::SearchDone(_)
+        | Response::Intermediate { .. } => None,
+    }
+}
+
+fn misplaced() -> ClientError {
+    ClientError::Malformed("a response of another kind".to_owned())
+}
+
+/// RFC 4511 §4.14.1.
+const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+/// Default of [`ConnectOptions::connect_timeout`].
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Default of [`ConnectOptions::answer_timeout`].
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest response accepted.
+const MESSAGE_SIZE_MAX_BYTES: usize = 64 << 20;
+/// Octets asked for in one read.
+const READ_BYTES: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! A connection against servers that answer what a test wants.
+
+use std::net::TcpListener;
+use std::thread;
+
+use ldap::message::{AttributesBuf, ResponseKind};
+use ldap::result::ResultCode;
+
+use super::*;
+
+/// A server that reads one request and sends these octets; then it closes if it is to.
+fn server(answer: Vec<u8>, closes: bool) -> (String, thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ldap://{}", listener.local_addr().unwrap());
+    let serve = move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let _ = socket.read(&mut request).unwrap();
+        socket.write_all(&answer).unwrap();
+        if !closes {
+            // Until the client goes.
+            while socket.read(&mut request).is_ok_and(|read| read > 0) {}
+        }
+    };
+    (url, thread::spawn(serve))
+}
+
+fn result(id: i32, kind: ResponseKind, code: ResultCode) -> Vec<u8> {
+    let mut out = Vec::new();
+    let result = LdapResult { diagnostic: "why not", ..LdapResult::new(code) };
+    ldap::encode::result(&mut out, MessageId(id), kind, &result, Controls::EMPTY);
+    out
+}
+
+fn open(url: &str) -> Connection {
+    let mut options = ConnectOptions::new(url);
+    options.answer_timeout = Duration::from_millis(300);
+    Connection::open(options).unwrap()
+}
+
+fn search(answer: Vec<u8>, closes: bool) -> Result<Found, ClientError> {
+    let (url, server) = server(answer, closes);
+    let filter = Filter::parse("(cn=*)").unwrap();
+    let found = open(&url).search(&SearchFor::below("o=x", filter));
+    server.join().unwrap();
+    found
+}
+
+#[test]
+fn a_search_gives_entries_references_and_the_outcome() {
+    let mut values = ValuesBuf::new();
+    values.push(b"Anna");
+    let mut attributes = AttributesBuf::new();
+    attributes.push(PartialAttribute { description: "cn", values: values.as_ref() });
+    let op = Response::SearchEntry { dn: "cn=Anna,o=x", attributes: attributes.as_ref() };
+    let mut answer = Vec::new();
+    Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut answer);
+    let mut urls = StringsBuf::new();
+    urls.push("ldap://other/o=x");
+    let op = Response::SearchReference(urls.as_ref());
+    Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut answer);
+    answer.extend(result(1, ResponseKind::SearchDone, ResultCode::SizeLimitExceeded));
+
+    let found = search(answer, false).unwrap();
+    assert_eq!(found.entries.len(), 1);
+    assert_eq!(found.entries[0].dn, "cn=Anna,o=x");
+    assert_eq!(found.entries[0].text("CN"), Some("Anna"));
+    assert_eq!(found.references, ["ldap://other/o=x"]);
+    assert_eq!(found.outcome.code, ResultCode::SizeLimitExceeded);
+    assert_eq!(found.outcome.to_string(), "sizeLimitExceeded (4), why not");
+}
+
+#[test]
+fn a_bind_that_fails_is_an_error_with_the_servers_words() {
+    let answer = result(1, ResponseKind::Bind, ResultCode::InvalidCredentials);
+    let (url, server) = server(answer, false);
+    let error = open(&url).bind("cn=x", b"y").unwrap_err().to_string();
+    server.join().unwrap();
+    assert_eq!(error, "the server refuses the bind: invalidCredentials (49), why not");
+}
+
+#[test]
+fn what_is_no_answer_is_an_error() {
+    let check = |answer: Vec<u8>, closes: bool, want: &str| {
+        let error = search(answer, closes).unwrap_err().to_string();
+        assert!(error.contains(want), "{error}\nlacks\n{want}");
+    };
+    check(Vec::new(), true, "closed the connection");
+    check(Vec::new(), false, "did not answer within 0 s");
+    check(vec![0xff; 40], false, "malformed");
+    check(result(7, ResponseKind::SearchDone, ResultCode::Success), false, "to message 7");
+    check(result(1, ResponseKind::Add, ResultCode::Success), false, "of another kind");
+    let mut notice = Vec::new();
+    ldap::encode::notice_of_disconnection(&mut notice, ResultCode::Unavailable, "going home");
+    check(notice, true, "the server disconnects: unavailable (52), going home");
+    // The length says more than anybody would wait for.
+    check(vec![0x30, 0x84, 0x7f, 0xff, 0xff, 0xff], false, "malformed");
+}
+
+#[test]
+fn where_nobody_listens_the_address_is_named() {
+    let open = |url: &str| Connection::open(ConnectOptions::new(url)).err().unwrap().to_string();
+    assert!(open("ldap://127.0.0.1:1").starts_with("cannot connect to 127.0.0.1:1: "));
+    assert!(open("ldapi://%2Fnowhere").starts_with("cannot connect to /nowhere: "));
+    assert!(open("http://x").starts_with("cannot use the URL 'http://x': "));
+}

@@ -1,0 +1,116 @@
+//! The octets of a connection: TCP, a Unix socket, or TLS over TCP.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ldap::url::{LdapUrl, Scheme};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::error::ClientError;
+
+/// One of the ways to a server.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    /// Opens the connection that the URL names; without TLS, also for `ldaps`.
+    pub(crate) fn open(url: &LdapUrl, timeout: Duration) -> Result<Self, ClientError> {
+        if url.scheme == Scheme::Ldapi {
+            let path = url.host.as_deref().unwrap_or(LDAPI_DEFAULT);
+            let failed = |source| ClientError::Connect { address: path.to_owned(), source };
+            return UnixStream::connect(path).map(Self::Unix).map_err(failed);
+        }
+        let host = url.host.as_deref().unwrap_or(HOST_DEFAULT);
+        let port = url.port_or_default();
+        let failed = |source| ClientError::Connect { address: format!("{host}:{port}"), source };
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in (host, port).to_socket_addrs().map_err(failed)? {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(stream) => {
+                    stream.set_nodelay(true).map_err(failed)?;
+                    return Ok(Self::Tcp(stream));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(failed(last))
+    }
+
+    /// Puts TLS over it, for this host.
+    pub(crate) fn secure(self, host: &str, config: Arc<ClientConfig>) -> Result<Self, ClientError> {
+        let failed = |error: &dyn std::fmt::Display| ClientError::Tls(error.to_string());
+        let Self::Tcp(mut socket) = self else {
+            return Err(failed(&"it is for TCP connections, once"));
+        };
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&error))?;
+        let mut session = ClientConnection::new(config, name).map_err(|error| failed(&error))?;
+        while session.is_handshaking() {
+            session.complete_io(&mut socket).map_err(|error| failed(&error))?;
+        }
+        Ok(Self::Tls(Box::new(StreamOwned::new(session, socket))))
+    }
+
+    /// Limits each wait.
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        let timeout = Some(timeout.max(TIMEOUT_MIN));
+        match self {
+            Self::Tcp(socket) => {
+                socket.set_read_timeout(timeout).and_then(|()| socket.set_write_timeout(timeout))
+            }
+            Self::Unix(socket) => {
+                socket.set_read_timeout(timeout).and_then(|()| socket.set_write_timeout(timeout))
+            }
+            Self::Tls(tls) => {
+                let socket = tls.get_ref();
+                socket.set_read_timeout(timeout).and_then(|()| socket.set_write_timeout(timeout))
+            }
+        }
+    }
+
+    /// Whether nobody else can listen.
+    pub(crate) fn is_secure(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.read(buffer),
+            Self::Unix(socket) => socket.read(buffer),
+            Self::Tls(tls) => tls.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.write(buffer),
+            Self::Unix(socket) => socket.write(buffer),
+            Self::Tls(tls) => tls.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.flush(),
+            Self::Unix(socket) => socket.flush(),
+            Self::Tls(tls) => tls.flush(),
+        }
+    }
+}
+
+/// The host of a URL that names none.
+pub(crate) const HOST_DEFAULT: &str = "localhost";
+/// The socket of an `ldapi` URL that names none, as OpenLDAP has it.
+const LDAPI_DEFAULT: &str = "/var/run/ldapi";
+/// Sockets take no time-out of 0.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
