@@ -4,7 +4,7 @@ use ldap::message::Scope;
 use ldap::result::ResultCode;
 use ldap::url::LdapUrl;
 use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, WellKnown};
-use store::View;
+use store::{Ask, View};
 
 use crate::directory::State;
 use crate::ops::target::Lookup;
@@ -19,7 +19,7 @@ pub(crate) fn any(view: &View<'_>, known: &WellKnown) -> Result<bool, Refusal> {
 /// Whether there is a referral object at `base` or below it.
 pub(crate) fn any_below(view: &View<'_>, state: &State, base: EntryId) -> Result<bool, Refusal> {
     let known = state.schema.well_known();
-    let plan = view.plan(&filter(known), base, Scope::Subtree)?;
+    let plan = view.plan(&Ask::new(&filter(known), base, Scope::Subtree))?;
     for stored in plan.entries(view, EntryId::ROOT) {
         let stored = stored?;
         if is_referral(&stored, known) && view.is_within(&stored, base)? {

@@ -21,7 +21,7 @@ use ldap::message::Scope;
 use schema::{
     AttributeDelta, Change, DnKey, Entry, EntryId, ModifyChange, ResolvedFilter, Schema, Truth,
 };
-use store::{IndexConfig, Reader, Resolved, Store, StoreOptions};
+use store::{Ask, IndexConfig, Reader, Resolved, Store, StoreOptions};
 
 use people::{Instant, load, person};
 
@@ -70,7 +70,7 @@ fn equality(reader: &mut Reader, count: u64) {
         let mut octets = 0;
         for filter in &filters {
             let view = reader.view().unwrap();
-            let plan = view.plan(filter, base, Scope::Subtree).unwrap();
+            let plan = view.plan(&Ask::new(filter, base, Scope::Subtree)).unwrap();
             for entry in plan.entries(view, EntryId::ROOT) {
                 let entry = entry.unwrap();
                 assert!(plan.exact);
@@ -85,7 +85,7 @@ fn equality(reader: &mut Reader, count: u64) {
     let start = Instant::now();
     for filter in &filters {
         let view = reader.view().unwrap();
-        let plan = view.plan(filter, base, Scope::Subtree).unwrap();
+        let plan = view.plan(&Ask::new(filter, base, Scope::Subtree)).unwrap();
         for entry in plan.entries(view, EntryId::ROOT) {
             assert_eq!(filter.matches(&schema, &entry.unwrap()), Truth::True);
         }
@@ -140,7 +140,7 @@ fn filters(reader: &mut Reader, count: u64) {
         let (mut candidates, mut matches) = (0, 0);
         for _ in 0..runs {
             let view = reader.view().unwrap();
-            let plan = view.plan(&filter, base, Scope::Subtree).unwrap();
+            let plan = view.plan(&Ask::new(&filter, base, Scope::Subtree)).unwrap();
             for entry in plan.entries(view, EntryId::ROOT) {
                 candidates += 1;
                 matches += u64::from(filter.matches(&schema, &entry.unwrap()) == Truth::True);

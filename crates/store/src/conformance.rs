@@ -21,6 +21,7 @@ pub use self::contents::Contents;
 pub use self::history::{Chance, History, contexts, filters, indexes};
 pub use self::naive::Naive;
 use crate::meta::Lsn;
+use crate::plan::Ask;
 use crate::view::{Resolved, View};
 
 /// What can be asked of one point in time.
@@ -247,7 +248,7 @@ impl Rows for View<'_> {
     }
 
     fn candidates(&self, filter: &ResolvedFilter) -> (Vec<EntryId>, bool) {
-        let plan = self.plan(filter, EntryId::ROOT, Scope::Subtree).expect(READABLE);
+        let plan = self.plan(&Ask::new(filter, EntryId::ROOT, Scope::Subtree)).expect(READABLE);
         let ids = plan.candidates(self, EntryId::ROOT).collect::<Result<_, _>>();
         (ids.expect(READABLE), plan.exact)
     }

@@ -57,7 +57,9 @@ pub use format::{FORMAT, identity};
 pub use index::{INDEX_COUNT_MAX, IndexConfig, IndexKind};
 pub use lmdb::StoreOptions;
 pub use meta::{LogPosition, Lsn, Mark};
-pub use plan::{Candidates, Plan};
+pub use plan::{
+    Ask, CandidateIds, Candidates, Explanation, Operator, Plan, ScopeReport, Source, TermReport,
+};
 pub use reader::Reader;
 pub use record::RECORD_LENGTH_MAX_BYTES;
 pub use store::{CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};

@@ -3,8 +3,13 @@
 //! Invariant: a plan may hold entries that do not match, never miss one that does. The search
 //! re-tests every candidate: too many cost time, too few would be a wrong answer.
 
+mod explain;
 mod term;
 
+use std::fmt;
+use std::time::Duration;
+
+use ldap::filter::Filter;
 use ldap::message::Scope;
 use schema::{EntryId, ResolvedFilter};
 
@@ -13,10 +18,51 @@ use crate::error::StoreError;
 use crate::ids::{IdIter, IdSet};
 use crate::view::View;
 
+pub use explain::{Explanation, Operator, ScopeReport, Source, TermReport};
+
 /// When so few candidates are left, testing them costs less than reading further lists.
 pub(crate) const FEW_CANDIDATES: u64 = 8;
 /// A subtree or a level of up to this many entries is walked when no index helps.
 pub(crate) const WALK_ENTRIES_MAX: usize = 16_384;
+
+/// What is asked of a plan.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    /// Which entries are looked for.
+    pub filter: &'a ResolvedFilter,
+    /// Where they are looked for.
+    pub base: EntryId,
+    /// How far below `base`.
+    pub scope: Scope,
+    /// How many entries are enough, if that is known: a size limit or a page.
+    pub wanted: Option<u64>,
+    /// Asked now and then: yes ends the planning with [`StoreError::Interrupted`].
+    pub interrupt: &'a dyn Fn() -> bool,
+    /// A clock: with one, the plan explains itself.
+    pub explain: Option<&'a dyn Fn() -> Duration>,
+    /// The filter as it was asked, for the texts of an explanation.
+    pub text: Option<&'a Filter<'a>>,
+}
+
+impl<'a> Ask<'a> {
+    /// Asks for all entries, without an explanation, and cannot be interrupted.
+    #[must_use]
+    pub fn new(filter: &'a ResolvedFilter, base: EntryId, scope: Scope) -> Self {
+        let interrupt = &|| false;
+        Self { filter, base, scope, wanted: None, interrupt, explain: None, text: None }
+    }
+}
+
+impl fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("filter", &self.filter)
+            .field("base", &self.base)
+            .field("scope", &self.scope)
+            .field("wanted", &self.wanted)
+            .finish_non_exhaustive()
+    }
+}
 
 /// How a search goes about it.
 #[derive(Debug)]
@@ -32,11 +78,36 @@ pub struct Plan {
     pub scope_exact: bool,
     /// An index or the tree narrowed the candidates; else the whole directory is read.
     pub indexed: bool,
+    explanation: Option<Box<Explanation>>,
 }
 
 /// The entries a search has to look at.
 #[derive(Debug)]
 pub struct Candidates(Kind);
+
+/// The ids of all candidates, to look them up in any order.
+#[derive(Clone, Debug)]
+pub struct CandidateIds(Option<IdSet>);
+
+impl CandidateIds {
+    /// How many there are; none when every entry is one.
+    #[must_use]
+    pub fn len(&self) -> Option<u64> {
+        self.0.as_ref().map(IdSet::len)
+    }
+
+    /// Whether no entry is a candidate.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.as_ref().is_some_and(IdSet::is_empty)
+    }
+
+    /// Whether an entry is a candidate.
+    #[must_use]
+    pub fn contains(&self, id: EntryId) -> bool {
+        self.0.as_ref().is_none_or(|ids| ids.contains(id.0))
+    }
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -51,6 +122,20 @@ impl Plan {
     #[must_use]
     pub const fn set(&self) -> &Candidates {
         &self.candidates
+    }
+
+    /// How the plan came about, if that was asked.
+    #[must_use]
+    pub fn explanation(&self) -> Option<&Explanation> {
+        self.explanation.as_deref()
+    }
+
+    /// The ids of all candidates: to walk an index in its own order and keep what is among them.
+    pub fn ids(&self, _view: &View<'_>) -> Result<CandidateIds, StoreError> {
+        Ok(CandidateIds(match &self.candidates.0 {
+            Kind::Ids(ids) => Some(ids.clone()),
+            Kind::All => None,
+        }))
     }
 
     /// The ids of the candidates after `after`, in order; [`EntryId::ROOT`] is before all.
@@ -113,13 +198,18 @@ pub(crate) struct Found {
 }
 
 impl View<'_> {
-    /// Plans a search for entries in `scope` of `base` that match `filter`.
-    pub fn plan(
-        &self,
-        filter: &ResolvedFilter,
-        base: EntryId,
-        scope: Scope,
-    ) -> Result<Plan, StoreError> {
+    /// Plans a search.
+    pub fn plan(&self, ask: &Ask<'_>) -> Result<Plan, StoreError> {
+        let started = ask.explain.map(|clock| clock());
+        let mut plan = self.plan_quietly(ask)?;
+        if let (Some(clock), Some(started)) = (ask.explain, started) {
+            plan.explanation = Some(Box::new(plan.explained(ask, clock() - started)));
+        }
+        Ok(plan)
+    }
+
+    fn plan_quietly(&self, ask: &Ask<'_>) -> Result<Plan, StoreError> {
+        let Ask { filter, base, scope, .. } = *ask;
         if scope == Scope::Base {
             let set = IdSet::Few(if base == EntryId::ROOT { Vec::new() } else { vec![base.0] });
             return Ok(Plan::of_scope(set));
@@ -148,6 +238,7 @@ impl View<'_> {
                     exact: found.exact && whole,
                     scope_exact: whole,
                     indexed: true,
+                    explanation: None,
                 })
             }
             None => {
@@ -160,6 +251,7 @@ impl View<'_> {
                     exact: found.exact && whole,
                     scope_exact: whole,
                     indexed: false,
+                    explanation: None,
                 })
             }
         }
@@ -202,6 +294,32 @@ impl Plan {
             exact: false,
             scope_exact: true,
             indexed: true,
+            explanation: None,
         }
+    }
+
+    fn explained(&self, ask: &Ask<'_>, taken: Duration) -> Explanation {
+        let final_candidates = self.indexed.then_some(self.estimate);
+        let filter = explain::text(ask.filter, ask.text);
+        let root = TermReport {
+            filter: filter.clone(),
+            operator: match ask.filter {
+                ResolvedFilter::And(_) => Operator::And,
+                ResolvedFilter::Or(_) => Operator::Or,
+                ResolvedFilter::Not(_) => Operator::Not,
+                _ => Operator::Item,
+            },
+            source: if self.indexed { Source::Composed } else { Source::Scan },
+            candidates: final_candidates,
+            exact: self.exact,
+            order: self.indexed.then_some(1),
+            skipped: None,
+            time_us: u64::try_from(taken.as_micros()).unwrap_or(u64::MAX),
+            would_help: None,
+            children: Vec::new(),
+        };
+        let scope = ScopeReport { scope: ask.scope, count: None, used: self.scope_exact };
+        let killed_by = (final_candidates == Some(0)).then_some(filter);
+        Explanation { root, scope, final_candidates, exact: self.exact, killed_by }
     }
 }

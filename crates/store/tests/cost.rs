@@ -19,7 +19,7 @@ use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange,
     ResolvedFilter, Schema,
 };
-use store::{IndexConfig, LogPosition, Lsn, Mark, Resolved, Store, StoreOptions};
+use store::{Ask, IndexConfig, LogPosition, Lsn, Mark, Resolved, Store, StoreOptions};
 
 /// People in the directory before anything is measured.
 const LOADED: u64 = 100_000;
@@ -160,7 +160,7 @@ fn searches(store: &Arc<Store>, what: &str) {
     let start = cpu();
     for filter in &filters {
         let view = reader.view().unwrap();
-        let plan = view.plan(filter, base, Scope::Subtree).unwrap();
+        let plan = view.plan(&Ask::new(filter, base, Scope::Subtree)).unwrap();
         assert_eq!(plan.entries(view, EntryId::ROOT).filter(Result::is_ok).count(), 1);
     }
     report(&format!("search by uid, {what}"), cpu() - start, filters.len());

@@ -15,7 +15,7 @@ use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, EntryRead,
     ModifyChange, RdnKey, RenameChange, ResolvedFilter, Schema, Truth,
 };
-use store::{IndexConfig, IndexKind, LogPosition, Lsn, Resolved, Store, StoreOptions, View};
+use store::{Ask, IndexConfig, IndexKind, LogPosition, Lsn, Resolved, Store, StoreOptions, View};
 
 /// The directory as it should be.
 #[derive(Clone, Debug, Default)]
@@ -412,7 +412,7 @@ fn check_filter(view: &View<'_>, model: &Model, text: &str, filter: &ResolvedFil
     let bases = model.entries.keys().copied().take(3).chain(model.entries.keys().last().copied());
     for base in bases.chain([0]) {
         for scope in [Scope::Base, Scope::One, Scope::Subtree, Scope::Subordinate] {
-            let plan = view.plan(filter, EntryId(base), scope).unwrap();
+            let plan = view.plan(&Ask::new(filter, EntryId(base), scope)).unwrap();
             let ids: Vec<u64> =
                 plan.candidates(view, EntryId::ROOT).map(|id| id.unwrap().0).collect();
             assert!(ids.is_sorted(), "{text} {scope:?}");

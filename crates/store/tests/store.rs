@@ -13,7 +13,7 @@ use schema::{
     ModifyChange, RdnKey, ResolvedFilter, Schema, SchemaChange, SchemaFile,
 };
 use store::{
-    Batch, IndexConfig, IndexKind, Lsn, Reader, Resolved, Store, StoreError, StoreOptions,
+    Ask, Batch, IndexConfig, IndexKind, Lsn, Reader, Resolved, Store, StoreError, StoreOptions,
 };
 
 fn options() -> StoreOptions {
@@ -69,7 +69,7 @@ fn resolve(reader: &mut Reader, dn: &str) -> Resolved {
 fn found(reader: &mut Reader, filter: &str) -> Vec<u64> {
     let view = reader.view().unwrap();
     let filter = ResolvedFilter::resolve(&Filter::parse(filter).unwrap(), view.schema());
-    let plan = view.plan(&filter, EntryId::ROOT, Scope::Subtree).unwrap();
+    let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree)).unwrap();
     assert!(plan.indexed);
     plan.candidates(view, EntryId::ROOT).map(|id| id.unwrap().0).collect()
 }
@@ -292,7 +292,7 @@ fn long_lists_shrink_and_grow_in_batches() {
         for text in ["(l=town)", "(l=*ow*)", "(l=*own*)"] {
             let filter = ResolvedFilter::resolve(&Filter::parse(text).unwrap(), &schema);
             let view = batch.view();
-            let plan = view.plan(&filter, EntryId::ROOT, Scope::Subtree).unwrap();
+            let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree)).unwrap();
             let ids: Vec<u64> =
                 plan.candidates(&view, EntryId::ROOT).map(|id| id.unwrap().0).collect();
             assert_eq!(ids, left, "{text}");

@@ -11,6 +11,7 @@ use ldap::result::ResultCode;
 use schema::{
     AttributeDescription, Entry, EntryId, ResolvedFilter, Schema, Truth, check_modifiable,
 };
+use store::Ask;
 
 use crate::decide::Decide;
 use crate::live_entry::LiveEntry;
@@ -47,7 +48,7 @@ pub(crate) fn check_uuid(
     };
     let filter = AvaFilter { description: "entryUUID", value: uuid.as_slice().into() };
     let filter = ResolvedFilter::resolve(&Filter::Equality(filter), schema);
-    let plan = decide.view.plan(&filter, EntryId::ROOT, Scope::Subtree)?;
+    let plan = decide.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
     if plan.estimate > CANDIDATES_MAX {
         return refuse("entryUUID has no equality index: it cannot be set, as it must be unique");
     }

@@ -8,6 +8,7 @@ use schema::{
     AttributeType, Change, Definition, DefinitionKind, EntryId, ResolvedFilter, Schema,
     SchemaChange, Truth,
 };
+use store::Ask;
 
 use crate::decide::{Decide, Decision};
 use crate::ops::modify::Modification;
@@ -104,7 +105,7 @@ fn was_stored(decide: &Decide<'_>, kind: &AttributeType) -> bool {
 
 fn matches_any(decide: &Decide<'_>, schema: &Schema, filter: &Filter<'_>) -> Result<bool, Refusal> {
     let filter = ResolvedFilter::resolve(filter, schema);
-    let plan = decide.view.plan(&filter, EntryId::ROOT, Scope::Subtree)?;
+    let plan = decide.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
     for entry in plan.entries(&decide.view, EntryId::ROOT) {
         if filter.matches(schema, &entry?) == Truth::True {
             return Ok(true);

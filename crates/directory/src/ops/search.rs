@@ -14,7 +14,7 @@ use aci::Access;
 use ldap::message::{Controls, MessageId, Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, ResolvedFilter, Selection};
-use store::View;
+use store::{Ask, View};
 
 pub(crate) use self::bounds::Bounds;
 pub(crate) use self::done::Done;
@@ -202,7 +202,7 @@ impl Search<'_> {
     ) -> Result<Outcome, Refusal> {
         let bounds = self.bounds();
         let start = self.start()?;
-        let plan = view.plan(resolved.filter, resolved.base, self.request.scope)?;
+        let plan = view.plan(&Ask::new(resolved.filter, resolved.base, self.request.scope))?;
         if self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
         }

@@ -3,7 +3,7 @@
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{EntryId, Truth};
-use store::{Plan, StoredEntry, View};
+use store::{Ask, Plan, StoredEntry, View};
 
 use super::{Bounds, Done, Outcome, Resolved, Search};
 use crate::controls::paged::Position;
@@ -217,7 +217,8 @@ impl<'a> Run<'a> {
         let schema = &self.state.schema;
         let known = schema.well_known();
         let scope = self.search.request.scope;
-        let plan = self.view.plan(&referral::filter(known), self.resolved.base, scope)?;
+        let plan =
+            self.view.plan(&Ask::new(&referral::filter(known), self.resolved.base, scope))?;
         for stored in plan.entries(self.view, EntryId::ROOT) {
             let stored = stored?;
             if let Some(end) = self.interrupted() {
