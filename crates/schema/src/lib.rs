@@ -45,7 +45,7 @@ pub use dn_key::{DnKey, InvalidDn, RdnKey};
 pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead};
 pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};
 pub use filter::{SubstringAssertion, Truth};
-pub use matching_rule::{APPROXIMATE_RULE, INTEGER_DIGITS_MAX, MATCHING_RULES};
+pub use matching_rule::{APPROXIMATE_RULE, IN_CHAIN_RULE, INTEGER_DIGITS_MAX, MATCHING_RULES};
 pub use matching_rule::{Compare, MatchingRule, Prepare, PreparePiece, RuleKind};
 pub use prepare::{Invalid, Position};
 pub use selection::{SELECTION_NAMES_MAX, Selection};

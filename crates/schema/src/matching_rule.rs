@@ -51,6 +51,9 @@ pub enum Compare {
     AllBits,
     /// The value has one bit of the assertion.
     AnyBits,
+    /// The value is the assertion, or names an entry from which values lead there. Of the entry at
+    /// hand only the first can be told; a search asks for the rest before it asks entries.
+    Chain,
 }
 
 /// Appends the key of a value; what is appended on refusal means nothing.
@@ -106,7 +109,7 @@ impl MatchingRule {
     /// Whether a value with key `value` matches an assertion with key `assertion`.
     pub fn keys_match(&self, value: &[u8], assertion: &[u8]) -> bool {
         match self.compare {
-            Compare::Key => value == assertion,
+            Compare::Key | Compare::Chain => value == assertion,
             Compare::Word => value.split(|&byte| byte == b' ').any(|word| word == assertion),
             Compare::Words => {
                 let mut words = value.split(|&byte| byte == b' ');
@@ -201,6 +204,9 @@ impl std::fmt::Debug for MatchingRule {
 
 /// The rule of `~=` for texts; other attributes are compared with their equality rule.
 pub const APPROXIMATE_RULE: &str = "1.3.6.1.4.1.4203.666.4.4";
+
+/// The rule by which a group has members of members, too: see [`Compare::Chain`].
+pub const IN_CHAIN_RULE: &str = "1.2.840.113556.1.4.1941";
 
 /// Directory strings and what is contained in them (RFC 4517 §3.2).
 const DIRECTORY: &[&str] = &[
@@ -384,6 +390,14 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         integer::integer_64,
     )
     .comparing(Compare::AnyBits),
+    MatchingRule::equality(
+        IN_CHAIN_RULE,
+        "distinguishedNameInChainMatch",
+        &[oid::DN],
+        name::distinguished_name,
+    )
+    .holding(Holds::Name)
+    .comparing(Compare::Chain),
     MatchingRule::equality("1.3.6.1.1.16.2", "UUIDMatch", &[oid::UUID], uuid),
     MatchingRule::ordering("1.3.6.1.1.16.3", "UUIDOrderingMatch", &[oid::UUID], uuid),
     MatchingRule::equality("1.3.6.1.4.1.1466.109.114.1", "caseExactIA5Match", IA5, text::exact_ia5),

@@ -14,8 +14,9 @@ use schema::{
 };
 
 use crate::batch::Batch;
-use crate::deltas::ENTRY_ID_LIMIT;
+use crate::deltas::{ENTRY_ID_LIMIT, PostingChange};
 use crate::error::StoreError;
+use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
 use crate::key::{self, RowKey, display};
 use crate::lmdb::{CHILDREN, ENTRIES, NAMES, PlainTable};
 use crate::meta;
@@ -56,9 +57,11 @@ impl Batch<'_> {
         }
         record.finish()?;
         self.put(PlainTable::Entries, &id.to_be_bytes(), Some(&row));
+        self.index_entry(&row, id, true)?;
         self.row = row;
         self.put_name(parent, &change.key, id)?;
         self.count_child(parent, true)?;
+        self.put_below(parent, id, true);
         for (attribute, attribute_id) in entry.attributes().iter().zip(ids) {
             let values = attribute.values.iter().map(Vec::as_slice);
             self.index_values(attribute_id, values, id, true);
@@ -80,6 +83,12 @@ impl Batch<'_> {
         if old_parent != change.new_parent.0 {
             self.count_child(old_parent, false)?;
             self.count_child(change.new_parent.0, true)?;
+            self.put_below(old_parent, id, false);
+            self.put_below(change.new_parent.0, id, true);
+            if self.child_count(id)? > 0 {
+                self.put_branch(old_parent, id, false);
+                self.put_branch(change.new_parent.0, id, true);
+            }
         }
         if self.get(PlainTable::Children, &id.to_be_bytes())?.is_some() {
             self.counters.names_moved += 1;
@@ -105,6 +114,7 @@ impl Batch<'_> {
         }
         self.remove_name(parent, &rdn_key, id)?;
         self.count_child(parent, false)?;
+        self.put_below(parent, id, false);
         self.unindex(id)?;
         self.put(PlainTable::Entries, &id.to_be_bytes(), None);
         self.counters.entry_count = self.counters.entry_count.saturating_sub(1);
@@ -191,17 +201,37 @@ impl Batch<'_> {
     /// Counts a subordinate more or less. A count that has come back to zero stays: it tells that
     /// readers may remember the entry's name.
     fn count_child(&mut self, parent: u64, is_added: bool) -> Result<(), StoreError> {
-        let row_key = parent.to_be_bytes();
-        let count = match self.get(PlainTable::Children, &row_key)? {
-            None => 0,
-            Some(row) => {
-                key::id(row).ok_or_else(|| StoreError::corrupt(CHILDREN, parent, "is no number"))?
-            }
-        };
-        let count = if is_added { count.checked_add(1) } else { count.checked_sub(1) };
+        let before = self.child_count(parent)?;
+        let count = if is_added { before.checked_add(1) } else { before.checked_sub(1) };
         let count = count.ok_or_else(|| StoreError::corrupt(CHILDREN, parent, "counts too few"))?;
-        self.put(PlainTable::Children, &row_key, Some(&count.to_be_bytes()));
+        self.put(PlainTable::Children, &parent.to_be_bytes(), Some(&count.to_be_bytes()));
+        // With the first subordinate it becomes a branch, with the last it is none any more.
+        if parent != 0 && (before == 0 || count == 0) {
+            let above = self.record_of(parent)?.parent;
+            self.put_branch(above, parent, is_added);
+        }
         Ok(())
+    }
+
+    fn child_count(&self, parent: u64) -> Result<u64, StoreError> {
+        match self.get(PlainTable::Children, &parent.to_be_bytes())? {
+            None => Ok(0),
+            Some(row) => {
+                key::id(row).ok_or_else(|| StoreError::corrupt(CHILDREN, parent, "is no number"))
+            }
+        }
+    }
+
+    /// An entry comes to or goes from the level below `parent`.
+    fn put_below(&mut self, parent: u64, id: u64, is_added: bool) {
+        let change = PostingChange::new(id, is_added);
+        self.memory.push(LEVEL_LISTS, &parent.to_be_bytes(), change);
+    }
+
+    /// An entry below `parent` begins or ceases to have subordinates there.
+    fn put_branch(&mut self, parent: u64, id: u64, is_added: bool) {
+        let change = PostingChange::new(id, is_added);
+        self.memory.push(BRANCH_LISTS, &parent.to_be_bytes(), change);
     }
 
     /// The ids of descriptions; new ones get an id and a row.

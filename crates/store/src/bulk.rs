@@ -281,6 +281,7 @@ impl<'s> BulkLoader<'s> {
         progress("names", 0, names);
         self.names.write(&mut self.txn, self.tables.names, self.tables.children)?;
         progress("names", names, names);
+        self.lists.make_branches();
         let (lists, mut done) = (self.lists.len(), 0);
         let mut appender = ListAppender::new(self.tables.postings);
         self.lists.drain(|index, key, list| {
@@ -390,7 +391,7 @@ impl<'s> BulkLoader<'s> {
         self.counters.next_entry_id += 1;
         self.places.push(entry.place);
         self.names.push(parent, rdn_key, id);
-        self.lists.push(&entry.keys, id);
+        self.lists.push(&entry.keys, parent, id);
         let copied = Record::copy_below(&entry.row, parent, &mut self.row);
         copied.expect("a preparer writes whole records");
         let entries = self.tables.entries;
@@ -406,7 +407,7 @@ impl<'s> BulkLoader<'s> {
         held.sort_unstable_by_key(|(id, _)| std::cmp::Reverse(*id));
         for (id, entry) in held {
             self.tables.entries.put(&mut self.txn, &id.to_be_bytes(), &entry.row)?;
-            self.lists.push_first(&entry.keys, id);
+            self.lists.push_first(&entry.keys, EntryId::ROOT.0, id);
         }
         Ok(())
     }

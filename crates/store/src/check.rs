@@ -215,6 +215,7 @@ impl Checker<'_> {
             }
         }
         progress("entries", total, total);
+        self.lists.make_branches();
         self.counters(&counters);
         Ok(())
     }
@@ -243,7 +244,8 @@ impl Checker<'_> {
         for (attribute, values) in record.attributes() {
             keys.extend(&self.dictionary, attribute, values.iter(), scratch);
         }
-        self.lists.push(&keys, id);
+        keys.extend_with_record(&self.dictionary, record, scratch);
+        self.lists.push(&keys, record.parent, id);
         let rdn_key = match rdn_key(record, self.dictionary.schema()) {
             Ok(rdn_key) => rdn_key,
             Err(reason) => {

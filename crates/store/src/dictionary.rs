@@ -7,10 +7,12 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHasher};
-use schema::{AttributeDescription, AttributeType, Definition, DefinitionKind, Schema};
+use schema::{
+    AttributeDescription, AttributeType, Definition, DefinitionKind, MatchingRule, Schema,
+};
 
 use crate::error::StoreError;
-use crate::index::{Index, IndexKind};
+use crate::index::{Index, IndexDefinition, IndexKind, IndexRow, IndexState};
 use crate::lmdb::{ATTRIBUTES, META};
 
 /// The most attribute descriptions of one store, over all its life.
@@ -22,9 +24,25 @@ pub struct Dictionary {
     schema: Arc<Schema>,
     attributes: Vec<KnownAttribute>,
     ids: FxHashMap<String, u32>,
+    /// In the order of their ids, which need not be without gaps.
     indexes: Vec<Index>,
-    /// Positions in `indexes` by the OID of the type, one place for each kind.
-    by_type: FxHashMap<String, [Option<usize>; IndexKind::ALL.len()]>,
+    /// What plans may look up for a type, by its OID.
+    by_type: FxHashMap<String, TypeIndexes>,
+    /// Positions of the indexes whose keys are made for whole entries.
+    of_entries: Vec<usize>,
+}
+
+/// Positions of the valid indexes of one type.
+#[derive(Clone, Debug, Default)]
+struct TypeIndexes {
+    /// Of all entries and this type alone, one place for each kind.
+    plain: [Option<usize>; IndexKind::ALL.len()],
+    /// Likewise, by rules that are not the type's own.
+    extensible: Vec<usize>,
+    /// Of all entries, with another type: before or after it.
+    composite: Vec<usize>,
+    /// Of some entries; composite ones, too, under both types.
+    filtered: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,24 +55,37 @@ struct KnownAttribute {
 }
 
 impl Dictionary {
-    /// A dictionary without attributes. `indexes` are rows of `meta`: attribute type and kind.
-    pub(crate) fn new(
-        schema: Arc<Schema>,
-        indexes: &[(String, IndexKind)],
-    ) -> Result<Self, StoreError> {
-        let mut resolved = Vec::with_capacity(indexes.len());
-        let mut by_type: FxHashMap<String, [Option<usize>; 3]> = FxHashMap::default();
-        for (position, (attribute, kind)) in indexes.iter().enumerate() {
-            let id = u16::try_from(position).expect("INDEX_COUNT_MAX is checked when writing");
-            let index = Index::resolve(id, attribute, *kind, &schema)?;
-            let places = by_type.entry(index.attribute.kind.oid.clone()).or_default();
-            if let Some(place) = places.get_mut(place_of(*kind)) {
-                *place = Some(position);
+    /// A dictionary without attributes. `rows` are those of `meta`, in the order of their ids.
+    pub(crate) fn new(schema: Arc<Schema>, rows: &[IndexRow]) -> Result<Self, StoreError> {
+        let mut indexes = Vec::with_capacity(rows.len());
+        let mut by_type: FxHashMap<String, TypeIndexes> = FxHashMap::default();
+        let mut of_entries = Vec::new();
+        for (position, row) in rows.iter().enumerate() {
+            let index = Index::resolve(row.id, &row.definition, row.state, &schema)?;
+            if index.state.is_written() && index.is_of_entries() {
+                of_entries.push(position);
             }
-            resolved.push(index);
+            let with = index.with.as_ref().map(|with| &with.attribute);
+            let types = [Some(&index.attribute), with];
+            if index.state == IndexState::Valid {
+                for kind in types.into_iter().flatten() {
+                    let places = by_type.entry(kind.kind.oid.clone()).or_default();
+                    places.put(&index, position);
+                }
+            }
+            indexes.push(index);
         }
-        let ids = FxHashMap::default();
-        Ok(Self { schema, attributes: Vec::new(), ids, indexes: resolved, by_type })
+        let (attributes, ids) = (Vec::new(), FxHashMap::default());
+        Ok(Self { schema, attributes, ids, indexes, by_type, of_entries })
+    }
+
+    /// The rows that the indexes were made of, their definitions canonical.
+    pub(crate) fn rows(&self) -> Vec<IndexRow> {
+        let row = |index: &Index| {
+            let Index { id, definition, state, .. } = index;
+            IndexRow { id: *id, definition: definition.clone(), state: *state }
+        };
+        self.indexes.iter().map(row).collect()
     }
 
     /// Adds the descriptions of the table `attributes`, in the order of their ids. Types that the
@@ -79,14 +110,9 @@ impl Dictionary {
 
     /// The same attributes and indexes under another schema.
     pub(crate) fn under(&self, schema: Arc<Schema>) -> Result<Self, StoreError> {
-        let indexes: Vec<(String, IndexKind)> = self
-            .indexes
-            .iter()
-            .map(|index| (index.attribute.kind.oid.clone(), index.kind))
-            .collect();
         let texts: Vec<String> =
             self.attributes.iter().map(|known| known.description.text().to_owned()).collect();
-        Self::new(schema, &indexes)?.with_texts(&texts)
+        Self::new(schema, &self.rows())?.with_texts(&texts)
     }
 
     /// The schema that the descriptions are from.
@@ -138,8 +164,10 @@ impl Dictionary {
         each_superior(&description.kind, |kind| family |= family_bit(kind));
         let indexes = (0..self.indexes.len())
             .filter(|&position| {
-                let index = self.indexes.get(position);
-                index.is_some_and(|index| index.attribute.covers(&description))
+                self.indexes.get(position).is_some_and(|index| {
+                    let is_made_of_values = index.state.is_written() && !index.is_of_entries();
+                    is_made_of_values && index.attribute.covers(&description)
+                })
             })
             .collect();
         self.attributes.push(KnownAttribute { description, family, indexes });
@@ -154,20 +182,84 @@ impl Dictionary {
         })
     }
 
-    /// The indexes that values of the attribute `id` go into.
+    /// The indexes that values of the attribute `id` go into, whatever else is in the entry. Those
+    /// that are being built are among them.
     pub(crate) fn indexes_of(&self, id: u32) -> impl Iterator<Item = &Index> {
         let positions = self.attributes.get(id as usize).map(|known| known.indexes.as_slice());
-        positions.unwrap_or_default().iter().filter_map(|&position| self.indexes.get(position))
+        self.at(positions.unwrap_or_default())
     }
 
-    /// The index of this kind for values of `kind`.
+    /// The indexes whose keys are made for whole entries: composite and filtered ones. Those that
+    /// are being built are among them.
+    pub(crate) fn indexes_of_entries(&self) -> impl Iterator<Item = &Index> {
+        self.at(&self.of_entries)
+    }
+
+    /// The valid index of this kind for values of `kind` in all entries. An index of equality gives
+    /// the order as well where the ordering rule orders its keys. Of extensible ones see
+    /// [`Self::extensible`].
     pub(crate) fn index(&self, attribute: &AttributeType, kind: IndexKind) -> Option<&Index> {
-        let position = (*self.by_type.get(&attribute.oid)?.get(place_of(kind))?)?;
+        let plain = &self.by_type.get(&attribute.oid)?.plain;
+        self.indexes.get((*plain.get(place_of(kind))?)?)
+    }
+
+    /// The valid index of values of `kind` in all entries by a rule that is not its own.
+    #[allow(dead_code, reason = "plans begin to use it")]
+    pub(crate) fn extensible(&self, kind: &AttributeType, rule: &MatchingRule) -> Option<&Index> {
+        let found = self.by_type.get(&kind.oid)?;
+        self.at(&found.extensible).find(|index| index.rule == Some(rule))
+    }
+
+    /// The valid composite indexes that have `kind` as their first or second attribute, of all
+    /// entries.
+    #[allow(dead_code, reason = "plans begin to use it")]
+    pub(crate) fn composites(&self, kind: &AttributeType) -> impl Iterator<Item = &Index> {
+        self.at(self.by_type.get(&kind.oid).map_or(&[], |found| found.composite.as_slice()))
+    }
+
+    /// The valid filtered indexes of values of `kind`; composite ones with it are among them.
+    #[allow(dead_code, reason = "plans begin to use it")]
+    pub(crate) fn filtered(&self, kind: &AttributeType) -> impl Iterator<Item = &Index> {
+        self.at(self.by_type.get(&kind.oid).map_or(&[], |found| found.filtered.as_slice()))
+    }
+
+    /// Every index, in the order of the ids; those that are being built or dropped are among them.
+    pub(crate) fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+
+    /// The index with this id.
+    pub(crate) fn index_with_id(&self, id: u16) -> Option<&Index> {
+        let position = self.indexes.binary_search_by_key(&id, |index| index.id).ok()?;
         self.indexes.get(position)
     }
 
-    pub(crate) fn indexes(&self) -> &[Index] {
-        &self.indexes
+    /// Id, definition and state of every index, in the order of the ids.
+    pub fn definitions(&self) -> impl Iterator<Item = (u16, &IndexDefinition, IndexState)> {
+        self.indexes.iter().map(|index| (index.id, &index.definition, index.state))
+    }
+
+    fn at(&self, positions: &[usize]) -> impl Iterator<Item = &Index> {
+        positions.iter().filter_map(|&position| self.indexes.get(position))
+    }
+}
+
+impl TypeIndexes {
+    fn put(&mut self, index: &Index, position: usize) {
+        if index.filter.is_some() {
+            self.filtered.push(position);
+        } else if index.with.is_some() {
+            self.composite.push(position);
+        } else if index.kind == IndexKind::Extensible {
+            self.extensible.push(position);
+        } else {
+            let orders = index.kind == IndexKind::Equality && index.orders();
+            for kind in [Some(index.kind), orders.then_some(IndexKind::Ordering)] {
+                if let Some(place) = kind.and_then(|kind| self.plain.get_mut(place_of(kind))) {
+                    *place = Some(position);
+                }
+            }
+        }
     }
 }
 
@@ -247,12 +339,19 @@ const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::IndexConfig;
 
     fn dictionary(texts: &[&str]) -> Dictionary {
-        let config =
-            [("name".to_owned(), IndexKind::Equality), ("cn".to_owned(), IndexKind::Substring)];
+        with_indexes(&["equality name", "substring cn"], texts)
+    }
+
+    fn with_indexes(lines: &[&str], texts: &[&str]) -> Dictionary {
+        let config = lines.iter().fold(IndexConfig::none(), |config, line| {
+            config.and(IndexDefinition::parse(line).unwrap())
+        });
+        let rows = config.rows(&Schema::builtin()).unwrap();
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        Dictionary::new(Schema::builtin(), &config).unwrap().with_texts(&texts).unwrap()
+        Dictionary::new(Schema::builtin(), &rows).unwrap().with_texts(&texts).unwrap()
     }
 
     #[test]
@@ -263,6 +362,47 @@ mod tests {
             [indexes(0), indexes(1), indexes(2), indexes(3)],
             [vec![0, 1], vec![0], vec![0], vec![]]
         );
+    }
+
+    #[test]
+    fn lookups_find_what_is_valid_of_its_sort() {
+        let lines = [
+            "equality createTimestamp",
+            "equality cn",
+            "extensible cn 2.5.13.5",
+            "equality l with cn",
+            "equality cn where (objectClass=person)",
+            "equality sn with cn where (objectClass=person)",
+            "substring cn",
+        ];
+        let mut rows = with_indexes(&lines, &[]).rows();
+        rows[6].state = IndexState::Building { upto: schema::EntryId(7), end: schema::EntryId(9) };
+        rows[6].id = 9;
+        rows.push(IndexRow { id: 11, state: IndexState::Dropping, ..rows[6].clone() });
+        let schema = Schema::builtin();
+        let texts = ["cn".to_owned(), "createTimestamp".to_owned()];
+        let dictionary = Dictionary::new(Arc::clone(&schema), &rows).unwrap();
+        let dictionary = dictionary.with_texts(&texts).unwrap();
+        let kind = |name: &str| Arc::clone(schema.attribute_type(name).unwrap());
+        let id = |index: Option<&Index>| index.map(|index| index.id);
+        let (cn, time, rule) = (kind("cn"), kind("createTimestamp"), MatchingRule::find);
+        assert_eq!(id(dictionary.index(&time, IndexKind::Equality)), Some(0));
+        assert_eq!(id(dictionary.index(&time, IndexKind::Ordering)), Some(0));
+        assert_eq!(id(dictionary.index(&cn, IndexKind::Equality)), Some(1));
+        assert_eq!(id(dictionary.index(&cn, IndexKind::Ordering)), None, "it has no such rule");
+        assert_eq!(id(dictionary.index(&cn, IndexKind::Substring)), None, "it is not valid yet");
+        assert_eq!(id(dictionary.index(&cn, IndexKind::Extensible)), None);
+        assert_eq!(id(dictionary.extensible(&cn, rule("caseExactMatch").unwrap())), Some(2));
+        assert_eq!(id(dictionary.extensible(&cn, rule("caseIgnoreMatch").unwrap())), None);
+        let ids = |indexes: Vec<&Index>| indexes.iter().map(|index| index.id).collect::<Vec<_>>();
+        assert_eq!(ids(dictionary.composites(&cn).collect()), [3]);
+        assert_eq!(ids(dictionary.composites(&kind("l")).collect()), [3]);
+        assert_eq!(ids(dictionary.filtered(&cn).collect()), [4, 5]);
+        assert_eq!(ids(dictionary.indexes_of(0).collect()), [1, 2, 9]);
+        assert_eq!(ids(dictionary.indexes_of_entries().collect()), [3, 4, 5]);
+        assert_eq!(id(dictionary.index_with_id(9)), Some(9));
+        assert_eq!(id(dictionary.index_with_id(8)), None);
+        assert_eq!(dictionary.under(schema).unwrap().rows(), rows);
     }
 
     #[test]

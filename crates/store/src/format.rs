@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::error::StoreError;
 
 /// The format this release writes, and the one it reads.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// The length of a store's id, in octets.
 const ID_LENGTH: usize = 16;
@@ -266,19 +266,19 @@ mod tests {
         fs::write(path.join("format"), [0xff]).unwrap();
         check_open(path, "'DIR' is not a roster data directory");
         for id in ["", "id", "id 00", "id 0102030405060708090a0b0c0d0e0fxx"] {
-            fs::write(path.join("format"), format!("{FORMAT_HEAD}\nformat 2\n{id}\n")).unwrap();
+            fs::write(path.join("format"), format!("{FORMAT_HEAD}\nformat 3\n{id}\n")).unwrap();
             check_open(path, "'DIR' is not a roster data directory");
         }
-        fs::write(path.join("format"), "roster data directory\nformat 3\n").unwrap();
+        fs::write(path.join("format"), "roster data directory\nformat 4\n").unwrap();
         check_open(
             path,
-            "'DIR' has data format 3, written by a newer release; this one knows up to 2",
+            "'DIR' has data format 4, written by a newer release; this one knows up to 3",
         );
-        fs::write(path.join("format"), "roster data directory\nformat 1\n").unwrap();
+        fs::write(path.join("format"), "roster data directory\nformat 2\n").unwrap();
         check_open(
             path,
-            "'DIR' has data format 1, written by an older release; export it with that release \
-             and import it into a new data directory of this one, which knows format 2",
+            "'DIR' has data format 2, written by an older release; export it with that release \
+             and import it into a new data directory of this one, which knows format 3",
         );
     }
 

@@ -54,7 +54,10 @@ pub use entry::StoredEntry;
 pub use error::{Corruption, StoreError};
 pub use flush::{FlushOptions, Flusher, OnFlush, OverlayStatus};
 pub use format::{FORMAT, identity};
-pub use index::{INDEX_COUNT_MAX, IndexConfig, IndexKind};
+pub use index::{
+    INDEX_COUNT_MAX, INDEX_DEFINITION_MAX_BYTES, IndexConfig, IndexDefinition, IndexKind,
+    IndexState,
+};
 pub use lmdb::StoreOptions;
 pub use meta::{LogPosition, Lsn, Mark};
 pub use plan::{

@@ -3,14 +3,15 @@
 //!
 //! Rows: `counters` (nine numbers of eight octets, see [`Counters`]); `membership` (octets of the
 //! log that the records come from, the store does not read them); `context 0000` … (a DN as text);
-//! `index 0000` … (kind, attribute type and rule, as text; the number is the index's id in row
-//! keys); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID).
+//! `index 0000` … (rules and definition, as text; the number is the index's id in row keys);
+//! `index-state 0000` … (of an index that is being built or dropped); `schema attributeTypes
+//! 1.2.3` … (a definition as a line, by kind and OID).
 
 use heed::{AnyTls, RoTxn, RwTxn};
 use schema::Definition;
 
 use crate::error::StoreError;
-use crate::index::{Index, IndexKind};
+use crate::index::{Index, IndexDefinition, IndexRow, IndexState, LEVEL_LISTS};
 use crate::lmdb::{META, Table};
 
 /// The number of a change; each change has one more than the change before it.
@@ -134,7 +135,9 @@ pub(crate) fn write_membership(
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
     [COUNTERS, MEMBERSHIP].iter().any(|name| key == name.as_bytes())
-        || [CONTEXT, INDEX, SCHEMA].iter().any(|prefix| key.starts_with(prefix.as_bytes()))
+        || [CONTEXT, INDEX, INDEX_STATE, SCHEMA]
+            .iter()
+            .any(|prefix| key.starts_with(prefix.as_bytes()))
 }
 
 /// The DNs of the naming contexts, in the order they were given.
@@ -151,25 +154,29 @@ pub(crate) fn write_context(
     Ok(meta.put(txn, format!("{CONTEXT}{position:04}").as_bytes(), dn.as_bytes())?)
 }
 
-/// Attribute type, kind and rule of each index, in the order of their ids.
+/// Each index in the order of the ids, and the rules by which it was made.
 pub(crate) fn indexes(
     meta: Table,
     txn: &RoTxn<'_, AnyTls>,
-) -> Result<Vec<(String, IndexKind, String)>, StoreError> {
+) -> Result<Vec<(IndexRow, String)>, StoreError> {
     let mut indexes = Vec::new();
-    for (at, (key, text)) in rows(meta, txn, INDEX)?.into_iter().enumerate() {
+    for (key, text) in rows(meta, txn, INDEX)? {
         let damaged = || StoreError::corrupt(META, &key, "is no index");
-        let mut words = text.split(' ');
-        let (Some(kind), Some(attribute), Some(rule), None) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            return Err(damaged());
-        };
-        let kind = IndexKind::from_name(kind).ok_or_else(damaged)?;
-        if key != format!("{INDEX}{at:04}") {
+        let id: u16 = key.strip_prefix(INDEX).and_then(|id| id.parse().ok()).ok_or_else(damaged)?;
+        if id >= LEVEL_LISTS || key != index_key(id) {
             return Err(damaged());
         }
-        indexes.push((attribute.to_owned(), kind, rule.to_owned()));
+        let (rules, line) = text.split_once(' ').ok_or_else(damaged)?;
+        let definition = IndexDefinition::parse(line).map_err(|_| damaged())?;
+        let state_key = state_key(id);
+        let state = match meta.get(txn, state_key.as_bytes())? {
+            None => IndexState::Valid,
+            Some(text) => {
+                let state = std::str::from_utf8(text).ok().and_then(IndexState::parse);
+                state.ok_or_else(|| StoreError::corrupt(META, &state_key, "is no state"))?
+            }
+        };
+        indexes.push((IndexRow { id, definition, state }, rules.to_owned()));
     }
     Ok(indexes)
 }
@@ -179,14 +186,31 @@ pub(crate) fn write_index(
     txn: &mut RwTxn<'_>,
     index: &Index,
 ) -> Result<(), StoreError> {
-    let key = format!("{INDEX}{:04}", index.id);
-    let text = format!("{} {} {}", index.kind.name(), index.attribute.text(), rule_of(index));
-    Ok(meta.put(txn, key.as_bytes(), text.as_bytes())?)
+    meta.put(txn, index_key(index.id).as_bytes(), index_row(index).as_bytes())?;
+    if let Some(state) = state_row(index.state) {
+        meta.put(txn, state_key(index.id).as_bytes(), state.as_bytes())?;
+    }
+    Ok(())
 }
 
-/// What `meta` says of the rule by which an index was made.
-pub(crate) fn rule_of(index: &Index) -> &'static str {
-    index.rule.map_or(NO_RULE, |rule| rule.oid)
+/// The key of the row of an index.
+pub(crate) fn index_key(id: u16) -> String {
+    format!("{INDEX}{id:04}")
+}
+
+/// The row of an index: the rules by which it was made, and its definition.
+pub(crate) fn index_row(index: &Index) -> String {
+    format!("{} {}", index.rules(), index.definition)
+}
+
+/// The key of the row of an index's state.
+pub(crate) fn state_key(id: u16) -> String {
+    format!("{INDEX_STATE}{id:04}")
+}
+
+/// The row of a state; a valid index has none.
+pub(crate) fn state_row(state: IndexState) -> Option<String> {
+    (state != IndexState::Valid).then(|| state.to_string())
 }
 
 /// The definitions that were added online, as lines.
@@ -229,6 +253,6 @@ const COUNTERS: &str = "counters";
 const MEMBERSHIP: &str = "membership";
 const CONTEXT: &str = "context ";
 const INDEX: &str = "index ";
+const INDEX_STATE: &str = "index-state ";
 /// What the keys of definitions start with.
 pub(crate) const SCHEMA: &str = "schema ";
-const NO_RULE: &str = "-";

@@ -16,7 +16,7 @@ use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::flush::{self, Pace};
 use crate::format::{self, DataDirectory};
-use crate::index::{INDEX_COUNT_MAX, IndexConfig, IndexKind};
+use crate::index::{IndexConfig, IndexRow};
 use crate::key;
 use crate::layer::Layer;
 use crate::lmdb::{ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables};
@@ -65,11 +65,7 @@ impl Store {
         contexts: &[Dn],
     ) -> Result<Self, StoreError> {
         let contexts = resolve_contexts(contexts, &schema)?;
-        let rows: Vec<(String, IndexKind)> =
-            indexes.rows().map(|(attribute, kind)| (attribute.to_owned(), kind)).collect();
-        if rows.len() > INDEX_COUNT_MAX {
-            return Err(StoreError::TooMany { what: "indexes", limit: INDEX_COUNT_MAX });
-        }
+        let rows = indexes.rows(&schema)?;
         let dictionary = Dictionary::new(schema, &rows)?;
         let directory = DataDirectory::create(directory)?;
         let environment = Environment::open(directory.path(), options)?;
@@ -189,13 +185,14 @@ impl Store {
         &self.context_names
     }
 
-    /// Which attribute types are indexed.
+    /// Which attribute types are indexed. What is being built is there, what is being dropped is
+    /// not.
     #[must_use]
     pub fn indexes(&self) -> IndexConfig {
         let dictionary = self.dictionary();
-        dictionary.indexes().iter().fold(IndexConfig::none(), |config, index| {
-            config.with(index.attribute.text(), &[index.kind])
-        })
+        let written = dictionary.definitions().filter(|(_, _, state)| state.is_written());
+        written
+            .fold(IndexConfig::none(), |config, (_, definition, _)| config.and(definition.clone()))
     }
 
     /// The definitions that were added online, as lines; they are part of [`Self::schema`] when
@@ -384,15 +381,14 @@ pub(crate) fn read_settings(
     }
     let contexts = resolve_contexts(&contexts, &schema)?;
     let indexes = meta::indexes(table, txn)?;
-    let rows: Vec<(String, IndexKind)> =
-        indexes.iter().map(|(attribute, kind, _)| (attribute.clone(), *kind)).collect();
+    let rows: Vec<IndexRow> = indexes.iter().map(|(row, _)| row.clone()).collect();
     let dictionary = Dictionary::new(schema, &rows)?;
-    for (index, (attribute, kind, rule)) in dictionary.indexes().iter().zip(&indexes) {
-        if meta::rule_of(index) != rule {
+    for (index, (row, rules)) in dictionary.indexes().iter().zip(&indexes) {
+        if index.rules() != *rules || index.definition != row.definition {
             return Err(StoreError::Invalid {
                 what: "index",
-                text: format!("{} {attribute}", kind.name()),
-                reason: "a schema file gives the attribute type another matching rule than \
+                text: row.definition.to_string(),
+                reason: "a schema file gives an attribute type another matching rule than \
                          the index was made with"
                     .to_owned(),
             });

@@ -1,6 +1,6 @@
 //! Changing values of one entry, and what follows for the indexes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use schema::AttributeDelta;
 
@@ -48,7 +48,8 @@ impl Batch<'_> {
             }
         }
         writer.finish()?;
-        let changes = self.index_changes(&row, deltas, &ids)?;
+        let mut changes = self.index_changes(&row, deltas, &ids)?;
+        self.entry_changes(&record, &row, deltas, &mut changes)?;
         for (index, value, is_added) in changes {
             self.memory.push(index, &value, PostingChange::new(id, is_added));
         }
@@ -89,6 +90,36 @@ impl Batch<'_> {
             }
         }
         Ok(changes)
+    }
+
+    /// The keys that a record loses and gains in indexes that are made of whole entries.
+    fn entry_changes(
+        &self,
+        before: &Record<'_>,
+        after: &[u8],
+        deltas: &[AttributeDelta],
+        changes: &mut Vec<(u16, Vec<u8>, bool)>,
+    ) -> Result<(), StoreError> {
+        let dictionary = &self.dictionary;
+        let mut scratch = Vec::new();
+        for index in dictionary.indexes_of_entries() {
+            if !deltas.iter().any(|delta| index.depends_on(&delta.description)) {
+                continue;
+            }
+            let after = Record::parse(after, dictionary.len());
+            let after = after.map_err(|reason| StoreError::corrupt(ENTRIES, "of a change", reason));
+            let mut keys = |record: &Record<'_>| {
+                let mut keys = BTreeSet::new();
+                index.entry_keys(dictionary, record, &mut scratch, |key| {
+                    keys.insert(key.to_vec());
+                });
+                keys
+            };
+            let (gone, come) = (keys(before), keys(&after?));
+            changes.extend(gone.difference(&come).map(|key| (index.id, key.clone(), false)));
+            changes.extend(come.difference(&gone).map(|key| (index.id, key.clone(), true)));
+        }
+        Ok(())
     }
 
     /// Takes the keys out of `gone` that other values of the new record have.
@@ -142,7 +173,33 @@ impl Batch<'_> {
                 }
             }
         }
+        self.index_entry(&row, id, false)?;
         self.row = row;
+        Ok(())
+    }
+
+    /// Puts a record into the indexes that are made of whole entries, or takes it out.
+    pub(super) fn index_entry(
+        &mut self,
+        row: &[u8],
+        id: u64,
+        is_added: bool,
+    ) -> Result<(), StoreError> {
+        let dictionary = std::sync::Arc::clone(&self.dictionary);
+        let mut record = None;
+        for index in dictionary.indexes_of_entries() {
+            let record = match &record {
+                Some(record) => record,
+                None => record.insert(
+                    Record::parse(row, dictionary.len())
+                        .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?,
+                ),
+            };
+            let change = PostingChange::new(id, is_added);
+            index.entry_keys(&dictionary, record, &mut self.scratch, |key| {
+                self.memory.push(index.id, key, change);
+            });
+        }
         Ok(())
     }
 
@@ -171,7 +228,7 @@ impl Batch<'_> {
 fn first_or_all<'v>(index: &Index, values: &'v [Vec<u8>]) -> &'v [Vec<u8>] {
     match (index.kind, values) {
         (IndexKind::Presence, [first, ..]) => std::slice::from_ref(first),
-        (IndexKind::Presence | IndexKind::Equality | IndexKind::Substring, all) => all,
+        (_, all) => all,
     }
 }
 

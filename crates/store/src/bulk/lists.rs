@@ -8,10 +8,11 @@ use rustc_hash::FxHashMap;
 
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
-use crate::index::{GRAM_BYTES, IndexKind};
+use crate::index::{BRANCH_LISTS, Form, GRAM_BYTES, IndexKind, LEVEL_LISTS};
 use crate::key::RowKey;
 use crate::lmdb::Table;
 use crate::posting::{Bits, Head, INLINE_IDS_MAX, chunk_of, place_of};
+use crate::record::Record;
 use crate::varint;
 
 /// The ids of one key.
@@ -94,39 +95,60 @@ impl MoreIds {
 /// The lists of one index by their keys.
 #[derive(Debug)]
 enum IndexLists {
-    /// Of a substring index, whose keys have three octets.
+    /// Of an index of grams.
     Grams(FxHashMap<[u8; GRAM_BYTES], IdList>),
     Values(FxHashMap<Box<[u8]>, IdList>),
 }
 
-/// The lists of all indexes.
+/// The lists of all indexes, and those of the tree.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    by_index: Vec<IndexLists>,
+    /// By the id of the index; none where it is nobody's, or is being dropped.
+    by_index: Vec<Option<IndexLists>>,
+    /// By the superior: the entries one level below it.
+    levels: FxHashMap<u64, IdList>,
+    /// Those among them that have subordinates; made when all levels are there.
+    branches: FxHashMap<u64, IdList>,
 }
 
 impl Lists {
     pub(crate) fn new(dictionary: &Dictionary) -> Self {
-        let lists_of = |kind| match kind {
-            IndexKind::Substring => IndexLists::Grams(FxHashMap::default()),
-            IndexKind::Presence | IndexKind::Equality => IndexLists::Values(FxHashMap::default()),
-        };
-        Self { by_index: dictionary.indexes().iter().map(|index| lists_of(index.kind)).collect() }
+        let mut by_index = Vec::new();
+        for index in dictionary.indexes().iter().filter(|index| index.state.is_written()) {
+            by_index.resize_with(usize::from(index.id), || None);
+            by_index.push(Some(match index.form {
+                Form::Grams if !index.is_of_entries() => IndexLists::Grams(FxHashMap::default()),
+                _ => IndexLists::Values(FxHashMap::default()),
+            }));
+        }
+        Self { by_index, levels: FxHashMap::default(), branches: FxHashMap::default() }
     }
 
     /// Adds an entry that comes after all others.
-    pub(crate) fn push(&mut self, keys: &PostingKeys, id: u64) {
+    pub(crate) fn push(&mut self, keys: &PostingKeys, parent: u64, id: u64) {
         keys.for_each(|index, key| self.put(index, key, id, IdList::push));
+        push_to(&mut self.levels, parent, id);
     }
 
     /// Adds an entry that comes before all others.
-    pub(crate) fn push_first(&mut self, keys: &PostingKeys, id: u64) {
+    pub(crate) fn push_first(&mut self, keys: &PostingKeys, parent: u64, id: u64) {
         keys.for_each(|index, key| self.put(index, key, id, IdList::push_first));
+        let level = self.levels.entry(parent);
+        level.and_modify(|list| list.push_first(id)).or_insert(IdList::One(id));
+    }
+
+    /// Makes the lists of branches, when all entries were added.
+    pub(crate) fn make_branches(&mut self) {
+        for (&parent, level) in &self.levels {
+            for id in level.iter().filter(|id| self.levels.contains_key(id)) {
+                push_to(&mut self.branches, parent, id);
+            }
+        }
     }
 
     #[inline]
     fn put(&mut self, index: u16, key: &[u8], id: u64, push: fn(&mut IdList, u64)) {
-        let lists = self.by_index.get_mut(usize::from(index));
+        let lists = self.by_index.get_mut(usize::from(index)).and_then(Option::as_mut);
         match lists.expect("keys are made for the indexes of this dictionary") {
             IndexLists::Grams(lists) => {
                 let gram = key.try_into().expect("a substring index cuts values into grams");
@@ -141,21 +163,32 @@ impl Lists {
         }
     }
 
+    /// Whether there are lists of this index, or of the tree.
+    pub(crate) fn has(&self, index: u16) -> bool {
+        matches!(index, LEVEL_LISTS | BRANCH_LISTS)
+            || self.by_index.get(usize::from(index)).is_some_and(Option::is_some)
+    }
+
     /// Takes the list of a key out.
     pub(crate) fn take(&mut self, index: u16, key: &[u8]) -> Option<IdList> {
-        match self.by_index.get_mut(usize::from(index))? {
-            IndexLists::Grams(lists) => lists.remove(key),
-            IndexLists::Values(lists) => lists.remove(key),
+        match index {
+            LEVEL_LISTS => self.levels.remove(&crate::key::id(key)?),
+            BRANCH_LISTS => self.branches.remove(&crate::key::id(key)?),
+            index => match self.by_index.get_mut(usize::from(index))?.as_mut()? {
+                IndexLists::Grams(lists) => lists.remove(key),
+                IndexLists::Values(lists) => lists.remove(key),
+            },
         }
     }
 
     /// How many lists there are.
     pub(crate) fn len(&self) -> u64 {
         let len = |lists: &IndexLists| match lists {
-            IndexLists::Grams(lists) => lists.len() as u64,
-            IndexLists::Values(lists) => lists.len() as u64,
+            IndexLists::Grams(lists) => lists.len(),
+            IndexLists::Values(lists) => lists.len(),
         };
-        self.by_index.iter().map(len).sum()
+        let of_indexes: usize = self.by_index.iter().flatten().map(len).sum();
+        (of_indexes + self.levels.len() + self.branches.len()) as u64
     }
 
     /// Takes each list out, in the order of index and key.
@@ -165,20 +198,30 @@ impl Lists {
     ) -> Result<(), StoreError> {
         for (index, lists) in (0..).zip(self.by_index) {
             match lists {
-                IndexLists::Grams(lists) => {
+                None => {}
+                Some(IndexLists::Grams(lists)) => {
                     for (gram, list) in sorted(lists) {
                         visit(index, &gram, &list)?;
                     }
                 }
-                IndexLists::Values(lists) => {
+                Some(IndexLists::Values(lists)) => {
                     for (key, list) in sorted(lists) {
                         visit(index, &key, &list)?;
                     }
                 }
             }
         }
+        for (index, lists) in [(LEVEL_LISTS, self.levels), (BRANCH_LISTS, self.branches)] {
+            for (parent, list) in sorted(lists) {
+                visit(index, &parent.to_be_bytes(), &list)?;
+            }
+        }
         Ok(())
     }
+}
+
+fn push_to(lists: &mut FxHashMap<u64, IdList>, parent: u64, id: u64) {
+    lists.entry(parent).and_modify(|list| list.push(id)).or_insert(IdList::One(id));
 }
 
 fn sorted<K: Ord>(lists: FxHashMap<K, IdList>) -> Vec<(K, IdList)> {
@@ -206,14 +249,28 @@ impl PostingKeys {
         for index in dictionary.indexes_of(attribute) {
             let count = if index.kind == IndexKind::Presence { 1 } else { usize::MAX };
             for value in values.clone().take(count) {
-                index.keys(dictionary.schema(), value, scratch, |key| {
-                    let length = u16::try_from(key.len()).expect("keys are shortened");
-                    self.octets.extend_from_slice(&index.id.to_le_bytes());
-                    self.octets.extend_from_slice(&length.to_le_bytes());
-                    self.octets.extend_from_slice(key);
-                });
+                index.keys(dictionary.schema(), value, scratch, |key| self.push(index.id, key));
             }
         }
+    }
+
+    /// Adds the keys of a record in the indexes that are made of whole entries.
+    pub(crate) fn extend_with_record(
+        &mut self,
+        dictionary: &Dictionary,
+        record: &Record<'_>,
+        scratch: &mut Vec<u8>,
+    ) {
+        for index in dictionary.indexes_of_entries() {
+            index.entry_keys(dictionary, record, scratch, |key| self.push(index.id, key));
+        }
+    }
+
+    fn push(&mut self, index: u16, key: &[u8]) {
+        let length = u16::try_from(key.len()).expect("keys are shortened");
+        self.octets.extend_from_slice(&index.to_le_bytes());
+        self.octets.extend_from_slice(&length.to_le_bytes());
+        self.octets.extend_from_slice(key);
     }
 
     #[inline]

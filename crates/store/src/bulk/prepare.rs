@@ -10,7 +10,7 @@ use super::lists::PostingKeys;
 use crate::apply::own_name;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
-use crate::record::RecordWriter;
+use crate::record::{Record, RecordWriter};
 
 /// Prepares entries for a [`super::BulkLoader`]; each thread takes a clone.
 #[derive(Clone, Debug)]
@@ -70,6 +70,11 @@ impl Preparer {
             keys.extend(&self.dictionary, id, values, &mut self.scratch);
         }
         record.finish()?;
+        if self.dictionary.indexes_of_entries().next().is_some() {
+            let record = Record::parse(&row, self.dictionary.len());
+            let record = record.expect("a record that was just written is whole");
+            keys.extend_with_record(&self.dictionary, &record, &mut self.scratch);
+        }
         Ok(PreparedEntry { place, dn: entry.dn().to_owned(), key, row, keys })
     }
 

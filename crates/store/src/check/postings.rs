@@ -2,6 +2,7 @@
 
 use super::{Checker, FindingKind, Progress};
 use crate::error::StoreError;
+use crate::index::IndexState;
 use crate::key::{PostingKey, display};
 use crate::lmdb::POSTINGS;
 use crate::posting::{Chunk, Head, id_at};
@@ -46,7 +47,12 @@ impl Checker<'_> {
     fn head(&mut self, row_key: &[u8], parsed: PostingKey, row: &[u8]) -> Option<List> {
         let head = row_key.to_vec();
         let PostingKey { index, value, .. } = parsed;
-        if usize::from(index) >= self.dictionary.indexes().len() {
+        let found = self.dictionary.index_with_id(index);
+        if found.is_some_and(|index| !index.state.is_written()) {
+            // It is being dropped.
+            return None;
+        }
+        if !self.lists.has(index) {
             let reason = format!("is of index {index}, which there is not");
             self.find(FindingKind::Key, POSTINGS, display(row_key), reason);
             return None;
@@ -95,14 +101,23 @@ impl Checker<'_> {
         if want == list.ids {
             return;
         }
-        let lacks = want.iter().find(|id| list.ids.binary_search(id).is_err());
+        let state = self.state_of(list.index);
+        let lacks =
+            want.iter().find(|&&id| list.ids.binary_search(&id).is_err() && state.holds(id));
         let extra = list.ids.iter().find(|id| want.binary_search(id).is_err());
         let reason = match (lacks, extra) {
             (Some(id), _) => format!("lacks entry {id}"),
             (None, Some(id)) => format!("has entry {id}, which does not have this value"),
+            // It is being built, and has not come to what is lacking.
+            (None, None) if list.ids.is_sorted_by(|one, next| one < next) => return,
             (None, None) => "is not in order".to_owned(),
         };
         self.find(FindingKind::Posting, POSTINGS, row_key, reason);
+    }
+
+    /// Of an index that is being built, not every list has every entry. The tree's are whole.
+    fn state_of(&self, index: u16) -> IndexState {
+        self.dictionary.index_with_id(index).map_or(IndexState::Valid, |index| index.state)
     }
 
     /// The lists that the table does not have.
@@ -110,10 +125,9 @@ impl Checker<'_> {
         let lists = std::mem::replace(&mut self.lists, crate::bulk::Lists::new(&self.dictionary));
         lists.drain(|index, value, list| {
             let row_key = crate::key::RowKey::postings(index, value);
-            let reason = match list.iter().next() {
-                Some(id) => format!("is missing, entry {id} has this value"),
-                None => "is missing".to_owned(),
-            };
+            let state = self.state_of(index);
+            let Some(id) = list.iter().find(|&id| state.holds(id)) else { return Ok(()) };
+            let reason = format!("is missing, entry {id} has this value");
             self.find(FindingKind::Posting, POSTINGS, display(row_key.as_bytes()), reason);
             Ok(())
         })

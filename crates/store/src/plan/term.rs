@@ -8,7 +8,7 @@ use schema::{Assertion, AttributeDescription, ResolvedFilter, SubstringAssertion
 use super::{FEW_CANDIDATES, Found};
 use crate::error::StoreError;
 use crate::ids::IdSet;
-use crate::index::{GRAM_BEGIN, GRAM_BYTES, GRAM_END, IndexKind, orders_keys_of};
+use crate::index::{GRAM_BEGIN, GRAM_BYTES, GRAM_PADDING, IndexKind, orders_keys_of};
 use crate::interrupt::NEVER;
 use crate::key::{INDEX_VALUE_KEPT_BYTES, RowKey, shorten};
 use crate::view::{List, View};
@@ -208,9 +208,8 @@ impl View<'_> {
         if !terms.is_empty() {
             return Ok(Term { shape: Shape::And(terms), exact: false });
         }
-        // Grams that start with a short piece: after two octets of a value there is always a third,
-        // or the end.
-        let short = pieces.iter().find(|piece| piece.len() == GRAM_BYTES - 1);
+        // Every octet of a value begins a gram, so a short piece is the beginning of one.
+        let short = pieces.iter().max_by_key(|piece| piece.len());
         Ok(short.map_or(Term::everything(), |piece| {
             let from = RowKey::postings_from(index.id, piece);
             range(from.as_bytes(), &after_all_with(from.as_bytes()), false)
@@ -327,7 +326,7 @@ fn anchored_pieces(assertion: &SubstringAssertion) -> Vec<Vec<u8>> {
     }
     pieces.extend(assertion.any.iter().cloned());
     if let Some(final_) = &assertion.final_ {
-        pieces.push([final_.as_slice(), &[GRAM_END]].concat());
+        pieces.push([final_.as_slice(), &GRAM_PADDING].concat());
     }
     pieces
 }

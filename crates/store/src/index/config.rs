@@ -1,0 +1,154 @@
+//! Which indexes a new store is to have, and which it has if nobody says.
+
+use schema::Schema;
+
+use super::{INDEX_COUNT_MAX, Index, IndexDefinition, IndexKind, IndexRow, IndexState};
+use crate::error::StoreError;
+
+/// Which attribute types are indexed, and how.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IndexConfig {
+    definitions: Vec<IndexDefinition>,
+}
+
+impl IndexConfig {
+    /// No index.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { definitions: Vec::new() }
+    }
+
+    /// Adds indexes for an attribute type, given by name or OID.
+    #[must_use]
+    pub fn with(self, attribute: &str, kinds: &[IndexKind]) -> Self {
+        kinds.iter().fold(self, |config, &kind| config.and(IndexDefinition::new(kind, attribute)))
+    }
+
+    /// Adds an index.
+    #[must_use]
+    pub fn and(mut self, definition: IndexDefinition) -> Self {
+        if !self.definitions.contains(&definition) {
+            self.definitions.push(definition);
+        }
+        self
+    }
+
+    /// The definitions, in the order they were added.
+    #[must_use]
+    pub fn definitions(&self) -> &[IndexDefinition] {
+        &self.definitions
+    }
+
+    /// The rows of a new store. Definitions that come to the same under this schema make one.
+    pub(crate) fn rows(&self, schema: &Schema) -> Result<Vec<IndexRow>, StoreError> {
+        let mut rows: Vec<IndexRow> = Vec::with_capacity(self.definitions.len());
+        for definition in &self.definitions {
+            let definition = definition.canonical(schema)?;
+            if rows.iter().any(|row| row.definition == definition) {
+                continue;
+            }
+            if rows.len() >= INDEX_COUNT_MAX {
+                return Err(StoreError::TooMany { what: "indexes", limit: INDEX_COUNT_MAX });
+            }
+            let id = rows.len() as u16;
+            rows.push(IndexRow { id, definition, state: IndexState::Valid });
+        }
+        Ok(rows)
+    }
+}
+
+impl IndexDefinition {
+    /// The same index with the names that the schema has for its parts. What another kind of index
+    /// does as well becomes that kind: an ordering rule that orders the keys of the equality rule
+    /// needs no index of its own, nor does an extensible index of the type's own equality rule.
+    ///
+    /// # Errors
+    /// When the schema lacks an attribute type or a rule, or no index can be made of it.
+    pub fn canonical(&self, schema: &Schema) -> Result<Self, StoreError> {
+        Index::resolve(0, self, IndexState::Valid, schema).map(|index| index.definition)
+    }
+}
+
+impl Default for IndexConfig {
+    fn default() -> Self {
+        use IndexKind::{Equality, Presence, Substring};
+        let mut config = Self::none().with("ref", &[Presence, Equality]);
+        for attribute in DEFAULT_EQUALITY {
+            config = config.with(attribute, &[Equality]);
+        }
+        for attribute in DEFAULT_SUBSTRING {
+            config = config.with(attribute, &[Substring]);
+        }
+        config
+    }
+}
+
+const DEFAULT_EQUALITY: [&str; 19] = [
+    "objectClass",
+    "entryUUID",
+    "uid",
+    "cn",
+    "sn",
+    "givenName",
+    "mail",
+    "telephoneNumber",
+    "l",
+    "title",
+    "member",
+    "uniqueMember",
+    "memberUid",
+    "uidNumber",
+    "gidNumber",
+    "ou",
+    "o",
+    "dc",
+    "employeeNumber",
+];
+const DEFAULT_SUBSTRING: [&str; 8] =
+    ["uid", "cn", "sn", "givenName", "mail", "telephoneNumber", "l", "title"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_indexes_fit_the_schema() {
+        let schema = Schema::builtin();
+        let config = IndexConfig::default();
+        let rows = config.rows(&schema).unwrap();
+        let kept: Vec<_> = rows.iter().map(|row| &row.definition).collect();
+        assert_eq!(kept, config.definitions().iter().collect::<Vec<_>>(), "none comes twice");
+    }
+
+    #[test]
+    fn definitions_that_come_to_the_same_make_one_index() {
+        let lines = [
+            "equality commonName",
+            "ordering createTimestamp",
+            "equality createTimestamp",
+            "extensible 2.5.4.3 caseIgnoreMatch",
+            "extensible cn caseExactMatch",
+            "extensible cn caseIgnoreSubstringsMatch",
+            "approximate cn",
+            "extensible cn 1.3.6.1.4.1.4203.666.4.4",
+            "equality L with TITLE where (objectclass=person)",
+        ];
+        let config = lines.iter().fold(IndexConfig::none(), |config, line| {
+            config.and(IndexDefinition::parse(line).unwrap())
+        });
+        let rows = config.rows(&Schema::builtin()).unwrap();
+        let shown: Vec<_> = rows.iter().map(|row| row.definition.to_string()).collect();
+        assert_eq!(
+            shown,
+            [
+                "equality cn",
+                "equality createTimestamp",
+                "extensible cn 2.5.13.5",
+                "substring cn",
+                "approximate cn",
+                "equality l with title where (objectclass=person)",
+            ]
+        );
+        assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    }
+}
