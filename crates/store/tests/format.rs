@@ -9,7 +9,7 @@ use heed::EnvOpenOptions;
 use heed::types::Bytes;
 use ldap::dn::Dn;
 use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
-use store::{IndexConfig, IndexKind, Store, StoreOptions};
+use store::{IndexConfig, IndexDefinition, Store, StoreOptions};
 
 const PAGE: &str = include_str!("../../../docs/storage-format.md");
 const TABLES: [&str; 6] = ["meta", "attributes", "entries", "names", "children", "postings"];
@@ -103,9 +103,18 @@ fn stored(directory: &std::path::Path) -> Rows {
 fn the_examples_of_the_page_are_what_the_store_writes() {
     let directory = tempfile::tempdir().unwrap();
     let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
-    let indexes = IndexConfig::none()
-        .with("sn", &[IndexKind::Presence])
-        .with("cn", &[IndexKind::Equality, IndexKind::Substring]);
+    let indexes = [
+        "presence sn",
+        "equality cn",
+        "substring cn",
+        "extensible cn caseExactMatch",
+        "approximate cn",
+        "equality sn with cn",
+        "equality sn where (objectClass=person)",
+    ];
+    let indexes = indexes.iter().fold(IndexConfig::none(), |config, line| {
+        config.and(IndexDefinition::parse(line).unwrap())
+    });
     let context = Dn::parse("dc=x").unwrap();
     let store =
         Store::create(directory.path(), &options, Schema::builtin(), indexes, &[context]).unwrap();
@@ -127,6 +136,6 @@ fn the_format_file_is_as_the_page_says() {
         Store::create(directory.path(), &options, Schema::builtin(), IndexConfig::none(), &[]);
     let id: String = store.unwrap().id().iter().map(|octet| format!("{octet:02x}")).collect();
     let text = std::fs::read_to_string(directory.path().join("format")).unwrap();
-    assert_eq!(text, format!("roster data directory\nformat 2\nid {id}\n"));
-    assert!(PAGE.contains("`roster data directory`, `format 2` and `id`"));
+    assert_eq!(text, format!("roster data directory\nformat 3\nid {id}\n"));
+    assert!(PAGE.contains("`roster data directory`, `format 3` and `id`"));
 }
