@@ -3,11 +3,10 @@
 //!
 //! Both hold the same people with the same indexes, both make every write durable before they
 //! answer, and the same program (`roster bench`) asks both and checks every answer.
-//! Start at [`run`]; the servers are in `servers`, the tables in `tables`.
+//! Start at [`run`]; the servers are in `servers.rs`, the tables in `tables`.
 //!
 //! Invariant: only servers started here, on loopback, are asked, and they end with the run.
 
-mod servers;
 mod tables;
 
 use std::fs::File;
@@ -18,9 +17,9 @@ use serde_json::Value;
 use testing::crash::server::{now, pause, scratch};
 use testing::slapd::Slapd;
 
-use self::servers::Server;
 use self::tables::{Figures, Tables};
 use crate::Error;
+use crate::servers::{self, Server};
 use crate::shell::{self, roster};
 
 /// People unless told otherwise.
@@ -281,7 +280,11 @@ impl Run<'_> {
 }
 
 /// The JSON of a load that has ended.
-fn answer(child: std::process::Child, server: &Server, operation: &str) -> Result<Value, String> {
+pub(crate) fn answer(
+    child: std::process::Child,
+    server: &Server,
+    operation: &str,
+) -> Result<Value, String> {
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -292,7 +295,8 @@ fn answer(child: std::process::Child, server: &Server, operation: &str) -> Resul
     serde_json::from_str(&stdout).map_err(|error| format!("{operation}: {error}: {stdout}"))
 }
 
-fn generate(program: &Path, entries: u64, file: &Path) -> Result<(), String> {
+/// Makes the LDIF file of so many people.
+pub(crate) fn generate(program: &Path, entries: u64, file: &Path) -> Result<(), String> {
     let template = shell::root().join("examples/people.template");
     let status = std::process::Command::new(program)
         .arg("generate")
@@ -324,12 +328,13 @@ fn probe(folder: &Path) -> Result<String, String> {
     Ok(format!("fdatasync of an appended 4 KB block: {} µs median, {} µs p99", at(50), at(99)))
 }
 
-fn load_average() -> String {
+/// What else the machine does.
+pub(crate) fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!("load average: {}", text.split(' ').take(3).collect::<Vec<_>>().join(" "))
 }
 
-fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     println!("xtask: {text}");
 }
 

@@ -4,12 +4,14 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints")]
 
+mod bench_search;
 mod bench_writes;
 mod ci;
 mod conform;
 mod crash;
 mod fuzz;
 mod gauges;
+mod servers;
 mod shell;
 mod test;
 mod tidy;
@@ -40,6 +42,12 @@ impl Error {
 }
 
 const VERBS: &[Verb] = &[
+    Verb {
+        name: "bench-search",
+        arguments: "[--entries N] [--no-slapd] [--folder F]",
+        purpose: "what filters cost, roster and slapd in turns",
+        run: bench_search::run,
+    },
     Verb {
         name: "bench-writes",
         arguments: "[--entries N] [--no-slapd] [--soak 10m]",

@@ -1,7 +1,8 @@
 //! The filter analyser: which shapes of filters are asked, how often, and what they cost.
 //!
-//! A shape is a filter without its values. Searches that run where they were read are sampled, those that
-//! go to the pool are all recorded: so every slow search is seen, and a fast one pays for a countdown.
+//! A shape is a filter without its values. Searches that run where they were read are sampled,
+//! those that go to the pool are all recorded: so every slow search is seen, and a fast one pays
+//! for a countdown.
 //!
 //! Invariant: what is kept is bounded, and holds no value that a client sent.
 //! Invariant: a thread writes its own table only; nobody else locks it but who reads the monitor.
@@ -70,7 +71,8 @@ pub(crate) struct Recorder {
     table: Arc<Mutex<Table>>,
     /// Searches until the next that is recorded.
     countdown: u32,
-    /// Decides how many that are: with a fixed step, requests that come in turns would be seen in part only.
+    /// Decides how many that are: with a fixed step, requests that come in turns would be seen in
+    /// part only.
     state: u32,
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::servers::Recovered;
+use crate::servers::Recovered;
 
 /// What came of one load.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The shape of a filter: what it tests, without the values it tests for.
 //!
-//! Invariant: filters that differ in values, in the order of their parts, or in how often a part with the same
-//! shape stands in them, have the same shape.
+//! Invariant: filters that differ in values, in the order of their parts, or in how often a part
+//! with the same shape stands in them, have the same shape.
 
 use std::fmt;
 

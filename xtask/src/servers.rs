@@ -11,7 +11,7 @@ use std::time::Duration;
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, SUFFIX, now, pause};
 
 /// How often memory is looked at while a load runs.
-pub(super) const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
 const SLAPD: &str = "/usr/sbin/slapd";
 const SLAPD_DN: &str = "cn=admin,dc=example,dc=com";
 /// How long slapd may take to listen.
@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
 #[derive(Debug)]
-pub(super) struct Server {
-    pub(super) name: &'static str,
-    pub(super) address: SocketAddr,
-    pub(super) dn: &'static str,
-    pub(super) password: &'static str,
+pub(crate) struct Server {
+    pub(crate) name: &'static str,
+    pub(crate) address: SocketAddr,
+    pub(crate) dn: &'static str,
+    pub(crate) password: &'static str,
     /// Where its data are.
     folder: PathBuf,
     process: Process,
@@ -37,7 +37,7 @@ enum Process {
 
 /// roster as a process that can be started again.
 #[derive(Debug)]
-pub(super) struct Roster {
+pub(crate) struct Roster {
     place: Place,
     /// `None` only between a kill and the next start.
     running: Option<Running>,
@@ -45,15 +45,15 @@ pub(super) struct Roster {
 
 /// What a restart after a kill took.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recovered {
+pub(crate) struct Recovered {
     /// Octets of the journal's files at the kill.
-    pub(super) journal_bytes: u64,
+    pub(crate) journal_bytes: u64,
     /// From the start of the process until it served.
-    pub(super) start: Duration,
+    pub(crate) start: Duration,
 }
 
 impl Server {
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         match &self.process {
             Process::Roster(roster) => roster.running.as_ref().map_or(0, Running::id),
             Process::Slapd(child) => child.id(),
@@ -61,7 +61,7 @@ impl Server {
     }
 
     /// Memory that is not backed by files; 0 when it cannot be read.
-    pub(super) fn anonymous_bytes(&self) -> u64 {
+    pub(crate) fn anonymous_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
@@ -69,11 +69,11 @@ impl Server {
     }
 
     /// What its files take on the disk.
-    pub(super) fn disk_bytes(&self) -> u64 {
+    pub(crate) fn disk_bytes(&self) -> u64 {
         disk_bytes(&self.folder)
     }
 
-    pub(super) fn log_tail(&self) -> String {
+    pub(crate) fn log_tail(&self) -> String {
         match &self.process {
             Process::Roster(roster) => roster.place.log_tail(),
             Process::Slapd(_) => String::new(),
@@ -90,12 +90,14 @@ impl Drop for Server {
     }
 }
 
-/// Loads roster and starts it.
-pub(super) fn roster(program: &Path, folder: &Path, people: &Path) -> Result<Server, String> {
+/// Loads roster, unless it is loaded, and starts it.
+pub(crate) fn roster(program: &Path, folder: &Path, people: &Path) -> Result<Server, String> {
     let place =
         Place { roster: program.to_owned(), folder: folder.to_owned(), environment: Vec::new() };
-    place.init()?;
-    place.offline(&["import", &people.display().to_string()])?;
+    if !place.data().exists() {
+        place.init()?;
+        place.offline(&["import", &people.display().to_string()])?;
+    }
     let running = place.start()?;
     Ok(Server {
         name: "roster",
@@ -108,7 +110,7 @@ pub(super) fn roster(program: &Path, folder: &Path, people: &Path) -> Result<Ser
 }
 
 /// Kills roster and starts it again.
-pub(super) fn kill_and_start(server: &mut Server) -> Result<Recovered, String> {
+pub(crate) fn kill_and_start(server: &mut Server) -> Result<Recovered, String> {
     let Process::Roster(roster) = &mut server.process else {
         return Err("only roster is killed".to_owned());
     };
@@ -121,21 +123,23 @@ pub(super) fn kill_and_start(server: &mut Server) -> Result<Recovered, String> {
     Ok(Recovered { journal_bytes, start })
 }
 
-/// Loads slapd and starts it; its writes are durable, as by default.
-pub(super) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
+/// Loads slapd, unless it is loaded, and starts it; its writes are durable, as by default.
+pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder.join("db")).map_err(failed)?;
     let config = folder.join("slapd.conf");
     fs::write(&config, configuration(folder)).map_err(failed)?;
-    let output = Command::new(SLAPD)
-        .args(["-T", "add", "-q", "-f"])
-        .arg(&config)
-        .arg("-l")
-        .arg(people)
-        .output()
-        .map_err(failed)?;
-    if !output.status.success() {
-        return Err(format!("slapadd: {}", String::from_utf8_lossy(&output.stderr)));
+    if !folder.join("db/data.mdb").exists() {
+        let output = Command::new(SLAPD)
+            .args(["-T", "add", "-q", "-f"])
+            .arg(&config)
+            .arg("-l")
+            .arg(people)
+            .output()
+            .map_err(failed)?;
+        if !output.status.success() {
+            return Err(format!("slapadd: {}", String::from_utf8_lossy(&output.stderr)));
+        }
     }
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|one| one.local_addr());
     let address = free.map_err(failed)?;
@@ -182,7 +186,7 @@ suffix {SUFFIX}
 rootdn {SLAPD_DN}
 rootpw secret
 directory {folder}/db
-maxsize 17179869184
+maxsize 34359738368
 index objectClass eq
 index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub
 index entryUUID eq
