@@ -9,6 +9,7 @@
 
 mod shape;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use rustc_hash::FxHashMap;
 use schema::ResolvedFilter;
 
 pub(crate) use shape::{Item, Shape, Test};
+
+use crate::directory::Directory;
 
 /// Of the searches that run where they were read, one in so many is recorded, on average.
 pub(crate) const SAMPLED_ONE_IN: u32 = 16;
@@ -120,6 +123,56 @@ impl Analyser {
         }
         seen.shapes = shapes.into_iter().collect();
         seen
+    }
+}
+
+/// A search that is measured.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    recorder: &'a Recorder,
+    /// How many searches it stands for.
+    weight: u32,
+    began: Duration,
+    candidates: Cell<Option<u64>>,
+    unindexed: Cell<bool>,
+    entries: Cell<u64>,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins to measure.
+    pub(crate) fn new(recorder: &'a Recorder, weight: u32, directory: &Directory) -> Self {
+        Self {
+            recorder,
+            weight,
+            began: directory.clock.elapsed(),
+            candidates: Cell::new(None),
+            unindexed: Cell::new(false),
+            entries: Cell::new(0),
+        }
+    }
+
+    /// The search has a plan.
+    pub(crate) fn planned(&self, candidates: u64, unindexed: bool) {
+        self.candidates.set(Some(candidates));
+        self.unindexed.set(unindexed);
+    }
+
+    /// So many entries were sent.
+    pub(crate) fn sent(&self, entries: u32) {
+        self.entries.set(entries.into());
+    }
+
+    /// The search has ended; without a plan there is nothing to tell.
+    pub(crate) fn report(&self, filter: &ResolvedFilter, directory: &Directory) {
+        let Some(candidates) = self.candidates.get() else { return };
+        let report = SearchReport {
+            filter,
+            candidates,
+            entries: self.entries.get(),
+            unindexed: self.unindexed.get(),
+            elapsed: directory.clock.elapsed().saturating_sub(self.began),
+        };
+        self.recorder.record(&report, self.weight);
     }
 }
 

@@ -16,6 +16,7 @@ use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema, SchemaFile};
 use store::{FlushOptions, Flusher, IndexConfig, Store, StoreOptions};
 
+use crate::analyser::Analyser;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
 use crate::controls::paged::CookieKey;
@@ -100,6 +101,7 @@ pub struct Directory {
     pub(crate) password_scheme: Scheme,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cookie_key: CookieKey,
+    pub(crate) analyser: Analyser,
     /// The user id that owns the data directory: an administrator on the Unix socket.
     pub(crate) owner_uid: u32,
     offers_tls: bool,
@@ -210,6 +212,7 @@ impl Directory {
             password_scheme: options.password_scheme,
             clock,
             cookie_key: CookieKey::new(key),
+            analyser: Analyser::default(),
             owner_uid,
             offers_tls: options.offers_tls,
             space,

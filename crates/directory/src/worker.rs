@@ -9,6 +9,7 @@ use ldap::result::ResultCode;
 use schema::WellKnown;
 use store::{Lsn, Reader, StoreError, View};
 
+use crate::analyser::Recorder;
 use crate::chance::Chance;
 use crate::directory::Directory;
 use crate::dispatch;
@@ -24,6 +25,7 @@ pub struct Worker {
     pub(crate) directory: Arc<Directory>,
     pub(crate) snapshot: Snapshot,
     pub(crate) chance: Box<dyn Chance>,
+    pub(crate) recorder: Recorder,
 }
 
 /// What the connection has to do after a message was handled.
@@ -44,7 +46,8 @@ pub enum Next {
 impl Worker {
     pub(crate) fn new(directory: Arc<Directory>, chance: Box<dyn Chance>) -> Self {
         let snapshot = Snapshot { reader: directory.store.reader(), referrals: None };
-        Self { directory, snapshot, chance }
+        let recorder = directory.analyser.recorder();
+        Self { directory, snapshot, chance, recorder }
     }
 
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to

@@ -19,6 +19,7 @@ use store::{Ask, View};
 pub(crate) use self::bounds::Bounds;
 pub(crate) use self::done::Done;
 pub(crate) use self::run::{Run, Step};
+use crate::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::controls::paged::Position;
 use crate::controls::{self, Operation, RequestControls};
 use crate::directory::{Directory, State};
@@ -41,7 +42,8 @@ pub(crate) fn start(
     (id, bytes): (MessageId, &[u8]),
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
-    let Worker { directory, snapshot, .. } = worker;
+    let Worker { directory, snapshot, recorder, .. } = worker;
+    let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, directory));
     let limits = &directory.limits;
     let mut sink = ResponseSink::bounded(out, id, limits.inline_output_max_bytes);
     let search = Search {
@@ -52,6 +54,7 @@ pub(crate) fn start(
         cancel: None,
         candidates_max: Some(limits.inline_candidates_max),
         offer: Offer::to(session, directory),
+        watch,
     };
     match search.run(snapshot, &mut sink)? {
         Outcome::Done(done) => {
@@ -82,7 +85,7 @@ pub(crate) fn run_job(
     out: &mut Vec<u8>,
     flush: &mut Flush<'_>,
 ) {
-    let Worker { directory, snapshot, .. } = worker;
+    let Worker { directory, snapshot, recorder, .. } = worker;
     let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, flush);
     let outcome = controls::take(controls, Operation::Search).and_then(|controls| {
         let search = Search {
@@ -94,6 +97,7 @@ pub(crate) fn run_job(
             candidates_max: None,
             // The root DSE is never a job.
             offer: Offer::default(),
+            watch: Some(Watch::new(recorder, 1, directory)),
         };
         search.run(snapshot, &mut sink)
     });
@@ -114,6 +118,8 @@ pub(crate) struct Search<'a> {
     /// Candidates up to which it may run here; `None` on a pool thread.
     pub(crate) candidates_max: Option<u64>,
     pub(crate) offer: Offer,
+    /// Set when the search is measured.
+    pub(crate) watch: Option<Watch<'a>>,
 }
 
 /// What the request means here and now.
@@ -177,7 +183,18 @@ impl Search<'_> {
             self.check_base(view, &state, base)?;
         }
         let resolved = Resolved { base, filter: &filter, selection: &selection, referrals };
-        self.entries(view, &state, &resolved, sink)
+        let outcome = self.entries(view, &state, &resolved, sink);
+        self.report(&filter, &outcome);
+        outcome
+    }
+
+    /// Tells the analyser, when this search is one that is measured and went on to a plan here.
+    fn report(&self, filter: &ResolvedFilter, outcome: &Result<Outcome, Refusal>) {
+        if let Some(watch) = &self.watch
+            && !matches!(outcome, Ok(Outcome::TooMuch))
+        {
+            watch.report(filter, self.directory);
+        }
     }
 
     /// The target of the assertion control is the base of the search (RFC 4528 §3).
@@ -203,11 +220,18 @@ impl Search<'_> {
         let bounds = self.bounds();
         let start = self.start()?;
         let plan = view.plan(&Ask::new(resolved.filter, resolved.base, self.request.scope))?;
+        if let Some(watch) = &self.watch {
+            watch.planned(plan.estimate, !plan.indexed);
+        }
         if self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
         }
         let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
-        if let Step::End(outcome) = run.in_id_order(&plan, sink)? {
+        let step = run.in_id_order(&plan, sink)?;
+        if let Some(watch) = &self.watch {
+            watch.sent(run.sent);
+        }
+        if let Step::End(outcome) = step {
             return Ok(outcome);
         }
         if resolved.referrals
