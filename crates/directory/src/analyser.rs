@@ -7,6 +7,8 @@
 //! Invariant: what is kept is bounded, and holds no value that a client sent.
 //! Invariant: a thread writes its own table only; nobody else locks it but who reads the monitor.
 
+mod advice;
+pub(crate) mod branch;
 mod shape;
 
 use std::cell::Cell;

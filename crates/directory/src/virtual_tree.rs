@@ -13,6 +13,7 @@ use ldap::dn::Dn;
 use ldap::message::Scope;
 use schema::{DnKey, Entry, Schema, Selection};
 
+use crate::analyser::branch;
 use crate::directory::{Directory, State};
 use crate::live_entry::SUBSCHEMA_DN;
 use crate::refusal::Refusal;
@@ -34,12 +35,16 @@ pub(crate) struct Branch {
 }
 
 /// Every tree. A new branch is a row here and a function that makes its entries.
-const TREES: &[Tree] =
-    &[Tree { name: "cn=config", branches: &[] }, Tree { name: "cn=monitor", branches: &[] }];
+const TREES: &[Tree] = &[
+    Tree { name: "cn=config", branches: &[] },
+    Tree {
+        name: "cn=monitor",
+        branches: &[Branch { name: branch::NAME, is_slow: false, entries: branch::entries }],
+    },
+];
 
 /// What a branch is made from.
 pub(crate) struct Site<'a> {
-    #[allow(dead_code, reason = "the branches that need it come one by one")]
     pub(crate) directory: &'a Directory,
     pub(crate) schema: &'a Schema,
     /// Which entry is asked for, or entries below which.

@@ -1,0 +1,69 @@
+//! `cn=filters,cn=monitor`: what the analyser has seen, and what it advises.
+
+use std::collections::BTreeSet;
+
+use schema::Entry;
+
+use super::advice::{Known, advise};
+use super::{Seen, Shape, Tally};
+use crate::refusal::Refusal;
+use crate::virtual_tree::Site;
+
+/// The name of the entry.
+pub(crate) const NAME: &str = "cn=filters,cn=monitor";
+/// So many of the most frequent shapes are shown, and so many of the slowest.
+const SHOWN_COUNT: usize = 50;
+
+/// Makes the entry.
+pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
+    let seen = site.directory.analyser.seen();
+    let advice = advise(&seen, &known(site));
+    let entry = site
+        .entry(NAME, &["top", "extensibleObject"])
+        .values("filter-use", shown(&seen).into_iter().map(line))
+        .values("roster-index-advice", advice.iter().map(ToString::to_string));
+    Ok(vec![entry.done()])
+}
+
+fn known(site: &Site<'_>) -> BTreeSet<Known> {
+    let indexes = site.directory.store.indexes();
+    let one = |(attribute, kind): (&str, store::IndexKind)| Known {
+        attribute: attribute.to_owned(),
+        kind: kind.name().to_owned(),
+        more: None,
+    };
+    indexes.rows().map(one).collect()
+}
+
+/// The most frequent shapes, and then the slowest that are not among them.
+fn shown(seen: &Seen) -> Vec<&(Shape, Tally)> {
+    let mut frequent: Vec<_> = seen.shapes.iter().collect();
+    let mut slow = frequent.clone();
+    frequent.sort_by_key(|(shape, tally)| (std::cmp::Reverse(tally.hits), shape));
+    frequent.truncate(SHOWN_COUNT);
+    slow.sort_by_key(|(shape, tally)| (std::cmp::Reverse(tally.time_max_us), shape));
+    slow.truncate(SHOWN_COUNT);
+    slow.retain(|one| !frequent.iter().any(|(shape, _)| *shape == one.0));
+    frequent.extend(slow);
+    frequent
+}
+
+/// The form of OpenDJ's analyser, with more figures: `maxmatches` is the most candidates of one
+/// search, -1 when some were unindexed.
+fn line((shape, tally): &(Shape, Tally)) -> String {
+    let hits = tally.hits.max(1);
+    let (matches, message) = if tally.unindexed > 0 {
+        ("-1".to_owned(), format!("{} of them unindexed", tally.unindexed))
+    } else {
+        (tally.candidates_max.to_string(), String::new())
+    };
+    format!(
+        "{shape} hits:{} maxmatches:{matches} candidates:{} entries:{} mean_us:{} max_us:{} \
+         message:{message}",
+        tally.hits,
+        tally.candidates / hits,
+        tally.entries / hits,
+        tally.time_us / hits,
+        tally.time_max_us,
+    )
+}
