@@ -222,7 +222,7 @@ mod tests {
         let one = |text: &&str| {
             let mut words = text.split(' ').map(str::to_owned);
             let (kind, attribute) = (words.next().unwrap(), words.next().unwrap());
-            Known { attribute, kind, more: words.last() }
+            Known { attribute, kind, more: words.next_back() }
         };
         texts.iter().map(one).collect()
     }

@@ -27,12 +27,14 @@ pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
 
 fn known(site: &Site<'_>) -> BTreeSet<Known> {
     let indexes = site.directory.store.indexes();
-    let one = |(attribute, kind): (&str, store::IndexKind)| Known {
-        attribute: attribute.to_owned(),
-        kind: kind.name().to_owned(),
-        more: None,
-    };
-    indexes.rows().map(one).collect()
+    // An index of some entries only does not answer every search.
+    let definitions = indexes.definitions().iter().filter(|one| one.filter.is_none());
+    let known = definitions.map(|one| Known {
+        attribute: one.attribute.clone(),
+        kind: one.kind.name().to_owned(),
+        more: one.with.clone().or_else(|| one.rule.clone()),
+    });
+    known.collect()
 }
 
 /// The most frequent shapes, and then the slowest that are not among them.

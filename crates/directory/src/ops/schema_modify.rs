@@ -8,7 +8,7 @@ use schema::{
     AttributeType, Change, Definition, DefinitionKind, EntryId, ResolvedFilter, Schema,
     SchemaChange, Truth,
 };
-use store::Ask;
+use store::{Ask, IndexDefinition};
 
 use crate::decide::{Decide, Decision};
 use crate::ops::modify::Modification;
@@ -78,8 +78,11 @@ fn check_unused(decide: &Decide<'_>, old: &Schema, new: &Schema) -> Result<(), R
         ))
     };
     for kind in old.attribute_types().filter(|kind| new.attribute_type(&kind.oid).is_none()) {
-        let is_indexed = |(name, _)| old.attribute_type(name).is_some_and(|one| one == kind);
-        if decide.directory.store.indexes().rows().any(is_indexed) {
+        let is_kind = |name: &String| old.attribute_type(name).is_some_and(|one| one == kind);
+        let is_indexed = |one: &IndexDefinition| {
+            is_kind(&one.attribute) || one.with.as_ref().is_some_and(is_kind)
+        };
+        if decide.directory.store.indexes().definitions().iter().any(is_indexed) {
             return refuse(kind.name(), "an index");
         }
         if was_stored(decide, kind) && matches_any(decide, old, &Filter::Present(&kind.oid))? {
