@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(crate) use self::pace::Pace;
 pub use self::threads::{FlushOptions, Flusher, OnFlush, OverlayStatus};
 
-use self::lists::ListWriter;
+pub(crate) use self::lists::ListWriter;
 use self::pace::now;
 use crate::error::StoreError;
 use crate::layer::{Layer, Row};

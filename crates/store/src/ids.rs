@@ -6,7 +6,7 @@
 use roaring::{RoaringBitmap, RoaringTreemap};
 
 use crate::deltas::{PostingChange, merged};
-use crate::posting::{CHUNK_BITS, Chunk, id_at};
+use crate::posting::{Chunk, Run, Width, set_run};
 
 /// Up to this many ids are kept as a list.
 pub(crate) const FEW_IDS_MAX: usize = 16_384;
@@ -33,11 +33,7 @@ impl IdSet {
             ids.sort_unstable();
         }
         ids.dedup();
-        if ids.len() <= FEW_IDS_MAX {
-            Self::Few(ids)
-        } else {
-            Self::Many(ids.into_iter().collect())
-        }
+        if ids.len() <= FEW_IDS_MAX { Self::Few(ids) } else { Self::Many(bitmaps_of(ids)) }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -89,8 +85,16 @@ impl IdSet {
                 *self = if ids.len() <= FEW_IDS_MAX {
                     Self::Few(ids)
                 } else {
-                    Self::Many(ids.into_iter().collect())
+                    Self::Many(bitmaps_of(ids))
                 };
+            }
+            Self::Many(ids) if changes.len() > CHANGES_FEW_MAX => {
+                let of = |is_added: bool| {
+                    let changes = changes.iter().filter(|change| change.is_added() == is_added);
+                    bitmaps_of(changes.map(|change| change.id()))
+                };
+                *ids |= of(true);
+                *ids -= of(false);
             }
             Self::Few(_) | Self::Many(_) => {
                 changes.iter().for_each(|change| self.set(change.id(), change.is_added()));
@@ -101,6 +105,7 @@ impl IdSet {
     /// Keeps the ids that are in `other`, too.
     pub(crate) fn intersect(&mut self, other: &Self) {
         match (&mut *self, other) {
+            (Self::Few(ids), Self::Few(other)) => retain_sorted(ids, other, true),
             (Self::Few(ids), other) => ids.retain(|&id| other.contains(id)),
             (Self::Many(ids), Self::Few(few)) => {
                 *self = Self::Few(few.iter().copied().filter(|&id| ids.contains(id)).collect());
@@ -110,9 +115,9 @@ impl IdSet {
     }
 
     /// Leaves out the ids that are in `other`.
-    #[allow(dead_code, reason = "for the planner")]
     pub(crate) fn subtract(&mut self, other: &Self) {
         match (&mut *self, other) {
+            (Self::Few(ids), Self::Few(other)) => retain_sorted(ids, other, false),
             (Self::Few(ids), other) => ids.retain(|&id| !other.contains(id)),
             (Self::Many(ids), Self::Few(few)) => few.iter().for_each(|&id| {
                 ids.remove(id);
@@ -135,6 +140,18 @@ impl IdSet {
             (Self::Many(mut ids), Self::Many(more)) => {
                 ids |= more;
                 Self::Many(ids)
+            }
+        }
+    }
+
+    /// Leaves out the ids up to `after`.
+    pub(crate) fn keep_after(&mut self, after: u64) {
+        match self {
+            Self::Few(ids) => {
+                ids.drain(..ids.partition_point(|&id| id <= after));
+            }
+            Self::Many(ids) => {
+                ids.remove_range(..=after);
             }
         }
     }
@@ -173,17 +190,57 @@ impl Iterator for IdIter<'_> {
     }
 }
 
-/// Gathers ids from posting rows; it turns to bitmaps when the ids become many.
+/// The set of ids that ascend, each once.
+fn bitmaps_of(ids: impl IntoIterator<Item = u64>) -> RoaringTreemap {
+    RoaringTreemap::from_sorted_iter(ids).expect("ids ascend, each once")
+}
+
+/// Keeps the ids that are in `other`, or those that are not; both ascend.
+pub(crate) fn retain_sorted(ids: &mut Vec<u64>, other: &[u64], is_in: bool) {
+    let mut rest = other;
+    ids.retain(|&id| {
+        rest = rest.get(skipped_below(rest, id)..).unwrap_or_default();
+        (rest.first() == Some(&id)) == is_in
+    });
+}
+
+/// How many of the ids, which ascend, are below `id`: steps that double, then halves.
+#[inline]
+fn skipped_below(ids: &[u64], id: u64) -> usize {
+    let mut step = 1;
+    while ids.get(step - 1).is_some_and(|&at| at < id) {
+        step *= 2;
+    }
+    let start = step / 2;
+    let within = ids.get(start..ids.len().min(step)).unwrap_or_default();
+    start + within.partition_point(|&at| at < id)
+}
+
+/// Gathers ids from posting rows, of one list or of several; it turns to bitmaps when they become
+/// many.
 #[derive(Debug, Default)]
 pub(crate) struct IdGatherer {
     few: Vec<u64>,
     many: RoaringTreemap,
+    block: Option<Block>,
 }
+
+/// The ids of 2^16 numbers, as many as one bitmap of the treemap has, being gathered as bits.
+#[derive(Debug)]
+struct Block {
+    number: u64,
+    words: Box<[u64; BLOCK_WORDS]>,
+}
+
+const BLOCK_WORDS: usize = 1 << (BLOCK_BITS - 6);
+const BLOCK_BITS: u32 = Width::WIDEST.bits();
+/// Of a chunk in runs, up to this many ids are gathered one by one.
+const RUN_IDS_FEW_MAX: usize = 512;
 
 impl IdGatherer {
     pub(crate) fn with_capacity(count: u64) -> Self {
         let few = Vec::with_capacity((count as usize).min(FEW_IDS_MAX + 1));
-        Self { few, many: RoaringTreemap::new() }
+        Self { few, ..Self::default() }
     }
 
     #[inline]
@@ -194,29 +251,79 @@ impl IdGatherer {
         self.few.push(id);
     }
 
-    pub(crate) fn push_chunk(&mut self, number: u64, chunk: Chunk<'_>) {
-        match chunk {
-            Chunk::List(_) => chunk.for_each(|place| self.push(id_at(number, place))),
-            Chunk::Bitmap(bits) => {
-                // A bitmap of the treemap has 32 bits of the id, a chunk the lowest 13 of them.
-                let chunk_mask = (1 << (32 - CHUNK_BITS)) - 1;
-                let offset = ((number & chunk_mask) << CHUNK_BITS) as u32;
-                let high = (number >> (32 - CHUNK_BITS)) as u32;
-                let bitmap = RoaringBitmap::from_lsb0_bytes(offset, bits);
-                self.many |= RoaringTreemap::from_bitmaps([(high, bitmap)]);
+    /// Puts all ids of a set to the others.
+    pub(crate) fn push_set(&mut self, set: IdSet) {
+        match set {
+            IdSet::Few(ids) => {
+                if self.few.len() > 2 * FEW_IDS_MAX {
+                    self.spill();
+                }
+                self.few.extend(ids);
             }
-            Chunk::Runs(_) => chunk.for_each_run(|first, last| {
-                self.many.insert_range(id_at(number, first)..=id_at(number, last));
-            }),
+            IdSet::Many(ids) => self.many |= ids,
         }
     }
 
-    fn spill(&mut self) {
-        self.many.extend(self.few.drain(..));
+    /// Puts the ids of a chunk to the others.
+    pub(crate) fn push_chunk(&mut self, width: Width, number: u64, chunk: Chunk<'_>) {
+        let offset = width.place_of_chunk_in_block(number);
+        let block = width.id_at(number, 0) >> BLOCK_BITS;
+        match chunk {
+            Chunk::List(places) => {
+                if self.few.len() > 2 * FEW_IDS_MAX {
+                    self.spill();
+                }
+                let id = |place: &[u8; 2]| width.id_at(number, u16::from_le_bytes(*place));
+                self.few.extend(places.iter().map(id));
+            }
+            Chunk::Bitmap(bits) => {
+                let words = self.block(block).iter_mut().skip(offset / 64);
+                for (word, octets) in words.zip(bits.as_chunks().0) {
+                    *word |= u64::from_le_bytes(*octets);
+                }
+            }
+            Chunk::Runs(_) => {
+                if chunk.count() <= RUN_IDS_FEW_MAX {
+                    chunk.for_each(|place| self.push(width.id_at(number, place)));
+                    return;
+                }
+                let words = self.block(block);
+                chunk.for_each_run(|run| {
+                    let (first, last) = (offset as u16 | run.first, offset as u16 | run.last);
+                    set_run(words, Run { first, last });
+                });
+            }
+        }
     }
 
-    /// How many ids were gathered so far, some of them perhaps twice.
+    /// The bits of a block.
+    fn block(&mut self, number: u64) -> &mut [u64; BLOCK_WORDS] {
+        if self.block.as_ref().is_none_or(|block| block.number != number) {
+            self.finish_block();
+        }
+        let empty = || Block { number, words: Box::new([0; BLOCK_WORDS]) };
+        &mut self.block.get_or_insert_with(empty).words
+    }
+
+    fn finish_block(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        let octets: Vec<u8> = block.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let id = block.number << BLOCK_BITS;
+        let bitmap = RoaringBitmap::from_lsb0_bytes(id as u32, &octets);
+        self.many |= RoaringTreemap::from_bitmaps([((id >> 32) as u32, bitmap)]);
+    }
+
+    fn spill(&mut self) {
+        if !self.few.is_sorted() {
+            self.few.sort_unstable();
+        }
+        self.few.dedup();
+        self.many |= bitmaps_of(self.few.drain(..));
+    }
+
+    /// The set of what was gathered; an id may have come twice.
     pub(crate) fn finish(mut self) -> IdSet {
+        self.finish_block();
         if self.many.is_empty() {
             return IdSet::from_unsorted(self.few);
         }
@@ -235,7 +342,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::posting::{Bits, chunk_of, place_of};
+    use crate::posting::write_chunks;
 
     /// Ids over several chunks and over the border of 32 bits.
     fn ids() -> impl Strategy<Value = BTreeSet<u64>> {
@@ -250,16 +357,13 @@ mod tests {
 
     /// The set by way of rows, as lists come from the store.
     fn gathered(ids: &BTreeSet<u64>) -> IdSet {
-        let mut chunks: std::collections::BTreeMap<u64, Bits> = Default::default();
-        for &id in ids {
-            chunks.entry(chunk_of(id)).or_insert_with(Bits::new).set(place_of(id), true);
-        }
+        let ids: Vec<u64> = ids.iter().copied().collect();
         let mut gatherer = IdGatherer::with_capacity(ids.len() as u64);
-        for (number, bits) in chunks {
-            let mut row = Vec::new();
-            bits.write(&mut row);
-            gatherer.push_chunk(number, Chunk::read(&row).unwrap());
-        }
+        let put = |width, number, row: &[u8]| {
+            gatherer.push_chunk(width, number, Chunk::read(row).unwrap());
+            Ok::<_, ()>(())
+        };
+        write_chunks(&ids, put).unwrap();
         gatherer.finish()
     }
 
@@ -285,8 +389,17 @@ mod tests {
             rest.subtract(&more);
             prop_assert_eq!(listed(&rest), &one - &other);
             let rest: BTreeSet<u64> = set.iter_after(after).collect();
-            prop_assert_eq!(rest, one.iter().copied().filter(|&id| id > after).collect());
+            let want: BTreeSet<u64> = one.iter().copied().filter(|&id| id > after).collect();
+            prop_assert_eq!(&rest, &want);
+            let mut kept = set.clone();
+            kept.keep_after(after);
+            prop_assert_eq!(listed(&kept), rest);
             prop_assert_eq!(set.contains(after), one.contains(&after));
+            let mut gatherer = IdGatherer::default();
+            gatherer.push_set(set.clone());
+            one.iter().rev().for_each(|&id| gatherer.push(id));
+            gatherer.push_set(more.clone());
+            prop_assert_eq!(listed(&gatherer.finish()), &one | &other);
             let mut set = set;
             set.set(after, true);
             prop_assert!(set.contains(after));

@@ -18,7 +18,7 @@ const HASH_BYTES: usize = 16;
 const NAME_KEY_KEPT_BYTES: usize = NAME_KEY_MAX_BYTES + 1 - HASH_BYTES;
 /// What is kept of a value key that is too long. With the hash it is longer than any whole one.
 pub(crate) const INDEX_VALUE_KEPT_BYTES: usize = INDEX_VALUE_MAX_BYTES + 1 - HASH_BYTES;
-/// A chunk number in a row key: ids have 64 bits, a chunk takes the lowest 13.
+/// A chunk number in a row key: ids have 64 bits, a chunk takes the lowest 13 at least.
 const CHUNK_NUMBER_BYTES: usize = 7;
 
 const _: () = assert!(8 + NAME_KEY_MAX_BYTES < KEY_LENGTH_MAX_BYTES);

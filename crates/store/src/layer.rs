@@ -201,11 +201,11 @@ impl Lists {
     }
 
     /// The lists whose heads are at least `from` and below `to`, in order.
-    pub(crate) fn range(
-        &self,
+    pub(crate) fn range<'l>(
+        &'l self,
         from: &[u8],
         to: &[u8],
-    ) -> impl ExactSizeIterator<Item = ChangedList<'_>> + Clone {
+    ) -> impl ExactSizeIterator<Item = ChangedList<'l>> + Clone + use<'l> {
         let start = self.slots.partition_point(|slot| slot.head.of(&self.keys) < from);
         let rest = self.slots.get(start..).unwrap_or_default();
         let end = rest.partition_point(|slot| slot.head.of(&self.keys) < to);

@@ -28,6 +28,8 @@ mod interrupt;
 mod key;
 mod layer;
 mod lmdb;
+#[doc(hidden)]
+pub mod measure;
 mod memory;
 mod merge;
 mod meta;

@@ -62,6 +62,24 @@ pub(crate) fn merged_lists(
     Merging::new(layers.iter().map(|layer| layer.lists().iter()))
 }
 
+/// The posting lists with heads from the first key to before the second one, in all layers and in
+/// the open one, whose lists are in order.
+pub(crate) fn merged_lists_in<'l>(
+    layers: &'l [Arc<Layer>],
+    open: &'l [(&'l [u8], Vec<PostingChange>)],
+    (from, to): (&[u8], &[u8]),
+) -> Merging<Box<dyn Iterator<Item = ChangedList<'l>> + 'l>> {
+    let open = open.iter().map(|(head, changes)| {
+        let added = changes.iter().filter(|change| change.is_added()).count() as u32;
+        ChangedList { head, hash: 0, changes, added }
+    });
+    let open: Box<dyn Iterator<Item = ChangedList<'l>> + 'l> = Box::new(open);
+    let sealed = layers.iter().map(|layer| -> Box<dyn Iterator<Item = ChangedList<'l>> + 'l> {
+        Box::new(layer.lists().range(from, to))
+    });
+    Merging::new(sealed.chain([open]))
+}
+
 /// The changes of one list in several layers, of each id the newest, in the order of the ids.
 pub(crate) fn together<'c>(
     lists: &[ChangedList<'c>],

@@ -6,6 +6,7 @@
 //! what the writer guarantees are [`StoreError::Corrupt`], never guessed around.
 
 mod lists;
+mod ranges;
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -455,3 +456,6 @@ fn superior_length(dn_key: &[u8]) -> usize {
     let rest = dn_key.get(..without_end).unwrap_or_default();
     rest.iter().rposition(|&byte| byte == 0).map_or(0, |end| end + 1)
 }
+
+#[cfg(test)]
+mod tests;

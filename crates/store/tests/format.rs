@@ -8,8 +8,8 @@ use std::sync::Arc;
 use heed::EnvOpenOptions;
 use heed::types::Bytes;
 use ldap::dn::Dn;
-use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
-use store::{IndexConfig, IndexDefinition, Store, StoreOptions};
+use schema::{AddChange, Change, DeleteChange, DnKey, Entry, EntryId, RdnKey, Schema};
+use store::{IndexConfig, IndexDefinition, IndexKind, Store, StoreOptions};
 
 const PAGE: &str = include_str!("../../../docs/storage-format.md");
 const TABLES: [&str; 6] = ["meta", "attributes", "entries", "names", "children", "postings"];
@@ -17,13 +17,13 @@ const TABLES: [&str; 6] = ["meta", "attributes", "entries", "names", "children",
 /// Table and key, and value.
 type Rows = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
-/// The rows in the blocks marked `row`: table, key and value, two spaces between them.
-fn documented() -> Rows {
+/// The rows in the blocks with this mark: table, key and value, two spaces between them.
+fn documented(block: &str) -> Rows {
     let mut rows = Rows::new();
     let mut in_block = false;
     for line in PAGE.lines() {
         match line {
-            "```row" => in_block = true,
+            line if line.strip_prefix("```") == Some(block) => in_block = true,
             "```" => in_block = false,
             line if in_block => {
                 let parts: Vec<&str> = line.split("  ").collect();
@@ -120,12 +120,50 @@ fn the_examples_of_the_page_are_what_the_store_writes() {
         Store::create(directory.path(), &options, Schema::builtin(), indexes, &[context]).unwrap();
     fill(&store);
     drop(Arc::new(store));
-    let (documented, stored) = (documented(), stored(directory.path()));
+    let (documented, stored) = (documented("row"), stored(directory.path()));
     assert!(documented.len() > 15);
     for (key, value) in &documented {
         assert_eq!(stored.get(key), Some(value), "{key:?}");
     }
     assert_eq!(stored.len(), documented.len(), "the page shows every row");
+}
+
+#[test]
+fn the_long_list_of_the_page_is_what_the_store_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
+    let indexes = IndexConfig::none().with("l", &[IndexKind::Equality]);
+    let (context, schema) = (Dn::parse("dc=x").unwrap(), Schema::builtin());
+    let store = Store::create(directory.path(), &options, Arc::clone(&schema), indexes, &[context]);
+    let store = store.unwrap();
+    let mut batch = store.begin().unwrap();
+    for number in 1..=71_u64 {
+        let dn = if number == 1 { "dc=x".to_owned() } else { format!("cn={number},dc=x") };
+        let dn = Dn::parse(&dn).unwrap();
+        let key = DnKey::from_dn(&schema, &dn).unwrap();
+        let key = if number == 1 { RdnKey::of_naming_context(&key) } else { key.leaf().unwrap() };
+        let class = if number == 1 { ("dc", &b"x"[..]) } else { ("l", &b"x"[..]) };
+        let entry = Entry::from_pairs(dn, [class], &schema).unwrap();
+        let (id, parent) = (EntryId(number), EntryId(u64::from(number > 1)));
+        batch.apply(&Change::Add(AddChange { id, parent, key, entry })).unwrap();
+    }
+    batch.commit().unwrap();
+    drop(store);
+    let holds = |block: &str| {
+        let (documented, stored) = (documented(block), stored(directory.path()));
+        assert_eq!(documented.len(), 2);
+        for (key, value) in &documented {
+            assert_eq!(stored.get(key), Some(value), "{key:?}");
+        }
+    };
+    holds("list 0");
+    let store = Store::open(directory.path(), &options, Arc::clone(&schema)).unwrap();
+    let mut batch = store.begin().unwrap();
+    let delete = DeleteChange { id: EntryId(30), dn: Dn::root(), attributes: Vec::new() };
+    batch.apply(&Change::Delete(delete)).unwrap();
+    batch.commit().unwrap();
+    drop(store);
+    holds("list 1");
 }
 
 #[test]

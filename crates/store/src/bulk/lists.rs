@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, Form, GRAM_BYTES, IndexKind, LEVEL_LISTS};
 use crate::key::RowKey;
 use crate::lmdb::Table;
-use crate::posting::{Bits, Head, INLINE_IDS_MAX, chunk_of, place_of};
+use crate::posting::{Head, INLINE_IDS_MAX, write_chunks};
 use crate::record::Record;
 use crate::varint;
 
@@ -291,11 +291,20 @@ pub(crate) struct ListAppender {
     pub(crate) postings: Table,
     row: Vec<u8>,
     ids: Vec<u64>,
+    /// The chunks of a list: their numbers, and where their rows end.
+    chunks: Vec<(u64, usize)>,
+    chunk_rows: Vec<u8>,
 }
 
 impl ListAppender {
     pub(crate) const fn new(postings: Table) -> Self {
-        Self { postings, row: Vec::new(), ids: Vec::new() }
+        Self {
+            postings,
+            row: Vec::new(),
+            ids: Vec::new(),
+            chunks: Vec::new(),
+            chunk_rows: Vec::new(),
+        }
     }
 
     /// Appends one list; lists come in the order of their keys.
@@ -311,27 +320,29 @@ impl ListAppender {
         self.row.clear();
         if self.ids.len() <= INLINE_IDS_MAX {
             Head::write_inline(&self.ids, &mut self.row);
-            return self.put(txn, &head);
+            return self.put(txn, &head, &self.row);
         }
-        Head::write_chunked(list.count(), &mut self.row);
-        self.put(txn, &head)?;
-        let ids = std::mem::take(&mut self.ids);
-        for chunk in ids.chunk_by(|one, next| chunk_of(*one) == chunk_of(*next)) {
-            let Some(&first) = chunk.first() else { continue };
-            let mut bits = Bits::new();
-            for &id in chunk {
-                bits.set(place_of(id), true);
-            }
-            self.row.clear();
-            bits.write(&mut self.row);
-            self.put(txn, &RowKey::chunk(head.as_bytes(), chunk_of(first)))?;
+        // The head comes before its chunks, and they tell how wide they are.
+        self.chunks.clear();
+        self.chunk_rows.clear();
+        let width = write_chunks(&self.ids, |_, number, row| {
+            self.chunk_rows.extend_from_slice(row);
+            self.chunks.push((number, self.chunk_rows.len()));
+            Ok::<_, StoreError>(())
+        })?;
+        Head::write_chunked(list.count(), width, &mut self.row);
+        self.put(txn, &head, &self.row)?;
+        let mut start = 0;
+        for &(number, end) in &self.chunks {
+            let row = self.chunk_rows.get(start..end).unwrap_or_default();
+            self.put(txn, &RowKey::chunk(head.as_bytes(), number), row)?;
+            start = end;
         }
-        self.ids = ids;
         Ok(())
     }
 
-    fn put(&self, txn: &mut RwTxn<'_>, key: &RowKey) -> Result<(), StoreError> {
-        Ok(self.postings.put_with_flags(txn, PutFlags::APPEND, key.as_bytes(), &self.row)?)
+    fn put(&self, txn: &mut RwTxn<'_>, key: &RowKey, row: &[u8]) -> Result<(), StoreError> {
+        Ok(self.postings.put_with_flags(txn, PutFlags::APPEND, key.as_bytes(), row)?)
     }
 }
 

@@ -5,15 +5,15 @@ use crate::error::StoreError;
 use crate::index::IndexState;
 use crate::key::{PostingKey, display};
 use crate::lmdb::POSTINGS;
-use crate::posting::{Chunk, Head, id_at};
+use crate::posting::{Chunk, Head, Width};
 
 /// A list that is being read.
 struct List {
     head: Vec<u8>,
     index: u16,
     value: Vec<u8>,
-    /// What the head says about the chunks.
-    count: Option<u64>,
+    /// What the head says about the chunks: how many ids they have, and how wide they are.
+    chunks: Option<(u64, Width)>,
     ids: Vec<u64>,
 }
 
@@ -57,21 +57,22 @@ impl Checker<'_> {
             self.find(FindingKind::Key, POSTINGS, display(row_key), reason);
             return None;
         }
-        let (count, ids) = match Head::read(row).filter(Head::is_well_formed) {
+        let (chunks, ids) = match Head::read(row).filter(Head::is_well_formed) {
             Some(Head::Inline(ids)) => (None, ids.collect()),
-            Some(Head::Chunked(count)) => (Some(count), Vec::new()),
+            Some(Head::Chunked(count, width)) => (Some((count, width)), Vec::new()),
             None => {
                 self.find(FindingKind::Posting, POSTINGS, display(row_key), "is not well formed");
                 self.lists.take(index, &value);
                 return None;
             }
         };
-        Some(List { head, index, value, count, ids })
+        Some(List { head, index, value, chunks, ids })
     }
 
     fn chunk(&mut self, open: Option<&mut List>, row_key: &[u8], (number, row): (u64, &[u8])) {
-        let list = open.filter(|list| row_key.starts_with(&list.head) && list.count.is_some());
-        let Some(list) = list else {
+        let list = open.filter(|list| row_key.starts_with(&list.head));
+        let Some((list, (_, width))) = list.and_then(|list| list.chunks.map(|of| (list, of)))
+        else {
             self.find(
                 FindingKind::Posting,
                 POSTINGS,
@@ -80,8 +81,9 @@ impl Checker<'_> {
             );
             return;
         };
-        match Chunk::read(row) {
-            Some(chunk) => chunk.for_each(|place| list.ids.push(id_at(number, place))),
+        let is_in_range = |number| number <= width.chunk_of(u64::MAX);
+        match Chunk::read(row).filter(|chunk| is_in_range(number) && chunk.is_well_formed(width)) {
+            Some(chunk) => chunk.for_each(|place| list.ids.push(width.id_at(number, place))),
             None => {
                 self.find(FindingKind::Posting, POSTINGS, display(row_key), "is not well formed");
             }
@@ -92,7 +94,7 @@ impl Checker<'_> {
     fn compare(&mut self, list: Option<List>) {
         let Some(list) = list else { return };
         let row_key = display(&list.head);
-        if list.count.is_some_and(|count| count != list.ids.len() as u64) {
+        if list.chunks.is_some_and(|(count, _)| count != list.ids.len() as u64) {
             let reason = "counts other ids than there are";
             self.find(FindingKind::Posting, POSTINGS, &row_key, reason);
         }

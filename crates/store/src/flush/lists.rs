@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::key::{RowKey, display};
 use crate::lmdb::{POSTINGS, Table};
 use crate::posting::{
-    Bits, Chunk, Head, INLINE_AGAIN_IDS_MAX, INLINE_IDS_MAX, chunk_of, id_at, place_of,
+    Changed, Chunk, Head, INLINE_AGAIN_IDS_MAX, INLINE_IDS_MAX, Runs, Width, write_chunks,
 };
 
 /// Rewrites lists.
@@ -18,6 +18,7 @@ use crate::posting::{
 pub(crate) struct ListWriter {
     postings: Table,
     row: Vec<u8>,
+    runs: Runs,
     before: Vec<u64>,
     after: Vec<u64>,
 }
@@ -30,13 +31,13 @@ enum Found {
     Nothing,
     /// A list whose ids are in the head; they are in `before`.
     Inline,
-    /// A list of so many ids in chunks.
-    Chunked(u64),
+    /// A list of so many ids in chunks of this width.
+    Chunked(u64, Width),
 }
 
 impl ListWriter {
     pub(crate) const fn new(postings: Table) -> Self {
-        Self { postings, row: Vec::new(), before: Vec::new(), after: Vec::new() }
+        Self { postings, row: Vec::new(), runs: Runs::new(), before: Vec::new(), after: Vec::new() }
     }
 
     /// Applies changes, which are in the order of their ids, to one list.
@@ -48,7 +49,9 @@ impl ListWriter {
     ) -> Result<(), StoreError> {
         match self.find(txn, head, changes)? {
             Found::Written => return Ok(()),
-            Found::Chunked(count) => return self.change_chunked(txn, head, count, changes),
+            Found::Chunked(count, width) => {
+                return self.change_chunked(txn, head, (count, width), changes);
+            }
             Found::Nothing | Found::Inline => {}
         }
         merge_ids(&self.before, changes, &mut self.after);
@@ -56,9 +59,7 @@ impl ListWriter {
             return Ok(());
         }
         if self.after.len() > INLINE_IDS_MAX {
-            let all: Vec<PostingChange> =
-                self.after.iter().map(|&id| PostingChange::new(id, true)).collect();
-            return self.change_chunked(txn, head, 0, &all);
+            return self.write_chunked(txn, head);
         }
         self.write_inline(txn, head)
     }
@@ -94,7 +95,7 @@ impl ListWriter {
                 self.before.extend(ids);
                 Ok(Found::Inline)
             }
-            Head::Chunked(count) => Ok(Found::Chunked(count)),
+            Head::Chunked(count, width) => Ok(Found::Chunked(count, width)),
         }
     }
 
@@ -109,76 +110,137 @@ impl ListWriter {
         Ok(self.postings.put(txn, head, &self.row)?)
     }
 
+    /// Writes the ids in `after` as a list in chunks, which there was not.
+    fn write_chunked(&mut self, txn: &mut RwTxn<'_>, head: &[u8]) -> Result<(), StoreError> {
+        let width = write_chunks(&self.after, |_, number, row| {
+            self.postings.put(txn, RowKey::chunk(head, number).as_bytes(), row)
+        })?;
+        self.write_head(txn, head, (self.after.len() as u64, width))
+    }
+
+    fn write_head(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        head: &[u8],
+        (count, width): (u64, Width),
+    ) -> Result<(), StoreError> {
+        self.row.clear();
+        Head::write_chunked(count, width, &mut self.row);
+        Ok(self.postings.put(txn, head, &self.row)?)
+    }
+
     fn change_chunked(
         &mut self,
         txn: &mut RwTxn<'_>,
         head: &[u8],
-        count: u64,
+        before: (u64, Width),
         changes: &[PostingChange],
     ) -> Result<(), StoreError> {
-        let mut after = count;
-        for changes in changes.chunk_by(|one, next| chunk_of(one.id()) == chunk_of(next.id())) {
-            let Some(first) = changes.first() else { continue };
-            let key = RowKey::chunk(head, chunk_of(first.id()));
-            let (added, removed) = self.change_chunk(txn, key.as_bytes(), changes)?;
-            after = (after + added).checked_sub(removed).ok_or_else(|| {
-                StoreError::corrupt(POSTINGS, display(head), "counts too few ids")
-            })?;
+        let (mut count, mut width) = before;
+        let mut rest = changes;
+        while let Some(first) = rest.first() {
+            let number = width.chunk_of(first.id());
+            let end = rest.partition_point(|change| width.chunk_of(change.id()) == number);
+            let (of_chunk, after) = rest.split_at(end);
+            let key = RowKey::chunk(head, number);
+            match self.change_chunk(txn, (key.as_bytes(), width), of_chunk)? {
+                Changed::Nothing => rest = after,
+                Changed::Places { added, removed, .. } => {
+                    count = (count + added).checked_sub(removed).ok_or_else(|| {
+                        StoreError::corrupt(POSTINGS, display(head), "counts too few ids")
+                    })?;
+                    rest = after;
+                }
+                // Chunks that were changed already have their changes.
+                Changed::TooLong => width = self.narrow(txn, head, width)?,
+            }
         }
-        if after <= INLINE_AGAIN_IDS_MAX {
-            self.take_chunks(txn, head)?;
+        if count <= INLINE_AGAIN_IDS_MAX {
+            self.take_chunks(txn, head, width)?;
             return self.write_inline(txn, head);
         }
-        if after != count {
-            self.row.clear();
-            Head::write_chunked(after, &mut self.row);
-            self.postings.put(txn, head, &self.row)?;
+        if (count, width) != before {
+            self.write_head(txn, head, (count, width))?;
         }
         Ok(())
     }
 
-    /// Changes one chunk; returns how many ids came and how many went.
+    /// Changes one chunk, unless its row would be too long.
     fn change_chunk(
         &mut self,
         txn: &mut RwTxn<'_>,
-        key: &[u8],
+        (key, width): (&[u8], Width),
         changes: &[PostingChange],
-    ) -> Result<(u64, u64), StoreError> {
-        let mut bits = match self.postings.get(txn, key)? {
-            None => Bits::new(),
-            Some(row) => Bits::of(Chunk::read(row).ok_or_else(|| damaged(key))?),
-        };
-        let (mut added, mut removed) = (0, 0);
-        for change in changes {
-            let changed = u64::from(bits.set(place_of(change.id()), change.is_added()));
-            if change.is_added() {
-                added += changed;
-            } else {
-                removed += changed;
+    ) -> Result<Changed, StoreError> {
+        let row = self.postings.get(txn, key)?;
+        let before = row.map(|row| Chunk::read(row).ok_or_else(|| damaged(key))).transpose()?;
+        let places = changes.iter().map(|change| (width.place_of(change.id()), change.is_added()));
+        self.row.clear();
+        let changed = self.runs.change(width, before, places, &mut self.row);
+        match changed {
+            Changed::Nothing | Changed::TooLong => {}
+            Changed::Places { is_empty: true, .. } => {
+                self.postings.delete(txn, key)?;
+            }
+            Changed::Places { is_empty: false, .. } => self.postings.put(txn, key, &self.row)?,
+        }
+        Ok(changed)
+    }
+
+    /// Cuts all chunks of a list into halves; returns their width. A list is narrowed three times
+    /// at most, however long it becomes.
+    fn narrow(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        head: &[u8],
+        width: Width,
+    ) -> Result<Width, StoreError> {
+        let narrower = width.narrower().expect("every chunk fits into a bitmap");
+        let mut chunks: Vec<(u64, Vec<u8>)> = Vec::new();
+        for row in self.postings.prefix_iter(txn, head)? {
+            let (key, row) = row?;
+            if let Some(number) = chunk_number(head, key) {
+                chunks.push((number, row.to_vec()));
             }
         }
-        if added + removed == 0 {
-            return Ok((0, 0));
+        for (number, _) in &chunks {
+            self.postings.delete(txn, RowKey::chunk(head, *number).as_bytes())?;
         }
-        if bits.is_empty() {
-            self.postings.delete(txn, key)?;
-        } else {
-            self.row.clear();
-            bits.write(&mut self.row);
-            self.postings.put(txn, key, &self.row)?;
+        for (number, row) in chunks {
+            let chunk =
+                Chunk::read(&row).ok_or_else(|| damaged(RowKey::chunk(head, number).as_bytes()))?;
+            for second in [false, true] {
+                self.runs.clear();
+                chunk.for_each_run(|run| {
+                    run.half(second, narrower).into_iter().for_each(|half| self.runs.push(half));
+                });
+                if self.runs.is_empty() {
+                    continue;
+                }
+                self.row.clear();
+                let fits = self.runs.write(narrower, &mut self.row);
+                debug_assert!(fits, "half of a row that fits");
+                let key = RowKey::chunk(head, 2 * number + u64::from(second));
+                self.postings.put(txn, key.as_bytes(), &self.row)?;
+            }
         }
-        Ok((added, removed))
+        Ok(narrower)
     }
 
     /// Removes all chunks of a list; their ids are in `after` then.
-    fn take_chunks(&mut self, txn: &mut RwTxn<'_>, head: &[u8]) -> Result<(), StoreError> {
+    fn take_chunks(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        head: &[u8],
+        width: Width,
+    ) -> Result<(), StoreError> {
         self.after.clear();
         let mut keys = Vec::new();
         for row in self.postings.prefix_iter(txn, head)? {
             let (key, row) = row?;
             let Some(number) = chunk_number(head, key) else { continue };
             let chunk = Chunk::read(row).ok_or_else(|| damaged(key))?;
-            chunk.for_each(|place| self.after.push(id_at(number, place)));
+            chunk.for_each(|place| self.after.push(width.id_at(number, place)));
             keys.push(key.to_vec());
         }
         for key in keys {

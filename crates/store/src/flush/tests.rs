@@ -14,7 +14,7 @@ use crate::conformance::{Chance, History, agree, contexts, indexes};
 use crate::deltas::chunk_number;
 use crate::lmdb::{StoreOptions, TABLE_NAMES};
 use crate::meta::{LogPosition, Lsn};
-use crate::posting::{Chunk, Head, id_at};
+use crate::posting::{Chunk, Head, Width};
 
 /// The directories of environments whose flushes are to fail.
 static FAILING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -215,7 +215,7 @@ fn logical(store: &Store) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let txn = store.environment.read().unwrap();
     let mut rows = Vec::new();
     for (name, table) in TABLE_NAMES.into_iter().zip(store.environment.tables.all()) {
-        let mut head: Option<(Vec<u8>, Vec<u64>)> = None;
+        let mut head: Option<(Vec<u8>, Width, Vec<u64>)> = None;
         let octets = |ids: &[u64]| ids.iter().flat_map(|id| id.to_be_bytes()).collect();
         for row in table.iter(&txn).unwrap() {
             let (key, value) = row.unwrap();
@@ -223,22 +223,23 @@ fn logical(store: &Store) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
                 rows.push((name, key.to_vec(), value.to_vec()));
                 continue;
             }
-            if let Some((head, ids)) = &mut head
+            if let Some((head, width, ids)) = &mut head
                 && let Some(number) = chunk_number(head, key)
             {
-                Chunk::read(value).unwrap().for_each(|place| ids.push(id_at(number, place)));
+                let chunk = Chunk::read(value).unwrap();
+                chunk.for_each(|place| ids.push(width.id_at(number, place)));
                 continue;
             }
-            if let Some((head, ids)) = head.take() {
+            if let Some((head, _, ids)) = head.take() {
                 rows.push((name, head, octets(&ids)));
             }
-            let ids = match Head::read(value).unwrap() {
-                Head::Inline(ids) => ids.collect(),
-                Head::Chunked(_) => Vec::new(),
+            let (width, ids) = match Head::read(value).unwrap() {
+                Head::Inline(ids) => (Width::NARROWEST, ids.collect()),
+                Head::Chunked(_, width) => (width, Vec::new()),
             };
-            head = Some((key.to_vec(), ids));
+            head = Some((key.to_vec(), width, ids));
         }
-        rows.extend(head.map(|(head, ids)| (name, head, octets(&ids))));
+        rows.extend(head.map(|(head, _, ids)| (name, head, octets(&ids))));
     }
     rows
 }

@@ -1,85 +1,136 @@
 //! Reading posting lists: those of the base, with what lies over it.
+//!
+//! Invariant: of a long list only the chunks are read that can matter to what is asked.
 
 use std::ops::Bound;
 
 use super::View;
 use crate::cells::row_hash;
-use crate::deltas::{PostingChange, chunk_number, damaged};
+use crate::deltas::{PostingChange, chunk_number, damaged, last_of_each, merge_ids, merged};
 use crate::error::StoreError;
 use crate::ids::{IdGatherer, IdSet};
-use crate::interrupt::{Interrupt, NEVER, Watch};
+use crate::interrupt::{Interrupt, Watch};
 use crate::key::{RowKey, display};
 use crate::lmdb::POSTINGS;
-use crate::posting::{Chunk, Head, chunk_of, place_of};
-
-/// The most lists of a range with changes over the base; of a range with more nothing is known.
-const CHANGED_LISTS_MAX: usize = 200_000;
-
-/// How much is in a range of lists.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[allow(dead_code, reason = "for the planner")]
-pub(crate) struct RangeCount {
-    /// How many lists there are.
-    pub(crate) lists: u64,
-    /// How many ids they have, an id that is in several of them each time; with changes over the
-    /// base, at most how many.
-    pub(crate) ids: u64,
-    /// Every list was counted; else there are more.
-    pub(crate) is_exact: bool,
-}
+use crate::posting::{Chunk, Head, Width};
 
 /// A posting list that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct List<'v> {
-    head: Option<Head<'v>>,
+    pub(super) head: Option<Head<'v>>,
     /// The key of the head row; empty when the ids are all in the head.
-    key: Box<[u8]>,
-    changes: Changes<'v>,
+    pub(super) key: Box<[u8]>,
+    pub(super) changes: Changes<'v>,
 }
 
 impl List<'_> {
-    /// How many ids there are; with changes over the base, at most how many.
+    /// How many ids there are. Exact when nothing lies over a list, and when the list is short;
+    /// else at most how many: ids that come over the base are counted, those that go are not.
     pub(crate) fn count(&self) -> u64 {
-        self.head.as_ref().map_or(0, Head::count) + self.changes.added
+        let base = self.head.as_ref().map_or(0, Head::count);
+        if self.changes.is_empty() {
+            return base;
+        }
+        match self.head {
+            None if self.changes.is_one_layer() => self.changes.added,
+            None | Some(Head::Inline(_)) if self.changes.len() <= CHANGES_COUNTED_MAX => {
+                let mut ids = Vec::new();
+                merge_ids(&self.inline(), &self.changes.together(), &mut ids);
+                ids.len() as u64
+            }
+            None | Some(_) => base + self.changes.added,
+        }
     }
+
+    /// The ids in the head.
+    fn inline(&self) -> Vec<u64> {
+        match self.head {
+            Some(Head::Inline(ids)) => ids.collect(),
+            Some(Head::Chunked(..)) | None => Vec::new(),
+        }
+    }
+}
+
+/// To count a short list exactly, up to this many changes are looked at.
+const CHANGES_COUNTED_MAX: usize = 64;
+
+/// Ids of a list from one place on.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) ids: IdSet,
+    /// The list has no other ids up to this one; none when there are no more.
+    pub(crate) upto: Option<u64>,
 }
 
 /// What lies over a list of the base. Each part is in the order of the ids, each id once.
 #[derive(Clone, Debug, Default)]
-struct Changes<'v> {
+pub(super) struct Changes<'v> {
     /// Of sealed layers, from the oldest to the newest.
     sealed: Vec<&'v [PostingChange]>,
     /// Of the open layer.
     open: Vec<PostingChange>,
     /// At most so many ids come.
-    added: u64,
+    pub(super) added: u64,
 }
 
 impl<'v> Changes<'v> {
-    fn of(sealed: Vec<&'v [PostingChange]>, open: Vec<PostingChange>) -> Self {
-        let all = sealed.iter().copied().flatten().chain(&open);
-        let added = all.filter(|change| change.is_added()).count() as u64;
-        Self { sealed, open, added }
+    pub(super) fn of(sealed: Vec<&'v [PostingChange]>, added: u64) -> Self {
+        Self { sealed, open: Vec::new(), added }
     }
 
     const fn is_empty(&self) -> bool {
         self.sealed.is_empty() && self.open.is_empty()
     }
 
-    fn apply(&self, set: &mut IdSet) {
-        for changes in &self.sealed {
-            set.change(changes);
+    const fn is_one_layer(&self) -> bool {
+        self.sealed.len() + (!self.open.is_empty()) as usize == 1
+    }
+
+    fn len(&self) -> usize {
+        self.sealed.iter().map(|changes| changes.len()).sum::<usize>() + self.open.len()
+    }
+
+    fn layers(&self) -> impl DoubleEndedIterator<Item = &[PostingChange]> {
+        self.sealed.iter().copied().chain((!self.open.is_empty()).then_some(&*self.open))
+    }
+
+    /// All of them, of each id the last.
+    fn together(&self) -> Vec<PostingChange> {
+        let mut changes = Vec::with_capacity(self.len());
+        self.layers().for_each(|layer| changes.extend_from_slice(layer));
+        // Entries get higher and higher ids, so mostly the changes follow each other.
+        if !changes.is_sorted_by(|one, next| one.id() < next.id()) {
+            last_of_each(&mut changes);
         }
-        set.change(&self.open);
+        changes
+    }
+
+    /// Those of ids after `after` and up to `upto`.
+    fn between(&self, after: u64, upto: u64) -> Changes<'_> {
+        let cut = |changes: &'_ [PostingChange]| {
+            let start = changes.partition_point(|change| change.id() <= after);
+            let end = changes.partition_point(|change| change.id() <= upto);
+            start..end.max(start)
+        };
+        let layers = self.layers().filter_map(|layer| layer.get(cut(layer)));
+        Changes::of(layers.filter(|layer| !layer.is_empty()).collect(), 0)
+    }
+
+    fn apply(&self, set: &mut IdSet) {
+        match (&*self.sealed, &*self.open) {
+            ([], []) => {}
+            ([only], []) => set.change(only),
+            ([], only) => set.change(only),
+            _ => set.change(&self.together()),
+        }
     }
 
     /// Whether an id is in the list now, if a change says so.
     fn says(&self, id: u64) -> Option<bool> {
-        let find = |changes: &[PostingChange]| {
+        self.layers().rev().find_map(|changes| {
             let at = changes.binary_search_by_key(&id, |change| change.id()).ok()?;
             changes.get(at).map(|change| change.is_added())
-        };
-        find(&self.open).or_else(|| self.sealed.iter().rev().find_map(|changes| find(changes)))
+        })
     }
 }
 
@@ -97,7 +148,7 @@ impl View<'_> {
             None => None,
         };
         let key = match head {
-            Some(Head::Chunked(_)) => key.into(),
+            Some(Head::Chunked(..)) => key.into(),
             Some(Head::Inline(_)) | None => Box::default(),
         };
         Ok(Some(List { head, key, changes }))
@@ -126,12 +177,9 @@ impl View<'_> {
         let mut set = match list.head {
             None => IdSet::empty(),
             Some(Head::Inline(ids)) => IdSet::Few(ids.collect()),
-            Some(Head::Chunked(count)) => {
+            Some(Head::Chunked(count, width)) => {
                 let mut gatherer = IdGatherer::with_capacity(count);
-                let mut watch = Watch::new(interrupt);
-                self.each_chunk(&list.key, &mut watch, |number, chunk| {
-                    gatherer.push_chunk(number, chunk);
-                })?;
+                self.gather_chunks(&mut gatherer, (&list.key, width), interrupt)?;
                 let set = gatherer.finish();
                 if set.len() != count {
                     return Err(StoreError::corrupt(
@@ -147,6 +195,64 @@ impl View<'_> {
         Ok(set)
     }
 
+    /// Puts all ids of a list to those that were gathered: many lists become one set in time that
+    /// is linear in their ids.
+    pub(crate) fn gather(
+        &self,
+        gatherer: &mut IdGatherer,
+        list: &List<'_>,
+        interrupt: Interrupt<'_>,
+    ) -> Result<(), StoreError> {
+        match list.head {
+            Some(Head::Inline(ids)) if list.changes.is_empty() => {
+                ids.for_each(|id| gatherer.push(id));
+            }
+            Some(Head::Chunked(_, width)) if list.changes.is_empty() => {
+                self.gather_chunks(gatherer, (&list.key, width), interrupt)?;
+            }
+            Some(_) | None => gatherer.push_set(self.load(list, interrupt)?),
+        }
+        Ok(())
+    }
+
+    fn gather_chunks(
+        &self,
+        gatherer: &mut IdGatherer,
+        (head, width): (&[u8], Width),
+        interrupt: Interrupt<'_>,
+    ) -> Result<(), StoreError> {
+        let mut watch = Watch::new(interrupt);
+        let from = RowKey::chunk(head, 0);
+        for row in self.chunks(head, from.as_bytes())? {
+            let (number, chunk) = row?;
+            watch.row()?;
+            gatherer.push_chunk(width, number, chunk);
+        }
+        Ok(())
+    }
+
+    /// The chunks of a list from a row on, with their numbers.
+    fn chunks<'v>(
+        &'v self,
+        head: &'v [u8],
+        from: &[u8],
+    ) -> Result<impl Iterator<Item = Result<(u64, Chunk<'v>), StoreError>> + 'v, StoreError> {
+        let ground = &self.ground;
+        let range = (Bound::Included(from), Bound::Unbounded);
+        let rows = ground.tables.postings.range(ground.snapshot.txn(), &range)?;
+        Ok(rows.map_while(move |row| {
+            let read = |(key, row)| {
+                // The row after the last chunk is the head of another list.
+                let number = chunk_number(head, key)?;
+                Some(Chunk::read(row).map(|chunk| (number, chunk)).ok_or_else(|| damaged(key)))
+            };
+            match row {
+                Ok(row) => read(row),
+                Err(error) => Some(Err(error.into())),
+            }
+        }))
+    }
+
     /// Keeps in `set` what the list holds, too. Of a long list it reads only the chunks that
     /// matter.
     pub(crate) fn intersect(
@@ -155,226 +261,166 @@ impl View<'_> {
         list: &List<'_>,
         interrupt: Interrupt<'_>,
     ) -> Result<(), StoreError> {
-        let (IdSet::Few(ids), Some(Head::Chunked(_))) = (&mut *set, list.head) else {
-            set.intersect(&self.load(list, interrupt)?);
-            return Ok(());
-        };
-        self.retain(ids, list, true, interrupt)
+        self.keep(set, list, true, interrupt)
     }
 
     /// Leaves out of `set` what the list holds. Of a long list it reads only the chunks that
     /// matter.
-    #[allow(dead_code, reason = "for the planner")]
     pub(crate) fn subtract(
         &self,
         set: &mut IdSet,
         list: &List<'_>,
         interrupt: Interrupt<'_>,
     ) -> Result<(), StoreError> {
-        let (IdSet::Few(ids), Some(Head::Chunked(_))) = (&mut *set, list.head) else {
-            set.subtract(&self.load(list, interrupt)?);
-            return Ok(());
-        };
-        self.retain(ids, list, false, interrupt)
+        self.keep(set, list, false, interrupt)
     }
 
-    /// Keeps the ids that are in a list in chunks, or those that are not.
-    fn retain(
+    /// Keeps the ids that are in a list, or those that are not.
+    fn keep(
         &self,
-        ids: &mut Vec<u64>,
+        set: &mut IdSet,
         list: &List<'_>,
         is_in: bool,
         interrupt: Interrupt<'_>,
     ) -> Result<(), StoreError> {
-        let mut watch = Watch::new(interrupt);
+        match (&mut *set, list.head) {
+            (IdSet::Few(ids), Some(Head::Chunked(count, width))) => {
+                let chunks = KeptOf { list, count, width, is_in };
+                let before = (!list.changes.is_empty()).then(|| ids.clone());
+                self.keep_few(ids, &chunks, &mut Watch::new(interrupt))?;
+                if let Some(before) = before {
+                    list.changes.correct(&before, ids, is_in);
+                }
+            }
+            (set, _) => {
+                let other = self.load(list, interrupt)?;
+                if is_in { set.intersect(&other) } else { set.subtract(&other) }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same by the chunks of the base alone. Where most chunks matter they are walked, else
+    /// each one is looked up.
+    fn keep_few(
+        &self,
+        ids: &mut Vec<u64>,
+        of: &KeptOf<'_, '_>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), StoreError> {
+        let KeptOf { list, count, width, is_in } = *of;
+        let (Some(&first), Some(&last)) = (ids.first(), ids.last()) else { return Ok(()) };
+        let span = width.chunk_of(last) - width.chunk_of(first) + 1;
+        let wanted = ids.chunk_by(|one, next| width.chunk_of(*one) == width.chunk_of(*next));
+        let is_walked = LOOKUP_IN_STEPS * (ids.len() as u64).min(span) > count.min(span);
         let mut kept = Vec::with_capacity(ids.len());
-        for ids in ids.chunk_by(|one, next| chunk_of(*one) == chunk_of(*next)) {
-            let Some(&first) = ids.first() else { continue };
-            watch.row()?;
-            let key = RowKey::chunk(&list.key, chunk_of(first));
-            let row = self.ground.snapshot.get(self.ground.tables.postings, key.as_bytes())?;
-            let chunk = row
-                .map(|row| Chunk::read(row).ok_or_else(|| damaged(key.as_bytes())))
-                .transpose()?;
-            kept.extend(ids.iter().filter(|&&id| {
-                let says = if list.changes.is_empty() { None } else { list.changes.says(id) };
-                let base = || chunk.is_some_and(|chunk| chunk.contains(place_of(id)));
-                says.unwrap_or_else(base) == is_in
-            }));
+        let mut keep = |ids: &[u64], chunk: Option<Chunk<'_>>| match chunk {
+            Some(chunk) => {
+                kept.extend(ids.iter().filter(|&&id| chunk.contains(width.place_of(id)) == is_in))
+            }
+            None if is_in => {}
+            None => kept.extend_from_slice(ids),
+        };
+        if is_walked {
+            let from = RowKey::chunk(&list.key, width.chunk_of(first));
+            let mut chunks = self.chunks(&list.key, from.as_bytes())?;
+            let mut next = chunks.next().transpose()?;
+            for ids in wanted {
+                let Some(&first) = ids.first() else { continue };
+                let number = width.chunk_of(first);
+                while next.is_some_and(|(at, _)| at < number) {
+                    watch.row()?;
+                    next = chunks.next().transpose()?;
+                }
+                let chunk = next.filter(|(at, _)| *at == number);
+                keep(ids, chunk.map(|(_, chunk)| chunk));
+            }
+        } else {
+            for ids in wanted {
+                let Some(&first) = ids.first() else { continue };
+                watch.row()?;
+                let key = RowKey::chunk(&list.key, width.chunk_of(first));
+                let key = key.as_bytes();
+                let row = self.ground.snapshot.get(self.ground.tables.postings, key)?;
+                let read = |row| Chunk::read(row).ok_or_else(|| damaged(key));
+                keep(ids, row.map(read).transpose()?);
+            }
         }
         *ids = kept;
         Ok(())
     }
 
-    fn each_chunk<'v>(
-        &'v self,
-        head: &[u8],
-        watch: &mut Watch<'_>,
-        mut visit: impl FnMut(u64, Chunk<'v>),
-    ) -> Result<(), StoreError> {
-        let ground = &self.ground;
-        for row in ground.tables.postings.prefix_iter(ground.snapshot.txn(), head)? {
-            let (key, row) = row?;
-            watch.row()?;
-            // The head itself has no number.
-            if let Some(number) = chunk_number(head, key) {
-                visit(number, Chunk::read(row).ok_or_else(|| damaged(key))?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Counts the lists whose head keys are at least `from` and below `to`, and their ids; gives up
-    /// after so many lists of the base.
-    #[allow(dead_code, reason = "for the planner")]
-    pub(crate) fn range_count(
+    /// The ids of a list after `after`: about `ids_min` at least, and not many more. To walk a
+    /// long list in parts without holding it.
+    pub(crate) fn window(
         &self,
-        from: &[u8],
-        to: &[u8],
-        probes_max: u64,
-    ) -> Result<RangeCount, StoreError> {
-        let changed = self.changed_lists(from, to);
-        let mut count = RangeCount { is_exact: changed.is_some(), ..RangeCount::default() };
-        let mut changed = changed.unwrap_or_default().into_iter().peekable();
-        let mut add = |is_new: bool, ids: u64| {
-            count.lists += u64::from(is_new);
-            count.ids += ids;
-        };
-        let ground = &self.ground;
-        let mut probes = 0;
-        let mut start: Box<[u8]> = from.into();
-        'seek: loop {
-            let range = (Bound::Included(&*start), Bound::Excluded(to));
-            for row in ground.tables.postings.range(ground.snapshot.txn(), &range)? {
-                let (key, row) = row?;
-                if probes >= probes_max {
-                    count.is_exact = false;
-                    return Ok(count);
-                }
-                probes += 1;
-                while let Some((_, changes)) = changed.next_if(|(head, _)| *head < key) {
-                    add(changes.added > 0, changes.added);
-                }
-                let head = Head::read(row).ok_or_else(|| damaged(key))?;
-                let mine = changed.next_if(|(changed, _)| *changed == key);
-                add(true, head.count() + mine.map_or(0, |(_, changes)| changes.added));
-                if matches!(head, Head::Chunked(_)) {
-                    start = after_chunks(key);
-                    continue 'seek;
-                }
-            }
-            break;
-        }
-        for (_, changes) in changed {
-            add(changes.added > 0, changes.added);
-        }
-        Ok(count)
-    }
-
-    /// The ids of all lists whose head keys are at least `from` and below `to`; none when these
-    /// lists have more than `ids_max` ids together.
-    pub(crate) fn range(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        ids_max: u64,
+        list: &List<'_>,
+        after: u64,
+        ids_min: usize,
         interrupt: Interrupt<'_>,
-    ) -> Result<Option<IdSet>, StoreError> {
-        let Some(changed) = self.changed_lists(from, to) else { return Ok(None) };
+    ) -> Result<Window, StoreError> {
+        let Some(Head::Chunked(_, width)) = list.head else {
+            let mut ids = self.load(list, interrupt)?;
+            ids.keep_after(after);
+            return Ok(Window { ids, upto: None });
+        };
         let mut watch = Watch::new(interrupt);
-        let mut changed = changed.into_iter().peekable();
         let mut gatherer = IdGatherer::default();
-        let range = (Bound::Included(from), Bound::Excluded(to));
-        let ground = &self.ground;
-        let mut ids = 0;
-        // The list whose chunks are being read, unless it has changes and was taken whole.
-        let mut long: Option<(&[u8], bool)> = None;
-        for row in ground.tables.postings.range(ground.snapshot.txn(), &range)? {
-            let (key, row) = row?;
+        let (mut gathered, mut upto) = (0, None);
+        let from = RowKey::chunk(&list.key, width.chunk_of(after.saturating_add(1)));
+        for row in self.chunks(&list.key, from.as_bytes())? {
+            let (number, chunk) = row?;
+            if gathered >= ids_min.max(1) {
+                // All before this chunk were gathered.
+                upto = Some(width.id_at(number, 0) - 1);
+                break;
+            }
             watch.row()?;
-            if let Some((head, is_taken)) = long
-                && let Some(number) = chunk_number(head, key)
-            {
-                if !is_taken {
-                    gatherer.push_chunk(number, Chunk::read(row).ok_or_else(|| damaged(key))?);
-                }
-                continue;
-            }
-            while let Some((_, changes)) = changed.next_if(|(head, _)| *head < key) {
-                ids += changes.added;
-                self.gather(&mut gatherer, List { head: None, key: Box::default(), changes })?;
-            }
-            let head = Head::read(row).ok_or_else(|| damaged(key))?;
-            ids += head.count();
-            if ids > ids_max {
-                return Ok(None);
-            }
-            let mine = changed.next_if(|(changed, _)| *changed == key);
-            if matches!(head, Head::Chunked(_)) {
-                long = Some((key, mine.is_some()));
-            }
-            match (mine, head) {
-                (Some((_, changes)), head) => {
-                    ids += changes.added;
-                    let list = List { head: Some(head), key: key.into(), changes };
-                    self.gather(&mut gatherer, list)?;
-                }
-                (None, Head::Inline(ids)) => ids.for_each(|id| gatherer.push(id)),
-                (None, Head::Chunked(_)) => {}
-            }
+            gathered += chunk.count();
+            gatherer.push_chunk(width, number, chunk);
         }
-        for (_, changes) in changed {
-            ids += changes.added;
-            if ids > ids_max {
-                return Ok(None);
-            }
-            self.gather(&mut gatherer, List { head: None, key: Box::default(), changes })?;
-        }
-        Ok(Some(gatherer.finish()))
-    }
-
-    fn gather(&self, gatherer: &mut IdGatherer, list: List<'_>) -> Result<(), StoreError> {
-        self.load(&list, NEVER)?.iter_after(0).for_each(|id| gatherer.push(id));
-        Ok(())
-    }
-
-    /// The lists of a range that have changes, in the order of their heads; none when there are
-    /// more than [`CHANGED_LISTS_MAX`].
-    fn changed_lists(&self, from: &[u8], to: &[u8]) -> Option<Vec<(&[u8], Changes<'_>)>> {
-        let mut sealed = Vec::new();
-        for (at, layer) in self.layers.iter().enumerate() {
-            let lists = layer.lists().range(from, to);
-            if sealed.len() + lists.len() > CHANGED_LISTS_MAX {
-                return None;
-            }
-            sealed.extend(lists.map(|list| (list.head, at, list.changes)));
-        }
-        let open = self.memory.map(|memory| memory.lists_in(from, to)).unwrap_or_default();
-        sealed.sort_unstable_by_key(|(head, at, _)| (*head, *at));
-        let mut open = open.into_iter().peekable();
-        let mut changed: Vec<(&[u8], Changes<'_>)> = Vec::new();
-        for lists in sealed.chunk_by(|(one, ..), (next, ..)| one == next) {
-            let Some(&(head, ..)) = lists.first() else { continue };
-            while let Some((head, open)) = open.next_if(|(before, _)| *before < head) {
-                changed.push((head, Changes::of(Vec::new(), open)));
-            }
-            let open = open.next_if(|(same, _)| *same == head);
-            let open = open.map(|(_, open)| open).unwrap_or_default();
-            let sealed = lists.iter().map(|(_, _, changes)| *changes).collect();
-            changed.push((head, Changes::of(sealed, open)));
-        }
-        changed.extend(open.map(|(head, open)| (head, Changes::of(Vec::new(), open))));
-        Some(changed)
+        let mut ids = gatherer.finish();
+        list.changes.between(after, upto.unwrap_or(u64::MAX)).apply(&mut ids);
+        ids.keep_after(after);
+        Ok(Window { ids, upto })
     }
 }
 
-/// The first key after all chunks of the list with this head.
-#[allow(dead_code, reason = "for the planner")]
-fn after_chunks(head: &[u8]) -> Box<[u8]> {
-    let mut key: Box<[u8]> = head.into();
-    // The last octet of a head is a zero, and no head has a one there: see `key.rs`.
-    if let Some(last) = key.last_mut() {
-        *last = 1;
+/// A list in chunks, and whether what is in it or what is not is to be kept.
+#[derive(Clone, Copy)]
+struct KeptOf<'l, 'v> {
+    list: &'l List<'v>,
+    count: u64,
+    width: Width,
+    is_in: bool,
+}
+
+/// A lookup of a row costs as much as so many steps from row to row.
+const LOOKUP_IN_STEPS: u64 = 4;
+/// Looking for one change costs about as much as so many steps from change to change.
+const SEARCH_IN_STEPS: usize = 16;
+
+impl Changes<'_> {
+    /// `ids` was made of `before` by the base alone; puts right what changes over the base say.
+    fn correct(&self, before: &[u64], ids: &mut Vec<u64>, is_in: bool) {
+        let searched = before.len() * SEARCH_IN_STEPS * self.layers().count();
+        let said: Vec<PostingChange> = if searched < self.len() {
+            let says = |&id: &u64| Some(PostingChange::new(id, self.says(id)? == is_in));
+            before.iter().filter_map(says).collect()
+        } else {
+            let mut rest = before;
+            let mut said = self.together();
+            said.retain_mut(|change| {
+                let id = change.id();
+                rest = rest.get(rest.partition_point(|&at| at < id)..).unwrap_or_default();
+                *change = PostingChange::new(id, change.is_added() == is_in);
+                rest.first() == Some(&id)
+            });
+            said
+        };
+        if !said.is_empty() {
+            let corrected = merged(ids, &said);
+            *ids = corrected;
+        }
     }
-    key
 }

@@ -1,0 +1,120 @@
+//! Posting lists by themselves, for measurements: an example sees only what is public.
+//!
+//! Invariant: nothing else uses it; the lists are in a store without entries.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use schema::Schema;
+
+use crate::deltas::PostingChange;
+use crate::error::StoreError;
+use crate::flush::ListWriter;
+use crate::ids::IdSet;
+use crate::index::IndexConfig;
+use crate::interrupt::NEVER;
+use crate::key::RowKey;
+use crate::lmdb::StoreOptions;
+use crate::reader::Reader;
+use crate::store::Store;
+use crate::view::View;
+
+/// The index that all lists are of.
+const INDEX: u16 = 0;
+
+/// Lists of a store.
+#[derive(Debug)]
+pub struct PostingLists {
+    store: Arc<Store>,
+    reader: Reader,
+}
+
+impl PostingLists {
+    /// Makes a store without lists in a directory that is not there yet.
+    pub fn create(directory: &Path) -> Result<Self, StoreError> {
+        let (options, schema) = (StoreOptions::default(), Schema::builtin());
+        let store = Store::create(directory, &options, schema, IndexConfig::none(), &[])?;
+        let store = Arc::new(store);
+        let reader = store.reader();
+        Ok(Self { store, reader })
+    }
+
+    /// Adds ids, which ascend, to lists in one transaction, as a flush does.
+    pub fn add<'l>(
+        &mut self,
+        lists: impl IntoIterator<Item = (&'l [u8], &'l [u64])>,
+    ) -> Result<(), StoreError> {
+        self.reader.release();
+        let environment = self.store.base_environment();
+        let mut txn = environment.write()?;
+        let mut writer = ListWriter::new(environment.tables.postings);
+        for (key, ids) in lists {
+            let changes: Vec<PostingChange> =
+                ids.iter().map(|&id| PostingChange::new(id, true)).collect();
+            writer.change(&mut txn, RowKey::postings(INDEX, key).as_bytes(), &changes)?;
+        }
+        txn.commit().map_err(|error| environment.commit_failed(error))
+    }
+
+    /// How many rows the lists take.
+    pub fn rows(&self) -> Result<u64, StoreError> {
+        let environment = self.store.base_environment();
+        let txn = environment.read()?;
+        Ok(environment.tables.postings.len(&txn)?)
+    }
+
+    /// Reads a list; how many ids it has.
+    pub fn load(&mut self, key: &[u8]) -> Result<u64, StoreError> {
+        let view = self.reader.view()?;
+        let list = view.list(INDEX, key)?;
+        list.map_or(Ok(0), |list| Ok(view.load(&list, NEVER)?.len()))
+    }
+
+    /// Walks a list in windows of about so many ids; how many ids it has.
+    pub fn walk(&mut self, key: &[u8], ids_min: usize) -> Result<u64, StoreError> {
+        let view = self.reader.view()?;
+        let Some(list) = view.list(INDEX, key)? else { return Ok(0) };
+        let (mut count, mut after) = (0, Some(0));
+        while let Some(start) = after {
+            let window = view.window(&list, start, ids_min, NEVER)?;
+            count += window.ids.len();
+            after = window.upto;
+        }
+        Ok(count)
+    }
+
+    /// How many of the ids, which ascend, are in a list.
+    pub fn intersect(&mut self, ids: &[u64], key: &[u8]) -> Result<u64, StoreError> {
+        let view = self.reader.view()?;
+        let mut set = IdSet::from_unsorted(ids.to_vec());
+        if let Some(list) = view.list(INDEX, key)? {
+            view.intersect(&mut set, &list, NEVER)?;
+        }
+        Ok(set.len())
+    }
+
+    /// How many of the ids, which ascend, are not in a list.
+    pub fn subtract(&mut self, ids: &[u64], key: &[u8]) -> Result<u64, StoreError> {
+        let view = self.reader.view()?;
+        let mut set = IdSet::from_unsorted(ids.to_vec());
+        if let Some(list) = view.list(INDEX, key)? {
+            view.subtract(&mut set, &list, NEVER)?;
+        }
+        Ok(set.len())
+    }
+
+    /// How many ids the lists of the keys from `from` to before `to` have.
+    pub fn range(&mut self, from: &[u8], to: &[u8]) -> Result<u64, StoreError> {
+        let (from, to) = (RowKey::postings_from(INDEX, from), RowKey::postings_from(INDEX, to));
+        let view: &View<'_> = self.reader.view()?;
+        let set = view.range(from.as_bytes(), to.as_bytes(), u64::MAX, NEVER)?;
+        Ok(set.map_or(0, |set| set.len()))
+    }
+
+    /// How many ids the lists of the keys from `from` to before `to` have together.
+    pub fn range_count(&mut self, from: &[u8], to: &[u8]) -> Result<u64, StoreError> {
+        let (from, to) = (RowKey::postings_from(INDEX, from), RowKey::postings_from(INDEX, to));
+        let view = self.reader.view()?;
+        Ok(view.range_count(from.as_bytes(), to.as_bytes(), u64::MAX)?.ids)
+    }
+}
