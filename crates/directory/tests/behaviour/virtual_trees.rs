@@ -69,3 +69,30 @@ fn nobody_writes_into_what_the_server_makes() {
         assert_eq!(root.delete(tree), ResultCode::UnwillingToPerform);
     }
 }
+
+#[test]
+fn filters_that_cost_much_are_shown_and_an_index_is_advised() {
+    let served = Served::new();
+    crate::add_devices(&served, 300, "somewhere in the house");
+    let mut root = served.root();
+    for _ in 0..320 {
+        let answer = search(&mut root, SUFFIX, Scope::Subtree, "(description=*secret*)");
+        assert_eq!((answer.code(), answer.entries.len()), (ResultCode::Success, 0));
+    }
+    let base = "cn=filters,cn=monitor";
+    let attributes = &["*", "+"][..];
+    let asked = Asked { base, attributes, ..Asked::default() };
+    let answer = root.search(&Asked { scope: Scope::Base, ..asked });
+    let entry = &answer.entries[0];
+    let uses = entry.texts("filter-use");
+    let shape = uses.iter().find(|line| line.starts_with("(description=*?*) "));
+    let shape = shape.unwrap_or_else(|| panic!("{uses:?}"));
+    assert!(shape.contains(" maxmatches:-1 ") && shape.contains(" unindexed"), "{shape}");
+    // Sampled: about 320.
+    let hits = shape.split("hits:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!((64..2_000).contains(&hits.parse::<u32>().unwrap()), "{shape}");
+    assert!(!uses.concat().contains("secret"), "no value is kept: {uses:?}");
+    let advice = entry.texts("roster-index-advice");
+    let wanted = "add substring description: ";
+    assert!(advice.iter().any(|line| line.starts_with(wanted)), "{advice:?}");
+}
