@@ -142,10 +142,19 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// Other indexes. What they hold is built and removed beside everything else, see `build.rs`.
     fn indexes(&mut self, change: &IndexChange) -> Result<(), StoreError> {
-        let line = change.added.first().or(change.removed.first()).cloned().unwrap_or_default();
-        let reason = "indexes cannot be changed online yet".to_owned();
-        Err(StoreError::Invalid { what: "index", text: line, reason })
+        let end = EntryId(self.counters.next_entry_id);
+        let (dictionary, touched) = self.dictionary.changed_by(change, end)?;
+        for index in dictionary.indexes().iter().filter(|index| touched.contains(&index.id)) {
+            let row = meta::index_row(index);
+            self.put(PlainTable::Meta, meta::index_key(index.id).as_bytes(), Some(row.as_bytes()));
+            let state = meta::state_row(index.state);
+            let state = state.as_deref().map(str::as_bytes);
+            self.put(PlainTable::Meta, meta::state_key(index.id).as_bytes(), state);
+        }
+        self.dictionary = Arc::new(dictionary);
+        Ok(())
     }
 
     /// Parent and RDN key of an entry.

@@ -7,6 +7,7 @@
 //! point in time, so the directory may be in use. It needs memory for all posting lists, as the
 //! bulk load does.
 
+mod one;
 mod postings;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use crate::apply::rdn_key;
 use crate::bulk::{Lists, PostingKeys};
 use crate::dictionary::Dictionary;
 use crate::error::{Corruption, StoreError};
+use crate::index::IndexRow;
 use crate::key::{self, RowKey, display};
 use crate::lmdb::{ATTRIBUTES, CHILDREN, ENTRIES, META, NAMES, Snapshot, Tables};
 use crate::meta::{self, Counters};
@@ -106,10 +108,14 @@ impl Store {
     ) -> Result<CheckReport, StoreError> {
         let environment = self.base_environment();
         let snapshot = Snapshot::Read(environment.read()?);
-        let dictionary = self.dictionary();
+        let txn = snapshot.txn();
+        // How far an index is says the base alone: what is checked is its point in time.
+        let rows = meta::indexes(environment.tables.meta, txn)?;
+        let rows: Vec<IndexRow> = rows.into_iter().map(|(row, _)| row).collect();
+        let dictionary = Arc::new(self.dictionary().with_rows(&rows)?);
         let checker = Checker {
             store: self,
-            txn: snapshot.txn(),
+            txn,
             tables: environment.tables,
             lists: Lists::new(&dictionary),
             dictionary,

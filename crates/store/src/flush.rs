@@ -4,7 +4,7 @@
 //! Two threads work on the overlay. The *merger* keeps the number of layers small that readers look
 //! through. The *flusher* takes all layers that are published, makes them one, and writes it in the
 //! order of the keys; it has a lower priority than the others, since nobody waits for it unless
-//! the overlay is full.
+//! the overlay is full. A third one builds indexes on the base, see `build.rs`.
 //!
 //! Invariants: LMDB goes from the state after one record to the state after a later one, never to
 //! anything between. Layers leave the overlay after the commit that wrote them; when it fails they
@@ -17,11 +17,11 @@ mod threads;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::pace::Pace;
+pub(crate) use self::lists::ListWriter;
+pub(crate) use self::pace::{Pace, now};
+pub(crate) use self::threads::BACKGROUND_NICE;
 pub use self::threads::{FlushOptions, Flusher, OnFlush, OverlayStatus};
 
-pub(crate) use self::lists::ListWriter;
-use self::pace::now;
 use crate::error::StoreError;
 use crate::layer::{Layer, Row};
 use crate::lmdb::{Environment, PLAIN_TABLES, PlainTable, Table};
@@ -186,7 +186,7 @@ fn write(
         meta::write_membership(tables.meta, &mut txn, membership)?;
     }
     #[cfg(test)]
-    tests::fail_if_asked(environment)?;
+    fail_if_asked(environment)?;
     txn.commit().map_err(|error| environment.commit_failed(error))
 }
 
@@ -208,6 +208,9 @@ fn write_row(
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) use self::tests::{fail_if_asked, set_failing};
 
 #[cfg(test)]
 mod tests;

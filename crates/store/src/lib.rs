@@ -11,6 +11,7 @@
 
 mod apply;
 mod batch;
+mod build;
 mod bulk;
 mod cells;
 mod check;
@@ -24,6 +25,7 @@ mod flush;
 mod format;
 mod ids;
 mod index;
+mod index_status;
 mod interrupt;
 mod key;
 mod layer;
@@ -48,6 +50,7 @@ mod version;
 mod view;
 
 pub use batch::{Applied, Batch};
+pub use build::IndexStep;
 pub use bulk::{BulkError, BulkLoader, BulkReport, PreparedEntry, Preparer};
 pub use check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary};
@@ -60,6 +63,7 @@ pub use index::{
     INDEX_COUNT_MAX, INDEX_DEFINITION_MAX_BYTES, IndexConfig, IndexDefinition, IndexKind,
     IndexState,
 };
+pub use index_status::{IndexStatus, IndexStatusOptions};
 pub use lmdb::StoreOptions;
 pub use meta::{LogPosition, Lsn, Mark};
 pub use plan::{

@@ -4,8 +4,8 @@
 //! Rows: `counters` (nine numbers of eight octets, see [`Counters`]); `membership` (octets of the
 //! log that the records come from, the store does not read them); `context 0000` … (a DN as text);
 //! `index 0000` … (rules and definition, as text; the number is the index's id in row keys);
-//! `index-state 0000` … (of an index that is being built or dropped); `schema attributeTypes
-//! 1.2.3` … (a definition as a line, by kind and OID).
+//! `index-state 0000` … (of an index that is being built or dropped); `index-epoch` (eight octets,
+//! see [`index_epoch`]); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID).
 
 use heed::{AnyTls, RoTxn, RwTxn};
 use schema::Definition;
@@ -134,7 +134,7 @@ pub(crate) fn write_membership(
 
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
-    [COUNTERS, MEMBERSHIP].iter().any(|name| key == name.as_bytes())
+    [COUNTERS, MEMBERSHIP, INDEX_EPOCH].iter().any(|name| key == name.as_bytes())
         || [CONTEXT, INDEX, INDEX_STATE, SCHEMA]
             .iter()
             .any(|prefix| key.starts_with(prefix.as_bytes()))
@@ -213,6 +213,45 @@ pub(crate) fn state_row(state: IndexState) -> Option<String> {
     (state != IndexState::Valid).then(|| state.to_string())
 }
 
+/// How often an index became valid, see [`crate::version::Version::index_epoch`].
+pub(crate) fn index_epoch(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<u64, StoreError> {
+    let Some(row) = meta.get(txn, INDEX_EPOCH.as_bytes())? else { return Ok(0) };
+    crate::key::id(row).ok_or_else(|| StoreError::corrupt(META, INDEX_EPOCH, "is no number"))
+}
+
+pub(crate) fn write_index_epoch(
+    meta: Table,
+    txn: &mut RwTxn<'_>,
+    epoch: u64,
+) -> Result<(), StoreError> {
+    Ok(meta.put(txn, INDEX_EPOCH.as_bytes(), &epoch.to_be_bytes())?)
+}
+
+/// Writes how far an index is; of a valid one there is no row.
+pub(crate) fn write_state(
+    meta: Table,
+    txn: &mut RwTxn<'_>,
+    id: u16,
+    state: IndexState,
+) -> Result<(), StoreError> {
+    let key = state_key(id);
+    match state_row(state) {
+        Some(text) => meta.put(txn, key.as_bytes(), text.as_bytes())?,
+        None => {
+            meta.delete(txn, key.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes an index that has no rows any more.
+pub(crate) fn remove_index(meta: Table, txn: &mut RwTxn<'_>, id: u16) -> Result<(), StoreError> {
+    for key in [index_key(id), state_key(id)] {
+        meta.delete(txn, key.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// The definitions that were added online, as lines.
 pub(crate) fn definitions(meta: Table, txn: &RoTxn<'_, AnyTls>) -> Result<Vec<String>, StoreError> {
     Ok(rows(meta, txn, SCHEMA)?.into_iter().map(|(_, text)| text).collect())
@@ -251,6 +290,7 @@ fn rows(
 
 const COUNTERS: &str = "counters";
 const MEMBERSHIP: &str = "membership";
+const INDEX_EPOCH: &str = "index-epoch";
 const CONTEXT: &str = "context ";
 const INDEX: &str = "index ";
 const INDEX_STATE: &str = "index-state ";

@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::layer::{Layer, Row, RowsFrom};
 use crate::lmdb::{PlainTable, Snapshot, Tables};
 use crate::memory::Memory;
-use crate::meta::{Counters, Lsn};
+use crate::meta::{self, Counters, Lsn};
 use crate::version::Version;
 
 /// The base at one point in time.
@@ -24,6 +24,8 @@ pub(crate) struct Ground {
     pub(crate) number: u64,
     /// The last change in it.
     pub(crate) lsn: Lsn,
+    /// How often an index became valid in it.
+    pub(crate) index_epoch: u64,
     pub(crate) tables: Tables,
 }
 
@@ -34,7 +36,8 @@ impl Ground {
         let snapshot = version.environment.snapshot()?;
         let tables = version.environment.tables;
         let lsn = Lsn(Counters::read(tables.meta, snapshot.txn())?.lsn);
-        Ok(Self { snapshot, number: version.number, lsn, tables })
+        let index_epoch = meta::index_epoch(tables.meta, snapshot.txn())?;
+        Ok(Self { snapshot, number: version.number, lsn, index_epoch, tables })
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ldap::dn::Dn;
+use rustc_hash::FxHashMap;
 use schema::{Definition, DnKey, Schema};
 
 use crate::batch::{Batch, Seat};
@@ -41,6 +42,8 @@ pub struct Store {
     pub(crate) pace: Pace,
     /// Records that were not the next ones.
     voids: AtomicU64,
+    /// Indexes that others took the place of, and the last change that may have written to them.
+    replaced: Mutex<FxHashMap<u16, Lsn>>,
     /// Last, so that the lock is given back when all else is closed.
     directory: DataDirectory,
 }
@@ -71,7 +74,7 @@ impl Store {
         let environment = Environment::open(directory.path(), options)?;
         write_settings(&environment, &contexts, &dictionary)?;
         directory.write_format()?;
-        Ok(Self::assemble(directory, environment, contexts, dictionary, Counters::FIRST))
+        Ok(Self::assemble(directory, environment, contexts, dictionary, (Counters::FIRST, 0)))
     }
 
     /// Opens a data directory. The schema in force is `schema` and the definitions that were
@@ -117,7 +120,11 @@ impl Store {
         schema: Arc<Schema>,
     ) -> Result<Self, StoreError> {
         let (contexts, dictionary, counters) = read_settings(&environment, schema)?;
-        Ok(Self::assemble(directory, environment, contexts, dictionary, counters))
+        let snapshot = environment.snapshot()?;
+        let index_epoch = meta::index_epoch(environment.tables.meta, snapshot.txn())?;
+        drop(snapshot);
+        let numbers = (counters, index_epoch);
+        Ok(Self::assemble(directory, environment, contexts, dictionary, numbers))
     }
 
     fn assemble(
@@ -125,7 +132,7 @@ impl Store {
         environment: Environment,
         contexts: Vec<Context>,
         dictionary: Dictionary,
-        counters: Counters,
+        (counters, index_epoch): (Counters, u64),
     ) -> Self {
         Self {
             directory,
@@ -133,6 +140,7 @@ impl Store {
                 Arc::new(environment.clone()),
                 counters,
                 Arc::new(dictionary),
+                index_epoch,
             )),
             environment,
             context_names: contexts.iter().map(|context| context.dn.clone()).collect(),
@@ -141,6 +149,7 @@ impl Store {
             flushing: Mutex::default(),
             pace: Pace::default(),
             voids: AtomicU64::new(0),
+            replaced: Mutex::default(),
         }
     }
 
@@ -164,7 +173,7 @@ impl Store {
     pub fn set_schema(&self, schema: Arc<Schema>) -> Result<(), StoreError> {
         // A batch has the dictionary it began with, so there must be none.
         let _seat = self.seat();
-        self.versions.translate(|dictionary| dictionary.under(Arc::clone(&schema)))
+        self.versions.translate(None, |dictionary| dictionary.under(Arc::clone(&schema)))
     }
 
     /// The schema in force.
@@ -236,6 +245,9 @@ impl Store {
     pub fn publish(&self, upto: Lsn, position: LogPosition) {
         self.versions.publish(upto, position);
         self.pace.note(&self.versions);
+        if self.versions.with(|version| version.dictionary.has_index_work()) {
+            self.pace.wake_builder();
+        }
     }
 
     /// Forgets what was sealed and not published: the log did not take it.
@@ -295,6 +307,10 @@ impl Store {
         self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn replaced(&self) -> MutexGuard<'_, FxHashMap<u16, Lsn>> {
+        self.replaced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn count_void(&self) {
         self.voids.fetch_add(1, Ordering::Relaxed);
     }
@@ -314,6 +330,9 @@ impl Store {
         flush::write_layers(&footing.version.environment, &layers)?;
         self.versions.settle(counters, Arc::clone(dictionary));
         self.pace.note(&self.versions);
+        if dictionary.has_index_work() {
+            self.pace.wake_builder();
+        }
         Ok(())
     }
 

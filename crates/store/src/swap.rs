@@ -15,7 +15,7 @@ use schema::Schema;
 use crate::error::StoreError;
 use crate::format::{DATA_FILE, DATA_LOCK_FILE, sync_directory};
 use crate::lmdb::{Environment, StoreOptions};
-use crate::meta::Mark;
+use crate::meta::{self, Mark};
 use crate::store::{Store, read_settings};
 
 impl Store {
@@ -28,7 +28,7 @@ impl Store {
     /// is to be there until the store is closed.
     ///
     /// # Errors
-    /// When the file cannot be read, or has other naming contexts or indexes; then nothing changed.
+    /// When the file cannot be read, or has other naming contexts; then nothing changed.
     /// When the files cannot be moved, the next one to open the directory may find either base.
     pub fn swap_base(
         &self,
@@ -38,6 +38,9 @@ impl Store {
     ) -> Result<Mark, StoreError> {
         let environment = Environment::open(from, options)?;
         let (contexts, dictionary, counters) = read_settings(&environment, schema)?;
+        let snapshot = environment.snapshot()?;
+        let index_epoch = meta::index_epoch(environment.tables.meta, snapshot.txn())?;
+        drop(snapshot);
         let differs = |what, text: String| StoreError::Invalid {
             what,
             text,
@@ -48,12 +51,6 @@ impl Store {
         }
         let mut seat = self.seat();
         let _flushing = self.flushing();
-        let now = self.dictionary();
-        let key =
-            |index: &crate::index::Index| (index.id, index.kind, index.attribute.kind.oid.clone());
-        if !dictionary.indexes().iter().map(key).eq(now.indexes().iter().map(key)) {
-            return Err(differs("indexes", format!("{} of them", dictionary.indexes().len())));
-        }
         seat.release();
         let to = self.data_directory().path();
         for name in [DATA_FILE, DATA_LOCK_FILE] {
@@ -62,7 +59,8 @@ impl Store {
         }
         sync_directory(to)?;
         let mark = counters.mark();
-        self.versions.restart(Some(Arc::new(environment)), counters, Arc::new(dictionary));
+        let other = Some((Arc::new(environment), index_epoch));
+        self.versions.restart(other, counters, Arc::new(dictionary));
         self.pace.note(&self.versions);
         Ok(mark)
     }

@@ -36,6 +36,9 @@ pub(crate) struct Version {
     /// As of the last change.
     pub(crate) counters: Counters,
     pub(crate) dictionary: Arc<Dictionary>,
+    /// How often an index of the base became valid: the base that this is read over is as of the
+    /// same number, so that what the dictionary calls valid is whole there.
+    pub(crate) index_epoch: u64,
 }
 
 impl Version {
@@ -44,9 +47,10 @@ impl Version {
         environment: Arc<Environment>,
         counters: Counters,
         dictionary: Arc<Dictionary>,
+        index_epoch: u64,
     ) -> Self {
         let (base, layers) = (counters.mark(), Arc::default());
-        Self { environment, number: 0, base, layers, counters, dictionary }
+        Self { environment, number: 0, base, layers, counters, dictionary, index_epoch }
     }
 
     /// The same base, with all up to `counters` in it and nothing over it.
@@ -58,6 +62,7 @@ impl Version {
     /// Whether the layers fit over this point in time of the base.
     pub(crate) const fn fits(&self, ground: &Ground) -> bool {
         self.number == ground.number
+            && self.index_epoch == ground.index_epoch
             && self.base.lsn.0 <= ground.lsn.0
             && ground.lsn.0 <= self.counters.lsn
     }
@@ -220,10 +225,11 @@ impl Versions {
         self.exchange(Version { base, layers, ..Version::clone(&before) });
     }
 
-    /// Everything that was goes; what is in the base counts, or in another that takes its place.
+    /// Everything that was goes; what is in the base counts, or in another that takes its place,
+    /// which comes with its index epoch.
     pub(crate) fn restart(
         &self,
-        other: Option<Arc<Environment>>,
+        other: Option<(Arc<Environment>, u64)>,
         counters: Counters,
         dictionary: Arc<Dictionary>,
     ) {
@@ -231,8 +237,9 @@ impl Versions {
         line.epoch += 1;
         line.tentative.clear();
         let mut version = self.load().settled(counters, dictionary);
-        if let Some(environment) = other {
+        if let Some((environment, index_epoch)) = other {
             version.environment = environment;
+            version.index_epoch = index_epoch;
             version.number += 1;
         }
         self.exchange(version);
@@ -246,9 +253,11 @@ impl Versions {
         self.exchange(version);
     }
 
-    /// Changes the dictionary of the version and of the tentative layers.
+    /// Changes the dictionary of the version and of the tentative layers, at the next index epoch
+    /// if one is given.
     pub(crate) fn translate(
         &self,
+        index_epoch: Option<u64>,
         change: impl Fn(&Dictionary) -> Result<Dictionary, StoreError>,
     ) -> Result<(), StoreError> {
         let mut line = self.line();
@@ -261,7 +270,8 @@ impl Versions {
         for (tentative, dictionary) in line.tentative.iter_mut().zip(changed) {
             tentative.dictionary = dictionary;
         }
-        self.exchange(Version { dictionary, ..Version::clone(&before) });
+        let index_epoch = index_epoch.unwrap_or(before.index_epoch);
+        self.exchange(Version { dictionary, index_epoch, ..Version::clone(&before) });
         Ok(())
     }
 

@@ -109,7 +109,7 @@ fn settings_that_do_not_fit_are_refused_and_leave_nothing() {
     check(
         none().with("nosuch", &[IndexKind::Equality]),
         &[],
-        "index 'equality nosuch': there is no such attribute type",
+        "index 'equality nosuch': there is no attribute type 'nosuch'",
     );
     check(
         none().with("jpegPhoto", &[IndexKind::Substring]),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ldap::dn::Dn;
 use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
-use store::{IndexConfig, Lsn, Resolved, Store, StoreError, StoreOptions, View};
+use store::{IndexConfig, IndexKind, Lsn, Resolved, Store, StoreError, StoreOptions, View};
 
 fn options() -> StoreOptions {
     StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() }
@@ -107,21 +107,33 @@ fn readers_go_over_to_the_new_base_and_views_keep_the_old_one() {
 }
 
 #[test]
-fn a_base_of_other_contexts_or_indexes_is_refused() {
+fn a_base_of_other_contexts_is_refused() {
     let here = tempfile::tempdir().unwrap();
     let store = Arc::new(create(here.path(), "dc=x", IndexConfig::default()));
     add(&store, &["dc=x"]);
-    for (round, (context, indexes)) in
-        [("dc=y", IndexConfig::default()), ("dc=x", IndexConfig::none())].into_iter().enumerate()
-    {
-        let there = tempfile::tempdir().unwrap();
-        drop(create(there.path(), context, indexes));
-        let from = incoming(there.path(), here.path(), &format!("incoming-{round}"));
-        let error = store.swap_base(&from, &options(), Schema::builtin()).unwrap_err();
-        assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
-        assert!(finds(store.reader().view().unwrap(), "dc=x"));
-        add(&store, &[&format!("cn=n{round},dc=x")]);
-        store.flush().unwrap();
-    }
-    assert_eq!(store.published().lsn, Lsn(3));
+    let there = tempfile::tempdir().unwrap();
+    drop(create(there.path(), "dc=y", IndexConfig::default()));
+    let from = incoming(there.path(), here.path(), "incoming");
+    let error = store.swap_base(&from, &options(), Schema::builtin()).unwrap_err();
+    assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
+    assert!(finds(store.reader().view().unwrap(), "dc=x"));
+    add(&store, &["cn=n,dc=x"]);
+    store.flush().unwrap();
+    assert_eq!(store.published().lsn, Lsn(2));
+}
+
+/// Changes of indexes are changes: who is far behind has other ones.
+#[test]
+fn a_base_brings_its_indexes() {
+    let here = tempfile::tempdir().unwrap();
+    let store = Arc::new(create(here.path(), "dc=x", IndexConfig::default()));
+    add(&store, &["dc=x"]);
+    let there = tempfile::tempdir().unwrap();
+    drop(create(there.path(), "dc=x", IndexConfig::none().with("sn", &[IndexKind::Presence])));
+    let from = incoming(there.path(), here.path(), "incoming");
+    store.swap_base(&from, &options(), Schema::builtin()).unwrap();
+    assert_eq!(store.indexes().definitions().len(), 1);
+    add(&store, &["dc=x"]);
+    store.flush().unwrap();
+    assert_eq!(store.check(&mut |_, _, _| ()).unwrap().findings, []);
 }

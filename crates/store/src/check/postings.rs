@@ -26,22 +26,37 @@ impl Checker<'_> {
             if done.is_multiple_of(PROGRESS_ROWS) {
                 progress("indexes", done, total);
             }
-            self.report.rows += 1;
-            let Some(parsed) = PostingKey::parse(row_key) else {
-                self.find(FindingKind::Key, POSTINGS, display(row_key), "is no index key");
-                continue;
-            };
-            match parsed.chunk {
-                None => {
-                    self.compare(open.take());
-                    open = self.head(row_key, parsed, row);
-                }
-                Some(number) => self.chunk(open.as_mut(), row_key, (number, row)),
-            }
+            self.row(&mut open, row_key, row);
         }
         self.compare(open);
         progress("indexes", total, total);
-        self.missing()
+        self.missing(|_| true)
+    }
+
+    /// Likewise, of one index.
+    pub(super) fn postings_of(&mut self, index: u16) -> Result<(), StoreError> {
+        let mut open: Option<List> = None;
+        for row in self.tables.postings.prefix_iter(self.txn, &index.to_be_bytes())? {
+            let (row_key, row) = row?;
+            self.row(&mut open, row_key, row);
+        }
+        self.compare(open);
+        self.missing(|other| other == index)
+    }
+
+    fn row(&mut self, open: &mut Option<List>, row_key: &[u8], row: &[u8]) {
+        self.report.rows += 1;
+        let Some(parsed) = PostingKey::parse(row_key) else {
+            self.find(FindingKind::Key, POSTINGS, display(row_key), "is no index key");
+            return;
+        };
+        match parsed.chunk {
+            None => {
+                self.compare(open.take());
+                *open = self.head(row_key, parsed, row);
+            }
+            Some(number) => self.chunk(open.as_mut(), row_key, (number, row)),
+        }
     }
 
     fn head(&mut self, row_key: &[u8], parsed: PostingKey, row: &[u8]) -> Option<List> {
@@ -122,10 +137,13 @@ impl Checker<'_> {
         self.dictionary.index_with_id(index).map_or(IndexState::Valid, |index| index.state)
     }
 
-    /// The lists that the table does not have.
-    fn missing(&mut self) -> Result<(), StoreError> {
+    /// The lists that the table does not have, of indexes that are looked at.
+    fn missing(&mut self, is_looked_at: impl Fn(u16) -> bool) -> Result<(), StoreError> {
         let lists = std::mem::replace(&mut self.lists, crate::bulk::Lists::new(&self.dictionary));
         lists.drain(|index, value, list| {
+            if !is_looked_at(index) {
+                return Ok(());
+            }
             let row_key = crate::key::RowKey::postings(index, value);
             let state = self.state_of(index);
             let Some(id) = list.iter().find(|&id| state.holds(id)) else { return Ok(()) };

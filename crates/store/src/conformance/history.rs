@@ -1,12 +1,13 @@
 //! Random histories: changes that fit each other, and what they lead to.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use ldap::dn::{Dn, Rdn};
 use ldap::filter::Filter;
 use schema::{
-    AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange, RdnKey,
-    RenameChange, ResolvedFilter, Schema,
+    AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, IndexChange,
+    ModifyChange, RdnKey, RenameChange, ResolvedFilter, Schema,
 };
 
 use super::Contents;
@@ -88,7 +89,11 @@ impl History {
         let mut changes = Vec::new();
         for _ in 0..count {
             let before = self.states.last().expect("there is a first state");
-            let Some(change) = decide(before, next, chance) else { continue };
+            let decided = match chance.below(INDEX_CHANGE_EVERY) {
+                0 => Some(self.index_change(chance)),
+                _ => decide(before, next, chance),
+            };
+            let Some(change) = decided else { continue };
             if let Change::Add(_) = change {
                 next.0 += 1;
             }
@@ -99,6 +104,32 @@ impl History {
             changes.push(change);
         }
         changes
+    }
+}
+
+impl History {
+    /// An index that comes, goes, or is built anew.
+    fn index_change(&self, chance: &mut Chance) -> Change {
+        let line = (*chance.pick(INDEX_LINES)).to_owned();
+        let change = match (self.index_lines().contains(&line), chance.below(2)) {
+            (true, 0) => IndexChange { added: Vec::new(), removed: vec![line] },
+            _ => IndexChange { added: vec![line], removed: Vec::new() },
+        };
+        Change::Index(change)
+    }
+
+    /// The definitions of the indexes that there are after the last change.
+    #[must_use]
+    pub fn index_lines(&self) -> BTreeSet<String> {
+        let first = indexes();
+        let mut lines: BTreeSet<String> =
+            first.definitions().iter().map(ToString::to_string).collect();
+        for change in &self.changes {
+            let Change::Index(IndexChange { added, removed }) = change else { continue };
+            lines.retain(|line| !removed.contains(line));
+            lines.extend(added.iter().cloned());
+        }
+        lines
     }
 }
 
@@ -230,6 +261,26 @@ pub fn indexes() -> IndexConfig {
         .with("member", &[Equality])
         .with("title", &[Presence])
 }
+
+/// Indexes that come and go.
+const INDEX_LINES: &[&str] = &[
+    "presence cn",
+    "equality cn",
+    "substring cn",
+    "substring mail",
+    "equality uidNumber",
+    "equality title",
+    "substring title",
+    "substring description",
+    "presence sn",
+    "approximate cn",
+    "extensible cn 2.5.13.5",
+    "equality cn with sn",
+    "equality sn where (objectClass=person)",
+];
+
+/// One of so many changes is one of indexes.
+const INDEX_CHANGE_EVERY: usize = 25;
 
 fn rdns() -> &'static [Rdn] {
     static RDNS: OnceLock<Vec<Rdn>> = OnceLock::new();

@@ -70,6 +70,9 @@ impl Engine for OnLmdb {
     }
 
     fn tidy(&mut self) {
+        for size in 1..4 {
+            self.store().index_step(size).unwrap();
+        }
         // All layers, few as they are.
         let layers = self.store().versions.load().layers.clone();
         if let Some(merged) = crate::merge::merge(&layers, &mut || ()) {

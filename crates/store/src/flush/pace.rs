@@ -34,6 +34,10 @@ pub(crate) struct Pace {
     merge: Condvar,
     /// Wakes who waits for room.
     room: Condvar,
+    /// Wakes who works on indexes.
+    index: Condvar,
+    /// Whoever works on indexes waits until there is something to do.
+    is_indexer_idle: AtomicBool,
     /// Held by whoever puts a layer in the place of others.
     merging: Mutex<()>,
     /// Layers that left the version; readers may still hold them. They are dropped here, so that it
@@ -50,6 +54,10 @@ struct State {
     dirty_since: Option<Instant>,
     /// Before this the flusher does not try again.
     not_before: Option<Instant>,
+    /// A flush is wanted now, if there is anything to flush.
+    is_flush_wanted: bool,
+    /// Why the last step on indexes failed; none when it did not.
+    index_error: Option<String>,
     is_stopping: bool,
     flushes: u64,
     failures: u64,
@@ -71,6 +79,8 @@ impl Default for Pace {
             flush: Condvar::new(),
             merge: Condvar::new(),
             room: Condvar::new(),
+            index: Condvar::new(),
+            is_indexer_idle: AtomicBool::new(false),
             merging: Mutex::default(),
             retired: Mutex::default(),
         }
@@ -121,6 +131,7 @@ impl Pace {
     pub(super) fn flushed(&self, versions: &Versions, begin: Instant, error: Option<&StoreError>) {
         let mut state = self.state();
         state.frozen = Lsn(0);
+        state.is_flush_wanted = false;
         state.last_flush = begin.elapsed();
         match error {
             None => {
@@ -149,6 +160,7 @@ impl Pace {
         drop(state);
         self.room.notify_all();
         self.merge.notify_all();
+        self.index.notify_all();
         self.sweep();
     }
 
@@ -282,6 +294,7 @@ impl Pace {
         self.flush.notify_all();
         self.merge.notify_all();
         self.room.notify_all();
+        self.index.notify_all();
     }
 
     /// Waits until there is something to flush; false when it is to stop.
@@ -292,6 +305,7 @@ impl Pace {
             let is_large = self.bytes.load(Ordering::Acquire) >= options.flush_bytes;
             let due = match (is_large, state.dirty_since) {
                 (true, _) => Some(now),
+                (false, Some(_)) if state.is_flush_wanted => Some(now),
                 (false, Some(since)) => Some(since + options.flush_after),
                 (false, None) => None,
             };
@@ -326,6 +340,62 @@ impl Pace {
         false
     }
 
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state().is_stopping
+    }
+
+    /// There is something to do on indexes.
+    pub(crate) fn wake_builder(&self) {
+        if self.is_indexer_idle.swap(false, Ordering::AcqRel) {
+            drop(self.state());
+            self.index.notify_all();
+        }
+    }
+
+    /// Waits until there may be something to do on indexes. `has_work` is asked after it was said
+    /// that somebody waits: what comes then wakes it.
+    pub(crate) fn wait_for_index_work(&self, has_work: impl Fn() -> bool) {
+        // Exchanged, not stored: whoever found it false before has published before.
+        self.is_indexer_idle.swap(true, Ordering::SeqCst);
+        if has_work() {
+            self.is_indexer_idle.store(false, Ordering::SeqCst);
+            return;
+        }
+        let is_idle =
+            |state: &mut State| !state.is_stopping && self.is_indexer_idle.load(Ordering::Acquire);
+        drop(self.index.wait_while(self.state(), is_idle));
+    }
+
+    /// Wants a flush now, and waits for its end, but not longer than this.
+    pub(crate) fn flush_soon(&self, timeout: Duration) {
+        let mut state = self.state();
+        let flushes = state.flushes;
+        state.is_flush_wanted = true;
+        self.flush.notify_all();
+        let is_such = |state: &mut State| !state.is_stopping && state.flushes == flushes;
+        drop(self.index.wait_timeout_while(state, timeout, is_such));
+    }
+
+    /// Waits, but not when it is to stop.
+    pub(crate) fn rest(&self, time: Duration) {
+        let is_such = |state: &mut State| !state.is_stopping;
+        drop(self.index.wait_timeout_while(self.state(), time, is_such));
+    }
+
+    /// A step on indexes has come to its end.
+    pub(crate) fn index_step_ended(&self, error: Option<&StoreError>) {
+        let error = error.map(StoreError::to_string);
+        let mut state = self.state();
+        if state.index_error != error {
+            state.index_error = error;
+        }
+    }
+
+    /// Why the last step on indexes failed.
+    pub(crate) fn index_error(&self) -> Option<String> {
+        self.state().index_error.clone()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -337,7 +407,7 @@ impl Pace {
 
 /// The time by which flushes are due. It decides when something is written, never what.
 #[allow(clippy::disallowed_methods, reason = "what is stored does not depend on it")]
-pub(super) fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 

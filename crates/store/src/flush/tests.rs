@@ -19,12 +19,12 @@ use crate::posting::{Chunk, Head, Width};
 /// The directories of environments whose flushes are to fail.
 static FAILING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-pub(super) fn fail_if_asked(environment: &Environment) -> Result<(), StoreError> {
+pub(crate) fn fail_if_asked(environment: &Environment) -> Result<(), StoreError> {
     let is_asked = FAILING.lock().unwrap().contains(environment.path());
     if is_asked { Err(StoreError::Full) } else { Ok(()) }
 }
 
-fn set_failing(store: &Store, is_failing: bool) {
+pub(crate) fn set_failing(store: &Store, is_failing: bool) {
     let path = store.environment.path().to_owned();
     let mut failing = FAILING.lock().unwrap();
     if is_failing {
@@ -52,6 +52,7 @@ fn eager() -> FlushOptions {
         flush_bytes: 60 << 10,
         flush_after: Duration::from_millis(5),
         retry_after: Duration::from_millis(1),
+        index_build_percent: 100,
     }
 }
 

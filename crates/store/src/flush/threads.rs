@@ -1,4 +1,4 @@
-//! The flusher's and the merger's threads.
+//! The flusher's, the merger's and the indexer's threads.
 
 use std::fmt;
 use std::io;
@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::pace::now;
+use crate::build::build_when_due;
 use crate::error::StoreError;
 use crate::meta::Mark;
 use crate::store::Store;
@@ -22,6 +23,8 @@ pub struct FlushOptions {
     pub flush_after: Duration,
     /// After a flush that failed it is so long until the next.
     pub retry_after: Duration,
+    /// Building and removing indexes takes at most so much of the time, in percent.
+    pub index_build_percent: u8,
 }
 
 impl FlushOptions {
@@ -33,6 +36,7 @@ impl FlushOptions {
             flush_bytes: overlay_max_bytes / 8 * 3,
             flush_after: Duration::from_secs(10),
             retry_after: Duration::from_secs(1),
+            index_build_percent: 50,
         }
     }
 }
@@ -69,7 +73,7 @@ pub struct OverlayStatus {
     pub is_disk_full: bool,
 }
 
-/// The threads that flush and merge; they end when this is dropped.
+/// The threads that flush, merge and build indexes; they end when this is dropped.
 pub struct Flusher {
     store: Arc<Store>,
     threads: Vec<JoinHandle<()>>,
@@ -88,6 +92,8 @@ impl Store {
     ) -> Result<Flusher, StoreError> {
         self.pace.begin(&options);
         let mut flusher = Flusher { store: Arc::clone(self), threads: Vec::new() };
+        let (store, of_indexes) = (Arc::clone(self), options.clone());
+        flusher.spawn("indexer", move || build_when_due(&store, &of_indexes))?;
         let store = Arc::clone(self);
         flusher.spawn("flusher", move || flush_when_due(&store, &options, &on_flush))?;
         let store = Arc::clone(self);
@@ -139,7 +145,7 @@ impl fmt::Debug for Flusher {
 
 fn flush_when_due(store: &Store, options: &FlushOptions, on_flush: &OnFlush) {
     // Of this thread alone. Where the system does not allow it, it runs like the others.
-    let _ = rustix::process::setpriority_process(None, FLUSHER_NICE);
+    let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
     while store.pace.wait_for_flush(options) {
         match store.flush() {
             Ok(mark) => on_flush(&mark),
@@ -148,7 +154,7 @@ fn flush_when_due(store: &Store, options: &FlushOptions, on_flush: &OnFlush) {
     }
 }
 
-/// How much the flusher steps back behind the threads that somebody waits for, the writer among
-/// them. It gets about a tenth of what a thread that answers searches gets, and what is left over;
-/// where that is too little, the bound of the overlay slows the writer.
-const FLUSHER_NICE: i32 = 10;
+/// How much flusher and indexer step back behind the threads that somebody waits for, the writer
+/// among them. Each gets about a tenth of what a thread that answers searches gets, and what is
+/// left over; where that is too little for flushes, the bound of the overlay slows the writer.
+pub(crate) const BACKGROUND_NICE: i32 = 10;

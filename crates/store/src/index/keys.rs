@@ -46,6 +46,11 @@ impl Index {
         self.with.is_some() || self.filter.is_some()
     }
 
+    /// Whether its keys are pieces of values.
+    pub(crate) fn is_of_grams(&self) -> bool {
+        self.form == Form::Grams
+    }
+
     /// Calls `emit` with each key of `value`; a key may come more than once. What the rule cannot
     /// prepare matches nothing, so it has none.
     pub(crate) fn keys(
