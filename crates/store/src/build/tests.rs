@@ -219,7 +219,7 @@ fn check_random(seed: u64, count: usize) {
                 store = recover(&directory, &history);
             }
         }
-        if chance.below(8) == 0 {
+        if chance.below(16) == 0 {
             let view = store.snapshot(NameCache::default()).unwrap();
             agree(&view, history.at(history.last()));
             check_sound(&store);
@@ -251,7 +251,7 @@ fn recover(directory: &tempfile::TempDir, history: &History) -> Arc<Store> {
 
 #[test]
 fn random_writes_steps_and_crashes() {
-    for seed in 0..16 {
+    for seed in 0..8 {
         check_random(seed, 120);
     }
 }

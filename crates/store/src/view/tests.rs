@@ -105,7 +105,8 @@ impl Bench {
     fn with_view<R>(&self, look: impl FnOnce(&View<'_>) -> R) -> R {
         let environment = &self.store.environment;
         let snapshot = Snapshot::Read(environment.read().unwrap());
-        let ground = Ground { snapshot, number: 0, lsn: Lsn(0), tables: environment.tables };
+        let (lsn, tables) = (Lsn(0), environment.tables);
+        let ground = Ground { snapshot, number: 0, lsn, index_epoch: 0, tables };
         let names = RefCell::new(NameCache::default());
         look(&View::of_batch(BatchParts {
             ground: &ground,
