@@ -33,7 +33,7 @@ impl IdSet {
             ids.sort_unstable();
         }
         ids.dedup();
-        if ids.len() <= FEW_IDS_MAX { Self::Few(ids) } else { Self::Many(bitmaps_of(ids)) }
+        if ids.len() <= FEW_IDS_MAX { Self::Few(ids) } else { Self::Many(bitmaps_of(&ids)) }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -85,13 +85,13 @@ impl IdSet {
                 *self = if ids.len() <= FEW_IDS_MAX {
                     Self::Few(ids)
                 } else {
-                    Self::Many(bitmaps_of(ids))
+                    Self::Many(bitmaps_of(&ids))
                 };
             }
             Self::Many(ids) if changes.len() > CHANGES_FEW_MAX => {
                 let of = |is_added: bool| {
                     let changes = changes.iter().filter(|change| change.is_added() == is_added);
-                    bitmaps_of(changes.map(|change| change.id()))
+                    bitmaps_of(&changes.map(|change| change.id()).collect::<Vec<u64>>())
                 };
                 *ids |= of(true);
                 *ids -= of(false);
@@ -191,8 +191,21 @@ impl Iterator for IdIter<'_> {
 }
 
 /// The set of ids that ascend, each once.
-fn bitmaps_of(ids: impl IntoIterator<Item = u64>) -> RoaringTreemap {
-    RoaringTreemap::from_sorted_iter(ids).expect("ids ascend, each once")
+fn bitmaps_of(ids: &[u64]) -> RoaringTreemap {
+    let parts = ids.chunk_by(|one, next| one >> 32 == next >> 32);
+    RoaringTreemap::from_bitmaps(parts.filter_map(|ids| {
+        let low = RoaringBitmap::from_sorted_iter(ids.iter().map(|&id| id as u32));
+        Some(((ids.first()? >> 32) as u32, low.expect("ids ascend, each once")))
+    }))
+}
+
+/// The ids of a set, in order.
+fn listed(set: &RoaringTreemap) -> Vec<u64> {
+    let mut ids = Vec::with_capacity(set.len() as usize);
+    for (high, low) in set.bitmaps() {
+        ids.extend(low.iter().map(|low| u64::from(high) << 32 | u64::from(low)));
+    }
+    ids
 }
 
 /// Keeps the ids that are in `other`, or those that are not; both ascend.
@@ -220,6 +233,8 @@ fn skipped_below(ids: &[u64], id: u64) -> usize {
 /// many.
 #[derive(Debug, Default)]
 pub(crate) struct IdGatherer {
+    /// About as many ids come as a list may have: they are gathered one by one.
+    is_few: bool,
     few: Vec<u64>,
     many: RoaringTreemap,
     block: Option<Block>,
@@ -238,9 +253,10 @@ const BLOCK_BITS: u32 = Width::WIDEST.bits();
 const RUN_IDS_FEW_MAX: usize = 512;
 
 impl IdGatherer {
+    /// For about so many ids.
     pub(crate) fn with_capacity(count: u64) -> Self {
         let few = Vec::with_capacity((count as usize).min(FEW_IDS_MAX + 1));
-        Self { few, ..Self::default() }
+        Self { is_few: count <= FEW_IDS_MAX as u64, few, ..Self::default() }
     }
 
     #[inline]
@@ -275,6 +291,9 @@ impl IdGatherer {
                 }
                 let id = |place: &[u8; 2]| width.id_at(number, u16::from_le_bytes(*place));
                 self.few.extend(places.iter().map(id));
+            }
+            Chunk::Bitmap(_) if self.is_few => {
+                chunk.for_each(|place| self.push(width.id_at(number, place)));
             }
             Chunk::Bitmap(bits) => {
                 let words = self.block(block).iter_mut().skip(offset / 64);
@@ -318,7 +337,8 @@ impl IdGatherer {
             self.few.sort_unstable();
         }
         self.few.dedup();
-        self.many |= bitmaps_of(self.few.drain(..));
+        self.many |= bitmaps_of(&self.few);
+        self.few.clear();
     }
 
     /// The set of what was gathered; an id may have come twice.
@@ -329,7 +349,7 @@ impl IdGatherer {
         }
         self.spill();
         if self.many.len() <= FEW_IDS_MAX as u64 {
-            return IdSet::Few(self.many.iter().collect());
+            return IdSet::Few(listed(&self.many));
         }
         IdSet::Many(self.many)
     }
@@ -367,7 +387,7 @@ mod tests {
         gatherer.finish()
     }
 
-    fn listed(set: &IdSet) -> BTreeSet<u64> {
+    fn ids_of(set: &IdSet) -> BTreeSet<u64> {
         let ids: Vec<u64> = set.iter_after(0).collect();
         assert!(ids.is_sorted());
         assert_eq!(ids.len() as u64, set.len());
@@ -379,34 +399,34 @@ mod tests {
         #[test]
         fn sets_agree_with_btree_sets(one in ids(), other in ids(), after in 0_u64..120_000) {
             let (set, more) = (gathered(&one), gathered(&other));
-            prop_assert_eq!(&listed(&set), &one);
-            prop_assert_eq!(listed(&set.clone().union(more.clone())), &one | &other);
+            prop_assert_eq!(&ids_of(&set), &one);
+            prop_assert_eq!(ids_of(&set.clone().union(more.clone())), &one | &other);
             let mut both = set.clone();
             both.intersect(&more);
-            prop_assert_eq!(listed(&both), &one & &other);
+            prop_assert_eq!(ids_of(&both), &one & &other);
             prop_assert_eq!(both.is_empty(), one.is_disjoint(&other));
             let mut rest = set.clone();
             rest.subtract(&more);
-            prop_assert_eq!(listed(&rest), &one - &other);
+            prop_assert_eq!(ids_of(&rest), &one - &other);
             let rest: BTreeSet<u64> = set.iter_after(after).collect();
             let want: BTreeSet<u64> = one.iter().copied().filter(|&id| id > after).collect();
             prop_assert_eq!(&rest, &want);
             let mut kept = set.clone();
             kept.keep_after(after);
-            prop_assert_eq!(listed(&kept), rest);
+            prop_assert_eq!(ids_of(&kept), rest);
             prop_assert_eq!(set.contains(after), one.contains(&after));
             let mut gatherer = IdGatherer::default();
             gatherer.push_set(set.clone());
             one.iter().rev().for_each(|&id| gatherer.push(id));
             gatherer.push_set(more.clone());
-            prop_assert_eq!(listed(&gatherer.finish()), &one | &other);
+            prop_assert_eq!(ids_of(&gatherer.finish()), &one | &other);
             let mut set = set;
             set.set(after, true);
             prop_assert!(set.contains(after));
             set.set(after, false);
             let mut one = one;
             one.remove(&after);
-            prop_assert_eq!(listed(&set), one.clone());
+            prop_assert_eq!(ids_of(&set), one.clone());
             let is_added = |id: &u64| !id.is_multiple_of(3);
             let changes: Vec<PostingChange> =
                 other.iter().map(|id| PostingChange::new(*id, is_added(id))).collect();
@@ -418,7 +438,7 @@ mod tests {
                     one.remove(&id);
                 }
             }
-            prop_assert_eq!(listed(&set), one);
+            prop_assert_eq!(ids_of(&set), one);
         }
     }
 }

@@ -365,7 +365,7 @@ impl View<'_> {
             return Ok(Window { ids, upto: None });
         };
         let mut watch = Watch::new(interrupt);
-        let mut gatherer = IdGatherer::default();
+        let mut gatherer = IdGatherer::with_capacity(ids_min as u64);
         let (mut gathered, mut upto) = (0, None);
         let from = RowKey::chunk(&list.key, width.chunk_of(after.saturating_add(1)));
         for row in self.chunks(&list.key, from.as_bytes())? {
