@@ -23,8 +23,8 @@ use schema::{
 };
 
 pub use self::config::IndexConfig;
-use self::definition::invalid;
 pub use self::definition::{INDEX_DEFINITION_MAX_BYTES, IndexDefinition};
+use self::definition::{check_length, invalid};
 pub(crate) use self::keys::*;
 use crate::error::StoreError;
 
@@ -215,6 +215,7 @@ impl Index {
             with: with.as_ref().map(|with| with.attribute.text().to_owned()),
             filter: text,
         };
+        check_length(&definition.to_string())?;
         let attribute = Arc::new(AttributeDescription::plain(attribute));
         Ok(Self { id, definition, state, kind, attribute, rule, form, with, filter })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use ldap::dn::Dn;
 use schema::{Entry, Schema};
 
-use crate::index::IndexConfig;
+use crate::index::{IndexConfig, IndexDefinition};
 use crate::lmdb::StoreOptions;
 use crate::store::Store;
 
@@ -19,10 +19,29 @@ pub(crate) fn fresh() -> Store {
 /// The same in a directory of the test.
 pub(crate) fn create(directory: &Path) -> Store {
     let contexts = ["dc=example,dc=com", "o=Other"].map(|dn| Dn::parse(dn).unwrap());
-    let indexes = IndexConfig::default();
+    let indexes = indexes();
     let options = StoreOptions::default();
     Store::create(directory, &options, Schema::builtin(), indexes, &contexts).unwrap()
 }
+
+/// Those of a new store, and behind them one at least of each other sort.
+pub(crate) fn indexes() -> IndexConfig {
+    MORE_INDEXES.iter().fold(IndexConfig::default(), |config, line| {
+        config.and(IndexDefinition::parse(line).unwrap())
+    })
+}
+
+const MORE_INDEXES: [&str; 9] = [
+    "presence sn",
+    "approximate description",
+    "extensible cn caseExactMatch",
+    "extensible cn wordMatch",
+    "extensible cn caseExactSubstringsMatch",
+    "extensible uidNumber integerBitAndMatch",
+    "equality l with objectClass",
+    "equality cn with sn where (!(description=none))",
+    "substring cn where (objectClass=person)",
+];
 
 /// An entry from its name and lines `attribute: value`.
 pub(crate) fn entry(text: &str) -> Entry {

@@ -19,7 +19,9 @@ use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange,
     ResolvedFilter, Schema,
 };
-use store::{Ask, IndexConfig, LogPosition, Lsn, Mark, Resolved, Store, StoreOptions};
+use store::{
+    Ask, IndexConfig, IndexDefinition, LogPosition, Lsn, Mark, Resolved, Store, StoreOptions,
+};
 
 /// People in the directory before anything is measured.
 const LOADED: u64 = 100_000;
@@ -82,9 +84,13 @@ fn person(number: u64, schema: &Schema) -> Entry {
 }
 
 fn filled(directory: &Path) -> Store {
+    loaded(directory, IndexConfig::default(), LOADED)
+}
+
+fn loaded(directory: &Path, indexes: IndexConfig, count: u64) -> Store {
     let schema = Schema::builtin();
     let contexts = [Dn::parse("dc=example,dc=com").unwrap()];
-    let (options, indexes) = (StoreOptions::default(), IndexConfig::default());
+    let options = StoreOptions::default();
     let store = Store::create(directory, &options, Arc::clone(&schema), indexes, &contexts);
     let store = store.unwrap();
     let mut loader = store.bulk_load().unwrap();
@@ -95,7 +101,7 @@ fn filled(directory: &Path) -> Store {
         let entry = Entry::from_pairs(Dn::parse(dn).unwrap(), pairs, &schema).unwrap();
         loader.add(&entry, 0).unwrap();
     }
-    for number in 0..LOADED {
+    for number in 0..count {
         loader.add(&person(number, &schema), number).unwrap();
     }
     loader.finish(&mut |_, _, _| {}).unwrap();
@@ -228,4 +234,109 @@ fn costs() {
         })
         .collect();
     measure(&store, "delete", 10, &deletes);
+}
+
+/// What one index costs, each alone beside a directory without any: the octets it takes in the
+/// file for each entry, the rows, and of an add the CPU until it is seen, the CPU of its flush, and
+/// the memory between. One run takes minutes; `KINDS_ENTRIES` says how many people there are.
+#[test]
+#[ignore = "a measurement"]
+fn kinds() {
+    let entries = std::env::var("KINDS_ENTRIES").ok().and_then(|count| count.parse().ok());
+    let entries = entries.unwrap_or(50_000);
+    let none = cost_of(&IndexConfig::none(), entries);
+    println!("{entries} people, {MEASURED} adds in batches of 50; each line less the first");
+    println!("index | octets/entry | rows/entry | add us | flush us | octets in memory/add");
+    println!("none | {none}");
+    for line in KINDS {
+        let config = IndexConfig::none().and(IndexDefinition::parse(line).unwrap());
+        println!("{line} | {}", cost_of(&config, entries).less(&none));
+    }
+    println!("the default ones | {}", cost_of(&IndexConfig::default(), entries).less(&none));
+}
+
+const KINDS: [&str; 15] = [
+    "presence cn",
+    "equality cn",
+    "equality uid",
+    "equality l",
+    "equality objectClass",
+    "equality entryUUID",
+    "equality createTimestamp",
+    "substring cn",
+    "substring uid",
+    "substring mail",
+    "substring description",
+    "approximate cn",
+    "extensible cn caseExactMatch",
+    "equality l with title",
+    "equality uid where (l=Anbecor)",
+];
+
+/// What a directory costs.
+#[derive(Default)]
+struct KindCost {
+    /// For each entry: octets and rows of posting lists.
+    octets: f64,
+    rows: f64,
+    /// For each add: microseconds until it is seen, and of its flush; octets in memory.
+    add_us: f64,
+    flush_us: f64,
+    memory: f64,
+}
+
+impl KindCost {
+    fn less(&self, other: &Self) -> Self {
+        Self {
+            octets: self.octets - other.octets,
+            rows: self.rows - other.rows,
+            add_us: self.add_us - other.add_us,
+            flush_us: self.flush_us - other.flush_us,
+            memory: self.memory - other.memory,
+        }
+    }
+}
+
+impl std::fmt::Display for KindCost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { octets, rows, add_us, flush_us, memory } = self;
+        write!(f, "{octets:.1} | {rows:.2} | {add_us:.2} | {flush_us:.2} | {memory:.0}")
+    }
+}
+
+fn cost_of(indexes: &IndexConfig, entries: u64) -> KindCost {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(loaded(directory.path(), indexes.clone(), entries));
+    let statistics = store.statistics().unwrap();
+    let postings = statistics.tables.iter().find(|table| table.name == "postings").unwrap();
+    let (schema, count) = (Schema::builtin(), statistics.entries as f64);
+    let mut cost = KindCost {
+        octets: postings.bytes as f64 / count,
+        rows: postings.rows as f64 / count,
+        ..KindCost::default()
+    };
+    let parent = resolve(&store, "ou=People,dc=example,dc=com");
+    let first = store.begin().unwrap().next_entry_id().0;
+    let adds: Vec<Change> = (0..MEASURED)
+        .map(|at| {
+            let entry = person(entries + at, &schema);
+            let key = DnKey::from_dn(&schema, entry.name()).unwrap().leaf().unwrap();
+            Change::Add(AddChange { id: EntryId(first + at), parent, key, entry })
+        })
+        .collect();
+    for changes in adds.chunks(50 * LAYERS) {
+        let start = cpu();
+        for changes in changes.chunks(50) {
+            let mut batch = store.begin().unwrap();
+            changes.iter().for_each(|change| batch.apply(change).unwrap());
+            let mark = batch.seal();
+            store.publish(mark.lsn, LogPosition { term: 1, index: mark.lsn.0 });
+        }
+        cost.add_us += (cpu() - start).as_nanos() as f64 / 1000.0 / MEASURED as f64;
+        cost.memory += store.overlay_bytes() as f64 / MEASURED as f64;
+        let start = cpu();
+        store.flush().unwrap();
+        cost.flush_us += (cpu() - start).as_nanos() as f64 / 1000.0 / MEASURED as f64;
+    }
+    cost
 }

@@ -15,7 +15,10 @@ use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, EntryRead,
     ModifyChange, RdnKey, RenameChange, ResolvedFilter, Schema, Truth,
 };
-use store::{Ask, IndexConfig, IndexKind, LogPosition, Lsn, Resolved, Store, StoreOptions, View};
+use store::{
+    Ask, IndexConfig, IndexDefinition, IndexKind, LogPosition, Lsn, Resolved, Store, StoreOptions,
+    View,
+};
 
 /// The directory as it should be.
 #[derive(Clone, Debug, Default)]
@@ -212,7 +215,7 @@ fn options() -> StoreOptions {
 
 fn indexes() -> IndexConfig {
     use IndexKind::{Equality, Presence, Substring};
-    IndexConfig::none()
+    let config = IndexConfig::none()
         .with("objectClass", &[Equality])
         .with("cn", &[Equality, Substring])
         .with("name", &[Equality])
@@ -220,8 +223,23 @@ fn indexes() -> IndexConfig {
         .with("mail", &[Equality, Substring])
         .with("uidNumber", &[Equality])
         .with("member", &[Equality])
-        .with("title", &[Presence])
+        .with("title", &[Presence]);
+    MORE_INDEXES
+        .iter()
+        .fold(config, |config, line| config.and(IndexDefinition::parse(line).unwrap()))
 }
+
+/// One at least of each other sort.
+const MORE_INDEXES: [&str; 8] = [
+    "approximate cn",
+    "extensible cn caseExactMatch",
+    "extensible title wordMatch",
+    "extensible uidNumber integerBitAndMatch",
+    "equality sn with title",
+    "equality name with objectClass where (!(uidNumber>=2))",
+    "substring sn where (title=*)",
+    "equality mail where (|(cn=anna)(description=*e*))",
+];
 
 fn key_of(parent: u64, dn: &Dn) -> RdnKey {
     let schema = Schema::builtin();

@@ -666,3 +666,17 @@ proptest! {
         prop_assert!(key(rule("certificateExactMatch").prepare, &bytes[..cut]).is_some());
     }
 }
+
+#[test]
+fn in_chain_compares_names_and_tells_the_first_step_alone() {
+    let rule = MatchingRule::find(IN_CHAIN_RULE).unwrap();
+    assert_eq!((rule.kind, rule.compare), (RuleKind::Equality, Compare::Chain));
+    let schema = Schema::builtin();
+    let key = |name: &str| {
+        let mut key = Vec::new();
+        (rule.prepare)(&schema, name.as_bytes(), &mut key).map(|()| key)
+    };
+    assert!(rule.keys_match(&key("CN=a, DC=x").unwrap(), &key("cn=A,dc=x").unwrap()));
+    assert!(!rule.keys_match(&key("cn=a,dc=x").unwrap(), &key("cn=b,dc=x").unwrap()));
+    assert!(key("no name").is_err());
+}

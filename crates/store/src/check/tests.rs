@@ -1,18 +1,27 @@
 //! Planted damage must be found.
 
 use heed::RwTxn;
+use schema::{AddChange, Change, DnKey, EntryId, MatchingRule, Schema};
 
 use super::*;
+use crate::index::{BRANCH_LISTS, IndexDefinition, IndexState, LEVEL_LISTS};
+use crate::lmdb::StoreOptions;
 use crate::testing::{entry, fresh};
 
 /// A store with three entries, ids 1 to 3, and a list of many chunks.
 fn filled() -> Store {
     let store = fresh();
+    fill(&store);
+    store
+}
+
+fn fill(store: &Store) {
     let mut loader = store.bulk_load().unwrap();
     for text in [
         "dc=example,dc=com\nobjectClass: domain\ndc: example",
         "ou=People,dc=example,dc=com\nobjectClass: organizationalUnit\nou: People",
-        "cn=Anna,ou=People,dc=example,dc=com\nobjectClass: person\ncn: Anna\nsn: Lee",
+        "cn=Anna,ou=People,dc=example,dc=com\nobjectClass: person\ncn: Anna\nsn: Lee\n\
+         description: Tonics\nuidNumber: 4",
     ] {
         loader.add(&entry(text), 1).unwrap();
     }
@@ -22,7 +31,6 @@ fn filled() -> Store {
         loader.add(&entry(&text), 1).unwrap();
     }
     loader.finish(&mut |_, _, _| {}).unwrap();
-    store
 }
 
 /// Damages a store and checks what is found.
@@ -214,6 +222,134 @@ fn every_index_row_is_justified_and_every_value_indexed() {
         |tables, txn| tables.postings.put(txn, &stray, &[0, 1, 0]).unwrap(),
         &[(Posting, &found(&display(&stray), "is a chunk without a head"))],
     );
+}
+
+/// The number of the index with this definition.
+fn number_of(store: &Store, line: &str) -> u16 {
+    let wanted = IndexDefinition::parse(line).unwrap().canonical(&store.schema()).unwrap();
+    let dictionary = store.dictionary();
+    let mut all = dictionary.definitions();
+    all.find(|(_, definition, _)| **definition == wanted).unwrap().0
+}
+
+#[test]
+fn damage_of_every_kind_of_index_and_of_the_tree_is_found() {
+    use FindingKind::Posting;
+    let store = filled();
+    let top = id(1);
+    let mut place = b"x\x01".to_vec();
+    let rule = MatchingRule::find("objectIdentifierMatch").unwrap();
+    (rule.prepare)(&Schema::builtin(), b"locality", &mut place).unwrap();
+    // The index, a key of it, the first entry that has the key, and one that has not.
+    for (line, key, has, has_not) in [
+        ("presence sn", &b""[..], 3, 4),
+        ("equality cn", b"anna", 3, 4),
+        ("substring cn", b"\x02 an", 3, 4),
+        ("substring cn", b"a \x03\x03", 3, 4),
+        ("substring cn where (objectClass=person)", b"anna", 3, 4),
+        ("approximate description", b"t52", 3, 4),
+        ("extensible cn caseExactMatch", b"Anna", 3, 4),
+        ("extensible cn wordMatch", b"anna", 3, 4),
+        ("extensible cn caseExactSubstringsMatch", b" Ann", 3, 4),
+        ("extensible uidNumber integerBitAndMatch", &[2], 3, 4),
+        ("equality l with objectClass", &place, 4, 3),
+        ("equality cn with sn where (!(description=none))", b"anna\x01lee", 3, 4),
+        ("level", &top, 2, 3),
+        ("branches", &top, 2, 4),
+    ] {
+        let number = match line {
+            "level" => LEVEL_LISTS,
+            "branches" => BRANCH_LISTS,
+            line => number_of(&store, line),
+        };
+        let head = RowKey::postings(number, key).as_bytes().to_vec();
+        let shown = display(&head);
+        let found = |what: String| format!("table 'postings', key {shown}: {what}");
+        let lacks = found(format!("lacks entry {has}"));
+        let extra = found(format!("has entry {has_not}, which does not have this value"));
+        let missing = found(format!("is missing, entry {has} has this value"));
+        let is_long = matches!(line, "level" | "equality l with objectClass");
+        if !is_long {
+            let both = [0, has, has_not - has];
+            check(
+                |tables, txn| tables.postings.put(txn, &head, &both).unwrap(),
+                &[(Posting, &extra)],
+            );
+            check(
+                |tables, txn| assert!(tables.postings.delete(txn, &head).unwrap()),
+                &[(Posting, &missing)],
+            );
+        }
+        if is_long || has_not > has {
+            check(
+                |tables, txn| {
+                    if is_long {
+                        let chunk = RowKey::chunk(&head, 0);
+                        assert!(tables.postings.delete(txn, chunk.as_bytes()).unwrap());
+                    }
+                    tables.postings.put(txn, &head, &[0, 103]).unwrap();
+                },
+                &[(Posting, &lacks)],
+            );
+        }
+    }
+}
+
+#[test]
+fn an_index_that_is_built_or_dropped_is_checked_as_far_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = crate::testing::create(dir.path());
+    fill(&store);
+    let number = number_of(&store, "equality cn");
+    let set = |store: &Store, state: IndexState, ids: &[u8]| {
+        let (mut txn, tables) = (store.environment.write().unwrap(), store.environment.tables);
+        let state = meta::state_row(state).unwrap();
+        tables.meta.put(&mut txn, meta::state_key(number).as_bytes(), state.as_bytes()).unwrap();
+        let head = posting_row(number, "anna");
+        match ids {
+            [] => assert!(tables.postings.delete(&mut txn, &head).unwrap()),
+            ids => tables.postings.put(&mut txn, &head, &[&[0], ids].concat()).unwrap(),
+        }
+        txn.commit().unwrap();
+    };
+    let reopened = |store: Store| {
+        drop(store);
+        Store::open(dir.path(), &StoreOptions::default(), Schema::builtin()).unwrap()
+    };
+    let found = |store: &Store| {
+        let report = store.check(&mut |_, _, _| {}).unwrap();
+        report.findings.iter().map(|finding| finding.corruption.reason.clone()).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    let building = |upto| IndexState::Building { upto: EntryId(upto), end: EntryId(200) };
+    // Entry 3 has the key.
+    set(&store, building(2), &[]);
+    let store = reopened(store);
+    assert_eq!(found(&store), none, "the building has not come to it");
+    add_person(&store, 3);
+    assert_eq!(found(&store), none, "what is written goes into it");
+    set(&store, building(3), &[4]);
+    let store = reopened(store);
+    assert_eq!(found(&store), ["lacks entry 3"]);
+    set(&store, IndexState::Dropping, &[4]);
+    let store = reopened(store);
+    assert_eq!(found(&store), none);
+    add_person(&store, 4);
+    let txn = store.environment.read().unwrap();
+    let row = store.environment.tables.postings.get(&txn, &posting_row(number, "anna"));
+    assert_eq!(row.unwrap(), Some(&[0, 4][..]), "nothing is written to it");
+}
+
+/// Adds an entry with the name Anna below that with the id 1.
+fn add_person(store: &Store, number: u64) {
+    let entry = entry(&format!(
+        "uid={number},dc=example,dc=com\nobjectClass: account\nuid: {number}\ncn: Anna"
+    ));
+    let key = DnKey::from_dn(&store.schema(), entry.name()).unwrap().leaf().unwrap();
+    let mut batch = store.begin().unwrap();
+    let id = batch.next_entry_id();
+    batch.apply(&Change::Add(AddChange { id, parent: EntryId(1), key, entry })).unwrap();
+    batch.commit().unwrap();
 }
 
 #[test]

@@ -11,7 +11,7 @@ use schema::{
 };
 
 use super::Contents;
-use crate::index::{IndexConfig, IndexKind};
+use crate::index::{IndexConfig, IndexDefinition, IndexKind};
 use crate::meta::Lsn;
 
 /// Changes that were made, and the states between them.
@@ -251,7 +251,7 @@ pub fn contexts() -> &'static [Dn] {
 #[must_use]
 pub fn indexes() -> IndexConfig {
     use IndexKind::{Equality, Presence, Substring};
-    IndexConfig::none()
+    let config = IndexConfig::none()
         .with("objectClass", &[Equality])
         .with("cn", &[Equality, Substring])
         .with("name", &[Equality])
@@ -259,7 +259,10 @@ pub fn indexes() -> IndexConfig {
         .with("mail", &[Equality, Substring])
         .with("uidNumber", &[Equality])
         .with("member", &[Equality])
-        .with("title", &[Presence])
+        .with("title", &[Presence]);
+    MORE_INDEXES.iter().fold(config, |config, line| {
+        config.and(IndexDefinition::parse(line).expect("the suite's indexes are well formed"))
+    })
 }
 
 /// Indexes that come and go.
@@ -281,6 +284,18 @@ const INDEX_LINES: &[&str] = &[
 
 /// One of so many changes is one of indexes.
 const INDEX_CHANGE_EVERY: usize = 25;
+
+/// One at least of each other sort.
+const MORE_INDEXES: [&str; 8] = [
+    "approximate cn",
+    "extensible cn 2.5.13.5",
+    "extensible title 2.5.13.32",
+    "extensible uidNumber 1.2.840.113556.1.4.803",
+    "equality sn with title",
+    "equality name with objectClass where (!(uidNumber>=2))",
+    "substring sn where (title=*)",
+    "equality mail where (|(cn=anna)(description=*e*))",
+];
 
 fn rdns() -> &'static [Rdn] {
     static RDNS: OnceLock<Vec<Rdn>> = OnceLock::new();

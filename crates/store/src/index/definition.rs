@@ -49,9 +49,7 @@ impl IndexDefinition {
     /// When it is none, or longer than [`INDEX_DEFINITION_MAX_BYTES`].
     pub fn parse(line: &str) -> Result<Self, StoreError> {
         let refused = |reason: String| invalid(line, reason);
-        if line.len() > INDEX_DEFINITION_MAX_BYTES {
-            return Err(refused(format!("it is longer than {INDEX_DEFINITION_MAX_BYTES} octets")));
-        }
+        check_length(line)?;
         let (words, filter) = match line.split_once(" where ") {
             Some((words, filter)) => {
                 let filter = Filter::parse(filter);
@@ -82,13 +80,16 @@ impl IndexDefinition {
                 return Err(refused(format!("'{name}' is neither a name nor an OID")));
             }
         }
-        Ok(Self {
+        let definition = Self {
             kind,
             attribute: (*attribute).to_owned(),
             rule: rule.map(str::to_owned),
             with: with.map(str::to_owned),
             filter,
-        })
+        };
+        // Its filter may be longer with all its escapes.
+        check_length(&definition.to_string())?;
+        Ok(definition)
     }
 
     /// What reports call it: `uid.equality`, `l+title.equality`, `cn.extensible.2.5.13.5`, and
@@ -133,6 +134,14 @@ impl FromStr for IndexDefinition {
     fn from_str(line: &str) -> Result<Self, StoreError> {
         Self::parse(line)
     }
+}
+
+/// Refuses a line that is too long to be kept.
+pub(super) fn check_length(line: &str) -> Result<(), StoreError> {
+    if line.len() <= INDEX_DEFINITION_MAX_BYTES {
+        return Ok(());
+    }
+    Err(invalid(line, format!("it is longer than {INDEX_DEFINITION_MAX_BYTES} octets")))
 }
 
 /// Why a definition is refused. A long one is not repeated whole.
@@ -200,6 +209,8 @@ mod tests {
         refused("equality cn;lang-de", "'cn;lang-de' is neither a name nor an OID");
         refused("equality cn where (", "a filter such as (cn=name) is missing (at byte 1)");
         refused(&format!("equality {}", "c".repeat(5000)), "it is longer than 4096 octets");
+        let escapes = format!("equality cn where (sn={})", "\u{7}".repeat(2000));
+        refused(&escapes, "it is longer than 4096 octets");
         let deep = format!("equality cn where {}(cn=*){}", "(!".repeat(101), ")".repeat(101));
         refused(&deep, "the filter is nested deeper than 100 levels (at byte 200)");
     }
