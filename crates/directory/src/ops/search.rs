@@ -5,6 +5,7 @@
 
 mod bounds;
 mod done;
+mod explain;
 mod run;
 mod special;
 
@@ -217,6 +218,9 @@ impl Search<'_> {
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
+        if self.is_to_be_explained(resolved, &state.schema) {
+            return self.explain(view, state, resolved, sink);
+        }
         let bounds = self.bounds();
         let start = self.start()?;
         let plan = view.plan(&Ask::new(resolved.filter, resolved.base, self.request.scope))?;
