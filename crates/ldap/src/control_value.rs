@@ -3,6 +3,9 @@
 //! Invariants: a value is one element and nothing after it; what a writer here writes, the reader
 //! beside it reads back equal; decoding borrows and has the limits of messages.
 
+pub mod sort;
+pub mod vlv;
+
 use crate::ber::{DecodeError, Reader, Tag, Writer};
 use crate::control::Controls;
 use crate::filter::Filter;

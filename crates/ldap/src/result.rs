@@ -111,6 +111,10 @@ result_codes! {
     UnwillingToPerform = 53, "unwillingToPerform";
     /// Aliases or referrals lead in a circle.
     LoopDetect = 54, "loopDetect";
+    /// A virtual list view needs a sort control (draft-ietf-ldapext-ldapv3-vlv-09 §6.2).
+    SortControlMissing = 60, "sortControlMissing";
+    /// The offset is not in the list (draft-ietf-ldapext-ldapv3-vlv-09 §6.2).
+    OffsetRangeError = 61, "offsetRangeError";
     /// The name breaks the rules for names of such an entry.
     NamingViolation = 64, "namingViolation";
     /// The entry would break its object classes.
@@ -125,6 +129,8 @@ result_codes! {
     ObjectClassModsProhibited = 69, "objectClassModsProhibited";
     /// More than one server would be affected.
     AffectsMultipleDsas = 71, "affectsMultipleDSAs";
+    /// The virtual list view failed (draft-ietf-ldapext-ldapv3-vlv-09 §6.2.1).
+    VirtualListViewError = 76, "virtualListViewError";
     /// None of the others.
     Other = 80, "other";
     /// The operation was cancelled (RFC 3909 §2.3).
