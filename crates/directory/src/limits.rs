@@ -14,6 +14,11 @@ pub struct Limits {
     pub inline_candidates_max: u64,
     /// Octets one search may answer on the thread that read it, before it is moved to the pool.
     pub inline_output_max_bytes: usize,
+    /// Entries that one search sorts in memory; more are sorted only where an index has them in
+    /// order, or page by page.
+    pub sort_entries_max: u64,
+    /// Octets that one search takes for sorting in memory.
+    pub sort_bytes_max: usize,
     /// Requests that wait for the writer; one more is answered `busy`.
     pub write_queue_max: usize,
     /// Writes made durable by one sync at the most.
@@ -36,6 +41,8 @@ impl Default for Limits {
             time_limit_s: 60,
             inline_candidates_max: 256,
             inline_output_max_bytes: 256 * 1024,
+            sort_entries_max: 250_000,
+            sort_bytes_max: 64 << 20,
             write_queue_max: 10_000,
             write_batch_max: 1_000,
             write_batch_max_bytes: 4 << 20,

@@ -205,7 +205,8 @@ impl Lists {
         &'l self,
         from: &[u8],
         to: &[u8],
-    ) -> impl ExactSizeIterator<Item = ChangedList<'l>> + Clone + use<'l> {
+    ) -> impl ExactSizeIterator<Item = ChangedList<'l>> + DoubleEndedIterator + Clone + use<'l>
+    {
         let start = self.slots.partition_point(|slot| slot.head.of(&self.keys) < from);
         let rest = self.slots.get(start..).unwrap_or_default();
         let end = rest.partition_point(|slot| slot.head.of(&self.keys) < to);

@@ -72,4 +72,6 @@ pub use plan::{
 pub use reader::Reader;
 pub use record::RECORD_LENGTH_MAX_BYTES;
 pub use store::{CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};
-pub use view::{Resolved, TREE_DEPTH_MAX, View};
+pub use view::{
+    Members, OrderedGroup, OrderedGroups, OrderingIndex, Resolved, TREE_DEPTH_MAX, View,
+};

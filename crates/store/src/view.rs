@@ -6,6 +6,7 @@
 //! what the writer guarantees are [`StoreError::Corrupt`], never guessed around.
 
 mod lists;
+mod ordered;
 mod ranges;
 
 use std::cell::{OnceCell, RefCell};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use schema::{AttributeDescription, DnKey, EntryId, Schema};
 
 pub(crate) use lists::List;
+pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex};
 
 use crate::dictionary::Dictionary;
 use crate::entry::{StoredEntry, join};

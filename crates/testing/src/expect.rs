@@ -1,14 +1,14 @@
 //! Compares what came back with what the script expects.
 //!
-//! Entries and references may come in any order, results in theirs; nothing that came may be
+//! Entries and references may come in any order, unless they are said to be sorted, results in theirs; nothing that came may be
 //! missing from the script, except controls, which a server may always add.
 
 use std::fmt::Write as _;
 
-use crate::request::{PAGED_RESULTS, read_entry_oid};
+use crate::request::{PAGED_RESULTS, SORT_RESPONSE, VLV_RESPONSE, read_entry_oid};
 use crate::response::{
-    Attributes, Body, Ended, Response, generated_password, paged_cookie, read_entry,
-    transaction_ended,
+    Attributes, Body, Ended, Response, generated_password, paged_cookie, read_entry, sort_result,
+    transaction_ended, vlv_found,
 };
 use crate::script::{Expected, ExpectedAttribute, ExpectedKind};
 use crate::template::{Captures, Template, show_octets};
@@ -278,10 +278,49 @@ fn check_details(
                 let cookie = control(PAGED_RESULTS).flatten().and_then(paged_cookie);
                 cookie.is_some_and(|cookie| form.matches(&cookie, captures))
             }
+            ExpectedKind::Sort { code, attribute } => {
+                let found = control(SORT_RESPONSE).flatten().and_then(sort_result);
+                if *code == 0 {
+                    check_order(expected, answer, captures)
+                        .map_err(|reason| (one.line, format!("{reason}{}", show(answer))))?;
+                }
+                found == Some((*code, attribute.clone()))
+            }
+            ExpectedKind::Vlv { target, count, code, context } => {
+                let found = control(VLV_RESPONSE).flatten().and_then(vlv_found);
+                found.is_some_and(|found| {
+                    (found.target, found.count, found.code) == (*target, *count, *code)
+                        && context
+                            .as_ref()
+                            .is_none_or(|form| form.matches(&found.context, captures))
+                })
+            }
             _ => true,
         };
         if !fine {
             return Err((one.line, format!("the answer does not carry this{}", show(answer))));
+        }
+    }
+    Ok(())
+}
+
+/// Sorted entries come in the order in which they are expected.
+fn check_order(
+    expected: &[Expected],
+    answer: &Answer,
+    captures: &mut Captures,
+) -> Result<(), String> {
+    let came = answer.responses.iter().filter_map(|response| match &response.body {
+        Body::Entry { dn, .. } => Some(dn),
+        _ => None,
+    });
+    let wanted = expected.iter().filter_map(|one| match &one.kind {
+        ExpectedKind::Entry { dn, .. } => Some(dn),
+        _ => None,
+    });
+    for (dn, want) in came.zip(wanted) {
+        if !want.matches(dn.as_bytes(), captures) {
+            return Err(format!("the entries come in another order, {dn} too early"));
         }
     }
     Ok(())
@@ -390,6 +429,8 @@ const RESULT_CODES: &[(i64, &str)] = &[
     (52, "unavailable"),
     (53, "unwillingToPerform"),
     (54, "loopDetect"),
+    (60, "sortControlMissing"),
+    (61, "offsetRangeError"),
     (64, "namingViolation"),
     (65, "objectClassViolation"),
     (66, "notAllowedOnNonLeaf"),
@@ -397,6 +438,7 @@ const RESULT_CODES: &[(i64, &str)] = &[
     (68, "entryAlreadyExists"),
     (69, "objectClassModsProhibited"),
     (71, "affectsMultipleDSAs"),
+    (76, "virtualListViewError"),
     (80, "other"),
     (118, "canceled"),
     (119, "noSuchOperation"),

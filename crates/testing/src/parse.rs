@@ -9,7 +9,7 @@ use crate::cursor::Cursor;
 use crate::expect::code_by_name;
 use crate::script::{
     ChangeSpec, ControlSpec, Dialogue, Expected, ExpectedAttribute, ExpectedKind, ReadWhen,
-    RequestSpec, Script, SearchSpec, Step,
+    RequestSpec, Script, SearchSpec, Step, VlvSpec,
 };
 use crate::template::{Template, hex};
 
@@ -349,6 +349,27 @@ fn control(cursor: &mut Cursor<'_>) -> Result<ControlSpec, String> {
             let size = size.parse().map_err(|_| format!("not a page size: {size}"))?;
             Ok(ControlSpec::Paged { size, cookie: optional_value(cursor)?.unwrap_or_default() })
         }
+        "sort" => {
+            let critical = cursor.accept("critical");
+            let mut keys = vec![cursor.need("a sort key")?];
+            while let Some(key) = cursor.next()? {
+                keys.push(key);
+            }
+            Ok(ControlSpec::Sort { critical, keys })
+        }
+        "vlv" => {
+            let (before, after) = (number(cursor)?, number(cursor)?);
+            let word = cursor.need("OFFSET/COUNT or >=VALUE")?;
+            let target = match (word.strip_prefix(">="), word.split_once('/')) {
+                (Some(value), _) => VlvSpec::Value(Template::parse(value)),
+                (None, Some((offset, count))) => {
+                    let read = |text: &str| text.parse().map_err(|_| format!("no number: {text}"));
+                    VlvSpec::Offset(read(offset)?, read(count)?)
+                }
+                (None, None) => return Err(format!("neither OFFSET/COUNT nor >=VALUE: {word}")),
+            };
+            Ok(ControlSpec::Vlv { before, after, target, context: optional_value(cursor)? })
+        }
         "assert" => Ok(ControlSpec::Assertion(Template::parse(&cursor.need("a filter")?))),
         "transaction" => {
             let identifier = Template::parse_value(&cursor.need("a transaction")?)?;
@@ -363,6 +384,16 @@ fn control(cursor: &mut Cursor<'_>) -> Result<ControlSpec, String> {
             Ok(ControlSpec::ReadEntry { when, attributes })
         }
     }
+}
+
+fn number(cursor: &mut Cursor<'_>) -> Result<i64, String> {
+    let word = cursor.need("a number")?;
+    word.parse().map_err(|_| format!("not a number: {word}"))
+}
+
+fn code(cursor: &mut Cursor<'_>) -> Result<i64, String> {
+    let name = cursor.need("a result code")?;
+    code_by_name(&name).ok_or_else(|| format!("unknown code: {name}"))
 }
 
 fn read_when(word: &str) -> Option<ReadWhen> {
@@ -416,6 +447,13 @@ fn expectation_kind(cursor: &mut Cursor<'_>) -> Result<ExpectedKind, String> {
             let cookie = cursor.need("end or a form")?;
             ExpectedKind::Paged(Template::parse(if cookie == "end" { "" } else { &cookie }))
         }
+        "sort" => ExpectedKind::Sort { code: code(cursor)?, attribute: cursor.next()? },
+        "vlv" => ExpectedKind::Vlv {
+            target: number(cursor)?,
+            count: number(cursor)?,
+            code: code(cursor)?,
+            context: optional_value(cursor)?,
+        },
         "failed" => {
             let id = cursor.need("a message id")?;
             ExpectedKind::Failed(id.parse().map_err(|_| format!("not a message id: {id}"))?)

@@ -4,11 +4,17 @@ use crate::ber::{
     ENUMERATED, INTEGER, OCTET_STRING, SEQUENCE, SET, put, put_boolean, put_number, put_with,
 };
 use crate::filter;
-use crate::script::{ChangeSpec, ControlSpec, ReadWhen, RequestSpec, SearchSpec, Step};
+use crate::script::{ChangeSpec, ControlSpec, ReadWhen, RequestSpec, SearchSpec, Step, VlvSpec};
 use crate::template::{Captures, Template};
 
 /// Simple paged results (RFC 2696).
 pub(crate) const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
+/// Server-side sorting (RFC 2891), request and response.
+const SORT: &str = "1.2.840.113556.1.4.473";
+pub(crate) const SORT_RESPONSE: &str = "1.2.840.113556.1.4.474";
+/// Virtual list view (draft-ietf-ldapext-ldapv3-vlv-09), request and response.
+const VLV: &str = "2.16.840.1.113730.3.4.9";
+pub(crate) const VLV_RESPONSE: &str = "2.16.840.1.113730.3.4.10";
 /// Pre-read (RFC 4527).
 const PRE_READ: &str = "1.3.6.1.1.13.1";
 /// Post-read (RFC 4527).
@@ -232,6 +238,29 @@ fn put_control(
                 });
             });
         }
+        ControlSpec::Sort { critical, keys } => {
+            put(&mut content, OCTET_STRING, SORT.as_bytes());
+            if *critical {
+                put_boolean(&mut content, true);
+            }
+            put_with(&mut content, OCTET_STRING, |out| put_sort_keys(out, keys));
+        }
+        ControlSpec::Vlv { before, after, target, context } => {
+            let mut fields = Vec::new();
+            put_number(&mut fields, INTEGER, *before);
+            put_number(&mut fields, INTEGER, *after);
+            match target {
+                VlvSpec::Offset(offset, count) => put_with(&mut fields, 0xa0, |out| {
+                    put_number(out, INTEGER, *offset);
+                    put_number(out, INTEGER, *count);
+                }),
+                VlvSpec::Value(value) => put(&mut fields, 0x81, &value.expand(captures)?),
+            }
+            put_optional(&mut fields, OCTET_STRING, context.as_ref(), captures)?;
+            let mut value = Vec::new();
+            put(&mut value, SEQUENCE, &fields);
+            put_critical(&mut content, VLV, &value);
+        }
         ControlSpec::Assertion(text) => {
             let mut value = Vec::new();
             filter::encode(&text.expand_text(captures)?, &mut value)?;
@@ -252,6 +281,25 @@ fn put_control(
     }
     put(out, SEQUENCE, &content);
     Ok(())
+}
+
+fn put_sort_keys(out: &mut Vec<u8>, keys: &[String]) {
+    put_with(out, SEQUENCE, |out| {
+        for key in keys {
+            let (key, is_reverse) =
+                key.strip_prefix('-').map_or((key.as_str(), false), |key| (key, true));
+            let (attribute, rule) = key.split_once(':').unwrap_or((key, ""));
+            put_with(out, SEQUENCE, |out| {
+                put(out, OCTET_STRING, attribute.as_bytes());
+                if !rule.is_empty() {
+                    put(out, 0x80, rule.as_bytes());
+                }
+                if is_reverse {
+                    put(out, 0x81, &[0xff]);
+                }
+            });
+        }
+    });
 }
 
 fn put_critical(out: &mut Vec<u8>, oid: &str, value: &[u8]) {

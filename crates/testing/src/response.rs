@@ -160,6 +160,35 @@ pub(crate) fn paged_cookie(value: &[u8]) -> Option<Vec<u8>> {
     fields.content(OCTET_STRING).map(<[u8]>::to_vec)
 }
 
+/// Code and attribute in the value of a sort response control (RFC 2891 §1.2).
+pub(crate) fn sort_result(value: &[u8]) -> Option<(i64, Option<String>)> {
+    let mut fields = Reader::new(value).inside(SEQUENCE)?;
+    let code = fields.number(ENUMERATED)?;
+    let attribute = match fields.peek() {
+        Some(0x80) => Some(String::from_utf8_lossy(fields.content(0x80)?).into_owned()),
+        _ => None,
+    };
+    fields.is_empty().then_some((code, attribute))
+}
+
+/// The value of a virtual list view response control (draft-ietf-ldapext-ldapv3-vlv-09 §6.2).
+pub(crate) struct VlvFound {
+    pub(crate) target: i64,
+    pub(crate) count: i64,
+    pub(crate) code: i64,
+    pub(crate) context: Vec<u8>,
+}
+
+/// Decodes it.
+pub(crate) fn vlv_found(value: &[u8]) -> Option<VlvFound> {
+    let mut fields = Reader::new(value).inside(SEQUENCE)?;
+    let target = fields.number(INTEGER)?;
+    let count = fields.number(INTEGER)?;
+    let code = fields.number(ENUMERATED)?;
+    let context = fields.content(OCTET_STRING).unwrap_or_default().to_vec();
+    Some(VlvFound { target, count, code, context })
+}
+
 /// The password in the value of a password modify response (RFC 3062 §2).
 pub(crate) fn generated_password(value: &[u8]) -> Option<Vec<u8>> {
     Reader::new(value).inside(SEQUENCE)?.content(0x80).map(<[u8]>::to_vec)

@@ -67,6 +67,24 @@ pub enum ControlSpec {
         /// From the page before, empty for the first.
         cookie: Template,
     },
+    /// Server-side sorting (RFC 2891).
+    Sort {
+        /// Whether unsorted entries are not wanted.
+        critical: bool,
+        /// `cn`, `-cn` in reverse, `cn:RULE` by a rule.
+        keys: Vec<String>,
+    },
+    /// Virtual list view (draft-ietf-ldapext-ldapv3-vlv-09), critical.
+    Vlv {
+        /// Entries before the target.
+        before: i64,
+        /// Entries after the target.
+        after: i64,
+        /// Which entry.
+        target: VlvSpec,
+        /// From the view before.
+        context: Option<Template>,
+    },
     /// Assertion (RFC 4528), critical.
     Assertion(Template),
     /// Pre-read or post-read (RFC 4527), critical.
@@ -78,6 +96,15 @@ pub enum ControlSpec {
     },
     /// The update belongs to this transaction (RFC 5805), critical.
     Transaction(Template),
+}
+
+/// The target of a virtual list view.
+#[derive(Clone, Debug)]
+pub enum VlvSpec {
+    /// By its place, in a list of so many entries.
+    Offset(i64, i64),
+    /// By a value.
+    Value(Template),
 }
 
 /// The two controls of RFC 4527.
@@ -263,6 +290,24 @@ pub enum ExpectedKind {
     },
     /// The paged results control of the final response: the cookie for the next page.
     Paged(Template),
+    /// The sort control of the final response.
+    Sort {
+        /// Result code by number.
+        code: i64,
+        /// The attribute at fault.
+        attribute: Option<String>,
+    },
+    /// The virtual list view control of the final response.
+    Vlv {
+        /// The target's place.
+        target: i64,
+        /// How long the list is.
+        count: i64,
+        /// Result code by number.
+        code: i64,
+        /// For the next view, unless any will do.
+        context: Option<Template>,
+    },
     /// A pre-read or post-read control of the final response.
     ReadEntry {
         /// Which of the two.

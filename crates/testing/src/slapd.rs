@@ -142,6 +142,7 @@ include /etc/ldap/schema/nis.schema
 modulepath /usr/lib/ldap
 moduleload back_mdb
 moduleload pw-sha2
+moduleload sssvlv
 pidfile {directory}/slapd.pid
 sizelimit unlimited
 access to dn.base=\"\" by * read
@@ -156,6 +157,7 @@ directory {directory}/db
 maxsize 16777216
 dbnosync
 index objectClass eq
+overlay sssvlv
 "
     )
 }

@@ -4,8 +4,11 @@
 pub(crate) mod assertion;
 pub(crate) mod paged;
 pub(crate) mod read_entry;
+pub(crate) mod sort;
+pub(crate) mod vlv;
 
 use aci::Access;
+use ldap::control_value::vlv::VlvRequest;
 use ldap::filter::Filter;
 use ldap::message::{Control, Controls, Request};
 use ldap::result::ResultCode;
@@ -13,6 +16,7 @@ use schema::{EntryRead, ResolvedFilter, Schema};
 
 use self::paged::PagedRequest;
 use self::read_entry::{ReadEntry, ReadRequest};
+use self::sort::SortRequest;
 use crate::ops::{password_modify, transaction};
 use crate::refusal::Refusal;
 
@@ -23,6 +27,10 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) manage_dsa_it: bool,
     /// Simple paged results (RFC 2696).
     pub(crate) paged: Option<PagedRequest<'a>>,
+    /// The entries are wanted in an order (RFC 2891).
+    pub(crate) sort: Option<SortRequest<'a>>,
+    /// A part of the sorted entries is wanted (draft-ietf-ldapext-ldapv3-vlv).
+    pub(crate) vlv: Option<VlvRequest<'a>>,
     /// The request is carried out only if this holds for its target (RFC 4528).
     pub(crate) assertion: Option<Filter<'a>>,
     /// The target as it was is wanted (RFC 4527).
@@ -160,6 +168,8 @@ const CONTROLS: &[ControlRow] = &[
         recorded: false,
         take: paged::take,
     },
+    ControlRow { oid: sort::OID, applies: &[Operation::Search], recorded: false, take: sort::take },
+    ControlRow { oid: vlv::OID, applies: &[Operation::Search], recorded: false, take: vlv::take },
     ControlRow {
         oid: assertion::OID,
         applies: &[

@@ -123,6 +123,46 @@ impl CookieKey {
         ))
     }
 
+    /// Octets for a client to keep and to send back, sealed as `what` and for `binding`.
+    pub(crate) fn seal_octets(&self, what: &[u8], octets: &[u8], binding: &[u8]) -> Vec<u8> {
+        [octets, &self.mac_of(&[what, octets, binding])].concat()
+    }
+
+    /// The octets that were sealed so. Refuses as [`Self::open`] does.
+    pub(crate) fn open_octets<'c>(
+        &self,
+        what: &[u8],
+        sealed: &'c [u8],
+        binding: &[u8],
+    ) -> Result<&'c [u8], Refusal> {
+        let (octets, mac) = sealed
+            .split_last_chunk::<MAC_BYTES>()
+            .ok_or_else(|| Refusal::new(ResultCode::ProtocolError, "the cookie is malformed"))?;
+        if bool::from(self.mac_of(&[what, octets, binding]).ct_eq(mac)) {
+            return Ok(octets);
+        }
+        Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the cookie is not one of this search: start again without one",
+        ))
+    }
+
+    fn mac_of(&self, parts: &[&[u8]]) -> [u8; MAC_BYTES] {
+        // The key comes first and last (an envelope), so that the digest cannot be extended.
+        let mut digest = Sha256::new();
+        digest.update(self.0);
+        for part in parts {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+        digest.update(self.0);
+        let mut mac = [0; MAC_BYTES];
+        for (octet, from) in mac.iter_mut().zip(digest.finalize()) {
+            *octet = from;
+        }
+        mac
+    }
+
     fn mac(&self, sealed: &[u8], search: &SearchRequest<'_>, asker: &str) -> [u8; MAC_BYTES] {
         // The key comes first and last (an envelope), so that the digest cannot be extended.
         let mut digest = Sha256::new();

@@ -7,6 +7,7 @@ mod bounds;
 mod done;
 mod explain;
 mod run;
+mod sorted;
 mod special;
 
 use std::sync::Arc;
@@ -222,13 +223,18 @@ impl Search<'_> {
             return self.explain(view, state, resolved, sink);
         }
         let bounds = self.bounds();
-        let start = self.start()?;
+        // Pages of a sorted search have a place of their own.
+        let first = Position { after: EntryId::ROOT, sent: 0 };
+        let start = if self.is_sorted() { first } else { self.start()? };
         let plan = view.plan(&Ask::new(resolved.filter, resolved.base, self.request.scope))?;
         if let Some(watch) = &self.watch {
             watch.planned(plan.estimate, !plan.indexed);
         }
         if self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
+        }
+        if self.is_sorted() {
+            return sorted::run(self, (view, state), resolved, &plan, bounds, sink);
         }
         let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
         let step = run.in_id_order(&plan, sink)?;

@@ -11,6 +11,7 @@ mod passwords;
 mod referrals;
 mod schema_online;
 mod sessions;
+mod sorting;
 mod subtree_delete;
 #[path = "../support/mod.rs"]
 mod support;

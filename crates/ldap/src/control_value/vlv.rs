@@ -138,8 +138,7 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_they_are_written() {
-        let by_value =
-            VlvRequest { target: VlvTarget::Value(b"be"), context: Some(b"c"), ..FIRST };
+        let by_value = VlvRequest { target: VlvTarget::Value(b"be"), context: Some(b"c"), ..FIRST };
         let negative = VlvTarget::Offset { offset: -1, content_count: i32::MAX };
         for request in [FIRST, by_value, VlvRequest { target: negative, ..FIRST }] {
             assert_eq!(VlvRequest::decode(&request.encode()), Ok(request));

@@ -96,7 +96,6 @@ impl<'a> Run<'a> {
     }
 
     /// Whether every candidate is a match and is sent, as far as the limits allow.
-    #[allow(dead_code, reason = "sorting counts candidates with it without reading them")]
     pub(crate) fn sends_all(&self) -> bool {
         self.exact && self.scope_exact && !self.resolved.referrals
     }

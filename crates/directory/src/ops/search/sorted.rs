@@ -1,0 +1,338 @@
+//! Sorted searches (RFC 2891), whole, in pages, or the part that a virtual list view shows.
+//!
+//! A list is in the order of its entries' keys, then of their ids. It is found in one of two ways:
+//! by walking an index that has the primary key's values in order, or by reading all candidates and
+//! sorting their keys in memory. Both give the same list; `memory` has limits, a walk needs none.
+//!
+//! Invariants: nothing is sent before its place is certain; the order and the counts depend only on
+//! what the asker may search. No state is kept between two requests: a page goes on after the place
+//! that its cookie names, whatever was added or removed since.
+
+mod list_view;
+mod memory;
+mod near;
+mod walk;
+
+use ldap::result::ResultCode;
+use schema::EntryId;
+use store::{OrderingIndex, Plan, StoreError, StoredEntry, View};
+
+use super::{Bounds, Done, Outcome, Resolved, Run, Search, Step};
+use crate::controls::paged::Position;
+use crate::controls::sort::{Order, SortFault, sorted_response};
+use crate::directory::State;
+use crate::live_entry::LiveEntry;
+use crate::ops::target;
+use crate::refusal::Refusal;
+use crate::sink::ResponseSink;
+
+/// What reading an entry costs, with its place in the order, in steps of a walk.
+const READ_STEPS: u64 = 25;
+
+/// A place in the list: the key of an entry, and its id.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Place {
+    key: Vec<u8>,
+    id: EntryId,
+}
+
+/// A sorted search under way.
+struct Sorting<'a> {
+    run: Run<'a>,
+    plan: &'a Plan,
+    order: Order,
+    /// Where the page before ended.
+    after: Option<Place>,
+    /// Entries of this page.
+    page: Option<u32>,
+    /// The place of the entry sent last.
+    last: Place,
+    binding: Vec<u8>,
+}
+
+/// Why a list is not to be had.
+enum Failed {
+    /// The search is over.
+    Ended(Outcome),
+    /// It cannot be sorted.
+    Fault(SortFault),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl Search<'_> {
+    /// Whether the entries are wanted in an order.
+    pub(super) fn is_sorted(&self) -> bool {
+        self.controls.sort.is_some() || self.controls.vlv.is_some()
+    }
+}
+
+/// Answers a search whose entries are wanted in an order.
+pub(super) fn run(
+    search: &Search<'_>,
+    (view, state): (&View<'_>, &State),
+    resolved: &Resolved<'_>,
+    plan: &Plan,
+    bounds: Bounds,
+    sink: &mut ResponseSink<'_>,
+) -> Result<Outcome, Refusal> {
+    let controls = search.controls;
+    if controls.vlv.is_some() && controls.paged.is_some() {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "a virtual list view has no pages: leave one of the two controls out",
+        ));
+    }
+    let Some(sort) = &controls.sort else {
+        let code = ResultCode::SortControlMissing;
+        let diagnostic = "a virtual list view needs an order: send a sort control, too";
+        return Ok(Outcome::Done(list_view::refused(code, diagnostic)));
+    };
+    let parts = (view, state);
+    let order = match sort.resolve(&state.schema, search.access) {
+        Ok(order) => order,
+        Err(fault) => return unsorted(search, parts, resolved, plan, bounds, &fault, sink),
+    };
+    let binding = binding(search, &order);
+    let (after, sent) = match &controls.paged {
+        Some(paged) if !paged.cookie.is_empty() => open_cookie(search, paged.cookie, &binding)?,
+        Some(_) | None => (None, 0),
+    };
+    let start = Position { after: EntryId::ROOT, sent };
+    let page = bounds.page;
+    let bounds_of_list = Bounds { page: None, ..bounds };
+    let mut sorting = Sorting {
+        run: Run::new(search, parts, resolved, plan, (bounds_of_list, start)),
+        plan,
+        order,
+        after,
+        page,
+        last: Place { key: Vec::new(), id: EntryId::ROOT },
+        binding,
+    };
+    let outcome = match &controls.vlv {
+        Some(request) => sorting.list_view(request, sink),
+        None => sorting.whole(sink),
+    };
+    match outcome {
+        Ok(outcome) | Err(Failed::Ended(outcome)) => Ok(outcome),
+        Err(Failed::Refused(refusal)) => Err(refusal),
+        // Of a walk some entries may be on their way already.
+        Err(Failed::Fault(fault)) if sorting.run.sent > 0 => {
+            Ok(Outcome::Done(fault_as_result(&fault, fault.code)))
+        }
+        Err(Failed::Fault(fault)) => {
+            unsorted(search, parts, resolved, plan, search.bounds(), &fault, sink)
+        }
+    }
+}
+
+/// The answer to a search that cannot be sorted: none when the order was critical, else all entries
+/// in any order; the response control says so (RFC 2891 §2).
+fn unsorted(
+    search: &Search<'_>,
+    parts: (&View<'_>, &State),
+    resolved: &Resolved<'_>,
+    plan: &Plan,
+    bounds: Bounds,
+    fault: &SortFault,
+    sink: &mut ResponseSink<'_>,
+) -> Result<Outcome, Refusal> {
+    if search.controls.vlv.is_some() {
+        let done = list_view::refused(fault.code, fault.diagnostic.clone());
+        return Ok(Outcome::Done(done.with(fault.response())));
+    }
+    if search.controls.sort.as_ref().is_some_and(|sort| sort.critical) {
+        let code = ResultCode::UnavailableCriticalExtension;
+        return Ok(Outcome::Done(fault_as_result(fault, code)));
+    }
+    let start = search.start()?;
+    let mut run = Run::new(search, parts, resolved, plan, (bounds, start));
+    let mut step = run.in_id_order(plan, sink)?;
+    if matches!(step, Step::Next) && resolved.referrals {
+        step = run.references(sink)?;
+    }
+    let outcome = match step {
+        Step::Next => Outcome::Done(search.complete()),
+        Step::End(outcome) => outcome,
+    };
+    Ok(outcome.with(fault.response()))
+}
+
+fn fault_as_result(fault: &SortFault, code: ResultCode) -> Done {
+    Done::refused(Refusal::new(code, fault.diagnostic.clone())).with(fault.response())
+}
+
+/// What a cookie or a context of a list is bound to: they are of no use to another search.
+fn binding(search: &Search<'_>, order: &Order) -> Vec<u8> {
+    let request = search.request;
+    let mut binding = Vec::new();
+    let mut part = |octets: &[u8]| {
+        binding.extend_from_slice(&(octets.len() as u64).to_be_bytes());
+        binding.extend_from_slice(octets);
+    };
+    part(request.base.as_bytes());
+    part(search.access.identity().authorization_id().as_bytes());
+    part(request.filter.to_string().as_bytes());
+    part(&[request.scope as u8, search.controls.manage_dsa_it.into()]);
+    part(order.to_string().as_bytes());
+    binding
+}
+
+fn open_cookie(
+    search: &Search<'_>,
+    cookie: &[u8],
+    binding: &[u8],
+) -> Result<(Option<Place>, u32), Refusal> {
+    let opened = search.directory.cookie_key.open_octets(PAGE, cookie, binding)?;
+    let split = || {
+        let (sent, rest) = opened.split_first_chunk::<4>()?;
+        let (id, key) = rest.split_first_chunk::<8>()?;
+        let place = Place { key: key.to_vec(), id: EntryId(u64::from_be_bytes(*id)) };
+        Some((Some(place), u32::from_be_bytes(*sent)))
+    };
+    split().ok_or_else(|| {
+        Refusal::new(ResultCode::ProtocolError, "the paged results cookie is malformed")
+    })
+}
+
+/// What the cookies of sorted pages are sealed as.
+const PAGE: &[u8] = b"sorted page";
+
+impl Outcome {
+    /// Adds a response control to an answer.
+    fn with(self, control: crate::decide::ResponseControl) -> Self {
+        match self {
+            Self::Done(done) => Self::Done(done.with(control)),
+            Self::Abandoned | Self::TooMuch => self,
+        }
+    }
+}
+
+impl<'a> Sorting<'a> {
+    fn view(&self) -> &'a View<'a> {
+        self.run.view
+    }
+
+    /// The index that has the values of the primary key in order, if the asker may know them all.
+    fn index(&self) -> Option<OrderingIndex> {
+        let key = self.order.primary();
+        let index = self.view().ordering_index(&key.description, key.rule)?;
+        let schema = &self.run.state.schema;
+        self.order.may_use_index(schema, self.run.search.access).then_some(index)
+    }
+
+    /// All entries, or a page of them.
+    fn whole(&mut self, sink: &mut ResponseSink<'_>) -> Result<Outcome, Failed> {
+        let step = match self.index().filter(|_| self.walk_is_cheaper()) {
+            Some(index) => self.walk(index, sink),
+            None => self.sort_in_memory(sink),
+        }?;
+        let outcome = match step {
+            Step::End(outcome) => outcome,
+            Step::Next if self.run.resolved.referrals => match self.run.references(sink)? {
+                Step::End(outcome) => outcome,
+                Step::Next => Outcome::Done(self.run.search.complete()),
+            },
+            Step::Next => Outcome::Done(self.run.search.complete()),
+        };
+        Ok(outcome.with(sorted_response()))
+    }
+
+    /// How many entries are wanted, if not all.
+    fn wanted(&self) -> Option<u64> {
+        let Bounds { asked_entries, entries, .. } = self.run.bounds;
+        let asked = (asked_entries > 0).then(|| asked_entries.saturating_sub(self.run.start.sent));
+        let entries = (entries > 0).then_some(entries);
+        [self.page, asked, entries].into_iter().flatten().min().map(u64::from)
+    }
+
+    fn walk_is_cheaper(&self) -> bool {
+        let candidates = self.plan.estimate;
+        let all = self.view().entry_count().unwrap_or(u64::MAX);
+        let wanted = self.wanted().unwrap_or(candidates).min(candidates).max(1);
+        if wanted >= self.run.search.directory.limits.sort_entries_max {
+            return true;
+        }
+        // The candidates lie anywhere in the order: so much of it is walked until enough are met.
+        let walked = u128::from(all) * u128::from(wanted) / u128::from(candidates.max(1));
+        let sorted = u128::from(candidates) * u128::from(READ_STEPS);
+        walked + u128::from(wanted * READ_STEPS) < sorted
+    }
+
+    /// The key of an entry.
+    fn key_of(&self, stored: &StoredEntry<'_>, key: &mut Vec<u8>) {
+        key.clear();
+        let schema = &self.run.state.schema;
+        let live = LiveEntry::new(self.run.view, stored, schema.well_known(), true);
+        self.order.append_key(schema, &self.run.search.access.searchable(&live), key);
+    }
+
+    /// Looks at abandon and the time limit now and then, while nothing is sent.
+    fn check(&mut self) -> Result<(), Failed> {
+        match self.run.interrupted() {
+            None => Ok(()),
+            Some(outcome) => {
+                let fault = SortFault::new(ResultCode::TimeLimitExceeded, "");
+                Err(Failed::Ended(outcome.with(fault.response())))
+            }
+        }
+    }
+
+    /// Sends the entry at a place, unless the page is full.
+    fn emit(
+        &mut self,
+        stored: &StoredEntry<'_>,
+        key: &[u8],
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Step, Failed> {
+        if self.page.is_some_and(|page| self.run.sent >= page) {
+            return Ok(Step::End(Outcome::Done(self.page_end())));
+        }
+        if let Step::End(outcome) = self.run.send(stored, sink)? {
+            return Ok(Step::End(outcome));
+        }
+        self.last.key.clear();
+        self.last.key.extend_from_slice(key);
+        self.last.id = stored.id();
+        Ok(Step::Next)
+    }
+
+    /// Sends the entries at these places.
+    fn emit_all(&mut self, places: &[Place], sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
+        for place in places {
+            if let Some(outcome) = self.run.interrupted() {
+                return Ok(Step::End(outcome));
+            }
+            let stored = target::stored(self.view(), place.id)?;
+            if let Step::End(outcome) = self.emit(&stored, &place.key, sink)? {
+                return Ok(Step::End(outcome));
+            }
+        }
+        Ok(Step::Next)
+    }
+
+    fn page_end(&self) -> Done {
+        if self.page == Some(0) {
+            // This is how a client says that it wants no more (RFC 2696 §3).
+            return Done::page(&[]);
+        }
+        let sent = self.run.start.sent.saturating_add(self.run.sent);
+        let mut octets = sent.to_be_bytes().to_vec();
+        octets.extend_from_slice(&self.last.id.0.to_be_bytes());
+        octets.extend_from_slice(&self.last.key);
+        let key = &self.run.search.directory.cookie_key;
+        Done::page(&key.seal_octets(PAGE, &octets, &self.binding))
+    }
+}

@@ -1,0 +1,350 @@
+//! The part of a list that a virtual list view shows (draft-ietf-ldapext-ldapv3-vlv-09).
+//!
+//! Invariant: the list is what the sorted search without the control would send, without limits;
+//! targetPosition and contentCount are exact.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use ldap::control_value::vlv::{VlvRequest, VlvTarget};
+use ldap::result::ResultCode;
+use schema::EntryId;
+use store::{Members, OrderedGroup, OrderingIndex};
+
+use super::near::Shown;
+use super::{Done, Failed, Outcome, Place, Sorting, Step, sorted_response};
+use crate::controls::vlv;
+use crate::ops::target;
+use crate::refusal::Refusal;
+use crate::sink::ResponseSink;
+
+/// What the contexts of lists are sealed as.
+const CONTEXT: &[u8] = b"virtual list view";
+
+/// The answer to a view that cannot be shown.
+pub(super) fn refused(code: ResultCode, diagnostic: impl Into<Cow<'static, str>>) -> Done {
+    Done::refused(Refusal::new(ResultCode::VirtualListViewError, diagnostic)).with(vlv::response(
+        0,
+        0,
+        code,
+        &[],
+    ))
+}
+
+/// What a view asks for.
+enum Target {
+    Offset {
+        offset: i32,
+        content_count: i32,
+    },
+    /// The beginning of the keys of entries with the asserted value.
+    Value(Vec<u8>),
+}
+
+/// A part of the list.
+struct Part {
+    /// The target's place, from 1.
+    place: u64,
+    /// How long the list is.
+    count: u64,
+    /// The place of its first entry, from 0.
+    start: u64,
+    ids: Vec<EntryId>,
+}
+
+impl Sorting<'_> {
+    /// Sends the part of the list that is asked for.
+    pub(super) fn list_view(
+        &mut self,
+        request: &VlvRequest<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Outcome, Failed> {
+        let shown = self.shown(request).map_err(fail)?;
+        let target = self.target(request).map_err(fail)?;
+        let index = self.index();
+        let mut found = None;
+        if let (Some(index), Some(shown)) = (index, shown) {
+            found = self.part_near(request, &target, index, &shown)?;
+        }
+        let limit = self.run.search.directory.limits.sort_entries_max;
+        let all = self.view().entry_count()?;
+        let is_large = self.plan.estimate.saturating_mul(super::READ_STEPS) > all;
+        let is_walked = (is_large && self.run.sends_all()) || self.plan.estimate > limit;
+        let part = match (found, index.filter(|_| is_walked)) {
+            (Some(part), _) => part,
+            (None, None) => self.part_in_memory(request, &target)?,
+            (None, Some(index)) => self.part_of_index(request, &target, index)?,
+        };
+        let mut outcome = Outcome::Done(Done::success());
+        for &id in &part.ids {
+            let step = match self.run.interrupted() {
+                Some(outcome) => Step::End(outcome),
+                None => {
+                    let stored = target::stored(self.view(), id)?;
+                    self.emit(&stored, &[], sink)?
+                }
+            };
+            if let Step::End(ended) = step {
+                outcome = ended;
+                break;
+            }
+        }
+        let shown = Shown {
+            lsn: self.view().lsn().0,
+            count: part.count,
+            at: part.start,
+            id: part.ids.first().copied().unwrap_or(EntryId::ROOT),
+        };
+        let key = &self.run.search.directory.cookie_key;
+        let context = key.seal_octets(CONTEXT, &shown.to_octets(), &self.binding);
+        let response = vlv::response(part.place, part.count, ResultCode::Success, &context);
+        Ok(outcome.with(sorted_response()).with(response))
+    }
+
+    /// The part, reached from the one before.
+    fn part_near(
+        &mut self,
+        request: &VlvRequest<'_>,
+        target: &Target,
+        index: OrderingIndex,
+        shown: &Shown,
+    ) -> Result<Option<Part>, Failed> {
+        let Target::Offset { .. } = target else { return Ok(None) };
+        let (place, part) = place_and_part(request, target, shown.count, || Ok(0))?;
+        let ids = self.near(index, shown, &part)?;
+        Ok(ids.map(|ids| Part { place, count: shown.count, start: part.start, ids }))
+    }
+
+    fn part_in_memory(
+        &mut self,
+        request: &VlvRequest<'_>,
+        target: &Target,
+    ) -> Result<Part, Failed> {
+        let list = self.gather(None)?;
+        let count = list.len() as u64;
+        let before = || match target {
+            Target::Value(key) => Ok(list.partition_point(|place| place.key < *key) as u64),
+            Target::Offset { .. } => Ok(0),
+        };
+        let (place, part) = place_and_part(request, target, count, before)?;
+        let within = list.get(part.start as usize..part.end as usize).unwrap_or_default();
+        let ids = within.iter().map(|place| place.id).collect();
+        Ok(Part { place, count, start: part.start, ids })
+    }
+
+    fn part_of_index(
+        &mut self,
+        request: &VlvRequest<'_>,
+        target: &Target,
+        index: OrderingIndex,
+    ) -> Result<Part, Failed> {
+        let mut members = self.members()?;
+        let count = members.len();
+        let before = || match target {
+            Target::Value(key) => self.count_before(index, &mut members, key),
+            Target::Offset { .. } => Ok(0),
+        };
+        let (place, part) = place_and_part(request, target, count, before)?;
+        let ids = self.ids_of_part(index, &mut members, &part)?;
+        Ok(Part { place, count, start: part.start, ids })
+    }
+
+    /// What was shown before, if the directory is still as it was.
+    fn shown(&self, request: &VlvRequest<'_>) -> Result<Option<Shown>, Done> {
+        let Some(context) = request.context.filter(|context| !context.is_empty()) else {
+            return Ok(None);
+        };
+        let key = &self.run.search.directory.cookie_key;
+        let octets = key.open_octets(CONTEXT, context, &self.binding).map_err(|_| {
+            refused(
+                ResultCode::ProtocolError,
+                "the context is not one of this list: start again without one",
+            )
+        })?;
+        let lsn = self.view().lsn().0;
+        Ok(Shown::from_octets(octets).filter(|shown| shown.lsn == lsn))
+    }
+
+    fn target(&self, request: &VlvRequest<'_>) -> Result<Target, Done> {
+        match request.target {
+            VlvTarget::Offset { offset, content_count } => {
+                Ok(Target::Offset { offset, content_count })
+            }
+            VlvTarget::Value(value) => {
+                let primary = self.order.primary();
+                let (mut prepared, mut key) = (Vec::new(), Vec::new());
+                let schema = &self.run.state.schema;
+                (primary.rule.prepare_assertion)(schema, value, &mut prepared).map_err(
+                    |error| {
+                        let diagnostic = format!("the assertion value {error}");
+                        refused(ResultCode::InappropriateMatching, diagnostic)
+                    },
+                )?;
+                primary.append_value(&prepared, true, &mut key);
+                Ok(Target::Value(key))
+            }
+        }
+    }
+
+    /// The entries of the list, in no order; each is read only where the plan is not certain.
+    fn members(&mut self) -> Result<Members, Failed> {
+        if self.run.sends_all() {
+            return self.candidates();
+        }
+        let mut ids = Vec::new();
+        let (plan, view) = (self.plan, self.view());
+        for stored in plan.entries(view, EntryId::ROOT) {
+            let stored = stored?;
+            self.check()?;
+            if self.run.matches(&stored)? {
+                ids.push(stored.id());
+            }
+        }
+        Ok(Members::of(ids.into_iter()))
+    }
+
+    /// How many entries come before all whose key begins with `key`.
+    fn count_before(
+        &mut self,
+        index: OrderingIndex,
+        members: &mut Members,
+        key: &[u8],
+    ) -> Result<u64, Failed> {
+        let mut groups = self.view().ordered_groups(index, false, None)?;
+        let (mut group, mut taken, mut prefix) = (OrderedGroup::default(), Vec::new(), Vec::new());
+        let mut before = 0;
+        members.renew();
+        while groups.next_into(&mut group)? {
+            self.check()?;
+            prefix.clear();
+            self.order.primary().append_group(&group, &mut prefix);
+            taken.clear();
+            members.take(&group, &mut taken);
+            if !group.is_whole() && key.starts_with(&prefix) {
+                let places = self.sorted_places(&taken)?;
+                before += places.partition_point(|place| place.key.as_slice() < key) as u64;
+            } else if prefix.as_slice() < key {
+                before += taken.len() as u64;
+            } else if !self.order.primary().reverse {
+                break;
+            }
+        }
+        Ok(before)
+    }
+
+    /// The places of some entries, in order.
+    fn sorted_places(&mut self, ids: &[EntryId]) -> Result<Vec<Place>, Failed> {
+        let mut places = self.places();
+        let mut key = Vec::new();
+        for &id in ids {
+            self.check()?;
+            let stored = target::stored(self.view(), id)?;
+            self.key_of(&stored, &mut key);
+            places.push(&key, id)?;
+        }
+        let mut list = places.list;
+        list.sort_unstable();
+        Ok(list)
+    }
+
+    /// The entries of a part of the list, by walking the index from its beginning.
+    fn ids_of_part(
+        &mut self,
+        index: OrderingIndex,
+        members: &mut Members,
+        part: &Range<u64>,
+    ) -> Result<Vec<EntryId>, Failed> {
+        let count = members.len();
+        if part.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_reverse = self.order.primary().reverse;
+        // Of a reversed list the end is known only when it is known how many have no value.
+        let with_value = if is_reverse {
+            self.take_all(index, members)?;
+            count - members.left()
+        } else {
+            count
+        };
+        let wanted = if is_reverse {
+            with_value.saturating_sub(part.end)..with_value.saturating_sub(part.start)
+        } else {
+            part.clone()
+        };
+        let mut pieces: Vec<Vec<EntryId>> = Vec::new();
+        let mut at = 0;
+        members.renew();
+        if !wanted.is_empty() {
+            let mut groups = self.view().ordered_groups(index, false, None)?;
+            let (mut group, mut taken) = (OrderedGroup::default(), Vec::new());
+            while at < wanted.end && groups.next_into(&mut group)? {
+                self.check()?;
+                taken.clear();
+                members.take(&group, &mut taken);
+                let end = at + taken.len() as u64;
+                if end > wanted.start && !taken.is_empty() {
+                    if !self.order.is_single() || !group.is_whole() {
+                        let places = self.sorted_places(&taken)?;
+                        taken.clear();
+                        taken.extend(places.iter().map(|place| place.id));
+                    }
+                    let (first, last) = (at.max(wanted.start), end.min(wanted.end));
+                    // In a reversed list the group ends where it begins here.
+                    let within =
+                        if is_reverse { end - last..end - first } else { first - at..last - at };
+                    let within = within.start as usize..within.end as usize;
+                    pieces.push(taken.get(within).unwrap_or_default().to_vec());
+                }
+                at = end;
+            }
+        }
+        if is_reverse {
+            pieces.reverse();
+        }
+        let with_value = if is_reverse { with_value } else { at };
+        if part.end > with_value {
+            if is_reverse {
+                self.take_all(index, members)?;
+            }
+            let mut rest = self.rest(members)?;
+            if !self.order.is_single() {
+                let places = self.sorted_places(&rest)?;
+                rest = places.iter().map(|place| place.id).collect();
+            }
+            let within = part.start.saturating_sub(with_value)..part.end - with_value;
+            let within = within.start as usize..within.end as usize;
+            pieces.push(rest.get(within).unwrap_or_default().to_vec());
+        }
+        Ok(pieces.concat())
+    }
+}
+
+fn fail(done: Done) -> Failed {
+    Failed::Ended(Outcome::Done(done.with(sorted_response())))
+}
+
+/// The target's place in a list of `count` entries, and the part that goes with it; `before` says
+/// how many entries come before an asserted value.
+fn place_and_part(
+    request: &VlvRequest<'_>,
+    target: &Target,
+    count: u64,
+    before: impl FnOnce() -> Result<u64, Failed>,
+) -> Result<(u64, Range<u64>), Failed> {
+    let place = match target {
+        Target::Offset { offset, content_count } => {
+            vlv::place(*offset, *content_count, count).ok_or_else(|| fail(out_of_range(count)))?
+        }
+        Target::Value(_) if count == 0 => 0,
+        Target::Value(_) => 1 + before()?,
+    };
+    Ok((place, vlv::window(request, place, count)))
+}
+
+fn out_of_range(count: u64) -> Done {
+    Done::refused(Refusal::new(
+        ResultCode::VirtualListViewError,
+        "the offset is not in the list: it counts from 1 to contentCount",
+    ))
+    .with(vlv::response(0, count, ResultCode::OffsetRangeError, &[]))
+}

@@ -1,0 +1,163 @@
+//! Lists in the order of an index: its groups one by one, from where the page before ended.
+//!
+//! Invariant: an entry is taken in the group of its least value, and in no other.
+
+use schema::EntryId;
+use store::{Members, OrderedGroup, OrderingIndex};
+
+use super::{Failed, Order, Place, Sorting, Step};
+use crate::ops::target;
+use crate::sink::ResponseSink;
+
+impl Sorting<'_> {
+    /// Sends the list by walking the index.
+    pub(super) fn walk(
+        &mut self,
+        index: OrderingIndex,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Step, Failed> {
+        let members = self.candidates()?;
+        let is_among_the_last =
+            self.after.as_ref().is_some_and(|after| Order::lacks_primary(&after.key));
+        if !is_among_the_last && let Step::End(outcome) = self.walk_values(index, &members, sink)? {
+            return Ok(Step::End(outcome));
+        }
+        let is_complete = self.after.is_none()
+            && self.run.sends_all()
+            && u64::from(self.run.sent) == members.len();
+        if is_complete { Ok(Step::Next) } else { self.walk_missing(index, members, sink) }
+    }
+
+    /// The candidates of the plan, without reading them.
+    pub(super) fn candidates(&mut self) -> Result<Members, Failed> {
+        if !self.plan.indexed {
+            return Ok(Members::all(self.view().entry_count()?));
+        }
+        let mut ids = Vec::new();
+        let (plan, view) = (self.plan, self.view());
+        for id in plan.candidates(view, EntryId::ROOT) {
+            ids.push(id?);
+        }
+        Ok(Members::of(ids.into_iter()))
+    }
+
+    /// Entries that have a value.
+    fn walk_values(
+        &mut self,
+        index: OrderingIndex,
+        members: &Members,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Step, Failed> {
+        let view = self.view();
+        let primary = self.order.primary();
+        let from = self.after.as_ref().and_then(|after| primary.value_of(&after.key));
+        let mut groups = view.ordered_groups(index, primary.reverse, from.as_deref())?;
+        let mut group = OrderedGroup::default();
+        let mut places = self.places();
+        let (mut key, mut prefix) = (Vec::new(), Vec::new());
+        while groups.next_into(&mut group)? {
+            if let Some(outcome) = self.run.interrupted() {
+                return Ok(Step::End(outcome));
+            }
+            prefix.clear();
+            self.order.primary().append_group(&group, &mut prefix);
+            let is_in_order = self.order.is_single() && group.is_whole();
+            places.clear();
+            for id in group.ids().filter(|id| members.contains(*id)) {
+                if let Some(outcome) = self.run.interrupted() {
+                    return Ok(Step::End(outcome));
+                }
+                let stored = target::stored(view, id)?;
+                if !self.run.matches(&stored)? {
+                    continue;
+                }
+                self.key_of(&stored, &mut key);
+                let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
+                if !key.starts_with(&prefix) || self.after.as_ref().is_some_and(is_before) {
+                    continue;
+                }
+                if !is_in_order {
+                    places.push(&key, id)?;
+                } else if let Step::End(outcome) = self.emit(&stored, &key, sink)? {
+                    return Ok(Step::End(outcome));
+                }
+            }
+            places.list.sort_unstable();
+            if let Step::End(outcome) = self.emit_all(&places.list, sink)? {
+                return Ok(Step::End(outcome));
+            }
+        }
+        Ok(Step::Next)
+    }
+
+    /// Entries without a value.
+    fn walk_missing(
+        &mut self,
+        index: OrderingIndex,
+        mut members: Members,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Step, Failed> {
+        self.take_all(index, &mut members)?;
+        let rest = self.rest(&members)?;
+        let mut places = self.places();
+        let mut key = Vec::new();
+        for id in rest {
+            if let Some(outcome) = self.run.interrupted() {
+                return Ok(Step::End(outcome));
+            }
+            let stored = target::stored(self.view(), id)?;
+            if !self.run.matches(&stored)? {
+                continue;
+            }
+            self.key_of(&stored, &mut key);
+            let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
+            if self.after.as_ref().is_some_and(is_before) {
+                continue;
+            }
+            if !self.order.is_single() {
+                places.push(&key, id)?;
+            } else if let Step::End(outcome) = self.emit(&stored, &key, sink)? {
+                return Ok(Step::End(outcome));
+            }
+        }
+        places.list.sort_unstable();
+        self.emit_all(&places.list, sink)
+    }
+
+    /// Gives every member that has a value its turn.
+    pub(super) fn take_all(
+        &mut self,
+        index: OrderingIndex,
+        members: &mut Members,
+    ) -> Result<(), Failed> {
+        let mut groups = self.view().ordered_groups(index, false, None)?;
+        let (mut group, mut taken) = (OrderedGroup::default(), Vec::new());
+        members.renew();
+        while members.left() > 0 && groups.next_into(&mut group)? {
+            self.check()?;
+            taken.clear();
+            members.take(&group, &mut taken);
+        }
+        Ok(())
+    }
+
+    /// The members that did not have their turn, by id.
+    pub(super) fn rest(&mut self, members: &Members) -> Result<Vec<EntryId>, Failed> {
+        if members.left() == 0 {
+            return Ok(Vec::new());
+        }
+        if !members.is_all() {
+            return Ok(members.ids().filter(|id| !members.is_taken(*id)).collect());
+        }
+        let mut rest = Vec::new();
+        let (plan, view) = (self.plan, self.view());
+        for id in plan.candidates(view, EntryId::ROOT) {
+            self.check()?;
+            let id = id?;
+            if !members.is_taken(id) {
+                rest.push(id);
+            }
+        }
+        Ok(rest)
+    }
+}
