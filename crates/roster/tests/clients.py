@@ -7,7 +7,9 @@ import ldap.modlist
 from ldap.controls import SimplePagedResultsControl
 from ldap.controls.libldap import AssertionControl
 from ldap.controls.readentry import PostReadControl, PreReadControl
+from ldap.controls.sss import SSSRequestControl
 from ldap.controls.simple import ManageDSAITControl, RelaxRulesControl, ValueLessRequestControl
+from ldap.controls.vlv import VLVRequestControl
 
 url, admin, password = sys.argv[1:4]
 base = "dc=example,dc=com"
@@ -56,6 +58,32 @@ while True:
         break
 check("paged", len(seen), 50)
 check("paged once", len(set(seen)), 50)
+
+# In an order, and a part of it.
+def ordered(*more, keys=("-uid:2.5.13.3",)):
+    sort = SSSRequestControl(True, ordering_rules=list(keys))
+    ask = connection.search_ext(
+        people, ldap.SCOPE_ONELEVEL, "(uid=user.*)", ["uid"], serverctrls=[sort, *more]
+    )
+    _, data, _, controls = connection.result3(ask)
+    said = {control.controlType: control for control in controls}
+    check("sorted", said["1.2.840.113556.1.4.474"].sortResult, 0)
+    return [entry["uid"][0].decode() for _, entry in data], said.get("2.16.840.1.113730.3.4.10")
+
+
+every = sorted((f"user.{number}" for number in range(50)), reverse=True)
+check("in reverse", ordered()[0], every)
+uids, view = ordered(VLVRequestControl(True, 2, 3, offset=25, content_count=50))
+check("around the middle", uids, every[22:28])
+check("place and length", (view.targetPosition, view.contentCount), (25, 50))
+uids, view = ordered(VLVRequestControl(True, 0, 1, greater_than_or_equal="user.3"), keys=("uid",))
+check("by a value", uids, ["user.3", "user.30"])
+refused(
+    "out of the list",
+    ldap.VLV_ERROR,
+    ordered,
+    VLVRequestControl(True, 0, 1, offset=51, content_count=0),
+)
 
 # Add, compare, modify, rename, delete; values that need care.
 name = "cn=Zoë \\+ Co\\, Ltd,ou=people," + base

@@ -162,6 +162,42 @@ fn the_openldap_tools_use_the_controls_for_updates() {
     check(&tool(&demo, "ldapsearch", &["-b", people], ""), 32, "No such object");
 }
 
+/// The values of `uid` in LDIF, in the order they came.
+fn uids(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter_map(|line| line.strip_prefix("uid: ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_openldap_tools_sort_and_scroll() {
+    if !have("ldapsearch", &["-VV"]) {
+        return;
+    }
+    let demo = Demo::start(100);
+    let base = "ou=people,dc=example,dc=com";
+    let search = |options: &[&str]| {
+        let always = ["-LLL", "-b", base, "-s", "one"];
+        tool(&demo, "ldapsearch", &[&always, options].concat(), "")
+    };
+    let sorted = search(&["-E", "!sss=-uid:2.5.13.3", "(uid=user.1*)", "uid"]);
+    check(&sorted, 0, "uid: user.1");
+    let mut want: Vec<String> = (10..20).rev().map(|number| format!("user.{number}")).collect();
+    want.push("user.1".to_owned());
+    assert_eq!(uids(&sorted), want);
+    let paged = ["-E", "!sss=-uid", "-E", "pr=4/noprompt", "(uid=user.1*)", "uid"];
+    assert_eq!(uids(&search(&paged)), want);
+    let unsorted = search(&["-E", "!sss=shoeSize", "(uid=user.1*)", "uid"]);
+    check(&unsorted, 12, "shoeSize");
+    // The tool asks for the next part until its input, or the list, is at its end.
+    for (part, first) in [("vlv=0/2/1/0", 1), ("vlv=0/2:user.12", 5), ("vlv=1/1/5/100", 4)] {
+        let shown = search(&["-E", "!sss=uid", "-E", part, "(uid=user.*)", "uid"]);
+        let mut all: Vec<String> = (0..100).map(|number| format!("user.{number}")).collect();
+        all.sort();
+        let start = first - 1;
+        assert_eq!(uids(&shown)[..3], all[start..start + 3], "{part}: {shown:?}");
+    }
+}
+
 #[test]
 fn the_openldap_tools_speak_tls_and_the_unix_socket() {
     if !have("ldapsearch", &["-VV"]) {

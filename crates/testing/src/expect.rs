@@ -1,7 +1,8 @@
 //! Compares what came back with what the script expects.
 //!
-//! Entries and references may come in any order, unless they are said to be sorted, results in theirs; nothing that came may be
-//! missing from the script, except controls, which a server may always add.
+//! Entries and references may come in any order, unless they are said to be sorted, results in
+//! theirs; nothing that came may be missing from the script, except controls, which a server may
+//! always add.
 
 use std::fmt::Write as _;
 

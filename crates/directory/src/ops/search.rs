@@ -161,7 +161,9 @@ impl Search<'_> {
             && (key.depth() > 0 || request.scope == Scope::Base)
         {
             self.controls.check_assertion(special.entry(), self.access, schema)?;
-            return Ok(self.special(special.entry(), schema, &filter, &selection, sink));
+            return self.made(true, schema, || {
+                Ok(self.special(special.entry(), schema, &filter, &selection, sink))
+            });
         }
         let asked = virtual_tree::Asked {
             base: &key,
@@ -171,7 +173,10 @@ impl Search<'_> {
         };
         let trees = &state.virtual_trees;
         if let Some(found) = trees.find(self.directory, &state, self.access, &asked) {
-            return self.virtual_entries(found?, schema, (&filter, &selection), sink);
+            let found = found?;
+            return self.made(false, schema, || {
+                self.virtual_entries(found, schema, (&filter, &selection), sink)
+            });
         }
         let (view, referrals) =
             snapshot.view_for(schema.well_known(), self.controls.manage_dsa_it)?;

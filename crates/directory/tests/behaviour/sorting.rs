@@ -367,10 +367,10 @@ fn what_is_sorted_in_memory_is_bounded() {
         assert_eq!(part(&mut root, filter, &sort, &request).entries.len(), 4);
     }
     // The first few are kept, the others are thrown away.
-    let served = Served::with(|options| options.limits.sort_entries_max = 1_200);
+    let served = Served::with(|options| options.limits.sort_entries_max = 120);
     let mut root = served.root();
     let mut dice = Dice(5);
-    (0..1_300).for_each(|number| add_person(&mut root, &mut dice, number));
+    (0..150).for_each(|number| add_person(&mut root, &mut dice, number));
     let sort = sort_value(&[("description", false)]);
     let (answer, cookie) = page(&mut root, "(uid=p*)", &sort, 5, &[]);
     assert_eq!((answer.code(), answer.entries.len()), (ResultCode::Success, 5));

@@ -11,11 +11,13 @@
 mod list_view;
 mod memory;
 mod near;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use ldap::result::ResultCode;
-use schema::EntryId;
-use store::{OrderingIndex, Plan, StoreError, StoredEntry, View};
+use schema::{EntryId, Schema};
+use store::{OrderedGroup, OrderedGroups, OrderingIndex, Plan, StoreError, StoredEntry, View};
 
 use super::{Bounds, Done, Outcome, Resolved, Run, Search, Step};
 use crate::controls::paged::Position;
@@ -47,7 +49,17 @@ struct Sorting<'a> {
     page: Option<u32>,
     /// The place of the entry sent last.
     last: Place,
+    work: Work,
     binding: Vec<u8>,
+}
+
+/// What was done for an answer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Work {
+    /// Groups of an index that were walked over.
+    groups: u64,
+    /// Entries that were read, to be placed or to be sent.
+    entries: u64,
 }
 
 /// Why a list is not to be had.
@@ -76,6 +88,32 @@ impl Search<'_> {
     pub(super) fn is_sorted(&self) -> bool {
         self.controls.sort.is_some() || self.controls.vlv.is_some()
     }
+
+    /// Says with the answer `send` what became of the order where entries are not stored but made
+    /// by the server: one is in any order, several are not sorted, and there is no view of them.
+    pub(super) fn made(
+        &self,
+        is_one: bool,
+        schema: &Schema,
+        send: impl FnOnce() -> Result<Outcome, Refusal>,
+    ) -> Result<Outcome, Refusal> {
+        const NOT_SORTED: &str = "entries that the server makes itself are not sorted";
+        let code = ResultCode::UnwillingToPerform;
+        if self.controls.vlv.is_some() {
+            return Ok(Outcome::Done(list_view::refused(code, NOT_SORTED)));
+        }
+        let Some(sort) = &self.controls.sort else { return send() };
+        let fault = match sort.resolve(schema, self.access) {
+            Ok(_) if is_one => return Ok(send()?.with(sorted_response())),
+            Ok(_) => SortFault::new(code, NOT_SORTED),
+            Err(fault) => fault,
+        };
+        if sort.critical {
+            let code = ResultCode::UnavailableCriticalExtension;
+            return Ok(Outcome::Done(fault_as_result(&fault, code)));
+        }
+        Ok(send()?.with(fault.response()))
+    }
 }
 
 /// Answers a search whose entries are wanted in an order.
@@ -102,7 +140,7 @@ pub(super) fn run(
     let parts = (view, state);
     let order = match sort.resolve(&state.schema, search.access) {
         Ok(order) => order,
-        Err(fault) => return unsorted(search, parts, resolved, plan, bounds, &fault, sink),
+        Err(fault) => return unsorted(search, parts, resolved, plan, (bounds, &fault), sink),
     };
     let binding = binding(search, &order);
     let (after, sent) = match &controls.paged {
@@ -119,12 +157,20 @@ pub(super) fn run(
         after,
         page,
         last: Place { key: Vec::new(), id: EntryId::ROOT },
+        work: Work::default(),
         binding,
     };
     let outcome = match &controls.vlv {
         Some(request) => sorting.list_view(request, sink),
         None => sorting.whole(sink),
     };
+    let Work { groups, entries } = sorting.work;
+    tracing::debug!(groups, entries, "sorted");
+    #[cfg(test)]
+    tests::note(sorting.work);
+    if let Some(watch) = &search.watch {
+        watch.sent(sorting.run.sent);
+    }
     match outcome {
         Ok(outcome) | Err(Failed::Ended(outcome)) => Ok(outcome),
         Err(Failed::Refused(refusal)) => Err(refusal),
@@ -133,7 +179,7 @@ pub(super) fn run(
             Ok(Outcome::Done(fault_as_result(&fault, fault.code)))
         }
         Err(Failed::Fault(fault)) => {
-            unsorted(search, parts, resolved, plan, search.bounds(), &fault, sink)
+            unsorted(search, parts, resolved, plan, (search.bounds(), &fault), sink)
         }
     }
 }
@@ -145,8 +191,7 @@ fn unsorted(
     parts: (&View<'_>, &State),
     resolved: &Resolved<'_>,
     plan: &Plan,
-    bounds: Bounds,
-    fault: &SortFault,
+    (bounds, fault): (Bounds, &SortFault),
     sink: &mut ResponseSink<'_>,
 ) -> Result<Outcome, Refusal> {
     if search.controls.vlv.is_some() {
@@ -250,6 +295,22 @@ impl<'a> Sorting<'a> {
         Ok(outcome.with(sorted_response()))
     }
 
+    /// Goes on to the next group of a walk.
+    fn next_group(
+        &mut self,
+        groups: &mut OrderedGroups<'_>,
+        group: &mut OrderedGroup,
+    ) -> Result<bool, Failed> {
+        self.work.groups += 1;
+        Ok(groups.next_into(group)?)
+    }
+
+    /// Reads an entry of the list.
+    fn read(&mut self, id: EntryId) -> Result<StoredEntry<'a>, Failed> {
+        self.work.entries += 1;
+        Ok(target::stored(self.view(), id)?)
+    }
+
     /// How many entries are wanted, if not all.
     fn wanted(&self) -> Option<u64> {
         let Bounds { asked_entries, entries, .. } = self.run.bounds;
@@ -315,7 +376,7 @@ impl<'a> Sorting<'a> {
             if let Some(outcome) = self.run.interrupted() {
                 return Ok(Step::End(outcome));
             }
-            let stored = target::stored(self.view(), place.id)?;
+            let stored = self.read(place.id)?;
             if let Step::End(outcome) = self.emit(&stored, &place.key, sink)? {
                 return Ok(Step::End(outcome));
             }

@@ -14,7 +14,6 @@ use store::{Members, OrderedGroup, OrderingIndex};
 use super::near::Shown;
 use super::{Done, Failed, Outcome, Place, Sorting, Step, sorted_response};
 use crate::controls::vlv;
-use crate::ops::target;
 use crate::refusal::Refusal;
 use crate::sink::ResponseSink;
 
@@ -80,7 +79,7 @@ impl Sorting<'_> {
             let step = match self.run.interrupted() {
                 Some(outcome) => Step::End(outcome),
                 None => {
-                    let stored = target::stored(self.view(), id)?;
+                    let stored = self.read(id)?;
                     self.emit(&stored, &[], sink)?
                 }
             };
@@ -195,6 +194,7 @@ impl Sorting<'_> {
         let (plan, view) = (self.plan, self.view());
         for stored in plan.entries(view, EntryId::ROOT) {
             let stored = stored?;
+            self.work.entries += 1;
             self.check()?;
             if self.run.matches(&stored)? {
                 ids.push(stored.id());
@@ -214,7 +214,7 @@ impl Sorting<'_> {
         let (mut group, mut taken, mut prefix) = (OrderedGroup::default(), Vec::new(), Vec::new());
         let mut before = 0;
         members.renew();
-        while groups.next_into(&mut group)? {
+        while self.next_group(&mut groups, &mut group)? {
             self.check()?;
             prefix.clear();
             self.order.primary().append_group(&group, &mut prefix);
@@ -238,7 +238,7 @@ impl Sorting<'_> {
         let mut key = Vec::new();
         for &id in ids {
             self.check()?;
-            let stored = target::stored(self.view(), id)?;
+            let stored = self.read(id)?;
             self.key_of(&stored, &mut key);
             places.push(&key, id)?;
         }
@@ -277,7 +277,7 @@ impl Sorting<'_> {
         if !wanted.is_empty() {
             let mut groups = self.view().ordered_groups(index, false, None)?;
             let (mut group, mut taken) = (OrderedGroup::default(), Vec::new());
-            while at < wanted.end && groups.next_into(&mut group)? {
+            while at < wanted.end && self.next_group(&mut groups, &mut group)? {
                 self.check()?;
                 taken.clear();
                 members.take(&group, &mut taken);

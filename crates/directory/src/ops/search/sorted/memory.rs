@@ -82,6 +82,7 @@ impl Sorting<'_> {
         let (plan, view) = (self.plan, self.view());
         for stored in plan.entries(view, EntryId::ROOT) {
             let stored = stored?;
+            self.work.entries += 1;
             self.check()?;
             if !self.run.matches(&stored)? {
                 continue;

@@ -10,7 +10,6 @@ use schema::EntryId;
 use store::{Members, OrderedGroup, OrderedGroups, OrderingIndex};
 
 use super::{Failed, Order, Place, Sorting};
-use crate::ops::target;
 
 /// What the context of a list remembers of the part that was shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -112,14 +111,14 @@ impl Sorting<'_> {
     ) -> Result<Option<Vec<Place>>, Failed> {
         let mut group = OrderedGroup::default();
         let (mut key, mut prefix) = (Vec::new(), Vec::new());
-        while groups.next_into(&mut group)? {
+        while self.next_group(groups, &mut group)? {
             self.check()?;
             prefix.clear();
             self.order.primary().append_group(&group, &mut prefix);
             let mut places = self.places();
             for id in group.ids().filter(|id| members.contains(*id)) {
                 self.check()?;
-                let stored = target::stored(self.view(), id)?;
+                let stored = self.read(id)?;
                 if !self.run.matches(&stored)? {
                     continue;
                 }

@@ -6,7 +6,6 @@ use schema::EntryId;
 use store::{Members, OrderedGroup, OrderingIndex};
 
 use super::{Failed, Order, Place, Sorting, Step};
-use crate::ops::target;
 use crate::sink::ResponseSink;
 
 impl Sorting<'_> {
@@ -55,7 +54,7 @@ impl Sorting<'_> {
         let mut group = OrderedGroup::default();
         let mut places = self.places();
         let (mut key, mut prefix) = (Vec::new(), Vec::new());
-        while groups.next_into(&mut group)? {
+        while self.next_group(&mut groups, &mut group)? {
             if let Some(outcome) = self.run.interrupted() {
                 return Ok(Step::End(outcome));
             }
@@ -67,7 +66,7 @@ impl Sorting<'_> {
                 if let Some(outcome) = self.run.interrupted() {
                     return Ok(Step::End(outcome));
                 }
-                let stored = target::stored(view, id)?;
+                let stored = self.read(id)?;
                 if !self.run.matches(&stored)? {
                     continue;
                 }
@@ -105,7 +104,7 @@ impl Sorting<'_> {
             if let Some(outcome) = self.run.interrupted() {
                 return Ok(Step::End(outcome));
             }
-            let stored = target::stored(self.view(), id)?;
+            let stored = self.read(id)?;
             if !self.run.matches(&stored)? {
                 continue;
             }
@@ -133,7 +132,7 @@ impl Sorting<'_> {
         let mut groups = self.view().ordered_groups(index, false, None)?;
         let (mut group, mut taken) = (OrderedGroup::default(), Vec::new());
         members.renew();
-        while members.left() > 0 && groups.next_into(&mut group)? {
+        while members.left() > 0 && self.next_group(&mut groups, &mut group)? {
             self.check()?;
             taken.clear();
             members.take(&group, &mut taken);
