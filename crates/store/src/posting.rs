@@ -172,6 +172,9 @@ impl<'a> Head<'a> {
     }
 }
 
+/// So many places of a list are looked through at once.
+const PLACES_AT_ONCE: usize = 16;
+
 const CHUNK_LIST: u8 = 0;
 const CHUNK_BITMAP: u8 = 1;
 const CHUNK_RUNS: u8 = 2;
@@ -204,6 +207,35 @@ impl<'a> Chunk<'a> {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// Appends to `kept` those of the ids, which ascend and are all of this chunk, that are in it,
+    /// or those that are not.
+    pub(crate) fn retain(&self, width: Width, ids: &[u64], is_in: bool, kept: &mut Vec<u64>) {
+        let Self::List(places) = self else {
+            let is_kept = |id: &&u64| self.contains(width.place_of(**id)) == is_in;
+            kept.extend(ids.iter().filter(is_kept));
+            return;
+        };
+        let mut rest = *places;
+        for &id in ids {
+            let place = width.place_of(id);
+            let is = |at: &[u8; 2]| u16::from_le_bytes(*at) == place;
+            let found = loop {
+                let Some((block, after)) = rest.split_first_chunk::<PLACES_AT_ONCE>() else {
+                    break rest.iter().any(is);
+                };
+                let [.., last] = block;
+                if u16::from_le_bytes(*last) >= place {
+                    // Without a branch for each: they are compared at once.
+                    break block.iter().fold(false, |found, at| found | is(at));
+                }
+                rest = after;
+            };
+            if found == is_in {
+                kept.push(id);
+            }
         }
     }
 

@@ -71,6 +71,15 @@ proptest! {
         for place in some.chain(before.iter().copied().take(600)) {
             prop_assert_eq!(chunk.contains(place), before.contains(&place));
         }
+        let asked: BTreeSet<u64> = changed.keys().map(|&place| width.id_at(7, place)).collect();
+        let asked: Vec<u64> = asked.into_iter().collect();
+        for is_in in [true, false] {
+            let mut kept = Vec::new();
+            chunk.retain(width, &asked, is_in, &mut kept);
+            let is_kept = |id: &&u64| before.contains(&width.place_of(**id)) == is_in;
+            let want: Vec<u64> = asked.iter().filter(is_kept).copied().collect();
+            prop_assert_eq!(kept, want);
+        }
         let all: BTreeMap<u16, bool> = if few.is_empty() {
             before.iter().map(|place| (*place, false)).collect()
         } else {
@@ -158,6 +167,36 @@ proptest! {
     fn ids_come_apart_and_together(id: u64, width in width()) {
         prop_assert_eq!(width.id_at(width.chunk_of(id), width.place_of(id)), id);
         prop_assert!(width.place_of(id) <= width.last_place());
+    }
+
+    #[test]
+    fn damage_never_panics(
+        form in 0_u8..4,
+        rest in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..64),
+            prop::collection::vec(any::<u8>(), BITMAP_BYTES),
+        ],
+        width in width(),
+        place: u16,
+    ) {
+        let row = [&[form][..], &rest].concat();
+        let place = place & width.last_place();
+        if let Some(head) = Head::read(&row) {
+            let ids = if let Head::Inline(ids) = head { ids.count() as u64 } else { 0 };
+            prop_assert!(!head.is_well_formed() || ids == 0 || ids == head.count());
+        }
+        if let Some(chunk) = Chunk::read(&row) {
+            let mut gatherer = crate::ids::IdGatherer::with_capacity(u64::from(place));
+            gatherer.push_chunk(width, 3, chunk);
+            let found = gatherer.finish();
+            if chunk.is_well_formed(width) {
+                prop_assert_eq!(chunk.count() as u64, found.len());
+                prop_assert_eq!(chunk.contains(place), listed(chunk).contains(&place));
+            }
+            let mut kept = Vec::new();
+            chunk.retain(width, &[width.id_at(3, place)], true, &mut kept);
+            prop_assert!(kept.len() <= 1);
+        }
     }
 
     #[test]

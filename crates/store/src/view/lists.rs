@@ -315,9 +315,7 @@ impl View<'_> {
         let is_walked = LOOKUP_IN_STEPS * (ids.len() as u64).min(span) > count.min(span);
         let mut kept = Vec::with_capacity(ids.len());
         let mut keep = |ids: &[u64], chunk: Option<Chunk<'_>>| match chunk {
-            Some(chunk) => {
-                kept.extend(ids.iter().filter(|&&id| chunk.contains(width.place_of(id)) == is_in))
-            }
+            Some(chunk) => chunk.retain(width, ids, is_in, &mut kept),
             None if is_in => {}
             None => kept.extend_from_slice(ids),
         };
