@@ -68,6 +68,7 @@ pub use lmdb::StoreOptions;
 pub use meta::{LogPosition, Lsn, Mark};
 pub use plan::{
     Ask, CandidateIds, Candidates, Explanation, Operator, Plan, ScopeReport, Source, TermReport,
+    Work,
 };
 pub use reader::Reader;
 pub use record::RECORD_LENGTH_MAX_BYTES;

@@ -3,8 +3,14 @@
 //! Invariant: a plan may hold entries that do not match, never miss one that does. The search
 //! re-tests every candidate: too many cost time, too few would be a wrong answer.
 
+mod cost;
 mod explain;
-mod term;
+mod load;
+mod lookup;
+mod node;
+mod scope;
+mod stream;
+mod substring;
 
 use std::fmt;
 use std::time::Duration;
@@ -15,15 +21,19 @@ use schema::{EntryId, ResolvedFilter};
 
 use crate::entry::StoredEntry;
 use crate::error::StoreError;
-use crate::ids::{IdIter, IdSet};
+use crate::ids::IdSet;
+use crate::index::IndexKind;
+use crate::interrupt::Watch;
+use crate::key::INDEX_VALUE_KEPT_BYTES;
 use crate::view::View;
+use cost::FEW_CANDIDATES;
+use load::Loader;
+use lookup::Lookup;
+use node::{Node, Shape};
+use stream::Stream;
 
+pub use cost::Work;
 pub use explain::{Explanation, Operator, ScopeReport, Source, TermReport};
-
-/// When so few candidates are left, testing them costs less than reading further lists.
-pub(crate) const FEW_CANDIDATES: u64 = 8;
-/// A subtree or a level of up to this many entries is walked when no index helps.
-pub(crate) const WALK_ENTRIES_MAX: usize = 16_384;
 
 /// What is asked of a plan.
 #[derive(Clone, Copy)]
@@ -42,6 +52,9 @@ pub struct Ask<'a> {
     pub explain: Option<&'a dyn Fn() -> Duration>,
     /// The filter as it was asked, for the texts of an explanation.
     pub text: Option<&'a Filter<'a>>,
+    /// For measurements: of the parts of the filter, by their numbers, these are read, in this
+    /// order, and no others; one number more is the scope. None: what costs least.
+    pub parts: Option<&'a [usize]>,
 }
 
 impl<'a> Ask<'a> {
@@ -49,7 +62,16 @@ impl<'a> Ask<'a> {
     #[must_use]
     pub fn new(filter: &'a ResolvedFilter, base: EntryId, scope: Scope) -> Self {
         let interrupt = &|| false;
-        Self { filter, base, scope, wanted: None, interrupt, explain: None, text: None }
+        Self {
+            filter,
+            base,
+            scope,
+            wanted: None,
+            interrupt,
+            explain: None,
+            text: None,
+            parts: None,
+        }
     }
 }
 
@@ -74,10 +96,13 @@ pub struct Plan {
     /// Each candidate is in scope and matches the filter: neither needs a test. Whether the asker
     /// may know is another question.
     pub exact: bool,
+    /// Each candidate matches the filter.
+    pub filter_exact: bool,
     /// Each candidate is in scope.
     pub scope_exact: bool,
     /// An index or the tree narrowed the candidates; else the whole directory is read.
     pub indexed: bool,
+    work: Work,
     explanation: Option<Box<Explanation>>,
 }
 
@@ -113,6 +138,8 @@ impl CandidateIds {
 enum Kind {
     /// These, and no others.
     Ids(IdSet),
+    /// These, read while they are walked.
+    Stream(Stream),
     /// Every entry there is.
     All,
 }
@@ -124,6 +151,12 @@ impl Plan {
         &self.candidates
     }
 
+    /// What planning has cost, and what testing the candidates will cost.
+    #[must_use]
+    pub const fn work(&self) -> Work {
+        self.work
+    }
+
     /// How the plan came about, if that was asked.
     #[must_use]
     pub fn explanation(&self) -> Option<&Explanation> {
@@ -131,9 +164,10 @@ impl Plan {
     }
 
     /// The ids of all candidates: to walk an index in its own order and keep what is among them.
-    pub fn ids(&self, _view: &View<'_>) -> Result<CandidateIds, StoreError> {
+    pub fn ids(&self, view: &View<'_>) -> Result<CandidateIds, StoreError> {
         Ok(CandidateIds(match &self.candidates.0 {
             Kind::Ids(ids) => Some(ids.clone()),
+            Kind::Stream(stream) => Some(stream.ids(view)?),
             Kind::All => None,
         }))
     }
@@ -169,17 +203,25 @@ impl Plan {
         view: &'p View<'_>,
         after: EntryId,
     ) -> impl Iterator<Item = Step<'p>> + 'p {
-        let (ids, scan) = match &self.candidates.0 {
-            Kind::Ids(ids) => (Some(ids.iter_after(after.0)), None),
-            Kind::All => (None, Some(view.scan(after.0))),
-        };
-        let (rows, failed) = match scan.transpose() {
-            Ok(rows) => (rows, None),
-            Err(error) => (None, Some(Step::Entry(Err(error)))),
-        };
-        let ids: Option<IdIter<'p>> = ids;
-        let rows = rows.into_iter().flatten().map(Step::Entry);
-        ids.into_iter().flatten().map(Step::Id).chain(rows).chain(failed)
+        let (mut ids, mut stream, mut scan, mut failed) = (None, None, None, None);
+        match &self.candidates.0 {
+            Kind::Ids(set) => ids = Some(set.iter_after(after.0)),
+            Kind::Stream(found) => match found.walk(view, after.0) {
+                Ok(walk) => stream = Some(walk),
+                Err(error) => failed = Some(Step::Entry(Err(error))),
+            },
+            Kind::All => match view.scan(after.0) {
+                Ok(rows) => scan = Some(rows),
+                Err(error) => failed = Some(Step::Entry(Err(error))),
+            },
+        }
+        let ids = ids.into_iter().flatten().map(Step::Id);
+        let streamed = stream.into_iter().flatten().map(|id| match id {
+            Ok(id) => Step::Id(id),
+            Err(error) => Step::Entry(Err(error)),
+        });
+        let rows = scan.into_iter().flatten().map(Step::Entry);
+        ids.chain(streamed).chain(rows).chain(failed)
     }
 }
 
@@ -188,138 +230,156 @@ enum Step<'p> {
     Entry(Result<StoredEntry<'p>, StoreError>),
 }
 
-/// Candidates by the filter alone.
-#[derive(Debug)]
-pub(crate) struct Found {
-    /// None: every entry.
-    pub(crate) set: Option<IdSet>,
-    /// Every candidate matches.
-    pub(crate) exact: bool,
-}
-
 impl View<'_> {
     /// Plans a search.
     pub fn plan(&self, ask: &Ask<'_>) -> Result<Plan, StoreError> {
-        let started = ask.explain.map(|clock| clock());
-        let mut plan = self.plan_quietly(ask)?;
-        if let (Some(clock), Some(started)) = (ask.explain, started) {
-            plan.explanation = Some(Box::new(plan.explained(ask, clock() - started)));
+        if ask.scope == Scope::Base {
+            return Ok(Plan::of_base(ask));
         }
-        Ok(plan)
+        let is_whole = self.is_whole(ask.base, ask.scope)?;
+        match self.plan_quickly(ask, is_whole)? {
+            Some(plan) => Ok(plan),
+            None => self.plan_by_cost(ask, is_whole),
+        }
     }
 
-    fn plan_quietly(&self, ask: &Ask<'_>) -> Result<Plan, StoreError> {
-        let Ask { filter, base, scope, .. } = *ask;
-        if scope == Scope::Base {
-            let set = IdSet::Few(if base == EntryId::ROOT { Vec::new() } else { vec![base.0] });
-            return Ok(Plan::of_scope(set));
+    /// Whether every entry is in scope.
+    fn is_whole(&self, base: EntryId, scope: Scope) -> Result<bool, StoreError> {
+        match scope {
+            Scope::Base | Scope::One => Ok(false),
+            Scope::Subordinate => Ok(base == EntryId::ROOT),
+            Scope::Subtree => self.is_everything(base),
         }
-        let found = self.find(filter)?;
-        let whole = match scope {
-            Scope::Base | Scope::One | Scope::Subordinate => base == EntryId::ROOT,
-            Scope::Subtree => self.is_everything(base)?,
+    }
+
+    /// One assertion that few entries match: what most searches are.
+    fn plan_quickly(&self, ask: &Ask<'_>, is_whole: bool) -> Result<Option<Plan>, StoreError> {
+        let ResolvedFilter::Equality(assertion) = ask.filter else { return Ok(None) };
+        let asked = &assertion.description;
+        let index = self.dictionary().index(&asked.kind, IndexKind::Equality);
+        let Some(index) = index.filter(|index| index.rule == Some(assertion.rule)) else {
+            return Ok(None);
         };
-        let whole = whole && scope != Scope::One;
-        match found.set {
-            Some(set) => {
-                // A level or a subtree may be smaller than what the filter finds.
-                let limit = usize::try_from(set.len() / 2).unwrap_or(usize::MAX);
-                if !whole
-                    && set.len() > FEW_CANDIDATES
-                    && let Some(walked) = self.walk(base, scope, limit.min(WALK_ENTRIES_MAX))?
-                {
-                    let mut set = set;
-                    set.intersect(&walked);
-                    return Ok(Plan { exact: found.exact, ..Plan::of_scope(set) });
-                }
-                Ok(Plan {
-                    estimate: set.len(),
-                    candidates: Candidates(Kind::Ids(set)),
-                    exact: found.exact && whole,
-                    scope_exact: whole,
-                    indexed: true,
-                    explanation: None,
-                })
-            }
-            None => {
-                if !whole && let Some(walked) = self.walk(base, scope, WALK_ENTRIES_MAX)? {
-                    return Ok(Plan { exact: found.exact, ..Plan::of_scope(walked) });
-                }
-                Ok(Plan {
-                    estimate: self.entry_count()?,
-                    candidates: Candidates(Kind::All),
-                    exact: found.exact && whole,
-                    scope_exact: whole,
-                    indexed: false,
-                    explanation: None,
-                })
-            }
-        }
-    }
-
-    /// The entries in scope, if there are at most `limit`.
-    fn walk(&self, base: EntryId, scope: Scope, limit: usize) -> Result<Option<IdSet>, StoreError> {
-        // One read tells of most levels that they are too large.
-        if self.child_count(base)? > limit as u64 {
+        if ask.explain.is_some()
+            || ask.parts.is_some()
+            || assertion.key.len() >= INDEX_VALUE_KEPT_BYTES
+        {
             return Ok(None);
         }
-        let mut ids = Vec::new();
-        if scope == Scope::Subtree && base != EntryId::ROOT {
-            ids.push(base.0);
-        }
-        let is_deep = scope != Scope::One;
-        let mut open = vec![base];
-        while let Some(parent) = open.pop() {
-            for child in self.children(parent)? {
-                let child = child?;
-                if ids.len() >= limit {
-                    return Ok(None);
-                }
-                ids.push(child.0);
-                if is_deep && self.child_count(child)? > 0 {
-                    open.push(child);
-                }
+        let mut work = Work { rows: 1, ..Work::default() };
+        let set = match self.list(index.id, &assertion.key)? {
+            None => IdSet::empty(),
+            Some(list) if list.count() <= FEW_CANDIDATES => self.load(&list, ask.interrupt)?,
+            Some(_) => return Ok(None),
+        };
+        let filter_exact = asked.options().is_empty() || set.is_empty();
+        let exact = (filter_exact && is_whole) || set.is_empty();
+        work.ids = set.len();
+        work.tests = if exact { 0 } else { set.len() };
+        Ok(Some(Plan {
+            estimate: set.len(),
+            candidates: Candidates(Kind::Ids(set)),
+            exact,
+            filter_exact,
+            scope_exact: is_whole,
+            indexed: true,
+            work,
+            explanation: None,
+        }))
+    }
+
+    fn plan_by_cost(&self, ask: &Ask<'_>, is_whole: bool) -> Result<Plan, StoreError> {
+        let started = ask.explain.map(|clock| clock());
+        let mut lookup = Lookup::new(self, ask.interrupt, ask.explain.is_some())?;
+        let mut root = lookup.term(ask.filter, ask.text, false)?;
+        let candidates = if root.can_be_first() { root.count } else { lookup.entries };
+        let is_few = candidates <= FEW_CANDIDATES && ask.parts.is_none();
+        let scope = match is_whole || is_few {
+            true => None,
+            false => lookup.scope(ask.base, ask.scope, candidates)?,
+        };
+        let entries = lookup.entries;
+        let mut loader = Loader {
+            view: self,
+            entries,
+            interrupt: ask.interrupt,
+            watch: Watch::new(ask.interrupt),
+            clock: ask.explain,
+            work: lookup.work,
+        };
+        // The scope is one more part of a conjunction.
+        let mut nodes = match &mut root.shape {
+            Shape::And(nodes) => std::mem::take(nodes),
+            _ => vec![std::mem::replace(&mut root, Node::unknown())],
+        };
+        let parts = nodes.len();
+        let scope_count = scope.as_ref().map(|scope| scope.count);
+        nodes.extend(scope);
+        let stream = match ask.parts {
+            None => loader.stream(&mut nodes, ask.wanted)?,
+            Some(_) => None,
+        };
+        let (kind, estimate) = match stream {
+            Some((stream, count)) => (Kind::Stream(stream), count),
+            None => {
+                let loaded = match ask.parts {
+                    None => loader.load_and(&mut nodes, None)?,
+                    Some(parts) => loader.load_parts(&mut nodes, parts)?,
+                };
+                let count = loaded.set.as_ref().map_or(entries, IdSet::len);
+                (loaded.set.map_or(Kind::All, Kind::Ids), count)
             }
+        };
+        let indexed = !matches!(kind, Kind::All);
+        let is_empty = indexed && estimate == 0;
+        let mut scope = nodes.split_off(parts.min(nodes.len()));
+        let filter_exact = is_empty || nodes.iter().all(|node| node.is_done);
+        let scope_exact = is_whole || is_empty || scope.iter().any(|scope| scope.is_done);
+        let exact = filter_exact && scope_exact;
+        let mut work = loader.work;
+        work.tests = if exact { 0 } else { estimate };
+        let mut plan = Plan {
+            estimate,
+            indexed,
+            candidates: Candidates(kind),
+            exact,
+            filter_exact,
+            scope_exact,
+            work,
+            explanation: None,
+        };
+        if let (Some(clock), Some(started)) = (ask.explain, started) {
+            let told = explain::Told {
+                root,
+                nodes,
+                scope: scope.pop(),
+                scope_count,
+                is_whole,
+                entries,
+                taken: clock() - started,
+            };
+            plan.explanation = Some(Box::new(told.explanation(ask, &plan)));
         }
-        Ok(Some(IdSet::from_unsorted(ids)))
+        Ok(plan)
     }
 }
 
 impl Plan {
-    /// Candidates that are all in scope.
-    fn of_scope(set: IdSet) -> Self {
+    /// The base alone: what it is, is asked of it.
+    fn of_base(ask: &Ask<'_>) -> Self {
+        let ids = if ask.base == EntryId::ROOT { Vec::new() } else { vec![ask.base.0] };
+        let set = IdSet::Few(ids);
+        let work = Work { tests: set.len(), ..Work::default() };
+        let explanation = ask.explain.map(|_| Box::new(explain::of_base(ask, set.len())));
         Self {
             estimate: set.len(),
             candidates: Candidates(Kind::Ids(set)),
             exact: false,
+            filter_exact: false,
             scope_exact: true,
             indexed: true,
-            explanation: None,
+            work,
+            explanation,
         }
-    }
-
-    fn explained(&self, ask: &Ask<'_>, taken: Duration) -> Explanation {
-        let final_candidates = self.indexed.then_some(self.estimate);
-        let filter = explain::text(ask.filter, ask.text);
-        let root = TermReport {
-            filter: filter.clone(),
-            operator: match ask.filter {
-                ResolvedFilter::And(_) => Operator::And,
-                ResolvedFilter::Or(_) => Operator::Or,
-                ResolvedFilter::Not(_) => Operator::Not,
-                _ => Operator::Item,
-            },
-            source: if self.indexed { Source::Composed } else { Source::Scan },
-            candidates: final_candidates,
-            exact: self.exact,
-            order: self.indexed.then_some(1),
-            skipped: None,
-            time_us: u64::try_from(taken.as_micros()).unwrap_or(u64::MAX),
-            would_help: None,
-            children: Vec::new(),
-        };
-        let scope = ScopeReport { scope: ask.scope, count: None, used: self.scope_exact };
-        let killed_by = (final_candidates == Some(0)).then_some(filter);
-        Explanation { root, scope, final_candidates, exact: self.exact, killed_by }
     }
 }

@@ -3,10 +3,14 @@
 //! Invariant: an explanation is only made when it is asked for, and never changes the plan.
 
 use std::fmt;
+use std::time::Duration;
 
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use schema::{Assertion, AttributeDescription, MatchingRule, ResolvedFilter, SubstringAssertion};
+
+use super::node::{Details, Node, Shape, UNCOUNTED};
+use super::{Ask, Plan};
 
 /// How a plan came to its candidates.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -103,6 +107,160 @@ pub struct ScopeReport {
     pub count: Option<u64>,
     /// Candidates out of scope were left out.
     pub used: bool,
+}
+
+/// What there is to tell when a plan is made.
+pub(super) struct Told<'v> {
+    /// The filter without the parts that were read, or nothing when they are one.
+    pub(super) root: Node<'v>,
+    pub(super) nodes: Vec<Node<'v>>,
+    pub(super) scope: Option<Node<'v>>,
+    pub(super) scope_count: Option<u64>,
+    pub(super) is_whole: bool,
+    pub(super) entries: u64,
+    pub(super) taken: Duration,
+}
+
+impl Told<'_> {
+    pub(super) fn explanation(mut self, ask: &Ask<'_>, plan: &Plan) -> Explanation {
+        let is_used = self.scope.as_ref().is_some_and(|scope| scope.is_done);
+        let is_none = plan.indexed && plan.estimate == 0;
+        let killed_by = is_none.then(|| self.killer()).flatten();
+        let is_one = self.root.details.is_none();
+        let mut root = match self.nodes.pop() {
+            Some(node) if is_one && self.nodes.is_empty() => of_node(node, self.entries),
+            last => {
+                self.nodes.extend(last);
+                let count = self.root.count;
+                self.root.shape = Shape::And(self.nodes);
+                self.root.count = count;
+                of_node(self.root, self.entries)
+            }
+        };
+        root.order = plan.indexed.then_some(1);
+        root.time_us = u64::try_from(self.taken.as_micros()).unwrap_or(u64::MAX);
+        let count = if self.is_whole { Some(self.entries) } else { self.scope_count };
+        let scope = ScopeReport { scope: ask.scope, count, used: is_used };
+        let final_candidates = plan.indexed.then_some(plan.estimate);
+        Explanation { root, scope, final_candidates, exact: plan.exact, killed_by }
+    }
+
+    /// The part that leaves nothing: one that has no candidates by itself, else the last that was
+    /// read.
+    fn killer(&self) -> Option<String> {
+        if let Some(text) = killer_of(&self.nodes) {
+            return Some(text);
+        }
+        self.scope.as_ref().map(|_| "the scope".to_owned())
+    }
+}
+
+fn killer_of(nodes: &[Node<'_>]) -> Option<String> {
+    let order = |node: &&Node<'_>| node.details.as_ref().and_then(|told| told.report.order);
+    let empty = nodes.iter().find(|node| node.count == 0);
+    let last = || nodes.iter().filter(|node| order(node).is_some()).max_by_key(order);
+    let node = empty.or_else(last)?;
+    let details = node.details.as_ref()?;
+    if let (Shape::And(nodes), true) = (&node.shape, details.nots.is_empty())
+        && let Some(text) = killer_of(nodes)
+    {
+        return Some(text);
+    }
+    Some(details.nots.last().unwrap_or(&details.report.filter).clone())
+}
+
+/// The report of a node and all that are below it.
+fn of_node(node: Node<'_>, entries: u64) -> TermReport {
+    let known = |count: u64| Some(count).filter(|&count| count < UNCOUNTED);
+    let exact = node.exact && node.count < UNCOUNTED;
+    let (keys, count) = (keys_of(&node.shape), node.count);
+    let (nodes, inner) = match node.shape {
+        Shape::And(nodes) | Shape::Or(nodes) => (nodes, None),
+        Shape::Without(inner) => (Vec::new(), Some(inner.count)),
+        Shape::Ids(_) | Shape::Everything | Shape::List(_) | Shape::Range(_) => (Vec::new(), None),
+    };
+    let Some(details) = node.details else { return TermReport::unknown() };
+    let Details { mut report, mut is_turned, nots } = *details;
+    if let Source::Index { keys: looked_up, .. } = &mut report.source {
+        *looked_up = keys;
+    }
+    let candidates = |is_turned: bool| match (is_turned, inner) {
+        (false, _) => known(count),
+        (true, Some(inner)) => known(inner),
+        (true, None) => known(count).map(|count| entries.saturating_sub(count)),
+    };
+    report.candidates = candidates(is_turned);
+    report.exact = exact;
+    let told = nodes.into_iter().filter(|node| node.details.is_some());
+    report.children = told.map(|node| of_node(node, entries)).collect();
+    for filter in nots {
+        is_turned = !is_turned;
+        let candidates = candidates(is_turned);
+        let (order, skipped, time_us) = (report.order, report.skipped, report.time_us);
+        report = TermReport {
+            filter,
+            operator: Operator::Not,
+            source: Source::Composed,
+            candidates,
+            exact,
+            order,
+            skipped,
+            time_us,
+            would_help: None,
+            children: vec![report],
+        };
+    }
+    report
+}
+
+/// The number of keys that are looked up for a node.
+fn keys_of(shape: &Shape<'_>) -> u64 {
+    match shape {
+        Shape::Ids(_) | Shape::List(_) => 1,
+        Shape::Everything => 0,
+        Shape::Range(range) => range.lists.unwrap_or(0),
+        Shape::Without(inner) => keys_of(&inner.shape),
+        Shape::And(nodes) | Shape::Or(nodes) => nodes.iter().map(|node| keys_of(&node.shape)).sum(),
+    }
+}
+
+impl TermReport {
+    pub(super) const fn new(filter: String, operator: Operator, source: Source) -> Self {
+        Self {
+            filter,
+            operator,
+            source,
+            candidates: None,
+            exact: false,
+            order: None,
+            skipped: None,
+            time_us: 0,
+            would_help: None,
+            children: Vec::new(),
+        }
+    }
+
+    const fn unknown() -> Self {
+        Self::new(String::new(), Operator::Item, Source::Composed)
+    }
+}
+
+/// The explanation of a search for the base alone.
+pub(super) fn of_base(ask: &Ask<'_>, count: u64) -> Explanation {
+    let filter = text(ask.filter, ask.text);
+    let mut root = TermReport::new(filter, operator_of(ask.filter), Source::Scan);
+    root.skipped = Some("the base is tested");
+    let scope = ScopeReport { scope: ask.scope, count: Some(count), used: true };
+    Explanation { root, scope, final_candidates: Some(count), exact: false, killed_by: None }
+}
+
+pub(super) const fn operator_of(filter: &ResolvedFilter) -> Operator {
+    match filter {
+        ResolvedFilter::And(_) => Operator::And,
+        ResolvedFilter::Or(_) => Operator::Or,
+        ResolvedFilter::Not(_) => Operator::Not,
+        _ => Operator::Item,
+    }
 }
 
 /// The text of a part of a filter: as it was asked where that is known, else from what it was

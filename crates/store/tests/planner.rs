@@ -1,0 +1,402 @@
+//! Plans over distributions that are hard on a planner: popular keys, empty keys, skew, huge
+//! disjunctions, deep negations, small subtrees of a large tree. Every plan holds all that matches,
+//! an exact one nothing else, and none costs more than a small factor of the best there is.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+#[path = "planner/mod.rs"]
+mod planner;
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ldap::filter::Filter;
+use ldap::message::Scope;
+use planner::{World, filter_texts, resolve, world};
+use proptest::prelude::*;
+use schema::{EntryId, ResolvedFilter, Schema, Truth};
+use store::{Ask, Operator, Source, StoreError, TermReport, View};
+
+const SCOPES: [Scope; 4] = [Scope::Base, Scope::One, Scope::Subtree, Scope::Subordinate];
+
+/// What a search should find.
+fn naive(view: &View<'_>, filter: &ResolvedFilter, base: EntryId, scope: Scope) -> BTreeSet<u64> {
+    let schema = Schema::builtin();
+    let everything = ResolvedFilter::And(Vec::new());
+    let all = view.plan(&Ask::new(&everything, EntryId::ROOT, Scope::Subtree)).unwrap();
+    let entries = all.entries(view, EntryId::ROOT).map(Result::unwrap);
+    entries
+        .filter(|entry| filter.matches(&schema, entry) == Truth::True)
+        .filter(|entry| match scope {
+            Scope::Base => entry.id() == base,
+            Scope::One => entry.parent() == base,
+            Scope::Subtree => view.is_within(entry, base).unwrap(),
+            Scope::Subordinate => entry.id() != base && view.is_within(entry, base).unwrap(),
+        })
+        .map(|entry| entry.id().0)
+        .collect()
+}
+
+fn in_scope(view: &View<'_>, base: EntryId, scope: Scope) -> BTreeSet<u64> {
+    naive(view, &ResolvedFilter::And(Vec::new()), base, scope)
+}
+
+/// Every promise that a plan makes.
+fn check(view: &View<'_>, text: &str, base: EntryId, scope: Scope) {
+    let filter = resolve(text);
+    let want = naive(view, &filter, base, scope);
+    let ask = Ask::new(&filter, base, scope);
+    let clock = || Duration::ZERO;
+    let parsed = Filter::parse(text).unwrap();
+    let explained = Ask { explain: Some(&clock), text: Some(&parsed), ..ask };
+    let mut first: Option<BTreeSet<u64>> = None;
+    for ask in [ask, explained] {
+        let plan = view.plan(&ask).unwrap();
+        let ids: Vec<u64> = plan.candidates(view, EntryId::ROOT).map(|id| id.unwrap().0).collect();
+        assert!(ids.is_sorted_by(|one, next| one < next), "{text}");
+        let got: BTreeSet<u64> = ids.iter().copied().collect();
+        assert!(want.is_subset(&got), "{text} {scope:?} of {base:?}: {want:?} in {got:?}");
+        if plan.exact {
+            assert_eq!(want, got, "{text} {scope:?} of {base:?} is exact");
+        }
+        if plan.filter_exact {
+            let matches = naive(view, &filter, EntryId::ROOT, Scope::Subtree);
+            assert!(got.is_subset(&matches), "{text} {scope:?} of {base:?} proves the filter");
+        }
+        if plan.scope_exact {
+            let all = in_scope(view, base, scope);
+            assert!(got.is_subset(&all), "{text} {scope:?} of {base:?} proves the scope");
+        }
+        assert!(!plan.indexed || plan.estimate >= got.len() as u64, "{text}");
+        let every = plan.ids(view).unwrap();
+        assert!(got.iter().all(|&id| every.contains(EntryId(id))));
+        if let Some(&after) = ids.get(ids.len() / 2) {
+            let rest = plan.candidates(view, EntryId(after)).map(|id| id.unwrap().0);
+            assert!(rest.eq(ids.iter().copied().filter(|&id| id > after)), "{text}");
+        }
+        if let Some(told) = plan.explanation() {
+            assert_eq!(told.root.filter, parsed.to_string());
+            assert_eq!(told.exact, plan.exact);
+            assert!(told.killed_by.is_none() || got.is_empty(), "{text}");
+            check_report(view, &told.root, text);
+        }
+        // One assertion takes a shorter way when nothing is told of it, to the same end.
+        if let Some(first) = &first
+            && !matches!(filter, ResolvedFilter::Equality(_))
+        {
+            assert_eq!(first, &got, "{text}: an explanation changes nothing");
+        }
+        first = Some(got);
+    }
+}
+
+/// What is told of each part holds for it.
+fn check_report(view: &View<'_>, report: &TermReport, whole: &str) {
+    let matches = || naive(view, &resolve(&report.filter), EntryId::ROOT, Scope::Subtree);
+    // Two bounds that are read together are told of one of them.
+    let is_bound = report.filter.starts_with("(createTimestamp");
+    // Of a filtered index the candidates are those that match its filter, too.
+    let is_filtered =
+        matches!(&report.source, Source::Index { name, .. } if name.contains("where"));
+    if let Some(candidates) = report.candidates
+        && report.operator == Operator::Item
+        && report.exact
+        && report.skipped.is_none()
+        && !is_filtered
+        && !is_bound
+    {
+        // At least as many: changes over the base are not looked at to count.
+        let found = matches().len() as u64;
+        assert!(candidates >= found, "{} in {whole}: {candidates} for {found}", report.filter);
+    }
+    report.children.iter().for_each(|part| check_report(view, part, whole));
+}
+
+fn with_view(world: &World, check: impl FnOnce(&View<'_>)) {
+    let mut reader = world.store.reader();
+    check(reader.view().unwrap());
+}
+
+#[test]
+fn plans_hold_all_that_matches_in_every_scope() {
+    let world = world(400);
+    with_view(&world, |view| {
+        for text in filter_texts(400) {
+            for base in world.bases() {
+                for scope in SCOPES {
+                    check(view, &text, base, scope);
+                }
+            }
+        }
+    });
+}
+
+/// Filters of any form from the texts of others.
+fn filters() -> impl Strategy<Value = String> {
+    let item = prop::sample::select(filter_texts(300));
+    item.prop_recursive(4, 24, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 1..5)
+                .prop_map(|all| format!("(&{})", all.concat())),
+            prop::collection::vec(inner.clone(), 1..5)
+                .prop_map(|any| format!("(|{})", any.concat())),
+            inner.prop_map(|one| format!("(!{one})")),
+        ]
+    })
+}
+
+#[test]
+fn plans_of_any_form_hold_all_that_matches() {
+    let world = world(300);
+    let mut reader = world.store.reader();
+    let view = reader.view().unwrap();
+    let bases = world.bases();
+    let config = ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() };
+    let case = (filters(), 0..bases.len(), prop::sample::select(SCOPES.to_vec()));
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    let outcome = runner.run(&case, |(text, base, scope)| {
+        check(view, &text, bases[base], scope);
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+/// All selections of some of `count` parts, in every order.
+fn selections(count: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    let mut from = 0;
+    while from < all.len() {
+        let known: Vec<usize> = all[from].clone();
+        for part in (0..count).filter(|part| !known.contains(part)) {
+            let mut more = known.clone();
+            more.push(part);
+            all.push(more);
+        }
+        from += 1;
+    }
+    all
+}
+
+/// No plan costs more than this many times the best of its alternatives,
+const FACTOR: u64 = 2;
+/// and this, in nanoseconds: what a few look-ups cost.
+const SLACK_NS: u64 = 10_000;
+
+#[test]
+fn no_plan_costs_much_more_than_the_best() {
+    let count = 4000;
+    let world = world(count);
+    with_view(&world, |view| {
+        let mut worst = (0.0, String::new());
+        for text in filter_texts(count) {
+            let filter = resolve(&text);
+            let parts = match &filter {
+                ResolvedFilter::And(parts) => parts.len(),
+                _ => 1,
+            };
+            if parts > 4 {
+                continue;
+            }
+            for base in world.bases() {
+                for scope in [Scope::One, Scope::Subtree] {
+                    let ask = Ask::new(&filter, base, scope);
+                    let chosen = view.plan(&ask).unwrap().work().cost();
+                    let best = selections(parts + 1).into_iter().map(|parts| {
+                        let ask = Ask { parts: Some(&parts), ..ask };
+                        (view.plan(&ask).unwrap().work().cost(), parts)
+                    });
+                    let (best, parts) = best.min().unwrap();
+                    let ratio = chosen as f64 / (best + SLACK_NS) as f64;
+                    if ratio > worst.0 {
+                        worst = (ratio, format!("{text} {scope:?} of {base:?}"));
+                    }
+                    assert!(
+                        chosen <= FACTOR * best + SLACK_NS,
+                        "{text} {scope:?} of {base:?}: {chosen} ns, and {best} ns by {parts:?}"
+                    );
+                }
+            }
+        }
+        assert!(worst.0 <= FACTOR as f64, "{worst:?}");
+    });
+}
+
+#[test]
+fn a_thousand_parts_are_read_once_each() {
+    let world = world(2000);
+    with_view(&world, |view| {
+        let work = |terms: usize, times: usize| {
+            let term = |number: usize| format!("(uid=user.{})", number % terms);
+            let text = format!("(|{})", (0..terms * times).map(term).collect::<String>());
+            let filter = resolve(&text);
+            let ask = Ask::new(&filter, EntryId::ROOT, Scope::Subtree);
+            let plan = view.plan(&ask).unwrap();
+            assert!(plan.exact);
+            assert!(plan.estimate <= terms as u64 && plan.estimate + 20 > terms as u64);
+            plan.work()
+        };
+        let (some, many, again) = (work(100, 1), work(1000, 1), work(1000, 3));
+        assert!(many.rows <= 10 * some.rows + 10, "{some:?} {many:?}");
+        assert_eq!(many.rows, again.rows, "what was said before is not read again");
+        assert_eq!(many.ids, again.ids);
+    });
+}
+
+#[test]
+fn one_assertion_takes_one_row() {
+    let world = world(1000);
+    with_view(&world, |view| {
+        for (text, rows) in [
+            ("(uid=user.77)", 1),
+            ("(uid=none)", 1),
+            ("(&(uid=user.77)(mail=*77*)(telephoneNumber=*123*))", 1),
+            ("(&(objectClass=person)(uid=user.77))", 3),
+        ] {
+            let filter = resolve(text);
+            let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree)).unwrap();
+            assert!(plan.work().rows <= rows, "{text}: {:?}", plan.work());
+        }
+    });
+}
+
+#[test]
+fn a_small_subtree_of_a_large_tree_costs_little() {
+    let world = world(4000);
+    let base = world.small;
+    with_view(&world, |view| {
+        for text in ["(objectClass=person)", "(description=*)", "(description=some*)"] {
+            let filter = resolve(text);
+            let plan = view.plan(&Ask::new(&filter, base, Scope::Subtree)).unwrap();
+            assert!(plan.scope_exact && plan.indexed, "{text}");
+            assert!(plan.estimate <= 40, "{text}: {}", plan.estimate);
+            assert!(plan.work().cost() < 100_000, "{text}: {:?}", plan.work());
+        }
+    });
+}
+
+fn explained(view: &View<'_>, text: &str, check: impl FnOnce(&store::Explanation)) {
+    let filter = resolve(text);
+    let parsed = Filter::parse(text).unwrap();
+    let ticks = Cell::new(0);
+    let clock = || {
+        ticks.set(ticks.get() + 1);
+        Duration::from_micros(ticks.get())
+    };
+    let ask = Ask::new(&filter, EntryId::ROOT, Scope::Subtree);
+    let ask = Ask { explain: Some(&clock), text: Some(&parsed), ..ask };
+    let plan = view.plan(&ask).unwrap();
+    check(plan.explanation().unwrap());
+}
+
+#[test]
+fn long_lists_are_walked_as_far_as_is_asked() {
+    let world = world(4000);
+    with_view(&world, |view| {
+        for text in [
+            "(objectClass=person)",
+            "(&(objectClass=person)(objectClass=inetOrgPerson))",
+            "(&(objectClass=person)(!(l=town 0)))",
+            "(&(objectClass=person)(!(l=town 96))(!(title=engineer 0)))",
+            "(&(objectClass=person)(|(l=town 0)(l=town 1)(l=town 2)(sn=name 1)(sn=name 2)))",
+            "(&(objectClass=person)(description=*1*))",
+            "(&(l=*town*)(objectClass=person))",
+            "(&(objectClass=person)(uidNumber<=9000))",
+        ] {
+            let filter = resolve(text);
+            for base in world.bases() {
+                for scope in [Scope::One, Scope::Subtree, Scope::Subordinate] {
+                    let ask = Ask { wanted: Some(3), ..Ask::new(&filter, base, scope) };
+                    let plan = view.plan(&ask).unwrap();
+                    let want = naive(view, &filter, base, scope);
+                    let after = |after: u64| {
+                        let ids = plan.candidates(view, EntryId(after));
+                        ids.map(|id| id.unwrap().0).collect::<Vec<u64>>()
+                    };
+                    let all = after(0);
+                    assert!(all.is_sorted_by(|one, next| one < next), "{text}");
+                    let got: BTreeSet<u64> = all.iter().copied().collect();
+                    assert!(want.is_subset(&got), "{text} {scope:?} of {base:?}");
+                    assert!(plan.estimate >= got.len() as u64);
+                    if plan.exact {
+                        assert_eq!(want, got, "{text} {scope:?} of {base:?}");
+                    }
+                    if plan.scope_exact {
+                        assert!(got.is_subset(&in_scope(view, base, scope)), "{text} {scope:?}");
+                    }
+                    for middle in [all.len() / 3, all.len() / 2] {
+                        let Some(&id) = all.get(middle) else { continue };
+                        assert_eq!(after(id), all[middle + 1..], "{text}");
+                        assert!(plan.ids(view).unwrap().contains(EntryId(id)));
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn explanations_tell_what_was_done() {
+    let world = world(1000);
+    with_view(&world, |view| {
+        let text = "(&(objectClass=person)(l=town 3)(!(l=town 4))(description=some*))";
+        explained(view, text, |told| {
+            let [class, town, not, description] = &*told.root.children else { panic!("{told:?}") };
+            assert_eq!(told.root.operator, Operator::And);
+            assert_eq!(town.order, Some(1));
+            let name = "l.equality".to_owned();
+            assert_eq!(town.source, Source::Index { name, keys: 1 });
+            assert!(town.candidates >= told.final_candidates, "{told:?}");
+            assert!(town.exact && town.time_us > 0);
+            assert_eq!(class.candidates, Some(1000));
+            assert_eq!((not.operator, not.children.len()), (Operator::Not, 1));
+            assert_eq!(not.children[0].filter, "(l=town 4)");
+            assert_eq!(description.source, Source::Scan);
+            assert_eq!(description.would_help.as_deref(), Some("substring description"));
+            assert_eq!(description.skipped, Some("no index tells"));
+            assert!(!told.exact && told.killed_by.is_none());
+        });
+        explained(view, "(&(l=town 3)(uid=none))", |told| {
+            assert_eq!(told.killed_by.as_deref(), Some("(uid=none)"));
+            assert_eq!((told.final_candidates, told.exact), (Some(0), true));
+        });
+        let pairs = (0..97).flat_map(|town| (0..13).map(move |name| (town, name)));
+        let text = |(town, name)| format!("(&(l=town {town})(sn=name {name}))");
+        let is_alone = |text: &String| {
+            let found = |text: &str| naive(view, &resolve(text), EntryId::ROOT, Scope::Subtree);
+            let town = found(&text[2..text.find(")(").unwrap() + 1]);
+            town.len() > 8 && found(text).is_empty()
+        };
+        let text = pairs.map(text).find(is_alone).unwrap();
+        explained(view, &text, |told| {
+            let last = told.root.children.iter().max_by_key(|part| part.order).unwrap();
+            assert_eq!(told.killed_by.as_ref(), Some(&last.filter), "the last that was read");
+            assert!(last.candidates > Some(0));
+        });
+        explained(view, "(nosuch=x)", |told| {
+            assert_eq!(told.root.source, Source::Undefined);
+            assert_eq!(told.killed_by.as_deref(), Some("(nosuch=x)"));
+        });
+        explained(view, "(description=some*)", |told| {
+            assert_eq!((told.final_candidates, told.exact), (None, false));
+        });
+        explained(view, "(objectClass=*)", |told| {
+            assert_eq!(told.root.source, Source::Everything);
+            assert!(told.exact);
+        });
+    });
+}
+
+#[test]
+fn planning_can_be_interrupted() {
+    let world = world(500);
+    with_view(&world, |view| {
+        for text in ["(l=*3)", "(uidNumber>=1000)", "(|(l=town 1)(l=town 2))"] {
+            let filter = resolve(text);
+            let ask = Ask::new(&filter, EntryId::ROOT, Scope::Subtree);
+            let ask = Ask { interrupt: &|| true, ..ask };
+            let outcome = view.plan(&ask);
+            assert!(matches!(outcome, Err(StoreError::Interrupted)), "{text}: {outcome:?}");
+        }
+    });
+}
