@@ -89,8 +89,8 @@ impl Runs {
         self.runs.push(run);
     }
 
-    /// Appends the row of a chunk with changes, which are in the order of their places, each once: a
-    /// place and whether it is taken.
+    /// Appends the row of a chunk with changes, which are in the order of their places, each once:
+    /// a place and whether it is taken.
     pub(crate) fn change(
         &mut self,
         width: Width,
