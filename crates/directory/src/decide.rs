@@ -22,7 +22,9 @@ use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
-use crate::ops::{add, delete, modify, modify_dn, password_modify, subtree_delete, transaction};
+use crate::ops::{
+    add, delete, index_config, modify, modify_dn, password_modify, subtree_delete, transaction,
+};
 use crate::record::{OpKind, Origin};
 use crate::referral;
 use crate::refusal::Refusal;
@@ -55,6 +57,7 @@ impl WriteRequest {
             WriteOp::Modify(_) => (OpKind::Modify, None),
             WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
             WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
+            WriteOp::IndexConfig(op) => (op.kind, None),
             WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
         };
         let own = self.controls.recorded.iter().copied();
@@ -76,6 +79,7 @@ pub(crate) enum WriteOp {
     Modify(modify::Modify),
     ModifyDn(modify_dn::ModifyDn),
     PasswordModify(password_modify::PasswordModify),
+    IndexConfig(index_config::IndexConfig),
     Transaction(Transaction),
 }
 
@@ -89,6 +93,7 @@ impl WriteOp {
             | Self::SubtreeDelete(_)
             | Self::Modify(_)
             | Self::ModifyDn(_)
+            | Self::IndexConfig(_)
             | Self::Transaction(_) => None,
         }
     }
@@ -353,6 +358,7 @@ impl Attempt<'_, '_> {
             WriteOp::Modify(op) => (modify::decide(&mut decide, op)?, true),
             WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
             WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
+            WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
             // The updates of a transaction are those above.
             WriteOp::Transaction(_) => (Decision::default(), true),
         };
@@ -437,6 +443,12 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
         WriteOp::Add(op) => return check(&op.entry).map(|()| Vec::new()),
         WriteOp::SubtreeDelete(op) if op.is_begun() => return Ok(Vec::new()),
         WriteOp::Transaction(_) => return Ok(Vec::new()),
+        WriteOp::IndexConfig(_) => {
+            return Err(Refusal::new(
+                ResultCode::UnavailableCriticalExtension,
+                "entries of indexes are made when they are asked for; read them by a search",
+            ));
+        }
         WriteOp::Delete(op) => (&op.dn, &op.key),
         WriteOp::SubtreeDelete(op) => (&op.dn, &op.key),
         WriteOp::Modify(op) => (&op.dn, &op.key),

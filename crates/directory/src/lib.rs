@@ -17,6 +17,7 @@ mod dispatch;
 mod error;
 mod export;
 mod import;
+mod index_monitor;
 mod job;
 mod limits;
 mod live_entry;

@@ -15,7 +15,9 @@ use schema::{DnKey, Entry, Schema, Selection};
 
 use crate::analyser::branch;
 use crate::directory::{Directory, State};
+use crate::index_monitor;
 use crate::live_entry::SUBSCHEMA_DN;
+use crate::ops::index_config;
 use crate::refusal::Refusal;
 
 /// A tree of entries the server makes itself.
@@ -36,10 +38,24 @@ pub(crate) struct Branch {
 
 /// Every tree. A new branch is a row here and a function that makes its entries.
 const TREES: &[Tree] = &[
-    Tree { name: "cn=config", branches: &[] },
+    Tree {
+        name: "cn=config",
+        branches: &[Branch {
+            name: index_config::INDEX_CONFIG_DN,
+            is_slow: false,
+            entries: index_config::entries,
+        }],
+    },
     Tree {
         name: "cn=monitor",
-        branches: &[Branch { name: branch::NAME, is_slow: false, entries: branch::entries }],
+        branches: &[
+            Branch { name: branch::NAME, is_slow: false, entries: branch::entries },
+            Branch {
+                name: index_monitor::INDEX_MONITOR_DN,
+                is_slow: true,
+                entries: index_monitor::entries,
+            },
+        ],
     },
 ];
 
@@ -48,14 +64,12 @@ pub(crate) struct Site<'a> {
     pub(crate) directory: &'a Directory,
     pub(crate) schema: &'a Schema,
     /// Which entry is asked for, or entries below which.
-    #[allow(dead_code, reason = "the branches that need it come one by one")]
     pub(crate) base: &'a DnKey,
     selection: &'a Selection,
 }
 
 impl Site<'_> {
     /// Whether an attribute is asked for by name: what costs much is made only then.
-    #[allow(dead_code, reason = "the branches that need it come one by one")]
     pub(crate) fn asks(&self, name: &str) -> bool {
         let description = self.schema.describe(name);
         description.is_ok_and(|description| self.selection.names_attribute(&description))

@@ -50,6 +50,20 @@ fn records_of_level_2_read_back() {
         assert_eq!(RecordHead::read(bytes).unwrap().level, 2);
         assert_eq!(Record::decode(bytes, &Schema::builtin()).unwrap().changes, changes);
     }
+    let first = "extensible cn 2.5.13.5".parse().unwrap();
+    let (dir, contexts) = (tempfile::tempdir().unwrap(), [dn("dc=example,dc=com")]);
+    let (options, indexes) = (StoreOptions::default(), IndexConfig::none().and(first));
+    let data = dir.path().join("data");
+    let store = Store::create(&data, &options, Schema::builtin(), indexes, &contexts).unwrap();
+    let mut batch = store.begin().unwrap();
+    for (_, changes) in index_changes() {
+        changes.iter().for_each(|change| batch.apply(change).unwrap());
+    }
+    batch.commit().unwrap();
+    let left = store.indexes();
+    let left: Vec<String> = left.definitions().iter().map(ToString::to_string).collect();
+    let filtered = "equality uid where (objectClass=person)";
+    assert_eq!(left, [filtered, "equality l with title"]);
 }
 
 /// The octets come first on each line of the example, then two spaces and what they mean.

@@ -9,7 +9,7 @@ use store::Resolved;
 use crate::chance::random_uuid;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::update::{self, Named};
-use crate::ops::{relax, target};
+use crate::ops::{index_config, relax, target};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::stamp::Stamp;
@@ -28,10 +28,11 @@ pub(crate) fn resolve(
     session: &Session,
     request: &AddRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
-    let Named { state, dn, key } = update::named(worker, session, request.name)?;
-    if state.virtual_trees.hold(&key) {
-        return Err(update::refuse_special());
+    let named = update::named(worker, session, request.name)?;
+    if named.state.virtual_trees.hold(&named.key) {
+        return index_config::add(&named, request);
     }
+    let Named { state, dn, key } = named;
     let schema = &state.schema;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;

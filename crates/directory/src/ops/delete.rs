@@ -10,8 +10,8 @@ use store::StoredEntry;
 use crate::controls::RequestControls;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::subtree_delete::SubtreeDelete;
-use crate::ops::target;
 use crate::ops::update::{self, Named};
+use crate::ops::{index_config, target};
 use crate::record::DELETED_ATTRIBUTES_MAX_BYTES;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -30,7 +30,11 @@ pub(crate) fn resolve(
     request: &DeleteRequest<'_>,
     controls: &RequestControls<'_>,
 ) -> Result<WriteOp, Refusal> {
-    let Named { dn, key, .. } = update::named_stored(worker, session, request.name)?;
+    let named = update::named(worker, session, request.name)?;
+    if named.state.virtual_trees.hold(&named.key) {
+        return index_config::delete(&named);
+    }
+    let Named { dn, key, .. } = update::stored(named)?;
     Ok(if controls.subtree {
         WriteOp::SubtreeDelete(SubtreeDelete::new(key, dn))
     } else {

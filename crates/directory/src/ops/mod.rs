@@ -5,6 +5,7 @@ pub(crate) mod bind;
 pub(crate) mod compare;
 pub(crate) mod delete;
 pub(crate) mod extended;
+pub(crate) mod index_config;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod password_modify;

@@ -13,7 +13,7 @@ use schema::{
 use crate::controls::WriteControls;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::update::{self, Named};
-use crate::ops::{relax, schema_modify, target};
+use crate::ops::{index_config, relax, schema_modify, target};
 use crate::password;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -39,8 +39,12 @@ pub(crate) fn resolve(
     session: &Session,
     request: &ModifyRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
-    let Named { state, dn, key } = update::named(worker, session, request.name)?;
-    if key.depth() == 0 || state.virtual_trees.hold(&key) {
+    let named = update::named(worker, session, request.name)?;
+    if named.state.virtual_trees.hold(&named.key) {
+        return index_config::modify(&named, request);
+    }
+    let Named { state, dn, key } = named;
+    if key.depth() == 0 {
         return Err(update::refuse_special());
     }
     let mut modifications = Vec::new();

@@ -61,7 +61,11 @@ pub(crate) fn named_stored(
     session: &Session,
     name: &str,
 ) -> Result<Named, Refusal> {
-    let named = named(worker, session, name)?;
+    stored(named(worker, session, name)?)
+}
+
+/// Refuses the names of entries the server makes itself.
+pub(crate) fn stored(named: Named) -> Result<Named, Refusal> {
     let Named { state, key, .. } = &named;
     if key.depth() == 0 || *key == state.subschema_key || state.virtual_trees.hold(key) {
         return Err(refuse_special());

@@ -1,10 +1,11 @@
 //! What clients and connections may rely on beyond the dialogue scripts: pages, limits, the write
-//! queue, transactions, subtree deletes, passwords, the schema, sessions.
+//! queue, transactions, subtree deletes, passwords, the schema, indexes, sessions.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod durable;
 mod explain;
+mod indexes_online;
 mod limits;
 mod paging;
 mod passwords;
