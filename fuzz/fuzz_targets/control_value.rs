@@ -5,6 +5,9 @@ use ldap::control_value::sort::{SortResult, sort_keys, write_sort_keys};
 use ldap::control_value::vlv::{VlvRequest, VlvResponse};
 use ldap::control_value::{TransactionEnd, assertion, attribute_selection};
 use ldap::message::DecodeLimits;
+use ldap::search_control::{
+    EntryCountRequest, VALUES_ITEMS_MAX, subentries_visibility, values_return_filter,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|value: &[u8]| {
@@ -31,5 +34,23 @@ fuzz_target!(|value: &[u8]| {
     }
     if let Ok(end) = TransactionEnd::decode(value) {
         assert!(end.identifier.len() < value.len());
+    }
+    if let Ok(items) = values_return_filter(value, &DecodeLimits::default()) {
+        assert!(!items.is_empty() && items.len() <= VALUES_ITEMS_MAX);
+        let mut again = Vec::new();
+        let mut writer = ldap::ber::Writer::new(&mut again);
+        let list = writer.begin(ldap::ber::Tag::SEQUENCE);
+        for item in &items {
+            item.encode(&mut writer);
+        }
+        writer.end(list);
+        let again = values_return_filter(&again, &DecodeLimits::default());
+        assert_eq!(again.as_ref(), Ok(&items), "an encoded list decodes equal");
+    }
+    if subentries_visibility(value).is_ok() {
+        assert_eq!(value.len(), 3);
+    }
+    if let Ok(request) = EntryCountRequest::decode(value) {
+        assert!(i32::try_from(request.examine_max).is_ok());
     }
 });

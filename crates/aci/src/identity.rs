@@ -31,3 +31,18 @@ impl Identity {
         }
     }
 }
+
+/// What an identity was given beyond, or instead of, what everybody has; read when it binds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Grants {
+    /// Entries one search returns; 0 = no limit. None: as everybody.
+    pub size_limit_entries: Option<u32>,
+    /// Seconds one search takes; 0 = no limit. None: as everybody.
+    pub time_limit_s: Option<u32>,
+    /// Entries one search looks at; 0 = no limit. None: as everybody.
+    pub look_through_limit_entries: Option<u32>,
+    /// It may search where no index helps.
+    pub unindexed_search: bool,
+    /// Likewise, when it says by a control that it means to.
+    pub unindexed_search_with_control: bool,
+}

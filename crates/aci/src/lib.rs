@@ -13,22 +13,39 @@ mod identity;
 mod permitted;
 mod visible;
 
-pub use identity::Identity;
+pub use identity::{Grants, Identity};
 pub use permitted::{Denied, Permitted, Purpose};
-pub use visible::{Searchable, VisibleEntry};
+pub use visible::{Searchable, VisibleEntry, WantedValues};
 
 use schema::{AttributeDescription, Change, EntryRead, Selection};
 
 /// The rights of one identity. Made once per bind, asked many times per request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Access {
     identity: Identity,
+    grants: Grants,
 }
 
 impl Access {
-    /// The rights of `identity`.
+    /// The rights of `identity`, which was given nothing of its own.
     pub fn of(identity: Identity) -> Self {
-        Self { identity }
+        Self::with(identity, Grants::default())
+    }
+
+    /// The rights of `identity` with what it was given.
+    pub fn with(identity: Identity, grants: Grants) -> Self {
+        Self { identity, grants }
+    }
+
+    /// What the identity was given of its own.
+    pub fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// Whether the identity may search where no index helps; `asks` says that it means to.
+    pub fn may_search_unindexed(&self, asks: bool) -> bool {
+        let Grants { unindexed_search, unindexed_search_with_control, .. } = self.grants;
+        self.is_root() || unindexed_search || (asks && unindexed_search_with_control)
     }
 
     /// Whose rights these are.
@@ -218,6 +235,56 @@ mod tests {
         check("(|(sn=berg)(userPassword=secret))", True, True);
         check("(&(sn=berg)(userPassword=secret))", True, Undefined);
         check("(:octetStringMatch:=secret)", True, False);
+    }
+
+    #[test]
+    fn of_an_entry_only_wanted_values_are_visible() {
+        let schema = Schema::builtin();
+        let entry = anna();
+        let check = |access: &Access, items: &[&str], want: &[&str]| {
+            let selection = Selection::resolve(["*"].into_iter(), &schema);
+            let items: Vec<_> = items
+                .iter()
+                .map(|item| ResolvedFilter::resolve(&Filter::parse(item).unwrap(), &schema))
+                .collect();
+            let wanted = WantedValues { schema: &schema, items: &items };
+            let mut seen = Vec::new();
+            access.visible(&entry, &selection).only(Some(wanted)).visit(&mut |name, values| {
+                assert!(!values.is_empty());
+                for value in values.iter() {
+                    seen.push(format!("{name}: {}", String::from_utf8_lossy(value)));
+                }
+            });
+            assert_eq!(seen, want, "{items:?} {access:?}");
+        };
+        let [root, _, _, anonymous] = everyone();
+        check(&root, &["(sn=BERG)"], &["sn: Berg"]);
+        check(&root, &["(sn=other)"], &[]);
+        check(
+            &root,
+            &["(sn=be*)", "(userPassword=*)"],
+            &["sn: Berg", "userPassword: secret", "userPassword;x-old: older"],
+        );
+        check(&root, &["(userPassword;x-old=*)"], &["userPassword;x-old: older"]);
+        check(&root, &["(name=berg)"], &["sn: Berg"]);
+        check(&root, &["(:caseExactMatch:=Berg)"], &["sn: Berg"]);
+        check(&root, &["(unknown=x)"], &[]);
+        check(&anonymous, &["(sn=*)", "(userPassword=*)"], &["sn: Berg"]);
+    }
+
+    #[test]
+    fn only_who_was_given_the_right_searches_unindexed() {
+        let check = |access: &Access, want: [bool; 2]| {
+            assert_eq!([false, true].map(|asks| access.may_search_unindexed(asks)), want);
+        };
+        let [root, own, _, anonymous] = everyone();
+        check(&root, [true, true]);
+        check(&own, [false, false]);
+        check(&anonymous, [false, false]);
+        let given = |grants: Grants| Access::with(Identity::Entry(dn(ANNA)), grants);
+        check(&given(Grants { unindexed_search: true, ..Grants::default() }), [true, true]);
+        let with_control = Grants { unindexed_search_with_control: true, ..Grants::default() };
+        check(&given(with_control), [false, true]);
     }
 
     fn modify(name: &str, attribute: &str) -> Change {

@@ -1,15 +1,61 @@
 //! The wall before the socket: an entry reduced to what its reader may see.
 
-use ldap::message::Values;
-use schema::{AttributeDescription, EntryRead, Selection};
+use ldap::message::{Values, ValuesBuf};
+use schema::{AttributeDescription, EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
 use crate::Access;
+
+/// Which values of an entry are wanted (RFC 3876): those that one of the items matches.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedValues<'e> {
+    /// What the items are resolved against.
+    pub schema: &'e Schema,
+    /// The items, each a filter of one assertion.
+    pub items: &'e [ResolvedFilter],
+}
+
+impl WantedValues<'_> {
+    fn wants(&self, description: &AttributeDescription, value: &[u8]) -> bool {
+        let one = OneValue { description, value };
+        self.items.iter().any(|item| item.matches(self.schema, &one) == Truth::True)
+    }
+}
+
+/// One value as if it were an entry of its own.
+struct OneValue<'e> {
+    description: &'e AttributeDescription,
+    value: &'e [u8],
+}
+
+impl EntryRead for OneValue<'_> {
+    fn dn(&self) -> &str {
+        ""
+    }
+
+    fn visit_values(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        if asked.covers(self.description) {
+            visit(self.description, self.value);
+        }
+        true
+    }
+
+    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        let mut values = ValuesBuf::new();
+        values.push(self.value);
+        visit(self.description, values.as_ref());
+    }
+}
 
 /// An entry as one identity may see it. The only form in which an entry leaves the server.
 pub struct VisibleEntry<'e> {
     access: &'e Access,
     entry: &'e dyn EntryRead,
     selection: &'e Selection,
+    wanted: Option<WantedValues<'e>>,
 }
 
 impl<'e> VisibleEntry<'e> {
@@ -18,7 +64,13 @@ impl<'e> VisibleEntry<'e> {
         entry: &'e dyn EntryRead,
         selection: &'e Selection,
     ) -> Self {
-        Self { access, entry, selection }
+        Self { access, entry, selection, wanted: None }
+    }
+
+    /// Likewise, with the wanted values only; an attribute without any is left out.
+    #[must_use]
+    pub fn only(self, wanted: Option<WantedValues<'e>>) -> Self {
+        Self { wanted, ..self }
     }
 
     /// The name, as sent.
@@ -30,8 +82,21 @@ impl<'e> VisibleEntry<'e> {
     /// may be read.
     pub fn visit(&self, visit: &mut dyn FnMut(&str, Values<'_>)) {
         self.entry.visit_attributes(&mut |description, values| {
-            if self.selection.selects(description) && self.access.may_read(description) {
-                visit(description.text(), values);
+            if !self.selection.selects(description) || !self.access.may_read(description) {
+                return;
+            }
+            let Some(wanted) = &self.wanted else { return visit(description.text(), values) };
+            // What may not be searched is Undefined, as in any filter.
+            if !self.access.may_search(description) {
+                return;
+            }
+            let mut kept = ValuesBuf::new();
+            for value in values.iter().filter(|value| wanted.wants(description, value)) {
+                kept.push(value);
+            }
+            let kept = kept.as_ref();
+            if !kept.is_empty() {
+                visit(description.text(), kept);
             }
         });
     }

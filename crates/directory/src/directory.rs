@@ -21,13 +21,16 @@ use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
 use crate::controls::paged::CookieKey;
 use crate::error::DirectoryError;
+use crate::grants::GrantTypes;
 use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
 use crate::ops::suffix;
 use crate::password::{Scheme, hash_password};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
+use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::session::{Peer, Session};
 use crate::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
+use crate::subentry::Subentries;
 use crate::subschema;
 use crate::virtual_tree::VirtualTrees;
 use crate::worker::Worker;
@@ -102,6 +105,7 @@ pub struct Directory {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cookie_key: CookieKey,
     pub(crate) analyser: Analyser,
+    pub(crate) search_counters: SearchCounters,
     /// The user id that owns the data directory: an administrator on the Unix socket.
     pub(crate) owner_uid: u32,
     offers_tls: bool,
@@ -121,13 +125,17 @@ pub(crate) struct State {
     pub(crate) subschema: Arc<Entry>,
     pub(crate) subschema_key: DnKey,
     pub(crate) virtual_trees: VirtualTrees,
+    pub(crate) subentries: Subentries,
+    pub(crate) grants: GrantTypes,
 }
 
 impl State {
     pub(crate) fn new(schema: Arc<Schema>) -> Self {
         let (subschema, subschema_key) = subschema::entry(&schema);
         let virtual_trees = VirtualTrees::new(&schema);
-        Self { schema, subschema: Arc::new(subschema), subschema_key, virtual_trees }
+        let (subentries, grants) = (Subentries::new(&schema), GrantTypes::new(&schema));
+        let subschema = Arc::new(subschema);
+        Self { schema, subschema, subschema_key, virtual_trees, subentries, grants }
     }
 }
 
@@ -213,6 +221,7 @@ impl Directory {
             clock,
             cookie_key: CookieKey::new(key),
             analyser: Analyser::default(),
+            search_counters: SearchCounters::default(),
             owner_uid,
             offers_tls: options.offers_tls,
             space,
@@ -250,6 +259,11 @@ impl Directory {
     /// The log of committed changes, for those who follow it.
     pub fn log(&self) -> &Arc<dyn CommitLog> {
         &self.log
+    }
+
+    /// What was counted of searches since the start.
+    pub fn search_counts(&self) -> SearchCounts {
+        self.search_counters.read()
     }
 
     /// The journal, for backups and for those who watch it.

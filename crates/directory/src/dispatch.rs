@@ -138,7 +138,7 @@ pub(crate) fn run(
 ) -> JobDone {
     let mut out = Vec::new();
     let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
-    let mut identity = None;
+    let mut access = None;
     if let Ok(message) = decoded {
         match &message.op {
             Request::Search(search) => {
@@ -146,7 +146,7 @@ pub(crate) fn run(
             }
             Request::Bind(bind) => {
                 let outcome = ops::bind::verify(worker, bind);
-                identity = outcome.as_ref().ok().cloned();
+                access = outcome.as_ref().ok().cloned();
                 let result = outcome.map(|_| ResultCode::Success);
                 let _ = answer(&mut out, job.id, ResponseKind::Bind, result);
             }
@@ -163,7 +163,7 @@ pub(crate) fn run(
     if !out.is_empty() {
         let _ = flush(out);
     }
-    JobDone { id: job.id, identity }
+    JobDone { id: job.id, access }
 }
 
 /// Writes the final answer of an operation that has nothing but a result.

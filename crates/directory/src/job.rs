@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aci::{Access, Identity};
+use aci::Access;
 use ldap::message::MessageId;
 
-use crate::session::Cancel;
+use crate::stop::Stop;
 
 /// A request to be carried out by a pool thread. It holds its own copy of the message, because the
 /// read buffer is needed for the next one.
@@ -14,7 +14,7 @@ pub struct Job {
     pub(crate) id: MessageId,
     pub(crate) message: Vec<u8>,
     pub(crate) access: Arc<Access>,
-    pub(crate) cancel: Cancel,
+    pub(crate) stop: Stop,
     pub(crate) exclusive: bool,
 }
 
@@ -22,6 +22,11 @@ impl Job {
     /// Which request it is.
     pub fn id(&self) -> MessageId {
         self.id
+    }
+
+    /// What tells that the job has to stop; for whoever waits on its behalf.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
     }
 
     /// Whether no further message of the connection may be handled until it is done: a bind
@@ -47,5 +52,6 @@ impl fmt::Debug for Job {
 #[must_use]
 pub struct JobDone {
     pub(crate) id: MessageId,
-    pub(crate) identity: Option<Identity>,
+    /// Who was bound.
+    pub(crate) access: Option<Access>,
 }

@@ -10,8 +10,16 @@ pub struct Limits {
     pub size_limit_entries: u32,
     /// Seconds one search may take for anyone but the root identity; 0 = no limit.
     pub time_limit_s: u32,
+    /// Entries one search looks at for anyone but the root identity; 0 = no limit.
+    pub look_through_limit_entries: u32,
+    /// Entries that a search which no index helps may look at, for those without the right to
+    /// search so; 0 = such searches are always refused.
+    pub unindexed_entries: u32,
     /// Candidates up to which a search runs on the thread that read it. More go to the scan pool.
     pub inline_candidates_max: u64,
+    /// How long planning one search may take on the thread that read it, before the search is moved
+    /// to the pool.
+    pub inline_planning_max: Duration,
     /// Octets one search may answer on the thread that read it, before it is moved to the pool.
     pub inline_output_max_bytes: usize,
     /// Entries that one search sorts in memory; more are sorted only where an index has them in
@@ -39,7 +47,10 @@ impl Default for Limits {
         Self {
             size_limit_entries: 1_000,
             time_limit_s: 60,
+            look_through_limit_entries: 0,
+            unindexed_entries: 5_000,
             inline_candidates_max: 256,
+            inline_planning_max: Duration::from_millis(2),
             inline_output_max_bytes: 256 * 1024,
             sort_entries_max: 250_000,
             sort_bytes_max: 64 << 20,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aci::{Access, Identity};
-use ldap::message::MessageId;
+use ldap::message::{DecodeLimits, Message, MessageId, Request};
 
 use crate::job::JobDone;
 pub(crate) use crate::record::Who;
@@ -85,18 +85,29 @@ impl Session {
         }
     }
 
-    /// A job of this connection is over; a bind sets the identity.
+    /// A job of this connection is over; a bind sets who asks.
     pub fn finish(&mut self, done: JobDone) {
-        let JobDone { id, identity } = done;
+        let JobDone { id, access } = done;
         self.forget(id);
-        if let Some(identity) = identity {
-            self.set_identity(identity, SIMPLE);
+        if let Some(access) = access {
+            self.set_access(access, SIMPLE);
         }
     }
 
     /// The answer to a write of this connection has arrived.
     pub fn forget(&mut self, id: MessageId) {
         self.outstanding.retain(|(other, _)| *other != id);
+    }
+
+    /// A whole message that will be handled later: when it abandons a request, that is given up
+    /// now already. Everything else about it waits.
+    pub fn look_ahead(&mut self, message: &[u8]) {
+        if message.len() <= ABANDON_MAX_BYTES
+            && let Ok(decoded) = Message::<Request<'_>>::decode(message, &DecodeLimits::default())
+            && let Request::Abandon(id) = decoded.op
+        {
+            self.abandon(id);
+        }
     }
 
     pub(crate) fn peer(&self) -> &Peer {
@@ -112,11 +123,11 @@ impl Session {
         &self.who
     }
 
-    pub(crate) fn set_identity(&mut self, identity: Identity, mechanism: &'static str) {
-        if *self.access.identity() != identity || self.who.mechanism != mechanism {
+    pub(crate) fn set_access(&mut self, access: Access, mechanism: &'static str) {
+        if *self.access != access || self.who.mechanism != mechanism {
             let Who { session, .. } = *self.who;
-            self.who = who(&identity, &self.peer.address, mechanism, session);
-            self.access = Arc::new(Access::of(identity));
+            self.who = who(access.identity(), &self.peer.address, mechanism, session);
+            self.access = Arc::new(access);
         }
     }
 
@@ -134,7 +145,7 @@ impl Session {
     pub(crate) fn start_bind(&mut self) {
         self.abandon_all();
         self.transactions.clear();
-        self.set_identity(Identity::Anonymous, "");
+        self.set_access(Access::of(Identity::Anonymous), "");
     }
 
     /// Notes a request that will be answered later, so that it can be abandoned.
@@ -165,6 +176,9 @@ fn who(identity: &Identity, address: &str, mechanism: &'static str, session: u64
         session,
     })
 }
+
+/// The size of the longest abandon request without controls, and some more.
+const ABANDON_MAX_BYTES: usize = 64;
 
 /// The mechanism of an identity that was proved with name and password.
 pub(crate) const SIMPLE: &str = "simple";

@@ -11,7 +11,7 @@ use store::{Lsn, Reader, StoreError, View};
 
 use crate::analyser::Recorder;
 use crate::chance::Chance;
-use crate::directory::Directory;
+use crate::directory::{Directory, State};
 use crate::dispatch;
 use crate::job::{Job, JobDone};
 use crate::referral;
@@ -45,7 +45,8 @@ pub enum Next {
 
 impl Worker {
     pub(crate) fn new(directory: Arc<Directory>, chance: Box<dyn Chance>) -> Self {
-        let snapshot = Snapshot { reader: directory.store.reader(), referrals: None };
+        let reader = directory.store.reader();
+        let snapshot = Snapshot { reader, referrals: None, subentries: None };
         let recorder = directory.analyser.recorder();
         Self { directory, snapshot, chance, recorder }
     }
@@ -87,6 +88,8 @@ pub(crate) struct Snapshot {
     reader: Reader,
     /// Whether there was any referral object at this point of the log.
     referrals: Option<(Lsn, bool)>,
+    /// Likewise, any subentry.
+    subentries: Option<(Lsn, bool)>,
 }
 
 impl Snapshot {
@@ -102,13 +105,44 @@ impl Snapshot {
         known: &WellKnown,
         manage_dsa_it: bool,
     ) -> Result<(&View<'_>, bool), Refusal> {
-        let view = self.reader.view()?;
-        let referrals = match self.referrals {
+        Self::look(&mut self.reader, &mut self.referrals, known, manage_dsa_it)
+    }
+
+    fn look<'r>(
+        reader: &'r mut Reader,
+        known_before: &mut Option<(Lsn, bool)>,
+        known: &WellKnown,
+        manage_dsa_it: bool,
+    ) -> Result<(&'r View<'r>, bool), Refusal> {
+        let view = reader.view()?;
+        let referrals = match *known_before {
             Some((lsn, any)) if lsn == view.lsn() => any,
             Some(_) | None => referral::any(view, known)?,
         };
-        self.referrals = Some((view.lsn(), referrals));
+        *known_before = Some((view.lsn(), referrals));
         Ok((view, referrals && !manage_dsa_it))
+    }
+
+    /// Likewise for a search; the second answer is whether there are any subentries. Schemas never
+    /// change without the log going on, so the answers hold as long as its position does.
+    pub(crate) fn view_for_search(
+        &mut self,
+        state: &State,
+        manage_dsa_it: bool,
+    ) -> Result<(&View<'_>, bool, bool), Refusal> {
+        let known = self.subentries;
+        let (view, referrals) = Self::look(
+            &mut self.reader,
+            &mut self.referrals,
+            state.schema.well_known(),
+            manage_dsa_it,
+        )?;
+        let subentries = match known {
+            Some((lsn, any)) if lsn == view.lsn() => any,
+            Some(_) | None => state.subentries.any(view)?,
+        };
+        self.subentries = Some((view.lsn(), subentries));
+        Ok((view, referrals, subentries))
     }
 }
 

@@ -12,6 +12,7 @@ pub mod control_value;
 pub mod encode;
 pub mod message;
 pub mod result;
+pub mod search_control;
 
 pub mod filter;
 mod filter_wire;

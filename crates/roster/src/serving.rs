@@ -96,6 +96,11 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Failure> {
     // The server makes a certificate where none is.
     options.offers_tls = true;
     let bounds = &settings.store;
+    let limits = &settings.limits;
+    options.limits.size_limit_entries = limits.size_limit_entries;
+    options.limits.time_limit_s = limits.time_limit_s;
+    options.limits.look_through_limit_entries = limits.look_through_limit_entries;
+    options.limits.unindexed_entries = limits.unindexed_entries;
     options.store.map_size_bytes = bounds.map_size_bytes;
     options.flush = FlushOptions::with_overlay_max(bounds.overlay_max_bytes);
     options.journal_keep_bytes = bounds.journal_keep_bytes;

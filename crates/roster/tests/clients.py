@@ -5,7 +5,7 @@ import sys
 import ldap
 import ldap.modlist
 from ldap.controls import SimplePagedResultsControl
-from ldap.controls.libldap import AssertionControl
+from ldap.controls.libldap import AssertionControl, MatchedValuesControl
 from ldap.controls.readentry import PostReadControl, PreReadControl
 from ldap.controls.sss import SSSRequestControl
 from ldap.controls.simple import ManageDSAITControl, RelaxRulesControl, ValueLessRequestControl
@@ -84,6 +84,17 @@ refused(
     ordered,
     VLVRequestControl(True, 0, 1, offset=51, content_count=0),
 )
+
+# Of many values, only those asked for.
+ask = connection.search_ext(
+    people,
+    ldap.SCOPE_ONELEVEL,
+    "(uid=user.3)",
+    ["uid", "objectClass"],
+    serverctrls=[MatchedValuesControl(True, "((objectClass=person))")],
+)
+_, data, _, _ = connection.result3(ask)
+check("matched values", [attributes for _, attributes in data], [{"objectClass": [b"person"]}])
 
 # Add, compare, modify, rename, delete; values that need care.
 name = "cn=Zoë \\+ Co\\, Ltd,ou=people," + base

@@ -85,6 +85,25 @@ fn the_openldap_tools_do_their_work() {
     );
     let paged = tool(&demo, "ldapsearch", &["-b", base, "-E", "pr=10/noprompt"], "");
     check(&paged, 0, "numEntries: 102");
+    let narrow = |control: &str, filter: &str| {
+        tool(&demo, "ldapsearch", &["-LLL", "-b", base, "-E", control, filter, "cn", "sn"], "")
+    };
+    let values = narrow("!mv=((cn=Marie*))", "(uid=marie)");
+    check(&values, 0, "cn: Marie");
+    assert!(!String::from_utf8_lossy(&values.stdout).contains("sn:"), "{values:?}");
+    let subentries = narrow("!subentries=true", "(objectClass=*)");
+    check(&subentries, 0, "");
+    assert_eq!(String::from_utf8_lossy(&subentries.stdout).trim(), "");
+    // An empty sequence; the answer says how many there are, and is base64 of 30 03 81 01 66.
+    let count = tool(
+        &demo,
+        "ldapsearch",
+        &["-b", base, "-E", "!1.3.6.1.4.1.30221.2.5.36=::MAA=", "(objectClass=*)"],
+        "",
+    );
+    check(&count, 0, "1.3.6.1.4.1.30221.2.5.37 false MAOBAWY=");
+    let unindexed = narrow("!1.3.6.1.4.1.30221.2.5.54", "(roomNumber=x*)");
+    check(&unindexed, 53, "roomNumber");
     check(&tool(&demo, "ldapsearch", &["-b", "dc=nowhere"], ""), 32, "No such object");
     let change = format!("dn: {marie}\nchangetype: modify\nreplace: title\ntitle: Chemist\n");
     check(&tool(&demo, "ldapmodify", &[], &change), 0, "modifying entry");

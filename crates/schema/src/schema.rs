@@ -265,6 +265,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "07-changelog.ldif",
         "08-misc.ldif",
         "09-roster.ldif",
+        "10-limits.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };

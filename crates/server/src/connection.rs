@@ -49,6 +49,8 @@ struct Input {
     need: usize,
     /// The client will send nothing more.
     ended: bool,
+    /// Likewise, as far as it was looked ahead.
+    ahead_ended: bool,
 }
 
 /// What is to be sent.
@@ -137,7 +139,10 @@ impl Connection {
                 Poll::Pending => {}
             }
             if !self.may_handle(self.output.waiting()) {
-                return Poll::Pending;
+                return match self.look_ahead(cx) {
+                    Ok(()) => Poll::Pending,
+                    Err(_) => Poll::Ready(Ending::Lost),
+                };
             }
             if turn == 0 {
                 // The neighbours' turn; ours comes again after theirs.
@@ -232,6 +237,46 @@ impl Connection {
             self.input.bytes = bytes;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// While requests have to wait, because the client does not take its answers or too many are
+    /// under way, they are looked at for those that abandon one: what is abandoned goes on for
+    /// nobody, and may be all that the others wait for.
+    fn look_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.jobs.is_empty() || self.ending.is_some() || self.input.ended {
+            return Ok(());
+        }
+        let have = self.input.bytes.len();
+        if self.input.ahead_ended || have >= AHEAD_MAX_BYTES {
+            return Ok(());
+        }
+        self.input.bytes.resize(AHEAD_MAX_BYTES, 0);
+        let spare = self.input.bytes.get_mut(have..).unwrap_or_default();
+        let read = self.stream.poll_read(cx, spare);
+        let received = match &read {
+            Poll::Ready(Ok(received)) => *received,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        self.input.bytes.truncate(have + received);
+        match read {
+            Poll::Pending => return Ok(()),
+            Poll::Ready(Err(error)) => return Err(error),
+            // The next read will find the end again, when what came before is handled.
+            Poll::Ready(Ok(0)) => self.input.ahead_ended = true,
+            Poll::Ready(Ok(_)) => {
+                self.input.need = 0;
+                // There may be more.
+                cx.waker().wake_by_ref();
+            }
+        }
+        let mut rest = self.input.bytes.as_slice();
+        while let Ok(Frame::Complete(length)) = frame(rest, AHEAD_MAX_BYTES)
+            && let Some((message, after)) = rest.split_at_checked(length)
+        {
+            self.session.look_ahead(message);
+            rest = after;
+        }
+        Ok(())
     }
 
     /// Reads more behind an incomplete message; says whether it is worth looking at it again.
@@ -513,6 +558,9 @@ fn refuse_busy(id: MessageId, message: &[u8], out: &mut Vec<u8>) {
 
 /// Messages of one connection handled in a row before its neighbours get their turn.
 const MESSAGES_PER_TURN_MAX: usize = 128;
+
+/// How much of what waits to be handled is looked at for requests that abandon others.
+const AHEAD_MAX_BYTES: usize = 16 * 1024;
 
 /// What one read takes at the most; also the first step in which room for a large message grows.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -2,14 +2,19 @@
 //!
 //! Invariant: what waits is bounded. The queue has a length (beyond it a request is refused), and a
 //! job holds at most [`CHUNKS_MAX`] chunks that its connection has not taken.
+//! Invariant: a client that does not read holds a thread no longer than until its request is
+//! abandoned or its time is up: the end of a job always finds room.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use directory::{Directory, Flow, Job, JobDone, Worker};
+use directory::{Directory, Flow, Job, JobDone, Stop, Worker};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::counters::Counters;
 use crate::error::ServerError;
@@ -48,9 +53,11 @@ impl Pool {
         for number in 0..threads {
             let (directory, counters, jobs) =
                 (Arc::clone(directory), Arc::clone(counters), jobs.clone());
+            let timer =
+                Builder::new_current_thread().enable_time().build().map_err(ServerError::Thread)?;
             let handle = thread::Builder::new()
                 .name(format!("scan-{number}"))
-                .spawn(move || serve(&directory, &counters, &jobs))
+                .spawn(move || serve(&directory, &counters, &jobs, &timer))
                 .map_err(ServerError::Thread)?;
             handles.push(handle);
         }
@@ -59,13 +66,18 @@ impl Pool {
 
     /// Hands in a job; `None` when too many are waiting.
     pub(crate) fn submit(&self, job: Job) -> Option<mpsc::Receiver<Delivery>> {
-        let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX);
+        let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX);
         self.queue.try_send(Queued { job, deliver }).ok().map(|()| deliveries)
     }
 }
 
 /// What one thread does until the queue closes.
-fn serve(directory: &Arc<Directory>, counters: &Counters, jobs: &Receiver<Queued>) {
+fn serve(
+    directory: &Arc<Directory>,
+    counters: &Counters,
+    jobs: &Receiver<Queued>,
+    timer: &Runtime,
+) {
     let mut worker = directory.worker();
     loop {
         let queued = match jobs.try_recv() {
@@ -79,7 +91,7 @@ fn serve(directory: &Arc<Directory>, counters: &Counters, jobs: &Receiver<Queued
                 queued
             }
         };
-        let carried_out = catch_unwind(AssertUnwindSafe(|| carry_out(&mut worker, queued)));
+        let carried_out = catch_unwind(AssertUnwindSafe(|| carry_out(&mut worker, queued, timer)));
         if carried_out.is_err() {
             counters.panics.add(1);
             tracing::error!("a request panicked on the scan pool; its session is closed");
@@ -89,15 +101,62 @@ fn serve(directory: &Arc<Directory>, counters: &Counters, jobs: &Receiver<Queued
     }
 }
 
-fn carry_out(worker: &mut Worker, queued: Queued) {
+fn carry_out(worker: &mut Worker, queued: Queued, timer: &Runtime) {
     let Queued { job, deliver } = queued;
-    let done = worker.run(job, &mut |chunk| match deliver.blocking_send(Delivery::Chunk(chunk)) {
-        Ok(()) => Flow::Continue,
-        // The connection is gone.
-        Err(_) => Flow::Stop,
-    });
-    let _ = deliver.blocking_send(Delivery::Done(done));
+    let end = (0..END_MAX).map_while(|_| deliver.clone().try_reserve_owned().ok()).collect();
+    let mut way = Way { deliver, end, stop: job.stop(), timer };
+    let done = worker.run(job, &mut |chunk| way.chunk(chunk));
+    way.last(Delivery::Done(done));
+}
+
+/// The way from a job to its connection.
+struct Way<'t> {
+    deliver: mpsc::Sender<Delivery>,
+    /// Room kept for the end of the job.
+    end: Vec<mpsc::OwnedPermit<Delivery>>,
+    stop: Stop,
+    timer: &'t Runtime,
+}
+
+impl Way<'_> {
+    /// Hands a chunk on; blocks while the connection has no room for it and the job goes on.
+    fn chunk(&mut self, chunk: Vec<u8>) -> Flow {
+        loop {
+            let room = self.deliver.reserve();
+            match self.timer.block_on(async { timeout(LOOK_EVERY, room).await }) {
+                Ok(Ok(permit)) => {
+                    permit.send(Delivery::Chunk(chunk));
+                    return Flow::Continue;
+                }
+                // The connection is gone.
+                Ok(Err(_)) => return Flow::Stop,
+                Err(_) if self.stop.is_abandoned() => return Flow::Stop,
+                Err(_) if self.stop.is_late() => {
+                    // This may be the end of the answer, or one chunk before it.
+                    if self.end.len() > 1
+                        && let Some(permit) = self.end.pop()
+                    {
+                        permit.send(Delivery::Chunk(chunk));
+                    }
+                    return Flow::Stop;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Delivers into the room that was kept.
+    fn last(&mut self, delivery: Delivery) {
+        if let Some(permit) = self.end.pop() {
+            permit.send(delivery);
+        }
+    }
 }
 
 /// Chunks of one job (64 KiB each, about) that wait for its connection.
 const CHUNKS_MAX: usize = 8;
+/// Deliveries that end a job: the chunk that found no room when its time was up, the one with the
+/// result, and that it is done.
+const END_MAX: usize = 3;
+/// How often a job that waits for its connection looks whether it has to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(2);

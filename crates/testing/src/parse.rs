@@ -370,6 +370,18 @@ fn control(cursor: &mut Cursor<'_>) -> Result<ControlSpec, String> {
             };
             Ok(ControlSpec::Vlv { before, after, target, context: optional_value(cursor)? })
         }
+        "values" => {
+            let mut filters = Vec::new();
+            while let Some(filter) = cursor.next()? {
+                filters.push(Template::parse(&filter));
+            }
+            Ok(ControlSpec::MatchedValues(filters))
+        }
+        "subentries" => match cursor.need("only or none")?.as_str() {
+            "only" => Ok(ControlSpec::Subentries(true)),
+            "none" => Ok(ControlSpec::Subentries(false)),
+            word => Err(format!("neither only nor none: {word}")),
+        },
         "assert" => Ok(ControlSpec::Assertion(Template::parse(&cursor.need("a filter")?))),
         "transaction" => {
             let identifier = Template::parse_value(&cursor.need("a transaction")?)?;

@@ -21,6 +21,10 @@ const PRE_READ: &str = "1.3.6.1.1.13.1";
 const POST_READ: &str = "1.3.6.1.1.13.2";
 /// Assertion (RFC 4528).
 const ASSERTION: &str = "1.3.6.1.1.12";
+/// Matched values (RFC 3876).
+const MATCHED_VALUES: &str = "1.2.826.0.1.3344810.2.3";
+/// Subentries (RFC 3672).
+const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
 /// Transaction specification (RFC 5805).
 const TRANSACTION: &str = "1.3.6.1.1.21.2";
 /// End transaction (RFC 5805).
@@ -265,6 +269,20 @@ fn put_control(
             let mut value = Vec::new();
             filter::encode(&text.expand_text(captures)?, &mut value)?;
             put_critical(&mut content, ASSERTION, &value);
+        }
+        ControlSpec::MatchedValues(filters) => {
+            let mut items = Vec::new();
+            for text in filters {
+                filter::encode(&text.expand_text(captures)?, &mut items)?;
+            }
+            let mut value = Vec::new();
+            put(&mut value, SEQUENCE, &items);
+            put_critical(&mut content, MATCHED_VALUES, &value);
+        }
+        ControlSpec::Subentries(visibility) => {
+            let mut value = Vec::new();
+            put_boolean(&mut value, *visibility);
+            put_critical(&mut content, SUBENTRIES, &value);
         }
         ControlSpec::ReadEntry { when, attributes } => {
             let mut value = Vec::new();

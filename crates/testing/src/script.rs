@@ -87,6 +87,10 @@ pub enum ControlSpec {
     },
     /// Assertion (RFC 4528), critical.
     Assertion(Template),
+    /// Matched values (RFC 3876), critical: its simple filters.
+    MatchedValues(Vec<Template>),
+    /// Subentries (RFC 3672), critical: only they, or none of them.
+    Subentries(bool),
     /// Pre-read or post-read (RFC 4527), critical.
     ReadEntry {
         /// Which of the two.

@@ -2,9 +2,12 @@
 //! (RFC 4511 §4.1.11).
 
 pub(crate) mod assertion;
+pub(crate) mod entry_count;
+pub(crate) mod matched_values;
 pub(crate) mod paged;
 pub(crate) mod read_entry;
 pub(crate) mod sort;
+pub(crate) mod subentries;
 pub(crate) mod vlv;
 
 use aci::Access;
@@ -12,6 +15,7 @@ use ldap::control_value::vlv::VlvRequest;
 use ldap::filter::Filter;
 use ldap::message::{Control, Controls, Request};
 use ldap::result::ResultCode;
+use ldap::search_control::EntryCountRequest;
 use schema::{EntryRead, ResolvedFilter, Schema};
 
 use self::paged::PagedRequest;
@@ -31,6 +35,16 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) sort: Option<SortRequest<'a>>,
     /// A part of the sorted entries is wanted (draft-ietf-ldapext-ldapv3-vlv).
     pub(crate) vlv: Option<VlvRequest<'a>>,
+    /// Only subentries are wanted, or none of them (RFC 3672).
+    pub(crate) subentries: Option<bool>,
+    /// Only values that one of these matches are wanted (RFC 3876).
+    pub(crate) matched_values: Option<Vec<Filter<'a>>>,
+    /// Only the number of entries is wanted.
+    pub(crate) entry_count: Option<EntryCountRequest>,
+    /// A search that no index helps is to be refused.
+    pub(crate) reject_unindexed: bool,
+    /// A search that no index helps is meant.
+    pub(crate) permit_unindexed: bool,
     /// The request is carried out only if this holds for its target (RFC 4528).
     pub(crate) assertion: Option<Filter<'a>>,
     /// The target as it was is wanted (RFC 4527).
@@ -170,6 +184,44 @@ const CONTROLS: &[ControlRow] = &[
     },
     ControlRow { oid: sort::OID, applies: &[Operation::Search], recorded: false, take: sort::take },
     ControlRow { oid: vlv::OID, applies: &[Operation::Search], recorded: false, take: vlv::take },
+    ControlRow {
+        oid: subentries::OID,
+        applies: &[Operation::Search],
+        recorded: false,
+        take: subentries::take,
+    },
+    ControlRow {
+        oid: subentries::LDUP,
+        applies: &[Operation::Search],
+        recorded: false,
+        take: subentries::take,
+    },
+    ControlRow {
+        oid: matched_values::OID,
+        applies: &[Operation::Search],
+        recorded: false,
+        take: matched_values::take,
+    },
+    ControlRow {
+        oid: entry_count::OID,
+        applies: &[Operation::Search],
+        recorded: false,
+        take: entry_count::take,
+    },
+    ControlRow {
+        // Reject unindexed search.
+        oid: "1.3.6.1.4.1.30221.2.5.54",
+        applies: &[Operation::Search],
+        recorded: false,
+        take: take_reject_unindexed,
+    },
+    ControlRow {
+        // Permit unindexed search.
+        oid: "1.3.6.1.4.1.30221.2.5.55",
+        applies: &[Operation::Search],
+        recorded: false,
+        take: take_permit_unindexed,
+    },
     ControlRow {
         oid: assertion::OID,
         applies: &[
@@ -314,6 +366,22 @@ fn take_manage_dsa_it<'a>(
     // RFC 3296 §3 has no value; one that is sent carries no meaning.
     taken.manage_dsa_it = true;
     Ok(())
+}
+
+fn take_reject_unindexed<'a>(
+    taken: &mut RequestControls<'a>,
+    control: &Control<'a>,
+) -> Result<(), Refusal> {
+    taken.reject_unindexed = true;
+    check_no_value(control)
+}
+
+fn take_permit_unindexed<'a>(
+    taken: &mut RequestControls<'a>,
+    control: &Control<'a>,
+) -> Result<(), Refusal> {
+    taken.permit_unindexed = true;
+    check_no_value(control)
 }
 
 fn take_permissive<'a>(

@@ -5,7 +5,7 @@
 //! made in between, and a cookie that was altered or belongs to another search is refused.
 
 use ldap::ber::{Reader, Tag, Writer};
-use ldap::message::{Control, SearchRequest};
+use ldap::message::Control;
 use ldap::result::ResultCode;
 use schema::EntryId;
 use sha2::{Digest, Sha256};
@@ -80,27 +80,17 @@ impl CookieKey {
         Self(key)
     }
 
-    /// The cookie that continues `search` of `asker` at `position`.
-    pub(crate) fn seal(
-        &self,
-        position: Position,
-        search: &SearchRequest<'_>,
-        asker: &str,
-    ) -> Vec<u8> {
+    /// The cookie that continues at `position` the search that `binding` stands for.
+    pub(crate) fn seal(&self, position: Position, binding: &[u8]) -> Vec<u8> {
         let mut cookie = position.after.0.to_be_bytes().to_vec();
         cookie.extend_from_slice(&position.sent.to_be_bytes());
-        cookie.extend_from_slice(&self.mac(&cookie, search, asker));
+        cookie.extend_from_slice(&self.mac_of(&[&cookie, binding]));
         cookie
     }
 
     /// Where to go on. Refuses with `protocolError` what has not the form of a cookie, with
     /// `unwillingToPerform` one that is not of this search, asker and process.
-    pub(crate) fn open(
-        &self,
-        cookie: &[u8],
-        search: &SearchRequest<'_>,
-        asker: &str,
-    ) -> Result<Position, Refusal> {
+    pub(crate) fn open(&self, cookie: &[u8], binding: &[u8]) -> Result<Position, Refusal> {
         let split = || {
             let (after, rest) = cookie.split_first_chunk::<8>()?;
             let (sent, mac) = rest.split_first_chunk::<4>()?;
@@ -114,7 +104,7 @@ impl CookieKey {
             Refusal::new(ResultCode::ProtocolError, "the paged results cookie is malformed")
         })?;
         let sealed = cookie.strip_suffix(mac).unwrap_or_default();
-        if bool::from(self.mac(sealed, search, asker).ct_eq(mac)) {
+        if bool::from(self.mac_of(&[sealed, binding]).ct_eq(mac)) {
             return Ok(position);
         }
         Err(Refusal::new(
@@ -158,25 +148,6 @@ impl CookieKey {
         digest.update(self.0);
         let mut mac = [0; MAC_BYTES];
         for (octet, from) in mac.iter_mut().zip(digest.finalize()) {
-            *octet = from;
-        }
-        mac
-    }
-
-    fn mac(&self, sealed: &[u8], search: &SearchRequest<'_>, asker: &str) -> [u8; MAC_BYTES] {
-        // The key comes first and last (an envelope), so that the digest cannot be extended.
-        let mut digest = Sha256::new();
-        digest.update(self.0);
-        digest.update(sealed);
-        for part in [search.base, asker, &search.filter.to_string()] {
-            digest.update((part.len() as u64).to_be_bytes());
-            digest.update(part.as_bytes());
-        }
-        digest.update([search.scope as u8]);
-        digest.update(self.0);
-        let full = digest.finalize();
-        let mut mac = [0; MAC_BYTES];
-        for (octet, from) in mac.iter_mut().zip(full) {
             *octet = from;
         }
         mac

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aci::Identity;
+use aci::{Access, Identity};
 use ldap::dn::Dn;
 use ldap::message::{Authentication, BindRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
@@ -14,6 +14,7 @@ use crate::job::Job;
 use crate::password;
 use crate::refusal::Refusal;
 use crate::session::{LocalUser, SIMPLE, Session};
+use crate::stop::Stop;
 use crate::worker::{Next, Worker};
 
 /// The SASL mechanism that takes the identity from the transport (RFC 4422 Appendix A).
@@ -34,23 +35,23 @@ pub(crate) fn start(
             "only version 3 of the protocol is spoken here",
         ));
     }
-    let (identity, mechanism) = match &request.authentication {
+    let (access, mechanism) = match &request.authentication {
         Authentication::Simple(password) => match simple(worker, request.name, password)? {
-            Simple::Verified(Identity::Anonymous) => (Identity::Anonymous, ""),
-            Simple::Verified(identity) => (identity, SIMPLE),
+            Simple::Verified(access) if *access.identity() == Identity::Anonymous => (access, ""),
+            Simple::Verified(access) => (access, SIMPLE),
             Simple::Slow => {
-                let cancel = session.begin(id);
+                let stop = Stop::new(session.begin(id), Arc::clone(&worker.directory.clock));
                 return Ok(Next::Later(Job {
                     id,
                     message: bytes.to_vec(),
                     access: Arc::clone(session.access()),
-                    cancel,
+                    stop,
                     exclusive: true,
                 }));
             }
         },
         Authentication::Sasl { mechanism, credentials } => {
-            (sasl(worker, session, mechanism, *credentials)?, EXTERNAL)
+            (Access::of(sasl(worker, session, mechanism, *credentials)?), EXTERNAL)
         }
         Authentication::Other(_) => {
             return Err(Refusal::new(
@@ -59,21 +60,21 @@ pub(crate) fn start(
             ));
         }
     };
-    session.set_identity(identity, mechanism);
+    session.set_access(access, mechanism);
     Ok(answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success)))
 }
 
 /// How far a simple bind came on the thread that read it.
 enum Simple {
     /// To its end.
-    Verified(Identity),
+    Verified(Access),
     /// The password is stored in a form that takes long to verify.
     Slow,
 }
 
 fn simple(worker: &mut Worker, name: &str, password: &[u8]) -> Result<Simple, Refusal> {
     if let Some(identity) = without_password(name, password)? {
-        return Ok(Simple::Verified(identity));
+        return Ok(Simple::Verified(Access::of(identity)));
     }
     let candidate = candidate(worker, name)?;
     if candidate.as_ref().is_some_and(Candidate::is_slow) {
@@ -96,7 +97,7 @@ fn without_password(name: &str, password: &[u8]) -> Result<Option<Identity>, Ref
 }
 
 /// Carries out a simple bind with name and password on a pool thread.
-pub(crate) fn verify(worker: &mut Worker, request: &BindRequest<'_>) -> Result<Identity, Refusal> {
+pub(crate) fn verify(worker: &mut Worker, request: &BindRequest<'_>) -> Result<Access, Refusal> {
     let Authentication::Simple(clear) = &request.authentication else {
         return Err(invalid_credentials());
     };
@@ -105,7 +106,7 @@ pub(crate) fn verify(worker: &mut Worker, request: &BindRequest<'_>) -> Result<I
 
 /// Who a name is, and what its password must match one of.
 struct Candidate {
-    identity: Identity,
+    access: Access,
     passwords: Vec<Vec<u8>>,
 }
 
@@ -117,11 +118,11 @@ impl Candidate {
 
     /// Refuses with `invalidCredentials` alike when the name does not exist, has no password, or
     /// the password is wrong.
-    fn verify(candidate: Option<Self>, clear: &[u8]) -> Result<Identity, Refusal> {
+    fn verify(candidate: Option<Self>, clear: &[u8]) -> Result<Access, Refusal> {
         match candidate {
             Some(one) if !one.passwords.is_empty() => {
                 let right = one.passwords.iter().any(|stored| password::verify(stored, clear));
-                right.then_some(one.identity).ok_or_else(invalid_credentials)
+                right.then_some(one.access).ok_or_else(invalid_credentials)
             }
             Some(_) | None => {
                 password::verify_nothing(clear);
@@ -138,8 +139,8 @@ fn candidate(worker: &mut Worker, name: &str) -> Result<Option<Candidate>, Refus
     let key = DnKey::from_text(&state.schema, name)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     if key == directory.root.key {
-        let identity = Identity::Root(directory.root.dn.clone());
-        return Ok(Some(Candidate { identity, passwords: vec![directory.root.password.clone()] }));
+        let access = Access::of(Identity::Root(directory.root.dn.clone()));
+        return Ok(Some(Candidate { access, passwords: vec![directory.root.password.clone()] }));
     }
     let view = worker.snapshot.view()?;
     let Resolved::Found(id) = view.resolve(&key)? else {
@@ -153,7 +154,8 @@ fn candidate(worker: &mut Worker, name: &str) -> Result<Option<Candidate>, Refus
         passwords.push(value.to_vec());
         true
     });
-    Ok(Some(Candidate { identity: Identity::Entry(Dn::parse(entry.dn())?), passwords }))
+    let identity = Identity::Entry(Dn::parse(entry.dn())?);
+    Ok(Some(Candidate { access: Access::with(identity, state.grants.read(&entry)), passwords }))
 }
 
 /// SASL binds. EXTERNAL makes a local administrator the root identity.

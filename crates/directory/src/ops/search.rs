@@ -4,34 +4,38 @@
 //! and nowhere else.
 
 mod bounds;
+mod count;
 mod done;
 mod explain;
 mod run;
 mod sorted;
 mod special;
+mod unindexed;
 
 use std::sync::Arc;
 
-use aci::Access;
+use aci::{Access, WantedValues};
 use ldap::message::{Controls, MessageId, Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, ResolvedFilter, Selection};
-use store::{Ask, View};
+use store::{Ask, StoreError, View};
 
 pub(crate) use self::bounds::Bounds;
 pub(crate) use self::done::Done;
 pub(crate) use self::run::{Run, Step};
 use crate::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::controls::paged::Position;
-use crate::controls::{self, Operation, RequestControls};
+use crate::controls::{self, Operation, RequestControls, matched_values};
 use crate::directory::{Directory, State};
 use crate::job::Job;
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
 use crate::root_dse::{self, Offer};
-use crate::session::{Cancel, Session};
+use crate::session::Session;
 use crate::sink::{Flush, ResponseSink};
+use crate::stop::Stop;
+use crate::subentry::Shown;
 use crate::virtual_tree;
 use crate::worker::{Next, Snapshot, Worker};
 
@@ -53,7 +57,7 @@ pub(crate) fn start(
         access: session.access(),
         request,
         controls,
-        cancel: None,
+        stop: None,
         candidates_max: Some(limits.inline_candidates_max),
         offer: Offer::to(session, directory),
         watch,
@@ -66,12 +70,14 @@ pub(crate) fn start(
         Outcome::Abandoned => Ok(Next::Answered),
         Outcome::TooMuch => {
             sink.take_back();
-            let cancel = session.begin(id);
+            let deadline = search.bounds().deadline;
+            let stop = Stop::new(session.begin(id), Arc::clone(&directory.clock));
+            stop.set_deadline(deadline);
             Ok(Next::Later(Job {
                 id,
                 message: bytes.to_vec(),
                 access: Arc::clone(session.access()),
-                cancel,
+                stop,
                 exclusive: false,
             }))
         }
@@ -95,7 +101,7 @@ pub(crate) fn run_job(
             access: &job.access,
             request,
             controls: &controls,
-            cancel: Some(&job.cancel),
+            stop: Some(&job.stop),
             candidates_max: None,
             // The root DSE is never a job.
             offer: Offer::default(),
@@ -116,7 +122,8 @@ pub(crate) struct Search<'a> {
     pub(crate) access: &'a Access,
     pub(crate) request: &'a SearchRequest<'a>,
     pub(crate) controls: &'a RequestControls<'a>,
-    pub(crate) cancel: Option<&'a Cancel>,
+    /// What ends it from outside; `None` on the thread that reads requests.
+    pub(crate) stop: Option<&'a Stop>,
     /// Candidates up to which it may run here; `None` on a pool thread.
     pub(crate) candidates_max: Option<u64>,
     pub(crate) offer: Offer,
@@ -131,6 +138,10 @@ pub(crate) struct Resolved<'a> {
     pub(crate) selection: &'a Selection,
     /// Referral objects are looked out for.
     pub(crate) referrals: bool,
+    /// Which of the entries found are shown.
+    pub(crate) shown: Shown,
+    /// Which of their values are.
+    pub(crate) wanted: Option<WantedValues<'a>>,
 }
 
 /// How a search ended.
@@ -157,13 +168,15 @@ impl Search<'_> {
             .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
         let filter = ResolvedFilter::resolve(&request.filter, schema);
         let selection = Selection::resolve(request.attributes.iter(), schema);
+        let wanted = matched_values::resolve(self.controls, request.types_only, schema);
+        let wanted = wanted.as_ref().map(|items| WantedValues { schema, items });
+        let visible = (&filter, &selection, wanted);
         if let Some(special) = target::special(self.directory, &state, &key, self.offer)
             && (key.depth() > 0 || request.scope == Scope::Base)
         {
             self.controls.check_assertion(special.entry(), self.access, schema)?;
-            return self.made(true, schema, || {
-                Ok(self.special(special.entry(), schema, &filter, &selection, sink))
-            });
+            return self
+                .made(true, schema, || Ok(self.special(special.entry(), schema, visible, sink)));
         }
         let asked = virtual_tree::Asked {
             base: &key,
@@ -174,12 +187,10 @@ impl Search<'_> {
         let trees = &state.virtual_trees;
         if let Some(found) = trees.find(self.directory, &state, self.access, &asked) {
             let found = found?;
-            return self.made(false, schema, || {
-                self.virtual_entries(found, schema, (&filter, &selection), sink)
-            });
+            return self.made(false, schema, || self.virtual_entries(found, schema, visible, sink));
         }
-        let (view, referrals) =
-            snapshot.view_for(schema.well_known(), self.controls.manage_dsa_it)?;
+        let (view, referrals, subentries) =
+            snapshot.view_for_search(&state, self.controls.manage_dsa_it)?;
         let base = if key.depth() == 0 {
             EntryId::ROOT
         } else {
@@ -189,7 +200,9 @@ impl Search<'_> {
         if self.controls.assertion.is_some() {
             self.check_base(view, &state, base)?;
         }
-        let resolved = Resolved { base, filter: &filter, selection: &selection, referrals };
+        let shown = self.shown(subentries);
+        let resolved =
+            Resolved { base, filter: &filter, selection: &selection, referrals, shown, wanted };
         let outcome = self.entries(view, &state, &resolved, sink);
         self.report(&filter, &outcome);
         outcome
@@ -201,6 +214,17 @@ impl Search<'_> {
             && !matches!(outcome, Ok(Outcome::TooMuch))
         {
             watch.report(filter, self.directory);
+        }
+    }
+
+    /// Subentries are seen by who asks for them, or for one by its name (RFC 3672 §3); `any` is
+    /// whether there are any.
+    fn shown(&self, any: bool) -> Shown {
+        match self.controls.subentries {
+            Some(true) => Shown::Subentries,
+            None if self.request.scope == Scope::Base => Shown::All,
+            Some(false) | None if any => Shown::Ordinary,
+            Some(false) | None => Shown::All,
         }
     }
 
@@ -231,17 +255,39 @@ impl Search<'_> {
         // Pages of a sorted search have a place of their own.
         let first = Position { after: EntryId::ROOT, sent: 0 };
         let start = if self.is_sorted() { first } else { self.start()? };
-        let plan = view.plan(&Ask::new(resolved.filter, resolved.base, self.request.scope))?;
+        let narrowed = only_subentries(state, resolved);
+        let interrupt = || self.planning_ends(&bounds);
+        let ask = Ask {
+            wanted: self.wanted(&bounds, &start),
+            interrupt: &interrupt,
+            ..Ask::new(
+                narrowed.as_ref().unwrap_or(resolved.filter),
+                resolved.base,
+                self.request.scope,
+            )
+        };
+        let plan = match view.plan(&ask) {
+            Err(StoreError::Interrupted) => {
+                // Without another reason it is too much for the thread that reads requests.
+                return Ok(self.ended(&bounds).unwrap_or(Outcome::TooMuch));
+            }
+            planned => planned?,
+        };
         if let Some(watch) = &self.watch {
-            watch.planned(plan.estimate, !plan.indexed);
+            watch.planned(plan.estimate, unindexed::is_unindexed(&plan));
+        }
+        self.check_indexed(&plan, view, &ask)?;
+        let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
+        if let Some(request) = &self.controls.entry_count {
+            return self.count(request, &plan, &mut run);
         }
         if self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
         }
+        self.note_unindexed(&plan);
         if self.is_sorted() {
             return sorted::run(self, (view, state), resolved, &plan, bounds, sink);
         }
-        let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
         let step = run.in_id_order(&plan, sink)?;
         if let Some(watch) = &self.watch {
             watch.sent(run.sent);
@@ -265,14 +311,45 @@ impl Search<'_> {
         }
     }
 
+    /// All that a cookie is bound to: who asks, and what decides which entries there are. What of
+    /// them is returned may change from page to page.
+    pub(crate) fn binding(&self) -> Vec<u8> {
+        let mut binding = Vec::new();
+        let asker = self.access.identity().authorization_id();
+        for part in [self.request.base, &asker, &self.request.filter.to_string()] {
+            binding.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            binding.extend_from_slice(part.as_bytes());
+        }
+        let subentries = match self.controls.subentries {
+            None => 0,
+            Some(visibility) => 1 + u8::from(visibility),
+        };
+        let flags = [
+            self.request.scope as u8,
+            self.request.deref as u8,
+            u8::from(self.controls.manage_dsa_it),
+            subentries,
+        ];
+        binding.extend_from_slice(&flags);
+        binding
+    }
+
     /// Where the search goes on: at the beginning, or where the page before ended.
     fn start(&self) -> Result<Position, Refusal> {
         match &self.controls.paged {
             Some(paged) if !paged.cookie.is_empty() => {
-                let asker = self.access.identity().authorization_id();
-                self.directory.cookie_key.open(paged.cookie, self.request, &asker)
+                self.directory.cookie_key.open(paged.cookie, &self.binding())
             }
             Some(_) | None => Ok(Position { after: EntryId::ROOT, sent: 0 }),
         }
     }
+}
+
+/// The filter that finds the subentries among what is asked for, when only they are shown: there
+/// are few of them, and an index knows which.
+fn only_subentries(state: &State, resolved: &Resolved<'_>) -> Option<ResolvedFilter> {
+    (resolved.shown == Shown::Subentries).then(|| {
+        let subentries = state.subentries.filter().clone();
+        ResolvedFilter::And(vec![subentries, resolved.filter.clone()])
+    })
 }

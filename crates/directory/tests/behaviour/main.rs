@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod counting;
 mod durable;
 mod explain;
 mod indexes_online;
@@ -13,10 +14,12 @@ mod referrals;
 mod schema_online;
 mod sessions;
 mod sorting;
+mod stopping;
 mod subtree_delete;
 #[path = "../support/mod.rs"]
 mod support;
 mod transactions;
+mod unindexed;
 mod virtual_trees;
 mod writes;
 

@@ -1,6 +1,7 @@
 //! Simple paged results (RFC 2696): cookies are bound to search, asker and process, and a page
 //! goes on after the last entry whatever happened in between.
 
+use directory::{Chance as _, SeededChance};
 use ldap::ber::{Reader, Tag, Writer};
 use ldap::message::Scope;
 use ldap::result::ResultCode;
@@ -115,6 +116,118 @@ fn a_cookie_of_another_search_is_refused() {
     }
     let (answer, _) = page(&mut client, &Asked { attributes: &["*"], ..DEVICES }, 3, &cookie);
     assert_eq!(answer.entries.len(), 3, "size and attributes may differ");
+}
+
+#[test]
+fn a_cookie_is_bound_to_what_decides_which_entries_there_are() {
+    let served = Served::new();
+    add_devices(&served, 6, "x");
+    let mut client = served.client();
+    let (_, cookie) = page(&mut client, &DEVICES, 2, b"");
+    let value = [&b"\x30\x05\x02\x01\x02\x04"[..], &[cookie.len() as u8], &cookie].concat();
+    let value = [&[0x30, value.len() as u8 - 2], &value[2..]].concat();
+    let paged = (PAGED, true, Some(value.as_slice()));
+    let answer = client.search(&Asked { controls: &[paged], ..DEVICES });
+    assert_eq!(answer.entries.len(), 2);
+    for other in [
+        ("2.16.840.1.113730.3.4.2", true, None),
+        ("1.3.6.1.4.1.4203.1.10.1", true, Some(&b"\x01\x01\x00"[..])),
+        ("1.3.6.1.4.1.4203.1.10.1", true, Some(&b"\x01\x01\xff"[..])),
+    ] {
+        let answer = client.search(&Asked { controls: &[paged, other], ..DEVICES });
+        refused(&answer, ResultCode::UnwillingToPerform);
+    }
+}
+
+#[test]
+fn random_octets_are_no_cookie() {
+    let served = Served::new();
+    add_devices(&served, 3, "x");
+    let mut client = served.client();
+    let mut chance = SeededChance(7);
+    for round in 0..300 {
+        let mut cookie = vec![0; 1 + round % 60];
+        chance.fill(&mut cookie);
+        let (answer, _) = page(&mut client, &DEVICES, 2, &cookie);
+        assert!(answer.entries.is_empty());
+        let code = answer.code();
+        let is_refused =
+            code == ResultCode::ProtocolError || code == ResultCode::UnwillingToPerform;
+        assert!(is_refused, "{code:?} for {cookie:02x?}");
+    }
+}
+
+#[test]
+fn a_cookie_used_again_gives_what_is_there_now() {
+    let served = Served::new();
+    add_devices(&served, 6, "x");
+    let (mut client, mut root) = (served.client(), served.root());
+    let (_, cookie) = page(&mut client, &DEVICES, 2, b"");
+    let (first, _) = page(&mut client, &DEVICES, 2, &cookie);
+    assert_eq!(page(&mut client, &DEVICES, 2, &cookie).0.names(), first.names());
+    assert_eq!(root.delete(&first.entries[0].dn), ResultCode::Success);
+    let (again, _) = page(&mut client, &DEVICES, 2, &cookie);
+    assert_eq!(again.entries[0].dn, first.entries[1].dn, "what was deleted is not told");
+}
+
+#[test]
+fn what_stays_is_in_exactly_one_page_whatever_else_changes() {
+    let mut chance = SeededChance(11);
+    let mut below = move |most: usize| {
+        let mut octets = [0; 8];
+        chance.fill(&mut octets);
+        usize::try_from(u64::from_be_bytes(octets) % most as u64).unwrap()
+    };
+    let served = Served::new();
+    let (mut client, mut root) = (served.client(), served.root());
+    for round in 0..6 {
+        // Of these one half stays; the other may be renamed, deleted and added again.
+        let name = |kind: &str, number: usize| format!("cn={kind} {round} {number},{SUFFIX}");
+        for number in 0..12 {
+            add_device(&mut root, &name("stays", number), "x");
+            add_device(&mut root, &name("moves", number), "x");
+        }
+        let size = i64::try_from(1 + below(6)).unwrap();
+        let (mut names, mut deleted, mut late) = (Vec::new(), Vec::new(), 0);
+        let mut cookie = Vec::new();
+        loop {
+            let (answer, next) = page(&mut client, &DEVICES, size, &cookie);
+            assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+            for entry in answer.entries {
+                assert!(!deleted.contains(&entry.dn), "{} was deleted before", entry.dn);
+                names.push(entry.dn);
+            }
+            if next.is_empty() {
+                break;
+            }
+            cookie = next;
+            for _ in 0..3 {
+                let moved = name("moves", below(12));
+                match below(3) {
+                    0 if root.delete(&moved) == ResultCode::Success => deleted.push(moved),
+                    1 => {
+                        let rdn = format!("cn=moved {round} {}", names.len());
+                        let _ = root.rename(&moved, &rdn, true, None);
+                    }
+                    // Not without end: what is added comes at the end of the pages.
+                    _ if late < 10 => {
+                        late += 1;
+                        add_device(&mut root, &name("late", late), "x");
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for number in 0..12 {
+            let stays = name("stays", number);
+            let times = names.iter().filter(|found| **found == stays).count();
+            assert_eq!(times, 1, "{stays}, pages of {size}");
+        }
+        let mut distinct = names.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), names.len(), "no name twice");
+    }
 }
 
 #[test]

@@ -91,6 +91,14 @@ pub struct LimitSettings {
     pub idle_timeout: Duration,
     /// How long a client may refuse to read its answers.
     pub write_timeout: Duration,
+    /// Entries one search, or one page of it, returns; 0 = no limit.
+    pub size_limit_entries: u32,
+    /// How long one search may take, in seconds; 0 = no limit.
+    pub time_limit_s: u32,
+    /// Entries one search may look at; 0 = no limit.
+    pub look_through_limit_entries: u32,
+    /// Entries that a search which no index helps may look at without a privilege.
+    pub unindexed_entries: u32,
 }
 
 /// `[store]`.

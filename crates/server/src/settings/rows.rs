@@ -168,7 +168,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("server", "The process."),
     ("listen", "Where clients connect. An IPv6 address never stands for IPv4 as well."),
     ("tls", "The certificate for LDAPS and StartTLS. Without one, a self-signed one is made."),
-    ("limits", "What one connection may cost."),
+    ("limits", "What one connection and one search may cost."),
     ("store", "Memory and disk of the store."),
     ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
 ];
@@ -369,6 +369,58 @@ pub(super) const ROWS: &[Row] = &[
         sentence: "How long a client may refuse to read its answers before it is closed.",
     },
     Row {
+        section: "limits",
+        key: "size_limit_entries",
+        kind: Kind::Number {
+            min: 0,
+            max: u32::MAX as u64,
+            unit: "entries; 0 = no limit",
+            set: |s, n| s.limits.size_limit_entries = number(n),
+        },
+        default: "1000",
+        sentence: "Entries one search (or one page of it) returns; an entry may be given its own \
+                   limit by ds-rlim-size-limit or nsSizeLimit.",
+    },
+    Row {
+        section: "limits",
+        key: "time_limit_s",
+        kind: Kind::Number {
+            min: 0,
+            max: u32::MAX as u64,
+            unit: "seconds; 0 = no limit",
+            set: |s, n| s.limits.time_limit_s = number(n),
+        },
+        default: "60",
+        sentence: "How long one search may take; an entry may be given its own limit by \
+                   ds-rlim-time-limit or nsTimeLimit.",
+    },
+    Row {
+        section: "limits",
+        key: "look_through_limit_entries",
+        kind: Kind::Number {
+            min: 0,
+            max: u32::MAX as u64,
+            unit: "entries; 0 = no limit",
+            set: |s, n| s.limits.look_through_limit_entries = number(n),
+        },
+        default: "0",
+        sentence: "Entries one search may look at; an entry may be given its own limit by \
+                   ds-rlim-lookthrough-limit or nsLookThroughLimit.",
+    },
+    Row {
+        section: "limits",
+        key: "unindexed_entries",
+        kind: Kind::Number {
+            min: 0,
+            max: u32::MAX as u64,
+            unit: "entries; 0 = always refused",
+            set: |s, n| s.limits.unindexed_entries = number(n),
+        },
+        default: "5000",
+        sentence: "Entries that a search which no index helps may look at; beyond, it is refused \
+                   to those without the privilege unindexed-search.",
+    },
+    Row {
         section: "store",
         key: "map_size_gib",
         kind: Kind::Number {
@@ -446,6 +498,11 @@ pub(super) const ROWS: &[Row] = &[
         sentence: "One line of text or one JSON object for each record.",
     },
 ];
+
+/// A number of 32 bits; the rows allow no larger one.
+fn number(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
 
 /// Every number of the table that counts things fits: their limits are below 2^31.
 fn size(number: u64) -> usize {

@@ -155,3 +155,71 @@ fn a_client_that_does_not_read_is_closed_and_delays_nobody() {
     }
     assert!(received < 100_000_000, "{received}");
 }
+
+/// A search of everything, with a time limit in seconds.
+fn search_all(id: i32, time_limit_s: u32) -> Vec<u8> {
+    request(
+        id,
+        Request::Search(SearchRequest {
+            base: "dc=example,dc=org",
+            scope: Scope::Subtree,
+            deref: DerefAliases::Never,
+            size_limit_entries: 0,
+            time_limit_s,
+            types_only: false,
+            filter: Filter::Present("objectClass"),
+            attributes: Strings::EMPTY,
+        }),
+    )
+}
+
+/// One scan thread, and 30 MB to search: more than the buffers between it and a client take.
+fn with_one_scan_thread() -> Running {
+    let running = Running::with(|settings| {
+        settings.server.scan_threads = 1;
+        settings.limits.output_buffer_max_bytes = 64 * 1024;
+    });
+    fill(&running, 30, 1_000_000);
+    running
+}
+
+#[test]
+fn an_abandoned_search_of_a_client_that_does_not_read_gives_its_thread_back() {
+    let running = with_one_scan_thread();
+    let mut client = running.connect_root();
+    client.send(&search_all(2, 0));
+    assert_eq!(client.receive(), "2 entry dc=example,dc=org");
+    // The only scan thread waits for the first client now, or soon; its abandon request is behind
+    // another one, in a connection that has too much to send to handle any.
+    client.send(&extended(3, WHO_AM_I));
+    client.send(&request(4, Request::Abandon(MessageId(2))));
+    let mut other = running.connect_root();
+    other.send(&search(2, "ou=e1,dc=example,dc=org", Scope::Base));
+    assert_eq!(other.receive(), "2 entry ou=e1,dc=example,dc=org");
+    assert_eq!(other.receive(), "2 done success");
+    // What was sent before comes, then the answer to the other request, and no result.
+    let mut answers = Vec::new();
+    while answers.last().is_none_or(|answer: &String| !answer.starts_with("3 ")) {
+        answers.push(client.receive());
+    }
+    assert!(answers.len() < 30, "{}", answers.len());
+    assert!(answers.iter().all(|answer| !answer.contains("done")), "{answers:?}");
+}
+
+#[test]
+fn a_search_of_a_client_that_does_not_read_ends_with_its_time() {
+    let running = with_one_scan_thread();
+    let mut client = running.connect_root();
+    client.send(&search_all(2, 1));
+    assert_eq!(client.receive(), "2 entry dc=example,dc=org");
+    let mut other = running.connect_root();
+    other.send(&search(2, "ou=e1,dc=example,dc=org", Scope::Base));
+    assert_eq!(other.receive(), "2 entry ou=e1,dc=example,dc=org");
+    assert_eq!(other.receive(), "2 done success");
+    // Its result waits for it.
+    let mut last = client.receive();
+    while last.starts_with("2 entry") {
+        last = client.receive();
+    }
+    assert_eq!(last, "2 done timeLimitExceeded");
+}

@@ -20,7 +20,6 @@ use crate::controls::paged::Position;
 use crate::directory::State;
 use crate::live_entry::LiveEntry;
 use crate::refusal::Refusal;
-use crate::session::Cancel;
 use crate::sink::ResponseSink;
 
 impl Search<'_> {
@@ -48,11 +47,7 @@ impl Search<'_> {
         }
         let clock = &|| self.directory.clock.elapsed();
         let bounds = self.bounds();
-        let deadline = bounds.deadline;
-        let is_given_up = || {
-            self.cancel.is_some_and(Cancel::is_set)
-                || deadline.is_some_and(|deadline| clock() >= deadline)
-        };
+        let is_given_up = || self.planning_ends(&bounds);
         let begin = clock();
         let plan = view.plan(&Ask {
             interrupt: &is_given_up,

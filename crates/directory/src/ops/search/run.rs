@@ -1,18 +1,21 @@
 //! The candidates of a search, one by one: in scope? filter true? then limits, then out with it.
 
+use std::time::Duration;
+
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{EntryId, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
+use super::bounds::too_long;
 use super::{Bounds, Done, Outcome, Resolved, Search};
 use crate::controls::paged::Position;
 use crate::directory::State;
 use crate::live_entry::LiveEntry;
 use crate::referral;
 use crate::refusal::Refusal;
-use crate::session::Cancel;
 use crate::sink::{Flow, ResponseSink};
+use crate::subentry::Shown;
 
 /// A search under way.
 pub(crate) struct Run<'a> {
@@ -31,7 +34,15 @@ pub(crate) struct Run<'a> {
     /// Entries sent for this request.
     pub(crate) sent: u32,
     pub(crate) last: EntryId,
-    seen: u32,
+    /// Candidates looked at.
+    pub(crate) seen: u64,
+    /// How many candidates are looked at between two looks at the clock, how many are left until
+    /// the next, and when the last was.
+    stride: u32,
+    until_look: u32,
+    looked: Duration,
+    /// The asker may use all of the filter.
+    pub(crate) searchable: bool,
     /// The superior looked at last, and whether it is or lies below a referral object.
     parent: Option<(EntryId, bool)>,
 }
@@ -71,6 +82,10 @@ impl<'a> Run<'a> {
             last: start.after,
             start,
             seen: 0,
+            stride: 1,
+            until_look: 0,
+            looked: Duration::ZERO,
+            searchable,
             parent: None,
         }
     }
@@ -97,7 +112,10 @@ impl<'a> Run<'a> {
 
     /// Whether every candidate is a match and is sent, as far as the limits allow.
     pub(crate) fn sends_all(&self) -> bool {
-        self.exact && self.scope_exact && !self.resolved.referrals
+        self.exact
+            && self.scope_exact
+            && !self.resolved.referrals
+            && self.resolved.shown != Shown::Ordinary
     }
 
     /// Whether a candidate is in scope, no matter of a referral, and the filter true of it.
@@ -107,12 +125,17 @@ impl<'a> Run<'a> {
         }
         let schema = &self.state.schema;
         let known = schema.well_known();
-        let Resolved { filter, referrals, .. } = *self.resolved;
+        let Resolved { filter, referrals, shown, .. } = *self.resolved;
         if referrals && (referral::is_referral(stored, known) || self.is_below_referral(stored)?) {
             return Ok(false);
         }
-        if self.exact {
-            return Ok(true);
+        let is_shown = match shown {
+            Shown::All => true,
+            Shown::Ordinary => !self.state.subentries.hold(schema, stored),
+            Shown::Subentries => self.state.subentries.hold(schema, stored),
+        };
+        if self.exact || !is_shown {
+            return Ok(is_shown);
         }
         // A filter may ask for computed attributes that the client does not want to have.
         let live = LiveEntry::new(self.view, stored, known, true);
@@ -132,42 +155,61 @@ impl<'a> Run<'a> {
         self.last = stored.id();
         let known = self.state.schema.well_known();
         let live = LiveEntry::new(self.view, stored, known, self.computed);
-        Ok(match sink.entry(&self.search.access.visible(&live, self.resolved.selection)) {
+        let Resolved { selection, wanted, .. } = *self.resolved;
+        let visible = self.search.access.visible(&live, selection).only(wanted);
+        Ok(match sink.entry(&visible) {
             Flow::Continue => Step::Next,
             Flow::Stop => Step::End(self.stopped()),
         })
     }
 
-    /// Abandon and the time limit, looked at now and then.
+    /// What ends the search before the next candidate is looked at: nobody waits, or it has looked
+    /// at too many, or for too long.
     pub(crate) fn interrupted(&mut self) -> Option<Outcome> {
-        let is_due = self.seen.is_multiple_of(CANDIDATES_BETWEEN_CHECKS);
-        self.seen = self.seen.wrapping_add(1);
-        if !is_due {
-            return None;
-        }
-        if self.search.cancel.is_some_and(Cancel::is_set) {
+        if self.search.is_abandoned() {
             return Some(Outcome::Abandoned);
         }
+        let most = self.bounds.look_through_entries;
+        if most > 0 && self.seen >= u64::from(most) {
+            return Some(Outcome::Done(Done::refused(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                "the search would look at more entries than the look-through limit allows; \
+                 its entries are incomplete",
+            ))));
+        }
+        self.seen += 1;
+        if self.until_look > 0 {
+            self.until_look -= 1;
+            return None;
+        }
+        self.is_late().then(|| Outcome::Done(too_long()))
+    }
+
+    /// Looks at the clock. Candidates may cost a microsecond each, or milliseconds: the number of
+    /// them between two looks adapts.
+    fn is_late(&mut self) -> bool {
+        let Some(deadline) = self.bounds.deadline else { return false };
         let now = self.search.directory.clock.elapsed();
-        self.bounds.deadline.is_some_and(|deadline| now >= deadline).then(|| {
-            Outcome::Done(Done::refused(Refusal::new(
-                ResultCode::TimeLimitExceeded,
-                "the search took longer than allowed; its entries are incomplete",
-            )))
-        })
+        if now.saturating_sub(self.looked) > LOOK_EVERY {
+            self.stride = (self.stride / 2).max(1);
+        } else {
+            self.stride = (self.stride * 2).min(STRIDE_MAX);
+        }
+        self.looked = now;
+        self.until_look = self.stride - 1;
+        now >= deadline
     }
 
     /// Whether one more entry would be one too many.
     pub(crate) fn full(&self) -> Option<Done> {
         if self.bounds.page.is_some_and(|page| self.sent >= page) {
-            let asker = self.search.access.identity().authorization_id();
             // A page of size 0 is how a client says that it wants no more (RFC 2696 §3).
             let cookie = if self.bounds.page == Some(0) {
                 Vec::new()
             } else {
                 let end =
                     Position { after: self.last, sent: self.start.sent.saturating_add(self.sent) };
-                self.search.directory.cookie_key.seal(end, self.search.request, &asker)
+                self.search.directory.cookie_key.seal(end, &self.search.binding())
             };
             return Some(Done::page(&cookie));
         }
@@ -184,7 +226,11 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) fn stopped(&self) -> Outcome {
-        if self.search.candidates_max.is_some() { Outcome::TooMuch } else { Outcome::Abandoned }
+        match self.search.stop {
+            None => Outcome::TooMuch,
+            Some(stop) if !stop.is_abandoned() && stop.is_late() => Outcome::Done(too_long()),
+            Some(_) => Outcome::Abandoned,
+        }
     }
 
     fn in_scope(&self, entry: &StoredEntry<'_>) -> Result<bool, Refusal> {
@@ -238,5 +284,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How often abandon and the time limit are looked at.
-const CANDIDATES_BETWEEN_CHECKS: u32 = 32;
+/// Candidates between two looks at the clock, at the most.
+const STRIDE_MAX: u32 = 32;
+
+/// How long should be between two looks at the clock, at the most.
+const LOOK_EVERY: Duration = Duration::from_millis(1);

@@ -221,17 +221,8 @@ fn fault_as_result(fault: &SortFault, code: ResultCode) -> Done {
 
 /// What a cookie or a context of a list is bound to: they are of no use to another search.
 fn binding(search: &Search<'_>, order: &Order) -> Vec<u8> {
-    let request = search.request;
-    let mut binding = Vec::new();
-    let mut part = |octets: &[u8]| {
-        binding.extend_from_slice(&(octets.len() as u64).to_be_bytes());
-        binding.extend_from_slice(octets);
-    };
-    part(request.base.as_bytes());
-    part(search.access.identity().authorization_id().as_bytes());
-    part(request.filter.to_string().as_bytes());
-    part(&[request.scope as u8, search.controls.manage_dsa_it.into()]);
-    part(order.to_string().as_bytes());
+    let mut binding = search.binding();
+    binding.extend_from_slice(order.to_string().as_bytes());
     binding
 }
 

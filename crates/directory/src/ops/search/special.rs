@@ -3,6 +3,7 @@
 //!
 //! Invariant: nothing of them is stored; all of them leave through `aci`.
 
+use aci::WantedValues;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{EntryRead, ResolvedFilter, Schema, Selection, Truth};
@@ -12,14 +13,16 @@ use crate::refusal::Refusal;
 use crate::sink::{Flow, ResponseSink};
 use crate::virtual_tree::Found;
 
+/// Which entries are wanted, which attributes of them, and which values of those.
+type Visible<'a> = (&'a ResolvedFilter, &'a Selection, Option<WantedValues<'a>>);
+
 impl Search<'_> {
     /// A search of an entry the server makes itself: it has nothing below it.
     pub(super) fn special(
         &self,
         entry: &dyn EntryRead,
         schema: &Schema,
-        filter: &ResolvedFilter,
-        selection: &Selection,
+        (filter, selection, wanted): Visible<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Outcome {
         let in_scope = match self.request.scope {
@@ -27,7 +30,7 @@ impl Search<'_> {
             Scope::One | Scope::Subordinate => false,
         };
         if in_scope && filter.matches(schema, &self.access.searchable(entry)) == Truth::True {
-            let _ = sink.entry(&self.access.visible(entry, selection));
+            let _ = sink.entry(&self.access.visible(entry, selection).only(wanted));
         }
         Outcome::Done(self.complete())
     }
@@ -37,7 +40,7 @@ impl Search<'_> {
         &self,
         found: Found,
         schema: &Schema,
-        (filter, selection): (&ResolvedFilter, &Selection),
+        (filter, selection, wanted): Visible<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         let Found::Entries { base, in_scope } = found else { return Ok(Outcome::TooMuch) };
@@ -53,7 +56,7 @@ impl Search<'_> {
                     "more entries match than the size limit allows",
                 ))));
             }
-            if sink.entry(&self.access.visible(entry, selection)) == Flow::Stop {
+            if sink.entry(&self.access.visible(entry, selection).only(wanted)) == Flow::Stop {
                 let is_here = self.candidates_max.is_some();
                 return Ok(if is_here { Outcome::TooMuch } else { Outcome::Abandoned });
             }

@@ -1,0 +1,103 @@
+//! What an entry is given for its own searches: read once, when it binds.
+
+use std::sync::Arc;
+
+use aci::Grants;
+use schema::{AttributeDescription, EntryRead, Schema};
+
+/// The attributes that grant something, in one version of the schema.
+#[derive(Default)]
+pub(crate) struct GrantTypes {
+    size: Vec<Arc<AttributeDescription>>,
+    time: Vec<Arc<AttributeDescription>>,
+    look_through: Vec<Arc<AttributeDescription>>,
+    privilege: Vec<Arc<AttributeDescription>>,
+}
+
+impl GrantTypes {
+    pub(crate) fn new(schema: &Schema) -> Self {
+        let known = |names: &[&str]| {
+            names.iter().filter_map(|name| schema.describe(name).ok()).collect::<Vec<_>>()
+        };
+        Self {
+            size: known(&["ds-rlim-size-limit", "nsSizeLimit"]),
+            time: known(&["ds-rlim-time-limit", "nsTimeLimit"]),
+            look_through: known(&["ds-rlim-lookthrough-limit", "nsLookThroughLimit"]),
+            privilege: known(&["ds-privilege-name"]),
+        }
+    }
+
+    /// What `entry` is given.
+    pub(crate) fn read(&self, entry: &dyn EntryRead) -> Grants {
+        let mut grants = Grants {
+            size_limit_entries: limit(entry, &self.size),
+            time_limit_s: limit(entry, &self.time),
+            look_through_limit_entries: limit(entry, &self.look_through),
+            ..Grants::default()
+        };
+        for description in &self.privilege {
+            entry.visit_values(description, &mut |_, name| {
+                grants.unindexed_search |= name.eq_ignore_ascii_case(UNINDEXED_SEARCH);
+                grants.unindexed_search_with_control |=
+                    name.eq_ignore_ascii_case(UNINDEXED_SEARCH_WITH_CONTROL);
+                true
+            });
+        }
+        grants
+    }
+}
+
+/// The limit that the first of these attributes sets. What is not positive is no limit: 0 means
+/// that to OpenDJ, and -1 to 389 Directory Server.
+fn limit(entry: &dyn EntryRead, types: &[Arc<AttributeDescription>]) -> Option<u32> {
+    types.iter().find_map(|description| {
+        let mut found = None;
+        entry.visit_values(description, &mut |_, value| {
+            let number = std::str::from_utf8(value).ok().and_then(|text| text.parse::<i64>().ok());
+            found = number.map(|number| u32::try_from(number.max(0)).unwrap_or(u32::MAX));
+            found.is_none()
+        });
+        found
+    })
+}
+
+/// The privilege to search where no index helps.
+const UNINDEXED_SEARCH: &[u8] = b"unindexed-search";
+/// Likewise, for requests with the permit unindexed search control.
+const UNINDEXED_SEARCH_WITH_CONTROL: &[u8] = b"unindexed-search-with-control";
+
+#[cfg(test)]
+mod tests {
+    use ldap::dn::Dn;
+    use schema::Entry;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_is_given_what_its_attributes_say() {
+        let schema = Schema::builtin();
+        let check = |pairs: &[(&str, &str)], want: Grants| {
+            let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
+            let entry = Entry::from_pairs(Dn::parse("cn=a").unwrap(), pairs, &schema).unwrap();
+            assert_eq!(GrantTypes::new(&schema).read(&entry), want);
+        };
+        let nothing = Grants::default();
+        check(&[("cn", "a")], nothing);
+        check(
+            &[("ds-rlim-size-limit", "5"), ("nsSizeLimit", "7"), ("nsTimeLimit", "-1")],
+            Grants { size_limit_entries: Some(5), time_limit_s: Some(0), ..nothing },
+        );
+        check(
+            &[("nsLookThroughLimit", "9"), ("ds-rlim-time-limit", "99999999999")],
+            Grants { time_limit_s: Some(u32::MAX), look_through_limit_entries: Some(9), ..nothing },
+        );
+        check(
+            &[("ds-privilege-name", "config-read"), ("ds-privilege-name", "Unindexed-Search")],
+            Grants { unindexed_search: true, ..nothing },
+        );
+        check(
+            &[("ds-privilege-name", "unindexed-search-with-control")],
+            Grants { unindexed_search_with_control: true, ..nothing },
+        );
+    }
+}

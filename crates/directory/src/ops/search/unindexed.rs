@@ -1,0 +1,122 @@
+//! Searches that no index helps: who may do them, and that they are noticed.
+//!
+//! A search is unindexed when its plan is the whole directory and the filter has still to be
+//! tested. In a small directory that is no matter, and nobody is refused.
+
+use std::sync::atomic::Ordering;
+
+use ldap::result::ResultCode;
+use store::{Ask, Plan, Source, TermReport, View};
+
+use super::Search;
+use crate::refusal::Refusal;
+
+impl Search<'_> {
+    /// Refuses an unindexed search when the client wants that, or when it would look at many
+    /// entries and the asker lacks the right.
+    pub(super) fn check_indexed(
+        &self,
+        plan: &Plan,
+        view: &View<'_>,
+        ask: &Ask<'_>,
+    ) -> Result<(), Refusal> {
+        if !is_unindexed(plan) {
+            return Ok(());
+        }
+        let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
+        let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
+        // A count says how it goes about it, and looks at entries only when that is asked for.
+        let is_count = self.controls.entry_count.is_some_and(|request| !request.even_unindexed);
+        let is_refused = rejects || (is_large && !self.access.may_search_unindexed(permits));
+        if is_count || !is_refused {
+            return Ok(());
+        }
+        let counters = &self.directory.search_counters;
+        counters.unindexed_refused.fetch_add(1, Ordering::Relaxed);
+        self.log_unindexed(plan, true);
+        let (code, why) = if rejects {
+            (ResultCode::UnwillingToPerform, "and the request says that it is to be refused then")
+        } else {
+            (
+                ResultCode::InsufficientAccessRights,
+                "make the filter more specific, or ask for an index or for the privilege \
+                 unindexed-search",
+            )
+        };
+        let (term, would_help) = self.culprit(view, ask);
+        let would_help = match would_help {
+            Some(index) => format!(" (an index '{index}' would)"),
+            None => String::new(),
+        };
+        Err(Refusal::new(
+            code,
+            format!(
+                "the search is unindexed: no index answers {}{would_help}, so all {} entries \
+                 would be looked at; {why}",
+                shortened(&term),
+                plan.estimate,
+            ),
+        ))
+    }
+
+    /// The part of the filter that no index answers, and the index that would help.
+    fn culprit(&self, view: &View<'_>, ask: &Ask<'_>) -> (String, Option<String>) {
+        let clock = || self.directory.clock.elapsed();
+        let asked = Some(&self.request.filter).filter(|_| self.controls.subentries != Some(true));
+        let ask = Ask { explain: Some(&clock), text: asked, ..*ask };
+        // Without an explanation the refusal stands; it only says less.
+        let planned = view.plan(&ask).ok();
+        let explanation = planned.as_ref().and_then(|plan| plan.explanation());
+        let found = explanation.and_then(|explanation| scanned(&explanation.root));
+        match found {
+            Some(term) => (term.filter.clone(), term.would_help.clone()),
+            None => (self.request.filter.to_string(), None),
+        }
+    }
+
+    /// Counts and logs an unindexed search that is carried out and looks at many entries.
+    pub(super) fn note_unindexed(&self, plan: &Plan) {
+        let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
+        if is_unindexed(plan) && is_large {
+            self.directory.search_counters.unindexed.fetch_add(1, Ordering::Relaxed);
+            self.log_unindexed(plan, false);
+        }
+    }
+
+    fn log_unindexed(&self, plan: &Plan, refused: bool) {
+        tracing::info!(
+            unindexed = true,
+            refused,
+            who = self.access.identity().authorization_id(),
+            base = shortened(self.request.base),
+            scope = ?self.request.scope,
+            filter = shortened(&self.request.filter.to_string()),
+            candidates = plan.estimate,
+            "an unindexed search"
+        );
+    }
+}
+
+pub(super) fn is_unindexed(plan: &Plan) -> bool {
+    !plan.indexed && !plan.exact
+}
+
+/// The first part of a filter that no index answers; one that an index could answer comes before
+/// the others.
+fn scanned(report: &TermReport) -> Option<&TermReport> {
+    let here = matches!(report.source, Source::Scan).then_some(report);
+    let below = report.children.iter().filter_map(scanned);
+    let all = below.chain(here).collect::<Vec<_>>();
+    all.iter().find(|term| term.would_help.is_some()).or_else(|| all.first()).copied()
+}
+
+/// As much of a text as a sentence has room for.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
+    }
+}
+
+/// Characters of a filter or a name that a diagnostic or a log record shows.
+const SHOWN_CHARS_MAX: usize = 300;
