@@ -294,9 +294,10 @@ impl<'v> Loader<'_, 'v> {
             return Some(NO_INDEX);
         }
         // Entries are read faster one after the other than one by one.
-        let is_most = node.count < UNCOUNTED && node.count > self.entries / 4 * 3;
-        let is_all = nodes.iter().all(|node| node.exact);
-        (is_most && !is_all).then_some(TOO_MANY)
+        let is_large = self.entries > ENTRIES_FEW && node.count < UNCOUNTED;
+        let is_most = is_large && node.count > self.entries / 4 * 3;
+        let is_all = || nodes.len() <= REST_FEW && nodes.iter().all(|node| node.exact);
+        (is_most && !is_all()).then_some(TOO_MANY)
     }
 
     /// Why a node is not read when `left` candidates are left without it.
@@ -339,6 +340,9 @@ impl<'v> Loader<'_, 'v> {
 
     /// What it costs to keep what a node stands for of `left` candidates.
     fn price(&self, node: &Node<'v>, left: u64) -> u64 {
+        if node.count == 0 || node.is_late || left == 0 {
+            return 0;
+        }
         match &node.shape {
             Shape::Everything => 0,
             Shape::Ids(_) => left * cost::ID_NS,
@@ -462,6 +466,8 @@ const RANGE_IDS_MIN: u64 = 1024;
 
 /// By this the next parts are less promising when one left out less than half of what was hoped.
 const DOUBT: u64 = 4;
+/// In a directory of so many entries every list is worth reading: it tells more than it costs.
+const ENTRIES_FEW: u64 = 1000;
 /// The first guess of how many candidates a range leaves.
 const COUNT_FIRST: u64 = 16;
 /// Loading a list costs less than testing its entries by about this.

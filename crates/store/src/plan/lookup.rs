@@ -46,6 +46,8 @@ type AsAsked<'a> = Option<&'a Filter<'a>>;
 
 /// Duplicates are looked for in disjunctions of more parts than this.
 const PARTS_FEW: usize = 8;
+/// Of a conjunction so many parts are looked at for what they mean for one another.
+const PARTS_MAX: usize = 64;
 /// With more descriptions than this nobody looks which of them a type has.
 const DESCRIPTIONS_FEW: usize = 4096;
 
@@ -202,7 +204,9 @@ impl<'a, 'v> Lookup<'a, 'v> {
         if !is_negated {
             self.between(parts, &mut nodes);
         }
-        let exact = nodes.iter().all(|node| node.exact && !node.is_late);
+        // That a part matches nothing is all there is to know of the rest.
+        let is_nothing = nodes.iter().any(|node| node.is_nothing() && !node.is_late);
+        let exact = is_nothing || nodes.iter().all(|node| node.exact && !node.is_late);
         let first = nodes.iter().filter(|node| !node.is_late && node.can_be_first());
         let count = match first.map(|node| node.count).min() {
             Some(count) => count,
@@ -343,7 +347,9 @@ impl<'a, 'v> Lookup<'a, 'v> {
             return None;
         }
         self.view.dictionary().filtered(&asked.kind).find(|index| {
-            let is_given = |filter: &ResolvedFilter| self.given.contains(&filter);
+            let is_given = |filter: &ResolvedFilter| {
+                self.given.iter().take(PARTS_MAX).any(|part| *part == filter)
+            };
             index.kind == kind
                 && index.with.is_none()
                 && index.attribute.kind == asked.kind
@@ -442,7 +448,8 @@ impl<'a, 'v> Lookup<'a, 'v> {
         nodes: &mut Vec<Option<Node<'v>>>,
         smallest: &mut u64,
     ) -> Result<(), StoreError> {
-        let items: Vec<(usize, &Assertion)> = parts.iter().enumerate().filter_map(equal).collect();
+        let items: Vec<(usize, &Assertion)> =
+            parts.iter().take(PARTS_MAX).enumerate().filter_map(equal).collect();
         for (at, first) in &items {
             let kind = &first.description.kind;
             for index in self.view.dictionary().composites(kind) {
@@ -505,14 +512,14 @@ impl<'a, 'v> Lookup<'a, 'v> {
     /// A lower and an upper bound of an attribute that has one value, which the server sets: both
     /// are about that value, so the range between them has all that matches.
     fn between(&self, parts: &[ResolvedFilter], nodes: &mut [Node<'v>]) {
-        for (low_at, low) in parts.iter().enumerate() {
+        for (low_at, low) in parts.iter().take(PARTS_MAX).enumerate() {
             let ResolvedFilter::GreaterOrEqual(low) = low else { continue };
             let asked = &low.description;
             let upper = |part: &ResolvedFilter| match part {
                 ResolvedFilter::LessOrEqual(one) => one.description == *asked,
                 _ => false,
             };
-            let Some(high_at) = parts.iter().position(upper) else { continue };
+            let Some(high_at) = parts.iter().take(PARTS_MAX).position(upper) else { continue };
             if !self.has_one_value(asked) {
                 continue;
             }
