@@ -71,7 +71,9 @@ def ordered(*more, keys=("-uid:2.5.13.3",)):
     return [entry["uid"][0].decode() for _, entry in data], said.get("2.16.840.1.113730.3.4.10")
 
 
-every = sorted((f"user.{number}" for number in range(50)), reverse=True)
+found = connection.search_s(people, ldap.SCOPE_ONELEVEL, "(uid=user.*)", ["uid"])
+every = sorted((entry["uid"][0].decode() for _, entry in found), reverse=True)
+check("everybody", len(every), 50)
 check("in reverse", ordered()[0], every)
 uids, view = ordered(VLVRequestControl(True, 2, 3, offset=25, content_count=50))
 check("around the middle", uids, every[22:28])
