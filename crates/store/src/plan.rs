@@ -115,6 +115,11 @@ pub struct Candidates(Kind);
 pub struct CandidateIds(Option<IdSet>);
 
 impl CandidateIds {
+    /// The ids; none when every entry is one.
+    pub(crate) fn into_set(self) -> Option<IdSet> {
+        self.0
+    }
+
     /// How many there are; none when every entry is one.
     #[must_use]
     pub fn len(&self) -> Option<u64> {

@@ -19,6 +19,7 @@ use crate::ids::IdSet;
 use crate::index::{IndexKind, orders_keys_of};
 use crate::interrupt::NEVER;
 use crate::key::{INDEX_VALUE_KEPT_BYTES, RowKey};
+use crate::plan::CandidateIds;
 use crate::posting::Head;
 
 /// An index whose keys are in the order of a rule.
@@ -300,10 +301,12 @@ pub struct Members {
 }
 
 impl Members {
-    /// Every entry of the directory, of which there are `count`.
+    /// The candidates of a plan, in a directory of `all` entries.
     #[must_use]
-    pub fn all(count: u64) -> Self {
-        Self { set: None, count, taken: RoaringTreemap::new() }
+    pub fn of_candidates(ids: CandidateIds, all: u64) -> Self {
+        let set = ids.into_set();
+        let count = set.as_ref().map_or(all, IdSet::len);
+        Self { set, count, taken: RoaringTreemap::new() }
     }
 
     /// These.

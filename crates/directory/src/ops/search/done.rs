@@ -29,6 +29,11 @@ impl Done {
         Self::success().with(ResponseControl { oid: paged::OID, value })
     }
 
+    /// The result code.
+    pub(crate) fn code(&self) -> ResultCode {
+        self.refusal.code
+    }
+
     /// Adds a response control.
     pub(crate) fn with(mut self, control: ResponseControl) -> Self {
         self.controls.push(control);

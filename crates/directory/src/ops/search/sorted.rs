@@ -15,6 +15,9 @@ mod near;
 mod tests;
 mod walk;
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use ldap::result::ResultCode;
 use schema::{EntryId, Schema};
 use store::{OrderedGroup, OrderedGroups, OrderingIndex, Plan, StoreError, StoredEntry, View};
@@ -30,6 +33,11 @@ use crate::sink::ResponseSink;
 
 /// What reading an entry costs, with its place in the order, in steps of a walk.
 const READ_STEPS: u64 = 25;
+
+/// How often abandon and the time limit are looked at where no candidate is.
+const STEPS_BETWEEN_CHECKS: u32 = 64;
+/// So many places are sorted in a millisecond or two.
+const RUN_PLACES: usize = 4_096;
 
 /// A place in the list: the key of an entry, and its id.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -49,6 +57,7 @@ struct Sorting<'a> {
     page: Option<u32>,
     /// The place of the entry sent last.
     last: Place,
+    steps: u32,
     work: Work,
     binding: Vec<u8>,
 }
@@ -157,6 +166,7 @@ pub(super) fn run(
         after,
         page,
         last: Place { key: Vec::new(), id: EntryId::ROOT },
+        steps: 0,
         work: Work::default(),
         binding,
     };
@@ -331,15 +341,65 @@ impl<'a> Sorting<'a> {
         self.order.append_key(schema, &self.run.search.access.searchable(&live), key);
     }
 
-    /// Looks at abandon and the time limit now and then, while nothing is sent.
+    /// Before a candidate is looked at, while nothing is sent.
     fn check(&mut self) -> Result<(), Failed> {
         match self.run.interrupted() {
             None => Ok(()),
-            Some(outcome) => {
-                let fault = SortFault::new(ResultCode::TimeLimitExceeded, "");
-                Err(Failed::Ended(outcome.with(fault.response())))
+            Some(outcome) => Err(Self::not_sorted(outcome)),
+        }
+    }
+
+    /// Before a step that looks at no candidate: abandon and the time limit, now and then.
+    fn pass(&mut self) -> Option<Outcome> {
+        self.steps = self.steps.wrapping_add(1);
+        let is_due = self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS);
+        if is_due { self.run.search.ended(&self.run.bounds) } else { None }
+    }
+
+    /// Likewise, while nothing is sent.
+    fn check_step(&mut self) -> Result<(), Failed> {
+        match self.pass() {
+            None => Ok(()),
+            Some(outcome) => Err(Self::not_sorted(outcome)),
+        }
+    }
+
+    /// The end of a search whose entries are not in order yet.
+    fn not_sorted(outcome: Outcome) -> Failed {
+        let code = match &outcome {
+            Outcome::Done(done) => done.code(),
+            Outcome::Abandoned | Outcome::TooMuch => ResultCode::Other,
+        };
+        Failed::Ended(outcome.with(SortFault::new(code, "").response()))
+    }
+
+    /// Puts places in order, and looks at abandon and the time limit in between.
+    fn in_order(&mut self, mut places: Vec<Place>) -> Result<Vec<Place>, Failed> {
+        if places.len() <= RUN_PLACES {
+            places.sort_unstable();
+            return Ok(places);
+        }
+        let count = places.len();
+        let mut runs = Vec::new();
+        while !places.is_empty() {
+            if let Some(outcome) = self.run.search.ended(&self.run.bounds) {
+                return Err(Self::not_sorted(outcome));
+            }
+            let mut run = places.split_off(places.len().saturating_sub(RUN_PLACES));
+            run.sort_unstable();
+            runs.push(run.into_iter());
+        }
+        let first = runs.iter_mut().enumerate().filter_map(|(at, run)| Some((run.next()?, at)));
+        let mut heads: BinaryHeap<Reverse<(Place, usize)>> = first.map(Reverse).collect();
+        let mut merged = Vec::with_capacity(count);
+        while let Some(Reverse((place, at))) = heads.pop() {
+            self.check_step()?;
+            merged.push(place);
+            if let Some(next) = runs.get_mut(at).and_then(Iterator::next) {
+                heads.push(Reverse((next, at)));
             }
         }
+        Ok(merged)
     }
 
     /// Sends the entry at a place, unless the page is full.
@@ -364,7 +424,7 @@ impl<'a> Sorting<'a> {
     /// Sends the entries at these places.
     fn emit_all(&mut self, places: &[Place], sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
         for place in places {
-            if let Some(outcome) = self.run.interrupted() {
+            if let Some(outcome) = self.pass() {
                 return Ok(Step::End(outcome));
             }
             let stored = self.read(place.id)?;

@@ -76,7 +76,7 @@ impl Sorting<'_> {
         };
         let mut outcome = Outcome::Done(Done::success());
         for &id in &part.ids {
-            let step = match self.run.interrupted() {
+            let step = match self.pass() {
                 Some(outcome) => Step::End(outcome),
                 None => {
                     let stored = self.read(id)?;
@@ -215,7 +215,7 @@ impl Sorting<'_> {
         let mut before = 0;
         members.renew();
         while self.next_group(&mut groups, &mut group)? {
-            self.check()?;
+            self.check_step()?;
             prefix.clear();
             self.order.primary().append_group(&group, &mut prefix);
             taken.clear();
@@ -242,9 +242,7 @@ impl Sorting<'_> {
             self.key_of(&stored, &mut key);
             places.push(&key, id)?;
         }
-        let mut list = places.list;
-        list.sort_unstable();
-        Ok(list)
+        self.in_order(places.list)
     }
 
     /// The entries of a part of the list, by walking the index from its beginning.
@@ -278,7 +276,7 @@ impl Sorting<'_> {
             let mut groups = self.view().ordered_groups(index, false, None)?;
             let (mut group, mut taken) = (OrderedGroup::default(), Vec::new());
             while at < wanted.end && self.next_group(&mut groups, &mut group)? {
-                self.check()?;
+                self.check_step()?;
                 taken.clear();
                 members.take(&group, &mut taken);
                 let end = at + taken.len() as u64;

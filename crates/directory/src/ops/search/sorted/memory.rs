@@ -98,8 +98,6 @@ impl Sorting<'_> {
                 places.prune(wanted);
             }
         }
-        let mut list = places.list;
-        list.sort_unstable();
-        Ok(list)
+        self.in_order(places.list)
     }
 }

@@ -112,7 +112,7 @@ impl Sorting<'_> {
         let mut group = OrderedGroup::default();
         let (mut key, mut prefix) = (Vec::new(), Vec::new());
         while self.next_group(groups, &mut group)? {
-            self.check()?;
+            self.check_step()?;
             prefix.clear();
             self.order.primary().append_group(&group, &mut prefix);
             let mut places = self.places();
@@ -128,8 +128,7 @@ impl Sorting<'_> {
                 }
             }
             if !places.list.is_empty() {
-                places.list.sort_unstable();
-                return Ok(Some(places.list));
+                return self.in_order(places.list).map(Some);
             }
         }
         Ok(None)

@@ -28,16 +28,9 @@ impl Sorting<'_> {
     }
 
     /// The candidates of the plan, without reading them.
-    pub(super) fn candidates(&mut self) -> Result<Members, Failed> {
-        if !self.plan.indexed {
-            return Ok(Members::all(self.view().entry_count()?));
-        }
-        let mut ids = Vec::new();
-        let (plan, view) = (self.plan, self.view());
-        for id in plan.candidates(view, EntryId::ROOT) {
-            ids.push(id?);
-        }
-        Ok(Members::of(ids.into_iter()))
+    pub(super) fn candidates(&self) -> Result<Members, Failed> {
+        let all = self.view().entry_count()?;
+        Ok(Members::of_candidates(self.plan.ids(self.view())?, all))
     }
 
     /// Entries that have a value.
@@ -55,7 +48,7 @@ impl Sorting<'_> {
         let mut places = self.places();
         let (mut key, mut prefix) = (Vec::new(), Vec::new());
         while self.next_group(&mut groups, &mut group)? {
-            if let Some(outcome) = self.run.interrupted() {
+            if let Some(outcome) = self.pass() {
                 return Ok(Step::End(outcome));
             }
             prefix.clear();
@@ -81,8 +74,11 @@ impl Sorting<'_> {
                     return Ok(Step::End(outcome));
                 }
             }
-            places.list.sort_unstable();
-            if let Step::End(outcome) = self.emit_all(&places.list, sink)? {
+            if places.list.is_empty() {
+                continue;
+            }
+            let list = self.in_order(std::mem::take(&mut places.list))?;
+            if let Step::End(outcome) = self.emit_all(&list, sink)? {
                 return Ok(Step::End(outcome));
             }
         }
@@ -119,8 +115,8 @@ impl Sorting<'_> {
                 return Ok(Step::End(outcome));
             }
         }
-        places.list.sort_unstable();
-        self.emit_all(&places.list, sink)
+        let list = self.in_order(places.list)?;
+        self.emit_all(&list, sink)
     }
 
     /// Gives every member that has a value its turn.
@@ -133,7 +129,7 @@ impl Sorting<'_> {
         let (mut group, mut taken) = (OrderedGroup::default(), Vec::new());
         members.renew();
         while members.left() > 0 && self.next_group(&mut groups, &mut group)? {
-            self.check()?;
+            self.check_step()?;
             taken.clear();
             members.take(&group, &mut taken);
         }
@@ -151,7 +147,7 @@ impl Sorting<'_> {
         let mut rest = Vec::new();
         let (plan, view) = (self.plan, self.view());
         for id in plan.candidates(view, EntryId::ROOT) {
-            self.check()?;
+            self.check_step()?;
             let id = id?;
             if !members.is_taken(id) {
                 rest.push(id);
