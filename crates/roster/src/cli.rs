@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{backup, bench, check, demo, export, generate, import, init, restore, serve};
+use crate::commands::{
+    backup, bench, check, demo, explain, export, generate, import, index, init, restore, serve,
+};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -33,6 +35,8 @@ enum Command {
     Serve(serve::Options),
     Import(import::Options),
     Export(export::Options),
+    Explain(explain::Options),
+    Index(index::Options),
     Check(check::Options),
     Backup(backup::Options),
     Restore(restore::Options),
@@ -48,6 +52,8 @@ impl Command {
             Self::Serve(options) => serve::run(&options),
             Self::Import(options) => import::run(&options),
             Self::Export(options) => export::run(&options),
+            Self::Explain(options) => explain::run(&options),
+            Self::Index(options) => index::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),
             Self::Restore(options) => restore::run(&options),
@@ -61,7 +67,7 @@ impl Command {
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let exit = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.command.run(),
-        Err(error) => explain(&error),
+        Err(error) => wrong_use(&error),
     };
     let exit = exit.unwrap_or_else(|failure| {
         output::failure(&failure);
@@ -71,7 +77,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// Prints help and version as they are, and wrong use the way all errors are printed.
-fn explain(error: &clap::Error) -> Result<Exit, Failure> {
+fn wrong_use(error: &clap::Error) -> Result<Exit, Failure> {
     if !error.use_stderr() {
         error.print()?;
         return Ok(Exit::Done);

@@ -19,6 +19,14 @@ fn every_subcommand_explains_itself() {
         "bench",
         "bench search",
         "bench add",
+        "explain",
+        "index",
+        "index status",
+        "index verify",
+        "index rebuild",
+        "index add",
+        "index drop",
+        "index advise",
     ] {
         let mut arguments: Vec<&str> = command.split(' ').collect();
         arguments.push("--help");
@@ -50,6 +58,13 @@ fn wrong_use_ends_with_2_and_a_hint() {
         "roster: error: cannot connect to 127.0.0.1:1: connection refused\nroster: hint: ",
     );
     check(&["bench", "search", "-f", "(uid=["], 2, "roster: error: ");
+    check(&["explain", "-b", "o=x", "-s", "two", "(cn=a)"], 2, "base, one, sub or subordinate");
+    check(&["index", "add", "equal uid"], 2, "roster: error: 'equal uid' is no index");
+    check(
+        &["index", "status", "-H", "ldap://127.0.0.1:1"],
+        2,
+        "roster: error: cannot connect to 127.0.0.1:1: connection refused\nroster: hint: ",
+    );
 }
 
 #[test]

@@ -152,7 +152,9 @@ fn explain(addresses: &Addresses, password: Option<&str>, ends: bool) -> Result<
              ldapsearch {with} -b {SUFFIX} '(&(l=North*)(title=*Engineer))' cn mail title\n  \
              ldapwhoami {with} -D uid=user.42,ou=people,{SUFFIX} -w password\n  \
              ldapsearch {with} -b {SUFFIX} -D '{ADMINISTRATOR}' -w {password} \
-             '(uid=user.7)' '*' '+'"
+             '(uid=user.7)' '*' '+'\n  \
+             roster explain -H ldap://{address} -w {password} -b {SUFFIX} \
+             '(&(l=North*)(title=*Engineer))'"
         ))?;
     }
     let end = if ends { "Ctrl-C ends it and deletes the data" } else { "Ctrl-C ends it" };

@@ -157,6 +157,9 @@ fn killed_by(explanation: &Explanation, tested: &Tested) -> Option<String> {
     if !tested.complete || tested.matching > 0 || tested.entries == 0 {
         return None;
     }
+    if tested.terms.is_empty() {
+        return Some(explanation.root.filter.clone());
+    }
     tested.terms.iter().find(|term| term.matching == 0).map(|term| term.filter.clone())
 }
 
@@ -411,5 +414,7 @@ mod tests {
         assert_eq!(killed_by(&plan, &tested(0, true)).as_deref(), Some("(b=2)"));
         assert_eq!(killed_by(&plan, &tested(0, false)), None);
         assert_eq!(killed_by(&plan, &tested(1, true)), None);
+        let single = Tested { terms: Vec::new(), ..tested(0, true) };
+        assert_eq!(killed_by(&plan, &single).as_deref(), Some("(&)"));
     }
 }

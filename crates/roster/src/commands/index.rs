@@ -1,0 +1,147 @@
+//! `roster index`: the indexes of a running server.
+
+use clap::{Args, Subcommand};
+
+use crate::connect::ServerOptions;
+use crate::failure::{Exit, Failure};
+use crate::index::{advise, change, status, verify};
+
+/// See and change the indexes of a running server.
+///
+/// An index is named as 'roster index status' shows it (uid.equality), or by its definition
+/// ('equality uid'). Kinds are presence, equality, ordering, substring, approximate and extensible.
+/// Indexes are built and dropped while the server serves; a search uses an index when all entries
+/// are in it.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster index status -W
+  roster index add 'substring description' --wait -W
+  roster index add 'equality l with title' -W
+  roster index add 'equality uid where (objectClass=person)' -W
+  roster index rebuild uid.equality -W
+  roster index advise -H ldapi://%2Frun%2Froster%2Fldapi";
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Status(Status),
+    Verify(Verify),
+    Rebuild(Rebuild),
+    Add(Add),
+    Drop(Drop),
+    Advise(Advise),
+}
+
+/// List the indexes: keys, entries, size, state.
+#[derive(Args, Debug)]
+struct Status {
+    /// Only these indexes
+    #[arg(value_name = "INDEX")]
+    indexes: Vec<String>,
+
+    /// Show the keys that most entries have, too
+    #[arg(long)]
+    popular: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Compare indexes with the entries; ends with exit code 1 when something is wrong.
+#[derive(Args, Debug)]
+struct Verify {
+    /// Only these indexes; without any, all
+    #[arg(value_name = "INDEX")]
+    indexes: Vec<String>,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Build indexes anew; the old ones serve until the new ones are whole.
+#[derive(Args, Debug)]
+struct Rebuild {
+    /// The indexes
+    #[arg(value_name = "INDEX", required = true)]
+    indexes: Vec<String>,
+
+    #[command(flatten)]
+    change: Change,
+}
+
+/// Add indexes.
+#[derive(Args, Debug)]
+struct Add {
+    /// The definitions, such as 'substring description'
+    #[arg(value_name = "DEFINITION", required = true)]
+    indexes: Vec<String>,
+
+    #[command(flatten)]
+    change: Change,
+}
+
+/// Drop indexes.
+#[derive(Args, Debug)]
+struct Drop {
+    /// The indexes
+    #[arg(value_name = "INDEX", required = true)]
+    indexes: Vec<String>,
+
+    #[command(flatten)]
+    change: Change,
+}
+
+/// Recommend indexes to add and to drop, from the searches of late.
+#[derive(Args, Debug)]
+struct Advise {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// What every change has.
+#[derive(Args, Debug)]
+struct Change {
+    /// Come back when it is done, and show how far it is meanwhile
+    #[arg(long)]
+    wait: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    match &options.action {
+        Action::Status(Status { indexes, popular, json, server }) => {
+            status::run(&mut server.connect()?, indexes, *popular, *json)
+        }
+        Action::Verify(Verify { indexes, server }) => verify::run(&mut server.connect()?, indexes),
+        Action::Advise(Advise { json, server }) => advise::run(&mut server.connect()?, *json),
+        Action::Rebuild(Rebuild { indexes, change }) => change.run(change::What::Rebuild, indexes),
+        Action::Add(Add { indexes, change }) => change.run(change::What::Add, indexes),
+        Action::Drop(Drop { indexes, change }) => change.run(change::What::Drop, indexes),
+    }
+}
+
+impl Change {
+    fn run(&self, what: change::What, indexes: &[String]) -> Result<Exit, Failure> {
+        // Before anybody is asked for a password.
+        let parsed = indexes.iter().map(|text| change::Definition::parse(text));
+        let definitions = parsed.collect::<Result<Vec<_>, _>>()?;
+        change::run(&mut self.server.connect()?, what, &definitions, self.wait)
+    }
+}

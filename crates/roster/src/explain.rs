@@ -1,0 +1,334 @@
+//! An explained search as text: what was asked, the plan as a tree, and what to do about it.
+//!
+//! Invariant: nothing but what the server said is told; numbers have their unit.
+
+use std::fmt::{self, Write as _};
+
+use serde::Deserialize;
+
+/// What `roster-explain` says. What a later server adds is left out.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Report {
+    base: String,
+    scope: String,
+    filter: String,
+    indexed: bool,
+    candidates: Option<u64>,
+    exact: bool,
+    killed_by: Option<String>,
+    time_us: u64,
+    entries: u64,
+    plan: Term,
+    scope_plan: ScopePlan,
+    tested: Tested,
+}
+
+#[derive(Debug, Deserialize)]
+struct Term {
+    filter: String,
+    operator: String,
+    source: String,
+    index: Option<String>,
+    keys: Option<u64>,
+    candidates: Option<u64>,
+    exact: bool,
+    order: Option<u32>,
+    skipped: Option<String>,
+    time_us: u64,
+    would_help: Option<String>,
+    #[serde(default)]
+    children: Vec<Self>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ScopePlan {
+    scope: String,
+    entries: Option<u64>,
+    used: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Tested {
+    entries: u64,
+    matching: u64,
+    complete: bool,
+    time_us: u64,
+    terms: Vec<TestedTerm>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TestedTerm {
+    filter: String,
+    matching: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = if self.base.is_empty() { "the root" } else { &self.base };
+        writeln!(f, "search      {base}, {}", scope_words(&self.scope))?;
+        writeln!(f, "filter      {}", self.filter)?;
+        writeln!(f, "candidates  {}", self.candidates_words())?;
+        writeln!(f, "matching    {}", self.matching_words())?;
+        let (planned, tested) = (time(self.time_us), time(self.tested.time_us));
+        writeln!(f, "time        {planned} to plan, {tested} to read and test candidates\n")?;
+        self.tree().fmt(f)?;
+        for line in self.conclusions() {
+            write!(f, "\n{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn candidates_words(&self) -> String {
+        let entries = number(self.entries);
+        let by = match (&self.plan.source[..], self.indexed) {
+            _ if self.exact => "and none needs a test",
+            ("undefined", _) => "as the schema has no answer",
+            (_, true) => "each is tested",
+            (_, false) => "no index helps, each is tested",
+        };
+        match self.candidates {
+            Some(count) => format!("{} of {entries} entries, {by}", number(count)),
+            None => format!("all {entries} entries: {by}"),
+        }
+    }
+
+    fn matching_words(&self) -> String {
+        let Tested { entries, matching, complete, .. } = &self.tested;
+        let matching = number(*matching);
+        if *complete {
+            return matching;
+        }
+        format!("{matching} among the first {} candidates", number(*entries))
+    }
+
+    fn tree(&self) -> Table {
+        let shows_tests = !self.exact && self.tested.entries > 0 && !self.tested.terms.is_empty();
+        let mut table = Table::new(&[
+            ("part of the filter", Side::Left),
+            ("index", Side::Left),
+            ("keys", Side::Right),
+            ("candidates", Side::Right),
+            ("exact", Side::Left),
+            ("read", Side::Right),
+            ("time", Side::Right),
+        ]);
+        if shows_tests {
+            table.column("match", Side::Right);
+        }
+        self.row(&mut table, &self.plan, "", "", shows_tests);
+        let scope = &self.scope_plan;
+        let used = if scope.used { "tree" } else { "–" };
+        let count = scope.entries.map_or_else(dash, number);
+        let text = format!("scope {}", scope.scope);
+        table.row(vec![text, used.to_owned(), dash(), count, dash(), dash(), dash()]);
+        table
+    }
+
+    /// Recurses as deep as the filter is, which the server's decoding limits.
+    fn row(&self, table: &mut Table, term: &Term, first: &str, rest: &str, shows_tests: bool) {
+        let text = if term.children.is_empty() {
+            shortened(&term.filter)
+        } else {
+            match term.operator.as_str() {
+                "and" => "and, all of".to_owned(),
+                "or" => "or, any of".to_owned(),
+                "not" => "not".to_owned(),
+                other => other.to_owned(),
+            }
+        };
+        let source = match (&term.index, term.source.as_str()) {
+            (Some(index), _) => index.clone(),
+            (None, "none") => "none".to_owned(),
+            (None, "undefined") => "undefined".to_owned(),
+            (None, "everything") => "every entry".to_owned(),
+            (None, _) => dash(),
+        };
+        let exact = if term.exact { "yes" } else { "no" };
+        let mut cells = vec![
+            format!("{first}{text}"),
+            source,
+            term.keys.filter(|_| term.skipped.is_none()).map_or_else(dash, number),
+            term.candidates.map_or_else(dash, number),
+            if term.candidates.is_some() { exact.to_owned() } else { dash() },
+            term.order.map_or_else(dash, |order| order.to_string()),
+            if term.order.is_some() || term.time_us > 0 { time(term.time_us) } else { dash() },
+        ];
+        if shows_tests {
+            let tested = self.tested.terms.iter().find(|tested| tested.filter == term.filter);
+            let count = tested.map(|tested| tested.matching);
+            let is_root = std::ptr::eq(term, &self.plan);
+            let count = count.or(is_root.then_some(self.tested.matching));
+            cells.push(count.map_or_else(dash, number));
+        }
+        if let Some(why) = &term.skipped {
+            cells.push(format!("not read: {why}"));
+        }
+        table.row(cells);
+        let last = term.children.len().saturating_sub(1);
+        for (at, child) in term.children.iter().enumerate() {
+            let (branch, below) =
+                if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let (first, rest) = (format!("{rest}{branch}"), format!("{rest}{below}"));
+            self.row(table, child, &first, &rest, shows_tests);
+        }
+    }
+
+    /// What it comes to, one line each.
+    fn conclusions(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let Tested { entries, matching, complete, .. } = self.tested;
+        let is_empty = self.candidates == Some(0) || (complete && matching == 0);
+        if is_empty {
+            lines.push(match &self.killed_by {
+                Some(term) => format!("Nothing matches because of {}.", shortened(term)),
+                None => "Nothing matches; no part of the filter alone is why.".to_owned(),
+            });
+        }
+        if !self.indexed && entries > FEW_ENTRIES {
+            let all = number(self.entries);
+            lines.push(format!(
+                "Slow: no index narrows this search, so all {all} entries are read."
+            ));
+        } else if let Some(candidates) = self.candidates
+            && complete
+            && candidates > FEW_ENTRIES
+            && candidates / 10 > matching
+        {
+            let (candidates, matching) = (number(candidates), number(matching));
+            lines.push(format!("{candidates} candidates are read to find {matching}."));
+        }
+        let mut helps = Vec::new();
+        would_help(&self.plan, &mut helps);
+        for (definition, filter) in helps {
+            let filter = shortened(filter);
+            lines.push(format!("An index would help {filter}:  roster index add '{definition}'"));
+        }
+        lines
+    }
+}
+
+/// The indexes that would help, each once.
+fn would_help<'r>(term: &'r Term, found: &mut Vec<(&'r str, &'r str)>) {
+    if let Some(definition) = &term.would_help
+        && !found.iter().any(|(known, _)| known == definition)
+    {
+        found.push((definition, &term.filter));
+    }
+    for child in &term.children {
+        would_help(child, found);
+    }
+}
+
+/// Text in columns.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<(&'static str, Side)>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Where a column's text stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+impl Table {
+    pub(crate) fn new(columns: &[(&'static str, Side)]) -> Self {
+        Self { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn column(&mut self, title: &'static str, side: Side) {
+        self.columns.push((title, side));
+    }
+
+    /// Adds a row; a cell beyond the columns is a remark at its end.
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(at, (title, _))| {
+                let cells = self.rows.iter().filter_map(|row| row.get(at));
+                cells.map(|cell| width(cell)).chain([width(title)]).max().unwrap_or(0)
+            })
+            .collect();
+        let titles = self.columns.iter().map(|(title, _)| (*title).to_owned()).collect();
+        for row in std::iter::once(&titles).chain(&self.rows) {
+            let mut line = String::new();
+            for (at, cell) in row.iter().enumerate() {
+                let side = self.columns.get(at).map_or(Side::Left, |(_, side)| *side);
+                let pad = widths.get(at).copied().unwrap_or(0).saturating_sub(width(cell));
+                let (before, after) = if side == Side::Right { (pad, 0) } else { (0, pad) };
+                write!(line, "{:before$}{cell}{:after$}  ", "", "")?;
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn dash() -> String {
+    "–".to_owned()
+}
+
+/// A number with commas between thousands.
+pub(crate) fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time with the unit that suits it.
+#[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn time(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.1} s", us as f64 / 1e6),
+    }
+}
+
+fn shortened(filter: &str) -> String {
+    if width(filter) <= FILTER_WIDTH_MAX {
+        return filter.to_owned();
+    }
+    let start: String = filter.chars().take(FILTER_WIDTH_MAX - 1).collect();
+    format!("{start}…")
+}
+
+fn scope_words(scope: &str) -> &str {
+    match scope {
+        "base" => "that entry only",
+        "one" => "one level below",
+        "sub" => "with all below",
+        "subordinate" => "all below",
+        other => other,
+    }
+}
+
+/// Characters of a part of a filter shown in the tree; `--json` has all.
+const FILTER_WIDTH_MAX: usize = 48;
+/// So many entries are read in no time.
+const FEW_ENTRIES: u64 = 100;
+
+#[cfg(test)]
+mod tests;
