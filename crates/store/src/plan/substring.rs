@@ -89,14 +89,16 @@ impl<'v> Lookup<'_, 'v> {
     }
 }
 
-/// The pieces, the first and the last with the marks of the value's ends.
+/// The pieces, the first and the last with the marks of the value's ends. A piece that is prepared
+/// to nothing, such as a space in a number, says nothing.
 fn anchored_pieces(assertion: &SubstringAssertion) -> Vec<Vec<u8>> {
     let mut pieces = Vec::with_capacity(2 + assertion.any.len());
-    if let Some(initial) = &assertion.initial {
+    let given = |piece: &&Vec<u8>| !piece.is_empty();
+    if let Some(initial) = assertion.initial.as_ref().filter(given) {
         pieces.push([&[GRAM_BEGIN], initial.as_slice()].concat());
     }
-    pieces.extend(assertion.any.iter().cloned());
-    if let Some(final_) = &assertion.final_ {
+    pieces.extend(assertion.any.iter().filter(given).cloned());
+    if let Some(final_) = assertion.final_.as_ref().filter(given) {
         // As many marks as make a gram of a short piece: what ends a value is followed by them.
         let marks = GRAM_BYTES.saturating_sub(final_.len()).clamp(1, GRAM_PADDING.len());
         let marks = GRAM_PADDING.get(..marks).unwrap_or_default();
@@ -147,6 +149,27 @@ mod tests {
     use schema::{ResolvedFilter, Schema, Truth};
 
     use super::*;
+
+    #[test]
+    fn pieces_that_are_prepared_to_nothing_say_nothing() {
+        let schema = Schema::builtin();
+        for (text, want) in [
+            ("(telephoneNumber=2* )", &["\u{2}2"][..]),
+            ("(telephoneNumber= *7)", &["7\u{3}\u{3}\u{3}"]),
+            ("(telephoneNumber=* *)", &[]),
+            ("(telephoneNumber=-*-*-)", &[]),
+            ("(telephoneNumber=*1234)", &["1234\u{3}"]),
+            ("(telephoneNumber=*123)", &["123\u{3}"]),
+        ] {
+            let filter = ldap::filter::Filter::parse(text).unwrap();
+            let filter = ResolvedFilter::resolve(&filter, &schema);
+            let ResolvedFilter::Substrings(assertion) = &filter else { panic!("{filter:?}") };
+            let pieces = anchored_pieces(assertion);
+            let pieces: Vec<&str> =
+                pieces.iter().map(|piece| std::str::from_utf8(piece).unwrap()).collect();
+            assert_eq!(pieces, want, "{text}");
+        }
+    }
 
     #[test]
     fn what_keys_begin_with_is_what_values_begin_with() {
