@@ -70,42 +70,62 @@ impl IndexDefinition {
 }
 
 impl Default for IndexConfig {
+    /// For directories of people and groups, see `docs/indexes.md`, which has what each costs. An
+    /// index of an attribute that an entry does not have costs that entry nothing.
     fn default() -> Self {
         use IndexKind::{Equality, Presence, Substring};
-        let mut config = Self::none().with("ref", &[Presence, Equality]);
-        for attribute in DEFAULT_EQUALITY {
-            config = config.with(attribute, &[Equality]);
-        }
-        for attribute in DEFAULT_SUBSTRING {
-            config = config.with(attribute, &[Substring]);
-        }
-        config
+        let kinds = [
+            (Presence, DEFAULT_PRESENCE),
+            (Equality, DEFAULT_EQUALITY),
+            (Substring, DEFAULT_SUBSTRING),
+        ];
+        kinds.into_iter().fold(Self::none(), |config, (kind, attributes)| {
+            attributes.iter().fold(config, |config, attribute| config.with(attribute, &[kind]))
+        })
     }
 }
 
-const DEFAULT_EQUALITY: [&str; 19] = [
+/// What is asked for as such, in directories where not every entry has it. `ref` tells every search
+/// whether there are referrals at all.
+const DEFAULT_PRESENCE: &[&str] =
+    &["ref", "mail", "telephoneNumber", "member", "uniqueMember", "memberUid", "uidNumber"];
+
+const DEFAULT_EQUALITY: &[&str] = &[
+    // What every entry has, and what finds one: logins, renumbering, other directories' keys. The
+    // times are what programs ask for that copy the directory bit by bit.
     "objectClass",
     "entryUUID",
+    "createTimestamp",
+    "modifyTimestamp",
     "uid",
+    "mail",
+    "employeeNumber",
+    "uidNumber",
+    "gidNumber",
+    "ref",
+    // What people look for.
     "cn",
     "sn",
     "givenName",
-    "mail",
+    "displayName",
     "telephoneNumber",
     "l",
     "title",
-    "member",
-    "uniqueMember",
-    "memberUid",
-    "uidNumber",
-    "gidNumber",
     "ou",
     "o",
     "dc",
-    "employeeNumber",
+    // Whose group, whose manager: asked at each login, and by whoever deletes an entry.
+    "member",
+    "uniqueMember",
+    "memberUid",
+    "manager",
+    "owner",
+    "seeAlso",
 ];
-const DEFAULT_SUBSTRING: [&str; 8] =
-    ["uid", "cn", "sn", "givenName", "mail", "telephoneNumber", "l", "title"];
+
+/// What address books search as one types.
+const DEFAULT_SUBSTRING: &[&str] =
+    &["uid", "cn", "sn", "givenName", "displayName", "mail", "telephoneNumber", "l", "title"];
 
 #[cfg(test)]
 mod tests {
