@@ -102,7 +102,10 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Failure> {
     options.limits.look_through_limit_entries = limits.look_through_limit_entries;
     options.limits.unindexed_entries = limits.unindexed_entries;
     options.store.map_size_bytes = bounds.map_size_bytes;
-    options.flush = FlushOptions::with_overlay_max(bounds.overlay_max_bytes);
+    options.flush = FlushOptions {
+        index_build_percent: bounds.index_build_percent,
+        ..FlushOptions::with_overlay_max(bounds.overlay_max_bytes)
+    };
     options.journal_keep_bytes = bounds.journal_keep_bytes;
     options.space_limits =
         SpaceLimits { low_bytes: bounds.disk_low_bytes, full_bytes: bounds.disk_full_bytes };

@@ -122,8 +122,7 @@ impl Store {
     /// begin to go.
     fn make_valid(&self, ids: &[u16]) -> Result<IndexStep, StoreError> {
         // A batch has the dictionary it began with, so there must be none.
-        let _seat = self.seat();
-        let _flushing = self.flushing();
+        let _both = self.seat_and_flushing();
         let footing = self.versions.footing();
         let version = &footing.version;
         let Some(base) = states(version)? else { return Ok(IndexStep::AfterFlush) };
@@ -175,8 +174,7 @@ impl Store {
 
     /// Forgets an index whose rows are gone; its id is free then.
     fn forget_index(&self, id: u16) -> Result<IndexStep, StoreError> {
-        let _seat = self.seat();
-        let _flushing = self.flushing();
+        let _both = self.seat_and_flushing();
         let footing = self.versions.footing();
         let change = |dictionary: &Dictionary| dictionary.without_index(id);
         change(&footing.version.dictionary)?;

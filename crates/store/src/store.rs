@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
@@ -305,6 +305,20 @@ impl Store {
     /// Held by whoever writes to the base.
     pub(crate) fn flushing(&self) -> MutexGuard<'_, ()> {
         self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The places of the writer and of whoever writes to the base. Batches do not wait meanwhile
+    /// for a flush that is being written.
+    pub(crate) fn seat_and_flushing(&self) -> (MutexGuard<'_, Seat>, MutexGuard<'_, ()>) {
+        loop {
+            drop(self.flushing());
+            let seat = self.seat();
+            match self.flushing.try_lock() {
+                Ok(flushing) => return (seat, flushing),
+                Err(TryLockError::Poisoned(poisoned)) => return (seat, poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
     }
 
     pub(crate) fn replaced(&self) -> MutexGuard<'_, FxHashMap<u16, Lsn>> {

@@ -89,6 +89,13 @@ fn check_unused(decide: &Decide<'_>, old: &Schema, new: &Schema) -> Result<(), R
             return refuse(kind.name(), "an entry");
         }
     }
+    // Those that are being removed count, too: their definitions are there until the end.
+    if let Some(index) = decide.view.dictionary().misfit(new) {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            format!("the index '{index}' would be another; delete it first"),
+        ));
+    }
     for class in old.object_classes().filter(|class| new.object_class(&class.oid).is_none()) {
         let value = class.oid.as_bytes().into();
         let filter = Filter::Equality(AvaFilter { description: "objectClass", value });

@@ -108,6 +108,8 @@ pub struct StoreSettings {
     pub map_size_bytes: u64,
     /// Changes that wait for the database, in bytes of memory; beyond, writes have to wait.
     pub overlay_max_bytes: u64,
+    /// Share of the time that building and removing indexes may take, in percent.
+    pub index_build_percent: u8,
     /// Journal kept after its changes are in the database, in bytes.
     pub journal_keep_bytes: u64,
     /// Free bytes of the disk below which only the administrator may write.

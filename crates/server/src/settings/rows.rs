@@ -446,6 +446,18 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "store",
+        key: "index_build_percent",
+        kind: Kind::Number {
+            min: 1,
+            max: 100,
+            unit: "percent",
+            set: |s, n| s.store.index_build_percent = u8::try_from(n).unwrap_or(100),
+        },
+        default: "50",
+        sentence: "Share of the time that building and removing indexes may take.",
+    },
+    Row {
+        section: "store",
         key: "journal_keep_mib",
         kind: Kind::Number {
             min: 0,

@@ -55,8 +55,9 @@ fn every_key_of_the_file_is_read() {
         s.log = LogSettings { level: "debug", format: "json" };
     });
     check("[store]\nmap_size_gib = 2", |s| s.store.map_size_bytes = 2 << 30);
-    check("[store]\noverlay_max_mib = 64\njournal_keep_mib = 0", |s| {
+    check("[store]\noverlay_max_mib = 64\nindex_build_percent = 7\njournal_keep_mib = 0", |s| {
         s.store.overlay_max_bytes = 64 << 20;
+        s.store.index_build_percent = 7;
         s.store.journal_keep_bytes = 0;
     });
     check("[store]\ndisk_low_mib = 10\ndisk_full_mib = 5", |s| {

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use schema::{EntryId, IndexChange};
+use schema::{EntryId, IndexChange, Schema};
 
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
-use crate::index::{INDEX_COUNT_MAX, IndexDefinition, IndexRow, IndexState};
+use crate::index::{INDEX_COUNT_MAX, Index, IndexDefinition, IndexRow, IndexState};
 
 impl Dictionary {
     /// Whether an index is to be built or to be removed.
@@ -77,6 +77,19 @@ impl Dictionary {
         let mut rows = self.rows();
         rows.retain(|row| row.id != id || row.state != IndexState::Dropping);
         self.with_rows(&rows)
+    }
+
+    /// An index that is another under this schema, or none; its rows would not fit any more.
+    #[must_use]
+    pub fn misfit(&self, schema: &Schema) -> Option<&IndexDefinition> {
+        let is_same = |index: &Index| {
+            let under = Index::resolve(index.id, &index.definition, index.state, schema);
+            under.is_ok_and(|under| {
+                under.definition == index.definition && under.rules() == index.rules()
+            })
+        };
+        let misfit = self.indexes().iter().find(|index| !is_same(index));
+        misfit.map(|index| &index.definition)
     }
 
     /// The dictionary with these indexes.
