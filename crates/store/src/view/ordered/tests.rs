@@ -132,7 +132,9 @@ fn walks_agree_with_a_naive_order() {
             let count = 1 + chance.below(4);
             let changes = history.batch(next, count, &mut chance);
             let mut batch = store.begin().unwrap();
-            for change in &changes {
+            // The indexes are this test's own, and stay.
+            let is_of_entries = |change: &&Change| !matches!(change, Change::Index(_));
+            for change in changes.iter().filter(is_of_entries) {
                 batch.apply(change).unwrap();
                 if let Change::Add(add) = change {
                     next = EntryId(next.0.max(add.id.0 + 1));
