@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use ldap::ber::DecodeReason;
 use ldap::encode;
-use ldap::message::{Controls, DecodeFailure, LdapResult, Message, Request, ResponseKind};
+use ldap::message::{
+    Controls, DecodeFailure, DerefAliases, LdapResult, Message, Request, ResponseKind,
+};
 use ldap::result::ResultCode;
 use schema::WellKnown;
 use store::{Lsn, Reader, StoreError, View};
@@ -14,6 +16,7 @@ use crate::chance::Chance;
 use crate::directory::{Directory, State};
 use crate::dispatch;
 use crate::job::{Job, JobDone};
+use crate::ops::search::aliases;
 use crate::referral;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -46,7 +49,7 @@ pub enum Next {
 impl Worker {
     pub(crate) fn new(directory: Arc<Directory>, chance: Box<dyn Chance>) -> Self {
         let reader = directory.store.reader();
-        let snapshot = Snapshot { reader, referrals: None, subentries: None };
+        let snapshot = Snapshot { reader, referrals: None, subentries: None, aliases: None };
         let recorder = directory.analyser.recorder();
         Self { directory, snapshot, chance, recorder }
     }
@@ -90,6 +93,19 @@ pub(crate) struct Snapshot {
     referrals: Option<(Lsn, bool)>,
     /// Likewise, any subentry.
     subentries: Option<(Lsn, bool)>,
+    /// Likewise, any alias; looked for when aliases are to be followed.
+    aliases: Option<(Lsn, bool)>,
+}
+
+/// The directory as of the last commit, and what a search has to look out for in it.
+pub(crate) struct Ground<'r> {
+    pub(crate) view: &'r View<'r>,
+    /// There are referral objects, and the client does not manage them.
+    pub(crate) referrals: bool,
+    /// There are subentries.
+    pub(crate) subentries: bool,
+    /// There are aliases, and they are to be followed.
+    pub(crate) aliases: bool,
 }
 
 impl Snapshot {
@@ -123,26 +139,33 @@ impl Snapshot {
         Ok((view, referrals && !manage_dsa_it))
     }
 
-    /// Likewise for a search; the second answer is whether there are any subentries. Schemas never
-    /// change without the log going on, so the answers hold as long as its position does.
+    /// Likewise for a search. Schemas never change without the log going on, so the answers hold as
+    /// long as its position does.
     pub(crate) fn view_for_search(
         &mut self,
         state: &State,
         manage_dsa_it: bool,
-    ) -> Result<(&View<'_>, bool, bool), Refusal> {
-        let known = self.subentries;
-        let (view, referrals) = Self::look(
-            &mut self.reader,
-            &mut self.referrals,
-            state.schema.well_known(),
-            manage_dsa_it,
-        )?;
-        let subentries = match known {
-            Some((lsn, any)) if lsn == view.lsn() => any,
+        deref: DerefAliases,
+    ) -> Result<Ground<'_>, Refusal> {
+        let known = state.schema.well_known();
+        let Self { reader, referrals, subentries, aliases } = self;
+        let (view, referrals) = Self::look(reader, referrals, known, manage_dsa_it)?;
+        let lsn = view.lsn();
+        let there = match *subentries {
+            Some((at, any)) if at == lsn => any,
             Some(_) | None => state.subentries.any(view)?,
         };
-        self.subentries = Some((view.lsn(), subentries));
-        Ok((view, referrals, subentries))
+        *subentries = Some((lsn, there));
+        let subentries = there;
+        if deref == DerefAliases::Never {
+            return Ok(Ground { view, referrals, subentries, aliases: false });
+        }
+        let there = match *aliases {
+            Some((at, any)) if at == lsn => any,
+            Some(_) | None => aliases::any(view)?,
+        };
+        *aliases = Some((lsn, there));
+        Ok(Ground { view, referrals, subentries, aliases: there })
     }
 }
 

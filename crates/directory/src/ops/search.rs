@@ -3,7 +3,9 @@
 //! Invariant: limits, abandon and back-pressure are checked by `Run`, for entries and references,
 //! and nowhere else.
 
+pub(crate) mod aliases;
 mod bounds;
+mod chain;
 mod count;
 mod done;
 mod explain;
@@ -20,7 +22,9 @@ use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, ResolvedFilter, Selection};
 use store::{Ask, StoreError, View};
 
+use self::aliases::Regions;
 pub(crate) use self::bounds::Bounds;
+use self::chain::Expanded;
 pub(crate) use self::done::Done;
 pub(crate) use self::run::{Run, Step};
 use crate::analyser::{SAMPLED_ONE_IN, Watch};
@@ -37,7 +41,7 @@ use crate::sink::{Flush, ResponseSink};
 use crate::stop::Stop;
 use crate::subentry::Shown;
 use crate::virtual_tree;
-use crate::worker::{Next, Snapshot, Worker};
+use crate::worker::{Ground, Next, Snapshot, Worker};
 
 /// Begins a search: runs it here when few candidates are expected, else makes a job of it.
 pub(crate) fn start(
@@ -133,7 +137,11 @@ pub(crate) struct Search<'a> {
 
 /// What the request means here and now.
 pub(crate) struct Resolved<'a> {
+    /// Base and scope; where aliases are followed, the lowest subtree with all that they lead to.
     pub(crate) base: EntryId,
+    pub(crate) scope: Scope,
+    /// Where to look exactly, when aliases in scope are followed.
+    pub(crate) regions: Option<Regions>,
     pub(crate) filter: &'a ResolvedFilter,
     pub(crate) selection: &'a Selection,
     /// Referral objects are looked out for.
@@ -189,23 +197,53 @@ impl Search<'_> {
             let found = found?;
             return self.made(false, schema, || self.virtual_entries(found, schema, visible, sink));
         }
-        let (view, referrals, subentries) =
-            snapshot.view_for_search(&state, self.controls.manage_dsa_it)?;
+        let (manage, deref) = (self.controls.manage_dsa_it, request.deref);
+        let ground = snapshot.view_for_search(&state, manage, deref)?;
+        let Ground { view, referrals, subentries, aliases } = ground;
+        let (filter, selection, scope) = (&filter, &selection, request.scope);
+        let lookup = Lookup { name: request.base, key: &key, referrals, scope: Some(scope) };
         let base = if key.depth() == 0 {
             EntryId::ROOT
+        } else if aliases && aliases::finds_base(deref) {
+            aliases::find_base(view, &state, self.access, &lookup)?
         } else {
-            let scope = Some(request.scope);
-            target::find(view, &state, &Lookup { name: request.base, key: &key, referrals, scope })?
+            target::find(view, &state, &lookup)?
         };
         if self.controls.assertion.is_some() {
             self.check_base(view, &state, base)?;
         }
-        let shown = self.shown(subentries);
-        let resolved =
-            Resolved { base, filter: &filter, selection: &selection, referrals, shown, wanted };
-        let outcome = self.entries(view, &state, &resolved, sink);
-        self.report(&filter, &outcome);
+        let (shown, regions) = (self.shown(subentries), None);
+        let mut resolved =
+            Resolved { base, scope, regions, filter, selection, referrals, shown, wanted };
+        if aliases && aliases::searches(deref, scope) {
+            self.follow(view, &state, &mut resolved)?;
+        }
+        let outcome = match chain::expand(self, view, &state, filter)? {
+            Expanded::Same => self.entries(view, &state, &resolved, sink),
+            Expanded::Filter(filter) => {
+                self.entries(view, &state, &Resolved { filter: &filter, ..resolved }, sink)
+            }
+            Expanded::End(outcome) => Ok(outcome),
+        };
+        self.report(filter, &outcome);
         outcome
+    }
+
+    /// Puts what the aliases in scope lead to into the scope.
+    fn follow(
+        &self,
+        view: &View<'_>,
+        state: &State,
+        resolved: &mut Resolved<'_>,
+    ) -> Result<(), Refusal> {
+        let how = (resolved.scope, self.request.deref);
+        let regions = aliases::regions(view, state, self.access, resolved.base, how)?;
+        if let Some(regions) = &regions {
+            resolved.base = regions.top(view)?;
+            resolved.scope = Scope::Subtree;
+        }
+        resolved.regions = regions;
+        Ok(())
     }
 
     /// Tells the analyser, when this search is one that is measured and went on to a plan here.
@@ -260,11 +298,7 @@ impl Search<'_> {
         let ask = Ask {
             wanted: self.wanted(&bounds, &start),
             interrupt: &interrupt,
-            ..Ask::new(
-                narrowed.as_ref().unwrap_or(resolved.filter),
-                resolved.base,
-                self.request.scope,
-            )
+            ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
         };
         let plan = match view.plan(&ask) {
             Err(StoreError::Interrupted) => {

@@ -53,7 +53,7 @@ impl Search<'_> {
             interrupt: &is_given_up,
             explain: Some(clock),
             text: Some(&self.request.filter),
-            ..Ask::new(resolved.filter, resolved.base, self.request.scope)
+            ..Ask::new(resolved.filter, resolved.base, resolved.scope)
         })?;
         let planned = clock() - begin;
         let Some(explanation) = plan.explanation().cloned() else {

@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
             state,
             resolved,
             exact: plan.exact && searchable,
-            scope_exact: plan.scope_exact,
+            scope_exact: plan.scope_exact && resolved.regions.is_none(),
             computed: selection.may_select_operational()
                 && computed.iter().any(|description| selection.selects(description)),
             bounds,
@@ -234,8 +234,13 @@ impl<'a> Run<'a> {
     }
 
     fn in_scope(&self, entry: &StoredEntry<'_>) -> Result<bool, Refusal> {
-        let base = self.resolved.base;
-        Ok(match self.search.request.scope {
+        let Resolved { base, scope, regions, .. } = self.resolved;
+        if let Some(regions) = regions {
+            return Ok(regions.contains(self.view, entry)?
+                && regions.shows(entry, self.state.schema.well_known()));
+        }
+        let base = *base;
+        Ok(match *scope {
             Scope::Base => entry.id() == base,
             Scope::One => entry.parent() == base,
             Scope::Subtree => self.view.is_within(entry, base)?,
@@ -261,9 +266,9 @@ impl<'a> Run<'a> {
     pub(crate) fn references(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Refusal> {
         let schema = &self.state.schema;
         let known = schema.well_known();
+        let Resolved { base, scope, .. } = *self.resolved;
+        let plan = self.view.plan(&Ask::new(&referral::filter(known), base, scope))?;
         let scope = self.search.request.scope;
-        let plan =
-            self.view.plan(&Ask::new(&referral::filter(known), self.resolved.base, scope))?;
         for stored in plan.entries(self.view, EntryId::ROOT) {
             let stored = stored?;
             if let Some(end) = self.interrupted() {

@@ -1,0 +1,73 @@
+//! Whatever the indexes, a search answers what a naive scan answers: for arbitrary schemas, trees,
+//! entries and filters, in every scope, over arbitrary index configurations, with changes in
+//! memory, in LMDB and in between, and while others write and flush.
+//!
+//! A case is made of its seed. What fails is made small and printed with the seed, the filter and
+//! the plan. `PROOF_SEED` runs that seed alone, `PROOF_SEEDS` so many of them: the long form.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(missing_docs, unreachable_pub, reason = "a module of tests")]
+
+mod arbitrary;
+#[path = "proof/beside.rs"]
+mod beside;
+#[path = "proof/indexes.rs"]
+mod indexes;
+#[path = "proof/question.rs"]
+mod question;
+#[path = "proof/shrink.rs"]
+mod shrink;
+#[path = "proof/world.rs"]
+mod world;
+
+use arbitrary::dice::Dice;
+use question::Question;
+use world::World;
+
+/// Cases of the short form.
+const CASES: u64 = 12;
+const ROUNDS: usize = 8;
+const QUESTIONS: usize = 60;
+
+fn play(seed: u64, cases: impl Fn(&mut World, &mut Dice)) {
+    let mut dice = Dice::new(seed);
+    let mut world = World::new(seed, &mut dice);
+    cases(&mut world, &mut dice);
+    let findings = world.store.check(&mut |_, _, _| ()).unwrap().findings;
+    assert_eq!(findings, [], "seed {seed}: {world}");
+}
+
+/// Runs seeds: the one that is asked for, or so many as are asked for, or some.
+fn seeds(first: u64, count: u64, run: impl Fn(u64)) {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let (first, count) = match number("PROOF_SEED") {
+        Some(seed) => (seed, 1),
+        None => (first, number("PROOF_SEEDS").unwrap_or(count)),
+    };
+    (first..first + count).for_each(run);
+}
+
+#[test]
+fn the_indexed_answer_is_that_of_a_naive_scan() {
+    seeds(1, CASES, |seed| {
+        play(seed, |world, dice| {
+            for _ in 0..ROUNDS {
+                world.write(dice);
+                let questions = (0..QUESTIONS).map(|_| Question::random(world, dice));
+                let questions: Vec<Question> = questions.collect();
+                world.with_view(|view| {
+                    for question in &questions {
+                        if question.ask(view, &world.published).is_err() {
+                            shrink::report(world, view, question);
+                        }
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn it_is_so_while_others_write_and_flush() {
+    seeds(10_000, 3, |seed| play(seed, beside::play));
+}

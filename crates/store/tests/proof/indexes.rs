@@ -1,0 +1,80 @@
+//! Arbitrary index configurations: every kind, rules other than the attribute's own, two
+//! attributes, some entries only.
+
+use schema::RuleKind;
+use store::{IndexConfig, IndexDefinition, IndexKind};
+
+use crate::arbitrary::dice::Dice;
+use crate::arbitrary::filters::{self, Asked};
+use crate::arbitrary::vocabulary::{self, Vocabulary};
+
+/// Some of the indexes that the vocabulary allows: none, few, most or all.
+pub fn random(words: &Vocabulary, dice: &mut Dice) -> (Vec<IndexDefinition>, Vec<Asked>) {
+    let share = *dice.pick(&[0, 3, 6, 6, 9, 10]);
+    let mut names: Vec<String> = words.words.iter().map(|word| word.kind.name().into()).collect();
+    names.extend(["name", "distinguishedName"].map(str::to_owned));
+    names.sort();
+    names.dedup();
+    let mut all = Vec::new();
+    for attribute in names {
+        for kind in IndexKind::ALL {
+            if dice.below(10) < share {
+                all.extend(one(words, kind, &attribute, dice));
+            }
+        }
+    }
+    let mut conditions = Vec::new();
+    for _ in 0..dice.below(5) * usize::from(share > 0) {
+        all.extend(special(words, &mut conditions, dice));
+    }
+    all.sort();
+    all.dedup();
+    (all, conditions)
+}
+
+/// An index of this kind; none when there can be none.
+fn one(
+    words: &Vocabulary,
+    kind: IndexKind,
+    attribute: &str,
+    dice: &mut Dice,
+) -> Option<IndexDefinition> {
+    let mut definition = IndexDefinition::new(kind, attribute);
+    if kind == IndexKind::Extensible {
+        let syntax = words.schema.attribute_type(attribute)?.syntax.oid;
+        let fits = |rule: &&schema::MatchingRule| {
+            rule.kind == RuleKind::Equality && rule.applies_to(syntax)
+        };
+        let rules: Vec<_> = vocabulary::rules().filter(fits).collect();
+        definition.rule = Some((!rules.is_empty()).then(|| *dice.pick(&rules))?.oid.to_owned());
+    }
+    definition.canonical(&words.schema).ok()
+}
+
+/// An index of two attributes, or of the entries that a filter is true of.
+pub fn special(
+    words: &Vocabulary,
+    conditions: &mut Vec<Asked>,
+    dice: &mut Dice,
+) -> Option<IndexDefinition> {
+    let attribute = words.word(dice).kind.name();
+    let kind = *dice.pick(&IndexKind::ALL);
+    let mut definition = match dice.below(3) {
+        0 => one(words, kind, attribute, dice)?,
+        _ => IndexDefinition {
+            with: Some(words.word(dice).kind.name().to_owned()),
+            ..IndexDefinition::new(IndexKind::Equality, attribute)
+        },
+    };
+    if definition.with.is_none() || dice.one_in(4) {
+        let depth = dice.below(3);
+        let condition = filters::filter(words, dice, depth);
+        definition.filter = Some(condition.to_string());
+        conditions.push(condition);
+    }
+    definition.canonical(&words.schema).ok()
+}
+
+pub fn config(indexes: &[IndexDefinition]) -> IndexConfig {
+    indexes.iter().fold(IndexConfig::none(), |config, one| config.and(one.clone()))
+}
