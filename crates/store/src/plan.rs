@@ -11,6 +11,8 @@ mod node;
 mod scope;
 mod stream;
 mod substring;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::time::Duration;

@@ -88,10 +88,18 @@ impl<'a, 'v> Lookup<'a, 'v> {
             ResolvedFilter::Or(parts) if is_negated => self.all(filter, parts, asked, true)?,
             ResolvedFilter::And(parts) => self.all(filter, parts, asked, false)?,
             ResolvedFilter::Or(parts) => self.any(filter, parts, asked, false)?,
+            item if is_negated => {
+                // What is given holds only because other parts prove it: were an index with a
+                // filter used for the opposite, two parts could each leave it to the other one.
+                let given = std::mem::take(&mut self.given);
+                let node = self.item(item);
+                let node = node.map(|node| self.described(node, item, asked));
+                self.given = given;
+                return Ok(self.without(item, node?));
+            }
             item => {
                 let node = self.item(item)?;
-                let node = self.described(node, item, asked);
-                return Ok(if is_negated { self.without(item, node) } else { node });
+                return Ok(self.described(node, item, asked));
             }
         };
         if self.is_explained {
