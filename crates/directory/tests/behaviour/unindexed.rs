@@ -43,8 +43,20 @@ fn an_unindexed_search_is_refused_and_says_what_to_do() {
         let answer = search(&mut client, UNINDEXED, None);
         assert_eq!(answer.code(), ResultCode::InsufficientAccessRights);
         assert!(answer.entries.is_empty());
-        for part in ["(description=x)", "all 14 entries", "unindexed-search"] {
+        for part in
+            ["(description=x)", "'equality description'", "all 14 entries", "unindexed-search"]
+        {
             assert!(answer.diagnostic.contains(part), "{part}: {}", answer.diagnostic);
+        }
+        // Of several parts, the one that an index would answer; an index that finds most is none.
+        for (filter, index) in [
+            ("(&(objectClass=device)(description=x*))", "'substring description'"),
+            ("(|(cn=device 1)(description=x))", "'equality description'"),
+            ("(&(objectClass=device)(!(cn=nobody))(description=*))", " description'"),
+        ] {
+            let answer = search(&mut client, filter, None);
+            assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{filter}");
+            assert!(answer.diagnostic.contains(index), "{filter}: {}", answer.diagnostic);
         }
         let answer = search(&mut client, "(&(cn=device 1)(description=x))", None);
         assert_eq!((answer.code(), answer.entries.len()), (ResultCode::Success, 1));
@@ -54,7 +66,7 @@ fn an_unindexed_search_is_refused_and_says_what_to_do() {
         let answer = search(&mut client, UNINDEXED, Some(PERMIT));
         assert_eq!(answer.code(), ResultCode::InsufficientAccessRights);
     }
-    let counts = SearchCounts { unindexed: 0, unindexed_refused: 4 };
+    let counts = SearchCounts { unindexed: 0, unindexed_refused: 10 };
     assert_eq!(served.directory.search_counts(), counts);
 }
 
