@@ -156,7 +156,54 @@ const TEXT_SHOWN_MAX_BYTES: usize = 200;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use schema::Schema;
+
     use super::*;
+
+    fn line() -> impl Strategy<Value = String> {
+        let words = [
+            "equality",
+            "substring",
+            "extensible",
+            "approximate",
+            "ordering",
+            "cn",
+            "l",
+            "2.5.4.3",
+            "uidNumber",
+            "member",
+            "with",
+            "where",
+            "(sn=a*b\\2a)",
+            "(&(l=x)(!(cn=*)))",
+            "(:2.5.13.2:=\u{e9})",
+            "caseExactMatch",
+            "2.5.13.2",
+            "wordMatch",
+            "(",
+            "x;y",
+            "",
+        ];
+        prop::collection::vec(prop::sample::select(words.to_vec()), 0..7)
+            .prop_map(|words| words.join(" "))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_shown_so_that_it_reads_back_and_canonical_is_final(
+            line in prop_oneof![3 => line(), 1 => any::<String>()],
+        ) {
+            let Ok(definition) = IndexDefinition::parse(&line) else { return Ok(()) };
+            let reread = |one: &IndexDefinition| IndexDefinition::parse(&one.to_string()).unwrap();
+            prop_assert_eq!(&reread(&definition), &definition);
+            let schema = Schema::builtin();
+            if let Ok(canonical) = definition.canonical(&schema) {
+                prop_assert_eq!(&canonical.canonical(&schema).unwrap(), &canonical);
+                prop_assert_eq!(&reread(&canonical), &canonical);
+            }
+        }
+    }
 
     #[track_caller]
     fn check(line: &str, shown: &str, name: &str) {
