@@ -84,7 +84,9 @@ impl Walk<'_> {
         let (Some(first), Some(after)) = (&self.first, self.after.take()) else { return Ok(false) };
         let window = self.view.window(first, after, WINDOW_IDS, interrupt)?;
         self.after = window.upto;
-        let mut ids = window.ids;
+        // As a list, whatever its length: to keep what is in bitmaps, the other list would be read
+        // whole, again for each window.
+        let mut ids = IdSet::Few(window.ids.iter_after(0).collect());
         for (kept, is_in) in &self.also {
             match (kept, is_in) {
                 (Kept::List(Some(list)), true) => self.view.intersect(&mut ids, list, interrupt)?,
@@ -95,7 +97,10 @@ impl Walk<'_> {
                 (Kept::Ids(other), false) => ids.subtract(other),
             }
         }
-        self.ids = ids.iter_after(0).collect::<Vec<u64>>().into_iter();
+        self.ids = match ids {
+            IdSet::Few(ids) => ids.into_iter(),
+            many @ IdSet::Many(_) => many.iter_after(0).collect::<Vec<u64>>().into_iter(),
+        };
         Ok(true)
     }
 }

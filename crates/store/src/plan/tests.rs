@@ -87,3 +87,24 @@ fn the_filter_of_an_index_is_not_assumed_of_what_it_is_to_prove() {
         check(&store, text);
     }
 }
+
+#[test]
+fn marks_in_values_are_not_the_ends_of_values() {
+    let people = [
+        "mail: a\u{3}b\npostalAddress: a$b\ndescription: a\u{2}b",
+        "mail: \u{2}a\npostalAddress: a\\24b",
+        "mail: a\u{3}\u{3}\u{3}\npostalAddress: b$a",
+        "mail: a\npostalAddress: ab$a b$c\ndescription: b\u{3}",
+        "mail: b\npostalAddress: b$ab\ndescription: b",
+    ];
+    let indexes = ["substring mail", "substring postalAddress", "substring description"];
+    let store = store(&indexes, &people);
+    for attribute in ["mail", "postalAddress", "description"] {
+        for text in
+            ["a*", "*a", "*a*", "b*", "*b", "*b*", "*a\\02*", "*\\03*", "a$*", "*$b", "*a$b*"]
+        {
+            check(&store, &format!("({attribute}={text})"));
+            check(&store, &format!("(!({attribute}={text}))"));
+        }
+    }
+}
