@@ -130,7 +130,9 @@ fn walks_agree_with_a_naive_order() {
         let mut next = EntryId(1);
         for round in 0..60 {
             let count = 1 + chance.below(4);
-            let changes = history.batch(next, count, &mut chance);
+            let mut changes = history.batch(next, count, &mut chance);
+            // The history's indexes are not those of this test.
+            changes.retain(|change| !matches!(change, Change::Index(_)));
             let mut batch = store.begin().unwrap();
             // The indexes are this test's own, and stay.
             let is_of_entries = |change: &&Change| !matches!(change, Change::Index(_));
