@@ -102,7 +102,7 @@ pub struct Plan {
     pub filter_exact: bool,
     /// Each candidate is in scope.
     pub scope_exact: bool,
-    /// An index or the tree narrowed the candidates; else the whole directory is read.
+    /// An index narrowed the candidates by the filter, or proved it; else all in scope are read.
     pub indexed: bool,
     work: Work,
     explanation: Option<Box<Explanation>>,
@@ -337,12 +337,14 @@ impl View<'_> {
                 (loaded.set.map_or(Kind::All, Kind::Ids), count)
             }
         };
-        let indexed = !matches!(kind, Kind::All);
-        let is_empty = indexed && estimate == 0;
+        let is_all = matches!(kind, Kind::All);
+        let is_empty = !is_all && estimate == 0;
         let mut scope = nodes.split_off(parts.min(nodes.len()));
         let filter_exact = is_empty || nodes.iter().all(|node| node.is_done);
         let scope_exact = is_whole || is_empty || scope.iter().any(|scope| scope.is_done);
         let exact = filter_exact && scope_exact;
+        // The scope alone tells nothing of the filter, however small it is.
+        let indexed = !is_all && (exact || nodes.iter().any(|node| node.is_read));
         let mut work = loader.work;
         work.tests = if exact { 0 } else { estimate };
         let mut plan = Plan {

@@ -19,7 +19,7 @@ pub struct Explanation {
     pub root: TermReport,
     /// The scope.
     pub scope: ScopeReport,
-    /// How many candidates are left, at most; none when no index helped.
+    /// How many candidates are left, at most; none when every entry is one.
     pub final_candidates: Option<u64>,
     /// Every candidate matches and is in scope: none is tested.
     pub exact: bool,
@@ -141,7 +141,8 @@ impl Told<'_> {
         root.time_us = u64::try_from(self.taken.as_micros()).unwrap_or(u64::MAX);
         let count = if self.is_whole { Some(self.entries) } else { self.scope_count };
         let scope = ScopeReport { scope: ask.scope, count, used: is_used };
-        let final_candidates = plan.indexed.then_some(plan.estimate);
+        let is_all = matches!(plan.candidates.0, super::Kind::All);
+        let final_candidates = (!is_all).then_some(plan.estimate);
         Explanation { root, scope, final_candidates, exact: plan.exact, killed_by }
     }
 

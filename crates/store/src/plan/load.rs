@@ -52,6 +52,7 @@ impl<'v> Loader<'_, 'v> {
         let started = self.started(node);
         let loaded = self.load_shape(node, within)?;
         node.is_done = loaded.exact;
+        node.is_read = loaded.set.is_some() && !node.is_everything();
         if let (Some(clock), Some(started)) = (self.clock, started) {
             let time_us = u64::try_from((clock() - started).as_micros()).unwrap_or(u64::MAX);
             node.note(|report| report.time_us += time_us);

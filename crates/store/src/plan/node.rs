@@ -24,6 +24,8 @@ pub(super) struct Node<'v> {
     pub(super) is_late: bool,
     /// What is left when all is done is exactly what it leaves.
     pub(super) is_done: bool,
+    /// It was read, and left something out or could have.
+    pub(super) is_read: bool,
     pub(super) details: Option<Box<Details>>,
 }
 
@@ -74,7 +76,7 @@ pub(super) struct Details {
 
 impl<'v> Node<'v> {
     pub(super) const fn new(shape: Shape<'v>, exact: bool, count: u64) -> Self {
-        Self { shape, exact, count, is_late: false, is_done: false, details: None }
+        Self { shape, exact, count, is_late: false, is_done: false, is_read: false, details: None }
     }
 
     pub(super) const fn nothing() -> Self {

@@ -146,7 +146,7 @@ impl<'v> Loader<'_, 'v> {
         let count = node.count;
         let rows = cost::chunk_rows(&posting.list, self.entries);
         self.work.add(Work { rows, ids: count, tests: 0 });
-        node.is_done = node.exact;
+        (node.is_done, node.is_read) = (node.exact, true);
         node.note(|report| report.order = Some(1));
         let mut exact = node.exact;
         let (mut left, mut also) = (count, Vec::new());
@@ -164,6 +164,7 @@ impl<'v> Loader<'_, 'v> {
                 continue;
             };
             also.push(kept);
+            node.is_read = true;
             // What was read here may hold more than it stands for.
             node.is_done = match node.shape {
                 Shape::List(_) | Shape::Without(_) => node.exact,
