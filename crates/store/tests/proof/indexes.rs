@@ -75,6 +75,19 @@ pub fn special(
     definition.canonical(&words.schema).ok()
 }
 
+/// One more index of whatever kind; none when there can be none such.
+pub fn another(
+    words: &Vocabulary,
+    conditions: &mut Vec<Asked>,
+    dice: &mut Dice,
+) -> Option<IndexDefinition> {
+    if dice.one_in(3) {
+        return special(words, conditions, dice);
+    }
+    let kind = *dice.pick(&IndexKind::ALL);
+    one(words, kind, words.word(dice).kind.name(), dice)
+}
+
 pub fn config(indexes: &[IndexDefinition]) -> IndexConfig {
     indexes.iter().fold(IndexConfig::none(), |config, one| config.and(one.clone()))
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use schema::{Change, EntryId};
-use store::{IndexDefinition, LogPosition, Lsn, Store, StoreOptions, View};
+use schema::{Change, EntryId, IndexChange};
+use store::{IndexDefinition, IndexStep, LogPosition, Lsn, Store, StoreOptions, View};
 use tempfile::TempDir;
 
 use crate::arbitrary::dice::Dice;
@@ -92,11 +92,51 @@ impl World {
             if dice.one_in(3) {
                 self.store.flush().unwrap();
             }
+            self.tend(dice);
         }
         self.publish(1);
     }
 
+    /// A part of the work that there is on indexes; the rest is left as it is.
+    fn tend(&self, dice: &mut Dice) {
+        for _ in 0..dice.below(6) {
+            match self.store.index_step(dice.between(1, 80) as u64).unwrap() {
+                IndexStep::Idle => return,
+                IndexStep::AfterFlush if dice.one_in(2) => drop(self.store.flush().unwrap()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Other indexes: some go, some come, some are built anew.
+    fn other_indexes(&mut self, dice: &mut Dice) -> Change {
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        for _ in 0..dice.between(1, 3) {
+            if !self.indexes.is_empty() && dice.one_in(2) {
+                let at = dice.below(self.indexes.len());
+                if dice.one_in(2) {
+                    removed.push(self.indexes.remove(at).to_string());
+                } else {
+                    added.push(self.indexes[at].clone());
+                }
+                continue;
+            }
+            let mut conditions = Vec::clone(&self.conditions);
+            added.extend(indexes::another(&self.words, &mut conditions, dice));
+            self.conditions = Arc::new(conditions);
+        }
+        added.sort();
+        added.dedup();
+        // What goes and comes in one change is there afterwards.
+        self.indexes.extend(added.iter().cloned());
+        self.indexes.sort();
+        self.indexes.dedup();
+        let added = added.iter().map(ToString::to_string).collect();
+        Change::Index(IndexChange { added, removed })
+    }
+
     fn batch(&mut self, count: usize, dice: &mut Dice) {
+        let other = dice.one_in(4).then(|| self.other_indexes(dice));
         let mut tree = self.sealed.back().map_or(&self.published, |(_, tree)| tree).clone();
         let mut batch = self.store.begin().unwrap();
         for _ in 0..count {
@@ -105,6 +145,9 @@ impl World {
             };
             batch.apply(&change).unwrap();
             tree.apply(&change, &self.words.schema);
+        }
+        if let Some(change) = other {
+            batch.apply(&change).unwrap();
         }
         let mark = batch.seal();
         self.sealed.push_back((mark.lsn, tree));
