@@ -69,8 +69,8 @@ fn aliased(entry: &StoredEntry<'_>, schema: &Schema, access: &Access) -> Option<
 
 /// Finds the base of a search, following aliases at it and above it.
 ///
-/// Refuses as [`target::find`] does; with `aliasProblem` when an alias names no entry, and with
-/// `aliasDereferencingProblem` when aliases lead in a circle, are too many, or may not be followed.
+/// Refuses as [`target::find`] does; with `aliasProblem` when an alias names no entry, or aliases
+/// lead in a circle or are too many; with `aliasDereferencingProblem` when one may not be followed.
 pub(crate) fn find_base(
     view: &View<'_>,
     state: &State,
@@ -96,25 +96,23 @@ pub(crate) fn find_base(
             let Some(name) = &name else { return target::find(view, state, lookup) };
             return found_base(view, state, lookup, name);
         };
-        let problem = |diagnostic: &'static str| Refusal {
+        let problem = |code, diagnostic: &'static str| Refusal {
             matched: alias.dn().to_owned(),
-            ..Refusal::new(ResultCode::AliasDereferencingProblem, diagnostic)
+            ..Refusal::new(code, diagnostic)
         };
+        let (useless, closed) = (ResultCode::AliasProblem, ResultCode::AliasDereferencingProblem);
         if !followed.insert(alias.id()) {
-            return Err(problem("aliases lead in a circle"));
+            return Err(problem(useless, "aliases lead in a circle"));
         }
         if followed.len() > ALIAS_DEPTH_MAX {
-            return Err(problem("more aliases lead to each other than are followed"));
+            return Err(problem(useless, "more aliases lead to each other than are followed"));
         }
         let mut next = aliased(&alias, schema, access)
-            .ok_or_else(|| problem("the alias names nothing that may be followed"))?;
+            .ok_or_else(|| problem(closed, "the alias names nothing that may be followed"))?;
         let is_there = matches!(view.resolve(&next)?, Resolved::Found(_))
             || nearest_is_alias(view, schema, &next)?;
         if !is_there {
-            return Err(Refusal {
-                matched: alias.dn().to_owned(),
-                ..Refusal::new(ResultCode::AliasProblem, "the alias names no entry of this server")
-            });
+            return Err(problem(useless, "the alias names no entry of this server"));
         }
         // What was asked for lies as far below the entry as below its alias.
         let depth = DnKey::from_text(schema, alias.dn()).map_or(0, |alias| alias.depth());
