@@ -343,8 +343,10 @@ impl View<'_> {
         let filter_exact = is_empty || nodes.iter().all(|node| node.is_done);
         let scope_exact = is_whole || is_empty || scope.iter().any(|scope| scope.is_done);
         let exact = filter_exact && scope_exact;
-        // The scope alone tells nothing of the filter, however small it is.
-        let indexed = !is_all && (exact || nodes.iter().any(|node| node.is_read));
+        // The scope alone tells nothing of the filter, and neither does what most entries have.
+        let is_narrow = estimate.saturating_mul(4) <= entries.saturating_mul(3);
+        let is_read = is_narrow && nodes.iter().any(|node| node.is_read);
+        let indexed = !is_all && (exact || is_read);
         let mut work = loader.work;
         work.tests = if exact { 0 } else { estimate };
         let mut plan = Plan {
