@@ -102,7 +102,12 @@ fn the_openldap_tools_do_their_work() {
         "",
     );
     check(&count, 0, "1.3.6.1.4.1.30221.2.5.37 false MAOBAWY=");
-    let unindexed = narrow("!1.3.6.1.4.1.30221.2.5.54", "(roomNumber=x*)");
+    let unindexed = tool(
+        &demo,
+        "ldapsearch",
+        &["-b", "dc=example,dc=com", "-E", "!1.3.6.1.4.1.30221.2.5.54", "(roomNumber=x*)"],
+        "",
+    );
     check(&unindexed, 53, "roomNumber");
     check(&tool(&demo, "ldapsearch", &["-b", "dc=nowhere"], ""), 32, "No such object");
     let change = format!("dn: {marie}\nchangetype: modify\nreplace: title\ntitle: Chemist\n");
