@@ -212,7 +212,7 @@ impl Index {
             kind,
             attribute: attribute.name().to_owned(),
             rule: rule.filter(|_| kind == IndexKind::Extensible).map(|rule| rule.oid.to_owned()),
-            with: with.as_ref().map(|with| with.attribute.text().to_owned()),
+            with: with.as_ref().map(|with| with.attribute.kind.name().to_owned()),
             filter: text,
         };
         check_length(&definition.to_string())?;

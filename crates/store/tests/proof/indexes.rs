@@ -91,3 +91,13 @@ pub fn another(
 pub fn config(indexes: &[IndexDefinition]) -> IndexConfig {
     indexes.iter().fold(IndexConfig::none(), |config, one| config.and(one.clone()))
 }
+
+/// What a data directory keeps of a definition must be readable when it is opened again: values of
+/// certificates travel as `;binary`, which is no part of a type's name.
+#[test]
+fn a_definition_names_types_by_their_names() {
+    let schema = schema::Schema::builtin();
+    let line = "equality title with userCertificate";
+    let definition = IndexDefinition::parse(line).unwrap().canonical(&schema).unwrap();
+    assert_eq!(definition.to_string(), line);
+}
