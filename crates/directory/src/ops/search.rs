@@ -215,8 +215,11 @@ impl Search<'_> {
         let (shown, regions) = (self.shown(subentries), None);
         let mut resolved =
             Resolved { base, scope, regions, filter, selection, referrals, shown, wanted };
-        if aliases && aliases::searches(deref, scope) {
-            self.follow(view, &state, &mut resolved)?;
+        if aliases
+            && aliases::searches(deref, scope)
+            && let Some(end) = self.follow(view, &state, &mut resolved)?
+        {
+            return Ok(end);
         }
         let outcome = match chain::expand(self, view, &state, filter)? {
             Expanded::Same => self.entries(view, &state, &resolved, sink),
@@ -229,21 +232,25 @@ impl Search<'_> {
         outcome
     }
 
-    /// Puts what the aliases in scope lead to into the scope.
+    /// Puts what the aliases in scope lead to into the scope; the end of the search when it has to
+    /// end meanwhile.
     fn follow(
         &self,
         view: &View<'_>,
         state: &State,
         resolved: &mut Resolved<'_>,
-    ) -> Result<(), Refusal> {
-        let how = (resolved.scope, self.request.deref);
-        let regions = aliases::regions(view, state, self.access, resolved.base, how)?;
+    ) -> Result<Option<Outcome>, Refusal> {
+        let regions = aliases::regions(self, view, state, resolved.base, resolved.scope)?;
+        let regions = match regions {
+            Ok(regions) => regions,
+            Err(end) => return Ok(Some(end)),
+        };
         if let Some(regions) = &regions {
             resolved.base = regions.top(view)?;
             resolved.scope = Scope::Subtree;
         }
         resolved.regions = regions;
-        Ok(())
+        Ok(None)
     }
 
     /// Tells the analyser, when this search is one that is measured and went on to a plan here.

@@ -13,6 +13,7 @@ use ldap::result::ResultCode;
 use schema::{Assertion, DnKey, EntryId, EntryRead, RdnKey, ResolvedFilter, Schema, WellKnown};
 use store::{Ask, Resolved, StoredEntry, View};
 
+use super::{Outcome, Search};
 use crate::directory::State;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
@@ -162,14 +163,16 @@ pub(crate) struct Regions {
     parent: Cell<Option<(EntryId, bool)>>,
 }
 
-/// What the scope becomes by the aliases in it; none when there are none.
+/// What the scope becomes by the aliases in it; none when there are none. Many aliases are not gone
+/// through on the thread that reads requests, nor when nobody waits any more.
 pub(crate) fn regions(
+    search: &Search<'_>,
     view: &View<'_>,
     state: &State,
-    access: &Access,
     base: EntryId,
-    (scope, deref): (Scope, DerefAliases),
-) -> Result<Option<Regions>, Refusal> {
+    scope: Scope,
+) -> Result<Result<Option<Regions>, Outcome>, Refusal> {
+    let (access, deref, bounds) = (search.access, search.request.deref, search.bounds());
     let schema = &state.schema;
     let known = schema.well_known();
     let shown = (!finds_base(deref)).then_some(base);
@@ -177,8 +180,14 @@ pub(crate) fn regions(
     // Each alias, and whether it was followed.
     let mut aliases = Vec::new();
     let plan = view.plan(&Ask::new(&filter(schema), EntryId::ROOT, Scope::Subtree))?;
+    if search.candidates_max.is_some_and(|max| plan.estimate > max) {
+        return Ok(Err(Outcome::TooMuch));
+    }
     for stored in plan.entries(view, EntryId::ROOT) {
         let stored = stored?;
+        if let Some(end) = search.ended(&bounds) {
+            return Ok(Err(end));
+        }
         if !is_alias(&stored, known) {
             continue;
         }
@@ -195,6 +204,9 @@ pub(crate) fn regions(
         let before = aliases.len();
         let mut waiting = Vec::new();
         for alias in aliases {
+            if let Some(end) = search.ended(&bounds) {
+                return Ok(Err(end));
+            }
             // Only subordinates of the base are followed (RFC 4511 §4.5.1.3).
             if alias.id() == base {
                 continue;
@@ -213,7 +225,7 @@ pub(crate) fn regions(
             break;
         }
     }
-    Ok(is_touched.then_some(regions))
+    Ok(Ok(is_touched.then_some(regions)))
 }
 
 /// The entry that an alias leads to, over others if need be; none when it leads nowhere.

@@ -121,6 +121,8 @@ impl Chains<'_> {
                 planned => planned?,
             };
             search.check_indexed(&plan, view, &ask)?;
+            // A level may have thousands of parts: what the plan proved is not tested again.
+            let is_certain = plan.exact && search.access.may_search(description);
             let mut next = Vec::new();
             for stored in plan.entries(view, EntryId::ROOT) {
                 if let Some(end) = search.ended(bounds) {
@@ -128,7 +130,8 @@ impl Chains<'_> {
                 }
                 let stored = stored?;
                 let access = search.access.searchable(&stored);
-                if known.contains(&stored.id()) || level.matches(schema, &access) != Truth::True {
+                let is_match = is_certain || level.matches(schema, &access) == Truth::True;
+                if known.contains(&stored.id()) || !is_match {
                     continue;
                 }
                 known.insert(stored.id());
