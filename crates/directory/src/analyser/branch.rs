@@ -18,8 +18,11 @@ const SHOWN_COUNT: usize = 50;
 pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
     let seen = site.directory.analyser.seen();
     let advice = advise(&seen, &known(site));
+    let counts = site.directory.search_counts();
     let entry = site
         .entry(NAME, &["top", "extensibleObject"])
+        .value("roster-unindexed-searches", &counts.unindexed.to_string())
+        .value("roster-unindexed-refused", &counts.unindexed_refused.to_string())
         .values("filter-use", shown(&seen).into_iter().map(line))
         .values("roster-index-advice", advice.iter().map(ToString::to_string));
     Ok(vec![entry.done()])

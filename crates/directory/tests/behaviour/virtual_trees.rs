@@ -84,6 +84,9 @@ fn filters_that_cost_much_are_shown_and_an_index_is_advised() {
     let asked = Asked { base, attributes, ..Asked::default() };
     let answer = root.search(&Asked { scope: Scope::Base, ..asked });
     let entry = &answer.entries[0];
+    for count in ["roster-unindexed-searches", "roster-unindexed-refused"] {
+        assert_eq!(entry.texts(count).len(), 1, "{count}");
+    }
     let uses = entry.texts("filter-use");
     let shape = uses.iter().find(|line| line.starts_with("(description=*?*) "));
     let shape = shape.unwrap_or_else(|| panic!("{uses:?}"));
