@@ -204,7 +204,6 @@ impl Dictionary {
     }
 
     /// The valid index of values of `kind` in all entries by a rule that is not its own.
-    #[allow(dead_code, reason = "plans begin to use it")]
     pub(crate) fn extensible(&self, kind: &AttributeType, rule: &MatchingRule) -> Option<&Index> {
         let found = self.by_type.get(&kind.oid)?;
         self.at(&found.extensible).find(|index| index.rule == Some(rule))
@@ -212,13 +211,11 @@ impl Dictionary {
 
     /// The valid composite indexes that have `kind` as their first or second attribute, of all
     /// entries.
-    #[allow(dead_code, reason = "plans begin to use it")]
     pub(crate) fn composites(&self, kind: &AttributeType) -> impl Iterator<Item = &Index> {
         self.at(self.by_type.get(&kind.oid).map_or(&[], |found| found.composite.as_slice()))
     }
 
     /// The valid filtered indexes of values of `kind`; composite ones with it are among them.
-    #[allow(dead_code, reason = "plans begin to use it")]
     pub(crate) fn filtered(&self, kind: &AttributeType) -> impl Iterator<Item = &Index> {
         self.at(self.by_type.get(&kind.oid).map_or(&[], |found| found.filtered.as_slice()))
     }

@@ -20,7 +20,7 @@ pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex};
 use crate::dictionary::Dictionary;
 use crate::entry::{StoredEntry, join};
 use crate::error::StoreError;
-use crate::index::{BRANCH_LISTS, IndexKind, LEVEL_LISTS};
+use crate::index::{BRANCH_LISTS, IndexKind};
 use crate::key::{self, RowKey};
 use crate::layer::Layer;
 use crate::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
@@ -325,15 +325,8 @@ impl<'t> View<'t> {
         }
     }
 
-    /// The list of the entries one level below `parent`; none when there are none.
-    #[allow(dead_code, reason = "plans begin to use it")]
-    pub(crate) fn level(&self, parent: EntryId) -> Result<Option<List<'_>>, StoreError> {
-        self.list(LEVEL_LISTS, &parent.0.to_be_bytes())
-    }
-
     /// The list of those entries one level below `parent` that have subordinates themselves; none
     /// when there are none.
-    #[allow(dead_code, reason = "plans begin to use it")]
     pub(crate) fn branches(&self, parent: EntryId) -> Result<Option<List<'_>>, StoreError> {
         self.list(BRANCH_LISTS, &parent.0.to_be_bytes())
     }

@@ -48,7 +48,8 @@ pub(crate) enum Test {
 impl Shape {
     /// The shape of a filter.
     pub(crate) fn of(filter: &ResolvedFilter) -> Self {
-        Self::within(filter, &mut ITEM_COUNT_MAX.clone())
+        let mut room = ITEM_COUNT_MAX;
+        Self::within(filter, &mut room)
     }
 
     fn within(filter: &ResolvedFilter, room: &mut usize) -> Self {
