@@ -1,4 +1,4 @@
-//! A connection: one request at a time, and its answers.
+//! A connection: one request at a time, and its answers; `pipeline.rs` sends many.
 //!
 //! Invariant: a message id is used once; a response under another id is an error, except the notice
 //! of disconnection (RFC 4511 §4.4.1).
@@ -6,13 +6,13 @@
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
-use ldap::ber::{Frame, frame};
+use ldap::ber::{Frame, Reader, Tag, Writer, frame};
 use ldap::filter::Filter;
 use ldap::message::{
-    AddRequest, AttributesBuf, Authentication, BindRequest, Controls, DecodeLimits, DeleteRequest,
-    DerefAliases, ExtendedRequest, LdapResult, Message, MessageId, Modification, ModificationsBuf,
-    ModifyOperation, ModifyRequest, PartialAttribute, Request, Response, Scope, SearchRequest,
-    StringsBuf, ValuesBuf,
+    AddRequest, Attributes, AttributesBuf, Authentication, BindRequest, Control, Controls,
+    ControlsBuf, DecodeLimits, DeleteRequest, DerefAliases, ExtendedRequest, LdapResult, Message,
+    MessageId, Modification, ModificationsBuf, ModifyOperation, ModifyRequest, PartialAttribute,
+    Request, Response, Scope, SearchRequest, Strings, StringsBuf, ValuesBuf,
 };
 use ldap::url::{LdapUrl, Scheme};
 
@@ -32,6 +32,8 @@ pub struct ConnectOptions {
     pub connect_timeout: Duration,
     /// The longest wait for the next octets of an answer.
     pub answer_timeout: Duration,
+    /// The largest response that is taken.
+    pub message_size_max_bytes: usize,
 }
 
 impl ConnectOptions {
@@ -42,6 +44,7 @@ impl ConnectOptions {
             tls: TlsOptions::default(),
             connect_timeout: CONNECT_TIMEOUT,
             answer_timeout: ANSWER_TIMEOUT,
+            message_size_max_bytes: MESSAGE_SIZE_MAX_BYTES,
         }
     }
 }
@@ -86,6 +89,29 @@ pub type Attribute<'a> = (&'a str, &'a [&'a str]);
 /// A modification: what to do with an attribute, and values.
 pub type Change<'a> = (ModifyOperation, &'a str, &'a [&'a str]);
 
+/// One thing that a search has found, while the connection holds it.
+#[derive(Clone, Copy, Debug)]
+pub enum SearchAnswer<'a> {
+    /// An entry.
+    Entry {
+        /// Its name.
+        dn: &'a str,
+        /// Its attributes.
+        attributes: Attributes<'a>,
+    },
+    /// Where the search would go on, which it does not.
+    Reference(Strings<'a>),
+}
+
+/// The end of a search, or of one page of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Page {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What asks for the next page; empty when there is none.
+    pub cookie: Vec<u8>,
+}
+
 /// A connection to a server.
 pub struct Connection {
     /// `None` only while StartTLS changes it.
@@ -93,6 +119,8 @@ pub struct Connection {
     host: String,
     options: ConnectOptions,
     incoming: Vec<u8>,
+    /// How much of `incoming` is done with.
+    taken: usize,
     next_id: i32,
 }
 
@@ -108,7 +136,7 @@ impl Connection {
             Scheme::Ldaps => stream.secure(&host, tls::config(&options.tls)?)?,
             Scheme::Ldap | Scheme::Ldapi => stream,
         };
-        Ok(Self { stream: Some(stream), host, options, incoming: Vec::new(), next_id: 1 })
+        Ok(Self { stream: Some(stream), host, options, incoming: Vec::new(), taken: 0, next_id: 1 })
     }
 
     /// Whether TLS protects the connection.
@@ -123,6 +151,7 @@ impl Connection {
         self.request(Request::Extended(request))?.into_result("StartTLS")?;
         // What came before the handshake is nobody's answer.
         self.incoming.clear();
+        self.taken = 0;
         let stream = self.stream.take().ok_or(ClientError::Closed(None))?;
         self.stream = Some(stream.secure(&self.host, config)?);
         Ok(())
@@ -144,6 +173,46 @@ impl Connection {
 
     /// Searches. A refusal or a limit is in the outcome, together with the entries that came.
     pub fn search(&mut self, asked: &SearchFor<'_>) -> Result<Found, ClientError> {
+        let (mut entries, mut references) = (Vec::new(), Vec::new());
+        let done = self.search_each(asked, Controls::EMPTY, &mut |found| {
+            match found {
+                SearchAnswer::Entry { dn, attributes } => entries.push(Entry::of(dn, attributes)),
+                SearchAnswer::Reference(urls) => references.extend(urls.iter().map(str::to_owned)),
+            }
+            Ok::<_, ClientError>(())
+        })?;
+        Ok(Found { entries, references, outcome: done.outcome })
+    }
+
+    /// Searches for one page (RFC 2696): the first, or the one after the page that `cookie` came
+    /// with. `each` is given what is found as it comes: while it does not return, no more is read,
+    /// and the server waits.
+    ///
+    /// # Errors
+    /// What `each` fails with ends the search in its middle: the connection is of no use then.
+    pub fn search_page<E: From<ClientError>>(
+        &mut self,
+        asked: &SearchFor<'_>,
+        (page_entries, cookie): (u32, &[u8]),
+        each: &mut dyn FnMut(SearchAnswer<'_>) -> Result<(), E>,
+    ) -> Result<Page, E> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let sequence = writer.begin(Tag::SEQUENCE);
+        writer.integer(Tag::INTEGER, i64::from(page_entries));
+        writer.octets(Tag::OCTET_STRING, cookie);
+        writer.end(sequence);
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: PAGED_RESULTS, critical: true, value: Some(&value) });
+        self.search_each(asked, controls.as_ref(), each)
+    }
+
+    fn search_each<E: From<ClientError>>(
+        &mut self,
+        asked: &SearchFor<'_>,
+        controls: Controls<'_>,
+        each: &mut dyn FnMut(SearchAnswer<'_>) -> Result<(), E>,
+    ) -> Result<Page, E> {
         let mut attributes = StringsBuf::new();
         for attribute in asked.attributes {
             attributes.push(attribute);
@@ -158,24 +227,26 @@ impl Connection {
             filter: asked.filter.clone(),
             attributes: attributes.as_ref(),
         };
-        let id = self.send(Request::Search(request))?;
-        let (mut entries, mut references) = (Vec::new(), Vec::new());
+        let id = self.send(Request::Search(request), controls)?;
         loop {
-            let outcome = self.receive(id, |response| match response {
+            let page = self.receive::<_, E>(id, |message| match message.op {
                 Response::SearchEntry { dn, attributes } => {
-                    entries.push(Entry::of(dn, attributes));
+                    each(SearchAnswer::Entry { dn, attributes })?;
                     Ok(None)
                 }
                 Response::SearchReference(urls) => {
-                    references.extend(urls.iter().map(str::to_owned));
+                    each(SearchAnswer::Reference(urls))?;
                     Ok(None)
                 }
-                Response::SearchDone(result) => Ok(Some(Outcome::of(&result))),
+                Response::SearchDone(result) => {
+                    let cookie = next_page(&message.controls)?;
+                    Ok(Some(Page { outcome: Outcome::of(&result), cookie }))
+                }
                 Response::Intermediate { .. } => Ok(None),
-                _ => Err(misplaced()),
+                _ => Err(misplaced().into()),
             })?;
-            if let Some(outcome) = outcome {
-                return Ok(Found { entries, references, outcome });
+            if let Some(page) = page {
+                return Ok(page);
             }
         }
     }
@@ -212,11 +283,20 @@ impl Connection {
 
     /// A request with one answer.
     fn request(&mut self, request: Request<'_>) -> Result<Outcome, ClientError> {
-        let id = self.send(request)?;
+        self.request_with(request, Controls::EMPTY)
+    }
+
+    /// Likewise, with controls.
+    pub fn request_with(
+        &mut self,
+        request: Request<'_>,
+        controls: Controls<'_>,
+    ) -> Result<Outcome, ClientError> {
+        let id = self.send(request, controls)?;
         loop {
-            let outcome = self.receive(id, |response| match single(&response) {
+            let outcome = self.receive(id, |message| match single(&message.op) {
                 Some(result) => Ok(Some(Outcome::of(result))),
-                None if matches!(response, Response::Intermediate { .. }) => Ok(None),
+                None if matches!(message.op, Response::Intermediate { .. }) => Ok(None),
                 None => Err(misplaced()),
             })?;
             if let Some(outcome) = outcome {
@@ -225,47 +305,80 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, op: Request<'_>) -> Result<MessageId, ClientError> {
-        let id = MessageId(self.next_id);
-        self.next_id = self.next_id.checked_add(1).unwrap_or(1);
+    fn send(&mut self, op: Request<'_>, controls: Controls<'_>) -> Result<MessageId, ClientError> {
         let mut message = Vec::new();
-        Message { id, op, controls: Controls::EMPTY }.encode(&mut message);
-        let stream = self.stream.as_mut().ok_or(ClientError::Closed(None))?;
-        let sent = stream.write_all(&message).and_then(|()| stream.flush());
-        sent.map_err(|error| self.lost(error))?;
+        let id = self.encode(op, controls, &mut message);
+        self.write(&message)?;
         Ok(id)
     }
 
+    /// Appends a request to `out`, under an id of its own.
+    pub(crate) fn encode(
+        &mut self,
+        op: Request<'_>,
+        controls: Controls<'_>,
+        out: &mut Vec<u8>,
+    ) -> MessageId {
+        let id = MessageId(self.next_id);
+        self.next_id = self.next_id.checked_add(1).unwrap_or(1);
+        Message { id, op, controls }.encode(out);
+        id
+    }
+
+    /// Sends octets of requests.
+    pub(crate) fn write(&mut self, octets: &[u8]) -> Result<(), ClientError> {
+        let stream = self.stream.as_mut().ok_or(ClientError::Closed(None))?;
+        let sent = stream.write_all(octets).and_then(|()| stream.flush());
+        sent.map_err(|error| self.lost(error))
+    }
+
     /// Waits for one response to `id` and has `take` look at it.
-    fn receive<T>(
+    fn receive<T, E: From<ClientError>>(
         &mut self,
         id: MessageId,
-        take: impl FnOnce(Response<'_>) -> Result<T, ClientError>,
-    ) -> Result<T, ClientError> {
+        take: impl FnOnce(&Message<'_, Response<'_>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.next_response(|message| {
+            if message.id == id {
+                return take(message);
+            }
+            Err(ClientError::Malformed(format!("an answer to message {}", message.id)).into())
+        })
+    }
+
+    /// Waits for the next response and has `take` look at it.
+    pub(crate) fn next_response<T, E: From<ClientError>>(
+        &mut self,
+        take: impl FnOnce(&Message<'_, Response<'_>>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let malformed = |error: &dyn std::fmt::Display| ClientError::Malformed(error.to_string());
+        let size_max = self.options.message_size_max_bytes;
         let length = loop {
-            match frame(&self.incoming, MESSAGE_SIZE_MAX_BYTES)
-                .map_err(|error| malformed(&error))?
-            {
+            let rest = self.incoming.get(self.taken..).unwrap_or_default();
+            match frame(rest, size_max).map_err(|error| malformed(&error))? {
                 Frame::Complete(length) => break length,
                 Frame::Incomplete { .. } => self.read()?,
             }
         };
-        let bytes: Vec<u8> = self.incoming.drain(..length).collect();
-        let message = Message::<Response<'_>>::decode(&bytes, &DecodeLimits::default())
+        let begin = self.taken;
+        self.taken += length;
+        let octets = self.incoming.get(begin..self.taken).unwrap_or_default();
+        let message = Message::<Response<'_>>::decode(octets, &DecodeLimits::default())
             .map_err(|error| malformed(&error))?;
-        if message.id == id {
-            return take(message.op);
-        }
-        Err(match message.op {
+        match &message.op {
             Response::Extended { result, .. } if message.id == MessageId::UNSOLICITED => {
-                ClientError::Closed(Some(Outcome::of(&result)))
+                Err(ClientError::Closed(Some(Outcome::of(result))).into())
             }
-            _ => ClientError::Malformed(format!("an answer to message {}", message.id)),
-        })
+            _ => take(&message),
+        }
     }
 
     fn read(&mut self) -> Result<(), ClientError> {
+        self.incoming.drain(..self.taken);
+        self.taken = 0;
+        if self.incoming.is_empty() {
+            self.incoming.shrink_to(READ_BYTES);
+        }
         let mut buffer = [0; READ_BYTES];
         let stream = self.stream.as_mut().ok_or(ClientError::Closed(None))?;
         match stream.read(&mut buffer) {
@@ -293,7 +406,7 @@ impl Connection {
 /// Says good-bye; a server that is gone need not hear it.
 impl Drop for Connection {
     fn drop(&mut self) {
-        let _ = self.send(Request::Unbind);
+        let _ = self.send(Request::Unbind, Controls::EMPTY);
     }
 }
 
@@ -305,8 +418,22 @@ fn values_of(values: &[&str]) -> ValuesBuf {
     list
 }
 
+/// Where a search with pages goes on, by the controls of its end.
+fn next_page(controls: &Controls<'_>) -> Result<Vec<u8>, ClientError> {
+    let control = controls.iter().find(|control| control.oid == PAGED_RESULTS);
+    let Some(value) = control.and_then(|control| control.value) else { return Ok(Vec::new()) };
+    let cookie = || {
+        let mut reader = Reader::new(value);
+        let mut sequence = reader.sequence(Tag::SEQUENCE)?;
+        sequence.integer_i32(Tag::INTEGER)?;
+        sequence.octets(Tag::OCTET_STRING)
+    };
+    let cookie = cookie().map_err(|error| ClientError::Malformed(error.to_string()))?;
+    Ok(cookie.to_vec())
+}
+
 /// The result of a response that is the only one.
-fn single<'r, 'a>(response: &'r Response<'a>) -> Option<&'r LdapResult<'a>> {
+pub(crate) fn single<'r, 'a>(response: &'r Response<'a>) -> Option<&'r LdapResult<'a>> {
     match response {
         Response::Bind { result, .. }
         | Response::Extended { result, .. }
@@ -322,20 +449,22 @@ fn single<'r, 'a>(response: &'r Response<'a>) -> Option<&'r LdapResult<'a>> {
     }
 }
 
-fn misplaced() -> ClientError {
+pub(crate) fn misplaced() -> ClientError {
     ClientError::Malformed("a response of another kind".to_owned())
 }
 
+/// Simple paged results (RFC 2696).
+const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
 /// RFC 4511 §4.14.1.
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 /// Default of [`ConnectOptions::connect_timeout`].
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Default of [`ConnectOptions::answer_timeout`].
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// The largest response accepted.
+/// Default of [`ConnectOptions::message_size_max_bytes`].
 const MESSAGE_SIZE_MAX_BYTES: usize = 64 << 20;
 /// Octets asked for in one read.
-const READ_BYTES: usize = 16 * 1024;
+const READ_BYTES: usize = 32 * 1024;
 
 #[cfg(test)]
 mod tests;

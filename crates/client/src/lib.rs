@@ -1,4 +1,5 @@
-//! A synchronous LDAP client: connect, authenticate, one request at a time, its answers.
+//! A synchronous LDAP client: connect, authenticate, one request at a time, its answers; or many,
+//! through a [`Pipeline`].
 //!
 //! Start at `connection.rs`. Speaks `ldap://`, `ldaps://`, `ldapi://` and StartTLS; referrals are
 //! reported and never followed.
@@ -9,10 +10,14 @@
 mod answer;
 mod connection;
 mod error;
+mod pipeline;
 mod stream;
 mod tls;
 
 pub use answer::{Entry, Found, Outcome};
-pub use connection::{Attribute, Change, ConnectOptions, Connection, SearchFor};
+pub use connection::{
+    Attribute, Change, ConnectOptions, Connection, Page, SearchAnswer, SearchFor,
+};
 pub use error::ClientError;
+pub use pipeline::{Answer, Pipeline, Window};
 pub use tls::{CertificateCheck, TlsOptions};
