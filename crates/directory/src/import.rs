@@ -103,9 +103,12 @@ impl From<StoreError> for ImportError {
 
 impl From<BulkError> for ImportError {
     fn from(error: BulkError) -> Self {
-        match (error.place(), error) {
-            (_, BulkError::Store(error)) => error.into(),
-            (line, error) => Self::File { line: line.unwrap_or(0), reason: error.to_string() },
+        match error {
+            BulkError::Store(error) => error.into(),
+            BulkError::Refused(refusal) => {
+                Self::File { line: refusal.place.line, reason: refusal.to_string() }
+            }
+            error => Self::File { line: 0, reason: error.to_string() },
         }
     }
 }

@@ -51,7 +51,10 @@ mod view;
 
 pub use batch::{Applied, Batch};
 pub use build::IndexStep;
-pub use bulk::{BulkError, BulkLoader, BulkReport, PreparedEntry, Preparer};
+pub use bulk::{
+    Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, Place, PrepareError,
+    PreparedEntry, Preparer, Refusal, RefusalReason,
+};
 pub use check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary};
 pub use dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary, with_stand_in};

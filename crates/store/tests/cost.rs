@@ -20,7 +20,8 @@ use schema::{
     ResolvedFilter, Schema,
 };
 use store::{
-    Ask, IndexConfig, IndexDefinition, LogPosition, Lsn, Mark, Resolved, Store, StoreOptions,
+    Ask, IndexConfig, IndexDefinition, LoadOptions, LogPosition, Lsn, Mark, Resolved, Store,
+    StoreOptions,
 };
 
 /// People in the directory before anything is measured.
@@ -93,18 +94,18 @@ fn loaded(directory: &Path, indexes: IndexConfig, count: u64) -> Store {
     let options = StoreOptions::default();
     let store = Store::create(directory, &options, Arc::clone(&schema), indexes, &contexts);
     let store = store.unwrap();
-    let mut loader = store.bulk_load().unwrap();
+    let mut loader = store.bulk_load(&LoadOptions::default()).unwrap();
     for (dn, class) in
         [("dc=example,dc=com", "domain"), ("ou=People,dc=example,dc=com", "organizationalUnit")]
     {
         let pairs = [("objectClass", &b"top"[..]), ("objectClass", class.as_bytes())];
         let entry = Entry::from_pairs(Dn::parse(dn).unwrap(), pairs, &schema).unwrap();
-        loader.add(&entry, 0).unwrap();
+        loader.load(&entry, 0).unwrap();
     }
     for number in 0..count {
-        loader.add(&person(number, &schema), number).unwrap();
+        loader.load(&person(number, &schema), number).unwrap();
     }
-    loader.finish(&mut |_, _, _| {}).unwrap();
+    loader.commit().unwrap();
     store
 }
 

@@ -14,7 +14,7 @@ use schema::{
     AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange, RdnKey,
     ResolvedFilter, Schema,
 };
-use store::{Ask, IndexConfig, IndexKind, Store, StoreOptions};
+use store::{Ask, IndexConfig, IndexKind, LoadOptions, Store, StoreOptions};
 
 /// The ids of all entries are below this.
 const ENTRIES: u64 = 2_600;
@@ -90,9 +90,9 @@ fn holds(store: &Arc<Store>, has: impl Fn(u64, u64) -> bool) {
 fn long_lists_are_the_same_however_they_came() {
     let directory = tempfile::tempdir().unwrap();
     let loaded = create(&directory.path().join("loaded"));
-    let mut loader = loaded.bulk_load().unwrap();
-    (1..ENTRIES).for_each(|id| loader.add(&entry(id), id).unwrap());
-    loader.finish(&mut |_, _, _| {}).unwrap();
+    let mut loader = loaded.bulk_load(&LoadOptions::default()).unwrap();
+    (1..ENTRIES).for_each(|id| loader.load(&entry(id), id).unwrap());
+    loader.commit().unwrap();
     let written = create(&directory.path().join("written"));
     let ids: Vec<u64> = (1..ENTRIES).collect();
     // The lists are made sparse and become too dense for wide chunks in between.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use ldap::dn::Dn;
 use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
-use store::{IndexConfig, IndexKind, Lsn, Resolved, Store, StoreError, StoreOptions, View};
+use store::{
+    IndexConfig, IndexKind, LoadOptions, Lsn, Resolved, Store, StoreError, StoreOptions, View,
+};
 
 fn options() -> StoreOptions {
     StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() }
@@ -89,7 +91,7 @@ fn readers_go_over_to_the_new_base_and_views_keep_the_old_one() {
     assert!(finds(reader.view().unwrap(), "cn=after,ou=b,dc=x"));
     assert!(finds(early.view().unwrap(), "cn=after,ou=b,dc=x"));
     assert_eq!(store.check(&mut |_, _, _| ()).unwrap().findings, []);
-    assert!(store.bulk_load().is_err());
+    assert!(store.bulk_load(&LoadOptions::default()).is_err());
     let from = incoming(there.path(), here.path(), "incoming-2");
     store.swap_base(&from, &options(), Schema::builtin()).unwrap();
     assert!(!finds(reader.view().unwrap(), "cn=after,ou=b,dc=x"));

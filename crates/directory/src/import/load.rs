@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use aci::Permitted;
 use schema::{AddChange, Change, DnKey, Entry, EntryId, Schema};
-use store::{Batch, BulkError, BulkLoader, PreparedEntry, Preparer, Resolved, Store};
+use store::{
+    Added, Batch, BulkError, BulkLoader, LoadOptions, Place, PreparedEntry, Preparer, Resolved,
+    Store,
+};
 
 use super::ImportError;
 use crate::ops::update;
@@ -26,14 +29,23 @@ pub(super) enum Ready {
 
 /// Makes entries ready for a load, on any thread.
 pub(super) enum Finisher {
-    Bulk(Preparer),
+    Bulk(Preparer, u64),
     Batch,
 }
 
 impl Finisher {
-    pub(super) fn finish(&mut self, entry: Entry, line: u64) -> Result<Ready, ImportError> {
+    pub(super) fn finish(
+        &mut self,
+        entry: Entry,
+        line: u64,
+        number: u64,
+    ) -> Result<Ready, ImportError> {
         match self {
-            Self::Bulk(preparer) => Ok(Ready::Bulk(preparer.prepare(&entry, line)?)),
+            Self::Bulk(preparer, first_id) => {
+                let place = Place { source: 0, line };
+                let prepared = preparer.prepare(&entry, place, *first_id + number);
+                Ok(Ready::Bulk(prepared.map_err(BulkError::from)?))
+            }
             Self::Batch => Ok(Ready::Batch { entry: Box::new(entry), line }),
         }
     }
@@ -41,7 +53,7 @@ impl Finisher {
 
 impl<'s> Load<'s> {
     pub(super) fn start(store: &'s Store) -> Result<Self, ImportError> {
-        match store.bulk_load() {
+        match store.bulk_load(&LoadOptions::default()) {
             Ok(loader) => Ok(Self::Bulk(Box::new(loader))),
             Err(BulkError::NotEmpty { .. }) => {
                 let schema = store.schema();
@@ -56,14 +68,17 @@ impl<'s> Load<'s> {
     /// What makes entries ready on a thread of their own.
     pub(super) fn finisher(&self) -> Finisher {
         match self {
-            Self::Bulk(loader) => Finisher::Bulk(loader.preparer()),
+            Self::Bulk(loader) => Finisher::Bulk(loader.preparer(), loader.first_id()),
             Self::Batch { .. } => Finisher::Batch,
         }
     }
 
     pub(super) fn add(&mut self, ready: Ready) -> Result<(), ImportError> {
         match (self, ready) {
-            (Self::Bulk(loader), Ready::Bulk(entry)) => Ok(loader.add_prepared(entry)?),
+            (Self::Bulk(loader), Ready::Bulk(entry)) => match loader.add(entry)? {
+                Added::Loaded | Added::Replaced | Added::Waiting => Ok(()),
+                Added::Refused(refusal) => Err(BulkError::Refused(refusal).into()),
+            },
             (Self::Batch { batch, schema, contexts }, Ready::Batch { entry, line }) => {
                 let change = add_change(batch, schema, contexts, *entry);
                 let change = change?.map_err(|reason| ImportError::File { line, reason })?;
@@ -81,7 +96,23 @@ impl<'s> Load<'s> {
     ) -> Result<(), ImportError> {
         match self {
             Self::Bulk(loader) => {
-                loader.finish(progress)?;
+                let mut first = None;
+                let finished = loader.finish(
+                    &mut |phase, done, of| {
+                        progress(phase.name(), done, of);
+                        std::ops::ControlFlow::Continue(())
+                    },
+                    &mut |refusal| {
+                        first = Some(refusal);
+                        std::ops::ControlFlow::Break(())
+                    },
+                );
+                match (finished, first) {
+                    (Err(BulkError::Stopped), Some(refusal)) => {
+                        return Err(BulkError::Refused(refusal).into());
+                    }
+                    (finished, _) => finished?,
+                };
             }
             Self::Batch { batch, .. } => {
                 batch.commit()?;

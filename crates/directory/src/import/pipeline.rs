@@ -141,7 +141,7 @@ fn prepare(mut batch: Batch, completer: &Completer, finisher: &mut Finisher) -> 
         let pairs: Vec<(&str, &[u8])> = pairs.collect();
         let entry = completer.entry(text(dn), pairs.into_iter(), number);
         let entry = entry.map_err(|reason| ImportError::File { line: record.line, reason });
-        let entry = entry.and_then(|entry| finisher.finish(entry, record.line));
+        let entry = entry.and_then(|entry| finisher.finish(entry, record.line, number));
         match entry {
             Ok(entry) => entries.push(entry),
             Err(error) => {

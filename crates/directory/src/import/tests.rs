@@ -144,8 +144,8 @@ fn the_first_record_that_is_refused_is_named_and_nothing_is_loaded() {
     );
     check(
         "dn: cn=x,ou=None,dc=example,dc=com\nobjectClass: person\nsn: x\n",
-        "line 2804: entry 'cn=x,ou=None,dc=example,dc=com' comes before its superior \
-         'ou=None,dc=example,dc=com'",
+        "line 2804: entry 'cn=x,ou=None,dc=example,dc=com': its superior \
+         'ou=None,dc=example,dc=com' does not exist",
     );
     check(
         "dn: cn=x,dc=example,dc=com\nobjectClass: person\n",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ldap::dn::Dn;
 use schema::{Entry, Schema};
-use store::Store;
+use store::{LoadOptions, Store};
 
 /// A point on the clock of the CPU time of this thread.
 #[derive(Clone, Copy)]
@@ -72,23 +72,23 @@ pub fn load(store: &Store, count: u64) {
         Entry::from_pairs(Dn::parse(dn).unwrap(), pairs, &schema).unwrap()
     };
     let entries: Vec<Entry> = (0..count.min(20_000)).map(|n| person(n, &schema)).collect();
-    let mut loader = store.bulk_load().unwrap();
+    let mut loader = store.bulk_load(&LoadOptions::default()).unwrap();
     let start = Instant::now();
-    loader.add(&top("dc=example,dc=com"), 1).unwrap();
-    loader.add(&top("ou=People,dc=example,dc=com"), 2).unwrap();
+    loader.load(&top("dc=example,dc=com"), 1).unwrap();
+    loader.load(&top("ou=People,dc=example,dc=com"), 2).unwrap();
     let mut made = Duration::ZERO;
     for number in 0..count {
         if let Some(entry) = entries.get(number as usize) {
-            loader.add(entry, number).unwrap();
+            loader.load(entry, number).unwrap();
         } else {
             let before = Instant::now();
             let entry = person(number, &schema);
             made += before.elapsed();
-            loader.add(&entry, number).unwrap();
+            loader.load(&entry, number).unwrap();
         }
     }
     let added = start.elapsed() - made;
-    loader.finish(&mut |_, _, _| ()).unwrap();
+    loader.commit().unwrap();
     let all = start.elapsed() - made;
     let rate = count as f64 / all.as_secs_f64();
     println!("load: {added:?} adding, {all:?} in all, {rate:.0} entries/s");

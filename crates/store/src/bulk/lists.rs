@@ -192,10 +192,10 @@ impl Lists {
     }
 
     /// Takes each list out, in the order of index and key.
-    pub(crate) fn drain(
+    pub(crate) fn drain<E>(
         self,
-        mut visit: impl FnMut(u16, &[u8], &IdList) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        mut visit: impl FnMut(u16, &[u8], &IdList) -> Result<(), E>,
+    ) -> Result<(), E> {
         for (index, lists) in (0..).zip(self.by_index) {
             match lists {
                 None => {}

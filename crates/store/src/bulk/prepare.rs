@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashSet;
-use schema::{DnKey, Entry, EntryId, EntryRead, InvalidDn};
+use schema::{DnKey, Entry, EntryId, EntryRead};
 
-use super::BulkError;
 use super::lists::PostingKeys;
+use super::{Place, PrepareError, Refusal, RefusalReason};
 use crate::apply::own_name;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
@@ -32,7 +32,8 @@ struct Shared {
 /// An entry ready to be stored: record and index keys.
 #[derive(Debug)]
 pub struct PreparedEntry {
-    pub(super) place: u64,
+    pub(super) id: u64,
+    pub(super) place: Place,
     pub(super) dn: String,
     pub(super) key: DnKey,
     /// The record, below the root.
@@ -46,13 +47,22 @@ impl Preparer {
         Self { shared: Arc::new(shared), dictionary, scratch: Vec::new() }
     }
 
-    /// Prepares an entry; `place` is its line in the file, for messages.
+    /// Prepares an entry, which has all it needs. Its id is that of the load's first and the number
+    /// of its record, counted from zero; of one thread they ascend. `place` is for messages.
     ///
     /// # Errors
-    /// When its name cannot be resolved, it is too large, or there are too many descriptions.
-    pub fn prepare(&mut self, entry: &Entry, place: u64) -> Result<PreparedEntry, BulkError> {
+    /// When its name cannot be resolved or it is too large: then it is refused. When there are too
+    /// many descriptions the load cannot go on.
+    pub fn prepare(
+        &mut self,
+        entry: &Entry,
+        place: Place,
+        id: u64,
+    ) -> Result<PreparedEntry, PrepareError> {
+        let refused =
+            |reason| PrepareError::Refused(Refusal { place, dn: entry.dn().to_owned(), reason });
         let key = DnKey::from_dn(self.dictionary.schema(), entry.name());
-        let key = key.map_err(|reason| self.invalid(entry, place, reason))?;
+        let key = key.map_err(|reason| refused(RefusalReason::Name(reason)))?;
         // Any number but that of the root says that this is not a naming context.
         let parent =
             if self.shared.contexts.contains(&key) { EntryId::ROOT } else { EntryId(u64::MAX) };
@@ -61,30 +71,31 @@ impl Preparer {
         let mut keys = PostingKeys::default();
         let mut record = RecordWriter::begin(EntryId::ROOT.0, &rdn, &mut row);
         for attribute in entry.attributes() {
-            let id = match self.dictionary.id(&attribute.description) {
+            let attribute_id = match self.dictionary.id(&attribute.description) {
                 Some(id) => id,
                 None => meet(&self.shared, &mut self.dictionary, &attribute.description)?,
             };
             let values = attribute.values.iter().map(Vec::as_slice);
-            record.attribute(id, values.clone());
-            keys.extend(&self.dictionary, id, values, &mut self.scratch);
+            record.attribute(attribute_id, values.clone());
+            keys.extend(&self.dictionary, attribute_id, values, &mut self.scratch);
         }
-        record.finish()?;
+        record.finish().map_err(|error| match error {
+            StoreError::TooLarge { bytes, limit_bytes, .. } => {
+                refused(RefusalReason::TooLarge { bytes, limit_bytes })
+            }
+            error => error.into(),
+        })?;
         if self.dictionary.indexes_of_entries().next().is_some() {
             let record = Record::parse(&row, self.dictionary.len());
             let record = record.expect("a record that was just written is whole");
             keys.extend_with_record(&self.dictionary, &record, &mut self.scratch);
         }
-        Ok(PreparedEntry { place, dn: entry.dn().to_owned(), key, row, keys })
+        Ok(PreparedEntry { id, place, dn: entry.dn().to_owned(), key, row, keys })
     }
 
     /// The dictionary with every description met so far.
     pub(super) fn dictionary(&self) -> Arc<Dictionary> {
         Arc::clone(&self.shared.dictionary.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn invalid(&self, entry: &Entry, place: u64, reason: InvalidDn) -> BulkError {
-        BulkError::Name { dn: entry.dn().to_owned(), place, reason }
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use schema::{AddChange, Change, DnKey, RdnKey, Schema};
+use ldap::dn::Dn;
+use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
 
 use super::*;
 use crate::index::IndexConfig;
 use crate::lmdb::{StoreOptions, TABLE_NAMES};
+use crate::meta::Counters;
+use crate::names::NameCache;
 use crate::testing::{entry, fresh};
 
 /// Adds entries one by one, in one batch.
@@ -30,11 +33,11 @@ fn add_each(store: &Store, entries: &[Entry]) {
 }
 
 fn load(store: &Store, entries: &[Entry]) -> Result<BulkReport, BulkError> {
-    let mut loader = store.bulk_load()?;
-    for (entry, place) in entries.iter().zip(1..) {
-        loader.add(entry, place * 10)?;
+    let mut loader = store.bulk_load(&LoadOptions::default())?;
+    for (entry, line) in entries.iter().zip(1..) {
+        loader.load(entry, line * 10)?;
     }
-    loader.finish(&mut |_, _, _| {})
+    loader.commit()
 }
 
 /// All rows but the counters.
@@ -137,8 +140,8 @@ fn entries_of_naming_contexts_are_replaced_or_kept() {
 fn readers_see_a_load_when_it_is_finished_and_not_before() {
     let store = Arc::new(fresh());
     let mut reader = store.reader();
-    let mut loader = store.bulk_load().unwrap();
-    loader.add(&tree(0)[0], 1).unwrap();
+    let mut loader = store.bulk_load(&LoadOptions::default()).unwrap();
+    loader.load(&tree(0)[0], 1).unwrap();
     assert_eq!(reader.view().unwrap().entry_count().unwrap(), 0);
     drop(loader);
     assert_eq!(reader.view().unwrap().entry_count().unwrap(), 0);
@@ -151,11 +154,12 @@ fn readers_see_a_load_when_it_is_finished_and_not_before() {
 }
 
 #[track_caller]
-fn check_refused(entries: &[&str], want: &str, place: Option<u64>) {
+fn check_refused(entries: &[&str], want: &str, line: u64) {
     let entries: Vec<Entry> = entries.iter().map(|text| entry(text)).collect();
     let store = fresh();
     let error = load(&store, &entries).unwrap_err();
-    assert_eq!((error.to_string().as_str(), error.place()), (want, place));
+    let BulkError::Refused(refusal) = &error else { panic!("{error}") };
+    assert_eq!((error.to_string().as_str(), refusal.place.line), (want, line));
     assert_eq!(store.statistics().unwrap().entries, 0);
 }
 
@@ -166,38 +170,34 @@ fn each_refusal_tells_the_place() {
     check_refused(
         &[top, people, "OU=people , dc=Example,dc=com\nobjectClass: organizationalUnit"],
         "entry 'OU=people,dc=Example,dc=com' is there already, from line 20",
-        Some(30),
+        30,
     );
-    check_refused(
-        &[top, top],
-        "entry 'dc=example,dc=com' is there already, from line 10",
-        Some(20),
-    );
+    check_refused(&[top, top], "entry 'dc=example,dc=com' is there already, from line 10", 20);
     check_refused(
         &[top, "cn=a,ou=None,dc=example,dc=com\nobjectClass: person"],
-        "entry 'cn=a,ou=None,dc=example,dc=com' comes before its superior \
-         'ou=None,dc=example,dc=com'",
-        Some(20),
+        "entry 'cn=a,ou=None,dc=example,dc=com': its superior 'ou=None,dc=example,dc=com' does \
+         not exist",
+        20,
     );
     check_refused(
         &[people],
-        "entry 'ou=People,dc=example,dc=com' comes before its superior 'dc=example,dc=com'",
-        Some(10),
+        "entry 'ou=People,dc=example,dc=com': its superior 'dc=example,dc=com' does not exist",
+        10,
     );
     check_refused(
         &[top, "dc=org\nobjectClass: domain"],
         "entry 'dc=org' is in no naming context",
-        Some(20),
+        20,
     );
     check_refused(
         &[top, "cn=a,dc=example,dc=org\nobjectClass: person"],
         "entry 'cn=a,dc=example,dc=org' is in no naming context",
-        Some(20),
+        20,
     );
     check_refused(
         &[top, "dc=\\c3,dc=example,dc=com\nobjectClass: domain"],
         "entry 'dc=\\c3,dc=example,dc=com': the value of 'dc' holds a character outside of IA5",
-        Some(20),
+        20,
     );
 }
 
@@ -205,7 +205,7 @@ fn each_refusal_tells_the_place() {
 fn a_store_with_other_entries_is_refused() {
     let store = fresh();
     add_each(&store, &tree(0)[..2]);
-    let error = store.bulk_load().map(drop).unwrap_err();
+    let error = store.bulk_load(&LoadOptions::default()).map(drop).unwrap_err();
     assert_eq!(error.to_string(), "the directory is not empty: it holds 2 entries");
     load(&fresh(), &[]).unwrap();
 }
@@ -215,21 +215,24 @@ fn threads_may_prepare() {
     let entries = tree(200);
     let (one, other) = (fresh(), fresh());
     load(&one, &entries).unwrap();
-    let mut loader = other.bulk_load().unwrap();
+    let mut loader = other.bulk_load(&LoadOptions::default()).unwrap();
     let halves: Vec<Vec<PreparedEntry>> = std::thread::scope(|scope| {
-        let prepare = |entries: &'static [Entry], mut preparer: Preparer| {
+        let prepare = |entries: &'static [Entry], first: u64, mut preparer: Preparer| {
             scope.spawn(move || {
-                entries.iter().map(|entry| preparer.prepare(entry, 1).unwrap()).collect()
+                let ids = entries.iter().zip(first..);
+                let prepare = |(entry, id)| preparer.prepare(entry, Place::default(), id).unwrap();
+                ids.map(prepare).collect()
             })
         };
         let (first, second) = Box::leak(entries.into_boxed_slice()).split_at(50);
-        let threads = [prepare(first, loader.preparer()), prepare(second, loader.preparer())];
+        let threads =
+            [prepare(first, 1, loader.preparer()), prepare(second, 51, loader.preparer())];
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for prepared in halves.into_iter().flatten() {
-        loader.add_prepared(prepared).unwrap();
+        loader.add(prepared).unwrap();
     }
-    loader.finish(&mut |_, _, _| {}).unwrap();
+    loader.commit().unwrap();
     let postings = |store: &Store| {
         rows(store).into_iter().filter(|(name, ..)| *name == "postings").collect::<Vec<_>>()
     };

@@ -4,6 +4,7 @@ use heed::RwTxn;
 use schema::{AddChange, Change, DnKey, EntryId, MatchingRule, Schema};
 
 use super::*;
+use crate::bulk::LoadOptions;
 use crate::index::{BRANCH_LISTS, IndexDefinition, IndexState, LEVEL_LISTS};
 use crate::lmdb::StoreOptions;
 use crate::testing::{entry, fresh};
@@ -16,21 +17,21 @@ fn filled() -> Store {
 }
 
 fn fill(store: &Store) {
-    let mut loader = store.bulk_load().unwrap();
+    let mut loader = store.bulk_load(&LoadOptions::default()).unwrap();
     for text in [
         "dc=example,dc=com\nobjectClass: domain\ndc: example",
         "ou=People,dc=example,dc=com\nobjectClass: organizationalUnit\nou: People",
         "cn=Anna,ou=People,dc=example,dc=com\nobjectClass: person\ncn: Anna\nsn: Lee\n\
          description: Tonics\nuidNumber: 4",
     ] {
-        loader.add(&entry(text), 1).unwrap();
+        loader.load(&entry(text), 1).unwrap();
     }
     for number in 0..100 {
         let text =
             format!("l=Place {number},dc=example,dc=com\nobjectClass: locality\nl: x\nl: {number}");
-        loader.add(&entry(&text), 1).unwrap();
+        loader.load(&entry(&text), 1).unwrap();
     }
-    loader.finish(&mut |_, _, _| {}).unwrap();
+    loader.commit().unwrap();
 }
 
 /// Damages a store and checks what is found.

@@ -3,6 +3,7 @@
 use schema::Schema;
 
 use super::*;
+use crate::bulk::LoadOptions;
 use crate::index::{IndexConfig, IndexDefinition};
 use crate::lmdb::StoreOptions;
 use crate::names::NameCache;
@@ -18,16 +19,16 @@ fn store(indexes: &[&str], people: &[&str]) -> Store {
     let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
     let schema = Schema::builtin();
     let store = Store::create(dir.path(), &options, schema, config, &contexts).unwrap();
-    let mut loader = store.bulk_load().unwrap();
+    let mut loader = store.bulk_load(&LoadOptions::default()).unwrap();
     let top = "dc=example,dc=com\nobjectClass: domain\ndc: example";
-    loader.add(&crate::testing::entry(top), 0).unwrap();
+    loader.load(&crate::testing::entry(top), 0).unwrap();
     for (number, lines) in people.iter().enumerate() {
         let text = format!(
             "cn=p{number},dc=example,dc=com\nobjectClass: person\nsn: x\ncn: p{number}\n{lines}"
         );
-        loader.add(&crate::testing::entry(text.trim_end()), 0).unwrap();
+        loader.load(&crate::testing::entry(text.trim_end()), 0).unwrap();
     }
-    loader.finish(&mut |_, _, _| {}).unwrap();
+    loader.commit().unwrap();
     store
 }
 

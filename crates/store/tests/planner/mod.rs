@@ -9,7 +9,9 @@ use schema::{
     AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange, ResolvedFilter,
     Schema,
 };
-use store::{IndexConfig, IndexDefinition, LogPosition, Resolved, Store, StoreOptions};
+use store::{
+    IndexConfig, IndexDefinition, LoadOptions, LogPosition, Resolved, Store, StoreOptions,
+};
 
 /// A store, and names of it.
 pub(crate) struct World {
@@ -107,16 +109,16 @@ pub(crate) fn world(count: u64) -> World {
     let options = StoreOptions::default();
     let store = Store::create(&directory.path().join("data"), &options, schema, indexes, &contexts);
     let store = Arc::new(store.unwrap());
-    let mut loader = store.bulk_load().unwrap();
+    let mut loader = store.bulk_load(&LoadOptions::default()).unwrap();
     let unit = [("objectClass", "organizationalUnit".to_owned())];
     let (people, small) = ("ou=People,dc=example,dc=com", "ou=Small,dc=example,dc=com");
     let inner = format!("ou=Inner,{small}");
     let domain = [("objectClass", "domain".to_owned())];
     let organization = [("objectClass", "organization".to_owned())];
-    loader.add(&entry("dc=example,dc=com", &domain), 0).unwrap();
-    loader.add(&entry("o=Other", &organization), 0).unwrap();
+    loader.load(&entry("dc=example,dc=com", &domain), 0).unwrap();
+    loader.load(&entry("o=Other", &organization), 0).unwrap();
     for dn in [people, small, &inner] {
-        loader.add(&entry(dn, &unit), 0).unwrap();
+        loader.load(&entry(dn, &unit), 0).unwrap();
     }
     for number in 0..count {
         let below = match number % (count / 20) {
@@ -125,9 +127,9 @@ pub(crate) fn world(count: u64) -> World {
             _ => people,
         };
         let (dn, pairs) = person(number, below);
-        loader.add(&entry(&dn, &pairs), number).unwrap();
+        loader.load(&entry(&dn, &pairs), number).unwrap();
     }
-    loader.finish(&mut |_, _, _| {}).unwrap();
+    loader.commit().unwrap();
     let find = |dn: &str| {
         let key = DnKey::from_text(&Schema::builtin(), dn).unwrap();
         match store.reader().view().unwrap().resolve(&key).unwrap() {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use schema::{Change, EntryId, IndexChange};
-use store::{IndexDefinition, IndexStep, LogPosition, Lsn, Store, StoreOptions, View};
+use store::{IndexDefinition, IndexStep, LoadOptions, LogPosition, Lsn, Store, StoreOptions, View};
 use tempfile::TempDir;
 
 use crate::arbitrary::dice::Dice;
@@ -65,11 +65,11 @@ impl World {
     }
 
     pub fn load_tree(&mut self, tree: &Tree) {
-        let mut loader = self.store.bulk_load().unwrap();
+        let mut loader = self.store.bulk_load(&LoadOptions::default()).unwrap();
         for (place, (_, node)) in tree.top_down().into_iter().enumerate() {
-            loader.add(&node.entry, place as u64).unwrap();
+            loader.load(&node.entry, place as u64).unwrap();
         }
-        loader.finish(&mut |_, _, _| ()).unwrap();
+        loader.commit().unwrap();
         // The load gives its own numbers, in its own order.
         self.published = Tree::default();
         let numbers = tree.top_down().into_iter().map(|(id, _)| id);
