@@ -41,7 +41,7 @@ fn all() -> Result<(), Error> {
     shell::timed("conform: the scripts against openldap", || {
         let skip =
             SkipList::read(&root().join("tests/peers/openldap.skip")).map_err(Error::Wrong)?;
-        let outcomes = testing::run_directory(&scripts_directory(), &mut Slapd::default())
+        let outcomes = testing::run_directory_beside(&scripts_directory(), THREADS, Slapd::default)
             .map_err(|error| Error::Wrong(error.to_string()))?;
         let errors = skip.compare(&outcomes);
         for error in &errors {
@@ -89,3 +89,6 @@ fn stem_of(name: &str) -> &str {
 fn scripts_directory() -> std::path::PathBuf {
     root().join("tests/scripts")
 }
+
+/// Scripts played at a time; most of the time is waiting for a slapd to start or to end.
+const THREADS: usize = 4;

@@ -23,7 +23,9 @@ pub mod slapd;
 pub mod target;
 mod template;
 
-pub use run::{Outcome, Peer, check_all, copy_directory, run_directory, run_script};
+pub use run::{
+    Outcome, Peer, check_all, copy_directory, run_directory, run_directory_beside, run_script,
+};
 pub use script::{Script, ScriptError};
 pub use skip::SkipList;
 pub use target::{Received, Target, TcpTarget};

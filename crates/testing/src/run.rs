@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::expect::{self, Answer};
 use crate::request;
@@ -67,6 +68,36 @@ pub fn run_directory(directory: &Path, peer: &mut dyn Peer) -> Result<Vec<Outcom
         outcomes.extend(run_script(&Script::read(&path)?, peer));
     }
     Ok(outcomes)
+}
+
+/// Likewise, on as many threads, each with a peer of its own.
+///
+/// # Panics
+/// When a thread does.
+pub fn run_directory_beside<P: Peer>(
+    directory: &Path,
+    threads: usize,
+    peer: impl Fn() -> P + Sync,
+) -> Result<Vec<Outcome>, ScriptError> {
+    let scripts: Vec<Script> =
+        script_paths(directory)?.iter().map(|path| Script::read(path)).collect::<Result<_, _>>()?;
+    let next = AtomicUsize::new(0);
+    let play = || {
+        let mut peer = peer();
+        let mut played = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(script) = scripts.get(number) else { return played };
+            played.push((number, run_script(script, &mut peer)));
+        }
+    };
+    let mut played: Vec<(usize, Vec<Outcome>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(play)).collect();
+        let played = threads.into_iter().map(|thread| thread.join().expect("scripts do not panic"));
+        played.flatten().collect()
+    });
+    played.sort_by_key(|(number, _)| *number);
+    Ok(played.into_iter().flat_map(|(_, outcomes)| outcomes).collect())
 }
 
 /// Plays the project's own scripts against `peer`, which must say everything as written.

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::run::Peer;
@@ -19,6 +20,9 @@ const START_PAUSE_MS: u64 = 10;
 
 /// Makes directories of one process distinct.
 static COUNTER: AtomicU32 = AtomicU32::new(0);
+/// Held from choosing a free port until a slapd listens there: two that choose the same one would
+/// both take the first to listen for their own.
+static CHOOSING: Mutex<()> = Mutex::new(());
 
 /// A slapd that is started anew for each dialogue.
 #[derive(Debug, Default)]
@@ -74,6 +78,7 @@ impl Running {
         let config = directory.join("slapd.conf");
         fs::write(&config, configuration(directory)).map_err(describe)?;
         load(&config, ldif)?;
+        let _choosing = CHOOSING.lock().unwrap_or_else(PoisonError::into_inner);
         let address = free_address().map_err(describe)?;
         let child = Command::new(PROGRAM)
             .args(["-d", "0", "-h", &format!("ldap://{address}/"), "-f"])
