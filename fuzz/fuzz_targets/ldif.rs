@@ -3,7 +3,7 @@
 
 use std::io::BufReader;
 
-use ldap::ldif::{LdifBody, LdifError, LdifLimits, LdifReader, LdifRecord, LdifWriter};
+use ldap::ldif::{LdifBody, LdifError, LdifLimits, LdifReader, LdifReason, LdifRecord, LdifWriter};
 use libfuzzer_sys::fuzz_target;
 
 const LIMITS: LdifLimits =
@@ -20,6 +20,10 @@ fuzz_target!(|text: &[u8]| {
     // With limits, an error may come at another chunk, but every reading ends.
     let _ = read(text, 7, LIMITS);
 
+    // Changes among entries.
+    let among = records.iter().filter_map(|record| record.as_ref().err());
+    let among = among.filter(|error| error.reason == LdifReason::ChangeAmongEntries);
+    let added: Vec<u64> = among.map(|error| error.line).collect();
     let good: Vec<LdifRecord> = records.into_iter().flatten().collect();
     for fold_columns in [0, 20] {
         let mut writer = LdifWriter::new(Vec::new(), fold_columns);
@@ -44,8 +48,14 @@ fuzz_target!(|text: &[u8]| {
         let mut good = good.iter();
         loop {
             match reader.next_entry() {
+                // Among entries only this reading takes what says that it is to be added.
+                Ok(Some(entry))
+                    if good.as_slice().first().is_none_or(|one| one.line != entry.line) =>
+                {
+                    assert!(added.contains(&entry.line));
+                }
                 Ok(Some(entry)) => {
-                    let record = good.next().expect("both readings find the same entries");
+                    let record = good.next().expect("there is one");
                     let LdifBody::Content(attributes) = &record.body else { panic!() };
                     let attributes = attributes.iter().map(|(name, value)| (&name[..], &value[..]));
                     assert!(record.dn == entry.dn && attributes.eq(entry.attributes()));

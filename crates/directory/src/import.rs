@@ -9,41 +9,30 @@
 //! bounded.
 
 mod load;
+mod options;
 mod pipeline;
 mod prepare;
+mod record;
+mod source;
 
 use std::fmt;
-use std::io::BufRead;
+use std::io::BufReader;
 use std::path::Path;
 
 use ldap::ldif::LdifError;
-use store::{BulkError, Store, StoreError, StoreOptions};
+use store::{BulkError, Store, StoreError};
 
 use self::load::Load;
+pub use self::options::{
+    Held, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
+    Progress, Refused, Skipped,
+};
 use self::prepare::Completer;
+pub use self::source::Source;
 use crate::clock::Clock;
 use crate::directory::schema_of;
 use crate::error::DirectoryError;
-use crate::password::Scheme;
 use crate::recovery;
-
-/// How a file is imported.
-#[derive(Clone, Debug, Default)]
-pub struct ImportOptions {
-    /// How clear-text passwords are stored.
-    pub password_scheme: Scheme,
-    /// How the store is opened.
-    pub store: StoreOptions,
-    /// Threads that make entries; 0 means one for each core.
-    pub threads: usize,
-}
-
-/// What was imported.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ImportReport {
-    /// Entries of the file.
-    pub entries: u64,
-}
 
 /// Why nothing was imported.
 #[derive(Debug)]
@@ -59,21 +48,23 @@ pub enum ImportError {
     },
 }
 
-/// Loads all entries of an LDIF file into the data directory `data`, superiors first. `progress`
-/// hears what is being done, how much of it is done, and how much there is, once the file is read.
+/// Loads the entries of LDIF sources, one after the other, into the data directory `data`.
+/// `observer` hears of what is being done and of what is not imported.
 ///
-/// The file may bring the entries of the naming contexts: they take the place of those that were
-/// made with the directory, as long as there are no others.
+/// The sources may bring the entries of the naming contexts: they take the place of those that
+/// were made with the directory, as long as there are no others.
 ///
 /// # Errors
-/// When the directory cannot be opened or a record is refused; then nothing was loaded.
+/// When the directory cannot be opened, a source cannot be read, or a record is refused and the
+/// options do not say to go on; then nothing was loaded.
 pub fn import(
     data: &Path,
-    source: impl BufRead + Send,
+    sources: Vec<Source<'_>>,
     options: &ImportOptions,
     clock: &dyn Clock,
-    progress: &mut dyn FnMut(&'static str, u64, u64),
+    observer: &mut dyn ImportObserver,
 ) -> Result<ImportReport, ImportError> {
+    let begin = clock.elapsed();
     let store = Store::open(data, &options.store, schema_of(data)?)?;
     // What is acknowledged and lies in the journal alone comes first; the journal begins anew when
     // the directory is opened and the data are ahead of it.
@@ -84,10 +75,27 @@ pub fn import(
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
-    let entries = pipeline::run(source, &mut load, &completer, threads)?;
-    load.finish(progress)?;
-    Ok(ImportReport { entries })
+    let mut entries = 0;
+    for source in sources {
+        let octets = BufReader::with_capacity(BUFFER_BYTES, source.octets);
+        entries += pipeline::run(octets, &mut load, &completer, threads)?;
+    }
+    load.finish(&mut |_, done, total| {
+        observer.progress(&Progress {
+            phase: ImportPhase::Index,
+            done,
+            total: Some(total),
+            records: entries,
+            rejected: 0,
+            skipped: 0,
+            elapsed: clock.elapsed() - begin,
+        });
+    })?;
+    let elapsed = clock.elapsed() - begin;
+    Ok(ImportReport { processed: entries, imported: entries, elapsed, ..ImportReport::default() })
 }
+
+const BUFFER_BYTES: usize = 256 * 1024;
 
 impl From<DirectoryError> for ImportError {
     fn from(error: DirectoryError) -> Self {

@@ -50,7 +50,10 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use directory::{Directory, DirectoryOptions};
 pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, export};
-pub use import::{ImportError, ImportOptions, ImportReport, import};
+pub use import::{
+    Held, ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport,
+    OnRefusal, Progress, Refused, Skipped, Source, import,
+};
 pub use job::{Job, JobDone};
 pub use limits::Limits;
 pub use password::{Scheme, hash_password};

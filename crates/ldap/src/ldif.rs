@@ -8,13 +8,17 @@
 //! the change `increment` (RFC 4525). Refused: values given as a URL, because reading an LDIF file
 //! must not read others.
 
+mod blocks;
 mod lines;
 mod reader;
+mod slice;
 mod writer;
 
 use std::fmt;
 
+pub use blocks::{LDIF_BLOCK_BYTES, LdifBlock, LdifBlocks};
 pub use reader::{LdifEntry, LdifReader};
+pub use slice::SliceReader;
 pub use writer::{LDIF_FOLD_COLUMNS, LdifWriter};
 
 use crate::message::ModifyOperation;
@@ -174,6 +178,10 @@ pub enum LdifReason {
     UnexpectedSeparator,
     /// A change record stands among entries, or where only entries may stand.
     ChangeAmongEntries,
+    /// A record that must be an entry changes one.
+    ChangeOfEntry(String),
+    /// A record that must be an entry has controls.
+    ControlOfEntry,
     /// An entry stands among change records.
     EntryAmongChanges,
     /// A control line has the wrong form.
@@ -241,6 +249,15 @@ impl fmt::Display for LdifReason {
             Self::ChangeAmongEntries => f.write_str(
                 "a change record stands where an entry is expected: \
                  entries and change records cannot be mixed",
+            ),
+            Self::ChangeOfEntry(found) => write!(
+                f,
+                "'changetype: {found}' changes what is there, and only entries can be read here: \
+                 leave it out, or send the changes to a running server with ldapmodify"
+            ),
+            Self::ControlOfEntry => f.write_str(
+                "'control:' asks for something that only a running server can do: leave the line \
+                 out, or send the record with ldapmodify",
             ),
             Self::EntryAmongChanges => {
                 f.write_str("'changetype:' is missing: entries and change records cannot be mixed")

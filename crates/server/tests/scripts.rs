@@ -6,8 +6,6 @@
 )]
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -81,9 +79,9 @@ fn load_fixture(ldif: &Path) -> TempDir {
     let clock = Arc::new(SystemClock::new());
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
     Directory::init(&data, &[suffix], Some(b"secret"), clock).unwrap();
-    let file = BufReader::new(fs::File::open(ldif).unwrap());
+    let sources = vec![directory::Source::open(ldif).unwrap()];
     let clock = SystemClock::new();
-    directory::import(&data, file, &ImportOptions::default(), &clock, &mut |_, _, _| {}).unwrap();
+    directory::import(&data, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();
     server::generate_self_signed(&data, &["localhost".to_owned()]).unwrap();
     place
 }

@@ -12,6 +12,7 @@ use ldap::ldif::{LdifEntry, LdifLimits, LdifReader};
 use super::ImportError;
 use super::load::{Finisher, Load, Ready};
 use super::prepare::Completer;
+use super::record::RawRecord;
 
 /// Reads, completes and loads all entries of `source`; returns how many.
 pub(super) fn run(
@@ -138,8 +139,8 @@ fn prepare(mut batch: Batch, completer: &Completer, finisher: &mut Finisher) -> 
             let description = text(take(&mut rest, description));
             (description, take(&mut rest, value))
         });
-        let pairs: Vec<(&str, &[u8])> = pairs.collect();
-        let entry = completer.entry(text(dn), pairs.into_iter(), number);
+        let record_read = RawRecord::borrowed(text(dn), pairs);
+        let entry = completer.entry(&record_read, number);
         let entry = entry.map_err(|reason| ImportError::File { line: record.line, reason });
         let entry = entry.and_then(|entry| finisher.finish(entry, record.line, number));
         match entry {

@@ -6,6 +6,7 @@ use aci::Identity;
 use ldap::dn::Dn;
 use schema::{Entry, Mode, Schema, Violation, validate};
 
+use super::record::RawRecord;
 use crate::chance::{OsChance, random_uuid};
 use crate::clock::Timestamp;
 use crate::directory::ROOT_DN;
@@ -28,17 +29,15 @@ impl Completer {
     }
 
     /// Makes the entry of a record; `number` counts the records of the file.
-    pub(super) fn entry<'r>(
-        &self,
-        dn: &str,
-        attributes: impl Iterator<Item = (&'r str, &'r [u8])>,
-        number: u64,
-    ) -> Result<Entry, String> {
+    pub(super) fn entry(&self, record: &RawRecord<'_>, number: u64) -> Result<Entry, String> {
+        let dn = &*record.dn;
         let name = Dn::parse(dn)
             .map_err(|error| format!("'{dn}' is not a distinguished name: {error}"))?;
         if name.is_root() {
             return Err("the zero-length name is that of the root DSE".to_owned());
         }
+        let attributes = record.attributes.iter();
+        let attributes = attributes.map(|(description, value)| (&**description, &**value));
         let entry = self.complete(name, attributes, number);
         entry.map_err(|violation| format!("entry '{dn}': {}", violation.diagnostic))
     }

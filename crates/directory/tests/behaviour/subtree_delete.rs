@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use directory::{ImportOptions, ManualClock, Timestamp, import};
+use directory::{ImportOptions, ManualClock, Source, Timestamp, import};
 use ldap::message::{
     AddRequest, Control, Controls, ControlsBuf, DeleteRequest, ModifyDnRequest, ModifyOperation,
     ModifyRequest, Request, Scope,
@@ -41,8 +41,9 @@ fn served(count: usize) -> Served {
     }
     let clock = ManualClock::at(Timestamp(1_767_225_600_000_000));
     let options = ImportOptions::default();
-    let report = import(&path, ldif.as_bytes(), &options, &clock, &mut |_, _, _| {}).unwrap();
-    assert_eq!(report.entries, count as u64);
+    let sources = vec![Source::new("test", ldif.as_bytes())];
+    let report = import(&path, sources, &options, &clock, &mut ()).unwrap();
+    assert_eq!(report.imported, count as u64);
     Served::open_existing(data)
 }
 

@@ -27,13 +27,15 @@ pub(super) struct LineReader<R> {
     decoded: Vec<u8>,
 }
 
-/// Where the parts of a field lie in the text of its record.
-struct FieldRange {
-    line: u64,
-    start: usize,
-    name_end: usize,
-    value_start: usize,
-    end: usize,
+/// Where the parts of a field lie: in the text of its record and, counted on from the end of it, in
+/// what was copied.
+#[derive(Debug)]
+pub(super) struct FieldRange {
+    pub(super) line: u64,
+    pub(super) start: usize,
+    pub(super) name_end: usize,
+    pub(super) value_start: usize,
+    pub(super) end: usize,
 }
 
 /// A line `name: value`, or the line `-`, whose name is empty.
@@ -48,7 +50,25 @@ pub(super) struct Field<'r> {
 #[derive(Clone)]
 pub(super) struct Fields<'r> {
     text: &'r [u8],
+    /// What does not lie in the text as it is meant: folded lines and decoded values.
+    copied: &'r [u8],
     ranges: std::slice::Iter<'r, FieldRange>,
+}
+
+impl<'r> Fields<'r> {
+    pub(super) fn new(text: &'r [u8], copied: &'r [u8], ranges: &'r [FieldRange]) -> Self {
+        Self { text, copied, ranges: ranges.iter() }
+    }
+
+    /// A name or a value; each lies in one of the two as a whole.
+    fn part(&self, start: usize, end: usize) -> &'r [u8] {
+        let length = self.text.len();
+        let part = match start.checked_sub(length) {
+            None => self.text.get(start..end),
+            Some(start) => self.copied.get(start..end - length),
+        };
+        part.unwrap_or_default()
+    }
 }
 
 impl<'r> Iterator for Fields<'r> {
@@ -58,8 +78,8 @@ impl<'r> Iterator for Fields<'r> {
         let range = self.ranges.next()?;
         Some(Field {
             line: range.line,
-            name: self.text.get(range.start..range.name_end).unwrap_or_default(),
-            value: self.text.get(range.value_start..range.end).unwrap_or_default(),
+            name: self.part(range.start, range.name_end),
+            value: self.part(range.value_start, range.end),
         })
     }
 
@@ -142,7 +162,7 @@ impl<R: BufRead> LineReader<R> {
 
     /// The fields of the record loaded last.
     pub(super) fn fields(&self) -> Fields<'_> {
-        Fields { text: &self.text, ranges: self.fields.iter() }
+        Fields::new(&self.text, &[], &self.fields)
     }
 
     /// The number of the line read last.
@@ -237,60 +257,32 @@ impl<R: BufRead> LineReader<R> {
 
     /// Takes the line that begins at `start` apart; `line` is its number in the file.
     fn field(&mut self, start: usize, line: u64) -> Result<(), LdifError> {
-        let error = |reason| Err(LdifError { line, reason });
-        if self.fields.len() >= self.limits.record_lines_max {
-            return error(LdifReason::TooManyLines { max: self.limits.record_lines_max });
-        }
+        let error = |reason| LdifError { line, reason };
         let text = self.text.get(start..).unwrap_or_default();
-        if text.trim_ascii_end() == b"-" {
-            let end = start;
-            let separator = FieldRange { line, start, name_end: start, value_start: end, end };
-            self.fields.push(separator);
-            return Ok(());
-        }
-        let Some(colon) = memchr(b':', text) else {
-            return error(LdifReason::MissingColon);
-        };
-        let (name, value) = text.split_at(colon);
-        if name.is_empty() {
-            return error(LdifReason::BadDescription(String::new()));
-        }
-        let marker_length = match value.get(1) {
-            Some(b':') => 2,
-            Some(b'<') => return error(LdifReason::Url),
-            _ => 1,
-        };
-        let spaces = value.iter().skip(marker_length).take_while(|byte| **byte == b' ').count();
-        let name_end = start + colon;
-        let value_start = name_end + marker_length + spaces;
-        if self.fields.is_empty() && name.eq_ignore_ascii_case(b"version") {
-            return self.check_version(start, value_start, line);
-        }
-        if marker_length == 2 {
-            let encoded = self.text.get(value_start..).unwrap_or_default();
-            if !decode_base64(encoded, &mut self.decoded) {
-                return error(LdifReason::BadBase64);
+        let count = self.fields.len();
+        match Shape::of(text, count, &self.limits).map_err(error)? {
+            Shape::Separator => {
+                let end = start;
+                let separator = FieldRange { line, start, name_end: start, value_start: end, end };
+                self.fields.push(separator);
             }
-            self.text.truncate(value_start);
-            self.text.extend_from_slice(&self.decoded);
+            // It may stand before any record: files are joined by `cat`.
+            Shape::Version => self.text.truncate(start),
+            Shape::Field { name_length, value_offset, is_base64 } => {
+                let value_start = start + value_offset;
+                if is_base64 {
+                    let encoded = self.text.get(value_start..).unwrap_or_default();
+                    self.decoded.clear();
+                    if !append_base64(encoded, &mut self.decoded) {
+                        return Err(error(LdifReason::BadBase64));
+                    }
+                    self.text.truncate(value_start);
+                    self.text.extend_from_slice(&self.decoded);
+                }
+                let (name_end, end) = (start + name_length, self.text.len());
+                self.fields.push(FieldRange { line, start, name_end, value_start, end });
+            }
         }
-        let end = self.text.len();
-        self.fields.push(FieldRange { line, start, name_end, value_start, end });
-        Ok(())
-    }
-
-    /// Drops a version line. It may stand before any record: files are joined by `cat`.
-    fn check_version(
-        &mut self,
-        start: usize,
-        value_start: usize,
-        line: u64,
-    ) -> Result<(), LdifError> {
-        let version = self.text.get(value_start..).unwrap_or_default().trim_ascii_end();
-        if version != b"1" {
-            return Err(LdifError { line, reason: LdifReason::BadVersion(excerpt(version)) });
-        }
-        self.text.truncate(start);
         Ok(())
     }
 
@@ -299,12 +291,58 @@ impl<R: BufRead> LineReader<R> {
     }
 }
 
-/// Decodes base64 into `out`, replacing what it held; false if the text is not base64.
-pub(super) fn decode_base64(text: &[u8], out: &mut Vec<u8>) -> bool {
+/// What an unfolded line is, by its form.
+pub(super) enum Shape {
+    /// `-`.
+    Separator,
+    /// The version line, which says nothing more.
+    Version,
+    /// `name: value`.
+    Field {
+        name_length: usize,
+        /// Where the value begins in the line.
+        value_offset: usize,
+        is_base64: bool,
+    },
+}
+
+impl Shape {
+    /// Finds the parts of a line; its record has `count` fields before it.
+    pub(super) fn of(text: &[u8], count: usize, limits: &LdifLimits) -> Result<Self, LdifReason> {
+        if count >= limits.record_lines_max {
+            return Err(LdifReason::TooManyLines { max: limits.record_lines_max });
+        }
+        if text.first() == Some(&b'-') && text.trim_ascii_end() == b"-" {
+            return Ok(Self::Separator);
+        }
+        let name_length = memchr(b':', text).ok_or(LdifReason::MissingColon)?;
+        let (name, value) = text.split_at(name_length);
+        if name.is_empty() {
+            return Err(LdifReason::BadDescription(String::new()));
+        }
+        let marker_length = match value.get(1) {
+            Some(b':') => 2,
+            Some(b'<') => return Err(LdifReason::Url),
+            _ => 1,
+        };
+        let spaces = value.iter().skip(marker_length).take_while(|byte| **byte == b' ').count();
+        let value_offset = name_length + marker_length + spaces;
+        if count == 0 && name.eq_ignore_ascii_case(b"version") {
+            let version = text.get(value_offset..).unwrap_or_default().trim_ascii_end();
+            if version != b"1" {
+                return Err(LdifReason::BadVersion(excerpt(version)));
+            }
+            return Ok(Self::Version);
+        }
+        Ok(Self::Field { name_length, value_offset, is_base64: marker_length == 2 })
+    }
+}
+
+/// Decodes base64 to the end of `out`; false if the text is not base64.
+pub(super) fn append_base64(text: &[u8], out: &mut Vec<u8>) -> bool {
     const LENIENT_PADDING: GeneralPurpose = GeneralPurpose::new(
         &alphabet::STANDARD,
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
     );
-    out.clear();
     LENIENT_PADDING.decode_vec(text.trim_ascii_end(), out).is_ok()
 }

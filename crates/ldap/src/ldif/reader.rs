@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use super::lines::{Field, Fields, LineReader, decode_base64};
+use super::lines::{Field, Fields, LineReader, append_base64};
 use super::{
     LdifBody, LdifChange, LdifControl, LdifError, LdifLimits, LdifModification, LdifReason,
     LdifRecord, excerpt,
@@ -51,16 +51,13 @@ impl<R: BufRead> LdifReader<R> {
         Ok(Some(LdifRecord { line, dn: dn.to_owned(), controls, body }))
     }
 
-    /// Reads the next record of a file that must hold entries only; copies nothing out of the
-    /// reader's buffer.
+    /// Reads the next record of a file that must hold entries only, of which some may say that they
+    /// are to be added; copies nothing out of the reader's buffer.
     pub fn next_entry(&mut self) -> Result<Option<LdifEntry<'_>>, LdifError> {
         if !self.lines.load()? {
             return Ok(None);
         }
-        let mut expected = Some(Kind::Entries);
-        let Record { line, dn, kind: _, fields } = record(self.lines.fields(), &mut expected)?;
-        check_attributes(fields.clone(), line)?;
-        Ok(Some(LdifEntry { line, dn, fields }))
+        LdifEntry::of(self.lines.fields()).map(Some)
     }
 
     /// Skips what an error left unread of a record. Reading the next record does so, too.
@@ -85,6 +82,25 @@ pub struct LdifEntry<'r> {
 }
 
 impl<'r> LdifEntry<'r> {
+    /// The entry that the fields of a record make.
+    pub(super) fn of(fields: Fields<'r>) -> Result<Self, LdifError> {
+        let Record { line, dn, kind, mut fields } = record(fields, &mut None)?;
+        if kind == Kind::Changes {
+            let reason = match fields.next() {
+                Some(field) if !field.is("changetype") => Some(LdifReason::ControlOfEntry),
+                Some(field) if !field.value.trim_ascii_end().eq_ignore_ascii_case(b"add") => {
+                    Some(LdifReason::ChangeOfEntry(excerpt(field.value)))
+                }
+                Some(_) | None => None,
+            };
+            if let Some(reason) = reason {
+                return Err(LdifError { line, reason });
+            }
+        }
+        check_attributes(fields.clone(), line)?;
+        Ok(Self { line, dn, fields })
+    }
+
     /// The attributes in file order, one pair of description and value per value.
     pub fn attributes(&self) -> impl Iterator<Item = (&'r str, &'r [u8])> + use<'r> {
         self.fields.clone().map(|field| (name(&field), field.value))
@@ -205,7 +221,7 @@ fn control(field: &Field<'_>) -> Result<LdifControl, LdifError> {
         [_, b'<', ..] => return Err(error(LdifReason::Url)),
         [_, b':', encoded @ ..] => {
             let mut value = Vec::new();
-            if !decode_base64(encoded.trim_ascii_start(), &mut value) {
+            if !append_base64(encoded.trim_ascii_start(), &mut value) {
                 return Err(error(LdifReason::BadBase64));
             }
             Some(value)

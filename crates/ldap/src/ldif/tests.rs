@@ -839,7 +839,7 @@ fn entries_can_be_borrowed() {
     let attributes: Vec<_> = entry.attributes().collect();
     assert_eq!(attributes, [("cn", &b"a"[..]), ("sn", &b"ab"[..])]);
     let error = reader.next_entry().map(|_| ()).unwrap_err();
-    assert_eq!((error.line, error.reason), (5, LdifReason::ChangeAmongEntries));
+    assert_eq!((error.line, error.reason), (5, LdifReason::ChangeOfEntry("delete".to_owned())));
     let error = reader.next_entry().map(|_| ()).unwrap_err();
     assert_eq!(error.line, 9);
     let entry = reader.next_entry().unwrap().unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use directory::{Clock as _, SystemClock};
+use directory::{Clock as _, Source, SystemClock};
 use indicatif::ProgressBar;
 use ldap::dn::Dn;
 use server::Addresses;
@@ -97,7 +97,7 @@ fn fill(data: &Path, entries: u64, password: &str) -> Result<(), Failure> {
     bar.set_message("filling");
     let interrupted = watch_interrupt()?;
     let people = GeneratedLdif::new(Arc::new(template), bar.clone(), Arc::clone(&interrupted));
-    let loaded = super::import::load(data, people, "people.template");
+    let loaded = super::import::load(data, Source::new("people.template", people));
     bar.finish_and_clear();
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::local("interrupted; nothing is kept"));

@@ -1,16 +1,13 @@
 //! `roster import`: loads an LDIF file into a data directory that no server uses.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use directory::{ImportError, ImportOptions, SystemClock};
-use indicatif::ProgressBar;
+use directory::{ImportError, ImportOptions, Source, SystemClock};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::progress;
 
 /// Load the entries of an LDIF file.
 ///
@@ -38,32 +35,22 @@ Examples:
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let name = options.file.display().to_string();
     let entries = if name == "-" {
-        let source = BufReader::with_capacity(BUFFER_BYTES, io::stdin());
-        load(&options.data, source, "standard input")?
+        load(&options.data, Source::new("standard input", io::stdin()))?
     } else {
-        let failed = |error| Failure::path("read", &options.file, &error);
-        let file = File::open(&options.file).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        if metadata.is_dir() {
-            return Err(Failure::local(format!("cannot read {name}: it is a directory")));
-        }
-        let length = metadata.is_file().then_some(metadata.len());
-        let bar = progress::bar(length, "bytes");
-        bar.set_message("reading");
-        let source = BufReader::with_capacity(BUFFER_BYTES, Watched { source: file, bar: &bar });
-        let loaded = load(&options.data, source, &name);
-        bar.finish_and_clear();
-        loaded?
+        let source = Source::open(&options.file);
+        let source = source.map_err(|error| Failure::path("read", &options.file, &error))?;
+        load(&options.data, source)?
     };
     output::line(format_args!("{entries} entries loaded"))?;
     Ok(Exit::Done)
 }
 
-/// Loads all entries of `source`, which messages call `name`.
-pub(crate) fn load(data: &Path, source: impl BufRead + Send, name: &str) -> Result<u64, Failure> {
+/// Loads all entries of `source`, which messages call by its name.
+pub(crate) fn load(data: &Path, source: Source<'_>) -> Result<u64, Failure> {
     let options = ImportOptions::default();
-    match directory::import(data, source, &options, &SystemClock::new(), &mut |_, _, _| {}) {
-        Ok(report) => Ok(report.entries),
+    let name = source.name().to_owned();
+    match directory::import(data, vec![source], &options, &SystemClock::new(), &mut ()) {
+        Ok(report) => Ok(report.imported),
         Err(ImportError::Directory(error)) => Err(error.into()),
         Err(ImportError::File { line, reason }) => {
             let message = format!("{name}:{line}: {reason}");
@@ -71,19 +58,3 @@ pub(crate) fn load(data: &Path, source: impl BufRead + Send, name: &str) -> Resu
         }
     }
 }
-
-/// A reader that moves a progress bar.
-struct Watched<'b> {
-    source: File,
-    bar: &'b ProgressBar,
-}
-
-impl Read for Watched<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.source.read(buffer)?;
-        self.bar.inc(read as u64);
-        Ok(read)
-    }
-}
-
-const BUFFER_BYTES: usize = 256 * 1024;

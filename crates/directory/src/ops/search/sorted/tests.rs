@@ -20,7 +20,7 @@ use super::Work;
 use crate::clock::{ManualClock, Timestamp};
 use crate::controls::{sort, vlv};
 use crate::directory::{Directory, DirectoryOptions};
-use crate::import::{ImportOptions, import};
+use crate::import::{ImportOptions, Source, import};
 use crate::session::{Peer, Session};
 use crate::worker::{Next, Worker};
 
@@ -110,7 +110,8 @@ fn listed(entries: u64) -> (tempfile::TempDir, Listed) {
             name % 50
         ));
     }
-    import(&data, ldif.as_bytes(), &ImportOptions::default(), &clock(), &mut |_, _, _| {}).unwrap();
+    let sources = vec![Source::new("test", ldif.as_bytes())];
+    import(&data, sources, &ImportOptions::default(), &clock(), &mut ()).unwrap();
     let mut options = DirectoryOptions::new(data);
     options.limits.inline_candidates_max = u64::MAX;
     options.journal_segment_bytes = 1 << 20;
