@@ -186,7 +186,7 @@ impl Connection {
 
     /// Searches for one page (RFC 2696): the first, or the one after the page that `cookie` came
     /// with. `each` is given what is found as it comes: while it does not return, no more is read,
-    /// and the server waits.
+    /// and the server waits. A server that knows no pages sends everything at once.
     ///
     /// # Errors
     /// What `each` fails with ends the search in its middle: the connection is of no use then.
@@ -203,7 +203,7 @@ impl Connection {
         writer.octets(Tag::OCTET_STRING, cookie);
         writer.end(sequence);
         let mut controls = ControlsBuf::new();
-        controls.push(Control { oid: PAGED_RESULTS, critical: true, value: Some(&value) });
+        controls.push(Control { oid: PAGED_RESULTS, critical: false, value: Some(&value) });
         self.search_each(asked, controls.as_ref(), each)
     }
 

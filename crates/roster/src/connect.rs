@@ -1,6 +1,7 @@
 //! Connecting to a running server: the options every such subcommand has, with the letters of
 //! OpenLDAP's tools.
 
+use std::cell::Cell;
 use std::io::Read as _;
 use std::path::PathBuf;
 
@@ -27,6 +28,39 @@ pub(crate) struct ServerOptions {
     )]
     uri: String,
 
+    #[command(flatten)]
+    login: LoginOptions,
+}
+
+impl ServerOptions {
+    /// Connects and binds.
+    pub(crate) fn connect(&self) -> Result<Connection, Failure> {
+        self.login.on(&self.uri)?.connect()
+    }
+}
+
+/// Likewise, for subcommands that can do without a server.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct OnlineOptions {
+    /// A running server: ldap://, ldaps:// or ldapi://
+    #[arg(short = 'H', long, value_name = "URI")]
+    uri: Option<String>,
+
+    #[command(flatten)]
+    login: LoginOptions,
+}
+
+impl OnlineOptions {
+    /// How the server is connected to, if one was named.
+    pub(crate) fn login(&self) -> Result<Option<Login>, Failure> {
+        self.uri.as_deref().map(|uri| self.login.on(uri)).transpose()
+    }
+}
+
+/// As whom.
+#[derive(Args, Debug)]
+struct LoginOptions {
     /// Bind as this entry; 'cn=Directory Manager' when only a password is given, and the owner of
     /// the process when the URI is ldapi://
     #[arg(short = 'D', long, value_name = "DN", env = "LDAPBINDDN", hide_env_values = true)]
@@ -63,35 +97,25 @@ pub(crate) struct ServerOptions {
     reqcert: CertificateCheck,
 }
 
-impl ServerOptions {
-    /// Connects and binds.
-    pub(crate) fn connect(&self) -> Result<Connection, Failure> {
-        let mut options = ConnectOptions::new(&self.uri);
+impl LoginOptions {
+    /// How the server at `uri` is connected to. The password is asked for once.
+    fn on(&self, uri: &str) -> Result<Login, Failure> {
+        let mut options = ConnectOptions::new(uri);
         options.tls = TlsOptions { check: self.reqcert, trusted: self.cacert.clone() };
-        let mut connection = Connection::open(options)?;
-        if self.start_tls > 0 && !connection.is_secure() {
-            match connection.start_tls() {
-                Ok(()) => {}
-                // Refused, the connection is as it was before.
-                Err(ClientError::Refused { outcome, .. }) if self.start_tls == 1 => {
-                    let text = format_args!("roster: note: without TLS, as {outcome}");
-                    output::note(text);
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match (self.password()?, &self.bind_dn) {
+        let bind = match (self.password()?, &self.bind_dn) {
             (Some(password), dn) => {
-                connection.bind(dn.as_deref().unwrap_or(ADMINISTRATOR), &password)?;
+                let dn = dn.as_deref().unwrap_or(ADMINISTRATOR);
+                Bind::Simple(dn.to_owned(), password)
             }
             (None, Some(dn)) => {
                 return Err(Failure::local(format!("'{dn}' needs a password to bind"))
                     .hint("-W asks for it, -y FILE reads it"));
             }
-            (None, None) if self.uri.starts_with("ldapi:") => connection.bind_external()?,
-            (None, None) => {}
-        }
-        Ok(connection)
+            (None, None) if uri.starts_with("ldapi:") => Bind::External,
+            (None, None) => Bind::Anonymous,
+        };
+        let start_tls = self.start_tls;
+        Ok(Login { options, start_tls, bind, is_noted: Cell::new(false) })
     }
 
     fn password(&self) -> Result<Option<Vec<u8>>, Failure> {
@@ -119,6 +143,54 @@ impl ServerOptions {
             }
         }
         Ok(Some(password))
+    }
+}
+
+/// How a server is connected to, as often as there is need.
+pub(crate) struct Login {
+    options: ConnectOptions,
+    start_tls: u8,
+    bind: Bind,
+    /// That there is no TLS was told.
+    is_noted: Cell<bool>,
+}
+
+/// As whom.
+enum Bind {
+    Anonymous,
+    External,
+    Simple(String, Vec<u8>),
+}
+
+impl Login {
+    /// Likewise, for answers of up to this size.
+    pub(crate) fn for_answers(mut self, message_size_max_bytes: usize) -> Self {
+        self.options.message_size_max_bytes = message_size_max_bytes;
+        self
+    }
+
+    /// Connects and binds.
+    pub(crate) fn connect(&self) -> Result<Connection, Failure> {
+        let mut connection = Connection::open(self.options.clone())?;
+        if self.start_tls > 0 && !connection.is_secure() {
+            match connection.start_tls() {
+                Ok(()) => {}
+                // Refused, the connection is as it was before.
+                Err(ClientError::Refused { outcome, .. }) if self.start_tls == 1 => {
+                    if !self.is_noted.replace(true) {
+                        let text = format_args!("roster: note: without TLS, as {outcome}");
+                        output::note(text);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match &self.bind {
+            Bind::Anonymous => {}
+            Bind::External => connection.bind_external()?,
+            Bind::Simple(dn, password) => connection.bind(dn, password)?,
+        }
+        Ok(connection)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Start at `cli.rs`, the table; each subcommand is one file in `commands/`. What a subcommand
 //! needs beyond the other crates lives here too: `template` makes up directories, `bench` puts load
-//! on a server.
+//! on a server, `online` imports into and exports from one that serves.
 //!
 //! Invariant: a subcommand prints through `output` only and ends with one of the exit codes in
 //! `failure`.
@@ -15,6 +15,7 @@ mod connect;
 mod explain;
 mod failure;
 mod index;
+mod online;
 mod output;
 mod progress;
 mod serving;

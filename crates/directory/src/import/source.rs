@@ -32,6 +32,14 @@ impl<'s> Source<'s> {
         Ok(Self { length_bytes, ..Self::new(path.display().to_string(), file) })
     }
 
+    /// Its octets.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn plain(self) -> io::Result<(String, Box<dyn Read + Send + 's>)> {
+        Ok((self.name, self.octets))
+    }
+
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> &str {

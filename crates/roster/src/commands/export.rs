@@ -6,9 +6,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use directory::{ExportError, ExportOptions};
+use ldap::message::Scope;
 
+use crate::connect::{Login, OnlineOptions};
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::online::export::ENTRY_MAX_BYTES;
+use crate::{online, output};
 
 /// Write entries as LDIF, with operational attributes and hashed passwords.
 ///
@@ -19,8 +22,14 @@ use crate::output;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// The data directory
-    #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
-    data: PathBuf,
+    #[arg(
+        short,
+        long,
+        value_name = "DIR",
+        env = "ROSTER_SERVER__DATA",
+        required_unless_present = "uri"
+    )]
+    data: Option<PathBuf>,
 
     /// Only this entry and those below it
     #[arg(short, long, value_name = "BASE")]
@@ -33,6 +42,9 @@ pub(crate) struct Options {
     /// Only entries that match this filter
     #[arg(value_name = "FILTER")]
     filter: Option<String>,
+
+    #[command(flatten)]
+    server: OnlineOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -42,16 +54,17 @@ Examples:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let login = options.server.login()?.map(|login| login.for_answers(ENTRY_MAX_BYTES));
     match &options.output {
         None => {
             let mut out = output::out();
-            write(options, &mut out, Failure::from)?;
+            write(options, login.as_ref(), &mut out, Failure::from)?;
             out.flush()?;
         }
         Some(path) => {
             let failed = |error| Failure::path("write", path, &error);
             let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-            write(options, &mut file, failed)?;
+            write(options, login.as_ref(), &mut file, failed)?;
             file.flush().and_then(|()| file.get_ref().sync_all()).map_err(failed)?;
         }
     }
@@ -60,15 +73,31 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 fn write(
     options: &Options,
+    login: Option<&Login>,
     out: &mut dyn Write,
     failed: impl Fn(io::Error) -> Failure,
 ) -> Result<(), Failure> {
+    let Some(data) = &options.data.as_ref().filter(|_| login.is_none()) else {
+        let asked = online::export::Asked {
+            base: options.base.as_deref(),
+            scope: Scope::Subtree,
+            filter: options.filter.as_deref(),
+            attributes: &[],
+        };
+        let Some(login) = login else {
+            return Err(Failure::local("neither --data nor -H says where from"));
+        };
+        return match online::export::export(login, &asked, out) {
+            Ok(_) => Ok(()),
+            Err(ended) => Err(ended.into_failure(failed)),
+        };
+    };
     let asked = ExportOptions {
         base: options.base.as_deref(),
         filter: options.filter.as_deref(),
         ..ExportOptions::default()
     };
-    match directory::export(&options.data, &asked, out) {
+    match directory::export(data, &asked, out) {
         Ok(_) => Ok(()),
         Err(ExportError::Directory(error)) => Err(error.into()),
         Err(ExportError::Asked(reason)) => Err(Failure::local(reason)),

@@ -7,6 +7,7 @@ use clap::Args;
 use directory::{ImportError, ImportOptions, Source, SystemClock};
 
 use crate::failure::{Exit, Failure};
+use crate::online::{self, ImportServer};
 use crate::output;
 
 /// Load the entries of an LDIF file.
@@ -18,12 +19,21 @@ use crate::output;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// The data directory
-    #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
-    data: PathBuf,
+    #[arg(
+        short,
+        long,
+        value_name = "DIR",
+        env = "ROSTER_SERVER__DATA",
+        required_unless_present = "uri"
+    )]
+    data: Option<PathBuf>,
 
     /// The LDIF file; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
+
+    #[command(flatten)]
+    server: ImportServer,
 }
 
 const EXAMPLES: &str = "\
@@ -33,13 +43,21 @@ Examples:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let name = options.file.display().to_string();
-    let entries = if name == "-" {
-        load(&options.data, Source::new("standard input", io::stdin()))?
+    let source = if options.file.as_os_str() == "-" {
+        Source::new("standard input", io::stdin())
     } else {
         let source = Source::open(&options.file);
-        let source = source.map_err(|error| Failure::path("read", &options.file, &error))?;
-        load(&options.data, source)?
+        source.map_err(|error| Failure::path("read", &options.file, &error))?
+    };
+    let entries = match (options.server.named()?, &options.data) {
+        (Some((login, pace)), _) => {
+            let asked = ImportOptions::default();
+            let report = online::import::import(&login, vec![source], &asked, pace, &mut ())?;
+            output::line(format_args!("{report}"))?;
+            return Ok(Exit::Done);
+        }
+        (None, Some(data)) => load(data, source)?,
+        (None, None) => return Err(Failure::local("neither --data nor -H says where to")),
     };
     output::line(format_args!("{entries} entries loaded"))?;
     Ok(Exit::Done)

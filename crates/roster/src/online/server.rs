@@ -1,0 +1,90 @@
+//! What a server says about itself before an import or export begins.
+
+use client::{ClientError, Connection, Outcome, SearchFor};
+use ldap::filter::Filter;
+use ldap::message::{
+    Control, Controls, ControlsBuf, Modification, ModificationsBuf, ModifyOperation, ModifyRequest,
+    PartialAttribute, Request, Scope, Values,
+};
+use ldap::result::ResultCode;
+
+/// A server as its root DSE shows it.
+#[derive(Debug, Default)]
+pub(crate) struct Server {
+    /// The names of its naming contexts.
+    pub(crate) contexts: Vec<String>,
+    controls: Vec<String>,
+}
+
+impl Server {
+    /// Asks it.
+    pub(crate) fn look(connection: &mut Connection) -> Result<Self, ClientError> {
+        let attributes = ["namingContexts", "supportedControl"];
+        let found = read(connection, "", &attributes)?;
+        let texts = |name| {
+            let values = found.iter().flat_map(|entry| entry.texts(name));
+            values.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let server = Self { contexts: texts(attributes[0]), controls: texts(attributes[1]) };
+        Ok(server)
+    }
+
+    /// Whether this user may set what only the server sets: asked by a modify without effect.
+    pub(crate) fn may_relax(&self, connection: &mut Connection) -> Result<bool, ClientError> {
+        let knows = |oid: &str| self.controls.iter().any(|known| known == oid);
+        let Some(name) = self.contexts.first().filter(|_| knows(RELAX)) else { return Ok(false) };
+        if !knows(NO_OP) {
+            return Ok(true);
+        }
+        let mut controls = relax_rules();
+        controls.push(Control { oid: NO_OP, critical: true, value: None });
+        let attribute = PartialAttribute { description: "description", values: Values::EMPTY };
+        let mut changes = ModificationsBuf::new();
+        changes.push(Modification { operation: ModifyOperation::Replace, attribute });
+        let request = Request::Modify(ModifyRequest { name, changes: changes.as_ref() });
+        let Outcome { code, .. } = connection.request_with(request, controls.as_ref())?;
+        Ok(!matches!(
+            code,
+            ResultCode::InsufficientAccessRights
+                | ResultCode::UnavailableCriticalExtension
+                | ResultCode::StrongerAuthRequired
+        ))
+    }
+
+    /// Whether the entry of a naming context is all that it holds.
+    pub(crate) fn is_bare(connection: &mut Connection, context: &str) -> Result<bool, ClientError> {
+        let found = read(connection, context, &["hasSubordinates"])?;
+        Ok(found.iter().any(|entry| entry.text("hasSubordinates") == Some("FALSE")))
+    }
+}
+
+/// The control that has operational attributes taken.
+pub(crate) fn relax_rules() -> ControlsBuf {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: RELAX, critical: true, value: None });
+    controls
+}
+
+/// Likewise, for modifies: a value that is there already is passed over.
+pub(crate) fn permissive(relax: Controls<'_>) -> ControlsBuf {
+    let mut controls: ControlsBuf = relax.iter().collect();
+    controls.push(Control { oid: PERMISSIVE_MODIFY, critical: false, value: None });
+    controls
+}
+
+fn read(
+    connection: &mut Connection,
+    name: &str,
+    attributes: &[&str],
+) -> Result<Vec<client::Entry>, ClientError> {
+    let filter = Filter::Present("objectClass");
+    let asked = SearchFor { scope: Scope::Base, attributes, ..SearchFor::below(name, filter) };
+    Ok(connection.search(&asked)?.entries)
+}
+
+/// Relax rules (draft-zeilenga-ldap-relax), as OpenLDAP has it.
+const RELAX: &str = "1.3.6.1.4.1.4203.666.5.12";
+/// No-op (draft-zeilenga-ldap-noop), as OpenLDAP has it.
+const NO_OP: &str = "1.3.6.1.4.1.4203.666.5.2";
+/// As Active Directory has it.
+const PERMISSIVE_MODIFY: &str = "1.2.840.113556.1.4.1413";
