@@ -8,6 +8,7 @@
 //! first record of the file that is refused is the one that is reported; what is read ahead is
 //! bounded.
 
+mod dialect;
 mod load;
 mod options;
 mod pipeline;
@@ -22,6 +23,7 @@ use std::path::Path;
 use ldap::ldif::LdifError;
 use store::{BulkError, Store, StoreError};
 
+pub use self::dialect::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
 use self::load::Load;
 pub use self::options::{
     Held, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,

@@ -54,6 +54,7 @@ pub use import::{
     Held, ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport,
     OnRefusal, Progress, Refused, Skipped, Source, import,
 };
+pub use import::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
 pub use job::{Job, JobDone};
 pub use limits::Limits;
 pub use password::{Scheme, hash_password};

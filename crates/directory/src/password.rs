@@ -54,6 +54,29 @@ pub(crate) fn is_hashed(stored: &[u8]) -> bool {
     split_scheme(stored).is_some_and(|(name, _)| Verifier::named(name).is_some())
 }
 
+/// Whether values of this scheme, which is named without braces, can be verified.
+pub(crate) fn is_verifiable(scheme: &[u8]) -> bool {
+    Verifier::named(scheme).is_some()
+}
+
+/// Whether a value names a scheme of another server that this one knows but cannot verify.
+pub(crate) fn is_foreign(stored: &[u8]) -> bool {
+    split_scheme(stored).is_some_and(|(name, _)| {
+        let is_it = |known: &str| {
+            let (head, rest) = name.split_at_checked(known.len()).unwrap_or_default();
+            // `PBKDF2` is `PBKDF2-HMAC-SHA256`, too.
+            head.eq_ignore_ascii_case(known.as_bytes())
+                && rest.first().is_none_or(|next| !next.is_ascii_alphabetic())
+        };
+        !name.is_empty() && FOREIGN_SCHEMES.iter().any(|known| is_it(known))
+    })
+}
+
+/// Whether a value is stored as it comes: hashed, be it that only another server can verify it.
+pub(crate) fn is_stored_form(stored: &[u8]) -> bool {
+    is_hashed(stored) || is_foreign(stored)
+}
+
 /// Whether verifying this value takes milliseconds, so that it must not delay other requests.
 pub(crate) fn is_slow(stored: &[u8]) -> bool {
     split_scheme(stored)
@@ -114,6 +137,41 @@ const VERIFIERS: &[(&str, Option<DigestCheck>)] = &[
     ("SHA256", Some(check_digest::<Sha256>)),
     ("SHA", Some(check_digest::<Sha1>)),
     ("CRYPT", None),
+];
+
+/// What the names of other servers' schemes begin with.
+const FOREIGN_SCHEMES: &[&str] = &[
+    "3DES",
+    "AES",
+    "ARGON2",
+    "ARGON2D",
+    "ARGON2I",
+    "ARGON2ID",
+    "BCRYPT",
+    "BLOWFISH",
+    "DES",
+    "GOST_YESCRYPT",
+    "KERBEROS",
+    "LANMAN",
+    "MD5",
+    "NS-MTA-MD5",
+    "NT",
+    "PBKDF2",
+    "PKCS5S2",
+    "RC4",
+    "SASL",
+    "SCRAM",
+    "SCRYPT",
+    "SHA3",
+    "SMD5",
+    "SSHA3",
+    "TOTP",
+    "TOTP1",
+    "X- ORCLDBPWD",
+    "X- ORCLIFSMD5",
+    "X- ORCLLMV",
+    "X- ORCLNTV",
+    "X- ORCLWEBDAV",
 ];
 
 /// `decoded` is the digest followed by the salt, which may be empty.
@@ -201,6 +259,28 @@ mod tests {
             }
             assert!(is_hashed(stored.as_bytes()), "{stored}");
             assert_eq!(is_slow(stored.as_bytes()), stored.starts_with("{CRYPT}"), "{stored}");
+        }
+    }
+
+    #[test]
+    fn schemes_of_others_are_told_from_clear_text() {
+        for foreign in [
+            "{MD5}Xr4ilOzQ4PCOq3aQ0qbuaQ==",
+            "{smd5}x",
+            "{PBKDF2-HMAC-SHA256}10:x",
+            "{PBKDF2_SHA256}AAAIAA",
+            "{ARGON2}$argon2id$v=19",
+            "{SASL/MD5}x",
+            "{SASL}user@REALM",
+            "{X- ORCLNTV}x",
+            "{SSHA3-256}x",
+        ] {
+            assert!(is_foreign(foreign.as_bytes()) && !is_hashed(foreign.as_bytes()), "{foreign}");
+            assert!(is_stored_form(foreign.as_bytes()));
+            check(foreign, foreign, false);
+        }
+        for other in ["{SSHA}x", "{CRYPT}x", "{}x", "{x}y", "{AESTHETIC}x", "MD5", "{MD5", ""] {
+            assert!(!is_foreign(other.as_bytes()), "{other}");
         }
     }
 

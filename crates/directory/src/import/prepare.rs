@@ -13,7 +13,7 @@ use crate::directory::ROOT_DN;
 use crate::live_entry::LiveEntry;
 use crate::ops::add::stamp_new;
 use crate::ops::update;
-use crate::password::Scheme;
+use crate::password::{self, Scheme};
 use crate::stamp::{Stamp, Stamper};
 
 /// Completes and checks entries; the same for each thread.
@@ -57,7 +57,8 @@ impl Completer {
         let attributes = attributes.filter(|(description, _)| is_stored(description));
         let mut entry = Entry::from_pairs(name, attributes, schema)?;
         entry.add_naming_values(schema)?;
-        update::hash_passwords_with(self.scheme, &mut entry, schema, &mut OsChance)?;
+        let is_kept = password::is_stored_form;
+        update::hash_passwords_with(self.scheme, &mut entry, schema, is_kept, &mut OsChance)?;
         let structure = validate(&entry, schema, Mode::Import)?;
         entry.add_superior_classes(schema)?;
         let stamps = [

@@ -161,14 +161,16 @@ pub(crate) fn hash_passwords(
     entry: &mut Entry,
     schema: &Schema,
 ) -> Result<(), EntryError> {
-    hash_passwords_with(worker.directory.password_scheme, entry, schema, &mut *worker.chance)
+    let scheme = worker.directory.password_scheme;
+    hash_passwords_with(scheme, entry, schema, password::is_hashed, &mut *worker.chance)
 }
 
-/// Likewise, without a worker.
+/// Likewise, without a worker; values for which `is_kept` stay as they are.
 pub(crate) fn hash_passwords_with(
     scheme: password::Scheme,
     entry: &mut Entry,
     schema: &Schema,
+    is_kept: fn(&[u8]) -> bool,
     chance: &mut dyn crate::chance::Chance,
 ) -> Result<(), EntryError> {
     let replaced = entry
@@ -179,7 +181,10 @@ pub(crate) fn hash_passwords_with(
             let values = attribute
                 .values
                 .iter()
-                .map(|value| stored_password(scheme, value, chance))
+                .map(|value| match is_kept(value) {
+                    true => value.clone(),
+                    false => stored_password(scheme, value, chance),
+                })
                 .collect::<Vec<_>>();
             (Arc::clone(&attribute.description), values)
         })
