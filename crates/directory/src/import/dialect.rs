@@ -127,13 +127,15 @@ impl Translator {
         if description.eq_ignore_ascii_case(OBJECT_CLASS) {
             return class_rule(value).is_some();
         }
-        if description.eq_ignore_ascii_case(USER_PASSWORD) {
+        let is_password = description.eq_ignore_ascii_case(USER_PASSWORD);
+        if is_password {
             tally.count_password(value);
         }
-        rules.iter().any(|at| match RULES.get(*at).map(|rule| &rule.action) {
+        let is_about = |at: &usize| match RULES.get(*at).map(|rule| &rule.action) {
             Some(Action::Rewrite(how)) => how(value).is_some(),
             _ => true,
-        }) || password::is_foreign(value) && description.eq_ignore_ascii_case(USER_PASSWORD)
+        };
+        rules.iter().any(is_about) || is_password && password::is_foreign(value)
     }
 
     /// Applies all rules to a record that one of them may be about.

@@ -177,7 +177,7 @@ impl<'t> Kinds<'t> {
 fn attribute_type(text: &mut String, found: &UnknownType) {
     let guess = found.fit.best();
     let usage = if found.is_operational { " USAGE directoryOperation" } else { "" };
-    let (oid, name) = oid_and_name(&found.name, "-oid");
+    let (oid, name) = oid_and_name(&found.name, ACTIVE_DIRECTORY_TYPES, "-oid");
     let (rules, syntax) = (guess.rules, guess.syntax);
     define(
         text,
@@ -235,16 +235,18 @@ fn object_class(
         [] => String::new(),
         allows => format!(" MAY ( {} )", allows.join(" $ ")),
     };
-    let (oid, name) = oid_and_name(&found.name, "-class-oid");
+    let (oid, name) = oid_and_name(&found.name, ACTIVE_DIRECTORY_CLASSES, "-class-oid");
     define(text, &format!("objectClasses: ( {oid}{name} SUP {superior} {kind}{may} {ORIGIN} )"));
 }
 
-/// A dotted OID is its own name.
-fn oid_and_name(name: &str, end: &str) -> (String, String) {
+/// A dotted OID is its own name; a name without a known OID ends in `end` as one.
+fn oid_and_name(name: &str, known: &[(&str, &str)], end: &str) -> (String, String) {
     if is_numeric_oid(name) {
         return (name.to_owned(), String::new());
     }
-    (format!("{name}{end}"), format!(" NAME '{name}'"))
+    let oid = known.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    let oid = oid.map_or_else(|| format!("{name}{end}"), |(_, oid)| format!("{MICROSOFT}.{oid}"));
+    (oid, format!(" NAME '{name}'"))
 }
 
 /// Writes a definition, folded between its words.
@@ -263,6 +265,56 @@ fn define(text: &mut String, definition: &str) {
     }
     text.push('\n');
 }
+
+/// The arc below which Active Directory's own types and classes are.
+const MICROSOFT: &str = "1.2.840.113556.1";
+
+/// Types that nearly every export of Active Directory has, and their OIDs below [`MICROSOFT`].
+const ACTIVE_DIRECTORY_TYPES: &[(&str, &str)] = &[
+    ("adminCount", "4.150"),
+    ("assistant", "4.652"),
+    ("co", "2.131"),
+    ("codePage", "4.16"),
+    ("company", "2.146"),
+    ("countryCode", "4.25"),
+    ("department", "2.141"),
+    ("dNSHostName", "4.619"),
+    ("employeeID", "4.35"),
+    ("gPLink", "4.891"),
+    ("gPOptions", "4.892"),
+    ("groupType", "4.750"),
+    ("homeDrive", "4.45"),
+    ("logonHours", "4.64"),
+    ("managedBy", "4.653"),
+    ("objectSid", "4.146"),
+    ("operatingSystem", "4.363"),
+    ("otherHomePhone", "2.277"),
+    ("otherMobile", "4.647"),
+    ("otherPager", "2.118"),
+    ("otherTelephone", "2.18"),
+    ("primaryGroupID", "4.98"),
+    ("profilePath", "4.139"),
+    ("proxyAddresses", "2.210"),
+    ("sAMAccountName", "4.221"),
+    ("sAMAccountType", "4.302"),
+    ("scriptPath", "4.62"),
+    ("servicePrincipalName", "4.771"),
+    ("sIDHistory", "4.609"),
+    ("userAccountControl", "4.8"),
+    ("userParameters", "4.138"),
+    ("userPrincipalName", "4.656"),
+    ("wellKnownObjects", "4.618"),
+];
+
+/// Likewise, classes.
+const ACTIVE_DIRECTORY_CLASSES: &[(&str, &str)] = &[
+    ("computer", "3.30"),
+    ("contact", "5.15"),
+    ("container", "3.23"),
+    ("domainDNS", "5.67"),
+    ("group", "5.8"),
+    ("user", "5.9"),
+];
 
 const FOLD_COLUMNS: usize = 78;
 const ORIGIN: &str = "X-ORIGIN 'import'";

@@ -350,6 +350,20 @@ fn kinds_of_classes_are_guessed_from_their_company() {
 }
 
 #[test]
+fn types_and_classes_of_active_directory_have_their_own_oids() {
+    check_offer(
+        "dn: cn=a\nobjectClass: person\nobjectClass: USER\ncn: a\nsn: a\nsamaccountname: a\n",
+        &[
+            "attributeTypes: ( 1.2.840.113556.1.4.221 NAME 'samaccountname' EQUALITY \
+             caseIgnoreMatch SUBSTR caseIgnoreSubstringsMatch SYNTAX \
+             1.3.6.1.4.1.1466.115.121.1.15 X-ORIGIN 'import' )",
+            "objectClasses: ( 1.2.840.113556.1.5.9 NAME 'USER' SUP top AUXILIARY MAY ( \
+             samaccountname ) X-ORIGIN 'import' )",
+        ],
+    );
+}
+
+#[test]
 fn a_type_that_no_class_could_allow_is_operational() {
     check_offer(
         "dn: cn=a\nobjectClass: person\ncn: a\nsn: a\nlastSeen: 7\n1.2.3.4: x\n",
@@ -361,6 +375,44 @@ fn a_type_that_no_class_could_allow_is_operational() {
              X-ORIGIN 'import' )",
         ],
     );
+}
+
+#[test]
+fn damaged_samples_do_no_harm_and_translating_twice_changes_nothing() {
+    use crate::chance::{Chance as _, SeededChance};
+    let mut chance = SeededChance(7);
+    let mut number = |below: usize| {
+        let mut octets = [0; 4];
+        chance.fill(&mut octets);
+        u32::from_le_bytes(octets) as usize % below
+    };
+    let mut done = 0;
+    for name in ["slapcat.ldif", "opendj.ldif", "389.ldif", "dsee.ldif", "ad.ldif", "oid.txt"] {
+        let path = format!("{}/tests/dialects/{name}", env!("CARGO_MANIFEST_DIR"));
+        let whole = fs::read_to_string(path).unwrap();
+        let lines: Vec<&str> = whole.lines().collect();
+        for _ in 0..60 {
+            let mut damaged: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            for _ in 0..4 {
+                let (one, other) = (number(damaged.len()), number(damaged.len()));
+                match number(4) {
+                    0 => damaged.swap(one, other),
+                    1 => damaged[one].clear(),
+                    2 => damaged[one] = damaged[one].replacen(": ", ": x", 1),
+                    _ => damaged[one] = damaged[one].replacen(": ", ";vucsn-5df0: ", 1),
+                }
+            }
+            let Ok((once, tally)) = translated(damaged.join("\n").as_bytes()) else { continue };
+            if let Some(text) = tally.schema_file() {
+                let file = SchemaFile { name: name.to_owned(), text };
+                Schema::builtin().with_files(&[file]).unwrap();
+            }
+            let (twice, _) = translated(&once).unwrap();
+            assert_eq!(String::from_utf8(twice).unwrap(), String::from_utf8(once).unwrap());
+            done += 1;
+        }
+    }
+    assert!(done > 100, "{done} of 360 could be read");
 }
 
 #[test]
