@@ -21,7 +21,7 @@ use crate::key::{self, RowKey, display};
 use crate::lmdb::{CHILDREN, ENTRIES, NAMES, PlainTable};
 use crate::meta;
 use crate::names;
-use crate::record::{Record, RecordWriter};
+use crate::record::{Record, RecordHead, RecordWriter};
 
 impl Batch<'_> {
     /// Turns a change into rows and changes of posting lists.
@@ -159,16 +159,23 @@ impl Batch<'_> {
 
     /// Parent and RDN key of an entry.
     fn name_of(&self, id: u64) -> Result<(u64, RdnKey), StoreError> {
-        let record = self.record_of(id)?;
+        let head = self.head_of(id)?;
         let damaged = |reason: String| StoreError::corrupt(ENTRIES, id, reason);
-        let key = rdn_key(&record, self.dictionary.schema()).map_err(damaged)?;
-        Ok((record.parent, key))
+        let key = rdn_key(head.parent, head.rdn, self.dictionary.schema()).map_err(damaged)?;
+        Ok((head.parent, key))
     }
 
-    fn record_of(&self, id: u64) -> Result<Record<'_>, StoreError> {
+    fn head_of(&self, id: u64) -> Result<RecordHead<'_>, StoreError> {
         let row = self.get(PlainTable::Entries, &id.to_be_bytes())?;
         let row = row.ok_or_else(|| StoreError::corrupt(ENTRIES, id, "is missing"))?;
-        Record::parse(row, self.dictionary.len())
+        RecordHead::parse(row).map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))
+    }
+
+    /// A record; one that is compressed is read into the buffer.
+    fn record_of<'r>(&'r self, id: u64, buffer: &'r mut Vec<u8>) -> Result<Record<'r>, StoreError> {
+        let row = self.get(PlainTable::Entries, &id.to_be_bytes())?;
+        let row = row.ok_or_else(|| StoreError::corrupt(ENTRIES, id, "is missing"))?;
+        Record::read(row, &self.dictionary, buffer)
             .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))
     }
 
@@ -216,7 +223,7 @@ impl Batch<'_> {
         self.put(PlainTable::Children, &parent.to_be_bytes(), Some(&count.to_be_bytes()));
         // With the first subordinate it becomes a branch, with the last it is none any more.
         if parent != 0 && (before == 0 || count == 0) {
-            let above = self.record_of(parent)?.parent;
+            let above = self.head_of(parent)?.parent;
             self.put_branch(above, parent, is_added);
         }
         Ok(())
@@ -275,12 +282,12 @@ pub(crate) fn own_name(dn: &Dn, parent: EntryId) -> String {
 }
 
 /// The key of a record's own name.
-pub(crate) fn rdn_key(record: &Record<'_>, schema: &schema::Schema) -> Result<RdnKey, String> {
-    if record.parent == 0 {
-        let key = DnKey::from_text(schema, record.rdn).map_err(|error| error.to_string())?;
+pub(crate) fn rdn_key(parent: u64, rdn: &str, schema: &schema::Schema) -> Result<RdnKey, String> {
+    if parent == 0 {
+        let key = DnKey::from_text(schema, rdn).map_err(|error| error.to_string())?;
         return Ok(RdnKey::of_naming_context(&key));
     }
-    let rdn = Rdn::parse(record.rdn).map_err(|error| error.to_string())?;
+    let rdn = Rdn::parse(rdn).map_err(|error| error.to_string())?;
     RdnKey::from_rdn(schema, &rdn).map_err(|error| error.to_string())
 }
 

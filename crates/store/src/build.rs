@@ -264,14 +264,14 @@ fn gather(
     let (from, to) = ((place.upto + 1).to_be_bytes(), place.end.to_be_bytes());
     let range = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
     let dictionary: &Arc<Dictionary> = &version.dictionary;
-    let mut scratch = Vec::new();
+    let (mut scratch, mut buffer) = (Vec::new(), Vec::new());
     let mut entries = 0;
     for row in version.environment.tables.entries.range(txn, &range)? {
         let (row_key, row) = row?;
         let damaged =
             |reason: &'static str| StoreError::corrupt(ENTRIES, key::display(row_key), reason);
         let id = key::id(row_key).ok_or_else(|| damaged("is no entry id"))?;
-        let record = Record::parse(row, dictionary.len()).map_err(damaged)?;
+        let record = Record::read(row, dictionary, &mut buffer).map_err(damaged)?;
         for index in group {
             index.entry_keys(dictionary, &record, &mut scratch, |key| keys.push(index.id, key, id));
         }

@@ -27,7 +27,7 @@ use crate::key::{self, RowKey, display};
 use crate::lmdb::{ATTRIBUTES, CHILDREN, ENTRIES, META, NAMES, Snapshot, Tables};
 use crate::meta::{self, Counters};
 use crate::names::{find_in_row, ids_in_row};
-use crate::record::Record;
+use crate::record::{Record, RecordHead};
 use crate::store::Store;
 
 /// This many findings are listed; the others are only counted.
@@ -199,7 +199,7 @@ impl Checker<'_> {
         let counters = Counters::read(self.tables.meta, self.txn)?;
         let next_id = counters.next_entry_id;
         let total = self.tables.entries.len(self.txn)?;
-        let mut scratch = Vec::new();
+        let (mut scratch, mut buffer) = (Vec::new(), Vec::new());
         for row in self.tables.entries.iter(self.txn)? {
             let (row_key, row) = row?;
             if self.report.entries.is_multiple_of(PROGRESS_ENTRIES) {
@@ -215,7 +215,7 @@ impl Checker<'_> {
                 let reason = format!("is not below the next id, {next_id}");
                 self.find(FindingKind::Number, ENTRIES, id, reason);
             }
-            match read(row, &self.dictionary) {
+            match read(row, &self.dictionary, &mut buffer) {
                 Ok(record) => self.entry(id, &record, &mut scratch)?,
                 Err(reason) => self.find(FindingKind::Record, ENTRIES, id, reason),
             }
@@ -252,7 +252,7 @@ impl Checker<'_> {
         }
         keys.extend_with_record(&self.dictionary, record, scratch);
         self.lists.push(&keys, record.parent, id);
-        let rdn_key = match rdn_key(record, self.dictionary.schema()) {
+        let rdn_key = match rdn_key(record.parent, record.rdn, self.dictionary.schema()) {
             Ok(rdn_key) => rdn_key,
             Err(reason) => {
                 self.find(FindingKind::Record, ENTRIES, id, format!("has no name: {reason}"));
@@ -294,8 +294,8 @@ impl Checker<'_> {
                     break;
                 }
                 let row = self.tables.entries.get(self.txn, &at.to_be_bytes())?;
-                match row.map(|row| Record::parse(row, self.dictionary.len())) {
-                    Some(Ok(record)) => at = record.parent,
+                match row.map(RecordHead::parse) {
+                    Some(Ok(head)) => at = head.parent,
                     // A finding already.
                     Some(Err(_)) => break,
                     None => {
@@ -344,9 +344,10 @@ impl Checker<'_> {
         let Some(row) = self.tables.entries.get(self.txn, &id.to_be_bytes())? else {
             return Ok(false);
         };
-        let Ok(record) = Record::parse(row, self.dictionary.len()) else { return Ok(false) };
-        let Ok(rdn_key) = rdn_key(&record, self.dictionary.schema()) else { return Ok(false) };
-        Ok(RowKey::name(record.parent, rdn_key.as_bytes()).0.as_bytes() == row_key)
+        let Ok(head) = RecordHead::parse(row) else { return Ok(false) };
+        let rdn_key = rdn_key(head.parent, head.rdn, self.dictionary.schema());
+        let Ok(rdn_key) = rdn_key else { return Ok(false) };
+        Ok(RowKey::name(head.parent, rdn_key.as_bytes()).0.as_bytes() == row_key)
     }
 
     fn children(&mut self) -> Result<(), StoreError> {
@@ -378,8 +379,12 @@ impl Checker<'_> {
 }
 
 /// Reads a record with all its values.
-fn read<'r>(row: &'r [u8], dictionary: &Dictionary) -> Result<Record<'r>, String> {
-    let record = Record::parse(row, dictionary.len())?;
+fn read<'r>(
+    row: &'r [u8],
+    dictionary: &Dictionary,
+    buffer: &'r mut Vec<u8>,
+) -> Result<Record<'r>, String> {
+    let record = Record::read(row, dictionary, buffer)?;
     let mut seen = Vec::new();
     for (attribute, values) in record.attributes_unchecked() {
         if seen.contains(&attribute) {

@@ -11,6 +11,7 @@ use schema::{
     AttributeDescription, AttributeType, Definition, DefinitionKind, MatchingRule, Schema,
 };
 
+use crate::compress::Compression;
 use crate::error::StoreError;
 use crate::index::{Index, IndexDefinition, IndexKind, IndexRow, IndexState};
 use crate::lmdb::{ATTRIBUTES, META};
@@ -30,6 +31,8 @@ pub struct Dictionary {
     by_type: FxHashMap<String, TypeIndexes>,
     /// Positions of the indexes whose keys are made for whole entries.
     of_entries: Vec<usize>,
+    /// With which records are compressed; none when they are not.
+    compression: Option<Arc<Compression>>,
 }
 
 /// Positions of the valid indexes of one type.
@@ -76,7 +79,18 @@ impl Dictionary {
             indexes.push(index);
         }
         let (attributes, ids) = (Vec::new(), FxHashMap::default());
-        Ok(Self { schema, attributes, ids, indexes, by_type, of_entries })
+        Ok(Self { schema, attributes, ids, indexes, by_type, of_entries, compression: None })
+    }
+
+    /// The same for a directory that is compressed so, or not at all.
+    pub(crate) fn with_compression(self, compression: Option<Arc<Compression>>) -> Self {
+        Self { compression, ..self }
+    }
+
+    /// With which records are compressed; none when they are not.
+    #[inline]
+    pub(crate) const fn compression(&self) -> Option<&Arc<Compression>> {
+        self.compression.as_ref()
     }
 
     /// The rows that the indexes were made of, their definitions canonical.
@@ -112,7 +126,8 @@ impl Dictionary {
     pub(crate) fn under(&self, schema: Arc<Schema>) -> Result<Self, StoreError> {
         let texts: Vec<String> =
             self.attributes.iter().map(|known| known.description.text().to_owned()).collect();
-        Self::new(schema, &self.rows())?.with_texts(&texts)
+        let dictionary = Self::new(schema, &self.rows())?.with_texts(&texts)?;
+        Ok(dictionary.with_compression(self.compression.clone()))
     }
 
     /// The schema that the descriptions are from.

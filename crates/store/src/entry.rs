@@ -1,4 +1,5 @@
-//! Stored entries: read in place, from the memory map.
+//! Stored entries: read in place, from the memory map; one that is compressed holds its attributes
+//! itself.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -10,26 +11,55 @@ use schema::{Attribute, AttributeDescription, Entry, EntryId, EntryRead};
 use crate::dictionary::{Asked, Dictionary};
 use crate::error::StoreError;
 use crate::lmdb::ENTRIES;
-use crate::record::Record;
+use crate::record::{Record, RecordHead};
 
 /// An entry as it is in the store; borrows from the view it was read in.
 #[derive(Debug)]
 pub struct StoredEntry<'v> {
     id: EntryId,
-    record: Record<'v>,
+    parent: u64,
+    rdn: &'v str,
+    attributes: Attributes<'v>,
     superior: Arc<str>,
     dn: OnceCell<String>,
     dictionary: &'v Dictionary,
 }
 
+/// The attributes of a record that was read.
+#[derive(Debug)]
+enum Attributes<'v> {
+    Mapped(&'v [u8]),
+    Decompressed(Vec<u8>),
+}
+
 impl<'v> StoredEntry<'v> {
-    pub(crate) const fn new(
+    /// Reads a record whose superior has this name.
+    #[inline]
+    pub(crate) fn new(
         id: EntryId,
-        record: Record<'v>,
+        head: &RecordHead<'v>,
         superior: Arc<str>,
         dictionary: &'v Dictionary,
-    ) -> Self {
-        Self { id, record, superior, dn: OnceCell::new(), dictionary }
+    ) -> Result<Self, &'static str> {
+        let attributes = match head.plain(dictionary.len())? {
+            Some(attributes) => Attributes::Mapped(attributes),
+            None => {
+                let mut buffer = Vec::new();
+                head.attributes(dictionary, &mut buffer)?;
+                Attributes::Decompressed(buffer)
+            }
+        };
+        let (parent, rdn) = (head.parent, head.rdn);
+        Ok(Self { id, parent, rdn, attributes, superior, dn: OnceCell::new(), dictionary })
+    }
+
+    #[inline]
+    fn record(&self) -> Record<'_> {
+        let attributes = match &self.attributes {
+            Attributes::Mapped(attributes) => attributes,
+            Attributes::Decompressed(attributes) => attributes.as_slice(),
+        };
+        Record::of_parts(self.parent, self.rdn, attributes)
     }
 
     /// Its number.
@@ -41,13 +71,13 @@ impl<'v> StoredEntry<'v> {
     /// Its superior; [`EntryId::ROOT`] of a naming context.
     #[must_use]
     pub const fn parent(&self) -> EntryId {
-        EntryId(self.record.parent)
+        EntryId(self.parent)
     }
 
     /// The leaf of its name, as it was sent; of a naming context the whole DN.
     #[must_use]
     pub const fn rdn(&self) -> &'v str {
-        self.record.rdn
+        self.rdn
     }
 
     /// The name of its superior; empty for a naming context. With [`Self::rdn`] it makes the DN
@@ -59,16 +89,16 @@ impl<'v> StoredEntry<'v> {
 
     /// The values of the attribute with exactly this description.
     #[must_use]
-    pub fn values(&self, description: &AttributeDescription) -> Values<'v> {
-        self.dictionary.id(description).map_or(Values::EMPTY, |id| self.record.values(id))
+    pub fn values(&self, description: &AttributeDescription) -> Values<'_> {
+        self.dictionary.id(description).map_or(Values::EMPTY, |id| self.record().values(id))
     }
 
     /// The attributes, in the order they were added.
     pub fn attributes(
         &self,
-    ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'v>)> + use<'v> {
+    ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
         let dictionary = self.dictionary;
-        self.record
+        self.record()
             .attributes()
             .filter_map(move |(id, values)| Some((dictionary.description(id)?, values)))
     }
@@ -89,9 +119,9 @@ impl<'v> StoredEntry<'v> {
 impl EntryRead for StoredEntry<'_> {
     fn dn(&self) -> &str {
         if self.superior.is_empty() {
-            return self.record.rdn;
+            return self.rdn;
         }
-        self.dn.get_or_init(|| join(self.record.rdn, &self.superior))
+        self.dn.get_or_init(|| join(self.rdn, &self.superior))
     }
 
     fn visit_values(
@@ -100,7 +130,7 @@ impl EntryRead for StoredEntry<'_> {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let asked = Asked::new(asked);
-        for (id, values) in self.record.attributes() {
+        for (id, values) in self.record().attributes() {
             if self.dictionary.is_covered(id, &asked)
                 && let Some(description) = self.dictionary.description(id)
                 && !values.iter().all(|value| visit(description, value))

@@ -22,6 +22,7 @@ pub(crate) use self::pace::{Pace, now};
 pub(crate) use self::threads::BACKGROUND_NICE;
 pub use self::threads::{FlushOptions, Flusher, OnFlush, OverlayStatus};
 
+use crate::compress::{Compression, Compressor};
 use crate::error::StoreError;
 use crate::layer::{Layer, Row};
 use crate::lmdb::{Environment, PLAIN_TABLES, PlainTable, Table};
@@ -48,7 +49,7 @@ impl Store {
         let version = self.pace.freeze(&self.versions);
         let Some(last) = version.layers.last() else {
             if membership.is_some() {
-                write(&version.environment, &[], membership.as_ref())?;
+                write(&version.environment, &[], None, membership.as_ref())?;
                 self.pace.membership_written(membership);
             }
             return Ok(version.base);
@@ -56,8 +57,9 @@ impl Store {
         let base = last.counters().mark();
         let merged = self.merge_frozen(&version.layers);
         let environment = Arc::clone(&version.environment);
+        let compression = version.dictionary.compression().cloned();
         drop(version);
-        write(&environment, &merged, membership.as_ref())?;
+        write(&environment, &merged, compression.as_ref(), membership.as_ref())?;
         self.pace.membership_written(membership);
         let before = self.versions.load();
         self.versions.rebase(base);
@@ -147,13 +149,15 @@ impl Store {
 pub(crate) fn write_layers(
     environment: &Environment,
     layers: &[Arc<Layer>],
+    compression: Option<&Arc<Compression>>,
 ) -> Result<(), StoreError> {
-    write(environment, layers, None)
+    write(environment, layers, compression, None)
 }
 
 fn write(
     environment: &Environment,
     layers: &[Arc<Layer>],
+    compression: Option<&Arc<Compression>>,
     membership: Option<&Arc<[u8]>>,
 ) -> Result<(), StoreError> {
     // A process that was killed while it read may have left a mark that keeps pages from reuse.
@@ -161,6 +165,7 @@ fn write(
     let tables = environment.tables;
     let mut txn = environment.write()?;
     let before = Counters::read(tables.meta, &txn)?;
+    let (mut compressor, mut compressed) = (compression.map(Compressor::new), Vec::new());
     for table in PLAIN_TABLES {
         // Ids ascend: behind the last entry there was, rows are only added at the end.
         let new_from = match table {
@@ -169,8 +174,15 @@ fn write(
         };
         let mut rows = merged_rows(layers, table);
         while let Some(row) = rows.next_group().last() {
+            let mut row = *row;
+            if table == PlainTable::Entries
+                && let (Some(compressor), Some(value)) = (&mut compressor, row.value)
+                && compressor.compress(value, &mut compressed)
+            {
+                row.value = Some(&compressed);
+            }
             let is_new = new_from.is_some_and(|from| row.key >= from.as_slice());
-            write_row(tables.plain(table), &mut txn, row, is_new)?;
+            write_row(tables.plain(table), &mut txn, &row, is_new)?;
         }
     }
     let mut writer = ListWriter::new(tables.postings);

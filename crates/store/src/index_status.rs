@@ -247,14 +247,15 @@ impl Look {
             .filter(|index| self.counted.get(&index.id).is_some_and(|one| !one.is_whole))
             .collect();
         let mut sample = Sample::default();
-        let mut scratch = Vec::new();
+        let (mut scratch, mut buffer) = (Vec::new(), Vec::new());
         for at in 0..SAMPLE_ENTRIES {
             let from = (next / SAMPLE_ENTRIES * at + next % SAMPLE_ENTRIES * at / SAMPLE_ENTRIES)
                 .to_be_bytes();
             let range = (Bound::Included(from.as_slice()), Bound::Unbounded);
             let Some(row) = self.tables.entries.range(txn, &range)?.next() else { break };
             let (_, row) = row?;
-            let Ok(record) = Record::parse(row, self.dictionary.len()) else { continue };
+            let read = Record::read(row, &self.dictionary, &mut buffer);
+            let Ok(record) = read else { continue };
             sample.entries += 1;
             for index in &partial {
                 let keys = sample.keys.entry(index.id).or_default();

@@ -15,6 +15,7 @@ mod build;
 mod bulk;
 mod cells;
 mod check;
+mod compress;
 pub mod conformance;
 mod copy;
 mod deltas;

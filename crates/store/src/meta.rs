@@ -5,7 +5,8 @@
 //! log that the records come from, the store does not read them); `context 0000` … (a DN as text);
 //! `index 0000` … (rules and definition, as text; the number is the index's id in row keys);
 //! `index-state 0000` … (of an index that is being built or dropped); `index-epoch` (eight octets,
-//! see [`index_epoch`]); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID).
+//! see [`index_epoch`]); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID);
+//! `compression 0000` … (a dictionary, see `compress.rs`).
 
 use heed::{AnyTls, RoTxn, RwTxn};
 use schema::Definition;
@@ -135,7 +136,7 @@ pub(crate) fn write_membership(
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
     [COUNTERS, MEMBERSHIP, INDEX_EPOCH].iter().any(|name| key == name.as_bytes())
-        || [CONTEXT, INDEX, INDEX_STATE, SCHEMA]
+        || [CONTEXT, INDEX, INDEX_STATE, SCHEMA, COMPRESSION]
             .iter()
             .any(|prefix| key.starts_with(prefix.as_bytes()))
 }
@@ -244,6 +245,11 @@ pub(crate) fn write_state(
     Ok(())
 }
 
+/// The key of the row of a compression dictionary.
+pub(crate) fn compression_key(number: usize) -> String {
+    format!("{COMPRESSION}{number:04}")
+}
+
 /// Removes an index that has no rows any more.
 pub(crate) fn remove_index(meta: Table, txn: &mut RwTxn<'_>, id: u16) -> Result<(), StoreError> {
     for key in [index_key(id), state_key(id)] {
@@ -294,5 +300,7 @@ const INDEX_EPOCH: &str = "index-epoch";
 const CONTEXT: &str = "context ";
 const INDEX: &str = "index ";
 const INDEX_STATE: &str = "index-state ";
+/// What the keys of compression dictionaries start with.
+pub(crate) const COMPRESSION: &str = "compression ";
 /// What the keys of definitions start with.
 pub(crate) const SCHEMA: &str = "schema ";

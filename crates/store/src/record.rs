@@ -2,7 +2,8 @@
 //!
 //! A version octet, the parent's id, the length and the text of the own RDN (of a naming context:
 //! the whole DN), and then for each attribute its id, the length of its values, and the values as
-//! they are sent: OCTET STRING after OCTET STRING.
+//! they are sent: OCTET STRING after OCTET STRING. In version 2 all attributes are compressed: the
+//! number of a dictionary, and a frame (see `compress.rs`).
 //!
 //! Invariants: an attribute has one value at least and is there once; a record that was parsed has
 //! whole attributes with known ids, so walking it cannot fail.
@@ -10,11 +11,14 @@
 use ldap::ber::{Tag, Writer};
 use ldap::message::Values;
 
+use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::varint;
 
-/// The version this release writes.
+/// The version with attributes as they are.
 const RECORD_VERSION: u8 = 1;
+/// The version with compressed attributes.
+const RECORD_VERSION_COMPRESSED: u8 = 2;
 /// The largest record. LMDB takes up to 4 GiB, but a change rewrites the whole record.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 256 << 20;
 
@@ -27,28 +31,126 @@ pub(crate) struct Record<'a> {
     attributes: &'a [u8],
 }
 
-impl<'a> Record<'a> {
-    /// Reads a record; refuses what no writer makes. Values are not looked into.
-    pub(crate) fn parse(row: &'a [u8], attribute_count: usize) -> Result<Self, &'static str> {
+/// What of a record is never compressed, and the rest as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordHead<'a> {
+    pub(crate) parent: u64,
+    /// As in [`Record::rdn`].
+    pub(crate) rdn: &'a str,
+    body: Body<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Body<'a> {
+    Plain(&'a [u8]),
+    Compressed { dictionary: u64, frame: &'a [u8] },
+}
+
+impl<'a> RecordHead<'a> {
+    /// Reads the head of a record; its attributes are not looked into.
+    #[inline]
+    pub(crate) fn parse(row: &'a [u8]) -> Result<Self, &'static str> {
         let (&version, mut rest) = row.split_first().ok_or("is empty")?;
-        if version != RECORD_VERSION {
+        if !matches!(version, RECORD_VERSION | RECORD_VERSION_COMPRESSED) {
             return Err("has an unknown version");
         }
         let parent = varint::read(&mut rest).ok_or("has no parent")?;
         let rdn = read_block(&mut rest).ok_or("has no RDN")?;
         let rdn = std::str::from_utf8(rdn).map_err(|_| "has an RDN that is not UTF-8")?;
-        let mut walked = rest;
-        while !walked.is_empty() {
-            let id = varint::read(&mut walked).ok_or("ends within an attribute")?;
-            let values = read_block(&mut walked).ok_or("ends within an attribute")?;
-            if id >= attribute_count as u64 {
-                return Err("has an attribute that is not in the table");
-            }
-            if values.is_empty() {
-                return Err("has an attribute without values");
-            }
+        let body = if version == RECORD_VERSION {
+            Body::Plain(rest)
+        } else {
+            let dictionary = varint::read(&mut rest).ok_or("has no dictionary")?;
+            Body::Compressed { dictionary, frame: rest }
+        };
+        Ok(Self { parent, rdn, body })
+    }
+
+    /// The attributes; none when they are compressed.
+    pub(crate) const fn plain_attributes(&self) -> Option<&'a [u8]> {
+        match self.body {
+            Body::Plain(attributes) => Some(attributes),
+            Body::Compressed { .. } => None,
         }
-        Ok(Self { parent, rdn, attributes: rest })
+    }
+
+    /// The attributes, checked; none when they are compressed.
+    #[inline]
+    pub(crate) fn plain(&self, attribute_count: usize) -> Result<Option<&'a [u8]>, &'static str> {
+        let attributes = self.plain_attributes();
+        if let Some(attributes) = attributes {
+            check_attributes(attributes, attribute_count)?;
+        }
+        Ok(attributes)
+    }
+
+    /// The attributes, checked. Those that are compressed are written to the buffer.
+    #[inline]
+    pub(crate) fn attributes<'b>(
+        &self,
+        dictionary: &Dictionary,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8], &'static str>
+    where
+        'a: 'b,
+    {
+        let attributes = match self.body {
+            Body::Plain(attributes) => attributes,
+            Body::Compressed { dictionary: number, frame } => {
+                let compression = dictionary.compression();
+                let compression = compression.ok_or("is compressed, and the directory is not")?;
+                compression.decompress(number, frame, buffer)?;
+                buffer
+            }
+        };
+        check_attributes(attributes, dictionary.len())?;
+        Ok(attributes)
+    }
+}
+
+/// Refuses attributes that no writer makes. Values are not looked into.
+#[inline]
+fn check_attributes(mut rest: &[u8], attribute_count: usize) -> Result<(), &'static str> {
+    while !rest.is_empty() {
+        let id = varint::read(&mut rest).ok_or("ends within an attribute")?;
+        let values = read_block(&mut rest).ok_or("ends within an attribute")?;
+        if id >= attribute_count as u64 {
+            return Err("has an attribute that is not in the table");
+        }
+        if values.is_empty() {
+            return Err("has an attribute without values");
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Record<'a> {
+    /// Reads a record that is not compressed; refuses what no writer makes. Values are not looked
+    /// into.
+    #[inline]
+    pub(crate) fn parse(row: &'a [u8], attribute_count: usize) -> Result<Self, &'static str> {
+        let head = RecordHead::parse(row)?;
+        let attributes = head.plain_attributes().ok_or("is compressed")?;
+        check_attributes(attributes, attribute_count)?;
+        Ok(Self { parent: head.parent, rdn: head.rdn, attributes })
+    }
+
+    /// Reads a record of any version. One that is compressed is read into the buffer.
+    #[inline]
+    pub(crate) fn read(
+        row: &'a [u8],
+        dictionary: &Dictionary,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<Self, &'static str> {
+        let head = RecordHead::parse(row)?;
+        let attributes = head.attributes(dictionary, buffer)?;
+        Ok(Self { parent: head.parent, rdn: head.rdn, attributes })
+    }
+
+    /// A record of parts that were read before.
+    #[inline]
+    pub(crate) const fn of_parts(parent: u64, rdn: &'a str, attributes: &'a [u8]) -> Self {
+        Self { parent, rdn, attributes }
     }
 
     /// Writes a record again, below another superior, into an empty buffer.
@@ -108,6 +210,22 @@ fn read_block<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (block, after) = rest.split_at_checked(length)?;
     *rest = after;
     Some(block)
+}
+
+/// Writes a compressed record into an empty buffer.
+pub(crate) fn write_compressed(
+    head: &RecordHead<'_>,
+    dictionary: u64,
+    frame: &[u8],
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    out.push(RECORD_VERSION_COMPRESSED);
+    varint::write(head.parent, out);
+    varint::write(head.rdn.len() as u64, out);
+    out.extend_from_slice(head.rdn.as_bytes());
+    varint::write(dictionary, out);
+    out.extend_from_slice(frame);
 }
 
 /// Writes a record.

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use schema::{Definition, DnKey, Schema};
 
 use crate::batch::{Batch, Seat};
+use crate::compress::Compression;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::flush::{self, Pace};
@@ -341,7 +342,7 @@ impl Store {
         assert!(footing.epoch == epoch, "who commits without a log drops no layers meanwhile");
         let counters = layer.counters();
         let layers: Vec<Arc<Layer>> = footing.layers.iter().cloned().chain([layer]).collect();
-        flush::write_layers(&footing.version.environment, &layers)?;
+        flush::write_layers(&footing.version.environment, &layers, dictionary.compression())?;
         self.versions.settle(counters, Arc::clone(dictionary));
         self.pace.note(&self.versions);
         if dictionary.has_index_work() {
@@ -429,6 +430,7 @@ pub(crate) fn read_settings(
     }
     let texts = attribute_texts(&snapshot, &environment.tables)?;
     let dictionary = dictionary.with_texts(&texts)?;
+    let dictionary = dictionary.with_compression(Compression::read(table, txn)?);
     Ok((contexts, dictionary, counters))
 }
 

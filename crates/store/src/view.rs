@@ -27,7 +27,7 @@ use crate::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
 use crate::memory::Memory;
 use crate::meta::{self, Counters, Lsn, Mark};
 use crate::names::{self, KnownParent, NameCache};
-use crate::record::Record;
+use crate::record::RecordHead;
 use crate::stack::{Ground, Stack};
 use crate::store::Context;
 use crate::version::Version;
@@ -283,10 +283,10 @@ impl<'t> View<'t> {
 
     #[inline]
     fn stored<'v>(&'v self, id: u64, row: &'v [u8]) -> Result<StoredEntry<'v>, StoreError> {
-        let record = Record::parse(row, self.dictionary.len());
-        let record = record.map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
-        let superior = self.parent_dn(record.parent)?;
-        Ok(StoredEntry::new(EntryId(id), record, superior, &self.dictionary))
+        let damaged = |reason| StoreError::corrupt(ENTRIES, id, reason);
+        let head = RecordHead::parse(row).map_err(damaged)?;
+        let superior = self.parent_dn(head.parent)?;
+        StoredEntry::new(EntryId(id), &head, superior, &self.dictionary).map_err(damaged)
     }
 
     /// The name of an entry, as text.
@@ -432,7 +432,7 @@ impl<'t> View<'t> {
             let Some(row) = self.stack().get(PlainTable::Entries, &next.to_be_bytes())? else {
                 return Err(StoreError::corrupt(NAMES, next, "has subordinates and is no entry"));
             };
-            let record = Record::parse(row, self.dictionary.len());
+            let record = RecordHead::parse(row);
             let record = record.map_err(|reason| StoreError::corrupt(ENTRIES, next, reason))?;
             unknown.push((next, record));
             next = record.parent;

@@ -21,7 +21,8 @@ impl Batch<'_> {
     ) -> Result<(), StoreError> {
         let ids = self.attribute_ids(deltas.iter().map(|delta| &delta.description))?;
         let mut row = std::mem::take(&mut self.row);
-        let record = self.record_of(id)?;
+        let mut buffer = Vec::new();
+        let record = self.record_of(id, &mut buffer)?;
         let (parent, rdn) = name.unwrap_or((record.parent, record.rdn));
         let mut writer = RecordWriter::begin(parent, rdn, &mut row);
         for (attribute, values) in record.attributes() {
@@ -161,7 +162,8 @@ impl Batch<'_> {
         row.extend_from_slice(
             self.get(PlainTable::Entries, &id.to_be_bytes())?.unwrap_or_default(),
         );
-        let record = Record::parse(&row, dictionary.len())
+        let mut buffer = Vec::new();
+        let record = Record::read(&row, &dictionary, &mut buffer)
             .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
         let change = PostingChange::new(id, false);
         for (attribute, values) in record.attributes() {
@@ -186,17 +188,15 @@ impl Batch<'_> {
         is_added: bool,
     ) -> Result<(), StoreError> {
         let dictionary = std::sync::Arc::clone(&self.dictionary);
-        let mut record = None;
+        if dictionary.indexes_of_entries().next().is_none() {
+            return Ok(());
+        }
+        let mut buffer = Vec::new();
+        let record = Record::read(row, &dictionary, &mut buffer)
+            .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?;
         for index in dictionary.indexes_of_entries() {
-            let record = match &record {
-                Some(record) => record,
-                None => record.insert(
-                    Record::parse(row, dictionary.len())
-                        .map_err(|reason| StoreError::corrupt(ENTRIES, id, reason))?,
-                ),
-            };
             let change = PostingChange::new(id, is_added);
-            index.entry_keys(&dictionary, record, &mut self.scratch, |key| {
+            index.entry_keys(&dictionary, &record, &mut self.scratch, |key| {
                 self.memory.push(index.id, key, change);
             });
         }

@@ -97,7 +97,8 @@ impl Dictionary {
         let ids = 0..u32::try_from(self.len()).unwrap_or(u32::MAX);
         let texts = ids.filter_map(|id| self.description(id));
         let texts: Vec<String> = texts.map(|description| description.text().to_owned()).collect();
-        Self::new(Arc::clone(self.schema()), rows)?.with_texts(&texts)
+        let dictionary = Self::new(Arc::clone(self.schema()), rows)?.with_texts(&texts)?;
+        Ok(dictionary.with_compression(self.compression().cloned()))
     }
 
     fn canonical(&self, line: &str) -> Result<IndexDefinition, StoreError> {

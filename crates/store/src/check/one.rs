@@ -56,7 +56,7 @@ impl Store {
 impl Checker<'_> {
     fn one_index(mut self, id: u16, progress: Progress<'_>) -> Result<CheckReport, StoreError> {
         let total = self.tables.entries.len(self.txn)?;
-        let mut scratch = Vec::new();
+        let (mut scratch, mut buffer) = (Vec::new(), Vec::new());
         for row in self.tables.entries.iter(self.txn)? {
             let (row_key, row) = row?;
             if self.report.entries.is_multiple_of(PROGRESS_ENTRIES) {
@@ -64,7 +64,7 @@ impl Checker<'_> {
             }
             self.report.entries += 1;
             let (Some(id), Ok(record)) =
-                (key::id(row_key), Record::parse(row, self.dictionary.len()))
+                (key::id(row_key), Record::read(row, &self.dictionary, &mut buffer))
             else {
                 continue;
             };

@@ -110,3 +110,18 @@ fn the_store_conforms() {
         check(&mut OnLmdb::new(), seed, 150);
     }
 }
+
+#[test]
+fn a_compressed_store_conforms() {
+    let compression = crate::testing::compression();
+    let mut counts = (0, 0);
+    for seed in 10..14 {
+        let mut engine = OnLmdb::new();
+        engine.store().adopt_compression(&compression);
+        check(&mut engine, seed, 150);
+        assert!(engine.store().is_compressed());
+        let (compressed, plain) = crate::testing::record_versions(engine.store());
+        counts = (counts.0 + compressed, counts.1 + plain);
+    }
+    assert!(counts.0 > 0, "some records are compressed: {counts:?}");
+}
