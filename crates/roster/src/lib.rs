@@ -17,6 +17,7 @@ mod failure;
 mod index;
 mod online;
 mod output;
+mod preload;
 mod progress;
 mod serving;
 pub mod template;

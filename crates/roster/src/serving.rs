@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use directory::{Directory, DirectoryOptions, SpaceLimits, SystemClock};
 use server::{Addresses, Server, Settings};
-use store::FlushOptions;
+use store::{FlushOptions, Store};
 
 use crate::failure::Failure;
 use crate::output;
@@ -90,8 +90,8 @@ impl Listeners {
     }
 }
 
-/// A running server with its directory.
-pub(crate) fn start(settings: &Settings) -> Result<Server, Failure> {
+/// A running server, and the store of its directory.
+pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure> {
     let mut options = DirectoryOptions::new(&settings.server.data);
     // The server makes a certificate where none is.
     options.offers_tls = true;
@@ -110,7 +110,8 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Failure> {
     options.space_limits =
         SpaceLimits { low_bytes: bounds.disk_low_bytes, full_bytes: bounds.disk_full_bytes };
     let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
-    Ok(Server::start(directory, settings)?)
+    let store = Arc::clone(directory.store());
+    Ok((Server::start(directory, settings)?, store))
 }
 
 /// Sends diagnostics to standard error, as `[log]` says.

@@ -94,9 +94,7 @@ impl<'v> StoredEntry<'v> {
     }
 
     /// The attributes, in the order they were added.
-    pub fn attributes(
-        &self,
-    ) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
+    pub fn attributes(&self) -> impl Iterator<Item = (&'v Arc<AttributeDescription>, Values<'_>)> {
         let dictionary = self.dictionary;
         self.record()
             .attributes()

@@ -39,6 +39,7 @@ mod meta;
 mod names;
 mod plan;
 mod posting;
+mod preload;
 mod reader;
 mod record;
 mod stack;
@@ -74,6 +75,7 @@ pub use plan::{
     Ask, CandidateIds, Candidates, Explanation, Operator, Plan, ScopeReport, Source, TermReport,
     Work,
 };
+pub use preload::{PreloadProgress, Preloaded};
 pub use reader::Reader;
 pub use record::RECORD_LENGTH_MAX_BYTES;
 pub use store::{CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};

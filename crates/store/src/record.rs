@@ -8,7 +8,7 @@
 //! Invariants: an attribute has one value at least and is there once; a record that was parsed has
 //! whole attributes with known ids, so walking it cannot fail.
 
-use ldap::ber::{Tag, Writer};
+use ldap::ber::{Reader, Tag, Writer};
 use ldap::message::Values;
 
 use crate::dictionary::Dictionary;
@@ -100,7 +100,10 @@ impl<'a> RecordHead<'a> {
                 let compression = dictionary.compression();
                 let compression = compression.ok_or("is compressed, and the directory is not")?;
                 compression.decompress(number, frame, buffer)?;
-                buffer
+                // One damaged octet of a frame may be many of what it holds.
+                check_attributes(buffer, dictionary.len())?;
+                check_values(buffer)?;
+                return Ok(buffer);
             }
         };
         check_attributes(attributes, dictionary.len())?;
@@ -119,6 +122,18 @@ fn check_attributes(mut rest: &[u8], attribute_count: usize) -> Result<(), &'sta
         }
         if values.is_empty() {
             return Err("has an attribute without values");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses values that are not in the form in which they are sent.
+fn check_values(mut rest: &[u8]) -> Result<(), &'static str> {
+    while !rest.is_empty() {
+        varint::read(&mut rest).ok_or("ends within an attribute")?;
+        let mut values = Reader::new(read_block(&mut rest).ok_or("ends within an attribute")?);
+        while !values.is_empty() {
+            values.octets(Tag::OCTET_STRING).map_err(|_| "has a damaged value")?;
         }
     }
     Ok(())

@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         Some(password)
     };
-    let server = start(&settings)?;
+    let (server, _) = start(&settings)?;
     let addresses = server.addresses().clone();
     let mut more = vec![("suffix", SUFFIX.to_owned()), ("admin_dn", ADMINISTRATOR.to_owned())];
     more.extend(password.clone().map(|password| ("admin_password", password)));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::{Exit, Failure};
+use crate::preload::Preload;
 use crate::serving::{Listeners, start, start_log};
 
 /// Serve a data directory over LDAP, LDAPS and a Unix socket.
@@ -23,6 +24,11 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    /// Read the data file into memory once clients are served, as far as half of the free memory
+    /// goes: names first, then indexes, then entries. The log tells how far it is
+    #[arg(long)]
+    preload: bool,
+
     #[command(flatten)]
     listeners: Listeners,
 }
@@ -31,15 +37,18 @@ const EXAMPLES: &str = "\
 Examples:
   roster serve --data ./data
   roster serve --config /etc/roster.toml
-  roster serve --data ./data --ldap 0.0.0.0:389 --ldaps 0.0.0.0:636";
+  roster serve --data ./data --ldap 0.0.0.0:389 --ldaps 0.0.0.0:636
+  roster serve --data ./data --preload";
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (config, data) = (options.config.as_deref(), options.data.as_deref());
     let settings = options.listeners.settings(config, data, &[])?;
     start_log(&settings);
-    let server = start(&settings)?;
+    let (server, store) = start(&settings)?;
     options.listeners.ready(server.addresses(), &[])?;
+    let preload = options.preload.then(|| Preload::start(store)).transpose()?;
     server.wait()?;
+    drop(preload);
     Ok(Exit::Done)
 }

@@ -191,7 +191,7 @@ fn layers_over_a_base_that_has_them_say_the_same() {
     let old = store.snapshot(Default::default()).unwrap();
     agree(reader.view().unwrap(), history.at(Lsn(80)));
     // The commit, and not yet the version.
-    write_layers(&store.environment, &store.versions.load().layers).unwrap();
+    write_layers(&store.environment, &store.versions.load().layers, None).unwrap();
     agree(&old, history.at(Lsn(80)));
     agree(&store.snapshot(Default::default()).unwrap(), history.at(Lsn(80)));
     agree(reader.view().unwrap(), history.at(Lsn(80)));
