@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints")]
 
+mod bench_import;
 mod bench_search;
 mod bench_writes;
 mod ci;
@@ -42,6 +43,12 @@ impl Error {
 }
 
 const VERBS: &[Verb] = &[
+    Verb {
+        name: "bench-import",
+        arguments: "[--entries N] [--compress] [--slapd] [--folder F]",
+        purpose: "what loading costs and takes, plain, compressed and slapadd",
+        run: bench_import::run,
+    },
     Verb {
         name: "bench-search",
         arguments: "[--entries N] [--no-slapd] [--folder F]",

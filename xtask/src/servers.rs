@@ -195,7 +195,7 @@ index entryUUID eq
 }
 
 /// What the files below a folder take on the disk; holes take nothing.
-fn disk_bytes(folder: &Path) -> u64 {
+pub(crate) fn disk_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let mut sum = 0;
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
