@@ -339,6 +339,12 @@ fn an_index_that_is_built_or_dropped_is_checked_as_far_as_it_is() {
     let txn = store.environment.read().unwrap();
     let row = store.environment.tables.postings.get(&txn, &posting_row(number, "anna"));
     assert_eq!(row.unwrap(), Some(&[0, 4][..]), "nothing is written to it");
+    drop(txn);
+    let mut txn = store.environment.write().unwrap();
+    let chunk = RowKey::chunk(&posting_row(number, "berta"), 0);
+    store.environment.tables.postings.put(&mut txn, chunk.as_bytes(), b"x").unwrap();
+    txn.commit().unwrap();
+    assert_eq!(found(&store), none, "heads go before their chunks");
 }
 
 /// Adds an entry with the name Anna below that with the id 1.

@@ -23,14 +23,38 @@ pub enum Asked {
     ByRule { of: Option<String>, rule: Option<String>, dn: bool, value: Vec<u8> },
 }
 
-/// A filter of up to this depth that holds another one as a condition, as it is or turned round.
-pub fn filter_with(vocabulary: &Vocabulary, dice: &mut Dice, given: &Asked) -> Asked {
-    let other = filter(vocabulary, dice, 2);
-    let all = if dice.one_in(2) { vec![given.clone(), other] } else { vec![other, given.clone()] };
+/// A filter, and the attribute of an index that has only the entries it is true of.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    pub filter: Asked,
+    pub attribute: String,
+}
+
+/// A filter that holds a condition, as it is or turned round, and asks for what its index has.
+pub fn filter_with(vocabulary: &Vocabulary, dice: &mut Dice, given: &Condition) -> Asked {
+    let of = vocabulary.words.iter().find(|word| word.kind.name() == given.attribute);
+    let mut other = match of {
+        Some(word) if !dice.one_in(3) => about(vocabulary, word, dice),
+        _ => filter(vocabulary, dice, 2),
+    };
+    let mut given = given.filter.clone();
+    for one in [&mut other, &mut given] {
+        if dice.one_in(4) {
+            *one = Asked::Not(Box::new(one.clone()));
+        }
+    }
+    let mut all = vec![given, other];
+    if dice.one_in(3) {
+        all.push(filter(vocabulary, dice, 1));
+    }
+    if dice.one_in(2) {
+        all.reverse();
+    }
     match dice.below(8) {
         0 => Asked::Or(all),
         1 => Asked::Not(Box::new(Asked::And(all))),
-        2 => Asked::Or(vec![Asked::And(all), filter(vocabulary, dice, 1)]),
+        2 => Asked::Not(Box::new(Asked::Or(all))),
+        3 => Asked::Or(vec![Asked::And(all), filter(vocabulary, dice, 1)]),
         _ => Asked::And(all),
     }
 }
@@ -90,7 +114,11 @@ fn value(word: &Word, dice: &mut Dice) -> Vec<u8> {
 }
 
 fn item(vocabulary: &Vocabulary, dice: &mut Dice) -> Asked {
-    let word = vocabulary.word(dice);
+    about(vocabulary, vocabulary.word(dice), dice)
+}
+
+/// An assertion about an attribute.
+pub fn about(vocabulary: &Vocabulary, word: &Word, dice: &mut Dice) -> Asked {
     let of = vocabulary.asked(word, dice);
     match dice.below(20) {
         0 | 1 => Asked::Present(of),

@@ -18,6 +18,9 @@ pub fn pool(syntax: &str, dice: &mut Dice) -> Vec<Vec<u8>> {
             pool.push(format!("{start}{end}").into_bytes());
         }
     }
+    // The first ones are taken most often.
+    let first = dice.below(pool.len());
+    pool.rotate_left(first);
     pool
 }
 

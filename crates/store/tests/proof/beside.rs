@@ -13,7 +13,7 @@ use crate::question::Question;
 use crate::world::World;
 
 const READERS: u64 = 2;
-const BATCHES: usize = 60;
+const BATCHES: usize = 25;
 
 /// The entries of a view, read one by one.
 fn scanned(view: &View<'_>) -> Tree {

@@ -5,11 +5,11 @@ use schema::RuleKind;
 use store::{IndexConfig, IndexDefinition, IndexKind};
 
 use crate::arbitrary::dice::Dice;
-use crate::arbitrary::filters::{self, Asked};
+use crate::arbitrary::filters::{self, Asked, Condition};
 use crate::arbitrary::vocabulary::{self, Vocabulary};
 
 /// Some of the indexes that the vocabulary allows: none, few, most or all.
-pub fn random(words: &Vocabulary, dice: &mut Dice) -> (Vec<IndexDefinition>, Vec<Asked>) {
+pub fn random(words: &Vocabulary, dice: &mut Dice) -> (Vec<IndexDefinition>, Vec<Condition>) {
     let share = *dice.pick(&[0, 3, 6, 6, 9, 10]);
     let mut names: Vec<String> = words.words.iter().map(|word| word.kind.name().into()).collect();
     names.extend(["name", "distinguishedName"].map(str::to_owned));
@@ -54,10 +54,11 @@ fn one(
 /// An index of two attributes, or of the entries that a filter is true of.
 pub fn special(
     words: &Vocabulary,
-    conditions: &mut Vec<Asked>,
+    conditions: &mut Vec<Condition>,
     dice: &mut Dice,
 ) -> Option<IndexDefinition> {
-    let attribute = words.word(dice).kind.name();
+    let word = words.word(dice);
+    let attribute = word.kind.name();
     let kind = *dice.pick(&IndexKind::ALL);
     let mut definition = match dice.below(3) {
         0 => one(words, kind, attribute, dice)?,
@@ -68,9 +69,15 @@ pub fn special(
     };
     if definition.with.is_none() || dice.one_in(4) {
         let depth = dice.below(3);
-        let condition = filters::filter(words, dice, depth);
-        definition.filter = Some(condition.to_string());
-        conditions.push(condition);
+        let mut filter = match dice.one_in(2) {
+            true => filters::filter(words, dice, depth),
+            false => filters::about(words, word, dice),
+        };
+        if dice.one_in(3) {
+            filter = Asked::Not(Box::new(filter));
+        }
+        definition.filter = Some(filter.to_string());
+        conditions.push(Condition { filter, attribute: attribute.to_owned() });
     }
     definition.canonical(&words.schema).ok()
 }
@@ -78,7 +85,7 @@ pub fn special(
 /// One more index of whatever kind; none when there can be none such.
 pub fn another(
     words: &Vocabulary,
-    conditions: &mut Vec<Asked>,
+    conditions: &mut Vec<Condition>,
     dice: &mut Dice,
 ) -> Option<IndexDefinition> {
     if dice.one_in(3) {

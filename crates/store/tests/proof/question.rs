@@ -9,7 +9,7 @@ use schema::{EntryId, ResolvedFilter, Schema, Truth};
 use store::{Ask, Plan, View};
 
 use crate::arbitrary::dice::Dice;
-use crate::arbitrary::filters::{self, Asked};
+use crate::arbitrary::filters::{self, Asked, Condition};
 use crate::arbitrary::naive::Judge;
 use crate::arbitrary::tree::Tree;
 use crate::arbitrary::vocabulary::Vocabulary;
@@ -22,6 +22,8 @@ pub struct Question {
     pub scope: Scope,
     /// A page begins after the entry at this place of the answer.
     pub page: usize,
+    /// How many entries are said to be enough; the answer has all.
+    pub wanted: Option<u64>,
 }
 
 /// What is wrong with an answer.
@@ -39,7 +41,12 @@ impl Question {
         Self::about(&world.words, &world.conditions, &ids, dice)
     }
 
-    pub fn about(words: &Vocabulary, conditions: &[Asked], ids: &[u64], dice: &mut Dice) -> Self {
+    pub fn about(
+        words: &Vocabulary,
+        conditions: &[Condition],
+        ids: &[u64],
+        dice: &mut Dice,
+    ) -> Self {
         let filter = if conditions.is_empty() || !dice.one_in(5) {
             let depth = dice.below(5);
             filters::filter(words, dice, depth)
@@ -48,7 +55,9 @@ impl Question {
         };
         let base = if ids.is_empty() || dice.one_in(3) { 0 } else { *dice.pick_skewed(ids) };
         let scopes = [Scope::Subtree, Scope::Subtree, Scope::One, Scope::Subordinate, Scope::Base];
-        Self { filter, base, scope: *dice.pick(&scopes), page: dice.below(8) }
+        let (scope, page) = (*dice.pick(&scopes), dice.below(8));
+        let wanted = dice.one_in(2).then(|| dice.between(1, 5) as u64);
+        Self { filter, base, scope, page, wanted }
     }
 
     /// Compares the answer of a view with that of a scan of the tree.
@@ -75,7 +84,8 @@ impl Question {
         let filter = ResolvedFilter::resolve(&parsed, schema);
         let clock = || Duration::ZERO;
         let base = EntryId(self.base);
-        let asked = Ask { text: Some(&parsed), ..Ask::new(&filter, base, self.scope) };
+        let wanted = self.wanted;
+        let asked = Ask { wanted, text: Some(&parsed), ..Ask::new(&filter, base, self.scope) };
         let plan = view.plan(&asked).unwrap();
         let got = self.answer(view, &plan, &filter, EntryId::ROOT);
         let wrong = |what, want: &[u64], got: Vec<u64>| {

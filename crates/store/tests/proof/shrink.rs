@@ -72,6 +72,18 @@ fn failing(
     Some((world, question, wrong?))
 }
 
+/// The tree without these entries and what is below them.
+fn without(tree: &Tree, ids: &[u64]) -> Tree {
+    let mut fewer = tree.clone();
+    for (id, node) in tree.top_down() {
+        let is_below = node.parent != 0 && !fewer.nodes.contains_key(&node.parent);
+        if is_below || ids.contains(&id) {
+            fewer.nodes.remove(&id);
+        }
+    }
+    fewer
+}
+
 fn smaller_world(
     world: &World,
     question: &Question,
@@ -79,16 +91,21 @@ fn smaller_world(
 ) -> Option<(World, Question, Wrong)> {
     let mut tree = world.published.clone();
     let (mut best, ..) = (failing(world, &tree, question, loaded)?, ());
-    // Entries, leaves first.
-    for (id, _) in world.published.top_down().into_iter().rev() {
-        if id == question.base || tree.nodes.values().any(|node| node.parent == id) {
-            continue;
+    // Entries with all that is below them: many at a time first, deep ones first.
+    let mut size = tree.nodes.len() / 2;
+    while size > 0 {
+        let order: Vec<u64> = tree.top_down().into_iter().rev().map(|(id, _)| id).collect();
+        for ids in order.chunks(size) {
+            let fewer = without(&tree, ids);
+            let has_base = question.base == 0 || fewer.nodes.contains_key(&question.base);
+            if !has_base || fewer.nodes.len() == tree.nodes.len() {
+                continue;
+            }
+            if let Some(found) = failing(world, &fewer, question, loaded) {
+                (tree, best) = (fewer, found);
+            }
         }
-        let mut fewer = tree.clone();
-        fewer.nodes.remove(&id);
-        if let Some(found) = failing(world, &fewer, question, loaded) {
-            (tree, best) = (fewer, found);
-        }
+        size /= 2;
     }
     // Attributes that no name needs.
     for id in tree.ids() {

@@ -9,7 +9,7 @@ use store::{IndexDefinition, IndexStep, LoadOptions, LogPosition, Lsn, Store, St
 use tempfile::TempDir;
 
 use crate::arbitrary::dice::Dice;
-use crate::arbitrary::filters::Asked;
+use crate::arbitrary::filters::Condition;
 use crate::arbitrary::tree::{Tree, contexts};
 use crate::arbitrary::vocabulary::Vocabulary;
 use crate::indexes;
@@ -19,7 +19,7 @@ pub struct World {
     pub words: Arc<Vocabulary>,
     pub indexes: Vec<IndexDefinition>,
     /// The filters of filtered indexes.
-    pub conditions: Arc<Vec<Asked>>,
+    pub conditions: Arc<Vec<Condition>>,
     pub store: Arc<Store>,
     /// Goes when the store has gone.
     _directory: TempDir,
@@ -27,7 +27,12 @@ pub struct World {
     pub published: Tree,
     /// What was sealed and is not published yet.
     sealed: VecDeque<(Lsn, Tree)>,
+    /// Whether it began with thousands of entries.
+    pub is_large: bool,
 }
+
+/// One seed in so many makes a large tree.
+const LARGE_EVERY: u64 = 16;
 
 impl World {
     pub fn new(seed: u64, dice: &mut Dice) -> Self {
@@ -35,8 +40,11 @@ impl World {
         let (indexes, conditions) = indexes::random(&words, dice);
         let mut world = Self::with(seed, words, indexes);
         world.conditions = Arc::new(conditions);
-        if dice.one_in(2) {
-            world.load(dice);
+        world.is_large = seed.is_multiple_of(LARGE_EVERY);
+        if world.is_large {
+            world.load(dice.between(1_000, 4_000), dice);
+        } else if dice.one_in(2) {
+            world.load(dice.between(1, 200), dice);
         }
         world
     }
@@ -49,13 +57,14 @@ impl World {
             Store::create(_directory.path(), &options, schema, config, &contexts()).unwrap();
         let (published, sealed) = (Tree::default(), VecDeque::new());
         let (store, conditions) = (Arc::new(store), Arc::default());
-        Self { seed, words, indexes, conditions, store, _directory, published, sealed }
+        let is_large = false;
+        Self { seed, words, indexes, conditions, store, _directory, published, sealed, is_large }
     }
 
     /// Fills the empty store at once.
-    fn load(&mut self, dice: &mut Dice) {
+    fn load(&mut self, count: usize, dice: &mut Dice) {
         let mut tree = Tree::default();
-        for _ in 0..dice.between(1, 200) {
+        for _ in 0..count {
             let next = EntryId(tree.nodes.len() as u64 + 1);
             if let Some(change @ Change::Add(_)) = tree.change(next, &self.words, dice) {
                 tree.apply(&change, &self.words.schema);
