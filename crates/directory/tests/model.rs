@@ -1,8 +1,10 @@
 //! Random operations against a naive directory in memory, through the same door as clients: every
-//! result code, every entry of every search must agree.
+//! result code, every entry of every search must agree, with and without controls.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+#[path = "model/controls.rs"]
+mod controls;
 #[path = "model/naive.rs"]
 mod naive;
 mod support;
@@ -144,27 +146,35 @@ fn rename(dice: &mut Dice, model: &mut Naive, root: &mut Client) -> (ResultCode,
 fn search(dice: &mut Dice, model: &Naive, client: &mut Client) {
     let filter = dice.filter(model, 3);
     let (base, scope) = (dice.name(model), dice.scope());
-    check_search(model, client, &base, scope, &filter);
+    let want = check_search(model, client, &base, scope, &filter);
+    if dice.roll(2) == 0 {
+        let text = filter.to_string();
+        let asked =
+            Asked { base: &base, scope, filter: &text, attributes: &["*"], ..Asked::default() };
+        let what = format!("{scope:?} of '{base}' for {text}");
+        want.iter().for_each(|want| controls::check(dice, client, &asked, want, &what));
+    }
 }
 
+/// Compares the answer with the naive one, and returns it; none when there is no such base.
 fn check_search(
     model: &Naive,
     client: &mut Client,
     base: &str,
     scope: Scope,
     filter: &NaiveFilter,
-) {
+) -> Option<Vec<Found>> {
     let text = filter.to_string();
     let search = Asked { base, scope, filter: &text, attributes: &["*"], ..Asked::default() };
     let answer = client.search(&search);
     let what = format!("{scope:?} of '{base}' for {text}");
-    match model.search(base, scope, filter) {
-        None => assert_eq!(answer.code(), ResultCode::NoSuchObject, "{what}"),
-        Some(want) => {
-            assert_eq!(answer.code(), ResultCode::Success, "{what}: {}", answer.diagnostic);
-            assert_eq!(sorted(answer.entries), sorted(want), "{what}");
-        }
-    }
+    let Some(want) = model.search(base, scope, filter) else {
+        assert_eq!(answer.code(), ResultCode::NoSuchObject, "{what}");
+        return None;
+    };
+    assert_eq!(answer.code(), ResultCode::Success, "{what}: {}", answer.diagnostic);
+    assert_eq!(sorted(answer.entries), sorted(want.clone()), "{what}");
+    Some(want)
 }
 
 /// Entries and values have no order.
@@ -213,7 +223,7 @@ fn play(seed: u64) {
     }
     assert!(done > STEPS / 10, "only {done} changes were made");
     let everything = NaiveFilter::And(Vec::new());
-    check_search(&model, &mut root, SUFFIX, Scope::Subtree, &everything);
+    let _ = check_search(&model, &mut root, SUFFIX, Scope::Subtree, &everything);
     let report = served.directory.store().check(&mut |_, _, _| {}).unwrap();
     assert!(report.findings.is_empty(), "seed {seed}: {:?}", report.findings);
     let all = Asked { attributes: &["*", "+"], ..Asked::default() };

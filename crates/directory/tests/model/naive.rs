@@ -292,7 +292,7 @@ impl NaiveEntry {
     }
 }
 
-fn number(text: &str) -> i128 {
+pub fn number(text: &str) -> i128 {
     text.parse().unwrap()
 }
 
