@@ -8,6 +8,7 @@ use store::Resolved;
 
 use crate::chance::random_uuid;
 use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{index_config, relax, target};
 use crate::refusal::Refusal;
@@ -88,7 +89,10 @@ fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
     let above = op.key.parent().ok_or_else(update::refuse_special)?;
     let name = op.entry.name().to_string();
     let lookup = decide.lookup(&name, &op.key);
-    target::find_superior(&decide.view, decide.state, &above, &lookup)
+    let superior = target::find_superior(&decide.view, decide.state, &above, &lookup)?;
+    let known = decide.state.schema.well_known();
+    aliases::refuse_below(&target::stored(&decide.view, superior)?, known)?;
+    Ok(superior)
 }
 
 /// The operational attributes of a new entry (RFC 4512 §3.4, RFC 4530).

@@ -8,6 +8,7 @@ use schema::{Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, validate
 use store::Resolved;
 
 use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{relax, target};
 use crate::refusal::Refusal;
@@ -115,6 +116,7 @@ fn new_place(decide: &Decide<'_>, op: &ModifyDn, id: EntryId) -> Result<(EntryId
             "an entry cannot be moved below itself",
         ));
     }
+    aliases::refuse_below(&entry, decide.state.schema.well_known())?;
     Ok((superior, Dn::parse(&decide.view.dn(superior)?)?))
 }
 

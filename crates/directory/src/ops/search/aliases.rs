@@ -57,6 +57,18 @@ pub(crate) fn is_alias(entry: &dyn EntryRead, known: &WellKnown) -> bool {
     found
 }
 
+/// Refuses an alias as the superior of an entry: it has no subordinates (X.501 §8.6), and whoever
+/// follows it would never see them.
+pub(crate) fn refuse_below(superior: &StoredEntry<'_>, known: &WellKnown) -> Result<(), Refusal> {
+    if !is_alias(superior, known) {
+        return Ok(());
+    }
+    Err(Refusal {
+        matched: superior.dn().to_owned(),
+        ..Refusal::new(ResultCode::AliasProblem, "the superior is an alias: nothing is below one")
+    })
+}
+
 /// What an alias names; none when the asker may not know, or it is no name.
 fn aliased(entry: &StoredEntry<'_>, schema: &Schema, access: &Access) -> Option<DnKey> {
     let mut named = None;
