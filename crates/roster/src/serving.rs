@@ -58,11 +58,7 @@ impl Listeners {
         ] {
             overrides.extend(value.map(|value| (name, value)));
         }
-        // A variable that is not UTF-8 cannot be a setting.
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        Ok(Settings::load(config, environment, &overrides)?)
+        Ok(Settings::load(config, environment(), &overrides)?)
     }
 
     /// Writes the ready file, if one is wanted: `key value` lines, readable by the owner only.
@@ -90,6 +86,12 @@ impl Listeners {
     }
 }
 
+/// The variables that may be settings: one that is not UTF-8 cannot be.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 /// A running server, and the store of its directory.
 pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure> {
     let mut options = DirectoryOptions::new(&settings.server.data);
@@ -101,6 +103,8 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     options.limits.time_limit_s = limits.time_limit_s;
     options.limits.look_through_limit_entries = limits.look_through_limit_entries;
     options.limits.unindexed_entries = limits.unindexed_entries;
+    options.limits.sort_entries_max = limits.sort_entries_max;
+    options.limits.sort_bytes_max = limits.sort_bytes_max;
     options.store.map_size_bytes = bounds.map_size_bytes;
     options.flush = FlushOptions {
         index_build_percent: bounds.index_build_percent,

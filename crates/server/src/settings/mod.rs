@@ -99,6 +99,10 @@ pub struct LimitSettings {
     pub look_through_limit_entries: u32,
     /// Entries that a search which no index helps may look at without a privilege.
     pub unindexed_entries: u32,
+    /// Entries that one search sorts in memory.
+    pub sort_entries_max: u64,
+    /// Memory that one search takes for sorting, in bytes.
+    pub sort_bytes_max: usize,
 }
 
 /// `[store]`.

@@ -421,6 +421,31 @@ pub(super) const ROWS: &[Row] = &[
                    to those without the privilege unindexed-search.",
     },
     Row {
+        section: "limits",
+        key: "sort_entries_max",
+        kind: Kind::Number {
+            min: 1,
+            max: u32::MAX as u64,
+            unit: "entries",
+            set: |s, n| s.limits.sort_entries_max = n,
+        },
+        default: "250000",
+        sentence: "Entries that one search sorts in memory; more are sorted only where an index \
+                   has them in order, or page by page.",
+    },
+    Row {
+        section: "limits",
+        key: "sort_bytes_max",
+        kind: Kind::Number {
+            min: 1_024,
+            max: SORT_BYTES_MAX,
+            unit: "bytes",
+            set: |s, n| s.limits.sort_bytes_max = usize::try_from(n).unwrap_or(usize::MAX),
+        },
+        default: "67108864",
+        sentence: "Memory that one search takes for sorting.",
+    },
+    Row {
         section: "store",
         key: "map_size_gib",
         kind: Kind::Number {
@@ -532,3 +557,6 @@ const MESSAGE_SIZE_MIN_BYTES: u64 = 1_024;
 
 /// Half of what a BER length of four octets can say.
 const MESSAGE_SIZE_MAX_BYTES: u64 = 1 << 30;
+
+/// A terabyte: more is surely a mistake in the unit.
+const SORT_BYTES_MAX: u64 = 1 << 40;

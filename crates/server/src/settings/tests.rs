@@ -51,6 +51,10 @@ fn every_key_of_the_file_is_read() {
         s.limits.idle_timeout = Duration::from_secs(16);
         s.limits.message_size_max_bytes = 1_024;
     });
+    check("[limits]\nsort_entries_max = 7\nsort_bytes_max = 1_024", |s| {
+        s.limits.sort_entries_max = 7;
+        s.limits.sort_bytes_max = 1_024;
+    });
     check("[log]\nlevel = \"debug\"\nformat = \"json\"", |s| {
         s.log = LogSettings { level: "debug", format: "json" };
     });
