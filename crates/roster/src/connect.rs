@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use client::{CertificateCheck, ClientError, ConnectOptions, Connection, TlsOptions};
@@ -36,6 +37,14 @@ impl ServerOptions {
     /// Connects and binds.
     pub(crate) fn connect(&self) -> Result<Connection, Failure> {
         self.login.on(&self.uri)?.connect()
+    }
+
+    /// Likewise, for requests that the server works on as long as it takes, as when it compares an
+    /// index with millions of entries.
+    pub(crate) fn connect_patiently(&self) -> Result<Connection, Failure> {
+        let mut login = self.login.on(&self.uri)?;
+        login.options.answer_timeout = PATIENCE;
+        login.connect()
     }
 }
 
@@ -238,3 +247,6 @@ pub(crate) const ADMINISTRATOR_HINT: &str = "ask as the administrator: -D 'cn=Di
 
 const CERTIFICATE_HINT: &str = "trust a self-signed certificate with --cacert \
                                 DATA/tls/cert.pem, or do not look with --reqcert never";
+
+/// The longest wait for the answer to what is known to take long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(86_400);

@@ -1,8 +1,9 @@
-//! The indexes of a running server, over LDAP: `cn=index,cn=monitor` tells of them, entries below
+//! The indexes of a server, over LDAP: `cn=index,cn=monitor` tells of them, entries below
 //! `cn=Index,cn=config` change them.
 
 pub(crate) mod advise;
 pub(crate) mod change;
+pub(crate) mod offline;
 pub(crate) mod status;
 pub(crate) mod verify;
 

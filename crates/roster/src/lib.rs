@@ -21,5 +21,6 @@ mod preload;
 mod progress;
 mod serving;
 pub mod template;
+mod temporary;
 
 pub use cli::run;

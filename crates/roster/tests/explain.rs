@@ -132,6 +132,46 @@ fn indexes_are_listed_added_verified_and_dropped() {
 }
 
 #[test]
+fn an_index_is_advised_from_the_searches_of_late() {
+    let demo = Demo::start(1_000);
+    let url = demo.url("ldap");
+    let advise = || ask(&demo, &["index", "advise"]);
+    check_lines(&advise(), 0, &["no advice: the searches of late need no other indexes\n"]);
+    let advice = "roster index add 'substring description'\n    about ";
+    // Searches are sampled, and nobody knows how many fit into a second.
+    let search = || {
+        let run = roster(&[
+            "bench",
+            "search",
+            "-H",
+            &url,
+            "--filter",
+            "(description=*q[1-9]q*)",
+            "--expect",
+            "0",
+            "-c",
+            "2",
+            "-t",
+            "1",
+            "--warmup",
+            "0",
+        ]);
+        assert_eq!(run.code, 0, "{run:?}");
+        advise().output.contains(advice)
+    };
+    assert!((0..30).any(|_| search()), "{:?}", advise());
+    let found = advise();
+    check_lines(&found, 0, &["searches like (description=*?*) looked at 1002 entries each"]);
+    let json = ask(&demo, &["index", "advise", "--json"]).output;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let first =
+        json.as_array().unwrap().iter().find(|one| one["definition"] == "substring description");
+    assert_eq!(first.unwrap()["action"], "add");
+    check_lines(&ask(&demo, &["index", "add", "substring description", "--wait"]), 0, &[]);
+    assert!(!advise().output.contains(advice), "what is there is not advised");
+}
+
+#[test]
 fn ldapsearch_is_given_the_line_of_opendj() {
     if Command::new("ldapsearch").arg("-VV").output().is_err() {
         return;

@@ -17,6 +17,7 @@ use crate::output;
 use crate::progress;
 use crate::serving::{Listeners, start, start_log};
 use crate::template::{Generator, PEOPLE, ParseOptions, ShippedWords, Template};
+use crate::temporary::TemporaryFolder;
 
 /// Fill a directory with made-up people and serve it.
 ///
@@ -49,9 +50,9 @@ Examples:
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let temporary = match &options.data {
         Some(_) => None,
-        None => Some(TemporaryFolder::new()?),
+        None => Some(TemporaryFolder::new("demo")?),
     };
-    let data = options.data.as_deref().or(temporary.as_ref().map(|folder| folder.0.as_path()));
+    let data = options.data.as_deref().or(temporary.as_ref().map(TemporaryFolder::path));
     let data = data.unwrap_or(Path::new(""));
     // A demo says what is wrong, not what goes well, and asks for no more files than usual.
     let quiet =
@@ -208,29 +209,6 @@ impl Read for GeneratedLdif {
         let read = self.fill_buf()?.read(out)?;
         self.consume(read);
         Ok(read)
-    }
-}
-
-/// A folder for this run only, readable by its owner only; deleted when dropped.
-struct TemporaryFolder(PathBuf);
-
-impl TemporaryFolder {
-    fn new() -> Result<Self, Failure> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let name = format!("roster-demo-{}", generate_password()?);
-        let path = std::env::temp_dir().join(name);
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(|error| Failure::path("make", &path, &error))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        // What cannot be deleted now is left to the system's cleaning of temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

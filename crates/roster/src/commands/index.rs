@@ -1,17 +1,20 @@
-//! `roster index`: the indexes of a running server.
+//! `roster index`: the indexes of a running server, or of a data directory.
+
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use client::Connection;
 
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
-use crate::index::{advise, change, status, verify};
+use crate::index::{advise, change, offline, status, verify};
 
-/// See and change the indexes of a running server.
+/// See and change the indexes of a running server, or of a data directory.
 ///
 /// An index is named as 'roster index status' shows it (uid.equality), or by its definition
 /// ('equality uid'). Kinds are presence, equality, ordering, substring, approximate and extensible.
 /// Indexes are built and dropped while the server serves; a search uses an index when all entries
-/// are in it.
+/// are in it. Where no server runs, --data names the data directory.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Options {
@@ -26,6 +29,7 @@ Examples:
   roster index add 'equality l with title' -W
   roster index add 'equality uid where (objectClass=person)' -W
   roster index rebuild uid.equality -W
+  roster index add 'substring description' --data ./data
   roster index advise -H ldapi://%2Frun%2Froster%2Fldapi";
 
 #[derive(Debug, Subcommand)]
@@ -54,7 +58,7 @@ struct Status {
     json: bool,
 
     #[command(flatten)]
-    server: ServerOptions,
+    place: Place,
 }
 
 /// Compare indexes with the entries; ends with exit code 1 when something is wrong.
@@ -65,7 +69,7 @@ struct Verify {
     indexes: Vec<String>,
 
     #[command(flatten)]
-    server: ServerOptions,
+    place: Place,
 }
 
 /// Build indexes anew; the old ones serve until the new ones are whole.
@@ -115,21 +119,46 @@ struct Advise {
 /// What every change has.
 #[derive(Args, Debug)]
 struct Change {
-    /// Come back when it is done, and show how far it is meanwhile
+    /// Come back when it is done, and show how far it is meanwhile; always so with --data
     #[arg(long)]
     wait: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Where the indexes are.
+#[derive(Args, Debug)]
+struct Place {
+    /// A data directory that no server uses, instead of a running server
+    #[arg(short, long, value_name = "DIR", conflicts_with_all = ["password", "start_tls"])]
+    data: Option<PathBuf>,
 
     #[command(flatten)]
     server: ServerOptions,
 }
 
+impl Place {
+    fn ask<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match &self.data {
+            Some(data) => offline::with_server(data, work),
+            None => work(&mut self.server.connect_patiently()?),
+        }
+    }
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.action {
-        Action::Status(Status { indexes, popular, json, server }) => {
-            status::run(&mut server.connect()?, indexes, *popular, *json)
+        Action::Status(Status { indexes, popular, json, place }) => {
+            place.ask(|connection| status::run(connection, indexes, *popular, *json))
         }
-        Action::Verify(Verify { indexes, server }) => verify::run(&mut server.connect()?, indexes),
+        Action::Verify(Verify { indexes, place }) => {
+            place.ask(|connection| verify::run(connection, indexes))
+        }
         Action::Advise(Advise { json, server }) => advise::run(&mut server.connect()?, *json),
         Action::Rebuild(Rebuild { indexes, change }) => change.run(change::What::Rebuild, indexes),
         Action::Add(Add { indexes, change }) => change.run(change::What::Add, indexes),
@@ -142,6 +171,7 @@ impl Change {
         // Before anybody is asked for a password.
         let parsed = indexes.iter().map(|text| change::Definition::parse(text));
         let definitions = parsed.collect::<Result<Vec<_>, _>>()?;
-        change::run(&mut self.server.connect()?, what, &definitions, self.wait)
+        let waits = self.wait || self.place.data.is_some();
+        self.place.ask(|connection| change::run(connection, what, &definitions, waits))
     }
 }

@@ -83,10 +83,16 @@ impl Status {
 
 /// All indexes, by name.
 pub(super) fn list(connection: &mut Connection) -> Result<Vec<Status>, Failure> {
-    let entries = read(connection, STATUS, Scope::One, &["*", "+"])?;
+    look(connection).map(|(all, _)| all)
+}
+
+/// All indexes, by name, and how many changes they do not count.
+fn look(connection: &mut Connection) -> Result<(Vec<Status>, Option<u64>), Failure> {
+    let entries = read(connection, STATUS, Scope::Subtree, &["*", "+"])?;
     let mut all: Vec<Status> = entries.iter().filter_map(Status::of).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(all)
+    let changes = entries.iter().find_map(|entry| entry.text("roster-index-changes-not-counted"));
+    Ok((all, changes.and_then(|text| text.parse().ok())))
 }
 
 /// Those that are asked for; each must be there.
@@ -106,17 +112,18 @@ pub(crate) fn run(
     shows_popular: bool,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let all = only(list(connection)?, asked)?;
+    let (all, not_counted) = look(connection)?;
+    let all = only(all, asked)?;
     if json {
         let text = serde_json::to_string_pretty(&all).map_err(Failure::local)?;
         output::line(format_args!("{text}"))?;
     } else {
-        output::line(format_args!("{}", text(&all, shows_popular)))?;
+        output::line(format_args!("{}", text(&all, shows_popular, not_counted)))?;
     }
     Ok(Exit::Done)
 }
 
-fn text(all: &[Status], shows_popular: bool) -> String {
+fn text(all: &[Status], shows_popular: bool, not_counted: Option<u64>) -> String {
     let mut table = Table::new(&[
         ("index", Side::Left),
         ("type", Side::Left),
@@ -154,8 +161,12 @@ fn text(all: &[Status], shows_popular: bool) -> String {
     let keys: u64 = all.iter().filter_map(|one| one.keys).sum();
     let size: u64 = all.iter().filter_map(|one| one.bytes).sum();
     let estimated = if all.iter().any(|one| one.is_estimate) { "\n~: estimated" } else { "" };
+    let since = match not_counted {
+        None | Some(0) => String::new(),
+        Some(changes) => format!("; {} changes since are not counted", number(changes)),
+    };
     format!(
-        "{table}\n{} indexes, {} records, {}\n\
+        "{table}\n{} indexes, {} records, {}, as of the last flush{since}\n\
          records: keys; entries: ids over all keys{estimated}\n\
          –: not needed, keys have no limit of entries",
         all.len(),
@@ -220,9 +231,11 @@ uid      equality  yes            100,000  100,000  3.2 MiB          –     –
   user.1                                         7
 l+title  equality  building 30 %      ~42        –  ~2.0 KiB          –     –     –     –
 ";
-        let text = text(&two(), true);
+        let text = text(&two(), true, Some(1_812));
         assert_eq!(squeezed(text.split("\n\n").next().unwrap()), squeezed(want.trim_end()));
-        assert!(text.contains("\n2 indexes, 100,042 records, 3.2 MiB\n"), "{text}");
+        let sum = "\n2 indexes, 100,042 records, 3.2 MiB, as of the last flush; 1,812 changes \
+                   since are not counted\n";
+        assert!(text.contains(sum), "{text}");
         assert!(text.ends_with("–: not needed, keys have no limit of entries"), "{text}");
     }
 

@@ -6,14 +6,18 @@ use ldap::message::Scope;
 use super::{STATUS, read, status};
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::progress;
 
 /// Verifies the indexes, one after the other, and prints what is wrong.
 pub(crate) fn run(connection: &mut Connection, asked: &[String]) -> Result<Exit, Failure> {
     let all = status::only(status::list(connection)?, asked)?;
     let mut faulty = 0_u64;
+    let bar = progress::bar(Some(all.len() as u64), "indexes");
     for one in &all {
+        bar.set_message(one.name.clone());
         if !one.is_valid() {
-            output::line(format_args!("{}: {}, not verified", one.name, one.state))?;
+            let text = format!("{}: {}, not verified", one.name, one.state);
+            bar.suspend(|| output::line(format_args!("{text}")))?;
             continue;
         }
         let base = format!("cn={},{STATUS}", escaped(&one.name));
@@ -24,9 +28,11 @@ pub(crate) fn run(connection: &mut Connection, asked: &[String]) -> Result<Exit,
         }
         faulty += u64::from(lines != ["ok"]);
         for line in lines {
-            output::line(format_args!("{}: {line}", one.name))?;
+            bar.suspend(|| output::line(format_args!("{}: {line}", one.name)))?;
         }
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     if faulty > 0 {
         return Err(Failure::refused(format!("{faulty} of {} indexes are faulty", all.len()))
             .hint("'roster index rebuild INDEX' builds one anew while the server serves"));

@@ -1,0 +1,81 @@
+//! The indexes of a data directory that no server uses.
+//!
+//! Invariant: there is no second way to change indexes. The directory is served for the time of the
+//! command, on a Unix socket in a folder that only this user can enter, and asked like any server:
+//! the change is in the journal, the work is done by the threads that always do it, and what is not
+//! done when the command is interrupted goes on at the next start.
+
+use std::path::Path;
+
+use client::{ConnectOptions, Connection};
+use server::{Server, Settings, generate_self_signed};
+
+use crate::connect::PATIENCE;
+use crate::failure::Failure;
+use crate::serving::{environment, start, start_log};
+use crate::temporary::TemporaryFolder;
+
+/// Lets `work` ask a server of its own for the data directory `data`.
+pub(crate) fn with_server<T>(
+    data: &Path,
+    work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let folder = TemporaryFolder::new("index")?;
+    let server = serve(data, &folder)?;
+    let stop = server.shutdown_handle();
+    // It listens for Ctrl-C.
+    let serving = std::thread::spawn(move || server.wait());
+    let done = connect(&folder).and_then(|mut connection| work(&mut connection));
+    let is_interrupted = serving.is_finished();
+    stop.shutdown();
+    let stopped = serving.join().map_err(|_| Failure::local("the server's thread failed"))?;
+    match done {
+        Err(_) if is_interrupted => {
+            Err(Failure::local("interrupted").hint("what is not done goes on at the next start"))
+        }
+        Err(failure) => Err(failure),
+        Ok(done) => {
+            stopped?;
+            Ok(done)
+        }
+    }
+}
+
+/// Serves the directory where nobody else can connect; nobody waits for it, so that building
+/// indexes may take all the time.
+fn serve(data: &Path, folder: &TemporaryFolder) -> Result<Server, Failure> {
+    // Nobody uses the certificate, but a server has one, and the data directory stays as it is.
+    generate_self_signed(folder.path(), &[])?;
+    let inside = |name: &str| folder.path().join(name).display().to_string();
+    let settings = Settings::load(
+        None,
+        environment(),
+        &[
+            ("server.data", data.display().to_string()),
+            ("server.workers", "1".to_owned()),
+            ("limits.connections_max", "1".to_owned()),
+            ("listen.ldap", String::new()),
+            ("listen.ldaps", String::new()),
+            ("listen.ldapi", inside(SOCKET)),
+            ("listen.ldapi_mode", "0600".to_owned()),
+            ("tls.cert", inside("tls/cert.pem")),
+            ("tls.key", inside("tls/key.pem")),
+            ("store.index_build_percent", "100".to_owned()),
+            ("log.level", "warn".to_owned()),
+        ],
+    )?;
+    start_log(&settings);
+    start(&settings).map(|(server, _)| server)
+}
+
+/// The user of this process is the administrator of what it serves.
+fn connect(folder: &TemporaryFolder) -> Result<Connection, Failure> {
+    let path = folder.path().join(SOCKET).display().to_string();
+    let uri = format!("ldapi://{}", path.replace('%', "%25").replace('/', "%2F"));
+    let options = ConnectOptions { answer_timeout: PATIENCE, ..ConnectOptions::new(&uri) };
+    let mut connection = Connection::open(options)?;
+    connection.bind_external()?;
+    Ok(connection)
+}
+
+const SOCKET: &str = "ldapi";
