@@ -56,6 +56,10 @@ struct Trained {
 impl Compression {
     /// With these dictionaries; none when one of them is none.
     pub(crate) fn new(dictionaries: Vec<Vec<u8>>) -> Option<Self> {
+        Self::with_level(dictionaries, LEVEL)
+    }
+
+    fn with_level(dictionaries: Vec<Vec<u8>>, level: i32) -> Option<Self> {
         if dictionaries.is_empty() || dictionaries.len() > DICTIONARY_COUNT_MAX {
             return None;
         }
@@ -63,7 +67,7 @@ impl Compression {
             if octets.is_empty() || octets.len() > DICTIONARY_MAX_BYTES {
                 return None;
             }
-            let encoder = CDict::try_create(&octets, LEVEL)?;
+            let encoder = CDict::try_create(&octets, level)?;
             let decoder = DDict::try_create(&octets)?;
             Some(Trained { octets, encoder, decoder })
         });
@@ -228,16 +232,20 @@ impl Trainer {
     /// Trains a dictionary, which takes about a second; none when there are too few records, or
     /// they have nothing in common.
     pub(crate) fn train(self) -> Option<Arc<Compression>> {
+        self.train_with(DICTIONARY_MAX_BYTES, LEVEL).map(Arc::new)
+    }
+
+    fn train_with(self, length_max: usize, level: i32) -> Option<Compression> {
         if self.lengths.len() < SAMPLE_ROWS_MIN {
             return None;
         }
         // zstd wants a hundredfold of the dictionary to train from.
-        let length_max = DICTIONARY_MAX_BYTES.min(self.octets.len() / SAMPLE_RATIO);
+        let length_max = length_max.min(self.octets.len() / SAMPLE_RATIO);
         let trained = zstd::dict::from_continuous(&self.octets, &self.lengths, length_max);
         let mut octets = trained.ok()?;
         // Frames would name a dictionary that has a number; ours is in the record.
         octets.get_mut(DICTIONARY_NUMBER)?.fill(0);
-        Compression::new(vec![octets]).map(Arc::new)
+        Compression::with_level(vec![octets], level)
     }
 }
 
@@ -289,11 +297,13 @@ impl Store {
     }
 
     /// Compresses with these dictionaries from now on.
-    #[cfg(test)]
-    pub(crate) fn adopt_compression(&self, compression: &Arc<Compression>) {
+    pub(crate) fn adopt_compression(
+        &self,
+        compression: &Arc<Compression>,
+    ) -> Result<(), StoreError> {
         let environment = self.base_environment();
-        let txn = environment.write().unwrap();
-        self.put_compression(&environment, txn, compression).unwrap();
+        let txn = environment.write()?;
+        self.put_compression(&environment, txn, compression)
     }
 }
 
@@ -309,5 +319,7 @@ const SAMPLE_RATIO: usize = 10;
 /// One octet of a frame makes at most about so many: a block of 128 KiB takes four octets.
 const FRAME_RATIO_MAX: usize = 64 << 10;
 
+#[cfg(test)]
+mod measure;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! Posting lists by themselves, for measurements: an example sees only what is public.
+//! Posting lists and compression by themselves, for measurements and tests: these see only what is
+//! public.
 //!
 //! Invariant: nothing else uses it; the lists are in a store without entries.
 
@@ -7,7 +8,9 @@ use std::sync::Arc;
 
 use schema::Schema;
 
+use crate::compress::{Compression, Compressor, Trainer};
 use crate::deltas::PostingChange;
+use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::flush::ListWriter;
 use crate::ids::IdSet;
@@ -16,8 +19,66 @@ use crate::interrupt::NEVER;
 use crate::key::RowKey;
 use crate::lmdb::StoreOptions;
 use crate::reader::Reader;
+use crate::record::{Record, RecordWriter};
 use crate::store::Store;
 use crate::view::View;
+
+/// Makes a store a compressed one with a dictionary from people who are made up: it needs no
+/// entries.
+pub fn compress(store: &Store) -> Result<(), StoreError> {
+    store.adopt_compression(&made_up_compression())
+}
+
+/// Dictionaries from people who are made up.
+pub(crate) fn made_up_compression() -> Arc<Compression> {
+    let mut trainer = Trainer::new();
+    (0..MADE_UP_PEOPLE).for_each(|number| trainer.sample(&person_row(number)));
+    trainer.train().expect("people have enough in common")
+}
+
+/// A record of a person with this number.
+pub(crate) fn person_row(number: u64) -> Vec<u8> {
+    let mut row = Vec::new();
+    let mut record = RecordWriter::begin(7, &format!("cn=Person {number}"), &mut row);
+    record.attribute(0, [&b"top"[..], b"person", b"organizationalPerson"].into_iter());
+    let name = format!("Person {number}");
+    record.attribute(1, [name.as_bytes()].into_iter());
+    record.attribute(2, [format!("This describes {name} at length.").as_bytes()].into_iter());
+    record.attribute(3, [(number * 7919 % 10_007).to_string().as_bytes()].into_iter());
+    record.finish().expect("it is short");
+    row
+}
+
+/// Reads a record of any version, as an entry of a directory with four attributes; what every
+/// reader of the store does with a row. Says whether it is one.
+#[must_use]
+pub fn is_record(row: &[u8], compression: &RecordReader, buffer: &mut Vec<u8>) -> bool {
+    let Ok(record) = Record::read(row, &compression.0, buffer) else { return false };
+    record.attributes().all(|(id, values)| id < 4 && values.iter().count() > 0)
+}
+
+/// What [`is_record`] reads with.
+#[derive(Debug)]
+pub struct RecordReader(Dictionary);
+
+impl RecordReader {
+    /// With a made-up compression.
+    pub fn new() -> Result<Self, StoreError> {
+        let texts = ["objectClass", "cn", "description", "employeeNumber"].map(str::to_owned);
+        let dictionary = Dictionary::new(Schema::builtin(), &[])?.with_texts(&texts)?;
+        Ok(Self(dictionary.with_compression(Some(made_up_compression()))))
+    }
+
+    /// A record of a person with this number, compressed.
+    #[must_use]
+    pub fn compressed(&self, number: u64) -> Vec<u8> {
+        let (mut out, row) = (Vec::new(), person_row(number));
+        let compression = self.0.compression().expect("it was made with one");
+        if Compressor::new(compression).compress(&row, &mut out) { out } else { row }
+    }
+}
+
+const MADE_UP_PEOPLE: u64 = 600;
 
 /// The index that all lists are of.
 const INDEX: u16 = 0;

@@ -1,15 +1,13 @@
 //! What tests of several files share.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ldap::dn::Dn;
 use schema::{Entry, Schema};
 
-use crate::compress::{Compression, Trainer};
 use crate::index::{IndexConfig, IndexDefinition};
 use crate::lmdb::StoreOptions;
-use crate::record::{RecordHead, RecordWriter};
+use crate::record::RecordHead;
 use crate::store::Store;
 
 /// A store of two naming contexts in a directory that nobody sees any more.
@@ -54,26 +52,6 @@ pub(crate) fn entry(text: &str) -> Entry {
         (description, value.as_bytes())
     });
     Entry::from_pairs(Dn::parse(name).unwrap(), pairs, &Schema::builtin()).unwrap()
-}
-
-/// A record of a person with this number.
-pub(crate) fn person_row(number: u64) -> Vec<u8> {
-    let mut row = Vec::new();
-    let mut record = RecordWriter::begin(7, &format!("cn=Person {number}"), &mut row);
-    record.attribute(0, [&b"top"[..], b"person", b"organizationalPerson"].into_iter());
-    let name = format!("Person {number}");
-    record.attribute(1, [name.as_bytes()].into_iter());
-    record.attribute(2, [format!("This describes {name} at length.").as_bytes()].into_iter());
-    record.attribute(3, [(number * 7919 % 10_007).to_string().as_bytes()].into_iter());
-    record.finish().unwrap();
-    row
-}
-
-/// Dictionaries trained from people.
-pub(crate) fn compression() -> Arc<Compression> {
-    let mut trainer = Trainer::new();
-    (0..600).for_each(|number| trainer.sample(&person_row(number)));
-    trainer.train().unwrap()
 }
 
 /// How many records of the base are compressed, and how many are not.

@@ -498,11 +498,14 @@ struct State {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(is_compressed: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let contexts = CONTEXTS.map(|text| Dn::parse(text).unwrap());
         let (schema, path) = (Schema::builtin(), directory.path());
         let store = Store::create(path, &options(), schema, indexes(), &contexts).unwrap();
+        if is_compressed {
+            store::measure::compress(&store).unwrap();
+        }
         let (published, line) = (State::default(), VecDeque::new());
         Self { store: Arc::new(store), directory, published, line, drops: 0 }
     }
@@ -605,8 +608,8 @@ fn batch<'s>(
     end
 }
 
-fn run(steps: &[Step]) {
-    let mut world = World::new();
+fn run(steps: &[Step], is_compressed: bool) {
+    let mut world = World::new(is_compressed);
     let mut steps = steps.iter();
     loop {
         let store = Arc::clone(&world.store);
@@ -629,6 +632,7 @@ fn run(steps: &[Step]) {
     }
     world.beside(&Step::Flush);
     assert_eq!(world.store.check(&mut |_, _, _| ()).unwrap().findings, []);
+    assert_eq!(world.store.is_compressed(), is_compressed);
 }
 
 proptest! {
@@ -636,9 +640,10 @@ proptest! {
     #[test]
     fn the_store_agrees_with_a_naive_directory(
         steps in prop::collection::vec(step(), 10..60),
+        is_compressed: bool,
     ) {
         let mut all = vec![Step::AddContext { which: 0 }, Step::Commit];
         all.extend(steps);
-        run(&all);
+        run(&all, is_compressed);
     }
 }

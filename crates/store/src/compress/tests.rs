@@ -9,9 +9,10 @@ use schema::{AddChange, Change, EntryId, RdnKey, Schema};
 use super::*;
 use crate::dictionary::Dictionary;
 use crate::lmdb::StoreOptions;
+use crate::measure::{made_up_compression as compression, person_row};
 use crate::meta::LogPosition;
 use crate::record::{Record, RecordWriter};
-use crate::testing::{compression, create, entry, person_row, record_versions};
+use crate::testing::{create, entry, record_versions};
 
 /// A dictionary of `count` attributes, compressed.
 fn dictionary(compression: &Arc<Compression>) -> Dictionary {
