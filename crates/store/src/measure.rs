@@ -19,7 +19,7 @@ use crate::interrupt::NEVER;
 use crate::key::RowKey;
 use crate::lmdb::StoreOptions;
 use crate::reader::Reader;
-use crate::record::{Record, RecordWriter};
+use crate::record::{Record, RecordHead, RecordWriter};
 use crate::store::Store;
 use crate::view::View;
 
@@ -54,7 +54,12 @@ pub(crate) fn person_row(number: u64) -> Vec<u8> {
 #[must_use]
 pub fn is_record(row: &[u8], compression: &RecordReader, buffer: &mut Vec<u8>) -> bool {
     let Ok(record) = Record::read(row, &compression.0, buffer) else { return false };
-    record.attributes().all(|(id, values)| id < 4 && values.iter().count() > 0)
+    let is_plain = RecordHead::parse(row).is_ok_and(|head| head.plain_attributes().is_some());
+    // The values of what is not compressed are looked into by a check, not by every reader.
+    match is_plain {
+        true => record.attributes_unchecked().all(|(id, values)| id < 4 && !values.is_empty()),
+        false => record.attributes().all(|(id, values)| id < 4 && values.iter().count() > 0),
+    }
 }
 
 /// What [`is_record`] reads with.
