@@ -8,15 +8,28 @@
 //! one make.
 
 mod error;
+mod finish;
+mod gather;
+mod held;
 mod lists;
 mod loader;
+mod merge;
 mod names;
+mod packing;
 mod prepare;
+mod rows;
+mod run;
+mod sort;
+mod spill;
+mod steps;
+mod target;
+mod waiting;
 
 pub use self::error::{BulkError, Place, PrepareError, Refusal, RefusalReason};
 pub(crate) use self::lists::{Lists, PostingKeys};
 pub use self::loader::BulkLoader;
 pub use self::prepare::{PreparedEntry, Preparer};
+pub(crate) use self::spill::remove_remains;
 use crate::store::Store;
 
 /// How a load goes.
@@ -31,7 +44,8 @@ pub struct LoadOptions {
     pub held: Held,
     /// Nothing is written: the load tells only which entries it would refuse.
     pub is_check: bool,
-    /// Records are compressed.
+    /// Records are compressed, with a dictionary that is trained from the first of them unless the
+    /// store has one. Where it has one, they are in any case.
     pub compress: bool,
 }
 

@@ -98,10 +98,17 @@ impl Compression {
 
     /// Writes the rows of `meta`.
     pub(crate) fn write(&self, table: Table, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
-        for (number, trained) in self.dictionaries.iter().enumerate() {
-            table.put(txn, meta::compression_key(number).as_bytes(), &trained.octets)?;
+        for (key, octets) in self.rows() {
+            table.put(txn, key.as_bytes(), octets)?;
         }
         Ok(())
+    }
+
+    /// What [`Self::write`] writes.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (String, &[u8])> {
+        let dictionaries = self.dictionaries.iter().enumerate();
+        dictionaries
+            .map(|(number, trained)| (meta::compression_key(number), trained.octets.as_slice()))
     }
 
     /// Appends what a frame holds to an empty buffer.

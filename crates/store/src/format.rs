@@ -10,6 +10,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::bulk::remove_remains;
 use crate::error::StoreError;
 
 /// The format this release writes, and the one it reads.
@@ -65,7 +66,10 @@ impl DataDirectory {
 
     /// Opens an existing data directory.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::lock(path, identity(path)?)
+        let directory = Self::lock(path, identity(path)?)?;
+        // A load that did not come to its end has left nothing that is of use.
+        remove_remains(path)?;
+        Ok(directory)
     }
 
     /// Opens an existing data directory beside a process that may have locked it.

@@ -172,6 +172,11 @@ impl PostingKey {
     }
 }
 
+/// The octets of a DN key without the one that ends its last RDN.
+pub(crate) fn without_end(dn_key: &[u8]) -> &[u8] {
+    dn_key.split_last().map_or(&[], |(_, rest)| rest)
+}
+
 /// The id in a key or value of eight bytes.
 #[inline]
 pub(crate) fn id(bytes: &[u8]) -> Option<u64> {

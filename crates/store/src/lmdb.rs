@@ -9,9 +9,9 @@
 //! | `children` | parent id | number of children |
 //! | `postings` | index, value key, chunk | entry ids |
 //!
-//! Invariants: the environment is always durable; a commit that returned is on disk. Only one
-//! process writes it, which the lock of the data directory sees to; others may read beside it, and
-//! each of them sees one point in time.
+//! Invariants: a base is always durable; a commit that returned is on disk. What a bulk load fills
+//! is no base before it is. Only one process writes it, which the lock of the data directory sees
+//! to; others may read beside it, and each of them sees one point in time.
 
 use std::fs::File;
 use std::path::Path;
@@ -145,6 +145,8 @@ pub(crate) struct Environment {
     pub(crate) tables: Tables,
     /// The one point in time that is read, where another process may write.
     fixed: Option<Arc<FixedTxn>>,
+    /// Where its files are, or the file by itself.
+    directory: Arc<Path>,
 }
 
 impl Environment {
@@ -158,6 +160,28 @@ impl Environment {
         // SAFETY: the data directory is locked by this process (see `format.rs`), so nobody changes
         // the file under the map; heed refuses to open the same environment twice in one process.
         let env = unsafe { open.open(directory) }.map_err(|error| open_failed(directory, error))?;
+        Self::with_tables(env)
+    }
+
+    /// Makes an environment in `directory`, which is empty, to fill it at once: a commit is not
+    /// durable before [`Self::sync`].
+    #[expect(unsafe_code, reason = "who fills a file that nobody reads need not sync each commit")]
+    pub(crate) fn open_to_fill(
+        directory: &Path,
+        options: &StoreOptions,
+    ) -> Result<Self, StoreError> {
+        let mut open = open_options(options);
+        // SAFETY: a crash of the system may leave a file with NO_SYNC that is damaged. This file is
+        // of no use before it is whole: it becomes a base after it was synced, and what is left of
+        // it before that is removed unread.
+        unsafe { open.flags(EnvFlags::NO_READ_AHEAD | EnvFlags::NO_SYNC) };
+        // SAFETY: nobody else knows the file, which is in a directory that this load has made; heed
+        // refuses to open the same environment twice in one process.
+        let env = unsafe { open.open(directory) }.map_err(|error| open_failed(directory, error))?;
+        Self::with_tables(env)
+    }
+
+    fn with_tables(env: Env<WithoutTls>) -> Result<Self, StoreError> {
         let txn = env.write_txn()?;
         let tables = env
             .create_databases_and_commit(txn, |opener, txn| {
@@ -170,7 +194,25 @@ impl Environment {
                 Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(tables))
             })?
             .unwrap_commit();
-        Ok(Self { env, tables: Tables::of(tables), fixed: None })
+        let directory = env.path().into();
+        Ok(Self { env, tables: Tables::of(tables), fixed: None, directory })
+    }
+
+    /// Makes all commits durable.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        Ok(self.env.force_sync()?)
+    }
+
+    /// Closes the environment, of which there is no other handle, and waits until it is closed.
+    pub(crate) fn close(self) {
+        let Self { env, fixed, .. } = self;
+        drop(fixed);
+        env.prepare_for_closing().wait();
+    }
+
+    /// The same environment, whose files were moved to another directory.
+    pub(crate) fn moved_to(self, directory: &Path) -> Self {
+        Self { directory: directory.into(), ..self }
     }
 
     /// Opens the environment at `path` to read what is committed now, and nothing that is committed
@@ -198,7 +240,8 @@ impl Environment {
                 CommitOrAbort::Commit(tables) => Ok(Tables::of(tables)),
                 CommitOrAbort::Abort(name) => Err(StoreError::corrupt(name, "", "is missing")),
             })??;
-        let environment = Self { env, tables, fixed: None };
+        let directory = env.path().into();
+        let environment = Self { env, tables, fixed: None, directory };
         environment.clear_stale_readers()?;
         let fixed = FixedTxn::new(environment.read()?, &tables)?;
         Ok(Self { fixed: Some(Arc::new(fixed)), ..environment })
@@ -230,7 +273,7 @@ impl Environment {
 
     /// The directory of the data file.
     pub(crate) fn path(&self) -> &Path {
-        self.env.path()
+        &self.directory
     }
 
     /// Why a commit failed. LMDB calls it an I/O error when the disk took a write only in part;
@@ -245,6 +288,13 @@ impl Environment {
             return StoreError::Full;
         }
         error.into()
+    }
+
+    /// How it was opened.
+    pub(crate) fn options(&self) -> StoreOptions {
+        let info = self.env.info();
+        let readers_max = info.maximum_number_of_readers;
+        StoreOptions { map_size_bytes: info.map_size as u64, readers_max }
     }
 
     /// The size of the data file, in bytes.

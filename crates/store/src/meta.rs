@@ -90,6 +90,11 @@ impl Counters {
     }
 
     pub(crate) fn write(&self, meta: Table, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
+        Ok(meta.put(txn, COUNTERS.as_bytes(), &self.row())?)
+    }
+
+    /// What [`Self::write`] writes.
+    pub(crate) fn row(&self) -> Vec<u8> {
         let numbers = [
             self.lsn,
             self.next_entry_id,
@@ -101,8 +106,7 @@ impl Counters {
             self.position.index,
             self.level,
         ];
-        let octets = numbers.map(u64::to_be_bytes);
-        Ok(meta.put(txn, COUNTERS.as_bytes(), octets.as_flattened())?)
+        numbers.map(u64::to_be_bytes).as_flattened().to_vec()
     }
 
     /// The place of the last change in the history.
@@ -294,7 +298,8 @@ fn rows(
     Ok(rows)
 }
 
-const COUNTERS: &str = "counters";
+/// The key of [`Counters`].
+pub(crate) const COUNTERS: &str = "counters";
 const MEMBERSHIP: &str = "membership";
 const INDEX_EPOCH: &str = "index-epoch";
 const CONTEXT: &str = "context ";

@@ -137,6 +137,20 @@ pub(crate) fn ids_in_row(key: &[u8], row: &[u8]) -> Result<Vec<u64>, StoreError>
     RowItems::new(row).map(|item| item.map(|(id, _)| id).ok_or_else(damaged)).collect()
 }
 
+/// An entry id, and the whole key where that of its row is shortened.
+pub(crate) type NameItem<'r> = (u64, Option<&'r [u8]>);
+
+/// All entries of a row, and the whole key of each where the row's is shortened; `key` tells which
+/// form the row has.
+pub(crate) fn row_items<'r>(key: &[u8], row: &'r [u8]) -> Result<Vec<NameItem<'r>>, StoreError> {
+    let damaged = || damaged(key);
+    if key.len() <= 8 + key::NAME_KEY_MAX_BYTES {
+        return Ok(vec![(key::id(row).ok_or_else(damaged)?, None)]);
+    }
+    let items = RowItems::new(row);
+    items.map(|item| item.map(|(id, whole)| (id, Some(whole))).ok_or_else(damaged)).collect()
+}
+
 struct RowItems<'a> {
     rest: &'a [u8],
 }

@@ -13,7 +13,7 @@ mod edit;
 
 use crate::varint;
 
-pub(crate) use edit::{Changed, Run, Runs, set_run, write_chunks};
+pub(crate) use edit::{Changed, Run, Runs, Span, set_run, write_chunks, write_chunks_of_spans};
 
 /// Lists of up to this many ids are kept in their head.
 pub(crate) const INLINE_IDS_MAX: usize = 64;

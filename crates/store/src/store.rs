@@ -32,9 +32,6 @@ pub const CONTEXT_COUNT_MAX: usize = 1000;
 /// An open data directory.
 #[derive(Debug)]
 pub struct Store {
-    /// The base that the store was opened with. Another may have taken its place since, see
-    /// [`Self::base_environment`].
-    pub(crate) environment: Environment,
     contexts: Arc<[Context]>,
     context_names: Vec<Dn>,
     pub(crate) versions: Versions,
@@ -138,12 +135,11 @@ impl Store {
         Self {
             directory,
             versions: Versions::new(Version::first(
-                Arc::new(environment.clone()),
+                Arc::new(environment),
                 counters,
                 Arc::new(dictionary),
                 index_epoch,
             )),
-            environment,
             context_names: contexts.iter().map(|context| context.dn.clone()).collect(),
             contexts: contexts.into(),
             seat: Mutex::default(),
@@ -351,23 +347,9 @@ impl Store {
         Ok(())
     }
 
-    /// Goes on from what was written to the base past the layers, under this dictionary.
-    pub(crate) fn reload(&self, dictionary: Arc<Dictionary>) -> Result<(), StoreError> {
-        let environment = self.base_environment();
-        let txn = environment.read()?;
-        let counters = Counters::read(environment.tables.meta, &txn)?;
-        self.versions.restart(None, counters, dictionary);
-        Ok(())
-    }
-
     /// The base as of now.
     pub(crate) fn base_environment(&self) -> Arc<Environment> {
         self.versions.with(|version| Arc::clone(&version.environment))
-    }
-
-    /// Whether another base has taken the place of the one that the store was opened with.
-    pub(crate) fn is_swapped(&self) -> bool {
-        self.versions.with(|version| version.number > 0)
     }
 
     pub(crate) const fn data_directory(&self) -> &DataDirectory {

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use schema::Schema;
 
+use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::format::{DATA_FILE, DATA_LOCK_FILE, sync_directory};
 use crate::lmdb::{Environment, StoreOptions};
-use crate::meta::{self, Mark};
+use crate::meta::{self, Counters, Mark};
 use crate::store::{Store, read_settings};
 
 impl Store {
@@ -24,8 +25,7 @@ impl Store {
     /// last change. Everything that was over the old base goes, published or not. `schema` is as
     /// in [`Store::open`]. Waits until there is no batch and no flush.
     ///
-    /// `from` has a name that no base of this process had before. Afterwards it holds nothing, and
-    /// is to be there until the store is closed.
+    /// `from` has a name that no base of this process had before. Afterwards it holds nothing.
     ///
     /// # Errors
     /// When the file cannot be read, or has other naming contexts; then nothing changed.
@@ -36,6 +36,25 @@ impl Store {
         options: &StoreOptions,
         schema: Arc<Schema>,
     ) -> Result<Mark, StoreError> {
+        let other = self.open_other(from, options, schema)?;
+        let mut seat = self.seat();
+        let _flushing = self.flushing();
+        seat.release();
+        let mark = other.counters.mark();
+        self.swap_alone(other, from)?;
+        Ok(mark)
+    }
+
+    /// Opens a data file that is to take the place of the base.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has other naming contexts.
+    pub(crate) fn open_other(
+        &self,
+        from: &Path,
+        options: &StoreOptions,
+        schema: Arc<Schema>,
+    ) -> Result<OtherBase, StoreError> {
         let environment = Environment::open(from, options)?;
         let (contexts, dictionary, counters) = read_settings(&environment, schema)?;
         let snapshot = environment.snapshot()?;
@@ -49,19 +68,33 @@ impl Store {
         if !contexts.iter().map(|context| &context.dn).eq(self.naming_contexts()) {
             return Err(differs("naming contexts", format!("{} of them", contexts.len())));
         }
-        let mut seat = self.seat();
-        let _flushing = self.flushing();
-        seat.release();
+        Ok(OtherBase { environment, dictionary, counters, index_epoch })
+    }
+
+    /// Puts it there; whoever calls this keeps batches and flushes away.
+    ///
+    /// # Errors
+    /// When the files in `from` cannot be moved: then the next one to open the directory may find
+    /// either base.
+    pub(crate) fn swap_alone(&self, other: OtherBase, from: &Path) -> Result<(), StoreError> {
         let to = self.data_directory().path();
         for name in [DATA_FILE, DATA_LOCK_FILE] {
             let place = to.join(name);
             fs::rename(from.join(name), &place).map_err(|source| StoreError::io(&place, source))?;
         }
         sync_directory(to)?;
-        let mark = counters.mark();
-        let other = Some((Arc::new(environment), index_epoch));
-        self.versions.restart(other, counters, Arc::new(dictionary));
+        let OtherBase { environment, dictionary, counters, index_epoch } = other;
+        let base = Some((Arc::new(environment.moved_to(to)), index_epoch));
+        self.versions.restart(base, counters, Arc::new(dictionary));
         self.pace.note(&self.versions);
-        Ok(mark)
+        Ok(())
     }
+}
+
+/// A data file that is to take the place of the base.
+pub(crate) struct OtherBase {
+    pub(crate) environment: Environment,
+    pub(crate) dictionary: Dictionary,
+    pub(crate) counters: Counters,
+    pub(crate) index_epoch: u64,
 }

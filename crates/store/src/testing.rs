@@ -1,5 +1,6 @@
 //! What tests of several files share.
 
+use std::ops::Deref;
 use std::path::Path;
 
 use ldap::dn::Dn;
@@ -10,11 +11,30 @@ use crate::lmdb::StoreOptions;
 use crate::record::RecordHead;
 use crate::store::Store;
 
-/// A store of two naming contexts in a directory that nobody sees any more.
-pub(crate) fn fresh() -> Store {
-    let dir = tempfile::tempdir().unwrap();
-    // The files go when the directory does; the map stays good as long as the store is open.
-    create(dir.path())
+/// A store of two naming contexts in a directory that goes with it.
+pub(crate) fn fresh() -> TestStore {
+    let directory = tempfile::tempdir().unwrap();
+    TestStore { store: create(directory.path()), _directory: directory }
+}
+
+/// A store and the directory that it is in.
+pub(crate) struct TestStore {
+    store: Store,
+    _directory: tempfile::TempDir,
+}
+
+impl TestStore {
+    pub(crate) fn new(store: Store, directory: tempfile::TempDir) -> Self {
+        Self { store, _directory: directory }
+    }
+}
+
+impl Deref for TestStore {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
 }
 
 /// The same in a directory of the test.

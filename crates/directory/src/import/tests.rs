@@ -143,11 +143,6 @@ fn the_first_record_that_is_refused_is_named_and_nothing_is_loaded() {
         "line 2804: entry 'uid=user.7,ou=People,dc=example,dc=com' is there already, from line 53",
     );
     check(
-        "dn: cn=x,ou=None,dc=example,dc=com\nobjectClass: person\nsn: x\n",
-        "line 2804: entry 'cn=x,ou=None,dc=example,dc=com': its superior \
-         'ou=None,dc=example,dc=com' does not exist",
-    );
-    check(
         "dn: cn=x,dc=example,dc=com\nobjectClass: person\n",
         "line 2804: entry 'cn=x,dc=example,dc=com': object class 'person' requires attribute 'sn'",
     );

@@ -1,17 +1,12 @@
-//! Posting lists in memory, while there is no order of keys to write them in.
+//! Posting lists in memory: what a check compares those in the table with.
 //!
 //! Invariants: ids come in ascending order, so each list is sorted as it grows; an id that comes
 //! again for the same key counts once. A list costs one or two octets an id once it has some.
 
-use heed::{PutFlags, RwTxn};
 use rustc_hash::FxHashMap;
 
 use crate::dictionary::Dictionary;
-use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, Form, GRAM_BYTES, IndexKind, LEVEL_LISTS};
-use crate::key::RowKey;
-use crate::lmdb::Table;
-use crate::posting::{Head, INLINE_IDS_MAX, write_chunks};
 use crate::record::Record;
 use crate::varint;
 
@@ -28,7 +23,6 @@ pub(crate) enum IdList {
 #[derive(Debug)]
 pub(crate) struct MoreIds {
     last: u64,
-    count: u64,
     steps: Vec<u8>,
 }
 
@@ -37,7 +31,7 @@ impl IdList {
         match self {
             Self::One(one) if *one == id => {}
             Self::One(one) => {
-                let mut more = MoreIds { last: 0, count: 0, steps: Vec::new() };
+                let mut more = MoreIds { last: 0, steps: Vec::new() };
                 more.push(*one);
                 more.push(id);
                 *self = Self::More(Box::new(more));
@@ -47,24 +41,6 @@ impl IdList {
                     more.push(id);
                 }
             }
-        }
-    }
-
-    /// Puts an id in that is lower than all others.
-    fn push_first(&mut self, id: u64) {
-        let ids: Vec<u64> = self.iter().collect();
-        if ids.first() == Some(&id) {
-            return;
-        }
-        *self = Self::One(id);
-        ids.into_iter().for_each(|id| self.push(id));
-    }
-
-    /// How many ids there are.
-    pub(crate) fn count(&self) -> u64 {
-        match self {
-            Self::One(_) => 1,
-            Self::More(more) => more.count,
         }
     }
 
@@ -88,7 +64,6 @@ impl MoreIds {
         assert!(id > self.last, "ids of a bulk load ascend");
         varint::write(id - self.last, &mut self.steps);
         self.last = id;
-        self.count += 1;
     }
 }
 
@@ -126,15 +101,8 @@ impl Lists {
 
     /// Adds an entry that comes after all others.
     pub(crate) fn push(&mut self, keys: &PostingKeys, parent: u64, id: u64) {
-        keys.for_each(|index, key| self.put(index, key, id, IdList::push));
+        keys.for_each(|index, key| self.put(index, key, id));
         push_to(&mut self.levels, parent, id);
-    }
-
-    /// Adds an entry that comes before all others.
-    pub(crate) fn push_first(&mut self, keys: &PostingKeys, parent: u64, id: u64) {
-        keys.for_each(|index, key| self.put(index, key, id, IdList::push_first));
-        let level = self.levels.entry(parent);
-        level.and_modify(|list| list.push_first(id)).or_insert(IdList::One(id));
     }
 
     /// Makes the lists of branches, when all entries were added.
@@ -147,15 +115,15 @@ impl Lists {
     }
 
     #[inline]
-    fn put(&mut self, index: u16, key: &[u8], id: u64, push: fn(&mut IdList, u64)) {
+    fn put(&mut self, index: u16, key: &[u8], id: u64) {
         let lists = self.by_index.get_mut(usize::from(index)).and_then(Option::as_mut);
         match lists.expect("keys are made for the indexes of this dictionary") {
             IndexLists::Grams(lists) => {
                 let gram = key.try_into().expect("a substring index cuts values into grams");
-                lists.entry(gram).and_modify(|list| push(list, id)).or_insert(IdList::One(id));
+                lists.entry(gram).and_modify(|list| list.push(id)).or_insert(IdList::One(id));
             }
             IndexLists::Values(lists) => match lists.get_mut(key) {
-                Some(list) => push(list, id),
+                Some(list) => list.push(id),
                 None => {
                     lists.insert(key.into(), IdList::One(id));
                 }
@@ -179,16 +147,6 @@ impl Lists {
                 IndexLists::Values(lists) => lists.remove(key),
             },
         }
-    }
-
-    /// How many lists there are.
-    pub(crate) fn len(&self) -> u64 {
-        let len = |lists: &IndexLists| match lists {
-            IndexLists::Grams(lists) => lists.len(),
-            IndexLists::Values(lists) => lists.len(),
-        };
-        let of_indexes: usize = self.by_index.iter().flatten().map(len).sum();
-        (of_indexes + self.levels.len() + self.branches.len()) as u64
     }
 
     /// Takes each list out, in the order of index and key.
@@ -285,67 +243,6 @@ impl PostingKeys {
     }
 }
 
-/// Appends lists to an empty table.
-#[derive(Debug)]
-pub(crate) struct ListAppender {
-    pub(crate) postings: Table,
-    row: Vec<u8>,
-    ids: Vec<u64>,
-    /// The chunks of a list: their numbers, and where their rows end.
-    chunks: Vec<(u64, usize)>,
-    chunk_rows: Vec<u8>,
-}
-
-impl ListAppender {
-    pub(crate) const fn new(postings: Table) -> Self {
-        Self {
-            postings,
-            row: Vec::new(),
-            ids: Vec::new(),
-            chunks: Vec::new(),
-            chunk_rows: Vec::new(),
-        }
-    }
-
-    /// Appends one list; lists come in the order of their keys.
-    pub(crate) fn append(
-        &mut self,
-        txn: &mut RwTxn<'_>,
-        (index, value): (u16, &[u8]),
-        list: &IdList,
-    ) -> Result<(), StoreError> {
-        let head = RowKey::postings(index, value);
-        self.ids.clear();
-        self.ids.extend(list.iter());
-        self.row.clear();
-        if self.ids.len() <= INLINE_IDS_MAX {
-            Head::write_inline(&self.ids, &mut self.row);
-            return self.put(txn, &head, &self.row);
-        }
-        // The head comes before its chunks, and they tell how wide they are.
-        self.chunks.clear();
-        self.chunk_rows.clear();
-        let width = write_chunks(&self.ids, |_, number, row| {
-            self.chunk_rows.extend_from_slice(row);
-            self.chunks.push((number, self.chunk_rows.len()));
-            Ok::<_, StoreError>(())
-        })?;
-        Head::write_chunked(list.count(), width, &mut self.row);
-        self.put(txn, &head, &self.row)?;
-        let mut start = 0;
-        for &(number, end) in &self.chunks {
-            let row = self.chunk_rows.get(start..end).unwrap_or_default();
-            self.put(txn, &RowKey::chunk(head.as_bytes(), number), row)?;
-            start = end;
-        }
-        Ok(())
-    }
-
-    fn put(&self, txn: &mut RwTxn<'_>, key: &RowKey, row: &[u8]) -> Result<(), StoreError> {
-        Ok(self.postings.put_with_flags(txn, PutFlags::APPEND, key.as_bytes(), row)?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -356,20 +253,13 @@ mod tests {
         #[test]
         fn lists_hold_what_was_pushed(
             ids in prop::collection::btree_set(2_u64..1 << 40, 1..200),
-            first in any::<bool>(),
         ) {
             let mut list = IdList::One(*ids.first().unwrap());
             for &id in &ids {
                 list.push(id);
                 list.push(id);
             }
-            let mut want: Vec<u64> = ids.into_iter().collect();
-            if first {
-                list.push_first(1);
-                list.push_first(1);
-                want.insert(0, 1);
-            }
-            prop_assert_eq!(list.count(), want.len() as u64);
+            let want: Vec<u64> = ids.into_iter().collect();
             prop_assert_eq!(list.iter().collect::<Vec<_>>(), want);
         }
     }

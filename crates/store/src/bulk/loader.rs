@@ -1,115 +1,169 @@
 //! The loader: what the threads prepared comes into the store, in the order of the file.
+//!
+//! Invariant: the base is not written before [`BulkLoader::finish`] puts another in its place, and
+//! nobody else writes it meanwhile.
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
-use heed::{PutFlags, RwTxn};
 use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
 use schema::{Entry, EntryId};
-use xxhash_rust::xxh3::xxh3_64;
 
-use super::lists::{ListAppender, Lists};
-use super::names::LoadedNames;
-use super::prepare::{PreparedEntry, Preparer};
-use super::{Added, BulkError, BulkReport, LoadOptions, Phase, Place, Refusal, RefusalReason};
+use super::finish::Finish;
+use super::gather::Gatherer;
+use super::held::read_names;
+use super::merge::Fixes;
+use super::names::{NameMap, Places};
+use super::packing::{Packing, SharedCompression};
+use super::prepare::{PreparedEntry, Preparer, Shared};
+use super::run::Runs;
+use super::spill::Workplace;
+use super::target::{Piece, Target, To};
+use super::waiting::Waiting;
+use super::{
+    Added, BulkError, BulkReport, Held, LoadOptions, Phase, Place, Refusal, RefusalReason,
+};
 use crate::batch::Seat;
-use crate::dictionary::Dictionary;
-use crate::error::StoreError;
-use crate::lmdb::Tables;
+use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
+use crate::key::RowKey;
+use crate::lmdb::Environment;
 use crate::meta::Counters;
-use crate::names::NameCache;
 use crate::record::Record;
 use crate::store::Store;
 
-/// Fills a store that holds nothing but entries of its naming contexts.
+/// Fills a store; see [`Store::bulk_load`].
 pub struct BulkLoader<'s> {
-    store: &'s Store,
-    txn: RwTxn<'s>,
+    pub(super) store: &'s Store,
     /// No batch is made, and nothing flushed, while the load goes on.
     _alone: (MutexGuard<'s, Seat>, MutexGuard<'s, ()>),
-    tables: Tables,
-    preparer: Preparer,
-    /// The naming contexts, by the octets of their DN keys.
-    tops: FxHashMap<Box<[u8]>, Top>,
-    names: LoadedNames,
-    lists: Lists,
-    counters: Counters,
+    pub(super) options: LoadOptions,
+    pub(super) threads: usize,
+    /// The base before the load.
+    pub(super) before: Arc<Environment>,
+    pub(super) place: Arc<Workplace>,
+    pub(super) shared: Arc<Shared>,
+    /// Of those who load few.
+    own: Option<Preparer>,
+    /// None when the load only checks.
+    pub(super) target: Option<Target>,
+    /// Rows of `entries` that come after all others.
+    pub(super) records: Piece,
+    /// And such that do not.
+    pub(super) other_records: Piece,
+    pub(super) packing: Packing,
+    pub(super) names: NameMap,
+    /// Whole RDN keys of those that are too long for a row, by entry id.
+    pub(super) long: FxHashMap<u64, Box<[u8]>>,
+    /// How many entries there are below each.
+    pub(super) children: FxHashMap<u64, u64>,
+    pub(super) tree: Gatherer,
+    pub(super) name_runs: Arc<Runs>,
+    pub(super) name_rows: Gatherer,
+    places: Places,
+    pub(super) waiting: Option<Waiting>,
+    pub(super) fixes: Fixes,
+    /// Where those came from that took the place of what the store held, by their ids.
+    replaced: FxHashMap<u64, Place>,
+    pub(super) counters: Counters,
     first_id: u64,
-    /// Where each entry was in the file, from `first_id` on.
-    places: Vec<Place>,
-    loaded: u64,
-    /// How many entries took the place of one that the store held.
-    replaced: u64,
-    is_check: bool,
-    /// The superior of the last entry: its key and its id. Most entries share it.
-    last_parent: (Vec<u8>, u64),
+    /// How many entries the store held and keeps.
+    pub(super) held_count: u64,
+    pub(super) loaded: u64,
+    last_superior: Option<(super::names::NameHash, u64)>,
     row: Vec<u8>,
     is_broken: bool,
 }
 
-/// The entry at the top of a naming context.
-#[derive(Debug, Default)]
-struct Top {
-    id: Option<u64>,
-    /// Where the file has it.
-    place: Option<Place>,
-    /// What the store held before the load, or the file's entry that takes its place.
-    held: Option<PreparedEntry>,
-}
-
 impl<'s> BulkLoader<'s> {
     pub(super) fn begin(store: &'s Store, options: &LoadOptions) -> Result<Self, BulkError> {
-        if store.is_swapped() {
-            let (what, text) = ("bulk load", "into a base that took the place of another".into());
-            let reason = "the store must be opened anew".to_owned();
-            return Err(StoreError::Invalid { what, text, reason }.into());
-        }
         let mut seat = store.seat();
         store.flush()?;
         seat.release();
         let flushing = store.flushing();
-        let mut txn = store.environment.write()?;
-        let tables = store.environment.tables;
-        let counters = Counters::read(tables.meta, &txn)?;
-        let dictionary = store.dictionary();
-        let lists = Lists::new(&dictionary);
+        let before = store.base_environment();
+        let snapshot = before.snapshot()?;
+        let counters = Counters::read(before.tables.meta, snapshot.txn())?;
+        let entries = before.tables.entries.len(snapshot.txn())?;
+        drop(snapshot);
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let place = Arc::new(Workplace::create(store.data_directory().path())?);
+        let runs = Arc::new(Runs::new(&place, options.memory_bytes / 2));
+        let name_runs = Arc::new(Runs::new(&place, options.memory_bytes / 16));
+        let part = part_bytes(options.memory_bytes, threads);
         let contexts = store.contexts().iter().map(|context| context.key.clone()).collect();
-        let preparer = Preparer::new(dictionary, contexts);
-        let tops = read_tops(store, &mut preparer.clone())?;
-        for table in [tables.entries, tables.names, tables.children, tables.postings] {
-            table.clear(&mut txn)?;
-        }
-        Ok(Self {
+        let dictionary = store.dictionary();
+        let compression = Arc::new(SharedCompression::new());
+        let packing = Packing::new(&compression, dictionary.compression(), options.compress);
+        let runs_of_all = Arc::clone(&runs);
+        let shared = Shared::new(dictionary, contexts, runs_of_all, (part, options.is_check));
+        let shared = Arc::new(shared.compressing(compression));
+        let target = match options.is_check {
+            true => None,
+            false => Some(Target::create(place.path(), &before.options())?),
+        };
+        let mut loader = Self {
             store,
-            txn,
             _alone: (seat, flushing),
-            tables,
-            preparer,
-            tops,
-            names: LoadedNames::default(),
-            lists,
+            options: options.clone(),
+            threads,
+            before,
+            tree: Gatherer::of_tree(&runs, part / 4),
+            name_rows: Gatherer::of_names(&name_runs, part / 2),
+            place,
+            shared,
+            own: None,
+            target,
+            records: Piece::appended(To::Entries),
+            other_records: Piece::anywhere(To::Entries),
+            packing,
+            names: NameMap::default(),
+            long: FxHashMap::default(),
+            children: FxHashMap::default(),
+            name_runs,
+            places: Places::default(),
+            waiting: None,
+            fixes: Fixes::default(),
+            replaced: FxHashMap::default(),
             first_id: counters.next_entry_id,
             counters,
-            places: Vec::new(),
+            held_count: 0,
             loaded: 0,
-            replaced: 0,
-            is_check: options.is_check,
-            last_parent: (Vec::new(), 0),
+            last_superior: None,
             row: Vec::new(),
             is_broken: false,
+        };
+        if options.held != Held::Clear && entries > 0 {
+            loader.keep_held(entries)?;
         }
-        .with_top_names())
+        Ok(loader)
     }
 
-    fn with_top_names(mut self) -> Self {
-        for (key, top) in &self.tops {
-            if let Some(id) = top.id {
-                self.names.push(0, without_end(key), id);
+    /// Takes what the store holds over.
+    fn keep_held(&mut self, entries: u64) -> Result<(), BulkError> {
+        let held = read_names(&self.before, &mut self.names)?;
+        if self.options.held == Held::Refuse {
+            let tops = held.children.get(&EntryId::ROOT.0).copied().unwrap_or_default();
+            if tops != entries {
+                return Err(BulkError::NotEmpty { entries });
             }
         }
-        self
+        (self.children, self.long) = (held.children, held.long);
+        self.held_count = entries;
+        let Some(target) = &self.target else { return Ok(()) };
+        let snapshot = self.before.snapshot()?;
+        for row in self.before.tables.entries.iter(snapshot.txn())? {
+            let (id, row) = row?;
+            self.records.push(id, row);
+            if self.records.is_full() {
+                target.send(self.records.take())?;
+            }
+        }
+        Ok(())
     }
 
     /// The id of the first entry of the load. The caller numbers the others on from here in the
@@ -119,14 +173,14 @@ impl<'s> BulkLoader<'s> {
         self.first_id
     }
 
-    /// What prepares entries, one for each thread. Every entry that it prepares is to be added.
+    /// What prepares entries on one thread. Every entry that it prepares is to be added, and it is
+    /// to be retired, or dropped, before [`Self::finish`].
     #[must_use]
     pub fn preparer(&self) -> Preparer {
-        self.preparer.clone()
+        Preparer::new(Arc::clone(&self.shared))
     }
 
-    /// Takes a preparer back when its thread has done its work; all are back before
-    /// [`Self::finish`].
+    /// Takes what a preparer has gathered, when its thread has done its work.
     pub fn retire(&mut self, preparer: Preparer) {
         drop(preparer);
     }
@@ -138,14 +192,35 @@ impl<'s> BulkLoader<'s> {
     /// When the load cannot go on: the loader can only be dropped.
     pub fn add(&mut self, entry: PreparedEntry) -> Result<Added, BulkError> {
         assert!(!self.is_broken, "nothing is loaded after an error");
+        assert!(self.counters.next_entry_id <= entry.id, "entries come in the order of their ids");
         self.is_broken = true;
-        let added = match self.parent_of(&entry) {
-            Err(reason) => Ok(refused(&entry, reason)),
-            Ok(None) => self.add_top(entry),
-            Ok(Some(parent)) => self.add_below(parent, &entry),
+        self.counters.next_entry_id = entry.id + 1;
+        self.places.put(entry.id - self.first_id, entry.place);
+        let added = match self.superior_of(&entry) {
+            Some(superior) => self.add_below(superior, &entry, true),
+            None => self.wait(&entry),
         };
         self.is_broken = added.is_err();
-        added
+        added.map_err(|error| self.reason(error))
+    }
+
+    fn wait(&mut self, entry: &PreparedEntry) -> Result<Added, BulkError> {
+        let waiting = match &mut self.waiting {
+            Some(waiting) => waiting,
+            None => self.waiting.insert(Waiting::new(&self.place)?),
+        };
+        waiting.push(entry)?;
+        Ok(Added::Waiting)
+    }
+
+    /// When the writer has ended, it tells itself why.
+    fn reason(&mut self, error: BulkError) -> BulkError {
+        match (error, self.target.take()) {
+            (BulkError::Store(error), Some(target)) => {
+                BulkError::Store(target.finish().err().unwrap_or(error))
+            }
+            (error, _) => error,
+        }
     }
 
     /// Prepares and loads one entry after all others, `line` being its place, for those who load
@@ -154,10 +229,14 @@ impl<'s> BulkLoader<'s> {
     /// # Errors
     /// After one the loader can only be dropped.
     pub fn load(&mut self, entry: &Entry, line: u64) -> Result<(), BulkError> {
+        let mut own = match self.own.take() {
+            Some(own) => own,
+            None => self.preparer(),
+        };
         let place = Place { source: 0, line };
-        let id = self.counters.next_entry_id;
-        let prepared = self.preparer.prepare(entry, place, id)?;
-        match self.add(prepared)? {
+        let prepared = own.prepare(entry, place, self.counters.next_entry_id);
+        self.own = Some(own);
+        match self.add(prepared?)? {
             Added::Loaded | Added::Replaced | Added::Waiting => Ok(()),
             Added::Refused(refusal) => Err(BulkError::Refused(refusal)),
         }
@@ -189,227 +268,190 @@ impl<'s> BulkLoader<'s> {
     pub fn finish(
         mut self,
         progress: &mut dyn FnMut(Phase, u64, u64) -> ControlFlow<()>,
-        _refused: &mut dyn FnMut(Refusal) -> ControlFlow<()>,
+        refused: &mut dyn FnMut(Refusal) -> ControlFlow<()>,
     ) -> Result<BulkReport, BulkError> {
         assert!(!self.is_broken, "a load that failed is not finished");
-        let entries = self.replaced + self.loaded;
-        let replaced = self.replaced;
-        if self.is_check {
-            return Ok(BulkReport { entries, replaced, ..BulkReport::default() });
+        drop(self.own.take());
+        self.shared.all_written()?;
+        self.packing.finish(&mut self.records);
+        if let Err(error) = self.add_waiting(progress, refused) {
+            return Err(self.reason(error));
         }
-        let mut tell = |phase, done, of| match progress(phase, done, of) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(BulkError::Stopped),
-        };
-        self.write_held()?;
-        let dictionary = self.preparer.dictionary();
-        self.write_dictionary(&dictionary)?;
-        let names = self.names.len();
-        tell(Phase::Names, 0, names)?;
-        self.names.write(&mut self.txn, self.tables.names, self.tables.children)?;
-        tell(Phase::Names, names, names)?;
-        self.lists.make_branches();
-        let (lists, mut done) = (self.lists.len(), 0);
-        let mut appender = ListAppender::new(self.tables.postings);
-        self.lists.drain(|index, key, list| {
-            if u64::is_multiple_of(done, PROGRESS_LISTS) {
-                tell(Phase::Indexes, done, lists)?;
-            }
-            done += 1;
-            appender.append(&mut self.txn, (index, key), list).map_err(BulkError::from)
-        })?;
-        tell(Phase::Indexes, lists, lists)?;
-        self.counters.lsn += entries;
-        self.counters.position.index = self.counters.lsn;
-        self.counters.hash = bulk_hash(&self.counters);
-        self.counters.entry_count = self.tables.entries.len(&self.txn)?;
-        self.counters.names_moved += 1;
-        self.counters.write(self.tables.meta, &mut self.txn)?;
-        let stat = Tables::stat(self.tables.entries, &self.txn)?;
-        let pages = (stat.leaf_pages + stat.overflow_pages) as u64;
-        let record_bytes = pages * u64::from(stat.page_size);
-        tell(Phase::Sync, 0, 1)?;
-        let environment = &self.store.environment;
-        self.txn.commit().map_err(|error| environment.commit_failed(error))?;
-        self.store.reload(dictionary)?;
-        tell(Phase::Sync, 1, 1)?;
-        Ok(BulkReport { entries, replaced, record_bytes, lists, spilled_bytes: 0 })
+        Finish { loader: &mut self, progress }.run()
     }
 
-    /// The id of the superior; a naming context has none.
-    fn parent_of(&mut self, entry: &PreparedEntry) -> Result<Option<u64>, RefusalReason> {
-        let key = entry.key.as_bytes();
-        let parent_key = superior(key);
-        if parent_key == self.last_parent.0 && !parent_key.is_empty() {
-            return Ok(Some(self.last_parent.1));
-        }
-        if self.tops.contains_key(key) {
-            return Ok(None);
-        }
-        // No naming context lies within another: the first that is met is the only one.
-        let ends = key.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at + 1);
-        let mut parent = None;
-        let mut start = 0;
-        for end in ends.take_while(|end| *end <= parent_key.len()) {
-            parent = match parent {
-                None => match self.tops.get(key.get(..end).unwrap_or_default()) {
-                    Some(top) => Some(top.id.ok_or_else(|| orphan(entry))?),
-                    None => None,
-                },
-                Some(parent) => {
-                    let rdn_key = key.get(start..end - 1).unwrap_or_default();
-                    Some(self.names.find(parent, rdn_key).ok_or_else(|| orphan(entry))?)
-                }
-            };
-            start = end;
-        }
-        let parent = parent.ok_or(RefusalReason::OutsideContexts)?;
-        self.last_parent = (parent_key.to_vec(), parent);
-        Ok(Some(parent))
-    }
-
-    fn add_below(&mut self, parent: u64, entry: &PreparedEntry) -> Result<Added, BulkError> {
-        let key = entry.key.as_bytes();
-        let rdn_key = without_end(key.get(superior(key).len()..).unwrap_or_default());
-        if let Some(id) = self.names.find(parent, rdn_key) {
-            let at = id.checked_sub(self.first_id).and_then(|at| usize::try_from(at).ok());
-            let first = at.and_then(|at| self.places.get(at)).copied();
-            return Ok(refused(entry, RefusalReason::Duplicate { first }));
-        }
-        self.append(parent, rdn_key, entry)?;
-        Ok(Added::Loaded)
-    }
-
-    /// An entry of a naming context takes the place of the one that the store held, if it held one,
-    /// and gets its id.
-    fn add_top(&mut self, entry: PreparedEntry) -> Result<Added, BulkError> {
-        let key = entry.key.as_bytes().to_vec();
-        let held = self.tops.get_mut(&*key);
-        if let Some(top) = held {
-            if top.place.is_some() {
-                return Ok(refused(&entry, RefusalReason::Duplicate { first: top.place }));
-            }
-            top.place = Some(entry.place);
-            if top.held.is_some() {
-                top.held = Some(entry);
-                self.replaced += 1;
-                return Ok(Added::Replaced);
+    /// The id of the superior, 0 of a naming context; none when it is not there.
+    #[inline]
+    fn superior_of(&mut self, entry: &PreparedEntry) -> Option<u64> {
+        let Some(above) = entry.above else { return Some(EntryId::ROOT.0) };
+        match self.last_superior {
+            Some((name, id)) if name == above.superior => Some(id),
+            _ => {
+                let id = self.names.find(above.superior)?;
+                self.last_superior = Some((above.superior, id));
+                Some(id)
             }
         }
-        let id = self.append(EntryId::ROOT.0, without_end(&key), &entry)?;
-        if let Some(top) = self.tops.get_mut(&*key) {
-            top.id = Some(id);
-        }
-        Ok(Added::Loaded)
     }
 
-    fn append(
+    fn add_below(
         &mut self,
-        parent: u64,
-        rdn_key: &[u8],
+        superior: u64,
         entry: &PreparedEntry,
-    ) -> Result<u64, BulkError> {
-        let id = entry.id;
-        assert!(self.counters.next_entry_id <= id, "entries come in the order of their ids");
-        self.counters.next_entry_id = id + 1;
-        self.places.resize((id - self.first_id) as usize, Place::default());
-        self.places.push(entry.place);
+        is_last: bool,
+    ) -> Result<Added, BulkError> {
+        if let Err(there) = self.names.insert(entry.name, entry.id) {
+            return self.add_again(superior, entry, there);
+        }
         self.loaded += 1;
-        self.names.push(parent, rdn_key, id);
-        self.lists.push(&entry.keys, parent, id);
-        let copied = Record::copy_below(&entry.row, parent, &mut self.row);
+        if let Some(above) = entry.above {
+            let children = self.children.entry(superior).or_default();
+            *children += 1;
+            if *children == 1 {
+                // With the first subordinate it becomes a branch.
+                let above_it = above
+                    .above_it
+                    .map_or(Some(EntryId::ROOT.0), |above_it| self.names.find(above_it));
+                let above_it = above_it.expect("what is above a superior is there");
+                self.tree.push(BRANCH_LISTS, &above_it.to_be_bytes(), superior);
+            }
+        } else {
+            *self.children.entry(superior).or_default() += 1;
+        }
+        let Some(target) = &self.target else { return Ok(Added::Loaded) };
+        self.tree.push(LEVEL_LISTS, &superior.to_be_bytes(), entry.id);
+        self.tree.make_room(entry.id)?;
+        let (row_key, is_shortened) = RowKey::name(superior, entry.rdn_key());
+        self.name_rows.push(0, row_key.as_bytes(), entry.id);
+        self.name_rows.make_room(entry.id)?;
+        if is_shortened {
+            self.long.insert(entry.id, entry.rdn_key().into());
+        }
+        let copied = Record::copy_below(entry.row(), superior, &mut self.row);
         copied.expect("a preparer writes whole records");
-        let entries = self.tables.entries;
-        entries.put_with_flags(&mut self.txn, PutFlags::APPEND, &id.to_be_bytes(), &self.row)?;
-        Ok(id)
+        let piece = if is_last {
+            self.packing.push(entry.id, &self.row, &mut self.records);
+            &mut self.records
+        } else {
+            self.packing.push_anywhere(entry.id, &self.row, &mut self.other_records);
+            &mut self.other_records
+        };
+        if piece.is_full() {
+            target.send(piece.take())?;
+        }
+        Ok(Added::Loaded)
     }
 
-    /// Writes the entries that the store held before, or those that took their places. Their ids
-    /// are lower than all others.
-    fn write_held(&mut self) -> Result<(), BulkError> {
-        let held = self.tops.values_mut().filter_map(|top| top.id.zip(top.held.take()));
-        let mut held: Vec<(u64, PreparedEntry)> = held.collect();
-        held.sort_unstable_by_key(|(id, _)| std::cmp::Reverse(*id));
-        for (id, entry) in held {
-            self.tables.entries.put(&mut self.txn, &id.to_be_bytes(), &entry.row)?;
-            self.lists.push_first(&entry.keys, EntryId::ROOT.0, id);
+    /// Of an entry whose name another one has.
+    fn add_again(
+        &mut self,
+        superior: u64,
+        entry: &PreparedEntry,
+        there: u64,
+    ) -> Result<Added, BulkError> {
+        let first = match there.checked_sub(self.first_id) {
+            Some(number) => self.places.find(number),
+            None => self.replaced.get(&there).copied(),
+        };
+        let is_kept = self.options.held == Held::Keep;
+        if first.is_some() || is_kept {
+            let reason = RefusalReason::Duplicate { first };
+            return Ok(Added::Refused(self.refuse(entry, reason)));
+        }
+        self.replaced.insert(there, entry.place);
+        self.fixes.moved.insert(entry.id, there);
+        self.fixes.replaced.insert(there);
+        let Some(target) = &self.target else { return Ok(Added::Replaced) };
+        let copied = Record::copy_below(entry.row(), superior, &mut self.row);
+        copied.expect("a preparer writes whole records");
+        self.packing.push_anywhere(there, &self.row, &mut self.other_records);
+        if self.other_records.is_full() {
+            // What they take the place of was sent before, or is now.
+            target.send(self.records.take())?;
+            target.send(self.other_records.take())?;
+        }
+        Ok(Added::Replaced)
+    }
+
+    /// What is refused when its keys were gathered already is left out of them later.
+    fn refuse(&mut self, entry: &PreparedEntry, reason: RefusalReason) -> Refusal {
+        self.fixes.refused.insert(entry.id);
+        Refusal { place: entry.place, dn: entry.dn(), reason }
+    }
+
+    /// How many entries took the place of one that the store held.
+    pub(super) fn replaced_count(&self) -> u64 {
+        self.replaced.len() as u64
+    }
+
+    /// Looks again for the superiors of what waits, until none is found any more.
+    pub(super) fn add_waiting(
+        &mut self,
+        progress: &mut dyn FnMut(Phase, u64, u64) -> ControlFlow<()>,
+        refused: &mut dyn FnMut(Refusal) -> ControlFlow<()>,
+    ) -> Result<(), BulkError> {
+        while let Some(waiting) = self.waiting.take() {
+            let (before, mut done) = (waiting.count(), 0);
+            let mut left = Waiting::new(&self.place)?;
+            waiting.each(|entry| {
+                if u64::is_multiple_of(done, PROGRESS_ENTRIES)
+                    && progress(Phase::Load, done, before).is_break()
+                {
+                    return Err(BulkError::Stopped);
+                }
+                done += 1;
+                match self.superior_of(&entry) {
+                    None => Ok(left.push(&entry)?),
+                    Some(superior) => match self.add_below(superior, &entry, false)? {
+                        Added::Refused(refusal) => stop_if(refused(refusal)),
+                        Added::Loaded | Added::Replaced | Added::Waiting => Ok(()),
+                    },
+                }
+            })?;
+            match left.count() {
+                0 => break,
+                count if count < before => self.waiting = Some(left),
+                _ => left.each(|entry| {
+                    let reason = RefusalReason::Orphan { parent: superior_name(&entry.dn()) };
+                    stop_if(refused(self.refuse(&entry, reason)))
+                })?,
+            }
         }
         Ok(())
     }
+}
 
-    /// Gives each description that is new a row.
-    fn write_dictionary(&mut self, dictionary: &Dictionary) -> Result<(), BulkError> {
-        let attributes = self.tables.attributes;
-        let known = attributes.len(&self.txn)? as u32;
-        for id in known..dictionary.len() as u32 {
-            let text = dictionary.description(id).expect("ids count without gaps").text();
-            attributes.put(&mut self.txn, &id.to_be_bytes(), text.as_bytes())?;
-        }
-        Ok(())
+fn stop_if(flow: ControlFlow<()>) -> Result<(), BulkError> {
+    if flow.is_break() { Err(BulkError::Stopped) } else { Ok(()) }
+}
+
+fn superior_name(dn: &str) -> String {
+    let superior = Dn::parse(dn).ok().and_then(|dn| dn.parent());
+    superior.map(|dn| dn.to_string()).unwrap_or_default()
+}
+
+/// The memory that one thread gathers in, in bytes; sorting takes as much again.
+fn part_bytes(memory_bytes: u64, threads: usize) -> usize {
+    let part = memory_bytes / (threads as u64 + 1) / 8;
+    usize::try_from(part).unwrap_or(usize::MAX).clamp(PART_MIN_BYTES, PART_MAX_BYTES)
+}
+
+/// Less is not worth a run.
+const PART_MIN_BYTES: usize = 16 << 10;
+/// More makes sorting slower than merging becomes faster.
+const PART_MAX_BYTES: usize = 128 << 20;
+
+/// Progress is told every so many entries.
+const PROGRESS_ENTRIES: u64 = 10_000;
+
+impl Drop for BulkLoader<'_> {
+    fn drop(&mut self) {
+        self.shared.end();
     }
 }
 
 impl fmt::Debug for BulkLoader<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BulkLoader").field("entries", &self.loaded).finish_non_exhaustive()
+        f.debug_struct("BulkLoader").field("loaded", &self.loaded).finish_non_exhaustive()
     }
 }
-
-/// The entries that the store holds: those of its naming contexts, else it is refused.
-fn read_tops(
-    store: &Store,
-    preparer: &mut Preparer,
-) -> Result<FxHashMap<Box<[u8]>, Top>, BulkError> {
-    let view = store.snapshot(NameCache::default())?;
-    let mut tops = FxHashMap::default();
-    let mut held = 0;
-    for context in store.contexts() {
-        let key = context.key.as_bytes();
-        let mut top = Top::default();
-        if let Some(id) = view.child(EntryId::ROOT.0, without_end(key))? {
-            let entry = view.expect_entry(id)?.to_entry()?;
-            top = Top {
-                id: Some(id),
-                place: None,
-                held: Some(preparer.prepare(&entry, Place::default(), id)?),
-            };
-            held += 1;
-        }
-        tops.insert(key.into(), top);
-    }
-    let entries = view.entry_count()?;
-    if entries != held {
-        return Err(BulkError::NotEmpty { entries });
-    }
-    Ok(tops)
-}
-
-/// The running hash after a load. What was loaded is no record of the history, so whoever has the
-/// history before cannot go on to the one after: the hashes must differ.
-fn bulk_hash(counters: &Counters) -> u64 {
-    let numbers = [counters.hash, counters.lsn, counters.next_entry_id].map(u64::to_le_bytes);
-    xxh3_64(numbers.as_flattened())
-}
-
-fn orphan(entry: &PreparedEntry) -> RefusalReason {
-    let parent = Dn::parse(&entry.dn).ok().and_then(|dn| dn.parent());
-    RefusalReason::Orphan { parent: parent.map(|dn| dn.to_string()).unwrap_or_default() }
-}
-
-fn refused(entry: &PreparedEntry, reason: RefusalReason) -> Added {
-    Added::Refused(Refusal { place: entry.place, dn: entry.dn.clone(), reason })
-}
-
-/// The key of the superior.
-fn superior(dn_key: &[u8]) -> &[u8] {
-    let end = without_end(dn_key).iter().rposition(|&byte| byte == 0).map_or(0, |end| end + 1);
-    dn_key.get(..end).unwrap_or_default()
-}
-
-/// The key without the octet that ends its last RDN.
-fn without_end(dn_key: &[u8]) -> &[u8] {
-    dn_key.split_last().map_or(&[], |(_, rest)| rest)
-}
-
-/// Progress is told every so many lists.
-const PROGRESS_LISTS: u64 = 100_000;

@@ -1,110 +1,135 @@
-//! Names in memory, while there is no order of keys to write them in.
+//! The names of all entries, as hashes: where a superior is, and which names are there already.
 //!
-//! Invariant: no two entries below one superior have the same RDN key.
+//! Invariant: the hash of a name is made of that of its superior and its own RDN key, so it depends
+//! on the whole name. That two of even a thousand million names share one of 128 bits has odds of 1
+//! to 10^20; then an entry would be refused, nothing wrong would be stored.
 
-use heed::{PutFlags, RwTxn};
-use rustc_hash::FxHashMap;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use crate::error::StoreError;
-use crate::key::RowKey;
-use crate::lmdb::Table;
-use crate::names::add_to_row;
+use xxhash_rust::xxh3::xxh3_128;
 
-/// The names of all entries.
-#[derive(Debug, Default)]
-pub(crate) struct LoadedNames {
-    /// Entry ids by [`hash`]. That two of even a thousand million names share one of 128 bits has
-    /// odds of 1 to 10^20; then the load would be refused, nothing wrong would be stored.
-    ids: FxHashMap<u128, u64>,
-    rows: Vec<NameRow>,
-    /// Row keys without their parents, one after the other.
-    octets: Vec<u8>,
-    /// Whole RDN keys of those that are too long for a row, by entry id.
-    long: FxHashMap<u64, Box<[u8]>>,
-    /// How many subordinates each superior has.
-    children: FxHashMap<u64, u64>,
-}
+use super::Place;
 
-#[derive(Clone, Copy, Debug)]
-struct NameRow {
-    parent: u64,
-    id: u64,
-    start: usize,
-    length: u16,
-}
+/// The hash of a name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct NameHash([u64; 2]);
 
-impl LoadedNames {
-    /// The entry with this RDN below `parent`.
-    pub(crate) fn find(&self, parent: u64, rdn_key: &[u8]) -> Option<u64> {
-        self.ids.get(&hash(parent, rdn_key)).copied()
+impl NameHash {
+    /// Of the entry of a naming context; `name` is its RDN key, which is its whole name.
+    pub(super) fn of_naming_context(name: &[u8]) -> Self {
+        Self::of(xxh3_128(name))
     }
 
-    /// Adds a name that is not there.
-    pub(crate) fn push(&mut self, parent: u64, rdn_key: &[u8], id: u64) {
-        let before = self.ids.insert(hash(parent, rdn_key), id);
-        assert!(before.is_none(), "the name was looked for before");
-        let (key, is_shortened) = RowKey::name(parent, rdn_key);
-        let key = key.as_bytes().get(PARENT_BYTES..).unwrap_or_default();
-        let length = u16::try_from(key.len()).expect("a key has at most KEY_LENGTH_MAX_BYTES");
-        self.rows.push(NameRow { parent, id, start: self.octets.len(), length });
-        self.octets.extend_from_slice(key);
-        if is_shortened {
-            self.long.insert(id, rdn_key.into());
-        }
-        *self.children.entry(parent).or_default() += 1;
-    }
-
-    /// Writes the tables `names` and `children`, which are empty.
-    pub(crate) fn write(
-        mut self,
-        txn: &mut RwTxn<'_>,
-        names: Table,
-        children: Table,
-    ) -> Result<(), StoreError> {
-        self.ids = FxHashMap::default();
-        let octets = std::mem::take(&mut self.octets);
-        let key_of = |row: &NameRow| {
-            octets.get(row.start..row.start + usize::from(row.length)).unwrap_or_default()
-        };
-        let mut rows = std::mem::take(&mut self.rows);
-        rows.sort_unstable_by(|one, other| {
-            one.parent.cmp(&other.parent).then_with(|| key_of(one).cmp(key_of(other)))
-        });
-        let is_same = |one: &NameRow, next: &NameRow| {
-            one.parent == next.parent && key_of(one) == key_of(next)
-        };
-        let mut key = Vec::new();
-        // Only shortened keys can be the same.
-        for rows in rows.chunk_by(is_same) {
-            let Some(first) = rows.first() else { continue };
-            key.clear();
-            key.extend_from_slice(&first.parent.to_be_bytes());
-            key.extend_from_slice(key_of(first));
-            let mut value = Vec::new();
-            for row in rows {
-                let whole = self.long.get(&row.id);
-                let rdn_key = whole.map_or(key_of(row), AsRef::as_ref);
-                value = add_to_row(Some(&value), rdn_key, whole.is_some(), row.id);
+    /// Of an entry below another.
+    pub(super) fn below(above: Self, rdn_key: &[u8]) -> Self {
+        let mut octets = [0; HASHED_BYTES];
+        let [high, low] = above.0;
+        let parts = [high.to_le_bytes(), low.to_le_bytes()];
+        let length = HASH_BYTES + rdn_key.len();
+        match octets.get_mut(..length) {
+            Some(octets) => {
+                let (hash, rdn) = octets.split_at_mut(HASH_BYTES);
+                hash.copy_from_slice(parts.as_flattened());
+                rdn.copy_from_slice(rdn_key);
+                Self::of(xxh3_128(octets))
             }
-            names.put_with_flags(txn, PutFlags::APPEND, &key, &value)?;
+            None => Self::of(xxh3_128(&[parts.as_flattened(), rdn_key].concat())),
         }
-        let mut counts: Vec<(u64, u64)> = self.children.into_iter().collect();
-        counts.sort_unstable();
-        for (parent, count) in counts {
-            let (key, count) = (parent.to_be_bytes(), count.to_be_bytes());
-            children.put_with_flags(txn, PutFlags::APPEND, &key, &count)?;
-        }
-        Ok(())
     }
 
-    pub(crate) fn len(&self) -> u64 {
-        self.rows.len() as u64
+    const fn of(hash: u128) -> Self {
+        Self([(hash >> 64) as u64, hash as u64])
+    }
+
+    pub(super) const fn to_octets(self) -> [u8; HASH_BYTES] {
+        let [high, low] = self.0;
+        (((high as u128) << 64) | low as u128).to_le_bytes()
+    }
+
+    pub(super) const fn from_octets(octets: [u8; HASH_BYTES]) -> Self {
+        Self::of(u128::from_le_bytes(octets))
     }
 }
 
-fn hash(parent: u64, rdn_key: &[u8]) -> u128 {
-    xxh3_128_with_seed(rdn_key, parent)
+pub(super) const HASH_BYTES: usize = 16;
+/// Names that are not longer are hashed without memory of their own.
+const HASHED_BYTES: usize = 256;
+
+impl Hash for NameHash {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [high, _] = self.0;
+        state.write_u64(high);
+    }
 }
 
-const PARENT_BYTES: usize = 8;
+/// What is hashed is a hash.
+#[derive(Debug, Default)]
+pub(super) struct Unchanged(u64);
+
+impl Hasher for Unchanged {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the hash of a name is a number");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+/// Entry ids by names.
+#[derive(Debug, Default)]
+pub(super) struct NameMap {
+    ids: HashMap<NameHash, u64, BuildHasherDefault<Unchanged>>,
+}
+
+impl NameMap {
+    #[inline]
+    pub(super) fn find(&self, name: NameHash) -> Option<u64> {
+        self.ids.get(&name).copied()
+    }
+
+    /// Gives a name to an entry; the entry that has it is an error.
+    #[inline]
+    pub(super) fn insert(&mut self, name: NameHash, id: u64) -> Result<(), u64> {
+        match self.ids.entry(name) {
+            Entry::Occupied(there) => Err(*there.get()),
+            Entry::Vacant(free) => {
+                free.insert(id);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Where the entries of a load came from, by their ids.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Source and line, from the first id on.
+    places: Vec<u64>,
+}
+
+impl Places {
+    pub(super) fn put(&mut self, number: u64, place: Place) {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if self.places.len() <= number {
+            self.places.resize(number + 1, 0);
+        }
+        if let Some(to) = self.places.get_mut(number) {
+            *to = u64::from(place.source) << LINE_BITS | place.line;
+        }
+    }
+
+    pub(super) fn find(&self, number: u64) -> Option<Place> {
+        let place = *self.places.get(usize::try_from(number).ok()?)?;
+        let source = (place >> LINE_BITS) as u32;
+        Some(Place { source, line: place & ((1 << LINE_BITS) - 1) })
+    }
+}
+
+const LINE_BITS: u32 = 48;

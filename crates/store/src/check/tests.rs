@@ -7,10 +7,10 @@ use super::*;
 use crate::bulk::LoadOptions;
 use crate::index::{BRANCH_LISTS, IndexDefinition, IndexState, LEVEL_LISTS};
 use crate::lmdb::StoreOptions;
-use crate::testing::{entry, fresh};
+use crate::testing::{TestStore, entry, fresh};
 
 /// A store with three entries, ids 1 to 3, and a list of many chunks.
-fn filled() -> Store {
+fn filled() -> TestStore {
     let store = fresh();
     fill(&store);
     store
@@ -38,8 +38,9 @@ fn fill(store: &Store) {
 #[track_caller]
 fn check(damage: impl FnOnce(&Tables, &mut RwTxn<'_>), want: &[(FindingKind, &str)]) {
     let store = filled();
-    let mut txn = store.environment.write().unwrap();
-    damage(&store.environment.tables, &mut txn);
+    let environment = store.base_environment();
+    let mut txn = environment.write().unwrap();
+    damage(&environment.tables, &mut txn);
     txn.commit().unwrap();
     let report = store.check(&mut |_, _, _| {}).unwrap();
     let found = report.findings.iter().map(|finding| (finding.kind, finding.to_string()));
@@ -78,8 +79,9 @@ fn records_are_read_to_the_last_value() {
     use FindingKind::{Name, Posting, Record};
     let lost = |row: &[u8]| {
         let store = filled();
-        let mut txn = store.environment.write().unwrap();
-        store.environment.tables.entries.put(&mut txn, &id(3), row).unwrap();
+        let environment = store.base_environment();
+        let mut txn = environment.write().unwrap();
+        environment.tables.entries.put(&mut txn, &id(3), row).unwrap();
         txn.commit().unwrap();
         let report = store.check(&mut |_, _, _| {}).unwrap();
         assert!(report.counts[&Posting] > 0 && report.counts[&Name] > 0, "{report:?}");
@@ -303,7 +305,8 @@ fn an_index_that_is_built_or_dropped_is_checked_as_far_as_it_is() {
     fill(&store);
     let number = number_of(&store, "equality cn");
     let set = |store: &Store, state: IndexState, ids: &[u8]| {
-        let (mut txn, tables) = (store.environment.write().unwrap(), store.environment.tables);
+        let environment = store.base_environment();
+        let (mut txn, tables) = (environment.write().unwrap(), environment.tables);
         let state = meta::state_row(state).unwrap();
         tables.meta.put(&mut txn, meta::state_key(number).as_bytes(), state.as_bytes()).unwrap();
         let head = posting_row(number, "anna");
@@ -336,13 +339,15 @@ fn an_index_that_is_built_or_dropped_is_checked_as_far_as_it_is() {
     let store = reopened(store);
     assert_eq!(found(&store), none);
     add_person(&store, 4);
-    let txn = store.environment.read().unwrap();
-    let row = store.environment.tables.postings.get(&txn, &posting_row(number, "anna"));
+    let environment = store.base_environment();
+    let txn = environment.read().unwrap();
+    let row = environment.tables.postings.get(&txn, &posting_row(number, "anna"));
     assert_eq!(row.unwrap(), Some(&[0, 4][..]), "nothing is written to it");
     drop(txn);
-    let mut txn = store.environment.write().unwrap();
+    let environment = store.base_environment();
+    let mut txn = environment.write().unwrap();
     let chunk = RowKey::chunk(&posting_row(number, "berta"), 0);
-    store.environment.tables.postings.put(&mut txn, chunk.as_bytes(), b"x").unwrap();
+    environment.tables.postings.put(&mut txn, chunk.as_bytes(), b"x").unwrap();
     txn.commit().unwrap();
     assert_eq!(found(&store), none, "heads go before their chunks");
 }
@@ -375,8 +380,9 @@ fn the_way_up_ends_at_the_root() {
         (0, "table 'entries', key 2: 'ou=People' is no naming context"),
     ] {
         let store = filled();
-        let mut txn = store.environment.write().unwrap();
-        below(parent)(&store.environment.tables, &mut txn);
+        let environment = store.base_environment();
+        let mut txn = environment.write().unwrap();
+        below(parent)(&environment.tables, &mut txn);
         txn.commit().unwrap();
         let report = store.check(&mut |_, _, _| {}).unwrap();
         let is_this = |finding: &&Finding| finding.kind == FindingKind::Superior;
@@ -426,8 +432,9 @@ fn numbers_and_unknown_rows_are_found() {
 #[test]
 fn findings_are_bounded_and_all_are_counted() {
     let store = filled();
-    let mut txn = store.environment.write().unwrap();
-    store.environment.tables.postings.clear(&mut txn).unwrap();
+    let environment = store.base_environment();
+    let mut txn = environment.write().unwrap();
+    environment.tables.postings.clear(&mut txn).unwrap();
     txn.commit().unwrap();
     let report = store.check(&mut |_, _, _| {}).unwrap();
     assert_eq!(report.findings.len(), CHECK_FINDINGS_MAX);

@@ -25,7 +25,7 @@ pub(crate) fn fail_if_asked(environment: &Environment) -> Result<(), StoreError>
 }
 
 pub(crate) fn set_failing(store: &Store, is_failing: bool) {
-    let path = store.environment.path().to_owned();
+    let path = store.base_environment().path().to_owned();
     let mut failing = FAILING.lock().unwrap();
     if is_failing {
         failing.insert(path);
@@ -191,7 +191,7 @@ fn layers_over_a_base_that_has_them_say_the_same() {
     let old = store.snapshot(Default::default()).unwrap();
     agree(reader.view().unwrap(), history.at(Lsn(80)));
     // The commit, and not yet the version.
-    write_layers(&store.environment, &store.versions.load().layers, None).unwrap();
+    write_layers(&store.base_environment(), &store.versions.load().layers, None).unwrap();
     agree(&old, history.at(Lsn(80)));
     agree(&store.snapshot(Default::default()).unwrap(), history.at(Lsn(80)));
     agree(reader.view().unwrap(), history.at(Lsn(80)));
@@ -213,9 +213,10 @@ fn layers_over_a_base_that_has_them_say_the_same() {
 
 /// All rows, of posting lists the ids.
 fn logical(store: &Store) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
-    let txn = store.environment.read().unwrap();
+    let environment = store.base_environment();
+    let txn = environment.read().unwrap();
     let mut rows = Vec::new();
-    for (name, table) in TABLE_NAMES.into_iter().zip(store.environment.tables.all()) {
+    for (name, table) in TABLE_NAMES.into_iter().zip(environment.tables.all()) {
         let mut head: Option<(Vec<u8>, Width, Vec<u64>)> = None;
         let octets = |ids: &[u64]| ids.iter().flat_map(|id| id.to_be_bytes()).collect();
         for row in table.iter(&txn).unwrap() {

@@ -8,9 +8,10 @@ use crate::index::{IndexConfig, IndexDefinition};
 use crate::lmdb::StoreOptions;
 use crate::names::NameCache;
 use crate::store::Store;
+use crate::testing::TestStore;
 
 /// A store with these indexes, of people with these further lines.
-fn store(indexes: &[&str], people: &[&str]) -> Store {
+fn store(indexes: &[&str], people: &[&str]) -> TestStore {
     let dir = tempfile::tempdir().unwrap();
     let contexts = [ldap::dn::Dn::parse("dc=example,dc=com").unwrap()];
     let config = indexes.iter().fold(IndexConfig::none(), |config, line| {
@@ -29,7 +30,7 @@ fn store(indexes: &[&str], people: &[&str]) -> Store {
         loader.load(&crate::testing::entry(text.trim_end()), 0).unwrap();
     }
     loader.commit().unwrap();
-    store
+    TestStore::new(store, dir)
 }
 
 /// Every match is a candidate; and nothing else where the plan says so.

@@ -42,6 +42,13 @@ impl Run {
     }
 }
 
+/// Ids that follow each other.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Span {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
 /// The places of a chunk being made: runs in order that do not touch each other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
@@ -250,39 +257,66 @@ pub(crate) fn set_run(words: &mut [u64], run: Run) {
 /// chunks as wide as they can be; returns the width.
 pub(crate) fn write_chunks<E>(
     ids: &[u64],
+    put: impl FnMut(Width, u64, &[u8]) -> Result<(), E>,
+) -> Result<Width, E> {
+    write_chunks_of_spans(ids.iter().map(|&id| Span { first: id, last: id }), put)
+}
+
+/// Likewise, of a list of these spans, which ascend and do not overlap.
+pub(crate) fn write_chunks_of_spans<E>(
+    spans: impl Iterator<Item = Span> + Clone,
     mut put: impl FnMut(Width, u64, &[u8]) -> Result<(), E>,
 ) -> Result<Width, E> {
     let mut runs = Runs::default();
     let mut row = Vec::new();
     let mut width = Width::WIDEST;
-    while !ids.chunk_by(same_chunk(width)).all(|ids| runs.fill(width, ids).fits(width)) {
+    let fits = |width: Width, runs: &mut Runs| {
+        let fits = |_, runs: &Runs| if runs.fits(width) { Ok(()) } else { Err(()) };
+        each_chunk(width, spans.clone(), runs, fits).is_ok()
+    };
+    while !fits(width, &mut runs) {
         width = width.narrower().expect("every chunk fits into a bitmap");
     }
-    for ids in ids.chunk_by(same_chunk(width)) {
-        let Some(&first) = ids.first() else { continue };
+    each_chunk(width, spans, &mut runs, |number, runs| {
         row.clear();
-        let fits = runs.fill(width, ids).write(width, &mut row);
+        let fits = runs.write(width, &mut row);
         debug_assert!(fits, "the width was chosen so that all fit");
-        put(width, width.chunk_of(first), &row)?;
-    }
+        put(width, number, &row)
+    })?;
     Ok(width)
 }
 
-fn same_chunk(width: Width) -> impl Fn(&u64, &u64) -> bool {
-    move |one, next| width.chunk_of(*one) == width.chunk_of(*next)
+/// Calls `visit` with the number and the places of each chunk.
+fn each_chunk<E>(
+    width: Width,
+    spans: impl Iterator<Item = Span>,
+    runs: &mut Runs,
+    mut visit: impl FnMut(u64, &Runs) -> Result<(), E>,
+) -> Result<(), E> {
+    runs.clear();
+    let mut number = 0;
+    for Span { mut first, last } in spans {
+        loop {
+            let chunk = width.chunk_of(first);
+            if chunk != number {
+                if !runs.is_empty() {
+                    visit(number, runs)?;
+                }
+                runs.clear();
+                number = chunk;
+            }
+            let end = width.id_at(chunk, width.last_place()).min(last);
+            runs.push(Run { first: width.place_of(first), last: width.place_of(end) });
+            if end == last {
+                break;
+            }
+            first = end + 1;
+        }
+    }
+    if runs.is_empty() { Ok(()) } else { visit(number, runs) }
 }
 
 impl Runs {
-    /// Becomes the places of ids of one chunk.
-    fn fill(&mut self, width: Width, ids: &[u64]) -> &Self {
-        self.clear();
-        for &id in ids {
-            let place = width.place_of(id);
-            self.push(Run { first: place, last: place });
-        }
-        self
-    }
-
     fn fits(&self, width: Width) -> bool {
         let bytes = (2 * self.count).min(4 * self.runs.len());
         width == Width::NARROWEST || bytes < BITMAP_BYTES

@@ -14,8 +14,7 @@ use crate::interrupt::{Interrupt, NEVER};
 use crate::lmdb::Snapshot;
 use crate::merge::{merged_lists, together};
 use crate::posting::{CHUNK_LENGTH_MAX_BYTES, Chunk, Head, Width};
-use crate::store::Store;
-use crate::testing::fresh;
+use crate::testing::{TestStore, fresh};
 
 const INDEX: u16 = 0;
 const KEYS: [&[u8]; 4] = [b"a", b"ab", b"b\x00", b"c"];
@@ -58,7 +57,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Lists, and what they should be.
 struct Bench {
-    store: Store,
+    store: TestStore,
     layers: Vec<Arc<Layer>>,
     open: Memory,
     model: BTreeMap<&'static [u8], BTreeSet<u64>>,
@@ -89,8 +88,9 @@ impl Bench {
     }
 
     fn flush(&mut self) {
-        let mut txn = self.store.environment.write().unwrap();
-        let mut writer = ListWriter::new(self.store.environment.tables.postings);
+        let environment = self.store.base_environment();
+        let mut txn = environment.write().unwrap();
+        let mut writer = ListWriter::new(environment.tables.postings);
         let mut lists = merged_lists(&self.layers);
         let mut scratch = Vec::new();
         while let [list, ..] = *lists.next_group() {
@@ -103,7 +103,7 @@ impl Bench {
     }
 
     fn with_view<R>(&self, look: impl FnOnce(&View<'_>) -> R) -> R {
-        let environment = &self.store.environment;
+        let environment = self.store.base_environment();
         let snapshot = Snapshot::Read(environment.read().unwrap());
         let (lsn, tables) = (Lsn(0), environment.tables);
         let ground = Ground { snapshot, number: 0, lsn, index_epoch: 0, tables };
@@ -201,7 +201,7 @@ impl Bench {
 
     /// Every row is as a writer makes it, and the counts are right; returns the widths.
     fn rows_are_right(&self) -> Vec<Width> {
-        let environment = &self.store.environment;
+        let environment = self.store.base_environment();
         let txn = environment.read().unwrap();
         let mut lists: Vec<(Vec<u8>, u64, Option<Width>, u64)> = Vec::new();
         for row in environment.tables.postings.iter(&txn).unwrap() {
@@ -298,8 +298,9 @@ fn a_sparse_list_takes_few_rows() {
     bench.push(&[Stroke { key: 0, first: 1, step: 1000, count: 2000, is_added: true }]);
     bench.seal();
     bench.flush();
-    let txn = bench.store.environment.read().unwrap();
-    assert_eq!(bench.store.environment.tables.postings.len(&txn).unwrap(), 1 + 31);
+    let environment = bench.store.base_environment();
+    let txn = environment.read().unwrap();
+    assert_eq!(environment.tables.postings.len(&txn).unwrap(), 1 + 31);
 }
 
 #[test]
