@@ -175,6 +175,7 @@ impl<'t> Kinds<'t> {
 }
 
 fn attribute_type(text: &mut String, found: &UnknownType) {
+    seen(text, found.times, "values", &found.example);
     let guess = found.fit.best();
     let usage = if found.is_operational { " USAGE directoryOperation" } else { "" };
     let (oid, name) = oid_and_name(&found.name, ACTIVE_DIRECTORY_TYPES, "-oid");
@@ -211,6 +212,7 @@ fn object_class(
     key: &str,
     found: &UnknownClass,
 ) {
+    seen(text, found.times, "entries", &found.example);
     let above = kinds.structural.get(key);
     let (kind, superior) = match above {
         Some(above) => {
@@ -237,6 +239,11 @@ fn object_class(
     };
     let (oid, name) = oid_and_name(&found.name, ACTIVE_DIRECTORY_CLASSES, "-class-oid");
     define(text, &format!("objectClasses: ( {oid}{name} SUP {superior} {kind}{may} {ORIGIN} )"));
+}
+
+/// Says how often something was met; the name is one line.
+fn seen(text: &mut String, times: u64, what: &str, example: &str) {
+    writeln!(text, "# {times} {what}, first in {example}").expect("a string takes all");
 }
 
 /// A dotted OID is its own name; a name without a known OID ends in `end` as one.

@@ -91,8 +91,8 @@ struct Uses {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct UnknownType {
     pub(super) name: String,
-    times: u64,
-    example: String,
+    pub(super) times: u64,
+    pub(super) example: String,
     /// Which syntaxes all values have.
     pub(super) fit: Fit,
     /// Whether it was seen where no unknown class could allow it.
@@ -102,8 +102,8 @@ pub(super) struct UnknownType {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct UnknownClass {
     pub(super) name: String,
-    times: u64,
-    example: String,
+    pub(super) times: u64,
+    pub(super) example: String,
     /// Whether it was seen beside a structural class that is known.
     pub(super) is_beside_structural: bool,
     /// Types that no known class of its entries allows.

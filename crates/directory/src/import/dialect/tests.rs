@@ -280,8 +280,10 @@ fn check_offer(entries: &str, want: &[&str]) {
         tally.merge(part);
     }
     let text = tally.schema_file().unwrap().replace("\n  ", " ");
-    let found: Vec<&str> = text.lines().skip_while(|line| *line != "cn: schema").skip(1).collect();
+    let lines = text.lines().skip_while(|line| *line != "cn: schema").skip(1);
+    let (seen, found): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.contains("first in"));
     assert_eq!(found, want);
+    assert_eq!(seen.len(), found.iter().filter(|line| !line.starts_with('#')).count());
     let file = SchemaFile { name: "offer".to_owned(), text };
     Schema::builtin().with_files(&[file]).unwrap();
 }
