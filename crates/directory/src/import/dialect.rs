@@ -22,7 +22,7 @@ use std::sync::Arc;
 use ldap::ldif::{LDIF_FOLD_COLUMNS, LdifBody, LdifChange, LdifLimits, LdifReader, LdifWriter};
 use schema::Schema;
 
-use self::names::{NameTable, Scan};
+use self::names::{Interest, NameTable, Scan};
 use self::rules::{Action, Match, RULES};
 pub use self::tally::{PasswordUse, RuleUse, Tally, UnknownUse};
 #[allow(unused_imports, reason = "for the reader of blocks")]
@@ -77,6 +77,8 @@ impl Translator {
             builtin.attribute_type(name).is_none() && schema.attribute_type(name).is_some()
         };
         let mut names = NameTable::default();
+        names.look_at(OBJECT_CLASS, Interest::Classes);
+        names.look_at(USER_PASSWORD, Interest::Passwords);
         let mut stays = Vec::with_capacity(RULES.len());
         let mut is_single = Vec::with_capacity(RULES.len());
         for (at, rule) in RULES.iter().enumerate() {
@@ -85,8 +87,12 @@ impl Translator {
                 is_single.push(false);
                 continue;
             };
+            let interest = match rule.action {
+                Action::Rewrite(how) => Interest::Forms(how),
+                _ => Interest::All,
+            };
             for name in types {
-                names.add(name, at);
+                names.add(name, at, interest);
             }
             stays.push(types.iter().any(|name| is_users(name)));
             is_single.push(match rule.action {
@@ -95,9 +101,6 @@ impl Translator {
                 }
                 _ => false,
             });
-        }
-        for name in [OBJECT_CLASS, USER_PASSWORD].into_iter().chain(rules::MARKS.iter().copied()) {
-            names.add_plain(name);
         }
         Self { schema, names, stays, is_single }
     }
@@ -123,19 +126,13 @@ impl Translator {
         if scan.has_options {
             return true;
         }
-        let Some(rules) = self.names.find(scan, description) else { return false };
-        if description.eq_ignore_ascii_case(OBJECT_CLASS) {
-            return class_rule(value).is_some();
+        match self.names.find(scan, description).map(|known| known.interest) {
+            None | Some(Interest::None) => false,
+            Some(Interest::All) => true,
+            Some(Interest::Classes) => class_rule(value).is_some(),
+            Some(Interest::Passwords) => tally.count_password(value),
+            Some(Interest::Forms(how)) => how(value).is_some(),
         }
-        let is_password = description.eq_ignore_ascii_case(USER_PASSWORD);
-        if is_password {
-            tally.count_password(value);
-        }
-        let is_about = |at: &usize| match RULES.get(*at).map(|rule| &rule.action) {
-            Some(Action::Rewrite(how)) => how(value).is_some(),
-            _ => true,
-        };
-        rules.iter().any(is_about) || is_password && password::is_foreign(value)
     }
 
     /// Applies all rules to a record that one of them may be about.
@@ -178,7 +175,8 @@ impl Translator {
                 if name.eq_ignore_ascii_case(OBJECT_CLASS) {
                     return class_rule(value).and_then(reason);
                 }
-                self.names.find(Scan::of(name.as_bytes()), name)?.iter().copied().find_map(reason)
+                let known = self.names.find(Scan::of(name.as_bytes()), name)?;
+                known.rules.iter().copied().find_map(reason)
             })
         })
     }
@@ -209,7 +207,7 @@ impl Translator {
         let found = self.names.find(Scan::of(description.as_bytes()), &description);
         let found = found.or_else(|| self.names.find(Scan::of(name.as_bytes()), name));
         let mut stays = true;
-        for &at in found.unwrap_or_default() {
+        for &at in found.map_or(&[][..], |known| &known.rules) {
             let Some(rule) = RULES.get(at) else { continue };
             if matches!(rule.matches, Match::MarkedTypes(_)) && !work.is_marked {
                 continue;
@@ -238,7 +236,7 @@ impl Translator {
             }
             tally.count_rule(at, &work.dn);
         }
-        if name.eq_ignore_ascii_case(USER_PASSWORD) && password::is_foreign(&value) {
+        if name.eq_ignore_ascii_case(USER_PASSWORD) && is_foreign(&value) {
             tally.count_rule(foreign_password_rule(), &work.dn);
         }
         if stays {
@@ -367,6 +365,10 @@ pub fn translated(source: &[u8]) -> io::Result<(Vec<u8>, Tally)> {
         }
     }
     Ok((writer.into_inner(), tally))
+}
+
+fn is_foreign(value: &[u8]) -> bool {
+    !password::is_hashed(value) && password::is_foreign(value)
 }
 
 /// The type of a description, without its options.

@@ -3,12 +3,40 @@
 //! Invariant: a name that no rule is about is nearly always answered by one bit; letters of either
 //! case are alike.
 
+use super::convert::Convert;
+
 /// Rules by the name of an attribute.
 pub(super) struct NameTable {
     /// The bit of each name's hash.
     bits: [u64; BITS / 64],
-    /// Names and rules, by the low bits of the hash; few share a place.
-    places: Vec<Vec<(&'static str, Vec<usize>)>>,
+    /// Positions in `known` plus one, by the low bits of the hash; 0 is free. At most a quarter is
+    /// taken.
+    places: Vec<u16>,
+    known: Vec<Known>,
+}
+
+/// A name that some rule is about, or that is looked at for another reason.
+pub(super) struct Known {
+    name: &'static str,
+    hash: u64,
+    /// The numbers of the rules.
+    pub(super) rules: Vec<usize>,
+    pub(super) interest: Interest,
+}
+
+/// Which values of an attribute call for a second look.
+#[derive(Clone, Copy)]
+pub(super) enum Interest {
+    /// None: only the name is needed.
+    None,
+    /// All.
+    All,
+    /// Object classes that a rule is about.
+    Classes,
+    /// Passwords, which are counted.
+    Passwords,
+    /// Those that have another form.
+    Forms(Convert),
 }
 
 /// What one look at a description tells.
@@ -21,52 +49,82 @@ pub(super) struct Scan {
 
 impl Default for NameTable {
     fn default() -> Self {
-        Self { bits: [0; BITS / 64], places: vec![Vec::new(); PLACES] }
+        Self { bits: [0; BITS / 64], places: vec![0; PLACES], known: Vec::new() }
     }
 }
 
 impl NameTable {
-    /// Lets rule number `rule` be about `name`.
-    pub(super) fn add(&mut self, name: &'static str, rule: usize) {
-        let rules = self.entry(name);
-        if !rules.contains(&rule) {
-            rules.push(rule);
+    /// Lets rule number `rule` be about `name`, with values of this interest.
+    pub(super) fn add(&mut self, name: &'static str, rule: usize, interest: Interest) {
+        let known = self.entry(name);
+        if !known.rules.contains(&rule) {
+            known.rules.push(rule);
         }
+        known.interest = match (known.interest, interest) {
+            (Interest::None, interest) => interest,
+            (special @ (Interest::Classes | Interest::Passwords), _) => special,
+            _ => Interest::All,
+        };
     }
 
-    /// Lets `name` be found, with no rule of its own.
-    pub(super) fn add_plain(&mut self, name: &'static str) {
-        self.entry(name);
+    /// Lets `name` be looked at for values of this interest alone.
+    pub(super) fn look_at(&mut self, name: &'static str, interest: Interest) {
+        self.entry(name).interest = interest;
     }
 
-    /// The rules about `name`, whose scan is `scan`; `None` for a name that was not added.
-    pub(super) fn find(&self, scan: Scan, name: &str) -> Option<&[usize]> {
+    /// What is known of `name`, whose scan is `scan`; `None` for a name that was not added.
+    #[inline]
+    pub(super) fn find(&self, scan: Scan, name: &str) -> Option<&Known> {
         let (word, bit) = scan.bit();
-        if self.bits.get(word).is_none_or(|bits| bits & bit == 0) {
-            return None;
+        match self.bits.get(word) {
+            Some(bits) if bits & bit != 0 => self.find_known(scan, name),
+            Some(_) | None => None,
         }
-        let place = self.places.get(scan.place())?;
-        let (_, rules) = place.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
-        Some(rules)
     }
 
-    fn entry(&mut self, name: &'static str) -> &mut Vec<usize> {
+    fn find_known(&self, scan: Scan, name: &str) -> Option<&Known> {
+        let mut place = scan.place();
+        loop {
+            let position = usize::from(*self.places.get(place)?).checked_sub(1)?;
+            let known = self.known.get(position)?;
+            if known.hash == scan.hash && known.name.eq_ignore_ascii_case(name) {
+                return Some(known);
+            }
+            place = (place + 1) % PLACES;
+        }
+    }
+
+    fn entry(&mut self, name: &'static str) -> &mut Known {
         let scan = Scan::of(name.as_bytes());
-        let (word, bit) = scan.bit();
-        *self.bits.get_mut(word).expect("a hash has few bits") |= bit;
-        let place = self.places.get_mut(scan.place()).expect("a hash has few bits");
-        let found = place.iter().position(|(known, _)| known.eq_ignore_ascii_case(name));
-        let at = found.unwrap_or_else(|| {
-            place.push((name, Vec::new()));
-            place.len() - 1
-        });
-        let (_, rules) = place.get_mut(at).expect("it was found or pushed");
-        rules
+        let mut place = scan.place();
+        let position = loop {
+            let taken = self.places.get_mut(place).expect("a hash has few bits");
+            let Some(position) = usize::from(*taken).checked_sub(1) else {
+                self.known.push(Known {
+                    name,
+                    hash: scan.hash,
+                    rules: Vec::new(),
+                    interest: Interest::None,
+                });
+                assert!(self.known.len() <= PLACES / 4, "the table of names is too small");
+                *taken = u16::try_from(self.known.len()).expect("it is small");
+                let (word, bit) = scan.bit();
+                *self.bits.get_mut(word).expect("a hash has few bits") |= bit;
+                break self.known.len() - 1;
+            };
+            let known = self.known.get(position).expect("places hold positions");
+            if known.name.eq_ignore_ascii_case(name) {
+                break position;
+            }
+            place = (place + 1) % PLACES;
+        };
+        self.known.get_mut(position).expect("it was found or pushed")
     }
 }
 
 impl Scan {
     /// Looks at a name once, eight octets at a time.
+    #[inline]
     pub(super) fn of(name: &[u8]) -> Self {
         let (words, rest) = name.as_chunks::<8>();
         let (mut hash, mut semicolons) = (name.len() as u64, 0);
@@ -104,7 +162,7 @@ const FOLD: u64 = 0x2020_2020_2020_2020;
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// One of 4,096 bits for each of some hundred names.
 const BITS: usize = 4096;
-const PLACES: usize = 256;
+const PLACES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -116,11 +174,13 @@ mod tests {
         for (at, name) in
             ["cn", "nsUniqueId", "authPassword;oid", "ds-sync-hist"].iter().enumerate()
         {
-            table.add(name, at);
-            table.add(name, at + 10);
+            table.add(name, at, Interest::All);
+            table.add(name, at + 10, Interest::All);
         }
-        table.add_plain("objectClass");
-        let find = |name: &str| table.find(Scan::of(name.as_bytes()), name);
+        table.look_at("objectClass", Interest::Classes);
+        let find = |name: &str| {
+            table.find(Scan::of(name.as_bytes()), name).map(|known| known.rules.as_slice())
+        };
         assert_eq!(find("CN"), Some([0, 10].as_slice()));
         assert_eq!(find("nsuniqueid"), Some([1, 11].as_slice()));
         assert_eq!(find("AUTHPASSWORD;OID"), Some([2, 12].as_slice()));

@@ -10,7 +10,7 @@ use ldap::description::is_oid;
 use schema::{ClassKind, DescriptionError, NAME_LENGTH_MAX_BYTES, ObjectClass, Schema};
 
 use super::base;
-use super::convert::scheme_of;
+use super::convert::{self, scheme_of};
 use super::offer::{self, Fit};
 use super::rules::RULES;
 use crate::import::record::RawRecord;
@@ -228,15 +228,17 @@ impl Tally {
         uses.times += 1;
     }
 
-    pub(super) fn count_password(&mut self, value: &[u8]) {
-        let scheme = scheme_of(value)
-            .map(|(scheme, _)| scheme)
-            .filter(|_| password::is_hashed(value) || password::is_foreign(value));
+    /// Counts a password; tells whether a rule is about it.
+    pub(super) fn count_password(&mut self, value: &[u8]) -> bool {
+        let is_hashed = password::is_hashed(value);
+        let is_foreign = !is_hashed && password::is_foreign(value);
+        let scheme = scheme_of(value).filter(|_| is_hashed || is_foreign).map(|(scheme, _)| scheme);
         let scheme = scheme.and_then(|scheme| std::str::from_utf8(scheme).ok()).unwrap_or_default();
         match self.passwords.get_mut(scheme) {
             Some(times) => *times += 1,
             None => self.count_scheme(scheme.to_ascii_uppercase(), 1),
         }
+        is_foreign || !is_hashed && convert::plain_password(value).is_some()
     }
 
     fn count_scheme(&mut self, scheme: String, times: u64) {
