@@ -87,7 +87,9 @@ impl NameTable {
         loop {
             let position = usize::from(*self.places.get(place)?).checked_sub(1)?;
             let known = self.known.get(position)?;
-            if known.hash == scan.hash && known.name.eq_ignore_ascii_case(name) {
+            // Most are written as they are defined, and compared at once.
+            let is_same = || known.name == name || known.name.eq_ignore_ascii_case(name);
+            if known.hash == scan.hash && is_same() {
                 return Some(known);
             }
             place = (place + 1) % PLACES;
