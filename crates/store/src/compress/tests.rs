@@ -7,12 +7,14 @@ use proptest::prelude::*;
 use schema::{AddChange, Change, EntryId, RdnKey, Schema};
 
 use super::*;
+use crate::bulk::{Held, LoadOptions};
 use crate::dictionary::Dictionary;
 use crate::lmdb::StoreOptions;
 use crate::measure::{made_up_compression as compression, person_row};
 use crate::meta::LogPosition;
 use crate::record::{Record, RecordWriter};
 use crate::testing::{create, entry, record_versions};
+use crate::view::Resolved;
 
 /// A dictionary of `count` attributes, compressed.
 fn dictionary(compression: &Arc<Compression>) -> Dictionary {
@@ -184,4 +186,60 @@ fn a_directory_becomes_compressed_and_stays_so() {
     let report = store.check(&mut |_, _, _| ()).unwrap();
     let finding = report.findings.first().unwrap().to_string();
     assert!(finding.contains("300") && finding.contains("is compressed, and the directory is not"));
+}
+
+/// Loads people with these numbers; the first load brings their superiors, behind some of them.
+fn load(store: &Store, numbers: std::ops::Range<u64>, compress: bool) {
+    let options = LoadOptions { compress, held: Held::Keep, ..LoadOptions::default() };
+    let mut loader = store.bulk_load(&options).unwrap();
+    if numbers.start == 0 {
+        let top = entry("dc=example,dc=com\nobjectClass: domain\ndc: example");
+        loader.load(&top, 1).unwrap();
+    }
+    for number in numbers.clone() {
+        loader.load(&loaded_person(number), number + 2).unwrap();
+    }
+    if numbers.start == 0 {
+        let late = entry("ou=late,dc=example,dc=com\nobjectClass: organizationalUnit\nou: late");
+        loader.load(&late, 9_999).unwrap();
+    }
+    loader.commit().unwrap();
+}
+
+fn loaded_person(number: u64) -> schema::Entry {
+    let late = if number.is_multiple_of(50) { "ou=late," } else { "" };
+    let below = format!("{late}dc=example,dc=com");
+    entry(&format!(
+        "cn=Person {number},{below}\nobjectClass: top\nobjectClass: person\ncn: Person {number}\n\
+         sn: Number {number}\ndescription: This is person {number} of them."
+    ))
+}
+
+#[test]
+fn a_compressed_load_holds_what_a_plain_one_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let store = create(&data);
+    load(&store, 0..600, true);
+    drop(store);
+    let open = || Store::open(&data, &StoreOptions::default(), Schema::builtin()).unwrap();
+    let store = open();
+    assert!(store.is_compressed());
+    let (compressed, plain) = record_versions(&store);
+    assert!(compressed >= 600 && plain <= 2, "{compressed} and {plain}");
+    // Another load into it compresses, whether it is asked to or not.
+    load(&store, 600..700, false);
+    drop(store);
+    let store = Arc::new(open());
+    let (compressed, plain) = record_versions(&store);
+    assert!(compressed >= 700 && plain <= 2, "{compressed} and {plain}");
+    assert_eq!(store.check(&mut |_, _, _| ()).unwrap().findings, []);
+    let mut reader = store.reader();
+    let view = reader.view().unwrap();
+    for number in 0..700 {
+        let want = loaded_person(number);
+        let name = schema::DnKey::from_dn(&Schema::builtin(), want.name()).unwrap();
+        let Resolved::Found(id) = view.resolve(&name).unwrap() else { panic!("{number}") };
+        assert_eq!(view.entry(id).unwrap().unwrap().to_entry().unwrap(), want);
+    }
 }
