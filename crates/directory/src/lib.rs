@@ -18,6 +18,7 @@ mod error;
 mod export;
 mod grants;
 mod import;
+pub mod in_order;
 mod index_monitor;
 mod job;
 mod limits;
@@ -49,7 +50,7 @@ pub use check::{DirectoryCheck, check};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use directory::{Directory, DirectoryOptions};
 pub use error::DirectoryError;
-pub use export::{ExportError, ExportOptions, export};
+pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
 pub use import::{
     Held, ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport,
     OnRefusal, Progress, Refused, Skipped, Source, import,

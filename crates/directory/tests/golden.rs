@@ -125,7 +125,8 @@ fn applied(corpus: &[u8]) -> (String, u64) {
     }
     drop(store);
     let mut ldif = Vec::new();
-    export(&data, &ExportOptions::default(), &mut ldif).unwrap();
+    let options = ExportOptions { is_by_name: true, ..ExportOptions::default() };
+    export(&data, &options, &mut ldif).unwrap();
     (String::from_utf8(ldif).unwrap(), hash)
 }
 

@@ -19,7 +19,7 @@ use std::fmt;
 pub use blocks::{LDIF_BLOCK_BYTES, LdifBlock, LdifBlocks};
 pub use reader::{LdifEntry, LdifReader};
 pub use slice::SliceReader;
-pub use writer::{LDIF_FOLD_COLUMNS, LdifWriter};
+pub use writer::{LDIF_FOLD_COLUMNS, LdifWriter, is_safe_string, push_ldif_line};
 
 use crate::message::ModifyOperation;
 

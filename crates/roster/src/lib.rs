@@ -22,5 +22,6 @@ mod progress;
 mod serving;
 pub mod template;
 mod temporary;
+mod whole_file;
 
 pub use cli::run;

@@ -12,11 +12,12 @@ mod parse;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod text;
 mod words;
 
 use std::fmt;
 
-pub use generate::{GenerateError, Generated, Generator};
+pub use generate::{GenerateError, Generated, Generator, REPEATED_SIZE_MAX_BYTES};
 pub use parse::{ParseOptions, Template};
 pub use words::{ShippedWords, WordFiles};
 

@@ -345,6 +345,12 @@ impl<'t> View<'t> {
         .collect()
     }
 
+    /// The id that the next entry gets.
+    #[must_use]
+    pub const fn next_entry_id(&self) -> EntryId {
+        EntryId(self.counters.next_entry_id)
+    }
+
     /// How many entries there are.
     pub fn entry_count(&self) -> Result<u64, StoreError> {
         Ok(self.counters.entry_count)
@@ -385,6 +391,14 @@ impl<'t> View<'t> {
             [only] => Ok(self.context_entry(only)? == Some(base.0)),
             _ => Ok(false),
         }
+    }
+
+    /// Entries after `after` in the order of their ids; [`EntryId::ROOT`] is before all.
+    pub fn entries_after(
+        &self,
+        after: EntryId,
+    ) -> Result<impl Iterator<Item = Result<StoredEntry<'_>, StoreError>>, StoreError> {
+        self.scan(after.0)
     }
 
     /// Entries after `after` in the order of their ids.

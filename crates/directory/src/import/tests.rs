@@ -210,7 +210,7 @@ fn an_import_that_stops_early_ends_its_threads() {
 fn exports_begin_at_the_base_and_write_what_matches() {
     #[track_caller]
     fn check(data: &Path, base: Option<&str>, filter: Option<&str>, want: &[&str]) {
-        let options = ExportOptions { base, filter, ..ExportOptions::default() };
+        let options = ExportOptions { base, filter, is_by_name: true, ..ExportOptions::default() };
         let text = dump(data, &options);
         let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("dn: ")).collect();
         assert_eq!(names, want);

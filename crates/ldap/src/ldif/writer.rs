@@ -58,8 +58,8 @@ impl<W: Write> LdifWriter<W> {
     /// Writes one value. The description must be one (RFC 4512 §2.5).
     pub fn attribute(&mut self, description: &str, value: &[u8]) -> io::Result<()> {
         self.line.clear();
-        self.line.extend_from_slice(description.as_bytes());
-        self.end_line_with_value(value)
+        push_ldif_line(&mut self.line, description, value, self.fold_columns);
+        self.out.write_all(&self.line)
     }
 
     /// Ends a record with an empty line.
@@ -120,44 +120,61 @@ impl<W: Write> LdifWriter<W> {
         self.line.clear();
         write!(self.line, "control: {} {}", control.oid, control.critical)?;
         match &control.value {
-            Some(value) => self.end_line_with_value(value),
-            None => self.end_line(),
+            Some(value) => end_line_with_value(&mut self.line, 0, value, self.fold_columns),
+            None => end_line(&mut self.line, 0, self.fold_columns),
         }
-    }
-
-    /// Appends `value` to the line in the form it needs and writes the line.
-    fn end_line_with_value(&mut self, value: &[u8]) -> io::Result<()> {
-        if is_safe(value) {
-            self.line.push(b':');
-            if !value.is_empty() {
-                self.line.push(b' ');
-            }
-            self.line.extend_from_slice(value);
-        } else {
-            self.line.extend_from_slice(b":: ");
-            let start = self.line.len();
-            self.line.resize(start + value.len().div_ceil(3) * 4, 0);
-            let encoded = self.line.get_mut(start..).unwrap_or_default();
-            STANDARD.encode_slice(value, encoded).map_err(io::Error::other)?;
-        }
-        self.end_line()
-    }
-
-    /// Writes the line, folded: continuation lines begin with a space.
-    fn end_line(&mut self) -> io::Result<()> {
-        // One column for the space and one for an octet is the least that makes progress.
-        let columns = if self.fold_columns == 0 { usize::MAX } else { self.fold_columns.max(2) };
-        let (first, mut rest) = self.line.split_at(self.line.len().min(columns));
-        self.out.write_all(first)?;
-        while !rest.is_empty() {
-            let (next, after) = rest.split_at(rest.len().min(columns - 1));
-            self.out.write_all(b"\n ")?;
-            self.out.write_all(next)?;
-            rest = after;
-        }
-        self.out.write_all(b"\n")
+        self.out.write_all(&self.line)
     }
 }
+
+/// Appends one value as a line, folded at `fold_columns` (0 folds nothing): in plain text where
+/// RFC 2849 allows it, else in base64. The description must be one (RFC 4512 §2.5).
+pub fn push_ldif_line(out: &mut Vec<u8>, description: &str, value: &[u8], fold_columns: usize) {
+    let start = out.len();
+    out.extend_from_slice(description.as_bytes());
+    end_line_with_value(out, start, value, fold_columns);
+}
+
+/// Appends `value` to the line from `start` on in the form it needs, and ends the line.
+fn end_line_with_value(out: &mut Vec<u8>, start: usize, value: &[u8], fold_columns: usize) {
+    if value.is_empty() {
+        out.push(b':');
+    } else if is_safe_string(value) {
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+    } else {
+        out.extend_from_slice(b":: ");
+        let start = out.len();
+        out.resize(start + value.len().div_ceil(3) * 4, 0);
+        let encoded = out.get_mut(start..).unwrap_or_default();
+        STANDARD.encode_slice(value, encoded).expect("there is room for what base64 makes of it");
+    }
+    end_line(out, start, fold_columns);
+}
+
+/// Ends the line from `start` on, and folds it: continuation lines begin with a space.
+fn end_line(out: &mut Vec<u8>, start: usize, fold_columns: usize) {
+    // One column for the space and one for an octet is the least that makes progress.
+    let columns = if fold_columns == 0 { usize::MAX } else { fold_columns.max(2) };
+    let end = out.len();
+    if let Some(rest) = (end - start).checked_sub(columns).filter(|rest| *rest > 0) {
+        let parts = rest.div_ceil(columns - 1);
+        out.resize(end + FOLD.len() * parts, 0);
+        // From the last on, so that none is written over before it has moved.
+        for part in (1..=parts).rev() {
+            let from = start + columns + (part - 1) * (columns - 1);
+            let to = from + FOLD.len() * part;
+            out.copy_within(from..end.min(from + columns - 1), to);
+            if let Some(fold) = out.get_mut(to - FOLD.len()..to) {
+                fold.copy_from_slice(FOLD);
+            }
+        }
+    }
+    out.push(b'\n');
+}
+
+/// What goes between the parts of a folded line.
+const FOLD: &[u8] = b"\n ";
 
 const fn keyword(operation: ModifyOperation) -> &'static str {
     match operation {
@@ -168,12 +185,28 @@ const fn keyword(operation: ModifyOperation) -> &'static str {
     }
 }
 
-/// Whether a value may be written as it is (RFC 2849, SAFE-STRING and note 8).
-fn is_safe(value: &[u8]) -> bool {
+/// Whether a value may be written as it is (RFC 2849, SAFE-STRING and note 8); else it needs base64.
+#[must_use]
+pub fn is_safe_string(value: &[u8]) -> bool {
     let starts_safe = !matches!(value.first(), Some(b' ' | b':' | b'<'));
-    // No early exit, so that the loop works on many octets at once.
-    let has_unsafe = value.iter().fold(false, |found, octet| {
-        found | !octet.is_ascii() | (*octet == 0) | (*octet == b'\n') | (*octet == b'\r')
-    });
-    starts_safe && !has_unsafe && value.last() != Some(&b' ')
+    // Eight octets at once, and without an early end: nearly all values are safe.
+    let (words, rest) = value.as_chunks::<8>();
+    let mut last = [b'x'; 8];
+    last.iter_mut().zip(rest).for_each(|(last, octet)| *last = *octet);
+    let found = words.iter().fold(unsafe_octets(last), |found, word| found | unsafe_octets(*word));
+    starts_safe && found == 0 && value.last() != Some(&b' ')
 }
+
+/// Not 0 when one of the octets is NUL, a line end, or not ASCII.
+const fn unsafe_octets(word: [u8; 8]) -> u64 {
+    const fn zeros(word: u64) -> u64 {
+        word.wrapping_sub(ONES) & !word & HIGH
+    }
+    let word = u64::from_ne_bytes(word);
+    let line_feeds = zeros(word ^ (ONES * b'\n' as u64));
+    let returns = zeros(word ^ (ONES * b'\r' as u64));
+    (word & HIGH) | zeros(word) | line_feeds | returns
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;

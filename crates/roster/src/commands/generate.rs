@@ -1,20 +1,23 @@
 //! `roster generate`: writes the entries of a template as LDIF.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use clap::Args;
+use directory::in_order::{Chunks, Compression, Take, in_order};
 
 use crate::failure::{Exit, Failure, plain};
 use crate::output;
-use crate::template::{ParseOptions, Template, WordFiles};
+use crate::template::{Generator, ParseOptions, Template, WordFiles};
+use crate::whole_file::WholeFile;
 
 /// Make up a directory from a template and write it as LDIF.
 ///
 /// The template language is the one of makeldif and SLAMD; docs/templates.md is its reference.
-/// The same template, options and seed always give the same bytes.
+/// The same template, options and seed always give the same bytes, whatever the number of threads.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -34,7 +37,11 @@ pub(crate) struct Options {
     #[arg(short = 'D', long = "define", value_name = "NAME=VALUE", value_parser = definition)]
     definitions: Vec<(String, String)>,
 
-    /// Write to this file instead of standard output
+    /// Make entries on this many threads; as many as there are cores without it
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+
+    /// Write to this file instead of standard output; .gz and .zst compress it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -43,6 +50,7 @@ const EXAMPLES: &str = "\
 Examples:
   roster generate examples/people.template --entries 1000 -o people.ldif
   roster generate examples/people.template -n 3 --define suffix=dc=example,dc=net
+  roster generate examples/people.template -n 50000000 | roster import --data ./data -
   roster generate my.template | ldapadd -H ldap://localhost -D cn=admin -W";
 
 /// Runs the subcommand.
@@ -50,19 +58,32 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let parse_options =
         ParseOptions { entries: options.entries, constants: options.definitions.clone() };
     let template = read(&options.template, &parse_options)?;
+    let threads = threads(options.threads);
     match &options.output {
         None => {
             let mut out = output::out();
-            write(&template, options.seed, |ldif| Ok(out.write_all(ldif)?))?;
+            write(&template, options.seed, (threads, Compression::None), &mut out)?;
             out.flush()?;
         }
         Some(path) => {
             let failed = |error: io::Error| Failure::path("write", path, &error);
-            let mut file = File::create(path).map_err(failed)?;
-            write(&template, options.seed, |ldif| file.write_all(ldif).map_err(failed))?;
+            let mut file = WholeFile::create(path).map_err(failed)?;
+            let compression = Compression::of_name(&path.to_string_lossy());
+            write(&template, options.seed, (threads, compression), &mut file).map_err(|ended| {
+                match ended {
+                    Ended::Failure(failure) => failure,
+                    Ended::Output(error) => failed(error),
+                }
+            })?;
+            file.finish().map_err(failed)?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// How many threads do the work: those asked for, or as many as there are cores.
+pub(crate) fn threads(asked: Option<NonZero<usize>>) -> usize {
+    asked.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get)
 }
 
 /// Reads a template file; word files are looked up beside it.
@@ -94,22 +115,60 @@ impl WordFiles for Beside<'_> {
     }
 }
 
-/// Makes all entries and hands them over as LDIF, many at a time.
+/// Why no more entries are written.
+enum Ended {
+    Failure(Failure),
+    Output(io::Error),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<Ended> for Failure {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Failure(failure) => failure,
+            Ended::Output(error) => error.into(),
+        }
+    }
+}
+
+/// Writes all entries, made on many threads, in their order.
 fn write(
     template: &Arc<Template>,
     seed: u64,
-    mut hand_over: impl FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut generator = template.generator(seed);
-    let mut buffer = Vec::new();
-    for number in 0..template.entries() {
-        generator.generate(number).map_err(Failure::local)?.write_ldif(&mut buffer);
-        if buffer.len() >= BUFFER_BYTES {
-            hand_over(&buffer)?;
-            buffer.clear();
-        }
-    }
-    hand_over(&buffer)
+    (threads, compression): (usize, Compression),
+    out: &mut impl Write,
+) -> Result<(), Ended> {
+    let (entries, task) = (template.entries(), template.entries_at_once());
+    let tasks = |take: Take<'_, u64>| {
+        (0..entries.div_ceil(task)).all(|number| take(number * task));
+        Ok(())
+    };
+    let maker = || {
+        let mut generator = template.generator(seed);
+        Ok(move |first: u64, chunks: &mut Chunks<Ended>| {
+            make(&mut generator, first..first.saturating_add(task).min(entries), chunks)
+        })
+    };
+    in_order(threads, compression, tasks, maker, |chunk| Ok(out.write_all(&chunk.octets)?))
 }
 
-const BUFFER_BYTES: usize = 256 * 1024;
+fn make(
+    generator: &mut Generator,
+    numbers: std::ops::Range<u64>,
+    chunks: &mut Chunks<Ended>,
+) -> Result<(), Ended> {
+    for number in numbers {
+        let entry = generator.generate(number);
+        let entry = entry.map_err(|error| Ended::Failure(Failure::local(error)))?;
+        entry.write_ldif(chunks.text());
+        if !chunks.end_record()? {
+            break;
+        }
+    }
+    Ok(())
+}

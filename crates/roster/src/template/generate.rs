@@ -1,16 +1,17 @@
 //! Making the entries of a template, one at a time and in any order.
 //!
-//! Invariant: entry `n` is the same whatever was generated before it; parents have smaller
-//! numbers than the entries below them.
+//! Invariants: entry `n` is the same whatever was generated before it; parents have smaller
+//! numbers than the entries below them; an entry with its values takes no more memory than
+//! [`ENTRY_SIZE_MAX_BYTES`] and [`REPEATED_SIZE_MAX_BYTES`].
 
 use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use ldap::ldif::push_ldif_line;
 
 use super::parse::{Kind, LEVELS_MAX, Line, Template};
 use super::tags::Piece;
+use super::text::{push_dn, push_escaped, push_guid, push_letters, push_number, push_telephone};
 use crate::chance::{Chance, mix};
 
 /// Makes entries; keeps buffers and the names of the last parents.
@@ -21,6 +22,8 @@ pub struct Generator {
     /// Per level: the number and the DN of the entry made or needed last.
     parents: Vec<(u64, String)>,
     draft: Draft,
+    /// What the values of one `<distinct>` line may take together.
+    repeated_max_bytes: usize,
 }
 
 /// One generated entry; borrows the generator's buffers.
@@ -47,6 +50,8 @@ pub enum GenerateError {
     TooLarge {
         /// The line of the template that went too far.
         line: u32,
+        /// What it may take.
+        limit_bytes: usize,
     },
 }
 
@@ -57,10 +62,9 @@ impl fmt::Display for GenerateError {
             Self::NoRdnValue { attribute, entry } => {
                 write!(f, "entry {entry} got no value for its rdnAttr '{attribute}'")
             }
-            Self::TooLarge { line } => write!(
-                f,
-                "line {line} of the template makes an entry over {ENTRY_SIZE_MAX_BYTES} bytes"
-            ),
+            Self::TooLarge { line, limit_bytes } => {
+                write!(f, "line {line} of the template makes an entry over {limit_bytes} bytes")
+            }
         }
     }
 }
@@ -71,7 +75,13 @@ impl Template {
     /// Starts generating; the same seed yields the same entries.
     #[must_use]
     pub fn generator(self: &Arc<Self>, seed: u64) -> Generator {
-        Generator { template: Arc::clone(self), seed, parents: Vec::new(), draft: Draft::default() }
+        Generator {
+            template: Arc::clone(self),
+            seed,
+            parents: Vec::new(),
+            draft: Draft::default(),
+            repeated_max_bytes: REPEATED_SIZE_MAX_BYTES,
+        }
     }
 }
 
@@ -84,6 +94,13 @@ struct Place {
 }
 
 impl Generator {
+    /// Sets what the values of one `<distinct>` line may take, instead of
+    /// [`REPEATED_SIZE_MAX_BYTES`].
+    #[must_use]
+    pub fn with_repeated_max_bytes(self, repeated_max_bytes: usize) -> Self {
+        Self { repeated_max_bytes, ..self }
+    }
+
     /// Makes entry `number`, from 0.
     ///
     /// # Errors
@@ -132,7 +149,8 @@ impl Generator {
         if let Some(fixed) = &kind.dn {
             dn.push_str(fixed);
         }
-        self.draft.make(template, kind, place, self.seed, Names { dn, parent })?;
+        let names = Names { dn, parent };
+        self.draft.make(template, kind, place, (self.seed, self.repeated_max_bytes), names)?;
         *known = place.number;
         Ok(())
     }
@@ -164,38 +182,21 @@ impl<'g> Generated<'g> {
     pub fn attributes(&self) -> impl Iterator<Item = (&'g str, &'g str)> + use<'g> {
         let draft = self.draft;
         let lines = self.kind.lines.iter().enumerate();
-        lines.filter_map(move |(index, line)| {
-            draft.value(index).map(|value| (line.attribute.as_str(), value))
+        lines.flat_map(move |(index, line)| {
+            let attribute = line.attribute.as_str();
+            let values = draft.value(index).into_iter().chain(draft.repeated(index));
+            values.map(move |value| (attribute, value))
         })
     }
 
     /// Appends the entry to `out` as an LDIF record with the blank line behind it (RFC 2849).
     pub fn write_ldif(&self, out: &mut Vec<u8>) {
-        ldif_line(out, "dn", self.dn);
+        push_ldif_line(out, "dn", self.dn.as_bytes(), NO_FOLDING);
         for (attribute, value) in self.attributes() {
-            ldif_line(out, attribute, value);
+            push_ldif_line(out, attribute, value.as_bytes(), NO_FOLDING);
         }
         out.push(b'\n');
     }
-}
-
-/// One unfolded line, in base64 where RFC 2849 §2 asks for it.
-fn ldif_line(out: &mut Vec<u8>, name: &str, value: &str) {
-    out.extend_from_slice(name.as_bytes());
-    if is_safe(value.as_bytes()) {
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-    } else {
-        out.extend_from_slice(b":: ");
-        out.extend_from_slice(STANDARD.encode(value).as_bytes());
-    }
-    out.push(b'\n');
-}
-
-fn is_safe(value: &[u8]) -> bool {
-    let start = !matches!(value.first(), Some(b' ' | b':' | b'<'));
-    let inside = !value.iter().any(|byte| matches!(byte, 0 | b'\n' | b'\r' | 0x80..));
-    start && inside && value.last() != Some(&b' ')
 }
 
 /// The name being made and the one above it.
@@ -210,6 +211,20 @@ struct Draft {
     text: String,
     /// Per line: where its value is in `text`; empty when the attribute is left out.
     values: Vec<(usize, usize)>,
+    repeats: Vec<Repeat>,
+    /// The values of lines with many, one after the other; in `text` they have none.
+    repeated: String,
+    /// Where each of them ends.
+    repeated_ends: Vec<usize>,
+}
+
+/// The values of a line that has many.
+#[derive(Debug)]
+struct Repeat {
+    line: usize,
+    /// Where they begin in `repeated`, and in `repeated_ends`.
+    start: usize,
+    ends: (usize, usize),
 }
 
 impl Draft {
@@ -218,17 +233,33 @@ impl Draft {
         self.text.get(start..end).filter(|value| !value.is_empty())
     }
 
+    fn repeated(&self, line: usize) -> impl Iterator<Item = &str> {
+        let found = self.repeats.iter().find(|repeat| repeat.line == line);
+        found.into_iter().flat_map(|repeat| {
+            let (first, last) = repeat.ends;
+            let ends = self.repeated_ends.get(first..last).unwrap_or_default();
+            ends.iter().scan(repeat.start, |start, &end| {
+                let value = self.repeated.get(*start..end);
+                *start = end;
+                value
+            })
+        })
+    }
+
     fn make(
         &mut self,
         template: &Template,
         kind: &Kind,
         place: Place,
-        seed: u64,
+        (seed, repeated_max_bytes): (u64, usize),
         names: Names<'_>,
     ) -> Result<(), GenerateError> {
         self.text.clear();
         self.values.clear();
         self.values.resize(kind.lines.len(), (0, 0));
+        self.repeats.clear();
+        self.repeated.clear();
+        self.repeated_ends.clear();
         let mut maker = Maker {
             kind,
             place,
@@ -237,6 +268,7 @@ impl Draft {
             chance: Chance::new(seed, place.number),
             names,
             draft: self,
+            repeated_max_bytes,
         };
         for index in &kind.order {
             if let Some(line) = kind.lines.get(*index) {
@@ -247,6 +279,14 @@ impl Draft {
     }
 }
 
+/// `count` different numbers of `low..=high`.
+#[derive(Clone, Copy)]
+struct Numbers {
+    count: u64,
+    low: u64,
+    high: u64,
+}
+
 struct Maker<'m> {
     kind: &'m Kind,
     place: Place,
@@ -255,25 +295,69 @@ struct Maker<'m> {
     chance: Chance,
     names: Names<'m>,
     draft: &'m mut Draft,
+    repeated_max_bytes: usize,
 }
 
 impl Maker<'_> {
     fn line(&mut self, index: usize, line: &Line) -> Result<(), GenerateError> {
         let start = self.draft.text.len();
+        let mut distinct = None;
         for piece in &line.pieces {
+            if let Piece::Distinct { count, low, high } = *piece {
+                distinct = Some((self.draft.text.len(), Numbers { count, low, high }));
+                continue;
+            }
             if !self.piece(piece, index)? {
                 self.draft.text.truncate(start);
                 return Ok(());
             }
             if self.draft.text.len() > ENTRY_SIZE_MAX_BYTES {
-                return Err(GenerateError::TooLarge { line: line.number });
+                let limit_bytes = ENTRY_SIZE_MAX_BYTES;
+                return Err(GenerateError::TooLarge { line: line.number, limit_bytes });
             }
+        }
+        if let Some((split, numbers)) = distinct {
+            let is_made = self.repeat(index, (start, split), numbers);
+            self.draft.text.truncate(start);
+            let limit_bytes = self.repeated_max_bytes;
+            let too_large = GenerateError::TooLarge { line: line.number, limit_bytes };
+            return if is_made { Ok(()) } else { Err(too_large) };
         }
         let end = self.draft.text.len();
         if let Some(value) = self.draft.values.get_mut(index) {
             *value = (start, end);
         }
         Ok(())
+    }
+
+    /// Makes the values of a line with different numbers, of which what stands before and behind
+    /// the number is the end of `text`; false when they become too large.
+    ///
+    /// Of the range cut into `count` parts, about as long as each other, each part gives one
+    /// number: so all differ, and none has to be remembered.
+    fn repeat(&mut self, line: usize, (start, split): (usize, usize), numbers: Numbers) -> bool {
+        let mut chance = Chance::new(self.chance.draw(), line as u64);
+        let Draft { text, repeats, repeated, repeated_ends, .. } = &mut *self.draft;
+        let before = text.get(start..split).unwrap_or_default();
+        let behind = text.get(split..).unwrap_or_default();
+        let (first, begin) = (repeated_ends.len(), repeated.len());
+        let Numbers { count, low, high } = numbers;
+        let range = u128::from(high - low) + 1;
+        let part = |index: u64| (range * u128::from(index) / u128::from(count.max(1))) as u64;
+        let mut from = part(0);
+        for index in 1..=count {
+            let upto = part(index);
+            repeated.push_str(before);
+            push_number(repeated, low + from + chance.below(upto.wrapping_sub(from)), 1);
+            repeated.push_str(behind);
+            repeated_ends.push(repeated.len());
+            from = upto;
+            if repeated.len() > self.repeated_max_bytes {
+                return false;
+            }
+        }
+        repeats.push(Repeat { line, start: begin, ends: (first, repeated_ends.len()) });
+        true
     }
 
     /// Appends what a piece stands for; false when the attribute is to be left out.
@@ -327,6 +411,8 @@ impl Maker<'_> {
                 self.name()?;
                 push_dn(&mut self.draft.text, self.names.dn, 1);
             }
+            // Of the line as a whole.
+            Piece::Distinct { .. } => {}
         }
         Ok(true)
     }
@@ -336,8 +422,12 @@ impl Maker<'_> {
         let (firsts, lasts) = (&self.template.first_names, &self.template.last_names);
         let pairs = firsts.count() * lasts.count();
         let place = self.place.number.wrapping_add(mix(self.seed) >> 32) % pairs;
-        let step = u128::from(self.template.name_stride);
-        let pair = (u128::from(place) * step % u128::from(pairs)) as u64;
+        let step = self.template.name_stride;
+        // Both are below `pairs`. Dividing 128 bits takes long, and few lists need it.
+        let pair = match place.checked_mul(step) {
+            Some(product) => product % pairs,
+            None => (u128::from(place) * u128::from(step) % u128::from(pairs)) as u64,
+        };
         let word = if first {
             firsts.word(pair % firsts.count())
         } else {
@@ -359,13 +449,17 @@ impl Maker<'_> {
     }
 
     fn copy(&mut self, slot: usize, line: usize, letters_max: Option<usize>) {
-        let Some(value) = self.values(slot, line).next() else { return };
-        let end = match letters_max {
+        let lines = self.kind.slots.get(slot).map_or(&[][..], |slot| &slot.lines);
+        let own = lines.contains(&line);
+        let earlier = lines.iter().take_while(|other| !own || **other < line);
+        let mut places = earlier.filter_map(|line| self.draft.values.get(*line));
+        let Some(&(start, end)) = places.find(|(start, end)| start < end) else { return };
+        let value = self.draft.text.get(start..end).unwrap_or_default();
+        let length = match letters_max {
             None => value.len(),
             Some(max) => value.char_indices().nth(max).map_or(value.len(), |(end, _)| end),
         };
-        let copied = value.get(..end).unwrap_or("").to_owned();
-        self.draft.text.push_str(&copied);
+        self.draft.text.extend_from_within(start..start + length);
     }
 
     /// Puts the DN together; needs the lines of the RDN.
@@ -395,87 +489,8 @@ impl Maker<'_> {
     }
 }
 
-fn push_escaped(out: &mut String, value: &str) {
-    let plain = value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
-    if plain {
-        out.push_str(value);
-    } else {
-        ldap::dn::escape_value(value.as_bytes(), out);
-    }
-}
-
-/// The first RDNs of a DN.
-fn push_dn(out: &mut String, dn: &str, rdns_max: usize) {
-    let rdns = super::split_unescaped(dn, ',').take(rdns_max);
-    for (index, rdn) in rdns.enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        out.push_str(rdn);
-    }
-}
-
 fn parent_text(dn: &str) -> &str {
     super::split_once_unescaped(dn, ',').map_or("", |(_, parent)| parent)
-}
-
-fn push_number(out: &mut String, number: u64, digits_min: usize) {
-    let mut digits = [b'0'; 20];
-    let mut rest = number;
-    let mut count = 0;
-    for digit in digits.iter_mut().rev() {
-        if rest == 0 {
-            break;
-        }
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        count += 1;
-    }
-    out.extend(std::iter::repeat_n('0', digits_min.saturating_sub(count)));
-    out.extend(digits.iter().skip(20 - count).map(|digit| char::from(*digit)));
-}
-
-fn push_letters(
-    out: &mut String,
-    chance: &mut Chance,
-    alphabet: &[char],
-    (length_min, length_max): (u32, u32),
-) {
-    let length = if length_min == length_max {
-        length_min
-    } else {
-        chance.between(u64::from(length_min), u64::from(length_max)) as u32
-    };
-    let count = alphabet.len() as u64;
-    for _ in 0..length {
-        out.extend(alphabet.get(chance.below(count) as usize));
-    }
-}
-
-/// `+1 ddd ddd dddd`.
-fn push_telephone(out: &mut String, chance: &mut Chance) {
-    let digits = chance.below(10_000_000_000);
-    out.push_str("+1 ");
-    push_number(out, digits / 10_000_000, 3);
-    out.push(' ');
-    push_number(out, digits / 10_000 % 1_000, 3);
-    out.push(' ');
-    push_number(out, digits % 10_000, 4);
-}
-
-/// A UUID of version 4 (RFC 9562 §5.4) from drawn bits.
-fn push_guid(out: &mut String, chance: &mut Chance) {
-    let (high, low) = (chance.draw(), chance.draw());
-    let high = high & !0xF000 | 0x4000;
-    let low = low & !(0b11 << 62) | (0b10 << 62);
-    let bits = u128::from(high) << 64 | u128::from(low);
-    for digit in 0..32_u32 {
-        if matches!(digit, 8 | 12 | 16 | 20) {
-            out.push('-');
-        }
-        let nibble = (bits >> (124 - 4 * digit)) & 0xF;
-        out.extend(char::from_digit(nibble as u32, 16));
-    }
 }
 
 const MONTHS: [&str; 12] = [
@@ -493,5 +508,9 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// The values of one entry together.
+/// Lines of LDIF are as long as they are.
+const NO_FOLDING: usize = 0;
+/// The values of one entry together, without those of `<distinct>` lines.
 const ENTRY_SIZE_MAX_BYTES: usize = 1 << 20;
+/// The values of the `<distinct>` lines of one entry together.
+pub const REPEATED_SIZE_MAX_BYTES: usize = 128 << 20;

@@ -106,6 +106,17 @@ impl Template {
     pub fn entries(&self) -> u64 {
         self.entries
     }
+
+    /// How many entries one thread makes in a row: few where an entry has many values.
+    #[must_use]
+    pub fn entries_at_once(&self) -> u64 {
+        let lines = self.kinds.iter().flat_map(|kind| &kind.lines);
+        let counts = lines.flat_map(|line| &line.pieces).map(|piece| match piece {
+            Piece::Distinct { count, .. } => *count,
+            _ => 1,
+        });
+        (VALUES_AT_ONCE / counts.max().unwrap_or(1).max(1)).clamp(1, ENTRIES_AT_ONCE)
+    }
 }
 
 /// A reason with the line it belongs to.
@@ -448,6 +459,7 @@ fn compile_section(
         lines.push(Line { number: raw.number, attribute: raw.attribute, pieces });
     }
     let order = order(&lines, &slots, &rdn)?;
+    refuse_references_to_many(&lines, &slots, &rdn)?;
     Ok(Kind { dn, rdn, lines, slots, order, children, size: 0, levels: 0 })
 }
 
@@ -593,7 +605,8 @@ fn needs(at: usize, line: &Line, slots: &[Slot], rdn: &[RdnPart]) -> Vec<usize> 
             | Piece::NextWord(_)
             | Piece::Choice(_)
             | Piece::Presence { .. }
-            | Piece::ParentDn => {}
+            | Piece::ParentDn
+            | Piece::Distinct { .. } => {}
         }
     }
     let lines = |slot: &usize| {
@@ -602,6 +615,29 @@ fn needs(at: usize, line: &Line, slots: &[Slot], rdn: &[RdnPart]) -> Vec<usize> 
         lines.iter().copied().filter(move |line| !own || *line < at)
     };
     needs.iter().flat_map(lines).collect()
+}
+
+/// A line with many values can be no part of a name, and no other line may refer to it.
+fn refuse_references_to_many(lines: &[Line], slots: &[Slot], rdn: &[RdnPart]) -> Result<(), Fault> {
+    let has_many = |at: usize| {
+        let pieces = lines.get(at).map_or(&[][..], |line| &line.pieces);
+        pieces.iter().any(|piece| matches!(piece, Piece::Distinct { .. }))
+    };
+    let named =
+        rdn.iter().flat_map(|part| slots.get(part.slot).map_or(&[][..], |slot| &slot.lines));
+    for (at, line) in lines.iter().enumerate() {
+        if needs(at, line, slots, rdn).into_iter().any(has_many) {
+            let reason = "the value refers to an attribute that has many by <distinct>";
+            return Err((line.number, Reason::new(reason)));
+        }
+    }
+    match named.copied().find(|at| has_many(*at)) {
+        Some(at) => {
+            let number = lines.get(at).map_or(0, |line| line.number);
+            Err((number, Reason::new("an rdnAttr cannot have many values by <distinct>")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Fills in size and levels of a kind and all below it.
@@ -645,6 +681,9 @@ const BRANCH_CLASSES: &[(&str, &str)] = &[
     ("ou", "organizationalUnit"),
 ];
 
+/// Values of one line that one thread makes in a row, and entries.
+const VALUES_AT_ONCE: u64 = 50_000;
+const ENTRIES_AT_ONCE: u64 = 1_000;
 /// The text of one template.
 const TEMPLATE_SIZE_MAX_BYTES: usize = 1 << 20;
 /// One line after its constants were put in.

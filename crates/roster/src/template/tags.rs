@@ -58,6 +58,12 @@ pub(crate) enum Piece {
     },
     ParentDn,
     Rdn,
+    /// The line has `count` values, each with another number of `low..=high`.
+    Distinct {
+        count: u64,
+        low: u64,
+        high: u64,
+    },
 }
 
 /// What a value may refer to.
@@ -97,6 +103,10 @@ pub(crate) fn parse_value(text: &str, around: &Surroundings<'_>) -> Result<Vec<P
         };
         if !plain.is_empty() {
             pieces.push(Piece::Text(std::mem::take(&mut plain).into()));
+        }
+        let is_distinct = |piece: &Piece| matches!(piece, Piece::Distinct { .. });
+        if is_distinct(&piece) && pieces.iter().any(is_distinct) {
+            return Err(Reason::new("a value may have one tag <distinct>"));
         }
         pieces.push(piece);
         if pieces.len() > PIECES_MAX {
@@ -247,6 +257,7 @@ struct Tag {
 }
 
 const TAGS: &[Tag] = &[
+    Tag { name: "distinct", form: "<distinct:count:low:high>", parse: distinct },
     Tag { name: "dn", form: "<dn> or <dn:rdns>", parse: dn },
     Tag { name: "file", form: "<file:name> or <file:name:sequential>", parse: file },
     Tag { name: "first", form: "<first>", parse: |_, _| Ok(Piece::First) },
@@ -277,6 +288,24 @@ fn dn(arguments: &Arguments<'_>, _: &Surroundings<'_>) -> Result<Piece, Reason> 
         return Err(Reason::new("the number of RDNs must be at least 1"));
     }
     Ok(Piece::Dn { rdns_max: usize::try_from(rdns).unwrap_or(usize::MAX) })
+}
+
+fn distinct(arguments: &Arguments<'_>, _: &Surroundings<'_>) -> Result<Piece, Reason> {
+    arguments.at_most(3)?;
+    let count = arguments.number(0, None, "count of values")?;
+    let low = arguments.number(1, None, "least number")?;
+    let high = arguments.number(2, None, "greatest number")?;
+    if count > DISTINCT_MAX {
+        return Err(Reason::new(format!("a line may have at most {DISTINCT_MAX} values")));
+    }
+    if low > high {
+        return Err(Reason::new(format!("{low} is greater than {high}")));
+    }
+    if u128::from(count) > u128::from(high - low) + 1 {
+        let reason = format!("there are no {count} different numbers from {low} to {high}");
+        return Err(Reason::new(reason));
+    }
+    Ok(Piece::Distinct { count, low, high })
 }
 
 fn sequential(arguments: &Arguments<'_>, _: &Surroundings<'_>) -> Result<Piece, Reason> {
@@ -404,5 +433,7 @@ fn number(text: &str, what: &str) -> Result<u64, Reason> {
 
 /// Characters of one random piece.
 const RANDOM_LENGTH_MAX: u32 = 65_536;
+/// Values of one line.
+const DISTINCT_MAX: u64 = 4_000_000;
 /// Pieces of one value.
 const PIECES_MAX: usize = 256;

@@ -401,3 +401,65 @@ fn the_shipped_template_yields_people() {
     assert!(entry.starts_with("dn: uid=user.1,ou=people,dc=example,dc=com\n"), "{entry}");
     assert_eq!(entry.lines().count(), 1 + 4 + 19 + 1, "{entry}");
 }
+
+/// The descriptions of the first entry.
+fn descriptions(value: &str) -> Vec<String> {
+    let template = parse(&with_value(value)).unwrap();
+    let mut generator = template.generator(1);
+    let entry = generator.generate(1).unwrap();
+    let values = entry.attributes().filter(|(name, _)| *name == "description");
+    values.map(|(_, value)| value.to_owned()).collect()
+}
+
+#[test]
+fn one_line_gives_many_different_values() {
+    for (count, low, high) in [(40, 1, 1000), (1000, 1, 1000), (1, 7, 7), (3, 0, u64::MAX)] {
+        let values = descriptions(&format!("uid={{uid}}.<distinct:{count}:{low}:{high}>,o=x"));
+        let numbers: Vec<u64> = values
+            .iter()
+            .map(|value| value.strip_prefix("uid=u7.").unwrap().strip_suffix(",o=x").unwrap())
+            .map(|number| number.parse().unwrap())
+            .collect();
+        assert_eq!(numbers.len(), count as usize);
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        assert!(numbers.iter().all(|number| (low..=high).contains(number)), "{numbers:?}");
+    }
+    assert_eq!(descriptions("<distinct:3:5:7>"), ["5", "6", "7"]);
+    assert_eq!(descriptions("<distinct:0:5:7>"), [""; 0]);
+    assert_eq!(descriptions("<presence:0><distinct:3:5:7>"), [""; 0]);
+    // Other entries and other lines draw otherwise, and what stands behind is not left out.
+    let of = |number| {
+        let text = with_value("<distinct:40:1:100000>") + "title: <distinct:40:1:100000>\nl: x\n";
+        let template = parse(&text).unwrap();
+        let mut generator = template.generator(1);
+        let entry = generator.generate(number).unwrap();
+        assert_eq!(entry.attributes().last(), Some(("l", "x")));
+        let of = |asked: &str| -> Vec<String> {
+            let values = entry.attributes().filter(|(name, _)| *name == asked);
+            values.map(|(_, value)| value.to_owned()).collect()
+        };
+        (of("description"), of("title"))
+    };
+    let (one, two) = (of(1), of(2));
+    assert_eq!([one.0.len(), one.1.len(), two.0.len(), two.1.len()], [40; 4]);
+    assert!(one.0 != one.1 && one.0 != two.0 && one.1 != two.1);
+}
+
+#[test]
+fn values_of_many_are_bounded_and_nothing_refers_to_them() {
+    check_value_error("<distinct:4:5:7>", "there are no 4 different numbers from 5 to 7");
+    check_value_error("<distinct:4:7:5>", "7 is greater than 5");
+    check_value_error("<distinct:4>", "the least number is missing");
+    check_value_error("<distinct:4000001:0:5000000>", "a line may have at most 4000000 values");
+    check_value_error("<distinct:2:5:7><distinct:2:5:7>", "a value may have one tag <distinct>");
+    let text = with_value("<distinct:2:5:7>") + "title: {description}\n";
+    check_error(&text, "11: the value refers to an attribute that has many by <distinct>");
+    let text = with_value("<distinct:2:5:7>").replace("rdnAttr: uid", "rdnAttr: description");
+    check_error(&text, "10: an rdnAttr cannot have many values by <distinct>");
+    let template = parse(&with_value("<distinct:1000:1000:9999>")).unwrap();
+    let mut generator = template.generator(1).with_repeated_max_bytes(3_999);
+    let error = generator.generate(1).unwrap_err();
+    assert_eq!(error, GenerateError::TooLarge { line: 10, limit_bytes: 3_999 });
+    let mut generator = template.generator(1).with_repeated_max_bytes(4_000);
+    assert_eq!(generator.generate(1).unwrap().attributes().count(), 4 + 1000);
+}

@@ -1,0 +1,108 @@
+//! Files that are there as a whole or not at all.
+//!
+//! Invariant: under its name a file is never half-written: it is written as `NAME.part` beside it,
+//! and gets its name when all of it is on the disk.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// A file in the making; what is not finished is removed.
+#[derive(Debug)]
+pub(crate) struct WholeFile {
+    file: File,
+    path: PathBuf,
+    /// Where it is written; none when `path` is no regular file (`/dev/null`, a pipe).
+    part: Option<PathBuf>,
+}
+
+impl WholeFile {
+    /// Begins the file `path`, which only its owner may read.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let path = path.to_owned();
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            let file = OpenOptions::new().write(true).open(&path)?;
+            return Ok(Self { file, path, part: None });
+        }
+        let mut name = OsString::from(&path);
+        name.push(".part");
+        let part = PathBuf::from(name);
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&part)?;
+        if file.try_lock().is_err() {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                format!("another process writes {}", part.display()),
+            ));
+        }
+        // Not before it is ours.
+        file.set_len(0)?;
+        Ok(Self { file, path, part: Some(part) })
+    }
+
+    /// Gives the file its name, when all of it is on the disk.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let Some(part) = &self.part else { return Ok(()) };
+        self.file.sync_all()?;
+        fs::rename(part, &self.path)?;
+        self.part = None;
+        let folder = match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            Some(_) | None => Path::new("."),
+        };
+        File::open(folder)?.sync_all()
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.file.write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            // What cannot be removed is written over by the next one.
+            let _ = fs::remove_file(part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_there_when_it_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.ldif");
+        fs::write(&path, "old").unwrap();
+        let mut file = WholeFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        let busy = WholeFile::create(&path).unwrap_err();
+        assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        let mut file = WholeFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_in_place() {
+        let mut file = WholeFile::create(Path::new("/dev/null")).unwrap();
+        file.write_all(b"x").unwrap();
+        file.finish().unwrap();
+        assert!(!Path::new("/dev/null.part").exists());
+    }
+}
