@@ -185,7 +185,7 @@ const fn keyword(operation: ModifyOperation) -> &'static str {
     }
 }
 
-/// Whether a value may be written as it is (RFC 2849, SAFE-STRING and note 8); else it needs base64.
+/// Whether a value may be written as it is (RFC 2849, SAFE-STRING, note 8); else it needs base64.
 #[must_use]
 pub fn is_safe_string(value: &[u8]) -> bool {
     let starts_safe = !matches!(value.first(), Some(b' ' | b':' | b'<'));

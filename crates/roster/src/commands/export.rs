@@ -83,7 +83,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
 
-    /// Only entries that match this filter, and of them only these attributes: * user, + operational
+    /// Only entries that match, and of them only these attributes: * user, + operational
     #[arg(value_name = "FILTER] [ATTRIBUTE")]
     words: Vec<String>,
 
