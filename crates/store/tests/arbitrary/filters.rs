@@ -34,8 +34,12 @@ pub struct Condition {
 pub fn filter_with(vocabulary: &Vocabulary, dice: &mut Dice, given: &Condition) -> Asked {
     let of = vocabulary.words.iter().find(|word| word.kind.name() == given.attribute);
     let mut other = match of {
-        Some(word) if !dice.one_in(3) => about(vocabulary, word, dice),
-        _ => filter(vocabulary, dice, 2),
+        Some(word) => match dice.below(3) {
+            0 => about(vocabulary, word, dice),
+            1 => Asked::Equal(vocabulary.asked(word, dice), value(word, dice)),
+            _ => filter(vocabulary, dice, 2),
+        },
+        None => filter(vocabulary, dice, 2),
     };
     let mut given = given.filter.clone();
     for one in [&mut other, &mut given] {
@@ -67,7 +71,8 @@ pub fn filter(vocabulary: &Vocabulary, dice: &mut Dice, depth: usize) -> Asked {
     let several = |dice: &mut Dice, most: usize| -> Vec<Asked> {
         (0..dice.below(most + 1)).map(|_| filter(vocabulary, dice, depth - 1)).collect()
     };
-    match dice.below(13) {
+    match dice.below(14) {
+        13 => between(vocabulary, dice),
         0..5 => Asked::And(several(dice, 4)),
         5..8 => Asked::Or(several(dice, 4)),
         8..10 => Asked::Not(Box::new(filter(vocabulary, dice, depth - 1))),
@@ -89,6 +94,21 @@ pub fn filter(vocabulary: &Vocabulary, dice: &mut Dice, depth: usize) -> Asked {
             one
         }
     }
+}
+
+/// A lower and an upper bound of one attribute, and something else at times.
+fn between(vocabulary: &Vocabulary, dice: &mut Dice) -> Asked {
+    let word = vocabulary.word(dice);
+    let of = vocabulary.asked(word, dice);
+    let (low, high) = (value(word, dice), value(word, dice));
+    let mut all = vec![Asked::AtLeast(of.clone(), low), Asked::AtMost(of, high)];
+    if dice.one_in(3) {
+        all.push(item(vocabulary, dice));
+    }
+    if dice.one_in(3) {
+        all.reverse();
+    }
+    Asked::And(all)
 }
 
 /// Many questions about one attribute.
@@ -146,8 +166,7 @@ fn pieces(of: String, word: &Word, dice: &mut Dice) -> Asked {
 fn by_rule(of: String, word: &Word, dice: &mut Dice) -> Asked {
     let own = [word.kind.equality, word.kind.ordering, word.kind.substring];
     let own: Vec<&MatchingRule> = own.into_iter().flatten().collect();
-    let applying: Vec<&MatchingRule> =
-        vocabulary::rules().filter(|rule| rule.applies_to(word.kind.syntax.oid)).collect();
+    let applying = vocabulary::applying(word.kind.syntax.oid);
     let all: Vec<&MatchingRule> = vocabulary::rules().collect();
     let from = match dice.below(6) {
         0 | 1 if !own.is_empty() => &own,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use ldap::dn::{Dn, Rdn};
 use ldap::message::Scope;
 use schema::{
-    AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange, RdnKey,
-    RenameChange, Schema,
+    AddChange, AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry, EntryId,
+    ModifyChange, RdnKey, RenameChange, Schema,
 };
 
 use super::dice::Dice;
-use super::vocabulary::Vocabulary;
+use super::vocabulary::{Vocabulary, Word};
 
 /// Entries by id. A copy costs little.
 #[derive(Clone, Debug, Default)]
@@ -119,13 +119,18 @@ impl Tree {
         let classes = [b"top".to_vec(), b"person".to_vec()].into_iter().take(dice.between(1, 2));
         entry.add_values(schema, &class, classes).unwrap();
         for _ in 0..dice.below(7) {
-            let word = words.word(dice);
+            let word = often_first(words, dice);
             let description = schema.describe(&words.stored(word, dice)).unwrap();
             for _ in 0..dice.between(1, 2) {
                 // A value that is there already is no matter.
                 let value = dice.pick_skewed(&word.pool).clone();
-                let _ = entry.add_values(schema, &description, [value]);
+                if has_room(&entry, &description) {
+                    let _ = entry.add_values(schema, &description, [value]);
+                }
             }
+        }
+        if dice.one_in(CROWD_EVERY) {
+            crowd(&mut entry, words);
         }
         Some(Change::Add(AddChange { id, parent: EntryId(parent), key, entry }))
     }
@@ -136,7 +141,7 @@ impl Tree {
         let dn = entry.name().clone();
         let mut deltas: Vec<AttributeDelta> = Vec::new();
         for _ in 0..dice.between(1, 3) {
-            let word = words.word(dice);
+            let word = often_first(words, dice);
             let description = match entry.attributes() {
                 there if !there.is_empty() && dice.one_in(2) => {
                     Arc::clone(&dice.pick(there).description)
@@ -158,7 +163,9 @@ impl Tree {
             let mut added = Vec::new();
             for _ in 0..dice.below(3) {
                 let value = dice.pick_skewed(pool).clone();
-                if entry.add_values(schema, &description, [value.clone()]).is_ok() {
+                if has_room(&entry, &description)
+                    && entry.add_values(schema, &description, [value.clone()]).is_ok()
+                {
                     added.push(value);
                 }
             }
@@ -246,6 +253,37 @@ impl Tree {
         all
     }
 }
+
+/// Any attribute, the first few more often: so that entries have them together.
+pub fn often_first<'w>(words: &'w Vocabulary, dice: &mut Dice) -> &'w Word {
+    let few = &words.words[..words.words.len().min(PAIRED)];
+    if dice.one_in(2) { dice.pick(few) } else { words.word(dice) }
+}
+
+/// Whether one more value may be there.
+fn has_room(entry: &Entry, description: &AttributeDescription) -> bool {
+    !description.kind.single_value || entry.values(description).is_empty()
+}
+
+/// Gives an entry more pairs of values than an index of two attributes has keys for.
+fn crowd(entry: &mut Entry, words: &Vocabulary) {
+    for word in words.words.iter().take(PAIRED) {
+        if word.kind.single_value || word.kind.name() == "objectClass" {
+            continue;
+        }
+        let description = words.schema.describe(word.kind.name()).unwrap();
+        let numbers = (0..CROWD_VALUES).map(|number| number.to_string().into_bytes());
+        for value in word.pool.iter().cloned().chain(numbers) {
+            let _ = entry.add_values(&words.schema, &description, [value]);
+        }
+    }
+}
+
+/// One entry in so many has so many values of the first few attributes.
+const CROWD_EVERY: usize = 80;
+const CROWD_VALUES: usize = 66;
+/// So many attributes are the first.
+const PAIRED: usize = 4;
 
 /// The key of a name below `parent`; none when the name breaks the rule of its attribute.
 pub fn name_key(schema: &Schema, parent: u64, dn: &Dn) -> Option<RdnKey> {

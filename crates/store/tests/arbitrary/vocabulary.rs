@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use schema::{AttributeType, MATCHING_RULES, MatchingRule, RuleKind, SYNTAXES, Schema, SchemaFile};
+use schema::{
+    AttributeType, Compare, MATCHING_RULES, MatchingRule, RuleKind, SYNTAXES, Schema, SchemaFile,
+};
 
 use super::dice::Dice;
 use super::values;
@@ -44,6 +46,13 @@ const USUAL: [&str; 17] = [
     "seeAlso",
 ];
 const OPTIONS: [&str; 5] = [";lang-de", ";lang-de-at", ";lang-en", ";x-a", ";lang-de;x-a"];
+/// Syntaxes that most rules are about: integers, octets, texts, times.
+const TELLING: [&str; 4] = [
+    "1.3.6.1.4.1.1466.115.121.1.27",
+    "1.3.6.1.4.1.1466.115.121.1.40",
+    "1.3.6.1.4.1.1466.115.121.1.15",
+    "1.3.6.1.4.1.1466.115.121.1.24",
+];
 /// Options that only a question may have.
 const RANGES: [&str; 2] = [";lang-", ";lang-de-"];
 
@@ -76,7 +85,9 @@ impl Vocabulary {
             }
             Word { kind, pool }
         };
-        let words = names.into_iter().map(&mut word).collect();
+        let mut words: Vec<Word> = names.into_iter().map(&mut word).collect();
+        let first = dice.below(words.len());
+        words.rotate_left(first);
         Self { schema, definitions, words }
     }
 
@@ -118,10 +129,22 @@ pub fn rules() -> impl Iterator<Item = &'static MatchingRule> {
     MATCHING_RULES.iter().filter(|rule| rule.oid != IN_CHAIN)
 }
 
+/// Those that apply to a syntax; those about bits three times, as few syntaxes have them.
+pub fn applying(syntax: &str) -> Vec<&'static MatchingRule> {
+    let times = |rule: &MatchingRule| match rule.compare {
+        Compare::AllBits | Compare::AnyBits => 3,
+        _ => 1,
+    };
+    let all = rules().filter(|rule| rule.applies_to(syntax));
+    all.flat_map(|rule| std::iter::repeat_n(rule, times(rule))).collect()
+}
+
 const IN_CHAIN: &str = "1.2.840.113556.1.4.1941";
 
 fn define(text: &mut String, number: usize, dice: &mut Dice) {
     let superior = (number > 0 && dice.one_in(2)).then(|| dice.below(number));
+    // A type and its subtypes have one usage.
+    let superior = superior.filter(|of| !text.lines().nth(*of).unwrap().contains(" USAGE "));
     write!(text, "attributeTypes: ( 1.3.6.1.4.1.99999.{number} NAME ( 'x{number}' ").unwrap();
     write!(text, "'alias{number}' )").unwrap();
     if let Some(superior) = superior {
@@ -130,10 +153,10 @@ fn define(text: &mut String, number: usize, dice: &mut Dice) {
     if superior.is_none() || dice.one_in(4) {
         // Any rule's syntax, so that each rule has its turn.
         let rule: Vec<&MatchingRule> = rules().collect();
-        let syntax = if dice.one_in(6) {
-            dice.pick(SYNTAXES).oid
-        } else {
-            {
+        let syntax = match dice.below(6) {
+            0 => dice.pick(SYNTAXES).oid,
+            1 | 2 => *dice.pick(&TELLING),
+            _ => {
                 let rule = *dice.pick(&rule);
                 *dice.pick(rule.applies_to)
             }
@@ -150,6 +173,13 @@ fn define(text: &mut String, number: usize, dice: &mut Dice) {
             }
         }
         write!(text, " SYNTAX {syntax}").unwrap();
+    }
+    if dice.one_in(5) {
+        text.push_str(" SINGLE-VALUE");
+        // Only the server may change it: both bounds of a range are about one value then.
+        if superior.is_none() && dice.one_in(2) {
+            text.push_str(" NO-USER-MODIFICATION USAGE directoryOperation");
+        }
     }
     text.push_str(" )\n");
 }

@@ -6,6 +6,7 @@ use store::{IndexConfig, IndexDefinition, IndexKind};
 
 use crate::arbitrary::dice::Dice;
 use crate::arbitrary::filters::{self, Asked, Condition};
+use crate::arbitrary::tree::often_first;
 use crate::arbitrary::vocabulary::{self, Vocabulary};
 
 /// Some of the indexes that the vocabulary allows: none, few, most or all.
@@ -24,7 +25,7 @@ pub fn random(words: &Vocabulary, dice: &mut Dice) -> (Vec<IndexDefinition>, Vec
         }
     }
     let mut conditions = Vec::new();
-    for _ in 0..dice.below(5) * usize::from(share > 0) {
+    for _ in 0..dice.below(7) * usize::from(share > 0) {
         all.extend(special(words, &mut conditions, dice));
     }
     all.sort();
@@ -42,10 +43,8 @@ fn one(
     let mut definition = IndexDefinition::new(kind, attribute);
     if kind == IndexKind::Extensible {
         let syntax = words.schema.attribute_type(attribute)?.syntax.oid;
-        let fits = |rule: &&schema::MatchingRule| {
-            rule.kind == RuleKind::Equality && rule.applies_to(syntax)
-        };
-        let rules: Vec<_> = vocabulary::rules().filter(fits).collect();
+        let mut rules = vocabulary::applying(syntax);
+        rules.retain(|rule| rule.kind == RuleKind::Equality);
         definition.rule = Some((!rules.is_empty()).then(|| *dice.pick(&rules))?.oid.to_owned());
     }
     definition.canonical(&words.schema).ok()
@@ -57,21 +56,32 @@ pub fn special(
     conditions: &mut Vec<Condition>,
     dice: &mut Dice,
 ) -> Option<IndexDefinition> {
-    let word = words.word(dice);
+    let word = often_first(words, dice);
     let attribute = word.kind.name();
-    let kind = *dice.pick(&IndexKind::ALL);
-    let mut definition = match dice.below(3) {
+    let kind = match dice.one_in(2) {
+        true => IndexKind::Equality,
+        false => *dice.pick(&IndexKind::ALL),
+    };
+    let mut definition = match dice.below(2) {
         0 => one(words, kind, attribute, dice)?,
-        _ => IndexDefinition {
-            with: Some(words.word(dice).kind.name().to_owned()),
-            ..IndexDefinition::new(IndexKind::Equality, attribute)
-        },
+        _ => {
+            let with = often_first(words, dice);
+            let (of, value) = (words.asked(with, dice), dice.pick_skewed(&with.pool).clone());
+            // What is asked together with the other attribute.
+            let filter = Asked::Equal(of, value);
+            conditions.push(Condition { filter, attribute: attribute.to_owned() });
+            IndexDefinition {
+                with: Some(with.kind.name().to_owned()),
+                ..IndexDefinition::new(IndexKind::Equality, attribute)
+            }
+        }
     };
     if definition.with.is_none() || dice.one_in(4) {
         let depth = dice.below(3);
-        let mut filter = match dice.one_in(2) {
-            true => filters::filter(words, dice, depth),
-            false => filters::about(words, word, dice),
+        let mut filter = match dice.below(3) {
+            0 => filters::filter(words, dice, depth),
+            1 => filters::about(words, word, dice),
+            _ => Asked::Equal(attribute.to_owned(), dice.pick_skewed(&word.pool).clone()),
         };
         if dice.one_in(3) {
             filter = Asked::Not(Box::new(filter));

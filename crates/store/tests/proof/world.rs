@@ -44,7 +44,8 @@ impl World {
         if world.is_large {
             world.load(dice.between(1_000, 4_000), dice);
         } else if dice.one_in(2) {
-            world.load(dice.between(1, 200), dice);
+            let most = *dice.pick(&[20, 200, 600]);
+            world.load(dice.between(1, most), dice);
         }
         world
     }
