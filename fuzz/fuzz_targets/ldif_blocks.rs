@@ -1,5 +1,5 @@
-//! However a file is cut into blocks, their readers find the entries and errors of one reader of the
-//! whole file, with the same lines, and no limit lets a cutter run on.
+//! However a file is cut into blocks, their readers find the entries and errors of one reader of
+//! the whole file, with the same lines, and no limit lets a cutter run on.
 #![no_main]
 
 use ldap::ldif::{LdifBlocks, LdifEntry, LdifError, LdifLimits, LdifReader, SliceReader};
