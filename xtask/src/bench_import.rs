@@ -121,14 +121,14 @@ fn load_roster(
     init.arg("--admin-password-file").arg(&password);
     watch(&mut init, &folder)?;
     let mut import = Command::new(program);
-    import.arg("import").arg("--data").arg(&data).args(&asked.import).arg(people);
+    import.args(["import", "--json", "--data"]).arg(&data).args(&asked.import).arg(people);
     if name == "compressed" {
         import.arg("--compress");
     }
     let ended = watch(&mut import, &folder)?;
     note(&format!("  {}", told(asked.entries, &ended)));
     let file_bytes = bytes_of(&data.join("data.mdb"))?;
-    let record_bytes = ended.number_before(" bytes of records");
+    let record_bytes = ended.number("record_bytes");
     let served = Some(serve_and_measure(program, &folder, asked.entries, asked.seconds)?);
     if !asked.keep {
         let _ = fs::remove_dir_all(&folder);

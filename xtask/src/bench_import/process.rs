@@ -31,11 +31,10 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// The number before these words in what it printed.
-    pub(super) fn number_before(&self, words: &str) -> Option<u64> {
-        let (before, _) = self.output.split_once(words)?;
-        let digits = before.rsplit(|one: char| !one.is_ascii_digit() && one != ',').next()?;
-        digits.replace(',', "").parse().ok()
+    /// A number that the lines of JSON tell which it printed: the last one of this name.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        let lines = self.output.lines().filter_map(|line| serde_json::from_str(line).ok());
+        lines.filter_map(|value: Value| value.get(name).and_then(Value::as_u64)).last()
     }
 
     /// The phases in the lines of JSON that it printed, and the second each began to be told.
@@ -44,9 +43,7 @@ impl Ended {
         for line in self.output.lines().filter(|line| line.starts_with('{')) {
             let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
             let name = value.get("phase").and_then(Value::as_str);
-            let seconds = ["elapsed_s", "seconds"]
-                .iter()
-                .find_map(|name| value.get(name).and_then(Value::as_f64));
+            let seconds = value.get("seconds").and_then(Value::as_f64);
             if let (Some(name), Some(seconds)) = (name, seconds)
                 && phases.last().is_none_or(|(last, _)| last != name)
             {
@@ -111,22 +108,22 @@ mod tests {
 
     #[test]
     fn what_was_printed_is_read() {
-        let output = r#"{"phase":"load","elapsed_s":0.5}
-{"phase":"load","elapsed_s":1}
-{"phase":"indexes","elapsed_s":2.25}
-7 entries, 1,234 bytes of records"#;
+        let output = r#"{"phase":"load","seconds":0.5}
+{"phase":"load","seconds":1}
+{"phase":"indexes","seconds":2.25}
+{"phase":"done","seconds":3,"record_bytes":1234}"#;
         let ended = Ended { output: output.to_owned(), ..Ended::default() };
-        assert_eq!(ended.phases(), "load from 0.5 s, indexes from 2.2 s");
-        assert_eq!(ended.number_before(" bytes of records"), Some(1234));
-        assert_eq!(ended.number_before(" of nothing"), None);
+        assert_eq!(ended.phases(), "load from 0.5 s, indexes from 2.2 s, done from 3.0 s");
+        assert_eq!(ended.number("record_bytes"), Some(1234));
+        assert_eq!(ended.number("nothing"), None);
     }
 
     #[test]
     fn a_command_is_watched_to_its_end() {
         let folder = testing::crash::server::scratch("watch");
         fs::create_dir_all(&folder).unwrap();
-        let ended = watch(Command::new("sh").args(["-c", "echo 5 done"]), &folder).unwrap();
-        assert_eq!(ended.number_before(" done"), Some(5));
+        let ended = watch(Command::new("sh").args(["-c", "echo '{\"a\":5}'"]), &folder).unwrap();
+        assert_eq!(ended.number("a"), Some(5));
         assert!(ended.disk_bytes > 0);
         assert!(watch(Command::new("sh").args(["-c", "exit 3"]), &folder).is_err());
         fs::remove_dir_all(&folder).unwrap();
