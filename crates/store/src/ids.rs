@@ -29,10 +29,10 @@ impl IdSet {
 
     /// A set of ids in any order.
     pub(crate) fn from_unsorted(mut ids: Vec<u64>) -> Self {
-        if !ids.is_sorted() {
+        if !ids.is_sorted_by(|one, next| one < next) {
             ids.sort_unstable();
+            ids.dedup();
         }
-        ids.dedup();
         if ids.len() <= FEW_IDS_MAX { Self::Few(ids) } else { Self::Many(bitmaps_of(&ids)) }
     }
 
@@ -302,7 +302,7 @@ impl IdGatherer {
                 }
             }
             Chunk::Runs(_) => {
-                if chunk.count() <= RUN_IDS_FEW_MAX {
+                if self.is_few || chunk.count() <= RUN_IDS_FEW_MAX {
                     chunk.for_each(|place| self.push(width.id_at(number, place)));
                     return;
                 }

@@ -181,6 +181,6 @@ impl PostingLists {
     pub fn range_count(&mut self, from: &[u8], to: &[u8]) -> Result<u64, StoreError> {
         let (from, to) = (RowKey::postings_from(INDEX, from), RowKey::postings_from(INDEX, to));
         let view = self.reader.view()?;
-        Ok(view.range_count(from.as_bytes(), to.as_bytes(), u64::MAX)?.ids)
+        Ok(view.range_count(from.as_bytes(), to.as_bytes(), u64::MAX, NEVER)?.ids)
     }
 }

@@ -25,7 +25,7 @@ use crate::entry::StoredEntry;
 use crate::error::StoreError;
 use crate::ids::IdSet;
 use crate::index::IndexKind;
-use crate::interrupt::Watch;
+use crate::interrupt::{Interrupt, NEVER, Watch};
 use crate::key::INDEX_VALUE_KEPT_BYTES;
 use crate::view::View;
 use cost::FEW_CANDIDATES;
@@ -171,10 +171,17 @@ impl Plan {
     }
 
     /// The ids of all candidates: to walk an index in its own order and keep what is among them.
-    pub fn ids(&self, view: &View<'_>) -> Result<CandidateIds, StoreError> {
+    ///
+    /// # Errors
+    /// [`StoreError::Interrupted`] when `interrupt` says so.
+    pub fn ids(
+        &self,
+        view: &View<'_>,
+        interrupt: &dyn Fn() -> bool,
+    ) -> Result<CandidateIds, StoreError> {
         Ok(CandidateIds(match &self.candidates.0 {
             Kind::Ids(ids) => Some(ids.clone()),
-            Kind::Stream(stream) => Some(stream.ids(view)?),
+            Kind::Stream(stream) => Some(stream.ids(view, interrupt)?),
             Kind::All => None,
         }))
     }
@@ -185,7 +192,18 @@ impl Plan {
         view: &'p View<'_>,
         after: EntryId,
     ) -> impl Iterator<Item = Result<EntryId, StoreError>> + 'p {
-        let walk = self.walk(view, after);
+        self.candidates_until(view, after, NEVER)
+    }
+
+    /// The same until an interrupt: then the last item is [`StoreError::Interrupted`]. Between two
+    /// candidates much may be read that is none.
+    pub fn candidates_until<'p>(
+        &'p self,
+        view: &'p View<'_>,
+        after: EntryId,
+        interrupt: &'p dyn Fn() -> bool,
+    ) -> impl Iterator<Item = Result<EntryId, StoreError>> + 'p {
+        let walk = self.walk(view, after, interrupt);
         walk.map(|step| match step {
             Step::Id(id) => Ok(EntryId(id)),
             Step::Entry(entry) => entry.map(|entry| entry.id()),
@@ -198,7 +216,17 @@ impl Plan {
         view: &'p View<'_>,
         after: EntryId,
     ) -> impl Iterator<Item = Result<StoredEntry<'p>, StoreError>> + 'p {
-        let walk = self.walk(view, after);
+        self.entries_until(view, after, NEVER)
+    }
+
+    /// The same until an interrupt: then the last item is [`StoreError::Interrupted`].
+    pub fn entries_until<'p>(
+        &'p self,
+        view: &'p View<'_>,
+        after: EntryId,
+        interrupt: &'p dyn Fn() -> bool,
+    ) -> impl Iterator<Item = Result<StoredEntry<'p>, StoreError>> + 'p {
+        let walk = self.walk(view, after, interrupt);
         walk.map(|step| match step {
             Step::Id(id) => view.expect_entry(id),
             Step::Entry(entry) => entry,
@@ -209,11 +237,12 @@ impl Plan {
         &'p self,
         view: &'p View<'_>,
         after: EntryId,
+        interrupt: Interrupt<'p>,
     ) -> impl Iterator<Item = Step<'p>> + 'p {
         let (mut ids, mut stream, mut scan, mut failed) = (None, None, None, None);
         match &self.candidates.0 {
             Kind::Ids(set) => ids = Some(set.iter_after(after.0)),
-            Kind::Stream(found) => match found.walk(view, after.0) {
+            Kind::Stream(found) => match found.walk(view, after.0, interrupt) {
                 Ok(walk) => stream = Some(walk),
                 Err(error) => failed = Some(Step::Entry(Err(error))),
             },

@@ -218,21 +218,25 @@ impl<'a> Chunk<'a> {
             kept.extend(ids.iter().filter(is_kept));
             return;
         };
+        // The last block overlaps the one before it, so that none is short.
+        let Some(end) = places.last_chunk::<PLACES_AT_ONCE>() else {
+            retain_among_few(places, width, ids, is_in, kept);
+            return;
+        };
         let mut rest = *places;
+        let mut block = rest.first_chunk::<PLACES_AT_ONCE>().unwrap_or(end);
         for &id in ids {
             let place = width.place_of(id);
             let is = |at: &[u8; 2]| u16::from_le_bytes(*at) == place;
-            let found = loop {
-                let Some((block, after)) = rest.split_first_chunk::<PLACES_AT_ONCE>() else {
-                    break rest.iter().any(is);
-                };
-                let [.., last] = block;
-                if u16::from_le_bytes(*last) >= place {
-                    // Without a branch for each: they are compared at once.
-                    break block.iter().fold(false, |found, at| found | is(at));
-                }
+            while let [.., last] = block
+                && u16::from_le_bytes(*last) < place
+                && let Some((_, after)) = rest.split_first_chunk::<PLACES_AT_ONCE>()
+            {
                 rest = after;
-            };
+                block = rest.first_chunk::<PLACES_AT_ONCE>().unwrap_or(end);
+            }
+            // Without a branch for each: they are compared at once.
+            let found = block.iter().fold(false, |found, at| found | is(at));
             if found == is_in {
                 kept.push(id);
             }
@@ -302,6 +306,27 @@ impl<'a> Chunk<'a> {
             Self::List(_) | Self::Bitmap(_) => {
                 self.for_each(|place| visit(Run { first: place, last: place }));
             }
+        }
+    }
+}
+
+/// Likewise of a chunk of a few places.
+fn retain_among_few(
+    mut places: &[[u8; 2]],
+    width: Width,
+    ids: &[u64],
+    is_in: bool,
+    kept: &mut Vec<u64>,
+) {
+    for &id in ids {
+        let place = width.place_of(id);
+        while let Some((first, after)) = places.split_first()
+            && u16::from_le_bytes(*first) < place
+        {
+            places = after;
+        }
+        if places.first().is_some_and(|at| u16::from_le_bytes(*at) == place) == is_in {
+            kept.push(id);
         }
     }
 }

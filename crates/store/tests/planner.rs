@@ -9,14 +9,19 @@ mod planner;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use planner::{World, filter_texts, resolve, world};
 use proptest::prelude::*;
-use schema::{EntryId, ResolvedFilter, Schema, Truth};
-use store::{Ask, Operator, Source, StoreError, TermReport, View};
+use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
+use store::{
+    Ask, IndexConfig, IndexDefinition, LoadOptions, Operator, Source, Store, StoreError,
+    StoreOptions, TermReport, View,
+};
 
 const SCOPES: [Scope; 4] = [Scope::Base, Scope::One, Scope::Subtree, Scope::Subordinate];
 
@@ -69,7 +74,7 @@ fn check(view: &View<'_>, text: &str, base: EntryId, scope: Scope) {
             assert!(got.is_subset(&all), "{text} {scope:?} of {base:?} proves the scope");
         }
         assert!(!plan.indexed || plan.estimate >= got.len() as u64, "{text}");
-        let every = plan.ids(view).unwrap();
+        let every = plan.ids(view, &|| false).unwrap();
         assert!(got.iter().all(|&id| every.contains(EntryId(id))));
         if let Some(&after) = ids.get(ids.len() / 2) {
             let rest = plan.candidates(view, EntryId(after)).map(|id| id.unwrap().0);
@@ -331,7 +336,7 @@ fn long_lists_are_walked_as_far_as_is_asked() {
                     for middle in [all.len() / 3, all.len() / 2] {
                         let Some(&id) = all.get(middle) else { continue };
                         assert_eq!(after(id), all[middle + 1..], "{text}");
-                        assert!(plan.ids(view).unwrap().contains(EntryId(id)));
+                        assert!(plan.ids(view, &|| false).unwrap().contains(EntryId(id)));
                     }
                 }
             }
@@ -403,4 +408,63 @@ fn planning_can_be_interrupted() {
             assert!(matches!(outcome, Err(StoreError::Interrupted)), "{text}: {outcome:?}");
         }
     });
+}
+
+/// Two lists of several windows each that have nothing in common.
+fn disjoint() -> (Arc<Store>, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let schema = Schema::builtin();
+    let context = Dn::parse("dc=example,dc=com").unwrap();
+    let indexes = IndexConfig::none().and(IndexDefinition::parse("equality l").unwrap());
+    let path = directory.path().join("data");
+    let options = StoreOptions::default();
+    let store = Store::create(&path, &options, Arc::clone(&schema), indexes, &[context]).unwrap();
+    let mut loader = store.bulk_load(&LoadOptions::default()).unwrap();
+    let mut add = |dn: &str, pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
+        let entry = Entry::from_pairs(Dn::parse(dn).unwrap(), pairs, &schema).unwrap();
+        loader.load(&entry, 0).unwrap();
+    };
+    add("dc=example,dc=com", &[("objectClass", "domain")]);
+    for number in 0..30_000 {
+        let town = if number % 2 == 0 { "even" } else { "odd" };
+        add(&format!("cn={number},dc=example,dc=com"), &[("l", town)]);
+    }
+    loader.commit().unwrap();
+    (Arc::new(store), directory)
+}
+
+#[test]
+fn reading_what_leaves_nothing_can_be_interrupted() {
+    let (store, _directory) = disjoint();
+    let mut reader = store.reader();
+    let view = reader.view().unwrap();
+    let filter = resolve("(&(l=even)(l=odd))");
+    let ask = Ask { wanted: Some(1), ..Ask::new(&filter, EntryId::ROOT, Scope::Subtree) };
+    let plan = view.plan(&ask).unwrap();
+    assert!(plan.exact && plan.estimate == 15_000, "{plan:?}");
+    let asked = Cell::new(0_u32);
+    for most in [1, 2, u32::MAX] {
+        asked.set(0);
+        let interrupt = || {
+            asked.set(asked.get() + 1);
+            asked.get() >= most
+        };
+        let mut walk = plan.candidates_until(view, EntryId::ROOT, &interrupt);
+        let first = walk.next();
+        match most {
+            u32::MAX => assert!(first.is_none() && asked.get() >= 2, "{first:?} {asked:?}"),
+            _ => assert!(matches!(first, Some(Err(StoreError::Interrupted))), "{first:?}"),
+        }
+        assert!(walk.next().is_none(), "nothing comes after the end");
+        asked.set(0);
+        let all = plan.ids(view, &interrupt);
+        match most {
+            u32::MAX => assert!(all.unwrap().is_empty()),
+            _ => assert!(matches!(all, Err(StoreError::Interrupted)), "{all:?}"),
+        }
+        asked.set(0);
+        let mut entries = plan.entries_until(view, EntryId::ROOT, &interrupt);
+        assert_eq!(entries.next().is_none(), most == u32::MAX);
+    }
 }

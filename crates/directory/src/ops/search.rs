@@ -20,7 +20,7 @@ use aci::{Access, WantedValues};
 use ldap::message::{Controls, MessageId, Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, ResolvedFilter, Selection};
-use store::{Ask, StoreError, View};
+use store::{Ask, View};
 
 use self::aliases::Regions;
 pub(crate) use self::bounds::Bounds;
@@ -301,18 +301,15 @@ impl Search<'_> {
         let first = Position { after: EntryId::ROOT, sent: 0 };
         let start = if self.is_sorted() { first } else { self.start()? };
         let narrowed = only_subentries(state, resolved);
-        let interrupt = || self.planning_ends(&bounds);
+        let interrupt = self.interrupt(&bounds);
         let ask = Ask {
             wanted: self.wanted(&bounds, &start),
             interrupt: &interrupt,
             ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
         };
         let plan = match view.plan(&ask) {
-            Err(StoreError::Interrupted) => {
-                // Without another reason it is too much for the thread that reads requests.
-                return Ok(self.ended(&bounds).unwrap_or(Outcome::TooMuch));
-            }
-            planned => planned?,
+            Ok(plan) => plan,
+            Err(error) => return self.ended_by(error, &bounds),
         };
         if let Some(watch) = &self.watch {
             watch.planned(plan.estimate, unindexed::is_unindexed(&plan));

@@ -137,7 +137,7 @@ impl Told<'_> {
                 of_node(self.root, self.entries)
             }
         };
-        root.order = plan.indexed.then_some(1);
+        root.in_turn(plan.indexed.then_some(1));
         root.time_us = u64::try_from(self.taken.as_micros()).unwrap_or(u64::MAX);
         let count = if self.is_whole { Some(self.entries) } else { self.scope_count };
         let scope = ScopeReport { scope: ask.scope, count, used: is_used };
@@ -157,9 +157,11 @@ impl Told<'_> {
 }
 
 fn killer_of(nodes: &[Node<'_>]) -> Option<String> {
-    let order = |node: &&Node<'_>| node.details.as_ref().and_then(|told| told.report.order);
     let empty = nodes.iter().find(|node| node.count == 0);
-    let last = || nodes.iter().filter(|node| order(node).is_some()).max_by_key(order);
+    let last = || {
+        let told = nodes.iter().filter(|node| last_step(node).is_some());
+        told.max_by_key(|node| last_step(node))
+    };
     let node = empty.or_else(last)?;
     let details = node.details.as_ref()?;
     if let (Shape::And(nodes), true) = (&node.shape, details.nots.is_empty())
@@ -170,11 +172,46 @@ fn killer_of(nodes: &[Node<'_>]) -> Option<String> {
     Some(details.nots.last().unwrap_or(&details.report.filter).clone())
 }
 
+/// When a node was read first, or its parts were as parts of the conjunction that it is in.
+fn first_step(node: &Node<'_>) -> Option<u32> {
+    match &node.shape {
+        Shape::And(nodes) if node.step.is_none() => nodes.iter().filter_map(first_step).min(),
+        _ => node.step,
+    }
+}
+
+/// Likewise when it was read last.
+fn last_step(node: &Node<'_>) -> Option<u32> {
+    match &node.shape {
+        Shape::And(nodes) if node.step.is_none() => nodes.iter().filter_map(last_step).max(),
+        _ => node.step,
+    }
+}
+
+/// How long it took to read a node or its parts.
+fn time_us(node: &Node<'_>) -> u64 {
+    match &node.shape {
+        Shape::And(nodes) if node.step.is_none() => nodes.iter().map(time_us).sum(),
+        _ => node.time_us,
+    }
+}
+
+/// Why neither a node nor any part of it was read.
+fn skipped(node: &Node<'_>) -> Option<&'static str> {
+    match &node.shape {
+        Shape::And(nodes) if node.skipped.is_none() && first_step(node).is_none() => {
+            nodes.iter().find_map(skipped)
+        }
+        _ => node.skipped,
+    }
+}
+
 /// The report of a node and all that are below it.
 fn of_node(node: Node<'_>, entries: u64) -> TermReport {
     let known = |count: u64| Some(count).filter(|&count| count < UNCOUNTED);
     let exact = node.exact && node.count < UNCOUNTED;
     let (keys, count) = (keys_of(&node.shape), node.count);
+    let (skipped, time_us) = (skipped(&node), time_us(&node));
     let (nodes, inner) = match node.shape {
         Shape::And(nodes) | Shape::Or(nodes) => (nodes, None),
         Shape::Without(inner) => (Vec::new(), Some(inner.count)),
@@ -192,8 +229,8 @@ fn of_node(node: Node<'_>, entries: u64) -> TermReport {
     };
     report.candidates = candidates(is_turned);
     report.exact = exact;
-    let told = nodes.into_iter().filter(|node| node.details.is_some());
-    report.children = told.map(|node| of_node(node, entries)).collect();
+    (report.skipped, report.time_us) = (skipped, time_us);
+    report.children = in_turn(nodes, entries);
     for filter in nots {
         is_turned = !is_turned;
         let candidates = candidates(is_turned);
@@ -212,6 +249,21 @@ fn of_node(node: Node<'_>, entries: u64) -> TermReport {
         };
     }
     report
+}
+
+/// The reports of the parts of a node. Grams and the like are read in turn with parts that are told
+/// of: what is told is the turn among these.
+fn in_turn(nodes: Vec<Node<'_>>, entries: u64) -> Vec<TermReport> {
+    let told: Vec<Node<'_>> = nodes.into_iter().filter(|node| node.details.is_some()).collect();
+    let mut steps: Vec<u32> = told.iter().filter_map(first_step).collect();
+    steps.sort_unstable();
+    let reports = told.into_iter().map(|node| {
+        let turn = first_step(&node).map(|step| steps.partition_point(|&one| one < step) + 1);
+        let mut report = of_node(node, entries);
+        report.in_turn(turn.and_then(|turn| u32::try_from(turn).ok()));
+        report
+    });
+    reports.collect()
 }
 
 /// The number of keys that are looked up for a node.
@@ -238,6 +290,14 @@ impl TermReport {
             time_us: 0,
             would_help: None,
             children: Vec::new(),
+        }
+    }
+
+    /// Puts down when it was read; that of its opposite is the same.
+    fn in_turn(&mut self, turn: Option<u32>) {
+        self.order = turn;
+        if self.operator == Operator::Not {
+            self.children.iter_mut().for_each(|inner| inner.in_turn(turn));
         }
     }
 

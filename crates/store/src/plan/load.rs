@@ -49,19 +49,14 @@ impl<'v> Loader<'_, 'v> {
         if (self.interrupt)() {
             return Err(StoreError::Interrupted);
         }
-        let started = self.started(node);
+        let started = self.clock.map(|clock| clock());
         let loaded = self.load_shape(node, within)?;
         node.is_done = loaded.exact;
         node.is_read = loaded.set.is_some() && !node.is_everything();
         if let (Some(clock), Some(started)) = (self.clock, started) {
-            let time_us = u64::try_from((clock() - started).as_micros()).unwrap_or(u64::MAX);
-            node.note(|report| report.time_us += time_us);
+            node.time_us += u64::try_from((clock() - started).as_micros()).unwrap_or(u64::MAX);
         }
         Ok(loaded)
-    }
-
-    fn started(&self, node: &Node<'v>) -> Option<Duration> {
-        node.details.as_ref().and(self.clock).map(|clock| clock())
     }
 
     fn load_shape(
@@ -159,49 +154,62 @@ impl<'v> Loader<'_, 'v> {
         nodes: &mut [Node<'v>],
         within: Option<IdSet>,
     ) -> Result<Loaded, StoreError> {
+        let loaded = self.load_spread(&mut spread(nodes), within)?;
+        settle(nodes);
+        Ok(loaded)
+    }
+
+    fn load_spread(
+        &mut self,
+        parts: &mut [Part<'_, 'v>],
+        within: Option<IdSet>,
+    ) -> Result<Loaded, StoreError> {
         let mut set = within;
         // The last is the next.
-        let mut order = by_count(nodes);
+        let mut order = in_order(parts);
         let mut step = 0;
         let mut exact = true;
         // Parts of one filter are seldom independent: those that disappoint make the next ones
         // less promising.
         let mut doubt = 1;
+        let mut read: Vec<usize> = Vec::new();
         while !order.is_empty() {
             self.watch.row()?;
-            if set.is_none() && !self.put_first(nodes, &mut order)? {
+            if set.is_none() && !self.put_first(parts, &mut order)? {
                 for at in order.drain(..) {
-                    let reason = self.reason_not_to_begin(nodes, at).unwrap_or(NO_INDEX);
-                    exact &= skip(nodes, at, reason);
+                    let reason = self.reason_not_to_begin(parts, at).unwrap_or(NO_INDEX);
+                    exact &= skip(parts, at, reason);
                 }
                 break;
             }
             let Some(at) = order.pop() else { break };
+            let Some(part) = parts.get_mut(at) else { continue };
+            let own_doubt = part.doubt(&read);
             if let Some(left) = set.as_ref().map(IdSet::len) {
                 if left == 0 {
                     order.push(at);
-                    order.drain(..).for_each(|at| finish(nodes, at));
+                    order.drain(..).for_each(|at| finish(parts, at));
                     return Ok(Loaded { set, exact: true });
                 }
-                if let Some(node) = nodes.get_mut(at) {
-                    self.count(node, left)?;
-                }
-                if let Some(reason) = self.reason_to_skip(nodes, at, &order, (left, doubt), exact) {
-                    exact &= skip(nodes, at, reason);
+                self.count(part.node, left)?;
+                let saved_of = (left, own_doubt.saturating_mul(doubt));
+                if let Some(reason) = self.reason_to_skip(parts, at, &order, saved_of, exact) {
+                    exact &= skip(parts, at, reason);
                     continue;
                 }
             }
-            let Some(node) = nodes.get_mut(at) else { continue };
+            let Some(Part { node, assertion }) = parts.get_mut(at) else { continue };
             let before = set.as_ref().map(IdSet::len);
             let loaded = self.load(node, set.take())?;
             step += 1;
-            node.note(|report| report.order = Some(step));
+            node.step = Some(step);
+            read.extend(*assertion);
             exact &= loaded.exact;
             set = loaded.set;
             if let (Some(before), Some(left)) = (before, set.as_ref().map(IdSet::len)) {
                 let hoped = before - cost::expected(before, node.count, self.entries);
-                if (before - left) * 2 < hoped {
-                    doubt *= DOUBT;
+                if (before - left) * 2 < hoped / own_doubt {
+                    doubt = doubt.saturating_mul(DOUBT);
                 }
             }
         }
@@ -217,9 +225,9 @@ impl<'v> Loader<'_, 'v> {
     ) -> Result<Loaded, StoreError> {
         let mut set = None;
         let mut exact = true;
-        for at in 0..nodes.len() {
+        for (at, node) in nodes.iter_mut().enumerate() {
             if !parts.contains(&at) {
-                exact &= skip(nodes, at, TESTS_COST_LESS);
+                exact &= skip_node(node, TESTS_COST_LESS);
             }
         }
         for &at in parts {
@@ -235,19 +243,19 @@ impl<'v> Loader<'_, 'v> {
     /// Puts the node that is best read before all others at the end; false when there is none.
     pub(super) fn put_first(
         &mut self,
-        nodes: &mut [Node<'v>],
+        parts: &mut [Part<'_, 'v>],
         order: &mut Vec<usize>,
     ) -> Result<bool, StoreError> {
         loop {
-            let first = order.iter().rposition(|&at| self.reason_not_to_begin(nodes, at).is_none());
+            let first = order.iter().rposition(|&at| self.reason_not_to_begin(parts, at).is_none());
             let Some(first) = first else { return Ok(false) };
             let at = order.remove(first);
-            let count = nodes.get(at).map_or(0, |node| node.count);
+            let count = parts.get(at).map_or(0, |part| part.node.count);
             if count != UNCOUNTED {
                 // As much may be spent on counting ranges as on loading this.
                 let mut is_same = true;
                 for &other in order.iter().filter(|_| count >= COUNT_SHARE) {
-                    let Some(node) = nodes.get_mut(other) else { continue };
+                    let Some(Part { node, .. }) = parts.get_mut(other) else { continue };
                     self.count(node, count / COUNT_SHARE)?;
                     is_same &= node.count >= count || !node.can_be_first();
                 }
@@ -255,7 +263,9 @@ impl<'v> Loader<'_, 'v> {
                 if is_same {
                     return Ok(true);
                 }
-                order.sort_by_key(|&at| Reverse(nodes.get(at).map_or(UNKNOWN, |node| node.count)));
+                order.sort_by_key(|&at| {
+                    Reverse(parts.get(at).map_or(UNKNOWN, |part| part.node.count))
+                });
                 continue;
             }
             // Nothing else can be first, so it matters how long the ranges are: the shortest is
@@ -265,7 +275,7 @@ impl<'v> Loader<'_, 'v> {
             let mut is_known = false;
             while !is_known {
                 for &at in &ranges {
-                    let Some(node) = nodes.get_mut(at) else { continue };
+                    let Some(Part { node, .. }) = parts.get_mut(at) else { continue };
                     self.count(node, left)?;
                     if node.count == UNCOUNTED && left >= self.entries {
                         node.count = self.entries;
@@ -274,17 +284,17 @@ impl<'v> Loader<'_, 'v> {
                 }
                 left = left.saturating_mul(8);
             }
-            *order = by_count(nodes).into_iter().filter(|one| ranges.contains(one)).collect();
+            *order = in_order(parts).into_iter().filter(|one| ranges.contains(one)).collect();
         }
     }
 
     /// Why a node is not read when nothing was read before it.
     pub(super) fn reason_not_to_begin(
         &self,
-        nodes: &[Node<'v>],
+        parts: &[Part<'_, 'v>],
         at: usize,
     ) -> Option<&'static str> {
-        let node = nodes.get(at)?;
+        let node = &*parts.get(at)?.node;
         if node.is_late {
             return Some(super::lookup::FEW_ARE_LEFT);
         }
@@ -297,20 +307,20 @@ impl<'v> Loader<'_, 'v> {
         // Entries are read faster one after the other than one by one.
         let is_large = self.entries > ENTRIES_FEW && node.count < UNCOUNTED;
         let is_most = is_large && node.count > self.entries / 4 * 3;
-        let is_all = || nodes.len() <= REST_FEW && nodes.iter().all(|node| node.exact);
+        let is_all = || parts.len() <= REST_FEW && parts.iter().all(|part| part.node.exact);
         (is_most && !is_all()).then_some(TOO_MANY)
     }
 
     /// Why a node is not read when `left` candidates are left without it.
     pub(super) fn reason_to_skip(
         &self,
-        nodes: &[Node<'v>],
+        parts: &[Part<'_, 'v>],
         at: usize,
         later: &[usize],
         (left, doubt): (u64, u64),
         exact: bool,
     ) -> Option<&'static str> {
-        let node = nodes.get(at)?;
+        let node = &*parts.get(at)?.node;
         if node.is_late {
             return Some(super::lookup::FEW_ARE_LEFT);
         }
@@ -324,7 +334,7 @@ impl<'v> Loader<'_, 'v> {
             return None;
         }
         // When all the rest is read as well, nothing at all is tested.
-        let rest = || later.iter().rev().filter_map(|&at| nodes.get(at));
+        let rest = || later.iter().rev().filter_map(|&at| parts.get(at)).map(|part| &*part.node);
         let is_short = later.len() <= REST_FEW;
         if is_short && exact && node.exact && rest().all(|node| node.exact && !node.is_late) {
             let (mut price, mut stays) = (price, stays);
@@ -359,7 +369,7 @@ impl<'v> Loader<'_, 'v> {
             Shape::And(nodes) => {
                 let mut stays = left;
                 let mut price = 0_u64;
-                for at in by_count(nodes).into_iter().rev() {
+                for at in by_count(nodes.iter()).into_iter().rev() {
                     let Some(node) = nodes.get(at) else { continue };
                     let own = self.price(node, stays);
                     let after = cost::expected(stays, node.count, self.entries);
@@ -387,7 +397,8 @@ impl<'v> Loader<'_, 'v> {
             Shape::Range(range) => {
                 let probes = left.saturating_mul(TEST_NS) / NEXT_ROW_NS / 4;
                 let probes = probes.clamp(1, RANGE_PROBES_MAX);
-                let found = self.view.range_count(&range.from, &range.to, probes)?;
+                let found =
+                    self.view.range_count(&range.from, &range.to, probes, self.interrupt)?;
                 self.work.rows += found.lists.min(probes) * NEXT_ROW_NS / ROW_NS + 1;
                 self.watch.row()?;
                 if found.is_exact {
@@ -432,7 +443,7 @@ impl<'v> Loader<'_, 'v> {
         let mut exact = true;
         for (at, node) in nodes.iter_mut().enumerate() {
             self.watch.row()?;
-            node.note(|report| report.order = u32::try_from(at + 1).ok());
+            node.step = u32::try_from(at + 1).ok();
             // A part that is shorter than what is looked for is read as it is.
             let is_short = within.as_ref().is_none_or(|set| node.count < set.len() / 4);
             let of = if is_short { None } else { within.clone() };
@@ -476,26 +487,84 @@ const COUNT_SHARE: u64 = 64;
 /// Whether it pays to read all that is left is found out for so many parts, and no more.
 const REST_FEW: usize = 16;
 
-/// The numbers of the nodes, the one that leaves least at the end.
-pub(super) fn by_count(nodes: &[Node<'_>]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..nodes.len()).rev().collect();
-    order.sort_by_key(|&at| Reverse(nodes.get(at).map_or(UNKNOWN, |node| node.count)));
-    order
+/// A part of a conjunction that is read by itself.
+pub(super) struct Part<'n, 'v> {
+    pub(super) node: &'n mut Node<'v>,
+    /// Parts of one assertion have the same number; none for one that is an assertion alone.
+    pub(super) assertion: Option<usize>,
 }
 
-/// Leaves a node out; whether all entries match it anyway.
-pub(super) fn skip(nodes: &mut [Node<'_>], at: usize, reason: &'static str) -> bool {
-    let Some(node) = nodes.get_mut(at) else { return false };
+impl Part<'_, '_> {
+    /// By how much it promises less than it seems to, when these assertions were read: the first
+    /// part of one tells most.
+    pub(super) fn doubt(&self, read: &[usize]) -> u64 {
+        let Some(own) = self.assertion else { return 1 };
+        let before = read.iter().filter(|&&assertion| assertion == own).count();
+        DOUBT.saturating_pow(u32::try_from(before).unwrap_or(u32::MAX))
+    }
+}
+
+/// The parts of a conjunction, with those of the conjunctions in it: the pieces of a substring are
+/// parts like any other, so that those are read first that leave least.
+pub(super) fn spread<'n, 'v>(nodes: &'n mut [Node<'v>]) -> Vec<Part<'n, 'v>> {
+    let mut parts = Vec::with_capacity(nodes.len());
+    spread_into(nodes, None, &mut parts);
+    parts
+}
+
+fn spread_into<'n, 'v>(
+    nodes: &'n mut [Node<'v>],
+    assertion: Option<usize>,
+    parts: &mut Vec<Part<'n, 'v>>,
+) {
+    for node in nodes {
+        let own = node.is_pieces.then_some(parts.len());
+        if node.spread().is_none() {
+            parts.push(Part { node, assertion });
+        } else if let Some(nodes) = node.spread() {
+            spread_into(nodes, own.or(assertion), parts);
+        }
+    }
+}
+
+/// Puts down of the conjunctions that were spread what became of their parts.
+pub(super) fn settle(nodes: &mut [Node<'_>]) {
+    for node in nodes {
+        let Some(parts) = node.spread() else { continue };
+        settle(parts);
+        let is_done = parts.iter().all(|part| part.is_done);
+        let is_read = parts.iter().any(|part| part.is_read);
+        (node.is_done, node.is_read) = (is_done, is_read);
+    }
+}
+
+/// The numbers of the parts, the one that leaves least at the end.
+pub(super) fn in_order(parts: &[Part<'_, '_>]) -> Vec<usize> {
+    by_count(parts.iter().map(|part| &*part.node))
+}
+
+/// The numbers of the nodes, the one that leaves least at the end.
+fn by_count<'n, 'v: 'n>(nodes: impl Iterator<Item = &'n Node<'v>>) -> Vec<usize> {
+    let mut order: Vec<(u64, usize)> = nodes.map(|node| node.count).zip(0..).collect();
+    order.sort_unstable_by(|one, other| other.cmp(one));
+    order.into_iter().map(|(_, at)| at).collect()
+}
+
+/// Leaves a part out; whether all entries match it anyway.
+pub(super) fn skip(parts: &mut [Part<'_, '_>], at: usize, reason: &'static str) -> bool {
+    parts.get_mut(at).is_some_and(|part| skip_node(part.node, reason))
+}
+
+fn skip_node(node: &mut Node<'_>, reason: &'static str) -> bool {
     node.is_done = node.exact && node.is_everything();
-    let said = node.details.as_ref().is_some_and(|details| details.report.skipped.is_some());
-    if !node.is_done && !said {
+    if !node.is_done && node.skipped.is_none() {
         node.skip(reason);
     }
     node.is_done
 }
 
-fn finish(nodes: &mut [Node<'_>], at: usize) {
-    if let Some(node) = nodes.get_mut(at) {
+fn finish(parts: &mut [Part<'_, '_>], at: usize) {
+    if let Some(Part { node, .. }) = parts.get_mut(at) {
         node.is_done = true;
         node.skip(NOTHING_IS_LEFT);
     }

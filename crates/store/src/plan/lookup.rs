@@ -615,7 +615,7 @@ fn is_one_row(filter: &ResolvedFilter) -> bool {
     }
 }
 
-/// What is in all of these.
+/// What is in all of these, which one assertion asks for.
 pub(super) fn together(mut nodes: Vec<Node<'_>>, exact: bool) -> Node<'_> {
     if let Some(at) = nodes.iter().position(Node::is_nothing) {
         return nodes.swap_remove(at);
@@ -626,7 +626,7 @@ pub(super) fn together(mut nodes: Vec<Node<'_>>, exact: bool) -> Node<'_> {
         return Node { exact, ..node };
     }
     let count = nodes.iter().map(|node| node.count).min().unwrap_or(UNKNOWN);
-    Node::new(Shape::And(nodes), exact, count)
+    Node { is_pieces: true, ..Node::new(Shape::And(nodes), exact, count) }
 }
 
 pub(super) fn range<'v>(from: &[u8], to: Box<[u8]>, exact: bool) -> Node<'v> {

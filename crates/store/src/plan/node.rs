@@ -26,6 +26,14 @@ pub(super) struct Node<'v> {
     pub(super) is_done: bool,
     /// It was read, and left something out or could have.
     pub(super) is_read: bool,
+    /// A conjunction of what one assertion asks for: its parts are seldom independent.
+    pub(super) is_pieces: bool,
+    /// Its turn among what is read together with it: 1 is first; none when it was not read.
+    pub(super) step: Option<u32>,
+    /// Why it was not read.
+    pub(super) skipped: Option<&'static str>,
+    /// How long it took, if anybody asks.
+    pub(super) time_us: u64,
     pub(super) details: Option<Box<Details>>,
 }
 
@@ -76,7 +84,19 @@ pub(super) struct Details {
 
 impl<'v> Node<'v> {
     pub(super) const fn new(shape: Shape<'v>, exact: bool, count: u64) -> Self {
-        Self { shape, exact, count, is_late: false, is_done: false, is_read: false, details: None }
+        Self {
+            shape,
+            exact,
+            count,
+            is_late: false,
+            is_done: false,
+            is_read: false,
+            is_pieces: false,
+            step: None,
+            skipped: None,
+            time_us: 0,
+            details: None,
+        }
     }
 
     pub(super) const fn nothing() -> Self {
@@ -112,15 +132,16 @@ impl<'v> Node<'v> {
         self.count == 0 && matches!(self.shape, Shape::Ids(_))
     }
 
-    /// Notes for an explanation, if one is made.
-    pub(super) fn note(&mut self, note: impl FnOnce(&mut TermReport)) {
-        if let Some(details) = &mut self.details {
-            note(&mut details.report);
-        }
+    pub(super) const fn skip(&mut self, reason: &'static str) {
+        self.skipped = Some(reason);
     }
 
-    pub(super) fn skip(&mut self, reason: &'static str) {
-        self.note(|report| report.skipped = Some(reason));
+    /// Its parts, when they are read as parts of the conjunction that it is in.
+    pub(super) const fn spread(&mut self) -> Option<&mut Vec<Self>> {
+        match &mut self.shape {
+            Shape::And(nodes) if !self.is_late => Some(nodes),
+            _ => None,
+        }
     }
 }
 

@@ -7,11 +7,11 @@
 use std::vec;
 
 use super::cost::{self, STREAM_IDS_MIN, STREAM_WANTED_IDS_MIN, Work};
-use super::load::Loader;
+use super::load::{Loader, Part, in_order, settle, skip, spread};
 use super::node::{ListKey, Node, Shape};
 use crate::error::StoreError;
 use crate::ids::{IdGatherer, IdSet};
-use crate::interrupt::{Interrupt, NEVER};
+use crate::interrupt::Interrupt;
 use crate::view::{List, View};
 
 /// A window has at least about so many ids; some fractions of a millisecond.
@@ -34,11 +34,12 @@ enum Also {
 }
 
 impl Stream {
-    /// The ids after `after`.
+    /// The ids after `after`, until the interrupt ends it.
     pub(super) fn walk<'p>(
         &'p self,
         view: &'p View<'p>,
         after: u64,
+        interrupt: Interrupt<'p>,
     ) -> Result<Walk<'p>, StoreError> {
         let find = |key: &'p ListKey| view.list(key.index, &key.value);
         let also = self.also.iter().map(|(also, is_in)| {
@@ -50,13 +51,17 @@ impl Stream {
         let also = also.collect::<Result<_, StoreError>>()?;
         let first = find(&self.first)?;
         let after = first.is_some().then_some(after);
-        Ok(Walk { view, first, also, ids: Vec::new().into_iter(), after })
+        Ok(Walk { view, first, also, ids: Vec::new().into_iter(), after, interrupt })
     }
 
     /// All ids at once.
-    pub(super) fn ids(&self, view: &View<'_>) -> Result<IdSet, StoreError> {
+    pub(super) fn ids(
+        &self,
+        view: &View<'_>,
+        interrupt: Interrupt<'_>,
+    ) -> Result<IdSet, StoreError> {
         let mut gatherer = IdGatherer::default();
-        for id in self.walk(view, 0)? {
+        for id in self.walk(view, 0, interrupt)? {
             gatherer.push(id?);
         }
         Ok(gatherer.finish())
@@ -76,12 +81,17 @@ pub(super) struct Walk<'p> {
     ids: vec::IntoIter<u64>,
     /// Where the next window begins; none when there is none.
     after: Option<u64>,
+    interrupt: Interrupt<'p>,
 }
 
 impl Walk<'_> {
     /// Reads the next window; false when there is none.
-    fn advance(&mut self, interrupt: Interrupt<'_>) -> Result<bool, StoreError> {
+    fn advance(&mut self) -> Result<bool, StoreError> {
+        let interrupt = self.interrupt;
         let (Some(first), Some(after)) = (&self.first, self.after.take()) else { return Ok(false) };
+        if interrupt() {
+            return Err(StoreError::Interrupted);
+        }
         let window = self.view.window(first, after, WINDOW_IDS, interrupt)?;
         self.after = window.upto;
         // As a list, whatever its length: to keep what is in bitmaps, the other list would be read
@@ -113,10 +123,13 @@ impl Iterator for Walk<'_> {
             if let Some(id) = self.ids.next() {
                 return Some(Ok(id));
             }
-            match self.advance(NEVER) {
+            match self.advance() {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(error) => return Some(Err(error)),
+                Err(error) => {
+                    self.after = None;
+                    return Some(Err(error));
+                }
             }
         }
     }
@@ -130,11 +143,24 @@ impl<'v> Loader<'_, 'v> {
         nodes: &mut [Node<'v>],
         wanted: Option<u64>,
     ) -> Result<Option<(Stream, u64)>, StoreError> {
-        let mut order = super::load::by_count(nodes);
-        if !self.put_first(nodes, &mut order)? {
+        let stream = self.stream_of(&mut spread(nodes), wanted)?;
+        if stream.is_some() {
+            settle(nodes);
+        }
+        Ok(stream)
+    }
+
+    fn stream_of(
+        &mut self,
+        parts: &mut [Part<'_, 'v>],
+        wanted: Option<u64>,
+    ) -> Result<Option<(Stream, u64)>, StoreError> {
+        let mut order = in_order(parts);
+        if !self.put_first(parts, &mut order)? {
             return Ok(None);
         }
-        let Some(node) = order.pop().and_then(|at| nodes.get_mut(at)) else { return Ok(None) };
+        let Some(part) = order.pop().and_then(|at| parts.get_mut(at)) else { return Ok(None) };
+        let Part { node, assertion } = part;
         let Shape::List(posting) = &node.shape else { return Ok(None) };
         let few = wanted.map_or(STREAM_IDS_MIN, |wanted| {
             let few = wanted.saturating_mul(STREAM_WANTED_TIMES);
@@ -147,31 +173,32 @@ impl<'v> Loader<'_, 'v> {
         let rows = cost::chunk_rows(&posting.list, self.entries);
         self.work.add(Work { rows, ids: count, tests: 0 });
         (node.is_done, node.is_read) = (node.exact, true);
-        node.note(|report| report.order = Some(1));
+        node.step = Some(1);
+        let mut read: Vec<usize> = assertion.iter().copied().collect();
         let mut exact = node.exact;
         let (mut left, mut also) = (count, Vec::new());
         while let Some(at) = order.pop() {
-            if let Some(node) = nodes.get_mut(at) {
-                self.count(node, left)?;
-            }
-            if let Some(reason) = self.reason_to_skip(nodes, at, &order, (left, 1), exact) {
-                exact &= super::load::skip(nodes, at, reason);
+            let Some(part) = parts.get_mut(at) else { continue };
+            self.count(part.node, left)?;
+            let saved_of = (left, part.doubt(&read));
+            if let Some(reason) = self.reason_to_skip(parts, at, &order, saved_of, exact) {
+                exact &= skip(parts, at, reason);
                 continue;
             }
-            let Some(node) = nodes.get_mut(at) else { continue };
+            let Some(Part { node, assertion }) = parts.get_mut(at) else { continue };
             let Some(kept) = self.also(node, left)? else {
                 exact = false;
                 continue;
             };
             also.push(kept);
+            read.extend(*assertion);
             node.is_read = true;
             // What was read here may hold more than it stands for.
             node.is_done = match node.shape {
                 Shape::List(_) | Shape::Without(_) => node.exact,
                 _ => node.is_done,
             };
-            let place = u32::try_from(also.len() + 1).ok();
-            node.note(|report| report.order = place);
+            node.step = u32::try_from(also.len() + 1).ok();
             exact &= node.is_done;
             left = cost::expected(left, node.count, self.entries);
         }

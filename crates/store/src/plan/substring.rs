@@ -10,8 +10,11 @@ use crate::error::StoreError;
 use crate::index::{GRAM_BEGIN, GRAM_BYTES, GRAM_PADDING, IndexKind};
 use crate::key::{INDEX_VALUE_KEPT_BYTES, RowKey};
 
-/// So many keys of the equality index that begin with a piece cost less than its grams.
-const PREFIX_KEYS_FEW: u64 = GRAMS_MAX as u64 * ROW_NS / NEXT_ROW_NS / 2;
+/// So many keys of the equality index that begin with a piece are counted at least, to find that
+/// there are no more,
+const PREFIX_KEYS_FEW: u64 = 8;
+/// and at most so many: reading them costs less than the grams do.
+const PREFIX_KEYS_MAX: u64 = GRAMS_MAX as u64 * ROW_NS / NEXT_ROW_NS / 2;
 
 impl<'v> Lookup<'_, 'v> {
     pub(super) fn substrings(
@@ -25,13 +28,14 @@ impl<'v> Lookup<'_, 'v> {
         let Some(index) = index.filter(|index| index.rule == Some(assertion.rule)) else {
             return Ok(prefix.unwrap_or_else(Node::unknown));
         };
+        let pieces = anchored_pieces(assertion);
         // A few keys that begin with the piece are all there is to read.
+        let rows: usize = pieces.iter().map(|piece| some_grams(piece).count()).sum();
         if let Some(mut node) = prefix
-            && self.count_few(&mut node)?
+            && self.count_few(&mut node, rows as u64 * ROW_NS / NEXT_ROW_NS)?
         {
             return Ok(node);
         }
-        let pieces = anchored_pieces(assertion);
         let is_one = matches!(&*pieces, [piece] if piece.len() <= GRAM_BYTES);
         let exact = is_plain && is_one && !MAY_HOLD_MARKS.contains(&assertion.rule.name);
         let mut grams: Vec<&[u8]> = pieces.iter().flat_map(|piece| some_grams(piece)).collect();
@@ -76,11 +80,12 @@ impl<'v> Lookup<'_, 'v> {
         Some(range(from.as_bytes(), to, exact))
     }
 
-    /// Counts a range that may be short; whether it is.
-    fn count_few(&mut self, node: &mut Node<'v>) -> Result<bool, StoreError> {
+    /// Counts a range that may have at most `few` lists; whether it does.
+    fn count_few(&mut self, node: &mut Node<'v>, few: u64) -> Result<bool, StoreError> {
         let Shape::Range(range) = &mut node.shape else { return Ok(false) };
-        let found = self.view.range_count(&range.from, &range.to, PREFIX_KEYS_FEW)?;
-        self.work.rows += found.lists.min(PREFIX_KEYS_FEW) + 1;
+        let few = few.clamp(PREFIX_KEYS_FEW, PREFIX_KEYS_MAX);
+        let found = self.view.range_count(&range.from, &range.to, few, self.interrupt)?;
+        self.work.rows += found.lists.min(few) * NEXT_ROW_NS / ROW_NS + 1;
         if found.is_exact {
             range.lists = Some(found.lists);
             node.count = found.ids.min(self.entries);
@@ -107,12 +112,19 @@ fn anchored_pieces(assertion: &SubstringAssertion) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// The grams of a piece, or of a long one some that are spread over it.
+/// Grams that are spread over a piece: neighbours share two octets at least, which is enough to say
+/// that one follows the other, and those in between would say little more. Of a long piece there
+/// are as many, farther from each other.
 fn some_grams(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
     let count = (piece.len() + 1).saturating_sub(GRAM_BYTES);
-    let step = count.div_ceil(GRAMS_MAX).max(1);
-    piece.windows(GRAM_BYTES).step_by(step)
+    let step = count.div_ceil(GRAMS_MAX).max(GRAM_STEP);
+    let places = (0..count).step_by(step);
+    let last = count.checked_sub(1).filter(|last| !last.is_multiple_of(step));
+    places.chain(last).filter_map(|at| piece.get(at..at + GRAM_BYTES))
 }
+
+/// So many octets after a gram the next one begins.
+const GRAM_STEP: usize = GRAM_BYTES / 2;
 
 /// What the keys of an equality rule begin with when a value begins with `piece`, if that is the
 /// same question.

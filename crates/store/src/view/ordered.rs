@@ -17,7 +17,7 @@ use crate::deltas::damaged;
 use crate::error::StoreError;
 use crate::ids::IdSet;
 use crate::index::{IndexKind, orders_keys_of};
-use crate::interrupt::NEVER;
+use crate::interrupt::Interrupt;
 use crate::key::{INDEX_VALUE_KEPT_BYTES, RowKey};
 use crate::plan::CandidateIds;
 use crate::posting::Head;
@@ -141,7 +141,14 @@ impl View<'_> {
 
 impl<'v> OrderedGroups<'v> {
     /// Goes on to the next group; false when there is none. A group may be empty.
-    pub fn next_into(&mut self, group: &mut OrderedGroup) -> Result<bool, StoreError> {
+    ///
+    /// # Errors
+    /// [`StoreError::Interrupted`] when `interrupt` says so.
+    pub fn next_into(
+        &mut self,
+        group: &mut OrderedGroup,
+        interrupt: &dyn Fn() -> bool,
+    ) -> Result<bool, StoreError> {
         let Some(head) = self.peek()? else { return Ok(false) };
         group.value.clear();
         append_value(head, &mut group.value);
@@ -153,7 +160,7 @@ impl<'v> OrderedGroups<'v> {
         ids.clear();
         if group.is_whole {
             let value = std::mem::take(&mut group.value);
-            group.set = self.take(head, &value, ids)?;
+            group.set = self.take(head, &value, ids, interrupt)?;
             group.value = value;
             return Ok(true);
         }
@@ -167,7 +174,7 @@ impl<'v> OrderedGroups<'v> {
         {
             value.clear();
             append_value(head, &mut value);
-            let more = self.take(head, &value, Vec::new())?;
+            let more = self.take(head, &value, Vec::new(), interrupt)?;
             group.set = std::mem::replace(&mut group.set, IdSet::empty()).union(more);
         }
         Ok(true)
@@ -196,7 +203,13 @@ impl<'v> OrderedGroups<'v> {
     }
 
     /// Takes the list with this head, the next one; `ids` is a buffer to use.
-    fn take(&mut self, head: &[u8], value: &[u8], mut ids: Vec<u64>) -> Result<IdSet, StoreError> {
+    fn take(
+        &mut self,
+        head: &[u8],
+        value: &[u8],
+        mut ids: Vec<u64>,
+        interrupt: Interrupt<'_>,
+    ) -> Result<IdSet, StoreError> {
         let row = match self.base.peek() {
             Some(Ok((key, _))) if *key == head => self.base.next().transpose()?,
             _ => None,
@@ -213,8 +226,7 @@ impl<'v> OrderedGroups<'v> {
             }
         }
         match self.view.list(self.index, value)? {
-            // Between two groups others look whether anybody still waits.
-            Some(list) => self.view.load(&list, NEVER),
+            Some(list) => self.view.load(&list, interrupt),
             None => Ok(IdSet::Few(ids)),
         }
     }

@@ -37,7 +37,9 @@ impl View<'_> {
         from: &[u8],
         to: &[u8],
         probes_max: u64,
+        interrupt: Interrupt<'_>,
     ) -> Result<RangeCount, StoreError> {
+        let mut watch = Watch::new(interrupt);
         let open = self.memory.map(|memory| memory.lists_in(from, to)).unwrap_or_default();
         let mut changed = merged_lists_in(&self.layers, &open, (from, to));
         let mut count = RangeCount { is_exact: true, ..RangeCount::default() };
@@ -55,6 +57,7 @@ impl View<'_> {
             let rows = self.ground.tables.postings.range(self.ground.snapshot.txn(), &range)?;
             for row in rows {
                 let (key, row) = row?;
+                watch.row()?;
                 if let Some((head, chunks)) = &mut long
                     && chunk_number(head, key).is_some()
                 {
@@ -90,6 +93,7 @@ impl View<'_> {
             }
         }
         while !changed.group().is_empty() {
+            watch.row()?;
             if is_over() {
                 return Ok(RangeCount { is_exact: false, ..count });
             }

@@ -176,7 +176,7 @@ impl Bench {
             let (from, to) = (from.as_bytes(), to.as_bytes());
             let found = view.range(from, to, u64::MAX, NEVER).unwrap().unwrap();
             assert_eq!(listed(&found), union);
-            let count = view.range_count(from, to, u64::MAX).unwrap();
+            let count = view.range_count(from, to, u64::MAX, NEVER).unwrap();
             assert!(count.is_exact && count.ids >= sum && count.lists >= lists);
             if self.layers.is_empty() {
                 assert_eq!((count.lists, count.ids), (lists, sum));
@@ -185,7 +185,7 @@ impl Bench {
                 if sum > 0 {
                     assert!(view.range(from, to, sum - 1, NEVER).unwrap().is_none());
                 }
-                let few = view.range_count(from, to, 1).unwrap();
+                let few = view.range_count(from, to, 1, NEVER).unwrap();
                 assert_eq!((few.is_exact, few.lists), (lists <= 1, lists.min(1)));
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ldap::result::ResultCode;
 use schema::EntryId;
+use store::StoreError;
 
 use super::{Done, Outcome, Search};
 use crate::controls::paged::Position;
@@ -73,6 +74,20 @@ impl Search<'_> {
         let most = self.directory.limits.inline_planning_max;
         bounds.deadline.is_some_and(|deadline| now >= deadline)
             || (self.candidates_max.is_some() && now.saturating_sub(bounds.begun) > most)
+    }
+
+    /// What the store asks while it reads: see [`Self::planning_ends`].
+    pub(super) fn interrupt<'s>(&'s self, bounds: &'s Bounds) -> impl Fn() -> bool + 's {
+        || self.planning_ends(bounds)
+    }
+
+    /// How the search ends when the store was interrupted, or failed.
+    pub(crate) fn ended_by(&self, error: StoreError, bounds: &Bounds) -> Result<Outcome, Refusal> {
+        match error {
+            // Without another reason it is too much for the thread that reads requests.
+            StoreError::Interrupted => Ok(self.ended(bounds).unwrap_or(Outcome::TooMuch)),
+            failed => Err(failed.into()),
+        }
     }
 
     /// How many entries are enough, if that is known: one more than may be sent, to see that there

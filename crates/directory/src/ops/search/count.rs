@@ -74,8 +74,11 @@ impl Search<'_> {
             return Ok(Ok(plan.estimate));
         }
         let mut count = 0_u64;
-        for id in plan.candidates(run.view, EntryId::ROOT) {
-            id?;
+        let interrupt = self.interrupt(&run.bounds);
+        for id in plan.candidates_until(run.view, EntryId::ROOT, &interrupt) {
+            if let Err(error) = id {
+                return self.ended_by(error, &run.bounds).map(Err);
+            }
             count += 1;
             if count.is_multiple_of(IDS_BETWEEN_CHECKS)
                 && let Some(end) = self.ended(&run.bounds)
@@ -90,8 +93,13 @@ impl Search<'_> {
 /// Looks at every candidate and counts those that match.
 fn examined(plan: &Plan, run: &mut Run<'_>) -> Result<Result<u64, Outcome>, Refusal> {
     let mut count = 0_u64;
-    for stored in plan.entries(run.view, EntryId::ROOT) {
-        let stored = stored?;
+    let (search, bounds) = (run.search, run.bounds);
+    let interrupt = search.interrupt(&bounds);
+    for stored in plan.entries_until(run.view, EntryId::ROOT, &interrupt) {
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => return search.ended_by(error, &bounds).map(Err),
+        };
         if let Some(end) = run.interrupted() {
             return Ok(Err(end));
         }

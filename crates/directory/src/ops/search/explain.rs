@@ -13,7 +13,7 @@ use ldap::dn::Dn;
 use ldap::message::Scope;
 use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
 use serde::Serialize;
-use store::{Ask, Explanation, Plan, Source, TermReport, View};
+use store::{Ask, Explanation, Plan, Source, StoreError, TermReport, View};
 
 use super::{Outcome, Resolved, Run, Search};
 use crate::controls::paged::Position;
@@ -112,8 +112,17 @@ fn test(mut run: Run<'_>, plan: &Plan, root: &TermReport) -> Result<Option<Teste
     let clock = &run.search.directory.clock;
     let begin = clock.elapsed();
     tested.complete = true;
-    for stored in plan.entries(run.view, EntryId::ROOT) {
-        let stored = stored?;
+    let (search, bounds) = (run.search, run.bounds);
+    let interrupt = || search.planning_ends(&bounds) || clock.elapsed() - begin > TESTING_MAX;
+    for stored in plan.entries_until(run.view, EntryId::ROOT, &interrupt) {
+        let stored = match stored {
+            Err(StoreError::Interrupted) if search.is_abandoned() => return Ok(None),
+            Err(StoreError::Interrupted) => {
+                tested.complete = false;
+                break;
+            }
+            stored => stored?,
+        };
         if tested.entries >= TESTED_ENTRIES_MAX || clock.elapsed() - begin > TESTING_MAX {
             tested.complete = false;
             break;

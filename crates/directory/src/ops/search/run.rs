@@ -96,8 +96,13 @@ impl<'a> Run<'a> {
         plan: &Plan,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Step, Refusal> {
-        for stored in plan.entries(self.view, self.last) {
-            let stored = stored?;
+        let (search, bounds) = (self.search, self.bounds);
+        let interrupt = search.interrupt(&bounds);
+        for stored in plan.entries_until(self.view, self.last, &interrupt) {
+            let stored = match stored {
+                Ok(stored) => stored,
+                Err(error) => return Ok(Step::End(search.ended_by(error, &bounds)?)),
+            };
             if let Some(end) = self.interrupted() {
                 return Ok(Step::End(end));
             }
@@ -269,8 +274,13 @@ impl<'a> Run<'a> {
         let Resolved { base, scope, .. } = *self.resolved;
         let plan = self.view.plan(&Ask::new(&referral::filter(known), base, scope))?;
         let scope = self.search.request.scope;
-        for stored in plan.entries(self.view, EntryId::ROOT) {
-            let stored = stored?;
+        let (search, bounds) = (self.search, self.bounds);
+        let interrupt = search.interrupt(&bounds);
+        for stored in plan.entries_until(self.view, EntryId::ROOT, &interrupt) {
+            let stored = match stored {
+                Ok(stored) => stored,
+                Err(error) => return Ok(Step::End(search.ended_by(error, &bounds)?)),
+            };
             if let Some(end) = self.interrupted() {
                 return Ok(Step::End(end));
             }

@@ -303,7 +303,19 @@ impl<'a> Sorting<'a> {
         group: &mut OrderedGroup,
     ) -> Result<bool, Failed> {
         self.work.groups += 1;
-        Ok(groups.next_into(group)?)
+        let (search, bounds) = (self.run.search, self.run.bounds);
+        let next = groups.next_into(group, &search.interrupt(&bounds));
+        next.map_err(|error| self.failed_by(error))
+    }
+
+    /// Why there is no list when the store was interrupted, or failed.
+    fn failed_by(&self, error: StoreError) -> Failed {
+        match self.run.search.ended_by(error, &self.run.bounds) {
+            // Of a walk some entries may be on their way already.
+            Ok(outcome) if self.run.sent > 0 => Failed::Ended(outcome),
+            Ok(outcome) => Self::not_sorted(outcome),
+            Err(refusal) => Failed::Refused(refusal),
+        }
     }
 
     /// Reads an entry of the list.

@@ -8,6 +8,7 @@ use schema::{Change, EntryId, EntryRead as _, Schema};
 use super::*;
 use crate::conformance::{Chance, History, contexts};
 use crate::index::IndexConfig;
+use crate::interrupt::NEVER;
 use crate::lmdb::StoreOptions;
 use crate::meta::{LogPosition, Lsn};
 use crate::store::Store;
@@ -45,7 +46,7 @@ fn naive(view: &View<'_>, asked: &AttributeDescription, rule: &MatchingRule) -> 
 fn walked(mut groups: OrderedGroups<'_>) -> Vec<(Vec<u8>, Vec<u64>)> {
     let mut all = Vec::new();
     let mut group = OrderedGroup::default();
-    while groups.next_into(&mut group).unwrap() {
+    while groups.next_into(&mut group, NEVER).unwrap() {
         assert_eq!(group.is_whole(), group.value().len() < INDEX_VALUE_KEPT_BYTES);
         let ids: Vec<u64> = group.ids().map(|id| id.0).collect();
         if !ids.is_empty() {
@@ -109,7 +110,7 @@ fn check_members(view: &View<'_>, index: OrderingIndex, groups: &[(Vec<u8>, Vec<
     let (mut walk, mut group) =
         (view.ordered_groups(index, false, None).unwrap(), OrderedGroup::default());
     let mut taken = Vec::new();
-    while walk.next_into(&mut group).unwrap() {
+    while walk.next_into(&mut group, NEVER).unwrap() {
         members.take(&group, &mut taken);
     }
     assert_eq!(taken.iter().map(|id| id.0).collect::<Vec<_>>(), want);

@@ -80,8 +80,10 @@ impl Sorting<'_> {
         let wanted = wanted.and_then(|wanted| usize::try_from(wanted.saturating_add(1)).ok());
         let mut key = Vec::new();
         let (plan, view) = (self.plan, self.view());
-        for stored in plan.entries(view, EntryId::ROOT) {
-            let stored = stored?;
+        let (search, bounds) = (self.run.search, self.run.bounds);
+        let interrupt = search.interrupt(&bounds);
+        for stored in plan.entries_until(view, EntryId::ROOT, &interrupt) {
+            let stored = stored.map_err(|error| self.failed_by(error))?;
             self.work.entries += 1;
             self.check()?;
             if !self.run.matches(&stored)? {

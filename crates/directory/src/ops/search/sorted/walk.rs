@@ -30,7 +30,9 @@ impl Sorting<'_> {
     /// The candidates of the plan, without reading them.
     pub(super) fn candidates(&self) -> Result<Members, Failed> {
         let all = self.view().entry_count()?;
-        Ok(Members::of_candidates(self.plan.ids(self.view())?, all))
+        let (search, bounds) = (self.run.search, self.run.bounds);
+        let ids = self.plan.ids(self.view(), &search.interrupt(&bounds));
+        Ok(Members::of_candidates(ids.map_err(|error| self.failed_by(error))?, all))
     }
 
     /// Entries that have a value.
@@ -146,9 +148,11 @@ impl Sorting<'_> {
         }
         let mut rest = Vec::new();
         let (plan, view) = (self.plan, self.view());
-        for id in plan.candidates(view, EntryId::ROOT) {
+        let (search, bounds) = (self.run.search, self.run.bounds);
+        let interrupt = search.interrupt(&bounds);
+        for id in plan.candidates_until(view, EntryId::ROOT, &interrupt) {
             self.check_step()?;
-            let id = id?;
+            let id = id.map_err(|error| self.failed_by(error))?;
             if !members.is_taken(id) {
                 rest.push(id);
             }
