@@ -34,7 +34,7 @@ impl Ended {
     /// A number that the lines of JSON tell which it printed: the last one of this name.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         let lines = self.output.lines().filter_map(|line| serde_json::from_str(line).ok());
-        lines.filter_map(|value: Value| value.get(name).and_then(Value::as_u64)).last()
+        lines.filter_map(|value: Value| value.get(name).and_then(Value::as_u64)).next_back()
     }
 
     /// The phases in the lines of JSON that it printed, and the second each began to be told.
