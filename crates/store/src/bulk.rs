@@ -1,7 +1,7 @@
 //! Bulk load: fills a store at the speed of the machine.
 //!
 //! Entries come in the order of the file; what of them needs no place in the tree is prepared on
-//! other threads by [`Preparer`]s. See `docs/adr/0012-bulk-load.md`.
+//! other threads by [`Preparer`]s. See `docs/adr/0021-bulk-load-by-runs.md`.
 //!
 //! Invariants: nothing of a load is there before [`BulkLoader::finish`] has ended well, and a
 //! loader that is dropped leaves nothing. What a load makes is what the same entries added one by
@@ -145,4 +145,4 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -81,7 +81,11 @@ impl Store {
         for name in [DATA_FILE, DATA_LOCK_FILE] {
             let place = to.join(name);
             fs::rename(from.join(name), &place).map_err(|source| StoreError::io(&place, source))?;
+            #[cfg(test)]
+            crate::bulk::tests::crash::die_at("between the renames");
         }
+        #[cfg(test)]
+        crate::bulk::tests::crash::die_at("after the renames");
         sync_directory(to)?;
         let OtherBase { environment, dictionary, counters, index_epoch } = other;
         let base = Some((Arc::new(environment.moved_to(to)), index_epoch));

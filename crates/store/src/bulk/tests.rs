@@ -1,5 +1,6 @@
 //! The bulk load: what it makes is what adding makes, and nothing is there before it is finished.
 
+pub(crate) mod crash;
 mod random;
 
 use std::sync::Arc;
