@@ -11,7 +11,7 @@ use super::held::HeldTable;
 use super::loader::BulkLoader;
 use super::merge::{Merge, Rows, Worker};
 use super::rows::{NameRows, PostingRows, Tally};
-use super::run::Run;
+use super::run::{BLOCK_BYTES, Run};
 use super::target::{Piece, Target, To, Written};
 use super::{BulkError, BulkReport, Held, Phase};
 use crate::dictionary::Dictionary;
@@ -228,14 +228,18 @@ fn run<R: Rows>(
     merge.run(workers, &mut |piece| target.send(piece), progress)
 }
 
-/// Ranges are so large that each thread gets several, and that they are not worth nothing.
+/// Ranges are so small that each thread gets several, and so large that it reads more of each run
+/// than the block in which the range begins.
 fn range_bytes(runs: &[Run], threads: usize) -> u64 {
     let all: u64 = runs.iter().map(Run::len).sum();
-    (all / (threads as u64 * 8)).clamp(RANGE_MIN_BYTES, RANGE_MAX_BYTES)
+    let most = RANGE_MAX_BYTES.max((runs.len() * BLOCK_BYTES * RANGE_BLOCKS) as u64);
+    (all / (threads as u64 * 8)).clamp(RANGE_MIN_BYTES, most)
 }
 
 const RANGE_MIN_BYTES: u64 = 64 << 10;
 const RANGE_MAX_BYTES: u64 = 8 << 20;
+/// A range has at least about so many blocks of each run.
+const RANGE_BLOCKS: usize = 8;
 
 /// The running hash after a load. What was loaded is no record of the history, so whoever has the
 /// history before cannot go on to the one after: the hashes must differ.

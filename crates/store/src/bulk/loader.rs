@@ -439,7 +439,7 @@ fn part_bytes(memory_bytes: u64, threads: usize) -> usize {
 /// Less is not worth a run.
 const PART_MIN_BYTES: usize = 16 << 10;
 /// More makes sorting slower than merging becomes faster.
-const PART_MAX_BYTES: usize = 128 << 20;
+const PART_MAX_BYTES: usize = 256 << 20;
 
 /// Progress is told every so many entries.
 const PROGRESS_ENTRIES: u64 = 10_000;

@@ -17,7 +17,7 @@ use super::held::{HeldReader, HeldTable};
 use super::run::{Ids, Run, RunReader};
 use super::sort::prefix_of;
 use super::steps::unite;
-use super::target::Piece;
+use super::target::{PIECE_BYTES, Piece};
 use crate::error::StoreError;
 use crate::posting::Span;
 
@@ -285,8 +285,10 @@ impl Merge<'_> {
         progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<(), BulkError> {
         let ranges = ranges(self.runs, self.range_bytes);
+        // Its rows take about twice as much as a range, so threads seldom wait for the writer.
+        let ahead = (self.range_bytes as usize * 2).div_ceil(PIECE_BYTES).max(PIECES_AHEAD_MIN);
         let (senders, receivers): (Vec<_>, Vec<_>) =
-            ranges.iter().map(|_| sync_channel(PIECES_AHEAD)).unzip();
+            ranges.iter().map(|_| sync_channel(ahead)).unzip();
         let senders: Vec<_> = senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -386,5 +388,5 @@ fn collect(
     Ok(())
 }
 
-/// So many pieces of a range may wait to be written.
-const PIECES_AHEAD: usize = 24;
+/// So many pieces of a range may wait to be written, at least.
+const PIECES_AHEAD_MIN: usize = 16;

@@ -58,7 +58,7 @@ pub(super) struct RunWriter {
 }
 
 /// A block ends when it has this many octets.
-const BLOCK_BYTES: usize = 32 << 10;
+pub(super) const BLOCK_BYTES: usize = 32 << 10;
 
 impl RunWriter {
     /// Appends a key, which comes after all others, and its list.

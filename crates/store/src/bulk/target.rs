@@ -106,7 +106,7 @@ impl Piece {
 
 const LENGTHS_BYTES: usize = 6;
 /// A piece is sent when it has this many octets.
-const PIECE_BYTES: usize = 512 << 10;
+pub(super) const PIECE_BYTES: usize = 512 << 10;
 /// So many pieces may wait to be written.
 const PIECES_AHEAD: usize = 8;
 /// A commit comes after so many octets: LMDB keeps what was not committed in memory.
