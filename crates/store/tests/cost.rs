@@ -239,7 +239,8 @@ fn costs() {
 
 /// What one index costs, each alone beside a directory without any: the octets it takes in the
 /// file for each entry, the rows, and of an add the CPU until it is seen, the CPU of its flush, and
-/// the memory between. One run takes minutes; `KINDS_ENTRIES` says how many people there are.
+/// the memory between; last, the adds that one core takes in a second with this index. One run
+/// takes minutes; `KINDS_ENTRIES` says how many people there are.
 #[test]
 #[ignore = "a measurement"]
 fn kinds() {
@@ -249,13 +250,18 @@ fn kinds() {
     let _ = cost_of(&IndexConfig::none(), entries);
     let none = cost_of(&IndexConfig::none(), entries);
     println!("{entries} people, {MEASURED} adds and one flush; each line less the first");
-    println!("index | octets/entry | rows/entry | add us | flush us | octets in memory/add");
-    println!("none | {none}");
+    println!(
+        "index | octets/entry | rows/entry | add us | flush us | octets in memory/add | adds/s"
+    );
+    println!("none | {none} | {:.0}", none.rate());
+    let show = |what: &str, indexes: &IndexConfig| {
+        let cost = cost_of(indexes, entries);
+        println!("{what} | {} | {:.0}", cost.less(&none), cost.rate());
+    };
     for line in KINDS {
-        let config = IndexConfig::none().and(IndexDefinition::parse(line).unwrap());
-        println!("{line} | {}", cost_of(&config, entries).less(&none));
+        show(line, &IndexConfig::none().and(IndexDefinition::parse(line).unwrap()));
     }
-    println!("the default ones | {}", cost_of(&IndexConfig::default(), entries).less(&none));
+    show("the default ones", &IndexConfig::default());
 }
 
 const KINDS: [&str; 15] = [
@@ -289,6 +295,11 @@ struct KindCost {
 }
 
 impl KindCost {
+    /// Adds in a second of one core.
+    fn rate(&self) -> f64 {
+        1e6 / (self.add_us + self.flush_us)
+    }
+
     fn less(&self, other: &Self) -> Self {
         Self {
             octets: self.octets - other.octets,

@@ -2,7 +2,7 @@
 //! entries and filters, in every scope, over arbitrary index configurations, with changes in
 //! memory, in LMDB and in between, and while others write and flush.
 //!
-//! A case is made of its seed; one in 16 begins with thousands of entries. What fails is made small
+//! A case is made of its seed; one in 8 begins with thousands of entries. What fails is made small
 //! and printed with the seed, the filter and the plan. `PROOF_SEED` runs that seed alone,
 //! `PROOF_SEEDS` so many of them: the long form.
 

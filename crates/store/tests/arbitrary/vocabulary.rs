@@ -174,12 +174,12 @@ fn define(text: &mut String, number: usize, dice: &mut Dice) {
         }
         write!(text, " SYNTAX {syntax}").unwrap();
     }
-    if dice.one_in(5) {
+    if dice.one_in(4) {
         text.push_str(" SINGLE-VALUE");
-        // Only the server may change it: both bounds of a range are about one value then.
-        if superior.is_none() && dice.one_in(2) {
-            text.push_str(" NO-USER-MODIFICATION USAGE directoryOperation");
-        }
+    }
+    if superior.is_none() && dice.one_in(5) {
+        // With one value that only the server changes, both bounds of a range are about that value.
+        text.push_str(" NO-USER-MODIFICATION USAGE directoryOperation");
     }
     text.push_str(" )\n");
 }

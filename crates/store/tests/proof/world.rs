@@ -32,7 +32,10 @@ pub struct World {
 }
 
 /// One seed in so many makes a large tree.
-const LARGE_EVERY: u64 = 16;
+const LARGE_EVERY: u64 = 8;
+
+/// The memory of some loads, in bytes.
+const SMALL_LOAD_BYTES: u64 = 1 << 16;
 
 impl World {
     pub fn new(seed: u64, dice: &mut Dice) -> Self {
@@ -42,7 +45,7 @@ impl World {
         world.conditions = Arc::new(conditions);
         world.is_large = seed.is_multiple_of(LARGE_EVERY);
         if world.is_large {
-            world.load(dice.between(1_000, 4_000), dice);
+            world.load(dice.between(1_000, 3_000), dice);
         } else if dice.one_in(2) {
             let most = *dice.pick(&[20, 200, 600]);
             world.load(dice.between(1, most), dice);
@@ -75,7 +78,13 @@ impl World {
     }
 
     pub fn load_tree(&mut self, tree: &Tree) {
-        let mut loader = self.store.bulk_load(&LoadOptions::default()).unwrap();
+        // Some rows are compressed, and some loads have so little memory that they spill.
+        let usual = LoadOptions { compress: self.seed.is_multiple_of(3), ..LoadOptions::default() };
+        let options = match self.seed.is_multiple_of(2) {
+            true => LoadOptions { memory_bytes: SMALL_LOAD_BYTES, ..usual },
+            false => usual,
+        };
+        let mut loader = self.store.bulk_load(&options).unwrap();
         for (place, (_, node)) in tree.top_down().into_iter().enumerate() {
             loader.load(&node.entry, place as u64).unwrap();
         }
