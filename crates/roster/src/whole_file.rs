@@ -20,7 +20,16 @@ pub(crate) struct WholeFile {
 
 impl WholeFile {
     /// Begins the file `path`, which only its owner may read.
+    pub(crate) fn create_private(path: &Path) -> io::Result<Self> {
+        Self::create_with(path, 0o600)
+    }
+
+    /// Begins the file `path`, which may be read by whoever may read new files.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Self::create_with(path, 0o666)
+    }
+
+    fn create_with(path: &Path, mode: u32) -> io::Result<Self> {
         let path = path.to_owned();
         if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
             let file = OpenOptions::new().write(true).open(&path)?;
@@ -30,7 +39,7 @@ impl WholeFile {
         name.push(".part");
         let part = PathBuf::from(name);
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&part)?;
+        let file = options.write(true).create(true).truncate(false).mode(mode).open(&part)?;
         if file.try_lock().is_err() {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
@@ -77,6 +86,8 @@ impl Drop for WholeFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -91,10 +102,12 @@ mod tests {
         assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
         drop(file);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        let mut file = WholeFile::create(&path).unwrap();
+        let mut file = WholeFile::create_private(&path).unwrap();
         file.write_all(b"new").unwrap();
         file.finish().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

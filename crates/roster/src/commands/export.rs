@@ -130,7 +130,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         Some(path) => {
             let failed = |error| Failure::path("write", path, &error);
-            let mut file = WholeFile::create(path).map_err(failed)?;
+            let mut file = WholeFile::create_private(path).map_err(failed)?;
             let is_watched = output::is_watched();
             let told = write(options, login, (&mut file, is_watched), failed)?;
             file.finish().map_err(failed)?;
