@@ -17,9 +17,9 @@ use ldap::filter::Filter;
 use ldap::message::Scope;
 use planner::{World, filter_texts, resolve, world};
 use proptest::prelude::*;
-use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
+use schema::{DnKey, Entry, EntryId, ResolvedFilter, Schema, Truth};
 use store::{
-    Ask, IndexConfig, IndexDefinition, LoadOptions, Operator, Source, Store, StoreError,
+    Ask, IndexConfig, IndexDefinition, LoadOptions, Operator, Resolved, Source, Store, StoreError,
     StoreOptions, TermReport, View,
 };
 
@@ -415,7 +415,9 @@ fn disjoint() -> (Arc<Store>, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let schema = Schema::builtin();
     let context = Dn::parse("dc=example,dc=com").unwrap();
-    let indexes = IndexConfig::none().and(IndexDefinition::parse("equality l").unwrap());
+    let indexes = ["equality l", "equality uidNumber"]
+        .iter()
+        .fold(IndexConfig::none(), |all, one| all.and(IndexDefinition::parse(one).unwrap()));
     let path = directory.path().join("data");
     let options = StoreOptions::default();
     let store = Store::create(&path, &options, Arc::clone(&schema), indexes, &[context]).unwrap();
@@ -426,9 +428,12 @@ fn disjoint() -> (Arc<Store>, tempfile::TempDir) {
         loader.load(&entry, 0).unwrap();
     };
     add("dc=example,dc=com", &[("objectClass", "domain")]);
+    add("ou=some,dc=example,dc=com", &[("objectClass", "organizationalUnit")]);
     for number in 0..30_000 {
         let town = if number % 2 == 0 { "even" } else { "odd" };
-        add(&format!("cn={number},dc=example,dc=com"), &[("l", town)]);
+        let below = if number % 5 < 2 { "ou=some,dc=example,dc=com" } else { "dc=example,dc=com" };
+        let pairs = [("l", town), ("uidNumber", &*number.to_string())];
+        add(&format!("cn={number},{below}"), &pairs);
     }
     loader.commit().unwrap();
     (Arc::new(store), directory)
@@ -466,5 +471,39 @@ fn reading_what_leaves_nothing_can_be_interrupted() {
         asked.set(0);
         let mut entries = plan.entries_until(view, EntryId::ROOT, &interrupt);
         assert_eq!(entries.next().is_none(), most == u32::MAX);
+    }
+}
+
+#[test]
+fn a_range_that_is_too_long_tells_nothing() {
+    let (store, _directory) = disjoint();
+    let mut reader = store.reader();
+    let view = reader.view().unwrap();
+    let key = DnKey::from_text(&Schema::builtin(), "ou=some,dc=example,dc=com").unwrap();
+    let Resolved::Found(some) = view.resolve(&key).unwrap() else { panic!("it is there") };
+    let clock = || Duration::ZERO;
+    for (text, is_indexed) in [
+        ("(uidNumber>=5)", false),
+        ("(!(uidNumber>=5))", false),
+        ("(|(uidNumber>=5)(l=nowhere))", false),
+        ("(&(l=even)(uidNumber>=5))", true),
+        ("(uidNumber>=29000)", true),
+    ] {
+        let filter = resolve(text);
+        let ask = Ask::new(&filter, some, Scope::One);
+        let plan = view.plan(&Ask { explain: Some(&clock), ..ask }).unwrap();
+        assert_eq!(plan.indexed, is_indexed, "{text}: {:?}", plan.explanation());
+        assert!(plan.scope_exact && plan.filter_exact == (text == "(uidNumber>=29000)"), "{text}");
+        let ids: Vec<_> = plan.candidates(view, EntryId::ROOT).map(Result::unwrap).collect();
+        let found = ids.iter().map(|&id| view.entry(id).unwrap().unwrap());
+        let schema = Schema::builtin();
+        let found = found.filter(|entry| filter.matches(&schema, entry) == Truth::True).count();
+        let want = match text {
+            "(uidNumber>=5)" | "(|(uidNumber>=5)(l=nowhere))" => 11_998,
+            "(!(uidNumber>=5))" => 2,
+            "(uidNumber>=29000)" => 400,
+            _ => 5_999,
+        };
+        assert_eq!(found, want, "{text}");
     }
 }

@@ -51,6 +51,15 @@ impl<'v> Loader<'_, 'v> {
         }
         let started = self.clock.map(|clock| clock());
         let loaded = self.load_shape(node, within)?;
+        // What depends on a range that gave up tells as little.
+        let has_given_up = match &node.shape {
+            Shape::Without(inner) => inner.is_everything(),
+            Shape::Or(nodes) => !loaded.exact && nodes.iter().any(Node::is_everything),
+            _ => false,
+        };
+        if has_given_up {
+            node.gave_up();
+        }
         node.is_done = loaded.exact;
         node.is_read = loaded.set.is_some() && !node.is_everything();
         if let (Some(clock), Some(started)) = (self.clock, started) {
@@ -99,6 +108,7 @@ impl<'v> Loader<'_, 'v> {
             Shape::Range(range) => {
                 let ids_max = node.count.min(self.entries).max(RANGE_IDS_MIN);
                 let Some(found) = self.load_range(range, ids_max)? else {
+                    node.gave_up();
                     return Ok(Loaded { set: within, exact: false });
                 };
                 let set = match within {

@@ -136,6 +136,13 @@ impl<'v> Node<'v> {
         self.skipped = Some(reason);
     }
 
+    /// It had more ids than were worth reading: it tells nothing.
+    pub(super) const fn gave_up(&mut self) {
+        self.count = UNKNOWN;
+        self.exact = false;
+        self.skip(super::load::TOO_MANY);
+    }
+
     /// Its parts, when they are read as parts of the conjunction that it is in.
     pub(super) const fn spread(&mut self) -> Option<&mut Vec<Self>> {
         match &mut self.shape {
