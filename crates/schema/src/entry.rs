@@ -3,7 +3,7 @@
 //! Invariants: no attribute is there twice or without values; no value is there twice by the
 //! equality rule of its attribute (octet by octet where there is no rule).
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -220,7 +220,7 @@ impl Entry {
         description: &Arc<AttributeDescription>,
         values: &[Vec<u8>],
     ) -> Result<(), EntryError> {
-        let mut known: BTreeSet<Vec<u8>> = self
+        let mut known: HashSet<Vec<u8>> = self
             .values(description)
             .iter()
             .map(|value| value_key(schema, description, value))
@@ -242,7 +242,7 @@ impl Entry {
     ) {
         let Ok(position) = self.position(description) else { return };
         let Some(attribute) = self.attributes.get_mut(position) else { return };
-        let keys: BTreeSet<Vec<u8>> =
+        let keys: HashSet<Vec<u8>> =
             values.iter().map(|value| value_key(schema, description, value)).collect();
         attribute.values.retain(|value| !keys.contains(&value_key(schema, description, value)));
         if attribute.values.is_empty() {
@@ -421,8 +421,8 @@ fn distinct_keys(
     schema: &Schema,
     description: &AttributeDescription,
     values: &[Vec<u8>],
-) -> Option<BTreeSet<Vec<u8>>> {
-    let mut keys = BTreeSet::new();
+) -> Option<HashSet<Vec<u8>>> {
+    let mut keys = HashSet::with_capacity(values.len());
     values.iter().all(|value| keys.insert(value_key(schema, description, value))).then_some(keys)
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod add;
 pub(crate) mod bind;
 pub(crate) mod compare;
 pub(crate) mod delete;
+pub(crate) mod excerpt;
 pub(crate) mod extended;
 pub(crate) mod index_config;
 pub(crate) mod modify;

@@ -13,7 +13,7 @@ use schema::{
 use crate::controls::WriteControls;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::update::{self, Named};
-use crate::ops::{index_config, relax, schema_modify, target};
+use crate::ops::{excerpt, index_config, relax, schema_modify, target};
 use crate::password;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -88,8 +88,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(&decide.view, decide.state, &lookup)?;
-    let before = target::load(&decide.view, id)?;
     let schema = &decide.state.schema;
+    let before = excerpt::load(&decide.view, id, schema, &op.modifications)?;
     let mut after = before.clone();
     for modification in &op.modifications {
         apply(&mut after, schema, modification, decide.controls)?;

@@ -263,9 +263,9 @@ fn push_delta(
     old: &[Vec<u8>],
     new: &[Vec<u8>],
 ) {
-    if old == new {
-        return;
-    }
+    // Values are mostly added behind those that stay.
+    let common = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let (Some(old), Some(new)) = (old.get(common..), new.get(common..)) else { return };
     let without = |all: &[Vec<u8>], others: &[Vec<u8>]| {
         let others = others.iter().collect::<FxHashSet<_>>();
         all.iter().filter(|value| !others.contains(value)).cloned().collect::<Vec<_>>()

@@ -8,6 +8,7 @@ mod counting;
 mod durable;
 mod explain;
 mod indexes_online;
+mod large_groups;
 mod limits;
 mod paging;
 mod passwords;

@@ -100,7 +100,7 @@ pub(crate) const LATENCY_MAX_MIN: Duration = Duration::from_millis(5);
 /// Probes that are judged together.
 const ROUND_PROBES: usize = 8;
 /// A probe that took so many times what it may is not waited with until the end of its round.
-const FAR_TOO_SLOW: u32 = 8;
+const FAR_TOO_SLOW: u32 = 3;
 /// Updates outstanding at first.
 const LEVEL_START: f64 = 4.0;
 /// So many more are tried after each good round.

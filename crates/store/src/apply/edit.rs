@@ -33,9 +33,7 @@ impl Batch<'_> {
             };
             let mut gone = Gone::new(&delta.removed);
             let kept = values.iter().filter(|value| !gone.take(value));
-            let kept: Vec<&[u8]> = kept.collect();
-            let added = delta.added.iter().map(Vec::as_slice);
-            writer.attribute(attribute, kept.into_iter().chain(added));
+            writer.attribute(attribute, kept.chain(delta.added.iter().map(Vec::as_slice)));
             if !gone.is_complete() {
                 return Err(StoreError::corrupt(ENTRIES, id, missing_value(delta)));
             }
@@ -134,9 +132,13 @@ impl Batch<'_> {
         let schema = self.dictionary.schema();
         let mut scratch = Vec::new();
         // Values of one attribute have different keys by its own rule: large groups are not walked.
-        let is_distinct = index.kind == IndexKind::Equality
-            && delta.description.kind.equality == index.rule
-            && delta.added.is_empty();
+        let is_distinct =
+            index.kind == IndexKind::Equality && delta.description.kind.equality == index.rule;
+        for value in delta.added.iter().filter(|_| is_distinct) {
+            index.keys(schema, value, &mut scratch, |key| {
+                gone.remove(key);
+            });
+        }
         for (attribute, values) in new.attributes() {
             if (attribute == changed && is_distinct)
                 || !self.dictionary.indexes_of(attribute).any(|other| other.id == index.id)

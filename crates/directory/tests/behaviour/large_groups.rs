@@ -1,0 +1,169 @@
+//! Groups with very many members: they are changed by excerpts, and nobody may notice.
+
+use std::collections::BTreeSet;
+
+use directory::{ExportOptions, ImportOptions, Source, SystemClock, export, import};
+use ldap::message::{Control, ControlsBuf, ModifyOperation, ModifyRequest, Request, Scope};
+use ldap::result::ResultCode;
+
+use crate::support::{Asked, Client, SUFFIX, Served, modifications};
+
+/// What the small group has, and the large one among many others.
+const OWN: &[&str] = &["uid=anna,ou=people", "uid=Bob,ou=People", "uid=zoe,ou=people"];
+
+fn dn(member: &str) -> String {
+    format!("{member},{SUFFIX}")
+}
+
+/// Two groups alike but for members and descriptions that no test names.
+fn groups(root: &mut Client) -> [String; 2] {
+    let own: Vec<String> = OWN.iter().map(|member| dn(member)).collect();
+    let others = (0..3000).map(|number| dn(&format!("uid=user.{number},ou=people")));
+    let texts = (0..1500).map(|number| format!("what nobody asks for, {number} and more of it"));
+    let mut large: Vec<String> = others.collect();
+    // One is the first, one is in the middle, one is the last.
+    large.insert(1500, own[1].clone());
+    large.insert(0, own[0].clone());
+    large.push(own[2].clone());
+    let mut described: Vec<String> = texts.collect();
+    described.push("Some Words".to_owned());
+    let mut add = |name: &str, members: &[String], described: &[String]| {
+        let members: Vec<&str> = members.iter().map(String::as_str).collect();
+        let described: Vec<&str> = described.iter().map(String::as_str).collect();
+        let name = format!("cn={name},{SUFFIX}");
+        let attributes: &[(&str, &[&str])] = &[
+            ("objectClass", &["groupOfNames"]),
+            ("member", &members),
+            ("description", &described),
+        ];
+        assert_eq!(root.add(&name, attributes), ResultCode::Success);
+        name
+    };
+    [add("small", &own, &["Some Words".to_owned()]), add("large", &large, &described)]
+}
+
+fn values(root: &mut Client, name: &str, description: &str) -> BTreeSet<String> {
+    let asked =
+        Asked { base: name, scope: Scope::Base, attributes: &[description], ..Asked::default() };
+    root.search(&asked).entries[0].texts(description).into_iter().collect()
+}
+
+type Change<'a> = (ModifyOperation, &'a str, &'a [&'a str]);
+
+fn modify(root: &mut Client, name: &str, changes: &[Change<'_>], permissive: bool) -> ResultCode {
+    let list = modifications(changes);
+    let mut controls = ControlsBuf::new();
+    if permissive {
+        let oid = "1.2.840.113556.1.4.1413";
+        controls.push(Control { oid, critical: true, value: None });
+    }
+    let request = ModifyRequest { name, changes: list.as_ref() };
+    root.request(Request::Modify(request), controls.as_ref()).code()
+}
+
+#[test]
+fn a_large_group_changes_as_a_small_one_does() {
+    use ModifyOperation::{Add, Delete, Replace};
+    let served = Served::new();
+    let mut root = served.root();
+    let [small, large] = groups(&mut root);
+    let mut others = None;
+    let mut check = |changes: &[Change<'_>], permissive: bool, want: ResultCode| {
+        for name in [&small, &large] {
+            let code = modify(&mut root, name, changes, permissive);
+            assert_eq!(code, want, "{name}: {changes:?}");
+        }
+        let mut difference = Vec::new();
+        for description in ["member", "description"] {
+            let few = values(&mut root, &small, description);
+            let many = values(&mut root, &large, description);
+            assert!(few.is_subset(&many), "{changes:?}: {few:?}");
+            difference.push(many.len() - few.len());
+        }
+        let before = others.get_or_insert_with(|| difference.clone()).clone();
+        assert_eq!(before, difference, "{changes:?}: others stay");
+    };
+    let [new, also] = [dn("uid=new,ou=people"), dn("uid=also,ou=people")];
+    let spelled = format!("UID=NEW, OU=People,{SUFFIX}");
+    let (anna, bob, zoe) = (dn(OWN[0]), dn("uid=bob,ou=people"), dn("UID=ZOE,ou=people"));
+    let (new, also, spelled) = (new.as_str(), also.as_str(), spelled.as_str());
+    let (anna, bob, zoe) = (anna.as_str(), bob.as_str(), zoe.as_str());
+    let nobody = dn("uid=nobody,ou=people");
+    let exists = ResultCode::AttributeOrValueExists;
+    let missing = ResultCode::NoSuchAttribute;
+
+    check(&[(Add, "member", &[new])], false, ResultCode::Success);
+    check(&[(Add, "member", &[new])], false, exists);
+    check(&[(Add, "member", &[spelled])], false, exists);
+    check(&[(Add, "member", &[also, bob])], false, exists);
+    check(&[(Add, "member", &[also, also])], false, exists);
+    check(&[(Add, "member", &[spelled, also])], true, ResultCode::Success);
+    check(&[(Delete, "member", &[spelled])], false, ResultCode::Success);
+    check(&[(Delete, "member", &[spelled])], false, missing);
+    check(&[(Delete, "member", &[new, also])], true, ResultCode::Success);
+    check(&[(Delete, "member", &[&nobody])], false, missing);
+    check(&[(Delete, "member", &[&nobody, anna])], false, missing);
+    // The spelling changes, and nothing else.
+    let respelled = [(Delete, "member", &[bob][..]), (Add, "member", &[bob])];
+    check(&respelled, false, ResultCode::Success);
+    let there_and_back = [(Add, "member", &[new][..]), (Delete, "member", &[spelled])];
+    check(&there_and_back, false, ResultCode::Success);
+    check(&[(Add, "member", &["no name"])], false, ResultCode::InvalidAttributeSyntax);
+    // The first and the last.
+    check(&[(Delete, "member", &[anna, zoe])], false, ResultCode::Success);
+    check(&[(Add, "member", &[zoe]), (Add, "member", &[anna])], false, ResultCode::Success);
+    // No index tells of descriptions.
+    check(&[(Add, "description", &["some  WORDS"])], false, exists);
+    check(&[(Add, "description", &["other words"])], false, ResultCode::Success);
+    check(&[(Delete, "description", &["SOME words"])], false, ResultCode::Success);
+    check(&[(Delete, "description", &["SOME words"])], false, missing);
+    // Other attributes of a large entry.
+    check(&[(Replace, "owner", &[anna])], false, ResultCode::Success);
+    let many: Vec<String> = (0..100).map(|n| dn(&format!("uid=many.{n}"))).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    check(&[(Add, "member", &many)], false, ResultCode::Success);
+    check(&[(Delete, "member", &many)], false, ResultCode::Success);
+
+    for change in [(Delete, "member", &[][..]), (Replace, "member", &[new])] {
+        assert_eq!(modify(&mut root, &large, &[change], false), ResultCode::Success);
+    }
+    assert_eq!(values(&mut root, &large, "member").len(), 1);
+    let asked = Asked { filter: &format!("(member={spelled})"), ..Asked::default() };
+    assert_eq!(root.search(&asked).names(), [&large]);
+    let asked = Asked { filter: &format!("(member={anna})"), ..Asked::default() };
+    assert_eq!(root.search(&asked).names(), [&small]);
+}
+
+#[test]
+fn groups_are_imported_found_and_exported_whole() {
+    const MEMBERS: usize = 20_000;
+    let served = Served::new();
+    let (options, data) = served.pulled();
+    let mut ldif = String::new();
+    for group in 0..5 {
+        ldif += &format!("dn: cn=group {group},{SUFFIX}\nobjectClass: groupOfNames\n");
+        for number in 0..MEMBERS {
+            ldif += &format!("member: uid=user.{},ou=people,{SUFFIX}\n", number * (group + 1));
+        }
+        ldif += "\n";
+    }
+    let path = data.path().join("data");
+    let sources = vec![Source::new("groups", ldif.as_bytes())];
+    let asked = ImportOptions::default();
+    let report = import(&path, sources, &asked, &SystemClock::new(), &mut ()).unwrap();
+    assert_eq!(report.imported, 5);
+
+    let mut out = Vec::new();
+    export(&path, &ExportOptions::default(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap().replace("\n ", "");
+    assert_eq!(text.matches("\nmember: ").count(), 5 * MEMBERS);
+    assert!(text.contains(&format!("member: uid=user.99995,ou=people,{SUFFIX}\n")));
+
+    let served = Served::opened(options, data);
+    let mut root = served.root();
+    let filter = format!("(member=uid=user.{},ou=people,{SUFFIX})", 4 * 5 * 13);
+    let found = root.search(&Asked { filter: &filter, ..Asked::default() });
+    // 260 is a multiple of 1, 2, 4 and 5, and not of 3.
+    let names = [0, 1, 3, 4].map(|group| format!("cn=group {group},{SUFFIX}"));
+    assert_eq!(found.names(), names);
+}
