@@ -1,36 +1,45 @@
-//! Loading an LDIF file while no server runs: `roster import` and `roster demo`.
+//! Loading LDIF while no server runs: `roster import` and `roster demo`.
 //!
-//! One thread reads records, one for each core makes entries of them, and the caller's stores these
-//! in the order of the file. An entry is completed as an add would complete it: naming values,
-//! superior classes, hashed passwords, and the operational attributes that it does not bring.
+//! One thread cuts the sources into blocks, one for each core makes entries of them, and the
+//! caller's stores these in the order of the sources. An entry is completed as an add would
+//! complete it: naming values, superior classes, hashed passwords, and the operational attributes
+//! that it does not bring.
 //!
-//! Invariants: all entries of a file become visible together, or, when one is refused, none; the
-//! first record of the file that is refused is the one that is reported; what is read ahead is
+//! Invariants: all entries of an import become visible together, or none does; every record is
+//! imported, skipped or refused, and the observer hears of the latter two; what is read ahead is
 //! bounded.
 
 mod dialect;
 mod load;
+mod memory;
 mod options;
 mod pipeline;
 mod prepare;
 mod record;
+mod selection;
 mod source;
+mod teller;
 
+use std::cell::RefCell;
 use std::fmt;
-use std::io::BufReader;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ldap::ldif::LdifError;
-use store::{BulkError, Store, StoreError};
+use store::{BulkError, LoadOptions, Store, StoreError};
 
 pub use self::dialect::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
 use self::load::Load;
 pub use self::options::{
-    Held, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
-    Progress, Refused, Skipped,
+    ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal, Progress,
+    Refused, Skipped,
 };
+use self::pipeline::Shared;
 use self::prepare::Completer;
+use self::selection::Selection;
 pub use self::source::Source;
+use self::teller::{Teller, Waiting};
 use crate::clock::Clock;
 use crate::directory::schema_of;
 use crate::error::DirectoryError;
@@ -41,13 +50,27 @@ use crate::recovery;
 pub enum ImportError {
     /// The data directory cannot be opened, or its store failed.
     Directory(DirectoryError),
-    /// The file is wrong.
-    File {
-        /// The line at fault, from 1.
+    /// The options are wrong, in one sentence.
+    Asked(String),
+    /// A source cannot be read on.
+    Source {
+        /// Its name.
+        name: String,
+        /// The line that was to be read, from 1.
         line: u64,
-        /// What is wrong, in one sentence.
+        /// Why, in one sentence.
         reason: String,
     },
+    /// Entries were refused, and the options do not say to go on without them.
+    Refused {
+        /// What was found up to the end of the sources, or to so many refusals that the rest was
+        /// not read.
+        report: Box<ImportReport>,
+        /// The first refusal, with its place.
+        first: String,
+    },
+    /// It was cancelled.
+    Interrupted,
 }
 
 /// Loads the entries of LDIF sources, one after the other, into the data directory `data`.
@@ -71,33 +94,117 @@ pub fn import(
     // What is acknowledged and lies in the journal alone comes first; the journal begins anew when
     // the directory is opened and the data are ahead of it.
     recovery::settle(&store, data)?;
-    let completer = Completer::new(store.schema(), options.password_scheme, clock.now());
-    let mut load = Load::start(&store)?;
+    let schema = store.schema();
+    let selection = Selection::resolve(options, &schema)?;
+    let completer = Completer::new(schema, options.password_scheme, clock.now());
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
-    let mut entries = 0;
-    for source in sources {
-        let octets = BufReader::with_capacity(BUFFER_BYTES, source.octets);
-        entries += pipeline::run(octets, &mut load, &completer, threads)?;
+    let memory_bytes = options.memory_bytes.unwrap_or_else(default_budget_bytes);
+    let ahead_max_bytes = (threads as u64 * AHEAD_THREAD_BYTES).min(memory_bytes / AHEAD_PART);
+    let is_check = options.mode == ImportMode::Check;
+    let mut load = Load::start(
+        &store,
+        &LoadOptions {
+            // What is read ahead takes several times its text while entries are made of it.
+            memory_bytes: memory_bytes.saturating_sub(ahead_max_bytes * AHEAD_PART / 2),
+            threads,
+            held: options.held,
+            is_check,
+            compress: options.compress,
+        },
+    )?;
+    let never = AtomicBool::new(false);
+    let cancel = options.cancel.as_deref().unwrap_or(&never);
+    let goes_on = is_check || options.on_refusal == OnRefusal::Continue;
+    let read_bytes = Arc::new(AtomicU64::new(0));
+    let lengths = sources.iter().map(|source| source.length_bytes);
+    let length_bytes = lengths.sum();
+    let mut teller = Teller {
+        observer,
+        clock,
+        begin,
+        names: sources.iter().map(|source| source.name().to_owned()).collect(),
+        read_bytes: Arc::clone(&read_bytes),
+        length_bytes,
+        report: ImportReport::default(),
+        first: None,
+        waiting: Waiting::new(data),
+        refusals_max: if goes_on { u64::MAX } else { REFUSALS_MAX },
+    };
+    let sources = sources.into_iter().map(|source| source.counted(&read_bytes)).collect();
+    let shared = Shared {
+        completer: &completer,
+        selection: &selection,
+        cancel,
+        keep_text: options.keep_text,
+        ahead_max_bytes,
+    };
+    pipeline::run(sources, &mut load, &shared, threads, &mut teller)?;
+    if teller.has_enough() {
+        return Err(teller.refusal_of_all());
     }
-    load.finish(&mut |_, done, total| {
-        observer.progress(&Progress {
-            phase: ImportPhase::Index,
-            done,
-            total: Some(total),
-            records: entries,
-            rejected: 0,
-            skipped: 0,
-            elapsed: clock.elapsed() - begin,
-        });
-    })?;
-    let elapsed = clock.elapsed() - begin;
-    Ok(ImportReport { processed: entries, imported: entries, elapsed, ..ImportReport::default() })
+    finish(load, teller, cancel, goes_on)
 }
 
-const BUFFER_BYTES: usize = 256 * 1024;
+/// Makes what was loaded visible, unless something was refused.
+fn finish(
+    load: Load<'_>,
+    teller: Teller<'_>,
+    cancel: &AtomicBool,
+    goes_on: bool,
+) -> Result<ImportReport, ImportError> {
+    let Load { loader, held } = load;
+    let teller = RefCell::new(teller);
+    let mut failed = None;
+    let finished = loader.finish(
+        &mut |phase, done, total| {
+            let mut teller = teller.borrow_mut();
+            teller.phase(phase, done, total);
+            // The last orphan is known when entries no longer wait: then it is time to stop.
+            let is_refused = !goes_on && teller.report.rejected > 0 && phase != store::Phase::Load;
+            match cancel.load(Ordering::Relaxed) || is_refused {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        },
+        &mut |refusal| match teller.borrow_mut().waited_in_vain(&refusal) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    );
+    let mut teller = teller.into_inner();
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if !goes_on && teller.report.rejected > 0 {
+        return Err(teller.refusal_of_all());
+    }
+    let loaded = finished?;
+    teller.report.imported = loaded.entries;
+    teller.report.replaced = loaded.replaced;
+    teller.report.migrated = held.saturating_sub(loaded.replaced);
+    teller.report.record_bytes = loaded.record_bytes;
+    Ok(teller.ended())
+}
+
+/// The memory that an import uses unless it is told: half of what the machine has left, or the
+/// control group of this process.
+#[must_use]
+pub fn default_budget_bytes() -> u64 {
+    memory::budget_bytes(Path::new("/"))
+}
+
+/// Text read ahead for each thread.
+const AHEAD_THREAD_BYTES: u64 = 8 << 20;
+/// Text that is read ahead is at most this part of the memory.
+const AHEAD_PART: u64 = 16;
+/// When nothing will be loaded, reading ends after so many refusals.
+const REFUSALS_MAX: u64 = 1000;
 
 impl From<DirectoryError> for ImportError {
     fn from(error: DirectoryError) -> Self {
@@ -115,17 +222,11 @@ impl From<BulkError> for ImportError {
     fn from(error: BulkError) -> Self {
         match error {
             BulkError::Store(error) => error.into(),
-            BulkError::Refused(refusal) => {
-                Self::File { line: refusal.place.line, reason: refusal.to_string() }
+            BulkError::Stopped => Self::Interrupted,
+            error @ (BulkError::NotEmpty { .. } | BulkError::Refused(_)) => {
+                Self::Asked(error.to_string())
             }
-            error => Self::File { line: 0, reason: error.to_string() },
         }
-    }
-}
-
-impl From<LdifError> for ImportError {
-    fn from(error: LdifError) -> Self {
-        Self::File { line: error.line, reason: error.reason.to_string() }
     }
 }
 
@@ -133,7 +234,13 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory(error) => error.fmt(f),
-            Self::File { line, reason } => write!(f, "line {line}: {reason}"),
+            Self::Asked(reason) => f.write_str(reason),
+            Self::Source { name, line, reason } => write!(f, "{name}:{line}: {reason}"),
+            Self::Refused { report, first } => match report.rejected {
+                0 | 1 => f.write_str(first),
+                more => write!(f, "{first} (and {} more)", more - 1),
+            },
+            Self::Interrupted => f.write_str("interrupted"),
         }
     }
 }

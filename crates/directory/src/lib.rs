@@ -52,8 +52,8 @@ pub use directory::{Directory, DirectoryOptions};
 pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
 pub use import::{
-    Held, ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport,
-    OnRefusal, Progress, Refused, Skipped, Source, import,
+    ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
+    Progress, Refused, Skipped, Source, default_budget_bytes, import,
 };
 pub use import::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
 pub use job::{Job, JobDone};
@@ -66,5 +66,6 @@ pub use sink::Flow;
 pub use space::{DiskSpace, FileSystemSpace, SpaceLimits};
 pub use stamp::Csn;
 pub use stop::Stop;
+pub use store::Held;
 pub use worker::{Next, Worker};
 pub use write_queue::{Outbox, PendingWrite, Reply};

@@ -29,11 +29,18 @@ impl Csn {
     }
 }
 
+impl Csn {
+    /// Its text; `compact` is that of the second of its time.
+    pub(crate) fn written(&self, compact: &str) -> String {
+        let micros = self.time.0 % 1_000_000;
+        let Self { count, replica, modification, .. } = self;
+        format!("{compact}.{micros:06}Z#{count:06x}#{replica:03x}#{modification:06x}")
+    }
+}
+
 impl fmt::Display for Csn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let micros = self.time.0 % 1_000_000;
-        let Self { time, count, replica, modification } = self;
-        write!(f, "{}.{micros:06}Z#{count:06x}#{replica:03x}#{modification:06x}", time.compact())
+        f.write_str(&self.written(&self.time.compact()))
     }
 }
 

@@ -46,6 +46,8 @@ pub struct AttributeType {
     pub extensions: Vec<Extension>,
     /// See [`Self::key`].
     pub(crate) key: String,
+    /// A number that types of one OID share, and few others.
+    pub(crate) oid_hash: u64,
 }
 
 impl AttributeType {
@@ -88,7 +90,8 @@ impl AttributeType {
 
 impl PartialEq for AttributeType {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || self.oid == other.oid
+        // Most are compared with many that differ; the number says so without a look at the text.
+        std::ptr::eq(self, other) || (self.oid_hash == other.oid_hash && self.oid == other.oid)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use ldap::dn::Dn;
+use ldap::dn::{Ava, Dn};
 use ldap::message::{Attributes, Values, ValuesBuf};
 
 use crate::description::{AttributeDescription, DescriptionError};
@@ -144,9 +144,14 @@ impl Entry {
         description: &AttributeDescription,
         value: &[u8],
     ) -> bool {
+        let values = self.values(description);
+        // What is the same octet by octet matches, whatever the rule: the usual case while loading.
+        if values.iter().any(|own| own == value) {
+            return true;
+        }
         let asked = value_key(schema, description, value);
         let mut key = Vec::new();
-        self.values(description).iter().any(|value| {
+        values.iter().any(|value| {
             write_value_key(schema, description, value, &mut key);
             key == asked
         })
@@ -266,8 +271,9 @@ impl Entry {
         description: &Arc<AttributeDescription>,
         values: Vec<Vec<u8>>,
     ) -> Result<(), EntryError> {
-        distinct_keys(schema, description, &values)
-            .ok_or_else(|| EntryError::ValueExists(Arc::clone(description)))?;
+        if values.len() > 1 && !differ(schema, description, None, &values) {
+            return Err(EntryError::ValueExists(Arc::clone(description)));
+        }
         match self.position(description) {
             Ok(position) if values.is_empty() => {
                 self.attributes.remove(position);
@@ -285,7 +291,15 @@ impl Entry {
     /// Adds the values of the RDN that are missing: an Add request need not repeat them
     /// (RFC 4511 §4.7).
     pub fn add_naming_values(&mut self, schema: &Schema) -> Result<(), EntryError> {
-        let Some(rdn) = self.name.rdns().first().cloned() else { return Ok(()) };
+        let Some(rdn) = self.name.rdns().first() else { return Ok(()) };
+        let is_there = |ava: &Ava| {
+            let description = schema.describe(&ava.attribute);
+            description.is_ok_and(|description| self.has_value(schema, &description, &ava.value))
+        };
+        if rdn.avas().iter().all(is_there) {
+            return Ok(());
+        }
+        let rdn = rdn.clone();
         for ava in rdn.avas() {
             let description = schema.describe(&ava.attribute)?;
             if !self.has_value(schema, &description, &ava.value) {
@@ -408,12 +422,37 @@ fn differ(
     there: Option<&Attribute>,
     values: &[Vec<u8>],
 ) -> bool {
+    if there.is_none() && values.len() <= FEW_VALUES {
+        return few_differ(schema, description, values);
+    }
     let Some(keys) = distinct_keys(schema, description, values) else { return false };
     let mut key = Vec::new();
     !there.iter().flat_map(|attribute| &attribute.values).any(|value| {
         write_value_key(schema, description, value, &mut key);
         keys.contains(&key)
     })
+}
+
+/// Whether no two of a few values match; without a place in memory for each.
+fn few_differ(schema: &Schema, description: &AttributeDescription, values: &[Vec<u8>]) -> bool {
+    let (mut keys, mut key) = (Vec::new(), Vec::new());
+    let mut ends = [0; FEW_VALUES];
+    let mut is_new = |(value, position): (&Vec<u8>, usize)| {
+        write_value_key(schema, description, value, &mut key);
+        let mut start = 0;
+        for end in ends.iter().take(position) {
+            if keys.get(start..*end) == Some(&*key) {
+                return false;
+            }
+            start = *end;
+        }
+        keys.extend_from_slice(&key);
+        if let Some(end) = ends.get_mut(position) {
+            *end = keys.len();
+        }
+        true
+    };
+    values.iter().zip(0..).all(&mut is_new)
 }
 
 /// The keys of `values`; none if two of them match.
@@ -449,6 +488,9 @@ fn write_value_key(
         key.extend_from_slice(value);
     }
 }
+
+/// So many values are compared each with each.
+const FEW_VALUES: usize = 8;
 
 const AS_IT_IS: u8 = 0;
 const PREPARED: u8 = 1;

@@ -38,6 +38,7 @@ mod prepare;
 mod selection;
 mod syntax;
 mod validate;
+mod validator;
 
 pub use change::{AddChange, AttributeDelta, Change, DeleteChange, EntryId, ModifyChange};
 pub use change::{IndexChange, RenameChange, SchemaChange};
@@ -52,3 +53,4 @@ pub use selection::{SELECTION_NAMES_MAX, Selection};
 pub use syntax::{Check, SYNTAXES, Syntax};
 pub use validate::{Mode, Structure, Violation, check_modifiable, check_name, check_values};
 pub use validate::{validate, validate_touched};
+pub use validator::{Classes, Validator};

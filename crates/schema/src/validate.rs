@@ -65,6 +65,14 @@ impl From<EntryError> for Violation {
 
 /// Checks everything about an entry: classes, attributes, values, name.
 pub fn validate(entry: &Entry, schema: &Schema, mode: Mode) -> Result<Structure, Violation> {
+    check_parts(entry, schema, mode)?;
+    let structure = Structure::of(entry, schema)?;
+    structure.check_attributes(entry, schema)?;
+    Ok(structure)
+}
+
+/// Checks the name and each attribute on its own.
+pub(crate) fn check_parts(entry: &Entry, schema: &Schema, mode: Mode) -> Result<(), Violation> {
     check_name(entry, schema)?;
     for attribute in entry.attributes() {
         match mode {
@@ -73,9 +81,7 @@ pub fn validate(entry: &Entry, schema: &Schema, mode: Mode) -> Result<Structure,
         }
         check_values(attribute, schema)?;
     }
-    let structure = Structure::of(entry, schema)?;
-    structure.check_attributes(entry, schema)?;
-    Ok(structure)
+    Ok(())
 }
 
 /// Checks an entry of which only the attributes in `touched` changed; they need not be there.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ldap::dn::Dn;
-use store::StoreOptions;
+use store::{Held, StoreOptions};
 
 use crate::password::Scheme;
 
@@ -66,19 +66,6 @@ impl Default for ImportOptions {
             cancel: None,
         }
     }
-}
-
-/// What becomes of the entries that the directory holds.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Held {
-    /// They stay, and entries of their names are refused. Those of the naming contexts give way as
-    /// long as there are no others.
-    #[default]
-    Keep,
-    /// They stay, but an entry of the same name takes the place of one.
-    Replace,
-    /// All of them go.
-    Clear,
 }
 
 /// Whether anything is stored.
@@ -190,7 +177,7 @@ pub struct Skipped<'r> {
 }
 
 /// What was imported.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct ImportReport {
     /// Records read.
     pub processed: u64,
@@ -204,11 +191,31 @@ pub struct ImportReport {
     pub migrated: u64,
     /// Entries of the directory whose place was taken by imported ones.
     pub replaced: u64,
+    /// The pages that the records take, in bytes; not known when entries were added one by one.
+    pub record_bytes: u64,
     /// How long it took.
     pub elapsed: Duration,
     /// How often each reason refused an entry.
     pub reasons: BTreeMap<String, u64>,
 }
+
+impl ImportReport {
+    /// Counts a refusal.
+    pub(super) fn count(&mut self, reason: &str) {
+        self.rejected += 1;
+        if let Some(times) = self.reasons.get_mut(reason) {
+            *times += 1;
+            return;
+        }
+        let reason = if self.reasons.len() < REASONS_MAX { reason } else { OTHER_REASONS };
+        *self.reasons.entry(reason.to_owned()).or_default() += 1;
+    }
+}
+
+/// The most reasons that are counted each on its own.
+const REASONS_MAX: usize = 1000;
+/// What all others are counted as.
+const OTHER_REASONS: &str = "other reasons";
 
 impl fmt::Display for ImportReport {
     /// The line that users of OpenDJ's import-ldif know.

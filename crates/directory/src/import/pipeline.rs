@@ -1,198 +1,386 @@
 //! The threads of an import and what goes between them.
 //!
-//! Records travel in batches with numbers. A batch needs a ticket from the reader on until its
-//! entries are stored, so at most [`BATCHES_AHEAD`] of them are in memory, whoever is slow.
+//! One thread cuts the sources into blocks, workers make entries of their records, and the caller's
+//! thread stores them in the order of the sources.
+//!
+//! Invariants: a block goes through [`Gate`] before it is sent and leaves it when its entries are
+//! stored, so that what is in memory is bounded, whoever is slow; records are numbered in the order
+//! of the sources, and a number may be left out.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use ldap::ldif::{LdifEntry, LdifLimits, LdifReader};
+use ldap::ldif::{
+    LDIF_BLOCK_BYTES, LdifBlock, LdifBlocks, LdifError, LdifLimits, LdifReason, SliceReader,
+};
+use store::{Place, PrepareError, PreparedEntry, StoreError};
 
 use super::ImportError;
-use super::load::{Finisher, Load, Ready};
-use super::prepare::Completer;
+use super::load::{Finisher, Load};
+use super::prepare::{Completer, Fault};
 use super::record::RawRecord;
+use super::selection::Selection;
+use super::source::Source;
+use super::teller::Teller;
 
-/// Reads, completes and loads all entries of `source`; returns how many.
+/// What all threads share.
+pub(super) struct Shared<'i> {
+    pub(super) completer: &'i Completer,
+    pub(super) selection: &'i Selection,
+    pub(super) cancel: &'i AtomicBool,
+    pub(super) keep_text: bool,
+    /// Octets of text that may be between the sources and the store.
+    pub(super) ahead_max_bytes: u64,
+}
+
+/// Reads, completes and stores all entries of the sources.
 pub(super) fn run(
-    source: impl BufRead + Send,
+    sources: Vec<Source<'_>>,
     load: &mut Load<'_>,
-    completer: &Completer,
+    shared: &Shared<'_>,
     threads: usize,
-) -> Result<u64, ImportError> {
-    let (tickets, used_tickets) = bounded(BATCHES_AHEAD);
-    // No send waits: tickets keep the batches to fewer than fit.
-    let (to_workers, batches) = bounded(BATCHES_AHEAD);
-    let (to_loader, prepared) = bounded(BATCHES_AHEAD);
+    teller: &mut Teller<'_>,
+) -> Result<(), ImportError> {
+    let gate = Gate::new(shared.ahead_max_bytes);
+    let (to_workers, blocks) = bounded(CHANNEL_BLOCKS);
+    let (to_loader, done) = bounded(CHANNEL_BLOCKS);
+    let (retire, retired) = bounded(threads);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            let (batches, to_loader) = (batches.clone(), to_loader.clone());
+            let (blocks, to_loader, retire) = (blocks.clone(), to_loader.clone(), retire.clone());
             let finisher = load.finisher();
-            scope.spawn(move || work(&batches, &to_loader, completer, finisher));
+            scope.spawn(move || {
+                let mut worker = Worker { shared, finisher };
+                worker.run(&blocks, &to_loader);
+                // Nobody waits for it when the load has failed.
+                let _ = retire.send(worker.finisher);
+            });
         }
         // What is left are the ends in the threads: when those are gone, the channels close.
-        drop((batches, to_loader));
-        scope.spawn(move || read(source, &tickets, &to_workers));
-        // Moved in, so that an error closes the channels and the threads end.
-        store_in_order(load, prepared, used_tickets)
+        drop((blocks, to_loader, retire));
+        let gate = &gate;
+        scope.spawn(move || read(sources, gate, shared, &to_workers));
+        // Moved in, so that an error closes the channels and the gate, and the threads end.
+        let stored = store_in_order(load, done, gate, shared, teller);
+        gate.close();
+        stored?;
+        for finisher in retired {
+            load.retire(finisher);
+        }
+        Ok(())
     })
 }
 
-/// Records of a file, their octets in one buffer.
-#[derive(Debug, Default)]
-struct Batch {
-    /// Counts the batches.
+/// A block on its way to a worker.
+struct Work {
+    /// Counts the blocks.
     position: u64,
-    /// The number of the first record.
+    source: u32,
+    /// The number of its first record.
     first: u64,
-    octets: Vec<u8>,
-    records: Vec<Record>,
-    /// Lengths of description and value, of all records.
-    fields: Vec<(usize, usize)>,
-    /// Why the file ends here.
-    error: Option<ImportError>,
+    what: Result<LdifBlock, Interruption>,
 }
 
-#[derive(Debug)]
-struct Record {
-    line: u64,
-    dn_length: usize,
-    field_count: usize,
+/// What came in the place of a block.
+enum Interruption {
+    /// A record that cannot be read; others follow.
+    Record(LdifError),
+    /// The source cannot be read on: the import ends.
+    Source(LdifError),
+    /// The import was cancelled.
+    Cancelled,
 }
 
-/// A batch when it is ready to be stored.
-#[derive(Debug)]
-struct Prepared {
+/// A block whose entries are ready to be stored.
+struct Done {
     position: u64,
-    entries: Vec<Ready>,
-    error: Option<ImportError>,
+    source: u32,
+    /// What the gate counts.
+    bytes: u64,
+    text: Vec<u8>,
+    outcomes: Result<Vec<Outcome>, ImportEnd>,
 }
 
-impl Batch {
-    fn push(&mut self, entry: &LdifEntry<'_>) {
-        self.octets.extend_from_slice(entry.dn.as_bytes());
-        let before = self.fields.len();
-        for (description, value) in entry.attributes() {
-            self.fields.push((description.len(), value.len()));
-            self.octets.extend_from_slice(description.as_bytes());
-            self.octets.extend_from_slice(value);
-        }
-        let field_count = self.fields.len() - before;
-        self.records.push(Record { line: entry.line, dn_length: entry.dn.len(), field_count });
-    }
-
-    fn is_full(&self) -> bool {
-        self.records.len() >= BATCH_RECORDS || self.octets.len() >= BATCH_BYTES
-    }
+/// Why the import ends at a block.
+enum ImportEnd {
+    Source(LdifError),
+    Cancelled,
+    Store(StoreError),
 }
 
-fn read(source: impl BufRead, tickets: &Sender<()>, to_workers: &Sender<Batch>) {
-    let mut reader = LdifReader::new(source, LdifLimits::default());
+/// What became of a record.
+struct Outcome {
+    line: u64,
+    /// Where its text lies in the block.
+    text: Range<usize>,
+    what: Made,
+}
+
+enum Made {
+    Ready(PreparedEntry),
+    Refused { dn: String, fault: Fault },
+    Skipped { dn: String, reason: &'static str },
+}
+
+fn read(sources: Vec<Source<'_>>, gate: &Gate, shared: &Shared<'_>, to_workers: &Sender<Work>) {
     let (mut position, mut first) = (0, 0);
-    loop {
-        let mut batch = Batch { position, first, ..Batch::default() };
-        let is_last = loop {
-            match reader.next_entry() {
-                Ok(Some(entry)) => batch.push(&entry),
-                Ok(None) => break true,
-                Err(error) => {
-                    batch.error = Some(error.into());
-                    break true;
-                }
-            }
-            if batch.is_full() {
-                break false;
+    let mut send = |source, what: Result<LdifBlock, Interruption>| {
+        let (bytes, records) = match &what {
+            Ok(block) => (block.text.len() as u64, block.record_count_max),
+            Err(_) => (0, 1),
+        };
+        let work = Work { position, source, first, what };
+        position += 1;
+        first += records;
+        gate.enter(bytes) && to_workers.send(work).is_ok()
+    };
+    for (source, number) in sources.into_iter().zip(0..) {
+        let text = match source.plain() {
+            Ok((_, text)) => text,
+            Err(error) => {
+                let reason = LdifReason::Io(error.to_string());
+                send(number, Err(Interruption::Source(LdifError { line: 1, reason })));
+                return;
             }
         };
-        position += 1;
-        first += batch.records.len() as u64;
-        if tickets.send(()).is_err() || to_workers.send(batch).is_err() || is_last {
-            return;
-        }
-    }
-}
-
-fn work(
-    batches: &Receiver<Batch>,
-    to_loader: &Sender<Prepared>,
-    completer: &Completer,
-    mut finisher: Finisher,
-) {
-    for batch in batches {
-        if to_loader.send(prepare(batch, completer, &mut finisher)).is_err() {
-            return;
-        }
-    }
-}
-
-/// Makes the entries of a batch ready, up to the first that is refused.
-fn prepare(mut batch: Batch, completer: &Completer, finisher: &mut Finisher) -> Prepared {
-    let mut entries = Vec::with_capacity(batch.records.len());
-    let mut rest = batch.octets.as_slice();
-    let mut fields = batch.fields.as_slice();
-    for (record, number) in batch.records.iter().zip(batch.first..) {
-        let dn = take(&mut rest, record.dn_length);
-        let (own, others) = fields.split_at(record.field_count.min(fields.len()));
-        fields = others;
-        let pairs = own.iter().map(|&(description, value)| {
-            let description = text(take(&mut rest, description));
-            (description, take(&mut rest, value))
-        });
-        let record_read = RawRecord::borrowed(text(dn), pairs);
-        let entry = completer.entry(&record_read, number);
-        let entry = entry.map_err(|reason| ImportError::File { line: record.line, reason });
-        let entry = entry.and_then(|entry| finisher.finish(entry, record.line, number));
-        match entry {
-            Ok(entry) => entries.push(entry),
-            Err(error) => {
-                batch.error = Some(error);
-                break;
+        let mut blocks = LdifBlocks::new(text, LDIF_BLOCK_BYTES, LdifLimits::default());
+        loop {
+            let goes_on = match blocks.next_block() {
+                _ if shared.cancel.load(Ordering::Relaxed) => {
+                    send(number, Err(Interruption::Cancelled));
+                    false
+                }
+                Ok(None) => break,
+                Ok(Some(block)) => send(number, Ok(block)),
+                Err(error) if matches!(error.reason, LdifReason::RecordTooLong { .. }) => {
+                    send(number, Err(Interruption::Record(error)))
+                }
+                Err(error) => {
+                    send(number, Err(Interruption::Source(error)));
+                    false
+                }
+            };
+            if !goes_on {
+                return;
             }
         }
     }
-    Prepared { position: batch.position, entries, error: batch.error }
 }
 
-/// Stores batches in the order of the file.
+struct Worker<'i> {
+    shared: &'i Shared<'i>,
+    finisher: Finisher,
+}
+
+impl Worker<'_> {
+    fn run(&mut self, blocks: &Receiver<Work>, to_loader: &Sender<Done>) {
+        let mut completion = self.shared.completer.worker();
+        for Work { position, source, first, what } in blocks {
+            let (outcomes, text) = match what {
+                Ok(block) => {
+                    let outcomes = self.block(&mut completion, &block, source, first);
+                    (outcomes.map_err(ImportEnd::Store), block.text)
+                }
+                Err(Interruption::Record(error)) => (Ok(vec![unreadable(error, 0..0)]), Vec::new()),
+                Err(Interruption::Source(error)) => (Err(ImportEnd::Source(error)), Vec::new()),
+                Err(Interruption::Cancelled) => (Err(ImportEnd::Cancelled), Vec::new()),
+            };
+            let bytes = text.len() as u64;
+            let text = if self.shared.keep_text { text } else { Vec::new() };
+            if to_loader.send(Done { position, source, bytes, text, outcomes }).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Makes the entries of a block ready.
+    fn block(
+        &mut self,
+        completion: &mut super::prepare::Worker<'_>,
+        block: &LdifBlock,
+        source: u32,
+        first: u64,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let mut outcomes = Vec::with_capacity(RECORDS_USUAL);
+        let mut reader = SliceReader::new(block, LdifLimits::default());
+        for number in first.. {
+            let entry = match reader.next_entry() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                Err(error) => {
+                    reader.skip_record();
+                    outcomes.push(unreadable(error, reader.record_range()));
+                    continue;
+                }
+            };
+            let place = Place { source, line: entry.line };
+            let record = RawRecord::borrowed(entry.dn, entry.attributes());
+            let what = self.record(completion, &record, place, number)?;
+            outcomes.push(Outcome { line: place.line, text: reader.record_range(), what });
+        }
+        Ok(outcomes)
+    }
+
+    fn record(
+        &mut self,
+        completion: &mut super::prepare::Worker<'_>,
+        record: &RawRecord<'_>,
+        place: Place,
+        number: u64,
+    ) -> Result<Made, StoreError> {
+        let selection = self.shared.selection;
+        let schema = completion.schema();
+        let dn = || record.dn.clone().into_owned();
+        if let Some(reason) = selection.skips_name(schema, &record.dn) {
+            return Ok(Made::Skipped { dn: dn(), reason });
+        }
+        let entry = match completion.entry(record, number) {
+            Ok(entry) => entry,
+            Err(fault) => return Ok(Made::Refused { dn: dn(), fault }),
+        };
+        if let Some(reason) = selection.skips_entry(completion.schema(), &entry) {
+            return Ok(Made::Skipped { dn: dn(), reason });
+        }
+        match self.finisher.finish(&entry, place, number) {
+            Ok(ready) => Ok(Made::Ready(ready)),
+            Err(PrepareError::Refused(refusal)) => {
+                let kind = refusal.reason.name().to_owned();
+                let fault = Fault { message: refusal.to_string(), kind };
+                Ok(Made::Refused { dn: refusal.dn, fault })
+            }
+            Err(PrepareError::Store(error)) => Err(error),
+        }
+    }
+}
+
+fn unreadable(error: LdifError, text: Range<usize>) -> Outcome {
+    let message = error.reason.to_string();
+    let fault = Fault { kind: message.clone(), message };
+    Outcome { line: error.line, text, what: Made::Refused { dn: String::new(), fault } }
+}
+
+/// Stores blocks in the order of the sources.
 fn store_in_order(
     load: &mut Load<'_>,
-    prepared: Receiver<Prepared>,
-    used_tickets: Receiver<()>,
-) -> Result<u64, ImportError> {
-    let mut early: BTreeMap<u64, Prepared> = BTreeMap::new();
-    let (mut next, mut done) = (0, 0_u64);
-    for batch in &prepared {
-        early.insert(batch.position, batch);
-        while let Some(batch) = early.remove(&next) {
+    done: Receiver<Done>,
+    gate: &Gate,
+    shared: &Shared<'_>,
+    teller: &mut Teller<'_>,
+) -> Result<(), ImportError> {
+    let mut early: BTreeMap<u64, Done> = BTreeMap::new();
+    let mut next = 0;
+    for block in &done {
+        early.insert(block.position, block);
+        while let Some(block) = early.remove(&next) {
             next += 1;
-            done += batch.entries.len() as u64;
-            for entry in batch.entries {
-                load.add(entry)?;
+            store_block(load, block, gate, teller)?;
+            if shared.cancel.load(Ordering::Relaxed) {
+                return Err(ImportError::Interrupted);
             }
-            if let Some(error) = batch.error {
-                return Err(error);
+            if teller.has_enough() {
+                return Ok(());
             }
-            used_tickets.recv().expect("each batch came with a ticket");
         }
     }
     assert!(early.is_empty(), "a thread of the import ended before its work");
-    Ok(done)
+    Ok(())
 }
 
-fn take<'b>(rest: &mut &'b [u8], length: usize) -> &'b [u8] {
-    let (taken, after) = rest.split_at(length.min(rest.len()));
-    *rest = after;
-    taken
+fn store_block(
+    load: &mut Load<'_>,
+    block: Done,
+    gate: &Gate,
+    teller: &mut Teller<'_>,
+) -> Result<(), ImportError> {
+    let Done { source, bytes, text, outcomes, .. } = block;
+    let outcomes = match outcomes {
+        Ok(outcomes) => outcomes,
+        Err(ImportEnd::Cancelled) => return Err(ImportError::Interrupted),
+        Err(ImportEnd::Store(error)) => return Err(error.into()),
+        Err(ImportEnd::Source(error)) => return Err(teller.broken(source, &error)),
+    };
+    for Outcome { line, text: range, what } in outcomes {
+        let place = Place { source, line };
+        let text = text.get(range).filter(|text| !text.is_empty());
+        match what {
+            Made::Ready(ready) => {
+                let added = load.add(ready)?;
+                teller.added(place, text, added)?;
+            }
+            Made::Refused { dn, fault } => teller.refused(place, &dn, &fault, text),
+            Made::Skipped { dn, reason } => teller.skipped(place, &dn, reason, text),
+        }
+    }
+    gate.leave(bytes);
+    teller.tick();
+    Ok(())
 }
 
-fn text(octets: &[u8]) -> &str {
-    std::str::from_utf8(octets).expect("the reader hands names out as text")
+/// Bounds the octets that are on their way.
+struct Gate {
+    within: Mutex<Within>,
+    left: Condvar,
+    max_bytes: u64,
 }
 
-/// A batch is sent when it has this many records …
-const BATCH_RECORDS: usize = 128;
-/// … or this many octets.
-const BATCH_BYTES: usize = 256 << 10;
-/// The most batches between the file and the store.
-const BATCHES_AHEAD: usize = 32;
+struct Within {
+    bytes: u64,
+    is_closed: bool,
+}
+
+impl Gate {
+    fn new(max_bytes: u64) -> Self {
+        let within = Mutex::new(Within { bytes: 0, is_closed: false });
+        Self { within, left: Condvar::new(), max_bytes }
+    }
+
+    /// Waits until there is room, or nothing else is on its way; false when the gate is closed.
+    fn enter(&self, bytes: u64) -> bool {
+        let within = self.within.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |within: &mut Within| {
+            !within.is_closed && within.bytes > 0 && within.bytes + bytes > self.max_bytes
+        };
+        let within = self.left.wait_while(within, is_full);
+        let mut within = within.unwrap_or_else(PoisonError::into_inner);
+        within.bytes += bytes;
+        !within.is_closed
+    }
+
+    fn leave(&self, bytes: u64) {
+        self.within.lock().unwrap_or_else(PoisonError::into_inner).bytes -= bytes;
+        self.left.notify_one();
+    }
+
+    fn close(&self) {
+        self.within.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        self.left.notify_one();
+    }
+}
+
+/// The records of a usual block.
+const RECORDS_USUAL: usize = 1024;
+/// The most blocks that wait in a channel; the gate is what bounds them.
+const CHANNEL_BLOCKS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_lets_one_in_however_large_and_waits_for_room() {
+        let gate = Gate::new(10);
+        assert!(gate.enter(50));
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| gate.enter(4));
+            gate.leave(50);
+            assert!(second.join().unwrap());
+            assert!(gate.enter(6));
+            let third = scope.spawn(|| gate.enter(1));
+            gate.close();
+            assert!(!third.join().unwrap());
+        });
+    }
+}

@@ -2,25 +2,44 @@
 
 use std::sync::Arc;
 
-use aci::Identity;
 use ldap::dn::Dn;
-use schema::{Entry, Mode, Schema, Violation, validate};
+use schema::{AttributeDescription, Entry, Schema, Validator, Violation};
 
 use super::record::RawRecord;
-use crate::chance::{OsChance, random_uuid};
+use crate::chance::{BufferedChance, random_uuid};
 use crate::clock::Timestamp;
 use crate::directory::ROOT_DN;
 use crate::live_entry::LiveEntry;
 use crate::ops::add::stamp_new;
 use crate::ops::update;
 use crate::password::{self, Scheme};
-use crate::stamp::{Stamp, Stamper};
+use crate::stamp::{Csn, Stamp};
 
-/// Completes and checks entries; the same for each thread.
+/// How entries are completed and checked; the same for each thread.
 pub(super) struct Completer {
     schema: Arc<Schema>,
     scheme: Scheme,
     started: Timestamp,
+}
+
+/// Why a record is refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Fault {
+    /// What is wrong, with the name of the entry.
+    pub(super) message: String,
+    /// What is wrong, in the same words for each entry.
+    pub(super) kind: String,
+}
+
+/// Completes and checks entries on one thread.
+pub(super) struct Worker<'c> {
+    completer: &'c Completer,
+    validator: Validator,
+    chance: BufferedChance,
+    /// Names of what is computed when an entry is read, and not stored.
+    computed: Vec<String>,
+    /// The second of the last stamp, and how it is written.
+    second: Option<(u64, String)>,
 }
 
 impl Completer {
@@ -28,39 +47,61 @@ impl Completer {
         Self { schema, scheme, started }
     }
 
-    /// Makes the entry of a record; `number` counts the records of the file.
-    pub(super) fn entry(&self, record: &RawRecord<'_>, number: u64) -> Result<Entry, String> {
-        let dn = &*record.dn;
-        let name = Dn::parse(dn)
-            .map_err(|error| format!("'{dn}' is not a distinguished name: {error}"))?;
-        if name.is_root() {
-            return Err("the zero-length name is that of the root DSE".to_owned());
+    /// For one thread.
+    pub(super) fn worker(&self) -> Worker<'_> {
+        let computed = LiveEntry::computed_descriptions(self.schema.well_known());
+        let computed = computed.into_iter().map(AttributeDescription::text);
+        Worker {
+            completer: self,
+            validator: Validator::new(Arc::clone(&self.schema)),
+            chance: BufferedChance::default(),
+            computed: computed.map(str::to_owned).collect(),
+            second: None,
         }
-        let attributes = record.attributes.iter();
-        let attributes = attributes.map(|(description, value)| (&**description, &**value));
-        let entry = self.complete(name, attributes, number);
-        entry.map_err(|violation| format!("entry '{dn}': {}", violation.diagnostic))
+    }
+}
+
+impl Worker<'_> {
+    pub(super) fn schema(&self) -> &Schema {
+        &self.completer.schema
     }
 
-    fn complete<'r>(
-        &self,
+    /// Makes the entry of a record; `number` counts the records of the import.
+    pub(super) fn entry(&mut self, record: &RawRecord<'_>, number: u64) -> Result<Entry, Fault> {
+        let dn = &*record.dn;
+        let name = Dn::parse(dn).map_err(|error| Fault {
+            message: format!("'{dn}' is not a distinguished name: {error}"),
+            kind: "is not a distinguished name".to_owned(),
+        })?;
+        if name.is_root() {
+            let message = "the zero-length name is that of the root DSE".to_owned();
+            return Err(Fault { kind: message.clone(), message });
+        }
+        self.complete(name, record, number).map_err(|violation| Fault {
+            message: format!("entry '{dn}': {}", violation.diagnostic),
+            kind: violation.diagnostic,
+        })
+    }
+
+    fn complete(
+        &mut self,
         name: Dn,
-        attributes: impl Iterator<Item = (&'r str, &'r [u8])>,
+        record: &RawRecord<'_>,
         number: u64,
     ) -> Result<Entry, Violation> {
-        let schema = &self.schema;
+        let schema = &*self.completer.schema;
         let known = schema.well_known();
-        let computed = LiveEntry::computed_descriptions(known);
         let is_stored = |description: &str| {
-            !computed.iter().any(|made| made.text().eq_ignore_ascii_case(description))
+            !self.computed.iter().any(|computed| computed.eq_ignore_ascii_case(description))
         };
+        let attributes = record.attributes.iter();
+        let attributes = attributes.map(|(description, value)| (&**description, &**value));
         let attributes = attributes.filter(|(description, _)| is_stored(description));
         let mut entry = Entry::from_pairs(name, attributes, schema)?;
         entry.add_naming_values(schema)?;
-        let is_kept = password::is_stored_form;
-        update::hash_passwords_with(self.scheme, &mut entry, schema, is_kept, &mut OsChance)?;
-        let structure = validate(&entry, schema, Mode::Import)?;
-        entry.add_superior_classes(schema)?;
+        let (scheme, is_kept) = (self.completer.scheme, password::is_stored_form);
+        update::hash_passwords_with(scheme, &mut entry, schema, is_kept, &mut self.chance)?;
+        let classes = self.validator.complete(&mut entry)?;
         let stamps = [
             &known.structural_object_class,
             &known.entry_uuid,
@@ -72,17 +113,44 @@ impl Completer {
         ];
         if stamps.into_iter().any(|description| entry.get(description).is_none()) {
             let stamp = self.stamp(number);
-            let uuid = random_uuid(&mut OsChance);
-            stamp_new(&mut entry, schema, &stamp, &uuid, structure.structural.name())?;
+            let uuid = random_uuid(&mut self.chance);
+            let schema = &*self.completer.schema;
+            stamp_new(&mut entry, schema, &stamp, &uuid, classes.structure.structural.name())?;
         }
         Ok(entry)
     }
 
     /// Stamps of one import differ by a microsecond a record.
-    fn stamp(&self, number: u64) -> Stamp {
-        let moment = Timestamp(self.started.0.saturating_add(number));
-        let mut stamp = Stamper::default().stamp(moment, &Identity::Anonymous);
-        ROOT_DN.clone_into(&mut stamp.name);
-        stamp
+    fn stamp(&mut self, number: u64) -> Stamp {
+        let time = Timestamp(self.completer.started.0.saturating_add(number));
+        let moment = Csn::at(time);
+        let text = match &self.second {
+            Some((second, text)) if *second == time.seconds() => text,
+            Some(_) | None => &self.second.insert((time.seconds(), time.compact())).1,
+        };
+        Stamp {
+            moment,
+            time: format!("{text}Z"),
+            csn: moment.written(text),
+            name: ROOT_DN.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_those_of_their_moments() {
+        let completer =
+            Completer::new(Schema::builtin(), Scheme::default(), Timestamp(1_700_000_000_999_990));
+        let mut worker = completer.worker();
+        for number in [0, 5, 9, 10, 11, 1_000_011, 3] {
+            let stamp = worker.stamp(number);
+            let time = Timestamp(1_700_000_000_999_990 + number);
+            assert_eq!(stamp.csn, Csn::at(time).to_string());
+            assert_eq!(stamp.time, time.generalized_time());
+        }
     }
 }

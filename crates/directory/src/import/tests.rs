@@ -134,35 +134,38 @@ fn the_first_record_that_is_refused_is_named_and_nothing_is_loaded() {
         ldif.push_str(bad);
         // A later record is worse.
         ldif.push_str("\nnonsense\n");
-        let error = load(&data, &ldif).unwrap_err().to_string();
-        assert_eq!(error, want);
+        let error = load(&data, &ldif).unwrap_err();
+        let ImportError::Refused { report, first } = &error else { panic!("{error}") };
+        assert_eq!(first, want);
+        assert_eq!((report.rejected, report.processed, report.imported), (2, 403, 0));
+        assert_eq!(error.to_string(), format!("{want} (and 1 more)"));
         assert_eq!(dump_all(&data), before);
     }
     check(
         &person(7),
-        "line 2804: entry 'uid=user.7,ou=People,dc=example,dc=com' is there already, from line 53",
+        "test:2804: entry 'uid=user.7,ou=People,dc=example,dc=com' is there already, from line 53",
     );
     check(
         "dn: cn=x,dc=example,dc=com\nobjectClass: person\n",
-        "line 2804: entry 'cn=x,dc=example,dc=com': object class 'person' requires attribute 'sn'",
+        "test:2804: entry 'cn=x,dc=example,dc=com': object class 'person' requires attribute 'sn'",
     );
     check(
         "dn: cn=x,dc=org\nobjectClass: person\nsn: x\n",
-        "line 2804: entry 'cn=x,dc=org' is in no naming context",
+        "test:2804: entry 'cn=x,dc=org' is in no naming context",
     );
     check(
         "dn: x\nobjectClass: person\n",
-        "line 2804: 'x' is not a distinguished name: an attribute type is not \
+        "test:2804: 'x' is not a distinguished name: an attribute type is not \
          followed by '=' (at byte 1)",
     );
-    check("dn:\nobjectClass: person\n", "line 2804: the zero-length name is that of the root DSE");
+    check("dn:\nobjectClass: person\n", "test:2804: the zero-length name is that of the root DSE");
     check(
         "dn: cn=x,dc=example,dc=com\nobjectClass: person\nsn: x\nshoeSize: 9\n",
-        "line 2804: entry 'cn=x,dc=example,dc=com': attribute type 'shoeSize' is not defined",
+        "test:2804: entry 'cn=x,dc=example,dc=com': attribute type 'shoeSize' is not defined",
     );
     check(
         "dn: cn=x\nchangetype: delete\n",
-        "line 2804: 'changetype: delete' changes what is there, and only entries can be read here: \
+        "test:2804: 'changetype: delete' changes what is there, and only entries can be read here: \
          leave it out, or send the changes to a running server with ldapmodify",
     );
 }
@@ -177,21 +180,24 @@ fn a_directory_with_entries_takes_more_but_none_again() {
     let all = dump_all(&data);
     assert_eq!(all.matches("dn: uid=").count(), 200);
     for (ldif, want) in [
-        (PEOPLE.to_owned(), "line 1: an entry 'ou=People,dc=example,dc=com' exists already"),
+        (PEOPLE.to_owned(), "test:1: an entry 'ou=People,dc=example,dc=com' exists already"),
         (
             format!("{}{}", person(200), person(7)),
-            "line 8: an entry 'uid=user.7,ou=People,dc=example,dc=com' exists already",
+            "test:8: an entry 'uid=user.7,ou=People,dc=example,dc=com' exists already",
         ),
         (
             "dn: cn=x,ou=None,dc=example,dc=com\nobjectClass: person\nsn: x\n".to_owned(),
-            "line 1: the superior of 'cn=x,ou=None,dc=example,dc=com' does not exist",
+            "test:1: entry 'cn=x,ou=None,dc=example,dc=com': its superior \
+             'ou=None,dc=example,dc=com' does not exist",
         ),
         (
             "dn: cn=x,dc=org\nobjectClass: person\nsn: x\n".to_owned(),
-            "line 1: 'cn=x,dc=org' is in no naming context",
+            "test:1: entry 'cn=x,dc=org' is in no naming context",
         ),
     ] {
-        assert_eq!(load(&data, &ldif).unwrap_err().to_string(), want);
+        let error = load(&data, &ldif).unwrap_err();
+        let ImportError::Refused { first, .. } = &error else { panic!("{error}") };
+        assert_eq!(first, want);
         assert!(dump_all(&data) == all, "{want}");
     }
 }
@@ -203,7 +209,7 @@ fn an_import_that_stops_early_ends_its_threads() {
     (0..8000).for_each(|number| ldif.push_str(&person(number)));
     let (_dir, data) = fresh();
     let error = load(&data, &ldif).unwrap_err().to_string();
-    assert!(error.starts_with("line 1: "), "{error}");
+    assert!(error.starts_with("test:1: "), "{error}");
 }
 
 #[test]
@@ -233,4 +239,228 @@ fn exports_begin_at_the_base_and_write_what_matches() {
     check(&data, None, Some("(&(uid=*)(!(sn=1)))"), &[below[3], below[5]]);
     check(&data, Some(below[1]), Some("(ou=B)"), &[below[2]]);
     check(&data, None, Some("(numSubordinates=1)"), &["dc=example,dc=com", below[1]]);
+}
+
+/// Hears everything, in one line each.
+#[derive(Default)]
+struct Heard {
+    lines: Vec<String>,
+    phases: Vec<ImportPhase>,
+}
+
+impl ImportObserver for Heard {
+    fn progress(&mut self, progress: &Progress) {
+        if self.phases.last() != Some(&progress.phase) {
+            self.phases.push(progress.phase);
+        }
+    }
+
+    fn refused(&mut self, refused: &Refused<'_>) {
+        let Refused { source, line, dn, reason, ldif } = refused;
+        let length = ldif.map_or(0, <[u8]>::len);
+        self.lines.push(format!("{source}:{line} [{dn}] {reason} ({length})"));
+    }
+
+    fn skipped(&mut self, skipped: &Skipped<'_>) {
+        let Skipped { source, line, dn, reason, ldif } = skipped;
+        let length = ldif.map_or(0, <[u8]>::len);
+        self.lines.push(format!("{source}:{line} [{dn}] {reason} ({length})"));
+    }
+}
+
+fn load_with(
+    data: &Path,
+    sources: &[(&str, &[u8])],
+    options: &ImportOptions,
+) -> (Result<ImportReport, ImportError>, Heard) {
+    let sources = sources.iter().map(|(name, octets)| Source::new(*name, *octets)).collect();
+    let mut heard = Heard::default();
+    let result = import(data, sources, options, &clock(), &mut heard);
+    (result, heard)
+}
+
+fn compressed(text: &str) -> (Vec<u8>, Vec<u8>) {
+    use std::io::Write as _;
+    let mut gzip = Vec::new();
+    let mut zstd = Vec::new();
+    // Several members and frames, and a border of records within none of them.
+    for piece in text.as_bytes().chunks(7_001) {
+        let mut encoder = flate2::write::GzEncoder::new(&mut gzip, flate2::Compression::fast());
+        encoder.write_all(piece).unwrap();
+        encoder.finish().unwrap();
+        zstd.extend(zstd::encode_all(piece, 1).unwrap());
+    }
+    (gzip, zstd)
+}
+
+#[test]
+fn sources_are_read_one_after_the_other_plain_or_compressed() {
+    let people = |range: std::ops::Range<u32>| range.map(person).collect::<String>();
+    let (gzip, zstd) = (compressed(&people(0..300)).0, compressed(&people(300..600)).1);
+    let sources: [(&str, &[u8]); 5] = [
+        ("a", PEOPLE.as_bytes()),
+        ("b.gz", &gzip),
+        ("empty", b""),
+        ("c.zst", &zstd),
+        ("d", &people(600..601).into_bytes()),
+    ];
+    let (_dir, data) = fresh();
+    let (result, heard) = load_with(&data, &sources, &ImportOptions::default());
+    let report = result.unwrap();
+    assert_eq!((report.processed, report.imported, heard.lines.len()), (602, 602, 0));
+    assert_eq!(dump_all(&data).matches("dn: uid=").count(), 601);
+    assert_eq!(heard.phases.first(), Some(&ImportPhase::Load));
+}
+
+#[test]
+fn a_source_that_breaks_off_ends_the_import_with_its_line() {
+    let text: String = (0..300).map(person).collect();
+    let (gzip, zstd) = compressed(&text);
+    let (_dir, data) = fresh();
+    let before = dump_all(&data);
+    for octets in [&gzip[..gzip.len() - 20], &zstd[..zstd.len() - 20]] {
+        let sources = [("p", PEOPLE.as_bytes()), ("x", octets)];
+        let (result, _) = load_with(&data, &sources, &ImportOptions::default());
+        let error = result.unwrap_err();
+        assert!(
+            matches!(&error, ImportError::Source { name, line, .. } if name == "x" && *line > 1),
+            "{error}"
+        );
+        assert_eq!(dump_all(&data), before);
+    }
+}
+
+#[test]
+fn refused_entries_are_told_and_the_others_loaded() {
+    let bad = "dn: cn=x,dc=example,dc=com\nobjectClass: person\n\n\
+               nonsense\nmore\n\n# why\ndn: x\nsn: x\n\n";
+    let one = format!("{PEOPLE}{}{bad}{}", person(1), person(2));
+    let two = format!("{}{}", person(2), person(3));
+    let options = ImportOptions {
+        on_refusal: OnRefusal::Continue,
+        keep_text: true,
+        ..ImportOptions::default()
+    };
+    let (_dir, data) = fresh();
+    let sources = [("one", one.as_bytes()), ("two", two.as_bytes())];
+    let (result, heard) = load_with(&data, &sources, &options);
+    let report = result.unwrap();
+    assert_eq!((report.processed, report.imported, report.rejected), (8, 4, 4));
+    assert_eq!(report.reasons.values().sum::<u64>(), 4);
+    let person = "uid=user.2,ou=People,dc=example,dc=com";
+    assert_eq!(
+        heard.lines,
+        [
+            "one:11 [cn=x,dc=example,dc=com] entry 'cn=x,dc=example,dc=com': object class 'person' \
+             requires attribute 'sn' (48)"
+                .to_owned(),
+            "one:14 [] ':' is missing: write 'attribute: value', and begin the continuation of a \
+             long line with a space (15)"
+                .to_owned(),
+            "one:18 [x] 'x' is not a distinguished name: an attribute type is not followed by '=' \
+             (at byte 1) (19)"
+                .to_owned(),
+            format!("two:1 [{person}] entry '{person}' is there already, from one:21 (122)"),
+        ]
+    );
+    assert_eq!(dump_all(&data).matches("dn: uid=").count(), 3);
+}
+
+#[test]
+fn a_check_finds_everything_and_changes_nothing() {
+    let ldif = format!("{PEOPLE}{}{}{}dn: x\nsn: x\n", person(1), person(2), person(1));
+    let (_dir, data) = fresh();
+    let before = dump_all(&data);
+    let options = ImportOptions { mode: ImportMode::Check, ..ImportOptions::default() };
+    let (result, heard) = load_with(&data, &[("f", ldif.as_bytes())], &options);
+    let report = result.unwrap();
+    assert_eq!((report.processed, report.imported, report.rejected), (5, 3, 2));
+    assert_eq!(heard.lines.len(), 2);
+    assert_eq!(dump_all(&data), before);
+}
+
+#[test]
+fn branches_and_filters_choose_what_is_imported() {
+    #[track_caller]
+    fn check(options: ImportOptions, want: &[&str], skipped: u64) {
+        let (_dir, data) = fresh();
+        let mut ldif = PEOPLE.to_owned();
+        (0..3).for_each(|number| ldif.push_str(&person(number)));
+        ldif.push_str("dn: ou=A,dc=example,dc=com\nobjectClass: organizationalUnit\n\n");
+        let (result, heard) = load_with(&data, &[("f", ldif.as_bytes())], &options);
+        let report = result.unwrap();
+        assert_eq!(
+            (report.skipped, report.rejected),
+            (skipped, 0),
+            "{heard:?}",
+            heard = heard.lines
+        );
+        let text = dump_all(&data);
+        let names = text.lines().filter_map(|line| line.strip_prefix("dn: "));
+        let mut names: Vec<&str> =
+            names.filter_map(|dn| dn.strip_suffix(",dc=example,dc=com")).collect();
+        names.sort_unstable();
+        assert_eq!(names, want);
+    }
+    let dn = |text: &str| Dn::parse(&format!("{text},dc=example,dc=com")).unwrap();
+    let asked = ImportOptions::default;
+    check(
+        ImportOptions { include: vec![dn("OU=people")], ..asked() },
+        &["ou=People", "uid=user.0,ou=People", "uid=user.1,ou=People", "uid=user.2,ou=People"],
+        1,
+    );
+    check(ImportOptions { exclude: vec![dn("ou=people")], ..asked() }, &["ou=A"], 4);
+    check(
+        ImportOptions { include_filter: Some("(|(ou=*)(sn=1))".to_owned()), ..asked() },
+        &["ou=A", "ou=People", "uid=user.1,ou=People"],
+        2,
+    );
+    check(
+        ImportOptions { exclude_filter: Some("(objectClass=person)".to_owned()), ..asked() },
+        &["ou=A", "ou=People"],
+        3,
+    );
+    let (_dir, data) = fresh();
+    let wrong = ImportOptions { include_filter: Some("(x".to_owned()), ..asked() };
+    let (result, _) = load_with(&data, &[("f", b"")], &wrong);
+    assert!(matches!(result, Err(ImportError::Asked(_))));
+}
+
+#[test]
+fn a_cancelled_import_leaves_the_old_data() {
+    let (_dir, data) = fresh();
+    let before = dump_all(&data);
+    let cancel = Some(Arc::new(AtomicBool::new(true)));
+    let options = ImportOptions { cancel, ..ImportOptions::default() };
+    let (result, _) = load_with(&data, &[("f", PEOPLE.as_bytes())], &options);
+    assert!(matches!(result, Err(ImportError::Interrupted)));
+    assert_eq!(dump_all(&data), before);
+}
+
+#[test]
+fn what_is_hopeless_is_not_read_to_its_end() {
+    let (_dir, data) = fresh();
+    let ldif = "dn: x\nsn: x\n\n".repeat(200_000);
+    let (result, heard) = load_with(&data, &[("f", ldif.as_bytes())], &ImportOptions::default());
+    let Err(ImportError::Refused { report, .. }) = result else { panic!("{result:?}") };
+    assert!((1_000..200_000).contains(&report.rejected), "{}", report.rejected);
+    assert_eq!(heard.lines.len() as u64, report.rejected);
+}
+
+#[test]
+fn the_summary_is_the_line_that_users_know() {
+    let report = ImportReport {
+        processed: 20_001,
+        imported: 19_990,
+        skipped: 5,
+        rejected: 6,
+        migrated: 2,
+        elapsed: std::time::Duration::from_millis(2_500),
+        ..ImportReport::default()
+    };
+    assert_eq!(
+        report.to_string(),
+        "Processed 20001 entries, imported 19990, skipped 5, rejected 6 and migrated 2 in 2 \
+         seconds (average rate 8000.4/sec)"
+    );
 }

@@ -116,7 +116,7 @@ pub(crate) fn stamp_new(
     for (description, value) in stamps {
         // An imported entry keeps the stamps it came with.
         if entry.get(description).is_none() {
-            entry.replace_values(schema, description, vec![value.as_bytes().to_vec()])?;
+            entry.add_values(schema, description, [value.as_bytes().to_vec()])?;
         }
     }
     Ok(())

@@ -1,20 +1,28 @@
-//! `roster import`: loads an LDIF file into a data directory that no server uses.
+//! `roster import`: loads LDIF into a data directory that no server uses, or into a running server.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use directory::{ImportError, ImportOptions, Source, SystemClock};
+use clap::{Args, ValueEnum};
+use directory::{
+    Held, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Scheme, Source,
+    SystemClock,
+};
+use ldap::dn::Dn;
 
 use crate::failure::{Exit, Failure};
+use crate::import_watch::{ImportWatch, summary};
+use crate::interrupt;
 use crate::online::{self, ImportServer};
 use crate::output;
+use crate::rejects::Rejects;
 
-/// Load the entries of an LDIF file.
+/// Load the entries of LDIF files.
 ///
 /// No server may use the data directory meanwhile. Entries are checked like added ones; clear-text
-/// passwords are hashed; operational attributes in the file are kept. All entries are loaded, or,
-/// when one is wrong, none.
+/// passwords are hashed; operational attributes in the files are kept. All entries are loaded, or,
+/// when one is wrong and --reject-file is not given, none. The old data stay until the very end:
+/// an import that fails or is killed changes nothing.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -28,51 +36,261 @@ pub(crate) struct Options {
     )]
     data: Option<PathBuf>,
 
-    /// The LDIF file; - is standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// LDIF files, plain or compressed by gzip or zstd, read one after the other; - is standard
+    /// input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Check only: report every problem, load nothing; ends with exit code 1 if there is one
+    #[arg(long)]
+    check: bool,
+
+    /// Load without the entries that are refused, and write these here, each with its reason
+    #[arg(long, value_name = "FILE")]
+    reject_file: Option<PathBuf>,
+
+    /// Write the entries that are left out here, each with its reason
+    #[arg(long, value_name = "FILE")]
+    skip_file: Option<PathBuf>,
+
+    /// Only entries of this subtree; may be given several times
+    #[arg(long, value_name = "DN", value_parser = parse_dn)]
+    include_branch: Vec<Dn>,
+
+    /// No entries of this subtree; may be given several times
+    #[arg(long, value_name = "DN", value_parser = parse_dn)]
+    exclude_branch: Vec<Dn>,
+
+    /// Only entries that match
+    #[arg(long, value_name = "FILTER")]
+    include_filter: Option<String>,
+
+    /// No entries that match
+    #[arg(long, value_name = "FILTER")]
+    exclude_filter: Option<String>,
+
+    /// Add to the entries that are there; this is what is done without it, too
+    #[arg(long, conflicts_with_all = ["replace_existing", "clear"])]
+    append: bool,
+
+    /// An entry takes the place of one of the same name
+    #[arg(long, conflicts_with = "clear")]
+    replace_existing: bool,
+
+    /// The entries take the place of all that are there
+    #[arg(long)]
+    clear: bool,
+
+    /// The memory to use, such as 4G; without, half of what the machine or the container has left
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+
+    /// Threads; without, one for each core
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
+
+    /// Compress records from now on
+    #[arg(long)]
+    compress: bool,
+
+    /// How clear-text passwords are stored
+    #[arg(long, value_name = "SCHEME", default_value = "ssha512")]
+    password_scheme: PasswordScheme,
+
+    /// Progress, problems and the summary as JSON lines on standard error
+    #[arg(long)]
+    json: bool,
 
     #[command(flatten)]
     server: ImportServer,
 }
 
+/// How clear-text passwords are stored.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PasswordScheme {
+    Ssha512,
+    Ssha256,
+    Ssha,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   roster import --data ./data examples/people.ldif
+  roster import --data ./data --check people.ldif.gz groups.ldif.zst
+  roster import --data ./data --reject-file rejected.ldif people.ldif
   roster generate examples/people.template | roster import --data ./data -";
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let source = if options.file.as_os_str() == "-" {
-        Source::new("standard input", io::stdin())
-    } else {
-        let source = Source::open(&options.file);
-        source.map_err(|error| Failure::path("read", &options.file, &error))?
-    };
-    let entries = match (options.server.named()?, &options.data) {
+    let sources = options.sources()?;
+    let cancel = interrupt::flag()?;
+    let file = |path: &Option<PathBuf>| path.as_deref().map(Rejects::create).transpose();
+    let (rejects, skips) = (file(&options.reject_file)?, file(&options.skip_file)?);
+    let mut asked = options.asked();
+    asked.cancel = Some(cancel.clone());
+    let mut watch = ImportWatch::new(options.json, rejects, skips, cancel);
+    let result = match (options.server.named()?, &options.data) {
         (Some((login, pace)), _) => {
-            let asked = ImportOptions::default();
-            let report = online::import::import(&login, vec![source], &asked, pace, &mut ())?;
-            output::line(format_args!("{report}"))?;
-            return Ok(Exit::Done);
+            online::import::import(&login, sources, &asked, pace, &mut watch)
         }
-        (None, Some(data)) => load(data, source)?,
-        (None, None) => return Err(Failure::local("neither --data nor -H says where to")),
+        (None, Some(data)) => {
+            let imported =
+                directory::import(data, sources, &asked, &SystemClock::new(), &mut watch);
+            imported.map_err(|error| failure(error, true))
+        }
+        (None, None) => Err(Failure::local("neither --data nor -H says where to")),
     };
-    output::line(format_args!("{entries} entries loaded"))?;
-    Ok(Exit::Done)
+    // That a file could not be written is why the import was cancelled.
+    watch.finish()?;
+    options.tell(&result?)
+}
+
+impl Options {
+    fn sources(&self) -> Result<Vec<Source<'static>>, Failure> {
+        let open = |path: &PathBuf| {
+            if path.as_os_str() == "-" {
+                return Ok(Source::new("standard input", io::stdin()));
+            }
+            Source::open(path).map_err(|error| Failure::path("read", path, &error))
+        };
+        self.files.iter().map(open).collect()
+    }
+
+    fn asked(&self) -> ImportOptions {
+        let held = match (self.clear, self.replace_existing) {
+            (true, _) => Held::Clear,
+            (false, true) => Held::Replace,
+            (false, false) => Held::Keep,
+        };
+        let goes_on = self.reject_file.is_some();
+        ImportOptions {
+            password_scheme: match self.password_scheme {
+                PasswordScheme::Ssha512 => Scheme::Ssha512,
+                PasswordScheme::Ssha256 => Scheme::Ssha256,
+                PasswordScheme::Ssha => Scheme::Ssha,
+            },
+            threads: self.threads,
+            memory_bytes: self.memory,
+            held,
+            mode: if self.check { ImportMode::Check } else { ImportMode::Load },
+            on_refusal: if goes_on { OnRefusal::Continue } else { OnRefusal::Stop },
+            include: self.include_branch.clone(),
+            exclude: self.exclude_branch.clone(),
+            include_filter: self.include_filter.clone(),
+            exclude_filter: self.exclude_filter.clone(),
+            compress: self.compress,
+            keep_text: goes_on || self.skip_file.is_some(),
+            ..ImportOptions::default()
+        }
+    }
+
+    /// Prints how it went.
+    fn tell(&self, report: &ImportReport) -> Result<Exit, Failure> {
+        if self.json {
+            output::note(format_args!("{}", summary(report)));
+        }
+        tell_reasons(report, if self.check { usize::MAX } else { REASONS_SHOWN })?;
+        output::line(format_args!("{report}"))?;
+        if self.check && report.rejected > 0 {
+            return Ok(Exit::Refused);
+        }
+        if let (Some(path), 1..) = (&self.reject_file, report.rejected) {
+            let (count, path) = (report.rejected, path.display());
+            output::note(format_args!("roster: note: {count} entries were refused: see {path}"));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Prints how often each reason refused an entry, the most frequent first.
+fn tell_reasons(report: &ImportReport, shown: usize) -> Result<(), Failure> {
+    let mut reasons: Vec<(&String, &u64)> = report.reasons.iter().collect();
+    reasons.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+    for (reason, times) in reasons.iter().take(shown) {
+        output::line(format_args!("{times:>10} × {reason}"))?;
+    }
+    if reasons.len() > shown {
+        output::line(format_args!("{:>10} … and {} more reasons", "", reasons.len() - shown))?;
+    }
+    Ok(())
 }
 
 /// Loads all entries of `source`, which messages call by its name.
 pub(crate) fn load(data: &Path, source: Source<'_>) -> Result<u64, Failure> {
     let options = ImportOptions::default();
-    let name = source.name().to_owned();
     match directory::import(data, vec![source], &options, &SystemClock::new(), &mut ()) {
         Ok(report) => Ok(report.imported),
-        Err(ImportError::Directory(error)) => Err(error.into()),
-        Err(ImportError::File { line, reason }) => {
-            let message = format!("{name}:{line}: {reason}");
-            Err(Failure::local(message).hint("nothing was loaded: correct the file and try again"))
+        Err(error) => Err(failure(error, false)),
+    }
+}
+
+/// Why nothing was loaded. Of refused entries each was shown already if `is_shown`.
+fn failure(error: ImportError, is_shown: bool) -> Failure {
+    const HINT: &str = "nothing was loaded: correct the file and try again";
+    match error {
+        ImportError::Directory(error) => error.into(),
+        ImportError::Asked(reason) => Failure::local(reason),
+        ImportError::Interrupted => Failure::local("interrupted: nothing was changed"),
+        error @ ImportError::Source { .. } => Failure::local(error).hint(HINT),
+        ImportError::Refused { report, .. } if is_shown => {
+            let _ = tell_reasons(&report, REASONS_SHOWN);
+            let (rejected, processed) = (report.rejected, report.processed);
+            let message = format!("{rejected} of {processed} entries are refused");
+            let hint = format!("{HINT}, or load the others with --reject-file FILE");
+            Failure::local(message).hint(hint)
+        }
+        error @ ImportError::Refused { .. } => Failure::local(error).hint(HINT),
+    }
+}
+
+fn parse_dn(text: &str) -> Result<Dn, String> {
+    Dn::parse(text).map_err(|error| error.to_string())
+}
+
+/// Octets, or with a letter behind: 512M, 4G, 4GiB.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase();
+    let shift = match unit.strip_suffix("IB").or(unit.strip_suffix('B')).unwrap_or(&unit) {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err("write it as 512M or 4G".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "write it as 512M or 4G".to_owned())?;
+    let bytes = number.checked_mul(1 << shift).ok_or("that is too much")?;
+    if bytes < MEMORY_MIN_BYTES {
+        return Err(format!("at least {}M are needed", MEMORY_MIN_BYTES >> 20));
+    }
+    Ok(bytes)
+}
+
+/// So many reasons are printed unless the import only checks.
+const REASONS_SHOWN: usize = 20;
+/// The least memory an import can be given.
+const MEMORY_MIN_BYTES: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [
+            ("67108864", 64 << 20),
+            ("512M", 512 << 20),
+            ("512m", 512 << 20),
+            ("4G", 4 << 30),
+            ("4GiB", 4 << 30),
+            ("4gb", 4 << 30),
+            ("1T", 1 << 40),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for wrong in ["", "G", "x", "4X", "-4G", "1.5G", "1K", "63M", "99999999999T"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }
 }

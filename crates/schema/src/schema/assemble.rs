@@ -1,8 +1,9 @@
 //! Builds a schema from definitions: looks up what they refer to, resolves what they inherit.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::{ContentRule, DEFINITION_COUNT_MAX, SUPERIOR_DEPTH_MAX, Schema};
 use crate::attribute_type::AttributeType;
@@ -278,6 +279,7 @@ impl<'s> Builder<'s> {
         let substring = self.rule(RuleKind::Substring, "SUBSTR", body.substring.as_ref())?;
         Ok(AttributeType {
             key: definition.name().to_ascii_lowercase(),
+            oid_hash: FxBuildHasher.hash_one(&definition.oid),
             oid: definition.oid.clone(),
             names: definition.names.clone(),
             description: definition.description.clone(),

@@ -127,7 +127,7 @@ fn a_record_longer_than_the_limit_is_skipped_and_named_by_its_line() {
                         let before = text.lines().take(block.first_line as usize - 1);
                         let at: usize = before.map(|line| line.len() + 1).sum();
                         let at = at + if block.first_line > 1000 { line_end.len() - 1 } else { 0 };
-                        assert!(text[at..].as_bytes().starts_with(&block.text));
+                        assert!(text.as_bytes()[at..].starts_with(&block.text));
                         seen.push_str(std::str::from_utf8(&block.text).unwrap());
                     }
                     Ok(None) => break,
