@@ -67,7 +67,8 @@ pub enum Held {
     /// There must be none but those of the naming contexts. These stay, unless the load brings
     /// them.
     Refuse,
-    /// They stay. One that the load brings, too, is refused.
+    /// They stay. One that the load brings, too, is refused; but where there are none beside those
+    /// of the naming contexts, these give way.
     #[default]
     Keep,
     /// They stay. One that the load brings, too, takes the place of the other.

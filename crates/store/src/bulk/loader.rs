@@ -146,11 +146,12 @@ impl<'s> BulkLoader<'s> {
     /// Takes what the store holds over.
     fn keep_held(&mut self, entries: u64) -> Result<(), BulkError> {
         let held = read_names(&self.before, &mut self.names)?;
-        if self.options.held == Held::Refuse {
-            let tops = held.children.get(&EntryId::ROOT.0).copied().unwrap_or_default();
-            if tops != entries {
-                return Err(BulkError::NotEmpty { entries });
-            }
+        let tops = held.children.get(&EntryId::ROOT.0).copied().unwrap_or_default();
+        match self.options.held {
+            Held::Refuse if tops != entries => return Err(BulkError::NotEmpty { entries }),
+            // They were made with the directory, and give way.
+            Held::Keep if tops == entries => self.options.held = Held::Refuse,
+            Held::Refuse | Held::Keep | Held::Replace | Held::Clear => {}
         }
         (self.children, self.long) = (held.children, held.long);
         self.held_count = entries;

@@ -204,12 +204,12 @@ fn check(seed: u64) {
         trial.before.iter().map(|(number, name)| entry_of(name, *number)).collect();
     add_each(&store, &before);
     let was = contents(&store);
-    let mut model = Model {
-        held: trial.options.held,
-        entries: BTreeMap::new(),
-        refused: Vec::new(),
-        replaced: 0,
+    let is_top = |(_, name): &(u64, String)| !name.starts_with("cn=");
+    let held = match trial.options.held {
+        Held::Keep if trial.before.iter().all(is_top) => Held::Refuse,
+        held => held,
     };
+    let mut model = Model { held, entries: BTreeMap::new(), refused: Vec::new(), replaced: 0 };
     if trial.options.held != Held::Clear {
         let held = trial.before.iter();
         model.entries.extend(held.map(|(number, name)| (name.to_lowercase(), (*number, None))));
