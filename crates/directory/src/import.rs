@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use store::{BulkError, LoadOptions, Store, StoreError};
 
+use self::dialect::Translator;
 pub use self::dialect::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
 use self::load::Load;
 pub use self::options::{
@@ -96,6 +97,7 @@ pub fn import(
     recovery::settle(&store, data)?;
     let schema = store.schema();
     let selection = Selection::resolve(options, &schema)?;
+    let translator = Translator::new(Arc::clone(&schema));
     let completer = Completer::new(schema, options.password_scheme, clock.now());
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -137,6 +139,8 @@ pub fn import(
     let shared = Shared {
         completer: &completer,
         selection: &selection,
+        translator: &translator,
+        translates: options.translate,
         cancel,
         keep_text: options.keep_text,
         ahead_max_bytes,

@@ -25,7 +25,6 @@ use schema::Schema;
 use self::names::{Interest, NameTable, Scan};
 use self::rules::{Action, Match, RULES};
 pub use self::tally::{PasswordUse, RuleUse, Tally, UnknownUse};
-#[allow(unused_imports, reason = "for the reader of blocks")]
 pub(super) use self::text::{is_search_note, text};
 use super::record::RawRecord;
 use crate::password;
@@ -344,7 +343,13 @@ pub fn translated(source: &[u8]) -> io::Result<(Vec<u8>, Tally)> {
     let mut writer = LdifWriter::new(Vec::new(), LDIF_FOLD_COLUMNS);
     let translator = Translator::new(Schema::builtin());
     let mut tally = Tally::default();
-    while let Some(record) = reader.next_record().map_err(|error| invalid(error.to_string()))? {
+    loop {
+        let record = match reader.next_record() {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok((writer.into_inner(), tally)),
+            Err(error) if is_search_note(&error.reason) => continue,
+            Err(error) => return Err(invalid(error.to_string())),
+        };
         let attributes = match record.body {
             LdifBody::Content(attributes) | LdifBody::Change(LdifChange::Add(attributes)) => {
                 attributes
@@ -364,7 +369,6 @@ pub fn translated(source: &[u8]) -> io::Result<(Vec<u8>, Tally)> {
             writer.end_record()?;
         }
     }
-    Ok((writer.into_inner(), tally))
 }
 
 fn is_foreign(value: &[u8]) -> bool {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ldap::dn::Dn;
 use store::{Held, StoreOptions};
 
+use super::dialect::Tally;
 use crate::password::Scheme;
 
 /// How sources are imported.
@@ -195,6 +196,8 @@ pub struct ImportReport {
     pub record_bytes: u64,
     /// How long it took.
     pub elapsed: Duration,
+    /// What was translated, and what the schema lacks.
+    pub translation: Tally,
     /// How often each reason refused an entry.
     pub reasons: BTreeMap<String, u64>,
 }

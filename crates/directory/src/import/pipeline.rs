@@ -19,6 +19,7 @@ use ldap::ldif::{
 use store::{Place, PrepareError, PreparedEntry, StoreError};
 
 use super::ImportError;
+use super::dialect::{self, Tally, Translator, Verdict};
 use super::load::{Finisher, Load};
 use super::prepare::{Completer, Fault};
 use super::record::RawRecord;
@@ -30,6 +31,9 @@ use super::teller::Teller;
 pub(super) struct Shared<'i> {
     pub(super) completer: &'i Completer,
     pub(super) selection: &'i Selection,
+    pub(super) translator: &'i Translator,
+    /// Whether the rules of the translator are applied.
+    pub(super) translates: bool,
     pub(super) cancel: &'i AtomicBool,
     pub(super) keep_text: bool,
     /// Octets of text that may be between the sources and the store.
@@ -53,10 +57,10 @@ pub(super) fn run(
             let (blocks, to_loader, retire) = (blocks.clone(), to_loader.clone(), retire.clone());
             let finisher = load.finisher();
             scope.spawn(move || {
-                let mut worker = Worker { shared, finisher };
+                let mut worker = Worker { shared, finisher, tally: Tally::default() };
                 worker.run(&blocks, &to_loader);
                 // Nobody waits for it when the load has failed.
-                let _ = retire.send(worker.finisher);
+                let _ = retire.send((worker.finisher, worker.tally));
             });
         }
         // What is left are the ends in the threads: when those are gone, the channels close.
@@ -67,8 +71,9 @@ pub(super) fn run(
         let stored = store_in_order(load, done, gate, shared, teller);
         gate.close();
         stored?;
-        for finisher in retired {
+        for (finisher, tally) in retired {
             load.retire(finisher);
+            teller.report.translation.merge(tally);
         }
         Ok(())
     })
@@ -173,6 +178,7 @@ fn read(sources: Vec<Source<'_>>, gate: &Gate, shared: &Shared<'_>, to_workers: 
 struct Worker<'i> {
     shared: &'i Shared<'i>,
     finisher: Finisher,
+    tally: Tally,
 }
 
 impl Worker<'_> {
@@ -212,13 +218,16 @@ impl Worker<'_> {
                 Ok(None) => break,
                 Err(error) => {
                     reader.skip_record();
+                    if self.shared.translates && dialect::is_search_note(&error.reason) {
+                        continue;
+                    }
                     outcomes.push(unreadable(error, reader.record_range()));
                     continue;
                 }
             };
             let place = Place { source, line: entry.line };
             let record = RawRecord::borrowed(entry.dn, entry.attributes());
-            let what = self.record(completion, &record, place, number)?;
+            let what = self.record(completion, record, place, number)?;
             outcomes.push(Outcome { line: place.line, text: reader.record_range(), what });
         }
         Ok(outcomes)
@@ -227,22 +236,31 @@ impl Worker<'_> {
     fn record(
         &mut self,
         completion: &mut super::prepare::Worker<'_>,
-        record: &RawRecord<'_>,
+        mut record: RawRecord<'_>,
         place: Place,
         number: u64,
     ) -> Result<Made, StoreError> {
         let selection = self.shared.selection;
         let schema = completion.schema();
-        let dn = || record.dn.clone().into_owned();
+        let named = |record: RawRecord<'_>| record.dn.into_owned();
         if let Some(reason) = selection.skips_name(schema, &record.dn) {
-            return Ok(Made::Skipped { dn: dn(), reason });
+            return Ok(Made::Skipped { dn: named(record), reason });
         }
-        let entry = match completion.entry(record, number) {
+        let translator = self.shared.translator;
+        if self.shared.translates
+            && let Verdict::Skip(reason) = translator.translate(&mut record, &mut self.tally)
+        {
+            return Ok(Made::Skipped { dn: named(record), reason });
+        }
+        let entry = match completion.entry(&record, number) {
             Ok(entry) => entry,
-            Err(fault) => return Ok(Made::Refused { dn: dn(), fault }),
+            Err(fault) => {
+                translator.examine(&record, &mut self.tally);
+                return Ok(Made::Refused { dn: named(record), fault });
+            }
         };
         if let Some(reason) = selection.skips_entry(completion.schema(), &entry) {
-            return Ok(Made::Skipped { dn: dn(), reason });
+            return Ok(Made::Skipped { dn: named(record), reason });
         }
         match self.finisher.finish(&entry, place, number) {
             Ok(ready) => Ok(Made::Ready(ready)),

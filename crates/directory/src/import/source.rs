@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::dialect;
+
 /// A source of LDIF, plain or compressed by gzip or zstd: its first octets say which.
 pub struct Source<'s> {
     pub(super) name: String,
@@ -42,12 +44,12 @@ impl<'s> Source<'s> {
         &self.name
     }
 
-    /// Its name, and its text decompressed.
+    /// Its name, and its text decompressed, as LDIF in UTF-8.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn plain(self) -> io::Result<(String, Box<dyn Read + Send + 's>)> {
-        Ok((self.name, plain(self.octets)?))
+        Ok((self.name, dialect::text(plain(self.octets)?)?))
     }
 
     /// Counts what is read from it, before it is decompressed.

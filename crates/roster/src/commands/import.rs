@@ -1,12 +1,13 @@
 //! `roster import`: loads LDIF into a data directory that no server uses, or into a running server.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use directory::{
     Held, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Scheme, Source,
-    SystemClock,
+    SystemClock, Tally,
 };
 use ldap::dn::Dn;
 
@@ -97,6 +98,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SCHEME", default_value = "ssha512")]
     password_scheme: PasswordScheme,
 
+    /// Print what other servers' rules were applied to, the schemes of the passwords, and what the
+    /// schema lacks
+    #[arg(long)]
+    report: bool,
+
+    /// Write definitions of what the schema lacks here, guessed from the entries
+    #[arg(long, value_name = "FILE")]
+    schema_file: Option<PathBuf>,
+
+    /// Take the entries as they are: apply no rule for what other servers write
+    #[arg(long)]
+    no_translate: bool,
+
     /// Progress, problems and the summary as JSON lines on standard error
     #[arg(long)]
     json: bool,
@@ -136,7 +150,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         (None, Some(data)) => {
             let imported =
                 directory::import(data, sources, &asked, &SystemClock::new(), &mut watch);
-            imported.map_err(|error| failure(error, true))
+            imported.map_err(|error| options.refusal(error))
         }
         (None, None) => Err(Failure::local("neither --data nor -H says where to")),
     };
@@ -178,10 +192,49 @@ impl Options {
             exclude: self.exclude_branch.clone(),
             include_filter: self.include_filter.clone(),
             exclude_filter: self.exclude_filter.clone(),
+            translate: !self.no_translate,
             compress: self.compress,
             keep_text: goes_on || self.skip_file.is_some(),
             ..ImportOptions::default()
         }
+    }
+
+    /// Why nothing was loaded, and what to do about schema that is not known.
+    fn refusal(&self, error: ImportError) -> Failure {
+        let hint = match &error {
+            ImportError::Refused { report, .. } => {
+                if let Err(failure) = self.tell_translation(&report.translation) {
+                    return failure;
+                }
+                report.translation.hint().map(|hint| match &self.schema_file {
+                    Some(path) => format!(
+                        "look over the definitions in {}, put the file into the directory \
+                         'schema' of the data directory, and try again",
+                        path.display()
+                    ),
+                    None => hint,
+                })
+            }
+            ImportError::Directory(_)
+            | ImportError::Asked(_)
+            | ImportError::Source { .. }
+            | ImportError::Interrupted => None,
+        };
+        match hint {
+            Some(hint) => failure(error, true).hint(hint),
+            None => failure(error, true),
+        }
+    }
+
+    /// Prints what was translated, and writes what is offered, as it was asked for.
+    fn tell_translation(&self, translation: &Tally) -> Result<(), Failure> {
+        if self.report {
+            output::line(format_args!("{}", translation.to_string().trim_end()))?;
+        }
+        if let (Some(path), Some(text)) = (&self.schema_file, translation.schema_file()) {
+            fs::write(path, text).map_err(|error| Failure::path("write", path, &error))?;
+        }
+        Ok(())
     }
 
     /// Prints how it went.
@@ -190,6 +243,7 @@ impl Options {
             output::note(format_args!("{}", summary(report)));
         }
         tell_reasons(report, if self.check { usize::MAX } else { REASONS_SHOWN })?;
+        self.tell_translation(&report.translation)?;
         output::line(format_args!("{report}"))?;
         if self.check && report.rejected > 0 {
             return Ok(Exit::Refused);

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use ldap::description::is_attribute_description;
 use ldap::dn::Dn;
-use ldap::ldif::LDIF_LINE_MAX_BYTES;
+use ldap::ldif::{LDIF_LINE_MAX_BYTES, LdifReason};
 
 /// A source as LDIF in UTF-8.
 ///
@@ -36,15 +36,12 @@ pub(crate) fn text<'s>(
     })
 }
 
-/// Whether a block that begins with this line is what ldapsearch prints around entries: the number
+/// Whether what is no record for this reason is what ldapsearch prints around entries: the number
 /// of the search, its result, or a reference.
-#[allow(dead_code, reason = "for the reader of blocks")]
-pub(crate) fn is_search_note(line: &[u8]) -> bool {
-    let name = line.split(|octet| *octet == b':').next().unwrap_or_default();
-    name.len() < line.len()
-        && [b"search".as_slice(), b"result", b"ref"]
-            .into_iter()
-            .any(|note| note.eq_ignore_ascii_case(name))
+pub(crate) fn is_search_note(reason: &LdifReason) -> bool {
+    let notes = ["search", "result", "ref"];
+    matches!(reason, LdifReason::MissingDn(found)
+        if notes.into_iter().any(|note| note.eq_ignore_ascii_case(found)))
 }
 
 /// How many octets a unit of the text has, and their order.
@@ -313,11 +310,12 @@ mod tests {
 
     #[test]
     fn notes_of_ldapsearch_are_known() {
-        for note in ["search: 2", "result: 0 Success", "ref: ldap://x/"] {
-            assert!(is_search_note(note.as_bytes()), "{note}");
+        for note in ["search", "result", "REF"] {
+            assert!(is_search_note(&LdifReason::MissingDn(note.to_owned())), "{note}");
         }
-        for other in ["dn: cn=x", "search", "searchGuide: x", "", "references: x"] {
-            assert!(!is_search_note(other.as_bytes()), "{other}");
+        for other in ["cn", "searchGuide", "", "references"] {
+            assert!(!is_search_note(&LdifReason::MissingDn(other.to_owned())), "{other}");
         }
+        assert!(!is_search_note(&LdifReason::SecondDn));
     }
 }
