@@ -103,7 +103,7 @@ fn exports_of_other_servers_load_as_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let data = init(folder.path());
         let file = sample(name);
-        let run = roster(&["import", "--clear", "--data", &data, "--report", &file]);
+        let run = roster(&["import", "--data", &data, "--report", &file]);
         assert_eq!(run.code, 0, "{name}: {run:?}");
         let stem = name.trim_end_matches(".ldif");
         check_report(&run.output, &format!("{stem}.rules"));
@@ -129,7 +129,7 @@ fn check_offer(file: &str, stem: &str) {
     let folder = Path::new(&data).join("schema");
     fs::create_dir_all(&folder).unwrap();
     fs::copy(&offer, folder.join("90-offer.ldif")).unwrap();
-    let run = roster(&["import", "--clear", "--data", &data, "--report", file]);
+    let run = roster(&["import", "--data", &data, "--report", file]);
     assert_eq!(run.code, 0, "{run:?}");
     check_report(&run.output, &format!("{stem}.rules"));
     check_export(&data, &format!("{stem}.want"));
