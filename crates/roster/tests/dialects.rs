@@ -64,7 +64,7 @@ fn check_export(data: &str, want: &str) {
     let Run { code, output, errors } = roster(&["export", "--data", data]);
     assert_eq!(code, 0, "{errors}");
     let mut found = entries(&output);
-    let wanted = entries(&fs::read_to_string(sample(want)).unwrap());
+    let wanted = entries(&fs::read_to_string(sample(want)).expect("the sample is there"));
     let name = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
     for (dn, lines) in &wanted {
         let has = found.remove(dn).unwrap_or_else(|| panic!("{want}: {dn} is missing"));
@@ -90,8 +90,8 @@ fn name_is(line: &str, name: &str) -> bool {
 /// What the report says of the rules is what the `.rules` file says.
 #[track_caller]
 fn check_report(report: &str, rules: &str) {
-    for line in fs::read_to_string(sample(rules)).unwrap().lines() {
-        let (rule, times) = line.split_once(' ').unwrap();
+    for line in fs::read_to_string(sample(rules)).expect("the sample is there").lines() {
+        let (rule, times) = line.split_once(' ').expect("a rule and how often");
         let start = format!("  {rule}: {}", times.trim_end_matches('*'));
         assert!(report.contains(&start), "{rules}: {rule} is missing:\n{report}");
     }
@@ -114,7 +114,7 @@ fn exports_of_other_servers_load_as_they_are() {
 /// Imports a file whose schema is unknown, puts what is offered where it belongs, and again.
 #[track_caller]
 fn check_offer(file: &str, stem: &str) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("temporary files can be written");
     let data = init(folder.path());
     let offer = folder.path().join("offer.ldif").display().to_string();
     let before = roster(&["export", "--data", &data]).output;
@@ -127,8 +127,8 @@ fn check_offer(file: &str, stem: &str) {
     assert_eq!(roster(&["export", "--data", &data]).output, before, "nothing was loaded");
 
     let folder = Path::new(&data).join("schema");
-    fs::create_dir_all(&folder).unwrap();
-    fs::copy(&offer, folder.join("90-offer.ldif")).unwrap();
+    fs::create_dir_all(&folder).expect("the data directory can be written");
+    fs::copy(&offer, folder.join("90-offer.ldif")).expect("definitions were offered");
     let run = roster(&["import", "--data", &data, "--report", file]);
     assert_eq!(run.code, 0, "{run:?}");
     check_report(&run.output, &format!("{stem}.rules"));
