@@ -44,15 +44,15 @@ impl ImportWatch {
         Self { bar, is_json, phase: None, shown, rejects, skips, problems: 0, cancel }
     }
 
-    /// Ends the showing.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
+    /// Ends the showing; the files get their names if they are `kept`.
+    pub(crate) fn finish(self, kept: bool) -> Result<(), Failure> {
         self.bar.finish_and_clear();
         if self.problems > PROBLEMS_SHOWN && self.rejects.is_none() {
             let more = self.problems - PROBLEMS_SHOWN;
             output::note(format_args!("roster: error: … and {more} more"));
         }
         let mut ended = [self.rejects, self.skips].into_iter().flatten();
-        ended.try_for_each(Rejects::finish)
+        ended.try_for_each(|file| file.finish(kept))
     }
 
     fn draw(&self, progress: &Progress, is_new: bool) {

@@ -1,26 +1,28 @@
 //! Files of entries that an import did not take: LDIF again, the reason in a comment before each.
 //!
-//! Invariant: what is corrected in such a file can be imported from it.
+//! Invariants: what is corrected in such a file can be imported from it, and the new one may have
+//! its name; only its owner may read it, for there are passwords in it.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use crate::whole_file::WholeFile;
 
 /// A file of entries that were refused or left out.
 #[derive(Debug)]
 pub(crate) struct Rejects {
     path: PathBuf,
-    out: BufWriter<File>,
+    out: BufWriter<WholeFile>,
     /// What went wrong first; nothing is written after it.
     failed: Option<io::Error>,
 }
 
 impl Rejects {
-    /// Makes the file; one that is there is overwritten.
+    /// Begins the file; one that is there stays until the end.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| Failure::path("write", path, &error))?;
+        let file = WholeFile::create_private(path)
+            .map_err(|error| Failure::path("write", path, &error))?;
         Ok(Self { path: path.to_path_buf(), out: BufWriter::new(file), failed: None })
     }
 
@@ -38,11 +40,17 @@ impl Rejects {
         self.failed.is_none()
     }
 
-    /// Ends the file.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        let flushed = self.out.flush();
-        let failed = self.failed.map_or(flushed, Err);
-        failed.map_err(|error| Failure::path("write", &self.path, &error))
+    /// Ends the file, which is there only if it is `kept`.
+    pub(crate) fn finish(self, kept: bool) -> Result<(), Failure> {
+        let Self { path, out, failed } = self;
+        let ended = match failed {
+            Some(error) => Err(error),
+            None if !kept => Ok(()),
+            None => {
+                out.into_inner().map_err(IntoInnerError::into_error).and_then(WholeFile::finish)
+            }
+        };
+        ended.map_err(|error| Failure::path("write", &path, &error))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A file in the making; what is not finished is removed.
@@ -21,7 +21,7 @@ pub(crate) struct WholeFile {
 impl WholeFile {
     /// Begins the file `path`, which only its owner may read.
     pub(crate) fn create_private(path: &Path) -> io::Result<Self> {
-        Self::create_with(path, 0o600)
+        Self::create_with(path, PRIVATE)
     }
 
     /// Begins the file `path`, which may be read by whoever may read new files.
@@ -35,18 +35,29 @@ impl WholeFile {
             let file = OpenOptions::new().write(true).open(&path)?;
             return Ok(Self { file, path, part: None });
         }
-        let mut name = OsString::from(&path);
-        name.push(".part");
-        let part = PathBuf::from(name);
+        let part = part_of(&path);
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(mode).open(&part)?;
-        if file.try_lock().is_err() {
-            return Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                format!("another process writes {}", part.display()),
-            ));
+        options.write(true).create(true).truncate(false).mode(mode);
+        let file = loop {
+            let file = options.open(&part)?;
+            if file.try_lock().is_err() {
+                return Err(io::Error::new(
+                    io::ErrorKind::ResourceBusy,
+                    format!("another process writes {}", part.display()),
+                ));
+            }
+            // Between the two, another process may have finished it: then it is what has the name.
+            let ours = file.metadata()?;
+            let is_ours =
+                |found: fs::Metadata| (found.dev(), found.ino()) == (ours.dev(), ours.ino());
+            if fs::metadata(&part).is_ok_and(is_ours) {
+                break file;
+            }
+        };
+        // Not before it is ours. One that was left behind may have other rights.
+        if mode == PRIVATE {
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
         }
-        // Not before it is ours.
         file.set_len(0)?;
         Ok(Self { file, path, part: Some(part) })
     }
@@ -84,6 +95,16 @@ impl Drop for WholeFile {
     }
 }
 
+/// Where the file `path` is written until it is whole.
+pub(crate) fn part_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".part");
+    PathBuf::from(name)
+}
+
+/// For its owner alone.
+const PRIVATE: u32 = 0o600;
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
@@ -109,6 +130,38 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_left_behind_gets_the_rights_of_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.ldif");
+        let part = part_of(&path);
+        fs::write(&part, "left behind").unwrap();
+        fs::set_permissions(&part, fs::Permissions::from_mode(0o644)).unwrap();
+        let file = WholeFile::create_private(&path).unwrap();
+        assert_eq!(fs::metadata(&part).unwrap().permissions().mode() & 0o777, 0o600);
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+    }
+
+    #[test]
+    fn a_finished_file_is_not_emptied_by_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, "whole").unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        let Ok(mut file) = WholeFile::create(&path) else { continue };
+                        file.write_all(b"whole").unwrap();
+                        file.finish().unwrap();
+                        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+                    }
+                });
+            }
+        });
     }
 
     #[test]

@@ -368,3 +368,53 @@ fn ctrl_c_leaves_the_old_data() {
     place.check_whole();
     assert!(Path::new(&place.data).join("data.mdb").exists());
 }
+
+#[test]
+fn rejected_entries_can_be_written_over_the_file_they_come_from() {
+    let place = Place::new();
+    let wrong = person("b").replace("sn: b\n", "");
+    let file = place.file("in.ldif", format!("{}{wrong}", person("a")));
+    let octets = std::fs::read(&file).unwrap();
+    let unchanged = |want: &str, arguments: &[&str]| {
+        let run = place.import(arguments);
+        assert!(run.code == 2 && run.errors.contains(want), "{run:?}\nlacks {want}");
+        assert_eq!(std::fs::read(&file).unwrap(), octets, "{arguments:?}");
+    };
+    let lost = "in.ldif would be written over, and is to be imported";
+    unchanged(lost, &["--check", "--reject-file", &file, &file]);
+    unchanged(lost, &["--schema-file", &file, &file]);
+    let both = "cannot be the reject file and the skip file";
+    unchanged(both, &["--reject-file", &file, "--skip-file", &file, &file]);
+    // Nothing is loaded, so nothing is taken away.
+    unchanged("is not a search filter", &["--include-filter", "(x", "--reject-file", &file, &file]);
+    assert!(place.names().is_empty());
+
+    let run = place.import(&["--reject-file", &file, &file]);
+    check_summary(&run, 0, "Processed 2 entries, imported 1, skipped 0, rejected 1 ");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("# ") && text.ends_with(&wrong), "{text}");
+    std::fs::write(&file, text.replace("cn: b\n", "cn: b\nsn: b\n")).unwrap();
+    let run = place.import(&["--reject-file", &file, &file]);
+    check_summary(&run, 0, "Processed 1 entries, imported 1, skipped 0, rejected 0 ");
+    assert_eq!(place.names(), ["cn=a", "cn=b"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
+    let left = std::fs::read_dir(place.folder.path()).unwrap().count();
+    assert_eq!(left, 2, "the file and the directory");
+}
+
+#[test]
+fn only_their_owner_reads_what_was_refused_or_left_out() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let wrong = person("b").replace("sn: b\n", "userPassword: secret\n");
+    let file = place.file("in.ldif", format!("{}{wrong}", person("a")));
+    let (rejects, skips) = (place.file("rejects", "old"), place.path("skips"));
+    let filter = ["--exclude-filter", "(cn=a)"];
+    let files = ["--reject-file", &rejects, "--skip-file", &skips, &file];
+    check_summary(&place.import(&[&filter[..], &files].concat()), 0, "Processed 2 entries, imp");
+    for (path, want) in [(rejects, "secret"), (skips, "cn: a")] {
+        assert!(std::fs::read_to_string(&path).unwrap().contains(want), "{path}");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{path}");
+    }
+}

@@ -9,14 +9,14 @@
 mod common;
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use common::{Run, roster};
+use common::{Run, command, roster};
 use ldap::ber::{Frame, frame};
 use ldap::message::{
     AttributesBuf, Controls, DecodeLimits, LdapResult, Message, MessageId, PartialAttribute,
@@ -178,6 +178,83 @@ fn what_is_refused_ends_the_import_or_is_put_aside() {
     // Sent in the order of the file: what stands before the refused one is there.
     let entry_line = format!("dn: uid=p2,{people}");
     assert!(served.export().contains(&entry_line));
+}
+
+#[test]
+fn what_only_an_import_without_a_server_does_is_not_asked_of_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in.ldif").display().to_string();
+    std::fs::write(&file, person(1, SUFFIX)).unwrap();
+    // Nobody listens there: it must not get so far.
+    let online = ["import", "-H", "ldap://127.0.0.1:1", &file];
+    for arguments in [
+        &["--check"][..],
+        &["--clear"],
+        &["--include-filter", "(uid=p2)"],
+        &["--exclude-filter", "(uid=p1)"],
+        &["--memory", "64M"],
+        &["--threads", "2"],
+        &["--compress"],
+        &["--password-scheme", "ssha"],
+        &["--report"],
+        &["--schema-file", "schema.ldif"],
+        &["--no-translate"],
+    ] {
+        let run = roster(&[&online[..], arguments].concat());
+        let want = format!("'{}", arguments[0]);
+        check(&run, 2, &[&want, "cannot be used with", "--uri"]);
+    }
+    let run = roster(&[&online[..], &["--reject-file", &file]].concat());
+    check(&run, 2, &["in.ldif would be written over, and is to be imported"]);
+}
+
+/// How many entries an import said are there when it was stopped, and those that are.
+#[track_caller]
+fn check_stopped(served: &Served, errors: &str) {
+    let words = " entries of the file are in the directory now";
+    let line = errors.lines().find_map(|line| line.strip_suffix(words));
+    let count = line.and_then(|line| line.rsplit(' ').next()).expect(errors);
+    let count: usize = count.parse().unwrap();
+    assert!(count < MANY, "{errors}");
+    assert_eq!(served.export().matches("dn: uid=p").count(), count);
+}
+
+/// So many entries that an import is stopped before it has sent them all.
+const MANY: usize = 60_000;
+
+fn many() -> String {
+    let person = |number| person(number, SUFFIX).replace("userPassword", "description");
+    (0..MANY).map(person).collect()
+}
+
+#[test]
+fn ctrl_c_tells_how_many_entries_are_in() {
+    let served = Served::start();
+    let file = served.file("in.ldif", &many());
+    let url = format!("ldap://{}", served.server.address);
+    let login = ["-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD];
+    let mut child = command(&[&["import", "--json", &file], &login[..]].concat()).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    errors.read_line(&mut text).unwrap();
+    assert!(text.contains("\"phase\":\"load\""), "{text}");
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    errors.read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{text}");
+    assert!(text.contains("roster: error: interrupted\n"), "{text}");
+    check_stopped(&served, &text);
+}
+
+#[test]
+fn a_reject_file_that_cannot_be_written_stops_the_import() {
+    let served = Served::start();
+    // More than is gathered before it is written.
+    let wrong: String =
+        (0..100).map(|number| person(number, SUFFIX).replace("sn:", "shoeSize:")).collect();
+    let run = served.import(&(wrong + &many()), &["--reject-file", "/dev/full"]);
+    check(&run, 2, &["cannot write /dev/full: no space left on device"]);
+    check_stopped(&served, &run.errors);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -191,8 +191,9 @@ impl Waiting {
             None => {
                 let path = self.path();
                 let mut options = OpenOptions::new();
-                let file =
-                    options.read(true).write(true).create(true).truncate(true).open(&path)?;
+                options.read(true).write(true).create(true).truncate(true);
+                // There are passwords in it.
+                let file = options.mode(0o600).open(&path)?;
                 std::fs::remove_file(&path)?;
                 self.file.insert(file)
             }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -17,6 +18,7 @@ use crate::interrupt;
 use crate::online::{self, ImportServer};
 use crate::output;
 use crate::rejects::Rejects;
+use crate::whole_file::part_of;
 
 /// Load the entries of LDIF files.
 ///
@@ -43,7 +45,7 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 
     /// Check only: report every problem, load nothing; ends with exit code 1 if there is one
-    #[arg(long)]
+    #[arg(long, conflicts_with = "uri")]
     check: bool,
 
     /// Load without the entries that are refused, and write these here, each with its reason
@@ -63,11 +65,11 @@ pub(crate) struct Options {
     exclude_branch: Vec<Dn>,
 
     /// Only entries that match
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", conflicts_with = "uri")]
     include_filter: Option<String>,
 
     /// No entries that match
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", conflicts_with = "uri")]
     exclude_filter: Option<String>,
 
     /// Add to the entries that are there; this is what is done without it, too
@@ -79,36 +81,42 @@ pub(crate) struct Options {
     replace_existing: bool,
 
     /// The entries take the place of all that are there
-    #[arg(long)]
+    #[arg(long, conflicts_with = "uri")]
     clear: bool,
 
     /// The memory to use, such as 4G; without, half of what the machine or the container has left
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "uri")]
     memory: Option<u64>,
 
     /// Threads; without, one for each core
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        conflicts_with = "uri"
+    )]
     threads: usize,
 
     /// Compress records from now on
-    #[arg(long)]
+    #[arg(long, conflicts_with = "uri")]
     compress: bool,
 
     /// How clear-text passwords are stored
-    #[arg(long, value_name = "SCHEME", default_value = "ssha512")]
+    #[arg(long, value_name = "SCHEME", default_value = "ssha512", conflicts_with = "uri")]
     password_scheme: PasswordScheme,
 
     /// Print what other servers' rules were applied to, the schemes of the passwords, and what the
     /// schema lacks
-    #[arg(long)]
+    #[arg(long, conflicts_with = "uri")]
     report: bool,
 
     /// Write definitions of what the schema lacks here, guessed from the entries
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "uri")]
     schema_file: Option<PathBuf>,
 
     /// Take the entries as they are: apply no rule for what other servers write
-    #[arg(long)]
+    #[arg(long, conflicts_with = "uri")]
     no_translate: bool,
 
     /// Progress, problems and the summary as JSON lines on standard error
@@ -136,6 +144,8 @@ Examples:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let server = options.server.named()?;
+    options.check_outputs(server.is_some())?;
     let sources = options.sources()?;
     let cancel = interrupt::flag()?;
     let file = |path: &Option<PathBuf>| path.as_deref().map(Rejects::create).transpose();
@@ -143,9 +153,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut asked = options.asked();
     asked.cancel = Some(cancel.clone());
     let mut watch = ImportWatch::new(options.json, rejects, skips, cancel);
-    let result = match (options.server.named()?, &options.data) {
+    let result = match (&server, &options.data) {
         (Some((login, pace)), _) => {
-            online::import::import(&login, sources, &asked, pace, &mut watch)
+            online::import::import(login, sources, &asked, *pace, &mut watch)
         }
         (None, Some(data)) => {
             let imported =
@@ -154,8 +164,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         (None, None) => Err(Failure::local("neither --data nor -H says where to")),
     };
-    // That a file could not be written is why the import was cancelled.
-    watch.finish()?;
+    // That a file could not be written is why the import was cancelled. When nothing was loaded the
+    // files stay as they were: they may be what was to be loaded.
+    watch.finish(result.is_ok() || server.is_some())?;
     options.tell(&result?)
 }
 
@@ -168,6 +179,38 @@ impl Options {
             Source::open(path).map_err(|error| Failure::path("read", path, &error))
         };
         self.files.iter().map(open).collect()
+    }
+
+    /// What is written must not be lost to, nor take away, what is read.
+    fn check_outputs(&self, is_online: bool) -> Result<(), Failure> {
+        let identity = |path: &Path| {
+            fs::metadata(path).ok().map(|file| (file.is_file(), file.dev(), file.ino()))
+        };
+        let is_source = |path: &Path| {
+            let found = identity(path).filter(|(is_file, ..)| *is_file);
+            found.is_some() && self.files.iter().any(|file| identity(file) == found)
+        };
+        let is_device = |path: &Path| identity(path).is_some_and(|(is_file, ..)| !is_file);
+        if let (Some(rejects), Some(skips)) = (&self.reject_file, &self.skip_file)
+            && rejects == skips
+            && !is_device(rejects)
+        {
+            let path = rejects.display();
+            let message = format!("{path} cannot be the reject file and the skip file");
+            return Err(Failure::local(message));
+        }
+        // Offline it is read to its end before it is replaced, and what it loses is loaded.
+        let is_kept = is_online || self.check;
+        let written = [(&self.reject_file, is_kept), (&self.skip_file, is_kept)];
+        for (path, is_kept) in written.into_iter().chain([(&self.schema_file, true)]) {
+            let Some(path) = path else { continue };
+            if is_source(&part_of(path)) || (is_kept && is_source(path)) {
+                let path = path.display();
+                let message = format!("{path} would be written over, and is to be imported");
+                return Err(Failure::local(message).hint("name another file to write"));
+            }
+        }
+        Ok(())
     }
 
     fn asked(&self) -> ImportOptions {

@@ -11,6 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Answer, Pipeline, Window};
@@ -72,6 +73,8 @@ pub(crate) struct Import<'w> {
     /// Their names.
     sources: Vec<String>,
     stopped: Option<Failure>,
+    /// Set by Ctrl-C, and when a file that is to be written cannot be.
+    cancel: Option<Arc<AtomicBool>>,
     observer: &'w mut dyn ImportObserver,
 }
 
@@ -162,6 +165,7 @@ impl<'w> Import<'w> {
             started: now(),
             sources,
             stopped: None,
+            cancel: options.cancel.clone(),
             observer,
         })
     }
@@ -169,7 +173,7 @@ impl<'w> Import<'w> {
     /// Sends the entries of one source.
     fn read(&mut self, source: u32, text: impl BufRead) -> Result<(), Failure> {
         let mut reader = LdifReader::new(text, LdifLimits::default());
-        while self.stopped.is_none() {
+        while !self.is_stopped() {
             match reader.next_entry() {
                 Ok(None) => break,
                 Ok(Some(entry)) => {
@@ -194,6 +198,15 @@ impl<'w> Import<'w> {
         Ok(())
     }
 
+    /// Whether nothing more is sent, but what those need that were begun.
+    fn is_stopped(&mut self) -> bool {
+        let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        if self.stopped.is_none() && self.cancel.as_ref().is_some_and(is_set) {
+            self.stopped = Some(Failure::local("interrupted"));
+        }
+        self.stopped.is_some()
+    }
+
     fn is_asked_for(&self, addition: &Addition) -> bool {
         if self.include.is_empty() && self.exclude.is_empty() {
             return true;
@@ -207,10 +220,10 @@ impl<'w> Import<'w> {
     /// Waits for all answers, and tries again what waits for its superior, as long as that helps.
     fn finish(mut self) -> Result<ImportReport, Failure> {
         self.drain()?;
-        while self.waiting.count() > 0 && self.stopped.is_none() {
+        while self.waiting.count() > 0 && !self.is_stopped() {
             let before = self.waiting.count();
             for octets in self.waiting.take().map_err(spill_failed)? {
-                if self.stopped.is_some() {
+                if self.is_stopped() {
                     break;
                 }
                 let addition = octets.map(|octets| Addition::decode(&octets));
@@ -225,6 +238,12 @@ impl<'w> Import<'w> {
         self.tell_progress();
         if let Some(failure) = self.stopped {
             let there = self.report.imported;
+            if self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+                output::note(format_args!(
+                    "roster: note: {there} entries of the file are in the directory now"
+                ));
+                return Err(failure);
+            }
             return Err(failure.hint(format!(
                 "{there} entries of the file are in the directory now; with --reject-file FILE the \
                  import goes on after what is refused"
