@@ -1,14 +1,14 @@
 //! `roster serve --preload`: reads the data file into memory beside the server.
 //!
-//! Invariants: clients are served meanwhile; no more is read than there is free memory for;
+//! Invariants: clients are served meanwhile; at most half of the memory that is left is filled;
 //! dropping it ends it.
 
-use std::fs;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
+use directory::default_budget_bytes;
 use store::{Preloaded, Store, StoreError};
 
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ impl Preload {
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let read = move || match run(&store, free_bytes() / BUDGET_PART, &stopped) {
+        let read = move || match run(&store, default_budget_bytes(), &stopped) {
             Ok(Preloaded { bytes, of_bytes }) => {
                 tracing::info!(bytes, of_bytes, "preload: done");
             }
@@ -62,39 +62,5 @@ fn run(store: &Store, budget_bytes: u64, stop: &AtomicBool) -> Result<Preloaded,
     })
 }
 
-/// Memory that can be had without swapping, in bytes: of the machine, or of the control group that
-/// the process is in, whichever is less. Everything when the system does not tell.
-fn free_bytes() -> u64 {
-    let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available);
-    let number = |name: &str| {
-        let text = fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
-    // Of the second version, as a container sees it; "max" is no number and no limit.
-    let group = number("memory.max")
-        .map(|most| most.saturating_sub(number("memory.current").unwrap_or_default()));
-    [machine, group].into_iter().flatten().min().unwrap_or(u64::MAX)
-}
-
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// One part of so many of the free memory may be filled.
-const BUDGET_PART: u64 = 2;
 /// Progress is told every so many percent.
 const TELL_PERCENT: u64 = 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_free_memory_is_read_or_unknown() {
-        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:     22 kB\n"), Some(22 * 1024));
-        assert_eq!(available("MemTotal: 9 kB\n"), None);
-        assert_eq!(available("MemAvailable: much\n"), None);
-        assert!(free_bytes() > 0);
-    }
-}
