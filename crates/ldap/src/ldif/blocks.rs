@@ -134,10 +134,9 @@ impl<R: Read> LdifBlocks<R> {
 
     fn block(&mut self, text: Vec<u8>) -> LdifBlock {
         let first_line = self.line + 1;
-        self.line += line_ends(&text);
-        let borders = memmem::find_iter(&text, b"\n\n").count();
-        let borders = borders + memmem::find_iter(&text, b"\n\r\n").count();
-        LdifBlock { first_line, text, record_count_max: borders as u64 + 1 }
+        let (lines, paragraphs) = lines_and_paragraphs(&text);
+        self.line += lines;
+        LdifBlock { first_line, text, record_count_max: paragraphs }
     }
 }
 
@@ -155,6 +154,24 @@ fn last_border(text: &[u8], from: usize) -> Option<usize> {
 
 fn line_ends(text: &[u8]) -> u64 {
     memchr_iter(b'\n', text).count() as u64
+}
+
+/// How many line ends there are, and at most how many paragraphs between empty lines; many empty
+/// lines in a row are no more than one.
+fn lines_and_paragraphs(text: &[u8]) -> (u64, u64) {
+    let (mut lines, mut paragraphs, mut is_between) = (0, 1, false);
+    for line_end in memchr_iter(b'\n', text) {
+        lines += 1;
+        match text.get(line_end + 1..) {
+            Some([b'\n', ..] | [b'\r', b'\n', ..]) => is_between = true,
+            Some([_, ..]) if is_between => {
+                is_between = false;
+                paragraphs += 1;
+            }
+            _ => {}
+        }
+    }
+    (lines, paragraphs)
 }
 
 /// The end of the first empty line.

@@ -178,7 +178,9 @@ impl Finish<'_, '_> {
             }
         }
         let mut counters = self.loader.counters;
-        counters.lsn += entries;
+        // A load of nothing is a step, too: with the number of before and another hash, the data
+        // would not belong to the journal.
+        counters.lsn += entries.max(1);
         counters.position.index = counters.lsn;
         counters.hash = bulk_hash(&counters);
         counters.entry_count = self.loader.held_count + self.loader.loaded;

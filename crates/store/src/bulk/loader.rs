@@ -26,6 +26,7 @@ use super::{
     Added, BulkError, BulkReport, Held, LoadOptions, Phase, Place, Refusal, RefusalReason,
 };
 use crate::batch::Seat;
+use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
 use crate::key::RowKey;
 use crate::lmdb::Environment;
@@ -330,17 +331,28 @@ impl<'s> BulkLoader<'s> {
         }
         let copied = Record::copy_below(entry.row(), superior, &mut self.row);
         copied.expect("a preparer writes whole records");
-        let piece = if is_last {
+        if is_last {
             self.packing.push(entry.id, &self.row, &mut self.records);
-            &mut self.records
+            if self.records.is_full() {
+                target.send(self.records.take())?;
+            }
         } else {
             self.packing.push_anywhere(entry.id, &self.row, &mut self.other_records);
-            &mut self.other_records
-        };
-        if piece.is_full() {
-            target.send(piece.take())?;
+            self.send_others_when_full()?;
         }
         Ok(Added::Loaded)
+    }
+
+    /// Sends records that are not the last ones, behind those that were appended before them: what
+    /// is appended must come after all that the table has.
+    fn send_others_when_full(&mut self) -> Result<(), StoreError> {
+        if let Some(target) = &self.target
+            && self.other_records.is_full()
+        {
+            target.send(self.records.take())?;
+            target.send(self.other_records.take())?;
+        }
+        Ok(())
     }
 
     /// Of an entry whose name another one has.
@@ -362,15 +374,13 @@ impl<'s> BulkLoader<'s> {
         self.replaced.insert(there, entry.place);
         self.fixes.moved.insert(entry.id, there);
         self.fixes.replaced.insert(there);
-        let Some(target) = &self.target else { return Ok(Added::Replaced) };
+        if self.target.is_none() {
+            return Ok(Added::Replaced);
+        }
         let copied = Record::copy_below(entry.row(), superior, &mut self.row);
         copied.expect("a preparer writes whole records");
         self.packing.push_anywhere(there, &self.row, &mut self.other_records);
-        if self.other_records.is_full() {
-            // What they take the place of was sent before, or is now.
-            target.send(self.records.take())?;
-            target.send(self.other_records.take())?;
-        }
+        self.send_others_when_full()?;
         Ok(Added::Replaced)
     }
 

@@ -286,7 +286,8 @@ impl Merge<'_> {
     ) -> Result<(), BulkError> {
         let ranges = ranges(self.runs, self.range_bytes);
         // Its rows take about twice as much as a range, so threads seldom wait for the writer.
-        let ahead = (self.range_bytes as usize * 2).div_ceil(PIECE_BYTES).max(PIECES_AHEAD_MIN);
+        let ahead = (self.range_bytes as usize * 2).div_ceil(PIECE_BYTES);
+        let ahead = ahead.clamp(PIECES_AHEAD_MIN, PIECES_AHEAD_MAX);
         let (senders, receivers): (Vec<_>, Vec<_>) =
             ranges.iter().map(|_| sync_channel(ahead)).unzip();
         let senders: Vec<_> = senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
@@ -390,3 +391,5 @@ fn collect(
 
 /// So many pieces of a range may wait to be written, at least.
 const PIECES_AHEAD_MIN: usize = 16;
+/// And at most: 64 MiB for each thread.
+const PIECES_AHEAD_MAX: usize = 128;

@@ -21,6 +21,7 @@ pub(super) struct Packing {
     trainer: Option<Trainer>,
     /// What waits for it: ids and records.
     kept: Vec<(u64, Vec<u8>)>,
+    kept_bytes: usize,
     compressor: Option<Compressor>,
     packed: Vec<u8>,
 }
@@ -37,7 +38,7 @@ impl Packing {
             let _ = shared.set(Arc::clone(known));
         }
         let (kept, packed) = (Vec::new(), Vec::new());
-        Self { shared: Arc::clone(shared), trainer, kept, compressor: None, packed }
+        Self { shared: Arc::clone(shared), trainer, kept, kept_bytes: 0, compressor: None, packed }
     }
 
     /// Puts a record into the piece, or keeps it back. It has its superior.
@@ -47,7 +48,8 @@ impl Packing {
             None => self.put(id, row, piece),
             Some(trainer) => {
                 trainer.sample(row);
-                let is_full = trainer.is_full();
+                self.kept_bytes += row.len();
+                let is_full = trainer.is_full() || self.kept_bytes >= KEPT_MAX_BYTES;
                 self.kept.push((id, row.to_vec()));
                 if is_full {
                     self.train(piece);
@@ -85,3 +87,6 @@ impl Packing {
         piece.push(&id.to_be_bytes(), if is_packed { &self.packed } else { row });
     }
 }
+
+/// When so many octets wait, a dictionary is trained from what there is.
+const KEPT_MAX_BYTES: usize = 64 << 20;

@@ -4,9 +4,9 @@
 //! `import/` in the data directory. That goes with the load; what a process that died has left
 //! there goes when the data directory is opened.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,9 @@ impl Workplace {
             }
             Ok(()) | Err(_) => {}
         }
-        fs::create_dir_all(&path).map_err(|source| StoreError::io(&path, source))?;
+        // What lies there has passwords in it.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        made.map_err(|source| StoreError::io(&path, source))?;
         Ok(Self { path, files: AtomicU64::new(0), spilled_bytes: AtomicU64::new(0) })
     }
 
@@ -89,8 +91,10 @@ impl SpillFile {
         let number = place.files.fetch_add(1, Ordering::Relaxed);
         let path = place.path.join(format!("spill-{number}"));
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).open(&path);
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
         let file = Arc::new(file.map_err(|source| StoreError::io(&path, source))?);
+        // It goes when nobody has it open any more: passes over what waits make many.
+        fs::remove_file(&path).map_err(|source| StoreError::io(&path, source))?;
         Ok(Self { file, path: path.into(), place: Arc::clone(place), length: 0 })
     }
 

@@ -199,6 +199,34 @@ fn each_refusal_tells_the_place() {
 }
 
 #[test]
+fn many_entries_may_wait_for_their_superiors() {
+    let mut entries = tree(3000);
+    let late = entries.remove(1);
+    let top = entries.remove(0);
+    entries.extend([late, top]);
+    for compress in [false, true] {
+        let store = fresh();
+        let options = LoadOptions { compress, ..LoadOptions::default() };
+        let mut loader = store.bulk_load(&options).unwrap();
+        for (entry, line) in entries.iter().zip(1..) {
+            loader.load(entry, line).unwrap();
+        }
+        assert_eq!(loader.commit().unwrap().entries, entries.len() as u64);
+        assert!(store.check(&mut |_, _, _| {}).unwrap().findings.is_empty());
+    }
+}
+
+#[test]
+fn a_load_of_nothing_is_a_step_of_the_history() {
+    let store = fresh();
+    add_each(&store, &tree(0)[..1]);
+    let before = store.base();
+    load(&store, &[]).unwrap();
+    let after = store.base();
+    assert!(after.lsn > before.lsn && after.hash != before.hash, "{before:?} {after:?}");
+}
+
+#[test]
 fn a_store_with_other_entries_is_refused() {
     let store = fresh();
     add_each(&store, &tree(0)[..2]);
