@@ -264,7 +264,7 @@ impl Options {
             | ImportError::Interrupted => None,
         };
         match hint {
-            Some(hint) => failure(error, true).hint(hint),
+            Some(hint) => failure(error, true).hint(format!("nothing was loaded; {hint}")),
             None => failure(error, true),
         }
     }
