@@ -372,8 +372,7 @@ impl<'s> BulkLoader<'s> {
             return Ok(Added::Refused(self.refuse(entry, reason)));
         }
         self.replaced.insert(there, entry.place);
-        self.fixes.moved.insert(entry.id, there);
-        self.fixes.replaced.insert(there);
+        self.fixes.replace(entry.id, there);
         if self.target.is_none() {
             return Ok(Added::Replaced);
         }
@@ -386,7 +385,7 @@ impl<'s> BulkLoader<'s> {
 
     /// What is refused when its keys were gathered already is left out of them later.
     fn refuse(&mut self, entry: &PreparedEntry, reason: RefusalReason) -> Refusal {
-        self.fixes.refused.insert(entry.id);
+        self.fixes.refuse(entry.id);
         Refusal { place: entry.place, dn: entry.dn(), reason }
     }
 

@@ -25,14 +25,31 @@ use crate::posting::Span;
 #[derive(Debug, Default)]
 pub(super) struct Fixes {
     /// Entries of the load that were refused after their keys were gathered.
-    pub(super) refused: RoaringTreemap,
+    refused: RoaringTreemap,
     /// Entries of the load that took the place of others, and the ids of these.
-    pub(super) moved: FxHashMap<u64, u64>,
+    moved: FxHashMap<u64, u64>,
     /// Entries that the store held and that were replaced.
-    pub(super) replaced: RoaringTreemap,
+    replaced: RoaringTreemap,
+    /// The first and the last id of `refused` and `moved`, and of `replaced`.
+    of_the_load: Option<(u64, u64)>,
+    of_the_store: Option<(u64, u64)>,
 }
 
 impl Fixes {
+    /// An entry of the load is refused.
+    pub(super) fn refuse(&mut self, id: u64) {
+        self.refused.insert(id);
+        widen(&mut self.of_the_load, id);
+    }
+
+    /// An entry of the load takes the place of one that the store held.
+    pub(super) fn replace(&mut self, id: u64, held: u64) {
+        self.moved.insert(id, held);
+        self.replaced.insert(held);
+        widen(&mut self.of_the_load, id);
+        widen(&mut self.of_the_store, held);
+    }
+
     fn concerns(&self, ids: Ids) -> bool {
         match ids {
             Ids::AsTheyAre => false,
@@ -43,6 +60,16 @@ impl Fixes {
 
     /// Appends the spans that are left of one.
     fn apply(&self, ids: Ids, span: Span, out: &mut Vec<Span>) {
+        let bounds = match ids {
+            Ids::AsTheyAre => None,
+            Ids::OfTheLoad => self.of_the_load,
+            Ids::OfTheStore => self.of_the_store,
+        };
+        // Most often few ids are concerned, and they lie together.
+        if bounds.is_none_or(|(first, last)| span.last < first || last < span.first) {
+            out.push(span);
+            return;
+        }
         for id in span.first..=span.last {
             let id = match ids {
                 Ids::AsTheyAre => Some(id),
@@ -60,6 +87,11 @@ impl Fixes {
             }
         }
     }
+}
+
+fn widen(bounds: &mut Option<(u64, u64)>, id: u64) {
+    let (first, last) = bounds.unwrap_or((id, id));
+    *bounds = Some((first.min(id), last.max(id)));
 }
 
 /// One of several sources of keys in order.

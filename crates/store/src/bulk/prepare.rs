@@ -31,6 +31,8 @@ pub struct Preparer {
     superior: KnownSuperior,
     scratch: Vec<u8>,
     row: Vec<u8>,
+    /// The ids of the attributes of the record in `row`.
+    attribute_ids: Vec<u32>,
     /// None until it is known with what to compress.
     compressor: Option<Compressor>,
     packed: Vec<u8>,
@@ -168,6 +170,7 @@ impl Preparer {
             gatherer,
             superior: KnownSuperior::default(),
             scratch: Vec::new(),
+            attribute_ids: Vec::new(),
             row: Vec::new(),
             compressor: None,
             packed: Vec::new(),
@@ -221,11 +224,13 @@ impl Preparer {
     /// Writes the record; descriptions that are new get ids.
     fn write_record(&mut self, entry: &Entry, rdn: &str) -> Result<(), StoreError> {
         let mut record = RecordWriter::begin(EntryId::ROOT.0, rdn, &mut self.row);
+        self.attribute_ids.clear();
         for attribute in entry.attributes() {
             let id = match self.dictionary.id(&attribute.description) {
                 Some(id) => id,
                 None => meet(&self.shared, &mut self.dictionary, &attribute.description)?,
             };
+            self.attribute_ids.push(id);
             record.attribute(id, attribute.values.iter().map(Vec::as_slice));
         }
         record.finish()
@@ -242,8 +247,7 @@ impl Preparer {
     fn gather(&mut self, entry: &Entry, id: u64) -> Result<(), StoreError> {
         self.gatherer.make_room(id)?;
         let Self { dictionary, gatherer, scratch, .. } = self;
-        for attribute in entry.attributes() {
-            let Some(attribute_id) = dictionary.id(&attribute.description) else { continue };
+        for (attribute, &attribute_id) in entry.attributes().iter().zip(&self.attribute_ids) {
             for index in dictionary.indexes_of(attribute_id) {
                 let count = if index.kind == IndexKind::Presence { 1 } else { usize::MAX };
                 for value in attribute.values.iter().take(count) {
