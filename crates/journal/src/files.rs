@@ -89,16 +89,15 @@ impl Files {
         Ok(())
     }
 
-    /// Removes files by name, and spare files of an earlier run.
+    /// Removes files by name, and spare files of an earlier run; then all names that are there last,
+    /// also those of a process that was killed before it had made them durable.
     pub(crate) fn clean(&self, leftovers: &[String]) -> Result<(), JournalError> {
         let failed = |error: std::io::Error| JournalError::io("removing old segments", &error);
         let names = self.disk.list().map_err(failed)?;
         let gone = |name: &&String| name.ends_with(SPARE_SUFFIX) || leftovers.contains(name);
-        let mut is_changed = false;
         for name in names.iter().filter(gone) {
             self.disk.remove(name).map_err(failed)?;
-            is_changed = true;
         }
-        if is_changed { self.disk.sync_names().map_err(failed) } else { Ok(()) }
+        self.disk.sync_names().map_err(failed)
     }
 }

@@ -221,6 +221,33 @@ fn no_space_is_no_end() {
     check_read(&journal, 1, last + 30);
 }
 
+/// A process that is killed between giving a segment its name and making that durable leaves a
+/// name that the next one reads, and that a power cut takes away.
+#[test]
+fn a_segment_with_a_name_that_is_not_durable_yet_is_not_lost() {
+    const NEXT: &str = "00000000000000000002.journal";
+    for seed in 0..8 {
+        let disk = SimDisk::new(seed);
+        Journal::create(sim(&disk), options(8 * 4096), 1).unwrap().close();
+        disk.rename(NEXT, "unnamed").unwrap();
+        disk.sync_names().unwrap();
+        disk.rename("unnamed", NEXT).unwrap();
+        let disk = disk.kill();
+        let (journal, _) = Journal::open(sim(&disk), options(8 * 4096)).unwrap();
+        // No other segment is made, which would make all names durable.
+        disk.limit_space(Some(disk.used_bytes()));
+        let mut last = 0;
+        while journal.status().segments < 2 {
+            append(&journal, last + 1..=last + 1);
+            last += 1;
+        }
+        let crashed = disk.crash();
+        drop(journal);
+        let (journal, _) = Journal::open(sim(&crashed), options(8 * 4096)).unwrap();
+        check_read(&journal, 1, last);
+    }
+}
+
 #[test]
 fn a_failed_sync_poisons() {
     let disk = SimDisk::new(1);

@@ -263,7 +263,11 @@ impl Run {
         while !model.is_found(&found) {
             let Some(step) = steps.next() else {
                 let held = (self.held.next, self.held.purged, &self.held.vote);
-                panic!("seed {seed}: after {held:?} no prefix of {:?}: {journal:?}", self.open);
+                let was = (found.first, found.last, found.needed, &found.vote);
+                panic!(
+                    "seed {seed}: after {held:?} no prefix of {:?} is {was:?}: {journal:?}",
+                    self.open
+                );
             };
             model.apply(step);
         }
