@@ -15,7 +15,8 @@ use std::time::Duration;
 use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::Scope;
-use planner::{World, filter_texts, resolve, world};
+use planner::scan::Scan;
+use planner::{POPULAR, World, filter_texts, resolve, world};
 use proptest::prelude::*;
 use schema::{DnKey, Entry, EntryId, ResolvedFilter, Schema, Truth};
 use store::{
@@ -25,33 +26,17 @@ use store::{
 
 const SCOPES: [Scope; 4] = [Scope::Base, Scope::One, Scope::Subtree, Scope::Subordinate];
 
-/// What a search should find.
-fn naive(view: &View<'_>, filter: &ResolvedFilter, base: EntryId, scope: Scope) -> BTreeSet<u64> {
-    let schema = Schema::builtin();
-    let everything = ResolvedFilter::And(Vec::new());
-    let all = view.plan(&Ask::new(&everything, EntryId::ROOT, Scope::Subtree)).unwrap();
-    let entries = all.entries(view, EntryId::ROOT).map(Result::unwrap);
-    entries
-        .filter(|entry| filter.matches(&schema, entry) == Truth::True)
-        .filter(|entry| match scope {
-            Scope::Base => entry.id() == base,
-            Scope::One => entry.parent() == base,
-            Scope::Subtree => view.is_within(entry, base).unwrap(),
-            Scope::Subordinate => entry.id() != base && view.is_within(entry, base).unwrap(),
-        })
-        .map(|entry| entry.id().0)
-        .collect()
-}
-
-fn in_scope(view: &View<'_>, base: EntryId, scope: Scope) -> BTreeSet<u64> {
-    naive(view, &ResolvedFilter::And(Vec::new()), base, scope)
-}
-
 /// Every promise that a plan makes.
-fn check(view: &View<'_>, text: &str, base: EntryId, scope: Scope) {
+fn check(
+    view: &View<'_>,
+    scan: &Scan,
+    text: &str,
+    (base, scope): (EntryId, Scope),
+    wanted: Option<u64>,
+) {
     let filter = resolve(text);
-    let want = naive(view, &filter, base, scope);
-    let ask = Ask::new(&filter, base, scope);
+    let want = scan.search(text, base, scope);
+    let ask = Ask { wanted, ..Ask::new(&filter, base, scope) };
     let clock = || Duration::ZERO;
     let parsed = Filter::parse(text).unwrap();
     let explained = Ask { explain: Some(&clock), text: Some(&parsed), ..ask };
@@ -66,11 +51,13 @@ fn check(view: &View<'_>, text: &str, base: EntryId, scope: Scope) {
             assert_eq!(want, got, "{text} {scope:?} of {base:?} is exact");
         }
         if plan.filter_exact {
-            let matches = naive(view, &filter, EntryId::ROOT, Scope::Subtree);
-            assert!(got.is_subset(&matches), "{text} {scope:?} of {base:?} proves the filter");
+            assert!(
+                got.is_subset(&scan.matching(text)),
+                "{text} {scope:?} of {base:?} proves the filter"
+            );
         }
         if plan.scope_exact {
-            let all = in_scope(view, base, scope);
+            let all = scan.in_scope(base, scope);
             assert!(got.is_subset(&all), "{text} {scope:?} of {base:?} proves the scope");
         }
         assert!(!plan.indexed || plan.estimate >= got.len() as u64, "{text}");
@@ -84,7 +71,7 @@ fn check(view: &View<'_>, text: &str, base: EntryId, scope: Scope) {
             assert_eq!(told.root.filter, parsed.to_string());
             assert_eq!(told.exact, plan.exact);
             assert!(told.killed_by.is_none() || got.is_empty(), "{text}");
-            check_report(view, &told.root, text);
+            check_report(scan, &told.root, text);
         }
         // One assertion takes a shorter way when nothing is told of it, to the same end.
         if let Some(first) = &first
@@ -97,8 +84,7 @@ fn check(view: &View<'_>, text: &str, base: EntryId, scope: Scope) {
 }
 
 /// What is told of each part holds for it.
-fn check_report(view: &View<'_>, report: &TermReport, whole: &str) {
-    let matches = || naive(view, &resolve(&report.filter), EntryId::ROOT, Scope::Subtree);
+fn check_report(scan: &Scan, report: &TermReport, whole: &str) {
     // Two bounds that are read together are told of one of them.
     let is_bound = report.filter.starts_with("(createTimestamp");
     // Of a filtered index the candidates are those that match its filter, too.
@@ -112,10 +98,10 @@ fn check_report(view: &View<'_>, report: &TermReport, whole: &str) {
         && !is_bound
     {
         // At least as many: changes over the base are not looked at to count.
-        let found = matches().len() as u64;
+        let found = scan.matching(&report.filter).len() as u64;
         assert!(candidates >= found, "{} in {whole}: {candidates} for {found}", report.filter);
     }
-    report.children.iter().for_each(|part| check_report(view, part, whole));
+    report.children.iter().for_each(|part| check_report(scan, part, whole));
 }
 
 fn with_view(world: &World, check: impl FnOnce(&View<'_>)) {
@@ -127,10 +113,11 @@ fn with_view(world: &World, check: impl FnOnce(&View<'_>)) {
 fn plans_hold_all_that_matches_in_every_scope() {
     let world = world(400);
     with_view(&world, |view| {
+        let scan = Scan::of(view);
         for text in filter_texts(400) {
             for base in world.bases() {
                 for scope in SCOPES {
-                    check(view, &text, base, scope);
+                    check(view, &scan, &text, (base, scope), None);
                 }
             }
         }
@@ -151,24 +138,51 @@ fn filters() -> impl Strategy<Value = String> {
     })
 }
 
-#[test]
-fn plans_of_any_form_hold_all_that_matches() {
-    let world = world(300);
+/// Conjunctions of what most entries match, alone or with something that they do not.
+fn popular_filters() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        6 => prop::sample::select(POPULAR.to_vec()).prop_map(str::to_owned),
+        1 => prop::sample::select(POPULAR.to_vec()).prop_map(|one| format!("(!{one})")),
+        1 => prop::collection::vec(prop::sample::select(POPULAR.to_vec()), 1..4)
+            .prop_map(|any| format!("(|{})", any.concat())),
+        1 => prop::sample::select(filter_texts(300)),
+    ];
+    prop::collection::vec(part, 1..5).prop_map(|mut all| match all.len() {
+        1 => all.remove(0),
+        _ => format!("(&{})", all.concat()),
+    })
+}
+
+/// Compares `cases` answers, each in some scope of some base.
+fn compare(world: &World, cases: u32, wanted: Option<u64>, filters: impl Strategy<Value = String>) {
     let mut reader = world.store.reader();
     let view = reader.view().unwrap();
+    let scan = Scan::of(view);
     let bases = world.bases();
-    let config = ProptestConfig { cases: CASES, failure_persistence: None, ..Default::default() };
-    let case = (filters(), 0..bases.len(), prop::sample::select(SCOPES.to_vec()));
+    let config = ProptestConfig { cases, failure_persistence: None, ..Default::default() };
+    let case = (filters, 0..bases.len(), prop::sample::select(SCOPES.to_vec()));
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let outcome = runner.run(&case, |(text, base, scope)| {
-        check(view, &text, bases[base], scope);
+        check(view, &scan, &text, (bases[base], scope), wanted);
         Ok(())
     });
     outcome.unwrap();
 }
 
+#[test]
+fn plans_of_any_form_hold_all_that_matches() {
+    compare(&world(300), CASES, None, filters());
+}
+
+#[test]
+fn streams_of_any_form_hold_all_that_matches() {
+    compare(&world(1700), POPULAR_CASES, Some(3), popular_filters());
+}
+
 /// Random filters in one run.
 const CASES: u32 = 300;
+/// Each of them reads long lists, and nearly all entries.
+const POPULAR_CASES: u32 = 60;
 
 /// All selections of some of `count` parts, in every order.
 fn selections(count: usize) -> Vec<Vec<usize>> {
@@ -302,8 +316,17 @@ fn explained(view: &View<'_>, text: &str, check: impl FnOnce(&store::Explanation
 fn long_lists_are_walked_as_far_as_is_asked() {
     let world = world(4000);
     with_view(&world, |view| {
+        let scan = Scan::of(view);
         for text in [
             "(objectClass=person)",
+            "(employeeType=most)",
+            "(employeeType;lang-de=most)",
+            "(&(employeeType=most)(employeeType;lang-de=most))",
+            "(&(employeeType=most)(|(objectClass;lang-de=person)(sn=name 1)))",
+            "(&(employeeType=most)(!(employeeType;lang-de=most)))",
+            // A range that is not counted yet, beside what is and holds most entries.
+            "(&(gidNumber:1.2.840.113556.1.4.804:=7)(uidNumber;x-a>=0))",
+            "(&(employeeType=most)(objectClass;lang-de=inetOrgPerson))",
             "(&(objectClass=person)(objectClass=inetOrgPerson))",
             "(&(objectClass=person)(!(l=town 0)))",
             "(&(objectClass=person)(!(l=town 96))(!(title=engineer 0)))",
@@ -317,7 +340,7 @@ fn long_lists_are_walked_as_far_as_is_asked() {
                 for scope in [Scope::One, Scope::Subtree, Scope::Subordinate] {
                     let ask = Ask { wanted: Some(3), ..Ask::new(&filter, base, scope) };
                     let plan = view.plan(&ask).unwrap();
-                    let want = naive(view, &filter, base, scope);
+                    let want = scan.search(text, base, scope);
                     let after = |after: u64| {
                         let ids = plan.candidates(view, EntryId(after));
                         ids.map(|id| id.unwrap().0).collect::<Vec<u64>>()
@@ -331,7 +354,7 @@ fn long_lists_are_walked_as_far_as_is_asked() {
                         assert_eq!(want, got, "{text} {scope:?} of {base:?}");
                     }
                     if plan.scope_exact {
-                        assert!(got.is_subset(&in_scope(view, base, scope)), "{text} {scope:?}");
+                        assert!(got.is_subset(&scan.in_scope(base, scope)), "{text} {scope:?}");
                     }
                     for middle in [all.len() / 3, all.len() / 2] {
                         let Some(&id) = all.get(middle) else { continue };
@@ -369,10 +392,11 @@ fn explanations_tell_what_was_done() {
             assert_eq!(told.killed_by.as_deref(), Some("(uid=none)"));
             assert_eq!((told.final_candidates, told.exact), (Some(0), true));
         });
+        let scan = Scan::of(view);
         let pairs = (0..97).flat_map(|town| (0..13).map(move |name| (town, name)));
         let text = |(town, name)| format!("(&(l=town {town})(sn=name {name}))");
         let is_alone = |text: &String| {
-            let found = |text: &str| naive(view, &resolve(text), EntryId::ROOT, Scope::Subtree);
+            let found = |text: &str| scan.matching(text);
             let town = found(&text[2..text.find(")(").unwrap() + 1]);
             town.len() > 8 && found(text).is_empty()
         };

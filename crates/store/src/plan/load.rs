@@ -267,7 +267,8 @@ impl<'v> Loader<'_, 'v> {
                 for &other in order.iter().filter(|_| count >= COUNT_SHARE) {
                     let Some(Part { node, .. }) = parts.get_mut(other) else { continue };
                     self.count(node, count / COUNT_SHARE)?;
-                    is_same &= node.count >= count || !node.can_be_first();
+                    let is_longer = node.count >= count;
+                    is_same &= is_longer || self.reason_not_to_begin(parts, other).is_some();
                 }
                 order.push(at);
                 if is_same {
@@ -284,14 +285,19 @@ impl<'v> Loader<'_, 'v> {
             let mut left = COUNT_FIRST;
             let mut is_known = false;
             while !is_known {
+                let mut is_counted = true;
                 for &at in &ranges {
                     let Some(Part { node, .. }) = parts.get_mut(at) else { continue };
                     self.count(node, left)?;
                     if node.count == UNCOUNTED && left >= self.entries {
                         node.count = self.entries;
                     }
-                    is_known |= node.count < UNCOUNTED && node.can_be_first();
+                    let is_short = node.count < UNCOUNTED;
+                    is_counted &= node.count != UNCOUNTED;
+                    // Were it enough that any is known, one that is not to begin would be, for ever.
+                    is_known |= is_short && self.reason_not_to_begin(parts, at).is_none();
                 }
+                is_known |= is_counted;
                 left = left.saturating_mul(8);
             }
             *order = in_order(parts).into_iter().filter(|one| ranges.contains(one)).collect();

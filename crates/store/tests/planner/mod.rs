@@ -1,6 +1,8 @@
 //! A directory whose values are distributed in ways that are hard on a planner, and filters over
 //! it.
 
+pub(crate) mod scan;
+
 use std::sync::Arc;
 
 use ldap::dn::Dn;
@@ -33,7 +35,7 @@ pub(crate) fn resolve(text: &str) -> ResolvedFilter {
     ResolvedFilter::resolve(&Filter::parse(text).unwrap(), &Schema::builtin())
 }
 
-const INDEXES: [&str; 21] = [
+const INDEXES: [&str; 23] = [
     "equality objectClass",
     "presence title",
     "equality uid",
@@ -55,6 +57,8 @@ const INDEXES: [&str; 21] = [
     "equality l with title",
     "equality employeeNumber where (l=town 1)",
     "equality createTimestamp",
+    "equality employeeType",
+    "presence employeeType",
 ];
 
 fn person(number: u64, below: &str) -> (String, Vec<(&'static str, String)>) {
@@ -81,6 +85,11 @@ fn person(number: u64, below: &str) -> (String, Vec<(&'static str, String)>) {
         ("gidNumber", format!("{}", number % 16)),
         ("createTimestamp", format!("2026{:02}{:02}120000Z", 1 + number % 12, 1 + number % 28)),
     ];
+    // Two thirds have the one: a long list, and not of most entries.
+    pairs.push(("employeeType", if number.is_multiple_of(3) { "rest" } else { "most" }.to_owned()));
+    if number.is_multiple_of(4) {
+        pairs.push(("employeeType;lang-de", "meist".to_owned()));
+    }
     // Few have a title, and most of those the same.
     if number.is_multiple_of(10) {
         let title = if number.is_multiple_of(100) { number / 100 } else { 0 };
@@ -97,6 +106,34 @@ fn entry(dn: &str, pairs: &[(&str, String)]) -> Entry {
     let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
     Entry::from_pairs(Dn::parse(dn).unwrap(), pairs, &Schema::builtin()).unwrap()
 }
+
+/// What more than half of them match, or would if options did not count.
+pub(crate) const POPULAR: [&str; 24] = [
+    "(employeeType=most)",
+    "(employeeType=most)",
+    "(employeeType;lang-de=most)",
+    "(employeeType;lang-de=*)",
+    "(objectClass=person)",
+    "(objectClass=inetOrgPerson)",
+    "(objectClass;lang-de=person)",
+    "(objectClass=*)",
+    "(objectClass;lang-de=*)",
+    "(l=*town*)",
+    "(l;lang-de=*town*)",
+    "(l=t*n*)",
+    "(sn=name*)",
+    "(cn=*mith*)",
+    "(cn=*mith* *)",
+    "(cn;lang-de=*an*)",
+    "(cn~=smyth)",
+    "(cn~=smith)",
+    "(cn~=schmidt anna)",
+    "(uidNumber>=0)",
+    "(uidNumber;x-a>=0)",
+    "(mail=*example*)",
+    "(createTimestamp>=20260301000000Z)",
+    "(gidNumber:1.2.840.113556.1.4.804:=7)",
+];
 
 /// A directory of `count` people, some of them changed after the last flush.
 pub(crate) fn world(count: u64) -> World {
