@@ -23,6 +23,7 @@ use self::process::{Ended, watch};
 use self::serving::{Load, serve_and_measure};
 use crate::Error;
 use crate::bench_writes::{generate, load_average, note};
+use crate::servers::slapd_configuration;
 use crate::shell::roster;
 
 /// People unless told otherwise.
@@ -175,26 +176,16 @@ fn bytes_of(file: &Path) -> Result<u64, String> {
 
 /// The same indexes as a new directory of roster has for these people.
 fn configuration(folder: &Path) -> String {
-    let folder = folder.display();
-    format!(
-        "include /etc/ldap/schema/core.schema
-include /etc/ldap/schema/cosine.schema
-include /etc/ldap/schema/inetorgperson.schema
-modulepath /usr/lib/ldap
-moduleload back_mdb
-pidfile {folder}/slapd.pid
-loglevel 0
-tool-threads 2
-database mdb
-suffix {SUFFIX}
-rootdn cn=admin,{SUFFIX}
-rootpw secret
-directory {folder}/db
+    slapd_configuration(
+        folder,
+        "tool-threads 2",
+        &format!(
+            "rootdn cn=admin,{SUFFIX}
 maxsize 1099511627776
 index objectClass,entryUUID,createTimestamp,modifyTimestamp,employeeNumber eq
 index uid,cn,sn,givenName,l,title eq,sub
-index mail,telephoneNumber pres,eq,sub
-"
+index mail,telephoneNumber pres,eq,sub"
+        ),
     )
 }
 

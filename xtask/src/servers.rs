@@ -170,6 +170,22 @@ pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
 }
 
 fn configuration(folder: &Path) -> String {
+    slapd_configuration(
+        folder,
+        "sizelimit unlimited
+access to * by * read",
+        &format!(
+            "rootdn {SLAPD_DN}
+maxsize 34359738368
+index objectClass eq
+index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub
+index entryUUID eq"
+        ),
+    )
+}
+
+/// A slapd in `folder`, with these settings of its own and of its database.
+pub(crate) fn slapd_configuration(folder: &Path, settings: &str, database: &str) -> String {
     let folder = folder.display();
     format!(
         "include /etc/ldap/schema/core.schema
@@ -179,17 +195,12 @@ modulepath /usr/lib/ldap
 moduleload back_mdb
 pidfile {folder}/slapd.pid
 loglevel 0
-sizelimit unlimited
-access to * by * read
+{settings}
 database mdb
 suffix {SUFFIX}
-rootdn {SLAPD_DN}
 rootpw secret
 directory {folder}/db
-maxsize 34359738368
-index objectClass eq
-index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub
-index entryUUID eq
+{database}
 "
     )
 }
