@@ -128,7 +128,7 @@ pub fn import(
         clock,
         begin,
         names: sources.iter().map(|source| source.name().to_owned()).collect(),
-        read_bytes: Arc::clone(&read_bytes),
+        done_bytes: 0,
         length_bytes,
         report: ImportReport::default(),
         first: None,
@@ -144,6 +144,7 @@ pub fn import(
         cancel,
         keep_text: options.keep_text,
         ahead_max_bytes,
+        read_bytes,
     };
     pipeline::run(sources, &mut load, &shared, threads, &mut teller)?;
     if teller.has_enough() {

@@ -29,12 +29,19 @@ pub(crate) enum Exit {
     Refused = 1,
     /// Wrong use, or a failure on this side.
     Local = 2,
+    /// Ctrl-C ended it, as shells have it: 128 and the number of the signal.
+    Interrupted = 130,
 }
 
 impl Failure {
     /// A failure on this side.
     pub(crate) fn local(message: impl fmt::Display) -> Self {
         Self { exit: Exit::Local, message: message.to_string(), hint: None }
+    }
+
+    /// Ctrl-C.
+    pub(crate) fn interrupted(message: impl fmt::Display) -> Self {
+        Self { exit: Exit::Interrupted, ..Self::local(message) }
     }
 
     /// The server refused.

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use directory::{ImportObserver, ImportPhase, ImportReport, Progress, Refused, Skipped};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output;
+use crate::progress;
 use crate::rejects::Rejects;
 
 /// Shows an import.
@@ -39,7 +40,10 @@ impl ImportWatch {
         skips: Option<Rejects>,
         cancel: Arc<AtomicBool>,
     ) -> Self {
-        let bar = if is_json { ProgressBar::hidden() } else { ProgressBar::no_length() };
+        let bar = match is_json {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::with_draw_target(None, progress::target()),
+        };
         let shown = Duration::ZERO;
         Self { bar, is_json, phase: None, shown, rejects, skips, problems: 0, cancel }
     }
@@ -57,18 +61,7 @@ impl ImportWatch {
 
     fn draw(&self, progress: &Progress, is_new: bool) {
         if is_new {
-            let template = match (progress.phase, progress.total) {
-                (ImportPhase::Load, Some(_)) => {
-                    "{prefix:6} {wide_bar} {bytes}/{total_bytes} {msg} {eta}"
-                }
-                (ImportPhase::Load, None) => "{prefix:6} {spinner} {bytes} {msg}",
-                (ImportPhase::Index | ImportPhase::Verify, _) => {
-                    "{prefix:6} {wide_bar} {percent}% {msg} {eta}"
-                }
-            };
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                self.bar.set_style(style);
-            }
+            progress::style(&self.bar, template(progress.total.is_some(), progress::is_narrow()));
             self.bar.reset();
             self.bar.set_prefix(progress.phase.name());
         }
@@ -76,7 +69,7 @@ impl ImportWatch {
             self.bar.set_length(total);
         }
         self.bar.set_position(progress.done);
-        self.bar.set_message(format!("{} entries, {:.0}/s", progress.records, rate(progress)));
+        self.bar.set_message(message(progress));
     }
 
     fn problem(&mut self, refused: &Refused<'_>) {
@@ -150,6 +143,32 @@ pub(crate) fn summary(report: &ImportReport) -> Value {
         "rate": report.processed as f64 / seconds.max(1e-6),
         "reasons": report.reasons,
     })
+}
+
+const fn template(has_total: bool, is_narrow: bool) -> &'static str {
+    match (has_total, is_narrow) {
+        (true, false) => "{prefix:6} {wide_bar} {percent:>3}%, {msg}, {eta} left",
+        (true, true) => "{prefix} {percent}%, {eta} left, {wide_msg}",
+        (false, false) => "{prefix:6} {spinner} {bytes}, {msg}",
+        (false, true) => "{prefix} {spinner} {wide_msg}",
+    }
+}
+
+/// How many entries there are by now, and, while they are read, how fast they come.
+fn message(progress: &Progress) -> String {
+    let entries = HumanCount(progress.records);
+    match progress.phase {
+        ImportPhase::Load => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a rate is shown without digits after the point"
+            )]
+            let rate = HumanCount(rate(progress) as u64);
+            format!("{entries} entries, {rate}/s")
+        }
+        ImportPhase::Index | ImportPhase::Verify => format!("{entries} entries"),
+    }
 }
 
 fn line(progress: &Progress, begin: Duration) -> Value {

@@ -49,9 +49,26 @@ pub(crate) fn failure(failure: &Failure) {
     }
 }
 
+/// Draws on standard error, which somebody watches.
+pub(crate) fn draw(text: &str) -> io::Result<()> {
+    let mut err = io::stderr().lock();
+    err.write_all(text.as_bytes())?;
+    err.flush()
+}
+
+/// How wide the terminal on standard error is.
+pub(crate) fn columns() -> u16 {
+    match rustix::termios::tcgetwinsize(io::stderr()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col,
+        Ok(_) | Err(_) => COLUMNS,
+    }
+}
+
 /// Whether somebody watches standard error.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
+/// The width of a terminal that does not tell.
+const COLUMNS: u16 = 80;
 const BUFFER_BYTES: usize = 256 * 1024;

@@ -362,7 +362,7 @@ fn ctrl_c_leaves_the_old_data() {
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     // It waits for input, and ends all the same.
-    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
     drop(input);
     assert_eq!(place.export(), before);
     place.check_whole();

@@ -241,7 +241,7 @@ fn ctrl_c_tells_how_many_entries_are_in() {
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     errors.read_to_string(&mut text).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(2), "{text}");
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
     assert!(text.contains("roster: error: interrupted\n"), "{text}");
     check_stopped(&served, &text);
 }

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ldap::ldif::{
@@ -38,6 +38,8 @@ pub(super) struct Shared<'i> {
     pub(super) keep_text: bool,
     /// Octets of text that may be between the sources and the store.
     pub(super) ahead_max_bytes: u64,
+    /// What was read of the sources so far.
+    pub(super) read_bytes: Arc<AtomicU64>,
 }
 
 /// Reads, completes and stores all entries of the sources.
@@ -84,6 +86,8 @@ struct Work {
     /// Counts the blocks.
     position: u64,
     source: u32,
+    /// What was read of the sources up to its end.
+    read_bytes: u64,
     /// The number of its first record.
     first: u64,
     what: Result<LdifBlock, Interruption>,
@@ -103,6 +107,8 @@ enum Interruption {
 struct Done {
     position: u64,
     source: u32,
+    /// What was read of the sources up to its end.
+    read_bytes: u64,
     /// What the gate counts.
     bytes: u64,
     text: Vec<u8>,
@@ -137,7 +143,8 @@ fn read(sources: Vec<Source<'_>>, gate: &Gate, shared: &Shared<'_>, to_workers: 
             Ok(block) => (block.text.len() as u64, block.record_count_max),
             Err(_) => (0, 1),
         };
-        let work = Work { position, source, first, what };
+        let read_bytes = shared.read_bytes.load(Ordering::Relaxed);
+        let work = Work { position, source, read_bytes, first, what };
         position += 1;
         first += records;
         gate.enter(bytes) && to_workers.send(work).is_ok()
@@ -184,7 +191,7 @@ struct Worker<'i> {
 impl Worker<'_> {
     fn run(&mut self, blocks: &Receiver<Work>, to_loader: &Sender<Done>) {
         let mut completion = self.shared.completer.worker();
-        for Work { position, source, first, what } in blocks {
+        for Work { position, source, read_bytes, first, what } in blocks {
             let (outcomes, text) = match what {
                 Ok(block) => {
                     let outcomes = self.block(&mut completion, &block, source, first);
@@ -196,7 +203,8 @@ impl Worker<'_> {
             };
             let bytes = text.len() as u64;
             let text = if self.shared.keep_text { text } else { Vec::new() };
-            if to_loader.send(Done { position, source, bytes, text, outcomes }).is_err() {
+            let done = Done { position, source, read_bytes, bytes, text, outcomes };
+            if to_loader.send(done).is_err() {
                 return;
             }
         }
@@ -313,7 +321,7 @@ fn store_block(
     gate: &Gate,
     teller: &mut Teller<'_>,
 ) -> Result<(), ImportError> {
-    let Done { source, bytes, text, outcomes, .. } = block;
+    let Done { source, read_bytes, bytes, text, outcomes, .. } = block;
     let outcomes = match outcomes {
         Ok(outcomes) => outcomes,
         Err(ImportEnd::Cancelled) => return Err(ImportError::Interrupted),
@@ -333,6 +341,7 @@ fn store_block(
         }
     }
     gate.leave(bytes);
+    teller.done_bytes = read_bytes;
     teller.tick();
     Ok(())
 }

@@ -52,8 +52,15 @@ impl<'s> Source<'s> {
         Ok((self.name, dialect::text(plain(self.octets)?)?))
     }
 
+    /// How long it is, before it is decompressed; not known of a pipe.
+    #[must_use]
+    pub const fn length_bytes(&self) -> Option<u64> {
+        self.length_bytes
+    }
+
     /// Counts what is read from it, before it is decompressed.
-    pub(super) fn counted(self, read_bytes: &Arc<AtomicU64>) -> Self {
+    #[must_use]
+    pub fn counted(self, read_bytes: &Arc<AtomicU64>) -> Self {
         let read_bytes = Arc::clone(read_bytes);
         Self { octets: Box::new(Counted { octets: self.octets, read_bytes }), ..self }
     }

@@ -4,8 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ldap::ldif::LdifError;
@@ -23,8 +21,8 @@ pub(super) struct Teller<'i> {
     pub(super) begin: Duration,
     /// The names of the sources.
     pub(super) names: Vec<String>,
-    /// What was read of the sources so far, and their length if it is known.
-    pub(super) read_bytes: Arc<AtomicU64>,
+    /// How much of the sources was stored so far, and their length if it is known.
+    pub(super) done_bytes: u64,
     pub(super) length_bytes: Option<u64>,
     pub(super) report: ImportReport,
     /// The first refusal, for those who do not listen.
@@ -128,20 +126,26 @@ impl Teller<'_> {
         }
     }
 
-    /// Tells how far the reading is.
+    /// Tells how far the loading is.
     pub(super) fn tick(&mut self) {
-        let done = self.read_bytes.load(Ordering::Relaxed);
-        self.progress(ImportPhase::Load, done, self.length_bytes);
+        self.progress(ImportPhase::Load, self.done_bytes, self.length_bytes);
     }
 
     /// Tells what the store does.
     pub(super) fn phase(&mut self, phase: Phase, done: u64, total: u64) {
-        let phase = match phase {
-            Phase::Load => ImportPhase::Load,
-            Phase::Names | Phase::Indexes => ImportPhase::Index,
-            Phase::Sync | Phase::Verify => ImportPhase::Verify,
+        // What the store does in two steps is one phase to who watches: it does not begin anew.
+        let (phase, from, to) = match phase {
+            // All was read; what waited for superiors is looked at again.
+            Phase::Load => return self.tick(),
+            Phase::Names => (ImportPhase::Index, 0, NAMES_PERCENT),
+            Phase::Indexes => (ImportPhase::Index, NAMES_PERCENT, 100),
+            Phase::Sync => (ImportPhase::Verify, 0, 50),
+            Phase::Verify => (ImportPhase::Verify, 50, 100),
         };
-        self.progress(phase, done, Some(total));
+        // Of a step that has nothing to do there is nothing left.
+        let total = total.max(1);
+        let done = from * total + (to - from) * done.min(total);
+        self.progress(phase, done, Some(100 * total));
     }
 
     fn progress(&mut self, phase: ImportPhase, done: u64, total: Option<u64>) {
@@ -161,6 +165,9 @@ impl Teller<'_> {
         self.names.get(source as usize).map_or("", String::as_str)
     }
 }
+
+/// How much of the time of both it takes to write names, before indexes.
+const NAMES_PERCENT: u64 = 20;
 
 /// The text of entries whose superiors have not come yet, in a file without a name: it is gone with
 /// the process, however that ends.

@@ -246,13 +246,23 @@ fn exports_begin_at_the_base_and_write_what_matches() {
 struct Heard {
     lines: Vec<String>,
     phases: Vec<ImportPhase>,
+    /// How far it was: phase, records and what is done.
+    done: Vec<(ImportPhase, u64, u64)>,
+    /// How much of the last phase is done.
+    share: f64,
 }
 
 impl ImportObserver for Heard {
     fn progress(&mut self, progress: &Progress) {
         if self.phases.last() != Some(&progress.phase) {
             self.phases.push(progress.phase);
+            self.share = 0.0;
         }
+        self.done.push((progress.phase, progress.records, progress.done));
+        let Some(total) = progress.total else { return };
+        let share = progress.done as f64 / total as f64;
+        assert!((self.share..=1.0).contains(&share), "{progress:?} after {}", self.share);
+        self.share = share;
     }
 
     fn refused(&mut self, refused: &Refused<'_>) {
@@ -310,6 +320,28 @@ fn sources_are_read_one_after_the_other_plain_or_compressed() {
     assert_eq!((report.processed, report.imported, heard.lines.len()), (602, 602, 0));
     assert_eq!(dump_all(&data).matches("dn: uid=").count(), 601);
     assert_eq!(heard.phases.first(), Some(&ImportPhase::Load));
+}
+
+#[test]
+fn what_is_only_read_ahead_is_not_done() {
+    let (dir, data) = fresh();
+    let mut text = PEOPLE.to_owned();
+    let mut people = (0..).map(person);
+    while text.len() < 3 * ldap::ldif::LDIF_BLOCK_BYTES {
+        text.extend(people.next());
+    }
+    let path = dir.path().join("people.ldif");
+    std::fs::write(&path, &text).unwrap();
+    let sources = vec![Source::open(&path).unwrap()];
+    let mut heard = Heard::default();
+    let options = ImportOptions { threads: 1, ..ImportOptions::default() };
+    let report = import(&data, sources, &options, &clock(), &mut heard).unwrap();
+    let loaded = heard.done.iter().filter(|(phase, ..)| *phase == ImportPhase::Load);
+    let loaded: Vec<(u64, u64)> = loaded.map(|(_, records, done)| (*records, *done)).collect();
+    let length = text.len() as u64;
+    let (records, done) = loaded[0];
+    assert!(records < report.processed && done < length, "{loaded:?}");
+    assert_eq!(*loaded.last().unwrap(), (report.processed, length));
 }
 
 #[test]

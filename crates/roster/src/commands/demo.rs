@@ -101,7 +101,7 @@ fn fill(data: &Path, entries: u64, password: &str) -> Result<(), Failure> {
     let loaded = super::import::load(data, Source::new("people.template", people));
     bar.finish_and_clear();
     if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::local("interrupted; nothing is kept"));
+        return Err(Failure::interrupted("interrupted; nothing is kept"));
     }
     loaded?;
     let seconds = (clock.elapsed() - begin).as_secs_f64();

@@ -9,16 +9,17 @@ use directory::in_order::Compression;
 use directory::{
     Clock as _, ExportError, ExportOptions, ExportReport, SystemClock, Timestamp, export_watched,
 };
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar};
 use ldap::ldif::LDIF_FOLD_COLUMNS;
 use ldap::message::Scope;
 
 use super::generate::threads;
 use crate::connect::{Login, OnlineOptions};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::{self, Until};
 use crate::online::export::{Asked, ENTRY_MAX_BYTES};
 use crate::whole_file::WholeFile;
-use crate::{online, output};
+use crate::{online, output, progress};
 
 /// Write entries as LDIF, with operational attributes and hashed passwords.
 ///
@@ -132,7 +133,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             let failed = |error| Failure::path("write", path, &error);
             let mut file = WholeFile::create_private(path).map_err(failed)?;
             let is_watched = output::is_watched();
-            let told = write(options, login, (&mut file, is_watched), failed)?;
+            let interrupted = interrupt::flag()?;
+            let mut out = Until { out: &mut file, interrupted: &interrupted };
+            let told = write(options, login, (&mut out, is_watched), failed);
+            let told = interrupt::told(&interrupted, told)?;
             file.finish().map_err(failed)?;
             output::line(format_args!("{told}"))?;
         }
@@ -174,7 +178,11 @@ fn write(
         threads: threads(options.threads),
         ..ExportOptions::default()
     };
-    let bar = if is_watched { bar() } else { ProgressBar::hidden() };
+    let bar = match is_watched {
+        true => progress::bar(Some(0), "entries"),
+        false => ProgressBar::hidden(),
+    };
+    bar.set_message("export");
     let report = export_watched(data, &asked, out, &mut |report| {
         bar.set_length(report.expected);
         bar.set_position(report.entries);
@@ -269,15 +277,6 @@ impl From<AskedScope> for Scope {
             AskedScope::Sub => Self::Subtree,
             AskedScope::Children => Self::Subordinate,
         }
-    }
-}
-
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    let form = "exporting {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
-    match ProgressStyle::with_template(form) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
     }
 }
 

@@ -8,11 +8,13 @@ use std::thread;
 
 use clap::Args;
 use directory::in_order::{Chunks, Compression, Take, in_order};
+use indicatif::ProgressBar;
 
 use crate::failure::{Exit, Failure, plain};
-use crate::output;
+use crate::interrupt::{self, Until};
 use crate::template::{Generator, ParseOptions, Template, WordFiles};
 use crate::whole_file::WholeFile;
+use crate::{output, progress};
 
 /// Make up a directory from a template and write it as LDIF.
 ///
@@ -62,19 +64,25 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.output {
         None => {
             let mut out = output::out();
-            write(&template, options.seed, (threads, Compression::None), &mut out)?;
+            let how = (threads, Compression::None);
+            write(&template, options.seed, how, &mut out, &ProgressBar::hidden())?;
             out.flush()?;
         }
         Some(path) => {
             let failed = |error: io::Error| Failure::path("write", path, &error);
             let mut file = WholeFile::create(path).map_err(failed)?;
             let compression = Compression::of_name(&path.to_string_lossy());
-            write(&template, options.seed, (threads, compression), &mut file).map_err(|ended| {
-                match ended {
-                    Ended::Failure(failure) => failure,
-                    Ended::Output(error) => failed(error),
-                }
-            })?;
+            let interrupted = interrupt::flag()?;
+            let mut out = Until { out: &mut file, interrupted: &interrupted };
+            let bar = progress::bar(Some(template.entries()), "entries");
+            bar.set_message("generate");
+            let written = write(&template, options.seed, (threads, compression), &mut out, &bar);
+            bar.finish_and_clear();
+            let written = written.map_err(|ended| match ended {
+                Ended::Failure(failure) => failure,
+                Ended::Output(error) => failed(error),
+            });
+            interrupt::told(&interrupted, written)?;
             file.finish().map_err(failed)?;
         }
     }
@@ -142,6 +150,7 @@ fn write(
     seed: u64,
     (threads, compression): (usize, Compression),
     out: &mut impl Write,
+    bar: &ProgressBar,
 ) -> Result<(), Ended> {
     let (entries, task) = (template.entries(), template.entries_at_once());
     let tasks = |take: Take<'_, u64>| {
@@ -154,7 +163,10 @@ fn write(
             make(&mut generator, first..first.saturating_add(task).min(entries), chunks)
         })
     };
-    in_order(threads, compression, tasks, maker, |chunk| Ok(out.write_all(&chunk.octets)?))
+    in_order(threads, compression, tasks, maker, |chunk| {
+        bar.inc(chunk.records);
+        Ok(out.write_all(&chunk.octets)?)
+    })
 }
 
 fn make(

@@ -327,7 +327,7 @@ fn failure(error: ImportError, is_shown: bool) -> Failure {
     match error {
         ImportError::Directory(error) => error.into(),
         ImportError::Asked(reason) => Failure::local(reason),
-        ImportError::Interrupted => Failure::local("interrupted: nothing was changed"),
+        ImportError::Interrupted => Failure::interrupted("interrupted: nothing was changed"),
         error @ ImportError::Source { .. } => Failure::local(error).hint(HINT),
         ImportError::Refused { report, .. } if is_shown => {
             let _ = tell_reasons(&report, REASONS_SHOWN);

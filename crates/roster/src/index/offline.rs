@@ -31,7 +31,8 @@ pub(crate) fn with_server<T>(
     let stopped = serving.join().map_err(|_| Failure::local("the server's thread failed"))?;
     match done {
         Err(_) if is_interrupted => {
-            Err(Failure::local("interrupted").hint("what is not done goes on at the next start"))
+            Err(Failure::interrupted("interrupted")
+                .hint("what is not done goes on at the next start"))
         }
         Err(failure) => Err(failure),
         Ok(done) => {

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Answer, Pipeline, Window};
@@ -72,6 +72,9 @@ pub(crate) struct Import<'w> {
     started: Instant,
     /// Their names.
     sources: Vec<String>,
+    /// What was read of them so far, and their length if it is known.
+    read_bytes: Arc<AtomicU64>,
+    length_bytes: Option<u64>,
     stopped: Option<Failure>,
     /// Set by Ctrl-C, and when a file that is to be written cannot be.
     cancel: Option<Arc<AtomicBool>>,
@@ -110,9 +113,10 @@ pub(crate) fn import(
 ) -> Result<ImportReport, Failure> {
     let names: Vec<String> = sources.iter().map(|source| source.name().to_owned()).collect();
     let mut import = Import::start(login, (names.clone(), pace), options, observer)?;
+    import.length_bytes = sources.iter().map(Source::length_bytes).sum();
     for ((source, name), number) in sources.into_iter().zip(&names).zip(0..) {
         let failed = |error| Failure::path("read", Path::new(name), &error);
-        let (_, octets) = source.plain().map_err(failed)?;
+        let (_, octets) = source.counted(&import.read_bytes).plain().map_err(failed)?;
         import.read(number, BufReader::with_capacity(READ_BYTES, octets))?;
     }
     import.finish()
@@ -164,6 +168,8 @@ impl<'w> Import<'w> {
             report: ImportReport::default(),
             started: now(),
             sources,
+            read_bytes: Arc::default(),
+            length_bytes: None,
             stopped: None,
             cancel: options.cancel.clone(),
             observer,
@@ -202,7 +208,7 @@ impl<'w> Import<'w> {
     fn is_stopped(&mut self) -> bool {
         let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
         if self.stopped.is_none() && self.cancel.as_ref().is_some_and(is_set) {
-            self.stopped = Some(Failure::local("interrupted"));
+            self.stopped = Some(Failure::interrupted("interrupted"));
         }
         self.stopped.is_some()
     }
@@ -460,8 +466,8 @@ impl<'w> Import<'w> {
         let ImportReport { processed, rejected, skipped, .. } = self.report;
         self.observer.progress(&Progress {
             phase: ImportPhase::Load,
-            done: self.report.imported,
-            total: None,
+            done: self.read_bytes.load(Ordering::Relaxed),
+            total: self.length_bytes,
             records: processed,
             rejected,
             skipped,
