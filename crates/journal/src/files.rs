@@ -89,8 +89,8 @@ impl Files {
         Ok(())
     }
 
-    /// Removes files by name, and spare files of an earlier run; then all names that are there last,
-    /// also those of a process that was killed before it had made them durable.
+    /// Removes files by name, and spare files of an earlier run; then all names that are there
+    /// last, also those of a process that was killed before it had made them durable.
     pub(crate) fn clean(&self, leftovers: &[String]) -> Result<(), JournalError> {
         let failed = |error: std::io::Error| JournalError::io("removing old segments", &error);
         let names = self.disk.list().map_err(failed)?;
