@@ -182,7 +182,7 @@ fn streams_of_any_form_hold_all_that_matches() {
 /// Random filters in one run.
 const CASES: u32 = 300;
 /// Each of them reads long lists, and nearly all entries.
-const POPULAR_CASES: u32 = 60;
+const POPULAR_CASES: u32 = 90;
 
 /// All selections of some of `count` parts, in every order.
 fn selections(count: usize) -> Vec<Vec<usize>> {

@@ -21,8 +21,17 @@ mod shrink;
 #[path = "proof/world.rs"]
 mod world;
 
+use std::sync::Arc;
+
 use arbitrary::dice::Dice;
+use arbitrary::filters::Asked;
+use arbitrary::tree::{Node, Tree, name_key};
+use arbitrary::vocabulary::Vocabulary;
+use ldap::dn::Dn;
+use ldap::message::Scope;
 use question::Question;
+use schema::Entry;
+use store::IndexDefinition;
 use world::World;
 
 /// Cases of the short form.
@@ -72,6 +81,54 @@ fn the_indexed_answer_is_that_of_a_naive_scan() {
                 });
             }
         });
+    });
+}
+
+fn pairs(pool: &[Vec<u8>]) -> impl Iterator<Item = (&Vec<u8>, &Vec<u8>)> {
+    pool.iter().flat_map(|first| pool.iter().map(move |second| (first, second)))
+}
+
+/// The octets that keys of pairs are made with, in values of one attribute and of the other.
+#[test]
+fn no_pair_of_values_is_taken_for_another() {
+    let mut dice = Dice::new(1);
+    let kind = "EQUALITY octetStringMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )\n";
+    let define =
+        |number| format!("attributeTypes: ( 1.3.6.1.4.1.99999.{number} NAME 'x{number}' {kind}");
+    let mut words = Vocabulary::defined([define(0), define(1)].concat(), &mut dice);
+    words.words.retain(|word| word.kind.name().starts_with('x'));
+    let octets = [0, 1, 2, b'a'];
+    let mut pool = vec![Vec::new()];
+    pool.extend(octets.map(|octet| vec![octet]));
+    pool.extend(octets.iter().flat_map(|one| octets.map(|other| vec![*one, other])));
+    for word in &mut words.words {
+        word.pool.clone_from(&pool);
+    }
+    let index = IndexDefinition::parse("equality x0 with x1").unwrap();
+    let mut world = World::with(1, Arc::new(words), vec![index]);
+    let mut tree = Tree::default();
+    let mut add = |parent: u64, dn: &str, values: &[(&str, &[u8])]| {
+        let name = Dn::parse(dn).unwrap();
+        let key = name_key(&world.words.schema, parent, &name).unwrap();
+        let entry = Entry::from_pairs(name, values.iter().copied(), &world.words.schema).unwrap();
+        let node = Node { parent, key, entry: Arc::new(entry) };
+        tree.nodes.insert(tree.nodes.len() as u64 + 1, node);
+    };
+    add(0, "o=Other", &[("objectClass", b"top")]);
+    for (number, (first, second)) in pairs(&pool).enumerate() {
+        add(1, &format!("cn={number},o=Other"), &[("x0", first), ("x1", second)]);
+    }
+    world.load_tree(&tree);
+    world.with_view(|view| {
+        let equal = |of: &str, value: &Vec<u8>| Asked::Equal(of.to_owned(), value.clone());
+        for (first, second) in pairs(&pool) {
+            let filter = Asked::And(vec![equal("x0", first), equal("x1", second)]);
+            let scope = Scope::Subtree;
+            let question = Question { filter, base: 0, scope, page: 0, wanted: None };
+            if question.ask(view, &world.published).is_err() {
+                shrink::report(&world, view, &question);
+            }
+        }
     });
 }
 

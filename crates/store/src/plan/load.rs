@@ -294,7 +294,7 @@ impl<'v> Loader<'_, 'v> {
                     }
                     let is_short = node.count < UNCOUNTED;
                     is_counted &= node.count != UNCOUNTED;
-                    // Were it enough that any is known, one that is not to begin would be, for ever.
+                    // Were any part enough, one that is not to begin would be, for ever.
                     is_known |= is_short && self.reason_not_to_begin(parts, at).is_none();
                 }
                 is_known |= is_counted;

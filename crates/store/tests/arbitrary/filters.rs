@@ -42,6 +42,9 @@ pub fn filter_with(vocabulary: &Vocabulary, dice: &mut Dice, given: &Condition) 
         None => filter(vocabulary, dice, 2),
     };
     let mut given = given.filter.clone();
+    if dice.one_in(5) {
+        given.ask_of(&vocabulary.asked(vocabulary.word(dice), dice));
+    }
     for one in [&mut other, &mut given] {
         if dice.one_in(4) {
             *one = Asked::Not(Box::new(one.clone()));
@@ -146,7 +149,11 @@ pub fn about(vocabulary: &Vocabulary, word: &Word, dice: &mut Dice) -> Asked {
         7 | 8 => Asked::AtLeast(of, value(word, dice)),
         9 | 10 => Asked::AtMost(of, value(word, dice)),
         11 => Asked::Like(of, value(word, dice)),
-        12..17 => pieces(of, word, dice),
+        12 => {
+            let value = values::alike(dice.pick_skewed::<Vec<u8>>(&word.pool), dice);
+            Asked::Like(of, value)
+        }
+        13..17 => pieces(of, word, dice),
         _ => by_rule(of, word, dice),
     }
 }
@@ -200,6 +207,23 @@ fn by_rule(of: String, word: &Word, dice: &mut Dice) -> Asked {
 }
 
 impl Asked {
+    /// Asks the same of another attribute.
+    fn ask_of(&mut self, other: &str) {
+        match self {
+            Self::And(parts) | Self::Or(parts) => {
+                parts.iter_mut().for_each(|part| part.ask_of(other));
+            }
+            Self::Not(part) => part.ask_of(other),
+            Self::ByRule { of, .. } => *of = of.take().map(|_| other.to_owned()),
+            Self::Present(of)
+            | Self::Equal(of, _)
+            | Self::AtLeast(of, _)
+            | Self::AtMost(of, _)
+            | Self::Like(of, _)
+            | Self::Pieces { of, .. } => other.clone_into(of),
+        }
+    }
+
     /// Filters that are smaller and may show the same.
     pub fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();

@@ -119,6 +119,32 @@ pub fn variant(value: &[u8], dice: &mut Dice) -> Vec<u8> {
     value
 }
 
+/// Something that may sound like `value`, or has its words in another order.
+pub fn alike(value: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let mut words: Vec<&[u8]> = value
+        .split(|octet| octet.is_ascii_punctuation() || *octet == b' ')
+        .filter(|word| !word.is_empty())
+        .collect();
+    match dice.below(4) {
+        0 => words.reverse(),
+        1 => words.truncate(1),
+        2 => drop(words.pop()),
+        _ => {}
+    }
+    let mut alike = words.join(&b' ');
+    if dice.one_in(2) {
+        for octet in &mut alike {
+            *octet = match *octet {
+                b'a' => b'e',
+                b'b' => b'p',
+                b'd' => b't',
+                other => other,
+            };
+        }
+    }
+    alike
+}
+
 /// A piece of `value`, of one to five octets mostly.
 pub fn piece(value: &[u8], dice: &mut Dice) -> Option<Vec<u8>> {
     if value.is_empty() {

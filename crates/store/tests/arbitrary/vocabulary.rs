@@ -62,12 +62,22 @@ impl Vocabulary {
         for number in 0..dice.between(2, 10) {
             define(&mut definitions, number, dice);
         }
-        Self::of(definitions, dice)
+        let mut all = Self::of(definitions, dice);
+        if dice.one_in(2) {
+            // Of few types, so that entries and filters have them together.
+            all.words.truncate(dice.between(2, 4));
+        }
+        all
     }
 
     /// The types that are in every schema.
     pub fn usual(dice: &mut Dice) -> Self {
         Self::of(String::new(), dice)
+    }
+
+    /// These types, and some of the usual ones.
+    pub fn defined(definitions: String, dice: &mut Dice) -> Self {
+        Self::of(definitions, dice)
     }
 
     fn of(definitions: String, dice: &mut Dice) -> Self {

@@ -35,7 +35,7 @@ pub(crate) fn resolve(text: &str) -> ResolvedFilter {
     ResolvedFilter::resolve(&Filter::parse(text).unwrap(), &Schema::builtin())
 }
 
-const INDEXES: [&str; 23] = [
+const INDEXES: [&str; 25] = [
     "equality objectClass",
     "presence title",
     "equality uid",
@@ -57,6 +57,8 @@ const INDEXES: [&str; 23] = [
     "equality l with title",
     "equality employeeNumber where (l=town 1)",
     "equality createTimestamp",
+    "equality st where (!(businessCategory=b))",
+    "equality businessCategory where (!(st=town 1))",
     "equality employeeType",
     "presence employeeType",
 ];
@@ -85,6 +87,9 @@ fn person(number: u64, below: &str) -> (String, Vec<(&'static str, String)>) {
         ("gidNumber", format!("{}", number % 16)),
         ("createTimestamp", format!("2026{:02}{:02}120000Z", 1 + number % 12, 1 + number % 28)),
     ];
+    // The same values as those of another attribute.
+    pairs.push(("st", format!("town {}", number % 3)));
+    pairs.push(("businessCategory", ["a", "b"][(number % 2) as usize].to_owned()));
     // Two thirds have the one: a long list, and not of most entries.
     pairs.push(("employeeType", if number.is_multiple_of(3) { "rest" } else { "most" }.to_owned()));
     if number.is_multiple_of(4) {
@@ -213,6 +218,30 @@ fn change(store: &Store, find: &dyn Fn(&str) -> EntryId, count: u64, people: &st
     let _ = find;
 }
 
+/// What holds the filters of filtered indexes, as they are, turned round, beside other kinds and of
+/// other types, or with what nobody knows.
+const FILTERED: [&str; 19] = [
+    "(&(l=town 1)(employeeNumber=*))",
+    "(&(l=town 1)(!(employeeNumber=*)))",
+    "(&(l=town 2)(employeeNumber=7))",
+    "(&(st=town 1)(employeeNumber=7))",
+    "(|(&(l=town 1)(sn=name 1))(employeeNumber=7))",
+    "(&(!(st=town 1))(!(businessCategory=b))(objectClass=person))",
+    "(&(st=town 1)(!(businessCategory=b)))",
+    "(&(|(st=town 1)(nosuch=1))(!(businessCategory=b)))",
+    "(&(!(l=town 1))(employeeNumber=7))",
+    "(!(|(l=town 1)(employeeNumber=7)))",
+    "(!(&(l=town 1)(employeeNumber=7)))",
+    "(!(&(l=town 1)(!(employeeNumber=7))))",
+    "(&(|(&(l=town 1)(sn=name 1))(objectClass=person))(employeeNumber=7))",
+    "(&(l;lang-de=town 1)(employeeNumber=7))",
+    "(&(l=town 1)(employeeNumber;x-a=7))",
+    "(&(|(l=town 1)(nosuch=1))(employeeNumber=7))",
+    "(!(|(nosuch=1)(&(l=town 1)(employeeNumber=7))))",
+    "(&(!(nosuch=1))(l=town 1))",
+    "(|(!(nosuch=1))(l=town 1))",
+];
+
 /// Filters over a directory of `count` people.
 pub(crate) fn filter_texts(count: u64) -> Vec<String> {
     let some = count / 3;
@@ -297,6 +326,7 @@ pub(crate) fn filter_texts(count: u64) -> Vec<String> {
     ]
     .map(String::from)
     .to_vec();
+    texts.extend(FILTERED.map(String::from));
     texts.push(format!("(uid=user.{some})"));
     texts.push(format!("(uid=user.{some}*)"));
     texts.push(format!("(uid=user.{}*)", some / 10));

@@ -28,6 +28,12 @@ pub fn random(words: &Vocabulary, dice: &mut Dice) -> (Vec<IndexDefinition>, Vec
     for _ in 0..dice.below(7) * usize::from(share > 0) {
         all.extend(special(words, &mut conditions, dice));
     }
+    if dice.one_in(2) {
+        // Beside an index of all entries one of some is not asked.
+        let has_some =
+            |attribute: &String| conditions.iter().any(|one| one.attribute == *attribute);
+        all.retain(|one: &IndexDefinition| one.filter.is_some() || !has_some(&one.attribute));
+    }
     all.sort();
     all.dedup();
     (all, conditions)

@@ -47,7 +47,7 @@ impl Question {
         ids: &[u64],
         dice: &mut Dice,
     ) -> Self {
-        let filter = if conditions.is_empty() || !dice.one_in(5) {
+        let filter = if conditions.is_empty() || !dice.one_in(3) {
             let depth = dice.below(5);
             filters::filter(words, dice, depth)
         } else {
