@@ -68,6 +68,22 @@ fn wrong_use_ends_with_2_and_a_hint() {
 }
 
 #[test]
+fn nobody_gets_more_threads_than_machines_have_cores() {
+    for command in [
+        &["generate", "examples/people.template"][..],
+        &["export", "--data", "nowhere"],
+        &["import", "--data", "nowhere", "nowhere.ldif"],
+    ] {
+        for wrong in ["0", "1025", "99999999", "-1", "many"] {
+            let threads = format!("--threads={wrong}");
+            let arguments = [command, &[&threads]].concat();
+            check(&arguments, 2, "a number from 1 to 1024; without it there is a thread for each");
+        }
+    }
+    check(&["export", "--data", "nowhere", "--threads=1024"], 2, "roster: error: ");
+}
+
+#[test]
 fn a_template_that_is_not_there_is_named() {
     check(
         &["generate", "nowhere.template"],

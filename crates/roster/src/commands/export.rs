@@ -13,7 +13,7 @@ use indicatif::{HumanBytes, ProgressBar};
 use ldap::ldif::LDIF_FOLD_COLUMNS;
 use ldap::message::Scope;
 
-use super::generate::threads;
+use super::generate::{parse_threads, threads};
 use crate::connect::{Login, OnlineOptions};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::{self, Until};
@@ -81,7 +81,7 @@ pub(crate) struct Options {
     wrap: usize,
 
     /// Make the text on this many threads; as many as there are cores without it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZero<usize>>,
 
     /// Only entries that match, and of them only these attributes: * user, + operational

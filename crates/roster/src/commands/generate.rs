@@ -40,7 +40,7 @@ pub(crate) struct Options {
     definitions: Vec<(String, String)>,
 
     /// Make entries on this many threads; as many as there are cores without it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZero<usize>>,
 
     /// Write to this file instead of standard output; .gz and .zst compress it
@@ -88,6 +88,18 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     Ok(Exit::Done)
 }
+
+/// A number of threads from 1 to [`THREADS_MAX`].
+pub(crate) fn parse_threads(text: &str) -> Result<NonZero<usize>, String> {
+    let number = text.parse().ok().filter(|number: &NonZero<usize>| number.get() <= THREADS_MAX);
+    number.ok_or_else(|| {
+        format!("a number from 1 to {THREADS_MAX}; without it there is a thread for each core")
+    })
+}
+
+/// The most threads that one command is given: no machine has so many cores, and each thread takes
+/// memory of its own.
+const THREADS_MAX: usize = 1024;
 
 /// How many threads do the work: those asked for, or as many as there are cores.
 pub(crate) fn threads(asked: Option<NonZero<usize>>) -> usize {

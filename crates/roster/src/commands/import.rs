@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use directory::{
 };
 use ldap::dn::Dn;
 
+use super::generate::{parse_threads, threads};
 use crate::failure::{Exit, Failure};
 use crate::import_watch::{ImportWatch, summary};
 use crate::interrupt;
@@ -89,14 +91,8 @@ pub(crate) struct Options {
     memory: Option<u64>,
 
     /// Threads; without, one for each core
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        hide_default_value = true,
-        conflicts_with = "uri"
-    )]
-    threads: usize,
+    #[arg(long, value_name = "N", value_parser = parse_threads, conflicts_with = "uri")]
+    threads: Option<NonZero<usize>>,
 
     /// Compress records from now on
     #[arg(long, conflicts_with = "uri")]
@@ -226,7 +222,7 @@ impl Options {
                 PasswordScheme::Ssha256 => Scheme::Ssha256,
                 PasswordScheme::Ssha => Scheme::Ssha,
             },
-            threads: self.threads,
+            threads: threads(self.threads),
             memory_bytes: self.memory,
             held,
             mode: if self.check { ImportMode::Check } else { ImportMode::Load },
