@@ -134,7 +134,7 @@ impl<R: Read> LdifBlocks<R> {
 
     fn block(&mut self, text: Vec<u8>) -> LdifBlock {
         let first_line = self.line + 1;
-        let (lines, paragraphs) = lines_and_paragraphs(&text);
+        let (lines, paragraphs) = lines_and_paragraphs(&text, &self.limits);
         self.line += lines;
         LdifBlock { first_line, text, record_count_max: paragraphs }
     }
@@ -156,22 +156,36 @@ fn line_ends(text: &[u8]) -> u64 {
     memchr_iter(b'\n', text).count() as u64
 }
 
-/// How many line ends there are, and at most how many paragraphs between empty lines; many empty
-/// lines in a row are no more than one.
-fn lines_and_paragraphs(text: &[u8]) -> (u64, u64) {
-    let (mut lines, mut paragraphs, mut is_between) = (0, 1, false);
-    for line_end in memchr_iter(b'\n', text) {
+/// How many line ends there are, and how many paragraphs between empty lines may be records: one
+/// that says nothing, however long the file goes on with such, is none.
+fn lines_and_paragraphs(text: &[u8], limits: &LdifLimits) -> (u64, u64) {
+    let (mut lines, mut paragraphs, mut start, mut paragraph_start) = (0, 0, 0, 0);
+    let (mut is_counted, mut in_comment) = (false, false);
+    for end in memchr_iter(b'\n', text).chain([text.len()]) {
+        let line = text.get(start..end).unwrap_or_default();
+        start = end + 1;
         lines += 1;
-        match text.get(line_end + 1..) {
-            Some([b'\n', ..] | [b'\r', b'\n', ..]) => is_between = true,
-            Some([_, ..]) if is_between => {
-                is_between = false;
-                paragraphs += 1;
+        let is_record = match line {
+            [] | [b'\r'] => {
+                (is_counted, in_comment, paragraph_start) = (false, false, start);
+                continue;
             }
-            _ => {}
+            [b' ', ..] if in_comment => false,
+            [b'#', ..] => {
+                in_comment = true;
+                false
+            }
+            _ => true,
+        };
+        // A comment that is too long is an error, and this is told of a record.
+        let is_long = end - paragraph_start > limits.line_length_max_bytes;
+        if !is_counted && (is_record || is_long) {
+            paragraphs += 1;
+            is_counted = true;
         }
     }
-    (lines, paragraphs)
+    // What stands behind the last line end is no line more.
+    (lines - 1, paragraphs)
 }
 
 /// The end of the first empty line.

@@ -107,29 +107,64 @@ impl NameMap {
     }
 }
 
-/// Where the entries of a load came from, by their ids.
+/// Where the entries of a load came from, by their numbers. However far apart these are, a gap
+/// takes next to no memory.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Source and line, from the first id on.
-    places: Vec<u64>,
+    /// Source and line, from the first number on, in pieces.
+    pieces: Vec<Option<Box<PiecePlaces>>>,
 }
+
+type PiecePlaces = [u64; PIECE_PLACES];
 
 impl Places {
     pub(super) fn put(&mut self, number: u64, place: Place) {
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        if self.places.len() <= number {
-            self.places.resize(number + 1, 0);
+        let (piece, within) = place_of(number);
+        if self.pieces.len() <= piece {
+            self.pieces.resize(piece + 1, None);
         }
-        if let Some(to) = self.places.get_mut(number) {
+        let Some(piece) = self.pieces.get_mut(piece) else { return };
+        let piece = piece.get_or_insert_with(|| Box::new([0; PIECE_PLACES]));
+        if let Some(to) = piece.get_mut(within) {
             *to = u64::from(place.source) << LINE_BITS | place.line;
         }
     }
 
     pub(super) fn find(&self, number: u64) -> Option<Place> {
-        let place = *self.places.get(usize::try_from(number).ok()?)?;
+        let (piece, within) = place_of(number);
+        let place = *self.pieces.get(piece)?.as_ref()?.get(within)?;
         let source = (place >> LINE_BITS) as u32;
         Some(Place { source, line: place & ((1 << LINE_BITS) - 1) })
     }
 }
 
+fn place_of(number: u64) -> (usize, usize) {
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    (number / PIECE_PLACES, number % PIECE_PLACES)
+}
+
+/// A piece takes 64 KiB.
+const PIECE_PLACES: usize = 8192;
 const LINE_BITS: u32 = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_far_apart_take_little_memory() {
+        let mut places = Places::default();
+        let numbers = [0, 1, 8191, 8192, 3_000_000_000, 3_000_000_001];
+        for number in numbers {
+            places.put(number, Place { source: 7, line: number + 5 });
+        }
+        for number in numbers {
+            assert_eq!(places.find(number), Some(Place { source: 7, line: number + 5 }));
+        }
+        assert_eq!(places.find(4_000_000_000), None);
+        assert_eq!(places.find(1_000_000_000), None);
+        let pieces = places.pieces.iter().flatten().count();
+        assert_eq!(pieces, 3);
+        assert!(places.pieces.capacity() < 1 << 20);
+    }
+}

@@ -84,6 +84,26 @@ fn blocks_hold_the_records_of_the_file() {
 }
 
 #[test]
+fn paragraphs_that_say_nothing_are_no_records() {
+    let limits = LdifLimits { line_length_max_bytes: 30, ..LdifLimits::default() };
+    for (text, count) in [
+        ("", 0),
+        ("\n\r\n\n", 0),
+        ("# a\n\n# b\r\n#c\r\n\r\n# d\n  e\n\n#", 0),
+        ("# a\n\n# b\ndn: cn=a\n# c\ncn: a\n\n\n# d\n", 1),
+        ("dn: cn=a\n\n\ndn: cn=b", 2),
+        // Each of these is an error.
+        ("# a\n\n b\n\nc\n", 2),
+        ("# a comment that is longer than a line\n\n# a\n", 1),
+        ("# a comment that is\n  longer than a line\n\n# a\n", 1),
+    ] {
+        let mut blocks = LdifBlocks::new(text.as_bytes(), 1000, limits);
+        let block = blocks.next_block().unwrap();
+        assert_eq!(block.map_or(0, |block| block.record_count_max), count, "{text:?}");
+    }
+}
+
+#[test]
 fn lines_are_counted_across_blocks() {
     let mut text = String::from("version: 1\n\n");
     for number in 0..500 {
