@@ -41,6 +41,7 @@ use self::prepare::Completer;
 use self::selection::Selection;
 pub use self::source::Source;
 use self::teller::{Teller, Waiting};
+use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
 use crate::directory::schema_of;
 use crate::error::DirectoryError;
@@ -115,6 +116,7 @@ pub fn import(
             held: options.held,
             is_check,
             compress: options.compress,
+            seed: seed(&mut OsChance),
         },
     )?;
     let never = AtomicBool::new(false);
@@ -195,6 +197,13 @@ fn finish(
     teller.report.migrated = held.saturating_sub(loaded.replaced);
     teller.report.record_bytes = loaded.record_bytes;
     Ok(teller.ended())
+}
+
+/// Of a load, so that nobody knows it before.
+fn seed(chance: &mut dyn Chance) -> u64 {
+    let mut octets = [0; size_of::<u64>()];
+    chance.fill(&mut octets);
+    u64::from_le_bytes(octets)
 }
 
 /// The memory that an import uses unless it is told: half of what the machine has left, or the

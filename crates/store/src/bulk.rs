@@ -47,6 +47,8 @@ pub struct LoadOptions {
     /// Records are compressed, with a dictionary that is trained from the first of them unless the
     /// store has one. Where it has one, they are in any case.
     pub compress: bool,
+    /// By chance, so that nobody can make a file of names that look like one another.
+    pub seed: u64,
 }
 
 impl Default for LoadOptions {
@@ -57,6 +59,7 @@ impl Default for LoadOptions {
             held: Held::Refuse,
             is_check: false,
             compress: false,
+            seed: 0,
         }
     }
 }

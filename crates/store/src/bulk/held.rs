@@ -9,7 +9,7 @@ use heed::RoRange;
 use heed::types::Bytes;
 use rustc_hash::FxHashMap;
 
-use super::names::{NameHash, NameMap};
+use super::names::{NameHasher, NameMap};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
@@ -200,6 +200,7 @@ pub(super) struct HeldNames {
 /// Puts the names of all entries of the base into the map.
 pub(super) fn read_names(
     environment: &Environment,
+    hasher: NameHasher,
     names: &mut NameMap,
 ) -> Result<HeldNames, StoreError> {
     let snapshot = environment.snapshot()?;
@@ -225,8 +226,8 @@ pub(super) fn read_names(
                     None => row_key.get(8..).unwrap_or_default(),
                 };
                 let hash = match hash {
-                    None => NameHash::of_naming_context(rdn_key),
-                    Some(above) => NameHash::below(above, rdn_key),
+                    None => hasher.of_naming_context(rdn_key),
+                    Some(above) => hasher.below(above, rdn_key),
                 };
                 if names.insert(hash, id).is_err() {
                     let reason = "is the name of several entries";

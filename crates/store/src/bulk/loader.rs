@@ -15,7 +15,7 @@ use super::finish::Finish;
 use super::gather::Gatherer;
 use super::held::read_names;
 use super::merge::Fixes;
-use super::names::{NameMap, Places};
+use super::names::{NameHasher, NameMap, Places};
 use super::packing::{Packing, SharedCompression};
 use super::prepare::{PreparedEntry, Preparer, Shared};
 use super::run::Runs;
@@ -100,8 +100,9 @@ impl<'s> BulkLoader<'s> {
         let dictionary = store.dictionary();
         let compression = Arc::new(SharedCompression::new());
         let packing = Packing::new(&compression, dictionary.compression(), options.compress);
+        let names = (NameHasher::new(options.seed), contexts);
         let runs_of_all = Arc::clone(&runs);
-        let shared = Shared::new(dictionary, contexts, runs_of_all, (part, options.is_check));
+        let shared = Shared::new(dictionary, names, runs_of_all, (part, options.is_check));
         let shared = Arc::new(shared.compressing(compression));
         let target = match options.is_check {
             true => None,
@@ -146,7 +147,8 @@ impl<'s> BulkLoader<'s> {
 
     /// Takes what the store holds over.
     fn keep_held(&mut self, entries: u64) -> Result<(), BulkError> {
-        let held = read_names(&self.before, &mut self.names)?;
+        let hasher = NameHasher::new(self.options.seed);
+        let held = read_names(&self.before, hasher, &mut self.names)?;
         let tops = held.children.get(&EntryId::ROOT.0).copied().unwrap_or_default();
         match self.options.held {
             Held::Refuse if tops != entries => return Err(BulkError::NotEmpty { entries }),

@@ -2,13 +2,15 @@
 //!
 //! Invariant: the hash of a name is made of that of its superior and its own RDN key, so it depends
 //! on the whole name. That two of even a thousand million names share one of 128 bits has odds of 1
-//! to 10^20; then an entry would be refused, nothing wrong would be stored.
+//! to 10^20, which nobody can better who does not know the seed of the load. Names are not
+//! compared: if it came to that, an entry would be refused as one that is there, or stored below
+//! the entry whose name has the hash of its superior's.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::Place;
 
@@ -16,14 +18,25 @@ use super::Place;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct NameHash([u64; 2]);
 
-impl NameHash {
+/// Makes the hashes of one load. XXH3 is quick, and no secret: whoever knows the seed can make
+/// names that share a hash, so each load has one by chance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameHasher {
+    seed: u64,
+}
+
+impl NameHasher {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
     /// Of the entry of a naming context; `name` is its RDN key, which is its whole name.
-    pub(super) fn of_naming_context(name: &[u8]) -> Self {
-        Self::of(xxh3_128(name))
+    pub(super) fn of_naming_context(self, name: &[u8]) -> NameHash {
+        self.hash(name)
     }
 
     /// Of an entry below another.
-    pub(super) fn below(above: Self, rdn_key: &[u8]) -> Self {
+    pub(super) fn below(self, above: NameHash, rdn_key: &[u8]) -> NameHash {
         let mut octets = [0; HASHED_BYTES];
         let [high, low] = above.0;
         let parts = [high.to_le_bytes(), low.to_le_bytes()];
@@ -33,12 +46,18 @@ impl NameHash {
                 let (hash, rdn) = octets.split_at_mut(HASH_BYTES);
                 hash.copy_from_slice(parts.as_flattened());
                 rdn.copy_from_slice(rdn_key);
-                Self::of(xxh3_128(octets))
+                self.hash(octets)
             }
-            None => Self::of(xxh3_128(&[parts.as_flattened(), rdn_key].concat())),
+            None => self.hash(&[parts.as_flattened(), rdn_key].concat()),
         }
     }
 
+    fn hash(self, octets: &[u8]) -> NameHash {
+        NameHash::of(xxh3_128_with_seed(octets, self.seed))
+    }
+}
+
+impl NameHash {
     const fn of(hash: u128) -> Self {
         Self([(hash >> 64) as u64, hash as u64])
     }
@@ -150,6 +169,35 @@ const LINE_BITS: u32 = 48;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Keys of 16 octets that share the hash below any superior, as long as the seed is 0: what
+    /// XXH3 multiplies and adds up of the two halves is the same the other way round.
+    fn crafted() -> [[u8; 16]; 2] {
+        // The 16 octets of the default secret that such keys are mixed with.
+        let secret = [0xdb97_9083_e96d_d4de_u64, 0x1f67_b3b7_a4a4_4072];
+        let free = !(secret[0] ^ secret[1]);
+        let (one, other) = (0x7777_7777_7777_7777, 0x7777_7777_7777_7777 ^ free);
+        let key = |low: u64, high: u64| {
+            let halves = [low ^ secret[0], high ^ secret[1]];
+            halves.map(u64::to_le_bytes).as_flattened().try_into().unwrap()
+        };
+        [key(one, other), key(other, one)]
+    }
+
+    #[test]
+    fn names_made_to_share_a_hash_do_not_when_the_seed_is_by_chance() {
+        let [one, other] = crafted();
+        assert_ne!(one, other);
+        let hashes = |seed| {
+            let hasher = NameHasher::new(seed);
+            let above = hasher.of_naming_context(b"dc=example");
+            [hasher.below(above, &one), hasher.below(above, &other)]
+        };
+        let [first, second] = hashes(0);
+        assert_eq!(first, second, "the keys are well made");
+        let [first, second] = hashes(0x1234_5678_9abc_def0);
+        assert_ne!(first, second);
+    }
 
     #[test]
     fn places_far_apart_take_little_memory() {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use schema::{DnKey, Entry, EntryId, EntryRead, InvalidDn, RdnKey};
 
 use super::gather::Gatherer;
-use super::names::NameHash;
+use super::names::{NameHash, NameHasher};
 use super::packing::SharedCompression;
 use super::run::Runs;
 use super::{Place, PrepareError, Refusal, RefusalReason};
@@ -43,6 +43,7 @@ pub struct Preparer {
 pub(super) struct Shared {
     /// With every description that any thread has met.
     dictionary: Mutex<Arc<Dictionary>>,
+    hasher: NameHasher,
     /// Keys of the naming contexts.
     contexts: FxHashSet<DnKey>,
     pub(super) runs: Arc<Runs>,
@@ -111,13 +112,14 @@ impl PreparedEntry {
 impl Shared {
     pub(super) fn new(
         dictionary: Arc<Dictionary>,
-        contexts: FxHashSet<DnKey>,
+        (hasher, contexts): (NameHasher, FxHashSet<DnKey>),
         runs: Arc<Runs>,
         (memory_bytes, is_check): (usize, bool),
     ) -> Self {
         Self {
             compression: Arc::default(),
             dictionary: Mutex::new(dictionary),
+            hasher,
             contexts,
             runs,
             memory_bytes,
@@ -193,7 +195,7 @@ impl Preparer {
         let refused =
             |reason| PrepareError::Refused(Refusal { place, dn: entry.dn().to_owned(), reason });
         let schema = Arc::clone(self.dictionary.schema());
-        let leaf = self.superior.leaf(&schema, entry.name(), &self.shared.contexts);
+        let leaf = self.superior.leaf(&schema, entry.name(), &self.shared);
         let leaf = leaf.map_err(|reason| refused(RefusalReason::Name(reason)))?;
         let (rdn_key, above) = leaf.ok_or_else(|| refused(RefusalReason::OutsideContexts))?;
         // Any number but that of the root says that this is not a naming context.
@@ -211,10 +213,10 @@ impl Preparer {
             self.gather(entry, id)?;
             if self.pack() { self.packed.as_slice() } else { self.row.as_slice() }
         };
-        let rdn_key = rdn_key.as_bytes();
+        let (rdn_key, hasher) = (rdn_key.as_bytes(), self.shared.hasher);
         let name = match above {
-            Some(above) => NameHash::below(above.superior, rdn_key),
-            None => NameHash::of_naming_context(rdn_key),
+            Some(above) => hasher.below(above.superior, rdn_key),
+            None => hasher.of_naming_context(rdn_key),
         };
         let octets = [rdn_key, row, entry.dn().as_bytes()].concat();
         let (rdn_key_length, row_length) = (rdn_key.len(), row.len());
@@ -288,14 +290,14 @@ impl KnownSuperior {
         &mut self,
         schema: &schema::Schema,
         name: &Dn,
-        contexts: &FxHashSet<DnKey>,
+        shared: &Shared,
     ) -> Result<Option<(RdnKey, Option<Above>)>, InvalidDn> {
         let Some((leaf, above)) = name.rdns().split_first() else { return Ok(None) };
         if self.rdns != above || self.rdns.is_empty() {
             // So that what is known is not half of this name and half of the last, should it fail.
             self.rdns.clear();
             self.key = DnKey::from_dn(schema, &name.parent().unwrap_or_else(Dn::root))?;
-            self.names = above_of(&self.key, contexts);
+            self.names = above_of(&self.key, shared);
             self.rdns = above.to_vec();
         }
         let rdn_key = RdnKey::from_rdn(schema, leaf)?;
@@ -304,13 +306,14 @@ impl KnownSuperior {
         }
         let mut key = self.key.clone();
         key.push(&rdn_key);
-        let is_context = contexts.contains(&key);
+        let is_context = shared.contexts.contains(&key);
         Ok(is_context.then(|| (RdnKey::of_naming_context(&key), None)))
     }
 }
 
 /// What leads to the entry with this name; none when it is in no naming context.
-fn above_of(key: &DnKey, contexts: &FxHashSet<DnKey>) -> Option<Above> {
+fn above_of(key: &DnKey, shared: &Shared) -> Option<Above> {
+    let Shared { contexts, hasher, .. } = shared;
     // No naming context lies within another: the first that is met is the only one.
     let mut prefix = DnKey::root();
     let mut found: Option<Above> = None;
@@ -318,13 +321,13 @@ fn above_of(key: &DnKey, contexts: &FxHashSet<DnKey>) -> Option<Above> {
         found = match found {
             Some(Above { superior, .. }) => {
                 let above_it = Some(superior);
-                Some(Above { superior: NameHash::below(superior, rdn), above_it })
+                Some(Above { superior: hasher.below(superior, rdn), above_it })
             }
             None => {
                 let octets = [prefix.as_bytes(), rdn, &[0]].concat();
                 prefix = DnKey::from_bytes(octets);
                 contexts.contains(&prefix).then(|| {
-                    let superior = NameHash::of_naming_context(without_end(prefix.as_bytes()));
+                    let superior = hasher.of_naming_context(without_end(prefix.as_bytes()));
                     Above { superior, above_it: None }
                 })
             }

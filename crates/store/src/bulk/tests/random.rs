@@ -132,6 +132,7 @@ fn trial(seed: u64) -> Trial {
     let names = names(count, &mut chance);
     let held = [Held::Refuse, Held::Keep, Held::Replace, Held::Clear][chance.below(4)];
     let options = LoadOptions {
+        seed,
         memory_bytes: [0, 1 << 20, 1 << 30][chance.below(3)],
         threads: 1 + chance.below(3),
         held,
