@@ -83,6 +83,7 @@ impl Teller<'_> {
             }
             RefusalReason::Duplicate { .. }
             | RefusalReason::Orphan { .. }
+            | RefusalReason::BelowAlias { .. }
             | RefusalReason::OutsideContexts
             | RefusalReason::Name(_)
             | RefusalReason::TooLarge { .. } => refusal.to_string(),

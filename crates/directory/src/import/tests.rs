@@ -202,6 +202,46 @@ fn a_directory_with_entries_takes_more_but_none_again() {
     }
 }
 
+const ALIAS: &str = "dn: ou=Alias,dc=example,dc=com\nobjectClass: alias\n\
+    objectClass: extensibleObject\nou: Alias\naliasedObjectName: dc=example,dc=com\n\n";
+const BELOW_ALIAS: &str = "dn: cn=below,ou=alias,dc=example,dc=com\nobjectClass: person\nsn: x\n\n";
+
+#[test]
+fn nothing_is_imported_below_an_alias() {
+    let want = "entry 'cn=below,ou=alias,dc=example,dc=com': its superior \
+                'ou=alias,dc=example,dc=com' is an alias: nothing is below one";
+    #[track_caller]
+    fn check(data: &Path, ldif: &str, want: &str) {
+        let before = dump_all(data);
+        let error = load(data, ldif).unwrap_err();
+        let ImportError::Refused { report, first } = &error else { panic!("{error}") };
+        assert_eq!((first.as_str(), report.rejected), (want, 1));
+        assert_eq!(dump_all(data), before);
+        let options = ImportOptions {
+            on_refusal: OnRefusal::Continue,
+            keep_text: true,
+            ..ImportOptions::default()
+        };
+        let (result, heard) = load_with(data, &[("test", ldif.as_bytes())], &options);
+        assert_eq!(result.unwrap().rejected, 1);
+        let [line] = heard.lines.as_slice() else { panic!("{:?}", heard.lines) };
+        assert!(line.ends_with(&format!("({})", BELOW_ALIAS.len())), "{line}");
+        assert!(!dump_all(data).contains("cn=below"));
+    }
+    // Behind it, before it, and below one that is there.
+    let (_dir, data) = fresh();
+    check(&data, &format!("{ALIAS}{BELOW_ALIAS}"), &format!("test:7: {want}"));
+    check(&data, BELOW_ALIAS, &format!("test:1: {want}"));
+    let (_dir, data) = fresh();
+    check(&data, &format!("{BELOW_ALIAS}{ALIAS}"), &format!("test:1: {want}"));
+    // What takes the place of one is none.
+    let options = ImportOptions { held: store::Held::Replace, ..ImportOptions::default() };
+    let unit = "dn: ou=Alias,dc=example,dc=com\nobjectClass: organizationalUnit\n\n";
+    let ldif = format!("{unit}{BELOW_ALIAS}");
+    let (result, _) = load_with(&data, &[("test", ldif.as_bytes())], &options);
+    assert_eq!(result.unwrap().imported, 2);
+}
+
 #[test]
 fn an_import_that_stops_early_ends_its_threads() {
     // More than may be read ahead, after a first record that is refused.

@@ -39,6 +39,11 @@ pub enum RefusalReason {
         /// The name of the superior.
         parent: String,
     },
+    /// The superior is an alias, which has no subordinates.
+    BelowAlias {
+        /// The name of the superior.
+        parent: String,
+    },
     /// The name is in no naming context.
     OutsideContexts,
     /// The name breaks the rule of one of its attributes.
@@ -60,6 +65,7 @@ impl RefusalReason {
             Self::Duplicate { first: Some(_) } => "is there twice",
             Self::Duplicate { first: None } => "exists already",
             Self::Orphan { .. } => "lacks its superior",
+            Self::BelowAlias { .. } => "is below an alias",
             Self::OutsideContexts => "is in no naming context",
             Self::Name(_) => "has a name that breaks a rule",
             Self::TooLarge { .. } => "is too large",
@@ -80,6 +86,9 @@ impl fmt::Display for Refusal {
             }
             RefusalReason::Orphan { parent } => {
                 write!(f, "entry '{dn}': its superior '{parent}' does not exist")
+            }
+            RefusalReason::BelowAlias { parent } => {
+                write!(f, "entry '{dn}': its superior '{parent}' is an alias: nothing is below one")
             }
             RefusalReason::OutsideContexts => write!(f, "entry '{dn}' is in no naming context"),
             RefusalReason::Name(reason) => write!(f, "entry '{dn}': {reason}"),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use heed::RoRange;
 use heed::types::Bytes;
-use rustc_hash::FxHashMap;
+use ldap::message::Scope;
+use rustc_hash::{FxHashMap, FxHashSet};
+use schema::{Assertion, EntryId, ResolvedFilter};
 
 use super::names::{NameHasher, NameMap};
 use crate::dictionary::Dictionary;
@@ -15,8 +17,10 @@ use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
 use crate::key::{self, PostingKey, display};
 use crate::lmdb::{CHILDREN, Environment, NAMES, POSTINGS, Snapshot, Table};
-use crate::names::row_items;
+use crate::names::{NameCache, row_items};
+use crate::plan::Ask;
 use crate::posting::{Chunk, Head, Span, Width};
+use crate::store::Store;
 
 /// What a table of the base is to a merge.
 #[derive(Debug)]
@@ -240,4 +244,23 @@ pub(super) fn read_names(
         }
     }
     Ok(held)
+}
+
+/// The ids of all aliases that a store holds.
+pub(super) fn aliases(store: &Store) -> Result<FxHashSet<u64>, StoreError> {
+    let view = store.snapshot(NameCache::default())?;
+    let schema = store.schema();
+    let known = schema.well_known();
+    let of_class = Assertion::equality(&schema, known.object_class.clone(), b"alias");
+    let Ok(of_class) = of_class else { return Ok(FxHashSet::default()) };
+    let filter = ResolvedFilter::Equality(of_class);
+    let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+    let mut aliases = FxHashSet::default();
+    for entry in plan.entries(&view, EntryId::ROOT) {
+        let entry = entry?;
+        if known.is_alias(&entry) {
+            aliases.insert(entry.id().0);
+        }
+    }
+    Ok(aliases)
 }

@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, MutexGuard};
 
 use ldap::dn::Dn;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use schema::{Entry, EntryId};
 
 use super::finish::Finish;
 use super::gather::Gatherer;
-use super::held::read_names;
+use super::held::{aliases, read_names};
 use super::merge::Fixes;
 use super::names::{NameHasher, NameMap, Places};
 use super::packing::{Packing, SharedCompression};
@@ -59,6 +59,8 @@ pub struct BulkLoader<'s> {
     pub(super) long: FxHashMap<u64, Box<[u8]>>,
     /// How many entries there are below each.
     pub(super) children: FxHashMap<u64, u64>,
+    /// Entries that have no subordinates.
+    aliases: FxHashSet<u64>,
     pub(super) tree: Gatherer,
     pub(super) name_runs: Arc<Runs>,
     pub(super) name_rows: Gatherer,
@@ -126,6 +128,7 @@ impl<'s> BulkLoader<'s> {
             names: NameMap::default(),
             long: FxHashMap::default(),
             children: FxHashMap::default(),
+            aliases: FxHashSet::default(),
             name_runs,
             places: Places::default(),
             waiting: None,
@@ -158,6 +161,7 @@ impl<'s> BulkLoader<'s> {
         }
         (self.children, self.long) = (held.children, held.long);
         self.held_count = entries;
+        self.aliases = aliases(self.store)?;
         let Some(target) = &self.target else { return Ok(()) };
         let snapshot = self.before.snapshot()?;
         for row in self.before.tables.entries.iter(snapshot.txn())? {
@@ -304,10 +308,17 @@ impl<'s> BulkLoader<'s> {
         entry: &PreparedEntry,
         is_last: bool,
     ) -> Result<Added, BulkError> {
+        if self.aliases.contains(&superior) {
+            let reason = RefusalReason::BelowAlias { parent: superior_name(&entry.dn()) };
+            return Ok(Added::Refused(self.refuse(entry, reason)));
+        }
         if let Err(there) = self.names.insert(entry.name, entry.id) {
             return self.add_again(superior, entry, there);
         }
         self.loaded += 1;
+        if entry.is_alias {
+            self.aliases.insert(entry.id);
+        }
         if let Some(above) = entry.above {
             let children = self.children.entry(superior).or_default();
             *children += 1;
@@ -375,6 +386,10 @@ impl<'s> BulkLoader<'s> {
         }
         self.replaced.insert(there, entry.place);
         self.fixes.replace(entry.id, there);
+        match entry.is_alias {
+            true => self.aliases.insert(there),
+            false => self.aliases.remove(&there),
+        };
         if self.target.is_none() {
             return Ok(Added::Replaced);
         }

@@ -85,6 +85,7 @@ pub struct PreparedEntry {
     pub(super) name: NameHash,
     /// None of the entry of a naming context.
     pub(super) above: Option<Above>,
+    pub(super) is_alias: bool,
     /// The RDN key, the record below the root, and the name as text.
     pub(super) octets: Vec<u8>,
     pub(super) rdn_key_length: usize,
@@ -220,7 +221,8 @@ impl Preparer {
         };
         let octets = [rdn_key, row, entry.dn().as_bytes()].concat();
         let (rdn_key_length, row_length) = (rdn_key.len(), row.len());
-        Ok(PreparedEntry { id, place, name, above, octets, rdn_key_length, row_length })
+        let is_alias = schema.well_known().is_alias(entry);
+        Ok(PreparedEntry { id, place, name, above, is_alias, octets, rdn_key_length, row_length })
     }
 
     /// Writes the record; descriptions that are new get ids.

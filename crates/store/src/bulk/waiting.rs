@@ -76,6 +76,7 @@ fn write(entry: &PreparedEntry, out: &mut Vec<u8>) {
         entry.rdn_key_length as u64,
         entry.row_length as u64,
         entry.octets.len() as u64,
+        u64::from(entry.is_alias),
     ];
     numbers.into_iter().for_each(|number| varint::write(number, out));
     let above = entry.above.map(|above| (Some(above.superior), above.above_it));
@@ -93,6 +94,7 @@ fn read(rest: &mut &[u8]) -> Option<PreparedEntry> {
     let mut number = || varint::read(rest);
     let (id, source, line) = (number()?, number()?, number()?);
     let (rdn_key_length, row_length, length) = (number()?, number()?, number()?);
+    let is_alias = number()? != 0;
     let name = read_hash(rest)??;
     let superior = read_hash(rest)?;
     let above_it = read_hash(rest)?;
@@ -104,6 +106,7 @@ fn read(rest: &mut &[u8]) -> Option<PreparedEntry> {
         place: Place { source: source as u32, line },
         name,
         above,
+        is_alias,
         octets: octets.to_vec(),
         rdn_key_length: rdn_key_length as usize,
         row_length: row_length as usize,

@@ -47,20 +47,10 @@ fn filter(schema: &Schema) -> ResolvedFilter {
         .map_or(ResolvedFilter::Undefined, ResolvedFilter::Equality)
 }
 
-/// Whether an entry is an alias.
-pub(crate) fn is_alias(entry: &dyn EntryRead, known: &WellKnown) -> bool {
-    let mut found = false;
-    entry.visit_values(&known.object_class, &mut |_, value| {
-        found = value.eq_ignore_ascii_case(b"alias") || value == ALIAS_OID;
-        !found
-    });
-    found
-}
-
 /// Refuses an alias as the superior of an entry: it has no subordinates (X.501 §8.6), and whoever
 /// follows it would never see them.
 pub(crate) fn refuse_below(superior: &StoredEntry<'_>, known: &WellKnown) -> Result<(), Refusal> {
-    if !is_alias(superior, known) {
+    if !known.is_alias(superior) {
         return Ok(());
     }
     Err(Refusal {
@@ -104,7 +94,7 @@ pub(crate) fn find_base(
             Some(id) => Some(target::stored(view, id)?),
             None => None,
         };
-        let alias = alias.filter(|entry| is_alias(entry, schema.well_known()));
+        let alias = alias.filter(|entry| schema.well_known().is_alias(entry));
         let Some(alias) = alias else {
             let Some(name) = &name else { return target::find(view, state, lookup) };
             return found_base(view, state, lookup, name);
@@ -139,7 +129,7 @@ pub(crate) fn find_base(
 /// Whether the way to a name goes through an alias.
 fn nearest_is_alias(view: &View<'_>, schema: &Schema, key: &DnKey) -> Result<bool, Refusal> {
     let Resolved::Missing { nearest: Some(id) } = view.resolve(key)? else { return Ok(false) };
-    Ok(is_alias(&target::stored(view, id)?, schema.well_known()))
+    Ok(schema.well_known().is_alias(&target::stored(view, id)?))
 }
 
 /// The end of the way: the entry called `name`, which aliases have led to.
@@ -200,7 +190,7 @@ pub(crate) fn regions(
         if let Some(end) = search.ended(&bounds) {
             return Ok(Err(end));
         }
-        if !is_alias(&stored, known) {
+        if !known.is_alias(&stored) {
             continue;
         }
         if aliases.len() == ALIASES_MAX {
@@ -323,7 +313,7 @@ impl Regions {
 
     /// Whether an entry is returned that the filter matches: an alias that was followed is not.
     pub(crate) fn shows(&self, entry: &StoredEntry<'_>, known: &WellKnown) -> bool {
-        self.shown == Some(entry.id()) || !is_alias(entry, known)
+        self.shown == Some(entry.id()) || !known.is_alias(entry)
     }
 
     /// The lowest entry that all of them are at or below.
@@ -348,6 +338,3 @@ impl Regions {
         Ok(common.and_then(|way| way.last().copied()).unwrap_or(EntryId::ROOT))
     }
 }
-
-/// The OID of the object class `alias` (RFC 4512 §2.6).
-const ALIAS_OID: &[u8] = b"2.5.6.1";
