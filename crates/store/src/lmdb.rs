@@ -16,6 +16,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use heed::types::Bytes;
 use heed::{
@@ -332,8 +333,35 @@ fn open_options(options: &StoreOptions) -> EnvOpenOptions<WithoutTls> {
 }
 
 /// Opens the environment at `path` to read it beside a process that may write it.
-#[expect(unsafe_code, reason = "a memory map is only as good as the file under it")]
+///
+/// Where another base is just taking the place of this one, what is opened may be the data of the
+/// one and the lock of the other: LMDB would then read a commit that is not the last. So it is
+/// opened again until both are of one base.
 fn open_beside(path: &Path, options: &StoreOptions) -> Result<Env<WithoutTls>, StoreError> {
+    for _ in 0..OPEN_TRIES_MAX {
+        let env = open_data_and_lock(path, options)?;
+        // The data file says what was committed last, the lock file which commit is to be read.
+        let before = env.info().last_txn_id;
+        let read = env.read_txn()?.id();
+        if (before..=env.info().last_txn_id).contains(&read) {
+            return Ok(env);
+        }
+        env.prepare_for_closing().wait();
+        thread::yield_now();
+    }
+    let reason = "the data and their lock are not of one base: another is taking its place";
+    Err(StoreError::Lmdb(format!("{}: {reason}; try again", path.display())))
+}
+
+/// That another base takes the place of one is over in much less than so many tries, each of which
+/// maps the file.
+const OPEN_TRIES_MAX: u32 = 1000;
+
+#[expect(unsafe_code, reason = "a memory map is only as good as the file under it")]
+fn open_data_and_lock(
+    path: &Path,
+    options: &StoreOptions,
+) -> Result<Env<WithoutTls>, StoreError> {
     let mut open = open_options(options);
     let mut flags = EnvFlags::READ_ONLY;
     if path.is_file() {

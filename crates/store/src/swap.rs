@@ -78,7 +78,12 @@ impl Store {
     /// either base.
     pub(crate) fn swap_alone(&self, other: OtherBase, from: &Path) -> Result<(), StoreError> {
         let to = self.data_directory().path();
-        for name in [DATA_FILE, DATA_LOCK_FILE] {
+        // The lock first. Whoever opens the directory to write has its lock, so that nobody does
+        // now. Whoever reads beside opens the data first and then the lock: that cannot become the
+        // new data with the old lock, in which the next one to write would not see the reader. The
+        // old data with the new lock it finds out (`open_beside`), and tries again. A process that
+        // is killed between the two leaves the old data whole, with a lock that LMDB begins anew.
+        for name in [DATA_LOCK_FILE, DATA_FILE] {
             let place = to.join(name);
             fs::rename(from.join(name), &place).map_err(|source| StoreError::io(&place, source))?;
             #[cfg(test)]
