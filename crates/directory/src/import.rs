@@ -73,6 +73,8 @@ pub enum ImportError {
     },
     /// It was cancelled.
     Interrupted,
+    /// One of its threads panicked: a fault of this program.
+    Panicked,
 }
 
 /// Loads the entries of LDIF sources, one after the other, into the data directory `data`.
@@ -237,6 +239,7 @@ impl From<BulkError> for ImportError {
         match error {
             BulkError::Store(error) => error.into(),
             BulkError::Stopped => Self::Interrupted,
+            BulkError::Panicked => Self::Panicked,
             error @ (BulkError::NotEmpty { .. } | BulkError::Refused(_)) => {
                 Self::Asked(error.to_string())
             }
@@ -255,6 +258,7 @@ impl fmt::Display for ImportError {
                 more => write!(f, "{first} (and {} more)", more - 1),
             },
             Self::Interrupted => f.write_str("interrupted"),
+            Self::Panicked => f.write_str("a thread of the import has panicked"),
         }
     }
 }

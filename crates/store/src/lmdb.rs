@@ -358,10 +358,7 @@ fn open_beside(path: &Path, options: &StoreOptions) -> Result<Env<WithoutTls>, S
 const OPEN_TRIES_MAX: u32 = 1000;
 
 #[expect(unsafe_code, reason = "a memory map is only as good as the file under it")]
-fn open_data_and_lock(
-    path: &Path,
-    options: &StoreOptions,
-) -> Result<Env<WithoutTls>, StoreError> {
+fn open_data_and_lock(path: &Path, options: &StoreOptions) -> Result<Env<WithoutTls>, StoreError> {
     let mut open = open_options(options);
     let mut flags = EnvFlags::READ_ONLY;
     if path.is_file() {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ldap::ldif::{
@@ -54,25 +55,36 @@ pub(super) fn run(
     let (to_workers, blocks) = bounded(CHANNEL_BLOCKS);
     let (to_loader, done) = bounded(CHANNEL_BLOCKS);
     let (retire, retired) = bounded(threads);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
+        let gate = &gate;
+        // Whoever panics closes the gate, so that nobody waits for what does not come.
+        let _closing = CloseOnPanic(gate);
+        let mut running = Vec::with_capacity(threads + 1);
         for _ in 0..threads {
             let (blocks, to_loader, retire) = (blocks.clone(), to_loader.clone(), retire.clone());
             let finisher = load.finisher();
-            scope.spawn(move || {
+            running.push(scope.spawn(move || {
+                let _closing = CloseOnPanic(gate);
                 let mut worker = Worker { shared, finisher, tally: Tally::default() };
                 worker.run(&blocks, &to_loader);
                 // Nobody waits for it when the load has failed.
                 let _ = retire.send((worker.finisher, worker.tally));
-            });
+            }));
         }
         // What is left are the ends in the threads: when those are gone, the channels close.
         drop((blocks, to_loader, retire));
-        let gate = &gate;
-        scope.spawn(move || read(sources, gate, shared, &to_workers));
+        running.push(scope.spawn(move || read(sources, gate, shared, &to_workers)));
         // Moved in, so that an error closes the channels and the gate, and the threads end.
         let stored = store_in_order(load, done, gate, shared, teller);
         gate.close();
-        stored?;
+        let ended: Vec<_> = running.into_iter().map(ScopedJoinHandle::join).collect();
+        if ended.iter().any(Result::is_err) {
+            return Err(ImportError::Panicked);
+        }
+        if !stored? {
+            // Without a word from anybody.
+            return Err(ImportError::Panicked);
+        }
         for (finisher, tally) in retired {
             load.retire(finisher);
             teller.report.translation.merge(tally);
@@ -248,6 +260,8 @@ impl Worker<'_> {
         place: Place,
         number: u64,
     ) -> Result<Made, StoreError> {
+        #[cfg(test)]
+        assert!(record.dn != PANICKING_DN, "a test asked for it");
         let selection = self.shared.selection;
         let schema = completion.schema();
         let named = |record: RawRecord<'_>| record.dn.into_owned();
@@ -288,14 +302,14 @@ fn unreadable(error: LdifError, text: Range<usize>) -> Outcome {
     Outcome { line: error.line, text, what: Made::Refused { dn: String::new(), fault } }
 }
 
-/// Stores blocks in the order of the sources.
+/// Stores blocks in the order of the sources; false when one is missing.
 fn store_in_order(
     load: &mut Load<'_>,
     done: Receiver<Done>,
     gate: &Gate,
     shared: &Shared<'_>,
     teller: &mut Teller<'_>,
-) -> Result<(), ImportError> {
+) -> Result<bool, ImportError> {
     let mut early: BTreeMap<u64, Done> = BTreeMap::new();
     let mut next = 0;
     for block in &done {
@@ -307,12 +321,11 @@ fn store_in_order(
                 return Err(ImportError::Interrupted);
             }
             if teller.has_enough() {
-                return Ok(());
+                return Ok(true);
             }
         }
     }
-    assert!(early.is_empty(), "a thread of the import ended before its work");
-    Ok(())
+    Ok(early.is_empty())
 }
 
 fn store_block(
@@ -387,8 +400,22 @@ impl Gate {
     }
 }
 
+/// Ends the reading when the thread that has it panics.
+struct CloseOnPanic<'g>(&'g Gate);
+
+impl Drop for CloseOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.close();
+        }
+    }
+}
+
 /// The records of a usual block.
 const RECORDS_USUAL: usize = 1024;
+/// The worker that meets this name panics.
+#[cfg(test)]
+pub(super) const PANICKING_DN: &str = "cn=panic,dc=example,dc=com";
 /// The most blocks that wait in a channel; the gate is what bounds them.
 const CHANNEL_BLOCKS: usize = 256;
 
@@ -400,7 +427,7 @@ mod tests {
     fn a_gate_lets_one_in_however_large_and_waits_for_room() {
         let gate = Gate::new(10);
         assert!(gate.enter(50));
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let second = scope.spawn(|| gate.enter(4));
             gate.leave(50);
             assert!(second.join().unwrap());

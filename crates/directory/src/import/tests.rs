@@ -509,6 +509,40 @@ fn a_cancelled_import_leaves_the_old_data() {
     assert_eq!(dump_all(&data), before);
 }
 
+/// Fails as no source should.
+struct PanickingSource;
+
+impl std::io::Read for PanickingSource {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        panic!("a test asked for it");
+    }
+}
+
+#[test]
+fn a_thread_that_panics_ends_the_import_and_the_old_data_stay() {
+    let (_dir, data) = fresh();
+    let before = dump_all(&data);
+    // Of this, more than may be read ahead, so that the reader waits for what does not come.
+    let mut ldif =
+        format!("{PEOPLE}dn: {}\nobjectClass: person\nsn: x\n\n", pipeline::PANICKING_DN);
+    let long = "x".repeat(100_000);
+    for number in 0..120 {
+        ldif.push_str(person(number).trim_end());
+        ldif.push_str(&format!("\ndescription: {long}\n\n"));
+    }
+    for threads in [1, 2, 4] {
+        let options =
+            ImportOptions { threads, memory_bytes: Some(64 << 20), ..ImportOptions::default() };
+        let (result, _) = load_with(&data, &[("f", ldif.as_bytes())], &options);
+        assert!(matches!(result, Err(ImportError::Panicked)), "{result:?}");
+        assert_eq!(dump_all(&data), before);
+        let sources = vec![Source::new("p", PEOPLE.as_bytes()), Source::new("x", PanickingSource)];
+        let result = import(&data, sources, &options, &clock(), &mut ());
+        assert!(matches!(result, Err(ImportError::Panicked)), "{result:?}");
+        assert_eq!(dump_all(&data), before);
+    }
+}
+
 #[test]
 fn what_is_hopeless_is_not_read_to_its_end() {
     let (_dir, data) = fresh();

@@ -257,6 +257,7 @@ impl Options {
             ImportError::Directory(_)
             | ImportError::Asked(_)
             | ImportError::Source { .. }
+            | ImportError::Panicked
             | ImportError::Interrupted => None,
         };
         match hint {
@@ -323,6 +324,8 @@ fn failure(error: ImportError, is_shown: bool) -> Failure {
     match error {
         ImportError::Directory(error) => error.into(),
         ImportError::Asked(reason) => Failure::local(reason),
+        error @ ImportError::Panicked => Failure::local(error)
+            .hint("nothing was loaded: this is a fault of roster, please report what stands above"),
         ImportError::Interrupted => Failure::interrupted("interrupted: nothing was changed"),
         error @ ImportError::Source { .. } => Failure::local(error).hint(HINT),
         ImportError::Refused { report, .. } if is_shown => {

@@ -126,6 +126,8 @@ pub enum BulkError {
     Refused(Refusal),
     /// The caller wants no more.
     Stopped,
+    /// One of its threads panicked.
+    Panicked,
     /// The store failed.
     Store(StoreError),
 }
@@ -138,6 +140,7 @@ impl fmt::Display for BulkError {
             }
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Stopped => f.write_str("the load was stopped"),
+            Self::Panicked => f.write_str("a thread of the load has panicked"),
             Self::Store(error) => error.fmt(f),
         }
     }

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering as Atomic};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 use roaring::RoaringTreemap;
 use rustc_hash::FxHashMap;
@@ -326,15 +327,16 @@ impl Merge<'_> {
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             let (ranges, senders, next) = (ranges.as_slice(), senders.as_slice(), &next);
-            for worker in workers {
-                scope.spawn(move || self.work(worker, ranges, senders, next));
-            }
+            let work = |worker| scope.spawn(move || self.work(worker, ranges, senders, next));
+            let running: Vec<_> = workers.iter_mut().map(work).collect();
             let collected = collect(receivers, ranges, write, progress);
             if collected.is_err() {
                 // The threads need not begin more.
                 next.store(ranges.len(), Atomic::Relaxed);
             }
-            collected
+            let ended: Vec<_> = running.into_iter().map(ScopedJoinHandle::join).collect();
+            // What a thread that panicked has left out is not missed by anybody else.
+            if ended.iter().any(Result::is_err) { Err(BulkError::Panicked) } else { collected }
         })
     }
 
@@ -425,3 +427,37 @@ fn collect(
 const PIECES_AHEAD_MIN: usize = 16;
 /// And at most: 64 MiB for each thread.
 const PIECES_AHEAD_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::RunWriter;
+    use super::super::target::To;
+    use super::*;
+
+    struct Panicking;
+
+    impl Rows for Panicking {
+        fn push(&mut self, key: &[u8], _: &[Span], _: &mut Piece) -> Result<(), StoreError> {
+            assert!(key != [0, 0, b'x'], "a test asked for it");
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_ends_the_merge_with_an_error() {
+        let mut writer = RunWriter::default();
+        let mut list = Vec::new();
+        let mut steps = super::super::steps::StepWriter::default();
+        steps.push(1, &mut list);
+        steps.close(&mut list);
+        for value in [b"a", b"x", b"y"] {
+            writer.push(0, value, &list);
+        }
+        let runs = [writer.finish(Ids::AsTheyAre)];
+        let worker = || Worker { rows: Panicking, held: None, piece: Piece::appended(To::Names) };
+        let merge = Merge { runs: &runs, fixes: &Fixes::default(), range_bytes: 1 };
+        let ended = merge
+            .run(&mut [worker(), worker()], &mut |_| Ok(()), &mut |_, _| ControlFlow::Continue(()));
+        assert!(matches!(ended, Err(BulkError::Panicked)), "{ended:?}");
+    }
+}

@@ -276,7 +276,9 @@ impl Preparer {
 
 impl Drop for Preparer {
     fn drop(&mut self) {
+        // What a thread that panics has gathered may be half of what it was to be; the load fails.
         if !self.shared.is_over.load(Ordering::Relaxed)
+            && !std::thread::panicking()
             && let Err(error) = self.gatherer.seal()
         {
             *self.shared.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
