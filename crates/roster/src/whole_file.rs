@@ -133,6 +133,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_left_behind_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.ldif");
+        for create in [WholeFile::create, WholeFile::create_private] {
+            // Longer than what comes, as a process has left it that was killed.
+            fs::write(part_of(&path), "left behind by a process that was killed").unwrap();
+            let mut file = create(&path).unwrap();
+            file.write_all(b"new").unwrap();
+            file.finish().unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
     fn what_was_left_behind_gets_the_rights_of_a_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.ldif");
