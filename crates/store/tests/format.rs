@@ -55,6 +55,11 @@ fn octets(text: &str) -> Vec<u8> {
 }
 
 fn fill(store: &Store) {
+    fill_with(store, &[("sn", "O")]);
+}
+
+/// `more` is what the person has beside the name.
+fn fill_with(store: &Store, more: &[(&str, &str)]) {
     let schema = Schema::builtin();
     let mut batch = store.begin().unwrap();
     let mut add = |dn: &str, pairs: &[(&str, &str)], parent: u64| {
@@ -67,8 +72,25 @@ fn fill(store: &Store) {
         batch.apply(&Change::Add(AddChange { id, parent, key, entry })).unwrap();
     };
     add("dc=x", &[("objectClass", "domain"), ("dc", "x")], 0);
-    add("cn=Al,dc=x", &[("objectClass", "person"), ("cn", "Al"), ("sn", "O")], 1);
+    let person = [&[("objectClass", "person"), ("cn", "Al")][..], more].concat();
+    add("cn=Al,dc=x", &person, 1);
     batch.commit().unwrap();
+}
+
+/// Makes the directory a compressed one.
+#[expect(unsafe_code, reason = "opens the environment as another tool would")]
+fn compress_with(directory: &std::path::Path, dictionary: &[u8]) {
+    // SAFETY: the store was closed, and nobody else has the file open.
+    let env = unsafe { EnvOpenOptions::new().map_size(1 << 28).max_dbs(6).open(directory) };
+    let env = env.unwrap();
+    let txn = env.write_txn().unwrap();
+    let put = env.create_databases_and_commit(txn, |opener, txn| {
+        let meta = opener.create_database::<Bytes, Bytes>(txn, Some("meta"))?;
+        meta.put(txn, b"compression 0000", dictionary)?;
+        Ok::<_, heed::Error>(heed::CommitOrAbort::<_, ()>::Commit(()))
+    });
+    put.unwrap();
+    env.prepare_for_closing().wait();
 }
 
 #[expect(unsafe_code, reason = "opens the environment as another tool would")]
@@ -126,6 +148,33 @@ fn the_examples_of_the_page_are_what_the_store_writes() {
         assert_eq!(stored.get(key), Some(value), "{key:?}");
     }
     assert_eq!(stored.len(), documented.len(), "the page shows every row");
+}
+
+#[test]
+fn the_compressed_record_of_the_page_is_what_the_store_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() };
+    let (context, schema) = (Dn::parse("dc=x").unwrap(), Schema::builtin());
+    let open = || Store::open(directory.path(), &options, Schema::builtin()).unwrap();
+    drop(Store::create(directory.path(), &options, schema, IndexConfig::none(), &[context]));
+    let documented = documented("compressed");
+    let row_key = ("meta".to_owned(), b"compression 0000".to_vec());
+    compress_with(directory.path(), &documented[&row_key]);
+    let store = open();
+    fill_with(
+        &store,
+        &[("sn", "O"), ("description", "As most of them, a person of this example.")],
+    );
+    drop(store);
+    let stored = stored(directory.path());
+    assert_eq!(documented.len(), 2);
+    for (key, value) in &documented {
+        assert_eq!(stored.get(key), Some(value), "{key:?} {:02x?}", stored.get(key));
+    }
+    // And it is read again.
+    let mut reader = Arc::new(open()).reader();
+    let entry = reader.view().unwrap().entry(EntryId(2)).unwrap().unwrap().to_entry().unwrap();
+    assert_eq!(entry.attributes().len(), 4);
 }
 
 #[test]
