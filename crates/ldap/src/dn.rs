@@ -66,6 +66,14 @@ impl Dn {
         self.0.split_first().map(|(_, superiors)| Self(superiors.to_vec()))
     }
 
+    /// The name of an entry beside this one, which has this leaf; the root stays what it is.
+    pub fn with_leaf(mut self, leaf: Rdn) -> Self {
+        if let Some(own) = self.0.first_mut() {
+            *own = leaf;
+        }
+        self
+    }
+
     /// The name of an entry directly below this one.
     pub fn child(&self, rdn: Rdn) -> Self {
         let mut rdns = Vec::with_capacity(self.0.len() + 1);
@@ -85,13 +93,14 @@ impl FromStr for Dn {
 
 impl fmt::Display for Dn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
         for (position, rdn) in self.0.iter().enumerate() {
             if position > 0 {
-                f.write_str(",")?;
+                text.push(',');
             }
-            rdn.fmt(f)?;
+            rdn.write(&mut text);
         }
-        Ok(())
+        f.write_str(&text)
     }
 }
 
@@ -118,19 +127,24 @@ impl Rdn {
     pub fn avas(&self) -> &[Ava] {
         &self.0
     }
+
+    fn write(&self, text: &mut String) {
+        for (position, ava) in self.0.iter().enumerate() {
+            if position > 0 {
+                text.push('+');
+            }
+            text.push_str(&ava.attribute);
+            text.push('=');
+            escape_value(&ava.value, text);
+        }
+    }
 }
 
 impl fmt::Display for Rdn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, ava) in self.0.iter().enumerate() {
-            if position > 0 {
-                f.write_str("+")?;
-            }
-            let mut value = String::with_capacity(ava.value.len());
-            escape_value(&ava.value, &mut value);
-            write!(f, "{}={value}", ava.attribute)?;
-        }
-        Ok(())
+        let mut text = String::new();
+        self.write(&mut text);
+        f.write_str(&text)
     }
 }
 

@@ -24,6 +24,7 @@ pub struct AttributeDescription {
     pub kind: Arc<AttributeType>,
     options: Vec<String>,
     text: String,
+    is_password: bool,
 }
 
 impl AttributeDescription {
@@ -64,7 +65,8 @@ impl AttributeDescription {
             text.push(';');
             text.push_str(option);
         }
-        Self { kind, options, text }
+        let is_password = is_password(&kind);
+        Self { kind, options, text, is_password }
     }
 
     /// The canonical text, `givenName` or `cn;lang-de`, as sent to clients.
@@ -97,17 +99,8 @@ impl AttributeDescription {
 
     /// Whether values are passwords (`userPassword`, `authPassword` and their subtypes), which
     /// must never be shown or logged.
-    pub fn is_password(&self) -> bool {
-        let mut kind = &self.kind;
-        loop {
-            if PASSWORD_OIDS.contains(&kind.oid.as_str()) {
-                return true;
-            }
-            match &kind.superior {
-                Some(superior) => kind = superior,
-                None => return false,
-            }
-        }
+    pub const fn is_password(&self) -> bool {
+        self.is_password
     }
 }
 
@@ -183,6 +176,11 @@ fn matches(asked: &str, had: &str) -> bool {
         Some(range) => had == range || had.starts_with(asked),
         None => asked == had,
     }
+}
+
+fn is_password(kind: &Arc<AttributeType>) -> bool {
+    let mut kinds = std::iter::successors(Some(kind), |kind| kind.superior.as_ref());
+    kinds.any(|kind| PASSWORD_OIDS.contains(&kind.oid.as_str()))
 }
 
 /// Whether values are always sent under `;binary`: the certificate syntaxes (RFC 4523 §2), and

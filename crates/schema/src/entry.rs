@@ -40,7 +40,7 @@ pub trait EntryRead {
 pub struct Entry {
     name: Dn,
     text: String,
-    attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<Attribute>,
 }
 
 /// An attribute of an entry.
@@ -117,6 +117,11 @@ impl Entry {
     pub fn rename(&mut self, name: Dn) {
         self.text = name.to_string();
         self.name = name;
+    }
+
+    /// Its name, which it no longer has.
+    pub(crate) fn take_name(&mut self) -> Dn {
+        std::mem::take(&mut self.name)
     }
 
     /// Its attributes, in the order they were added.
@@ -416,7 +421,7 @@ impl fmt::Display for EntryError {
 impl std::error::Error for EntryError {}
 
 /// Whether no value of `values` matches another, or one that is there.
-fn differ(
+pub(crate) fn differ(
     schema: &Schema,
     description: &AttributeDescription,
     there: Option<&Attribute>,

@@ -58,12 +58,8 @@ pub(crate) fn text(
     spacing: Spacing,
     out: &mut Vec<u8>,
 ) -> Result<(), Invalid> {
-    if spacing == Spacing::Compact && is_plain(input) {
-        let start = out.len();
-        out.extend_from_slice(input);
-        if case == Case::Ignore {
-            out.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
-        }
+    if matches!(spacing, Spacing::Compact | Spacing::Full) && is_plain(input) {
+        plain_text(input, case, spacing, out);
         return Ok(());
     }
     out.reserve(input.len() + 2);
@@ -87,6 +83,26 @@ pub(crate) fn text(
     }
     writer.finish();
     Ok(())
+}
+
+/// Writes a plain text, which is most texts, without asking for each octet what it is.
+fn plain_text(input: &[u8], case: Case, spacing: Spacing, out: &mut Vec<u8>) {
+    let start = out.len();
+    if spacing == Spacing::Full {
+        out.push(b' ');
+        for (position, word) in input.split(|&octet| octet == b' ').enumerate() {
+            if position > 0 {
+                out.extend_from_slice(b"  ");
+            }
+            out.extend_from_slice(word);
+        }
+        out.push(b' ');
+    } else {
+        out.extend_from_slice(input);
+    }
+    if case == Case::Ignore {
+        out.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
+    }
 }
 
 /// Prepares a numeric string: spaces do not count at all (RFC 4518 §2.6.2).
@@ -164,7 +180,7 @@ fn sound(char: char) -> Sound {
     }
 }
 
-/// Whether preparing changes nothing but the case.
+/// Whether preparing changes nothing but the case, and the number of spaces.
 fn is_plain(input: &[u8]) -> bool {
     let mut after_space = true;
     for &byte in input {

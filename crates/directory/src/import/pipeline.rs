@@ -284,7 +284,9 @@ impl Worker<'_> {
         if let Some(reason) = selection.skips_entry(completion.schema(), &entry) {
             return Ok(Made::Skipped { dn: named(record), reason });
         }
-        match self.finisher.finish(&entry, place, number) {
+        let finished = self.finisher.finish(&entry, place, number);
+        completion.recycle(entry);
+        match finished {
             Ok(ready) => Ok(Made::Ready(ready)),
             Err(PrepareError::Refused(refusal)) => {
                 let kind = refusal.reason.name().to_owned();

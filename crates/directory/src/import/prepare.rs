@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ldap::dn::Dn;
-use schema::{AttributeDescription, Entry, Schema, Validator, Violation};
+use schema::{AttributeDescription, Entry, EntryMaker, Schema, Validator, Violation};
 
 use super::record::RawRecord;
 use crate::chance::{BufferedChance, random_uuid};
@@ -34,6 +34,7 @@ pub(super) struct Fault {
 /// Completes and checks entries on one thread.
 pub(super) struct Worker<'c> {
     completer: &'c Completer,
+    maker: EntryMaker,
     validator: Validator,
     chance: BufferedChance,
     /// Names of what is computed when an entry is read, and not stored.
@@ -53,6 +54,7 @@ impl Completer {
         let computed = computed.into_iter().map(AttributeDescription::text);
         Worker {
             completer: self,
+            maker: EntryMaker::new(Arc::clone(&self.schema)),
             validator: Validator::new(Arc::clone(&self.schema)),
             chance: BufferedChance::default(),
             computed: computed.map(str::to_owned).collect(),
@@ -69,7 +71,7 @@ impl Worker<'_> {
     /// Makes the entry of a record; `number` counts the records of the import.
     pub(super) fn entry(&mut self, record: &RawRecord<'_>, number: u64) -> Result<Entry, Fault> {
         let dn = &*record.dn;
-        let name = Dn::parse(dn).map_err(|error| Fault {
+        let name = self.maker.name(dn).map_err(|error| Fault {
             message: format!("'{dn}' is not a distinguished name: {error}"),
             kind: "is not a distinguished name".to_owned(),
         })?;
@@ -81,6 +83,11 @@ impl Worker<'_> {
             message: format!("entry '{dn}': {}", violation.diagnostic),
             kind: violation.diagnostic,
         })
+    }
+
+    /// Takes an entry that is done with.
+    pub(super) fn recycle(&mut self, entry: Entry) {
+        self.maker.recycle(entry);
     }
 
     fn complete(
@@ -97,7 +104,7 @@ impl Worker<'_> {
         let attributes = record.attributes.iter();
         let attributes = attributes.map(|(description, value)| (&**description, &**value));
         let attributes = attributes.filter(|(description, _)| is_stored(description));
-        let mut entry = Entry::from_pairs(name, attributes, schema)?;
+        let mut entry = self.maker.make(name, attributes)?;
         entry.add_naming_values(schema)?;
         let (scheme, is_kept) = (self.completer.scheme, password::is_stored_form);
         update::hash_passwords_with(scheme, &mut entry, schema, is_kept, &mut self.chance)?;

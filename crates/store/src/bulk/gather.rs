@@ -1,8 +1,8 @@
 //! What a thread gathers until it is a sorted run.
 //!
-//! Grams, of which an entry has about a hundred, are numbers in one long row. Other keys lie one
-//! after the other by their indexes, but for those that came often of late: these have lists that
-//! grow.
+//! Grams, of which an entry has about a hundred, are numbers in a long row for each index. Other
+//! keys lie one after the other by their indexes, but for those that came often of late: these have
+//! lists that grow.
 //!
 //! Invariant: what is pushed is in one run, or in the next; a run takes no more memory than it was
 //! given, and about as much again while it is sorted.
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::run::{Ids, RunWriter, Runs};
-use super::sort::{GRAM_INDEXES_MAX, GramOf, RUN_IDS_MAX, ValueOf, sort_grams, sort_values};
+use super::sort::{GramOf, RUN_IDS_MAX, ValueOf, sort_grams, sort_values};
 use super::spill::SpillFile;
 use super::steps::{StepWriter, Steps, each_span, unite};
 use crate::dictionary::Dictionary;
@@ -27,10 +27,9 @@ pub(super) struct Gatherer {
     ids: Ids,
     /// By index id.
     slots: Vec<Slot>,
-    grams: Vec<GramOf>,
+    grams: Vec<Grams>,
+    /// To sort in; as long as the longest row.
     scratch: Vec<GramOf>,
-    /// The ids of the indexes of grams, as [`GramOf`] counts them.
-    gram_indexes: Vec<u16>,
     values: Vec<Values>,
     /// The first id of this run.
     base: u64,
@@ -42,11 +41,18 @@ pub(super) struct Gatherer {
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     None,
-    Grams(u8),
+    Grams(u32),
     Values(u32),
 }
 
-/// The keys of one index.
+/// The grams of one index.
+#[derive(Debug)]
+struct Grams {
+    index: u16,
+    items: Vec<GramOf>,
+}
+
+/// The other keys of one index.
 #[derive(Debug)]
 struct Values {
     index: u16,
@@ -73,11 +79,9 @@ impl Gatherer {
     ) -> Self {
         let mut made = Self::new(runs, Ids::OfTheLoad, memory_bytes);
         for index in dictionary.indexes().iter().filter(|index| index.state.is_written()) {
-            let counted = made.gram_indexes.len();
-            let is_gram = index.is_of_grams() && !index.is_of_entries();
-            if is_gram && counted < GRAM_INDEXES_MAX {
-                made.put_slot(index.id, Slot::Grams(counted as u8));
-                made.gram_indexes.push(index.id);
+            if index.is_of_grams() && !index.is_of_entries() {
+                made.put_slot(index.id, Slot::Grams(made.grams.len() as u32));
+                made.grams.push(Grams { index: index.id, items: Vec::new() });
             } else {
                 made.put_values(index.id);
             }
@@ -111,7 +115,6 @@ impl Gatherer {
             slots: Vec::new(),
             grams: Vec::new(),
             scratch: Vec::new(),
-            gram_indexes: Vec::new(),
             values: Vec::new(),
             base: 0,
             is_begun: false,
@@ -146,7 +149,9 @@ impl Gatherer {
                 if !self.is_begun {
                     (self.base, self.is_begun) = (id, true);
                 }
-                self.grams.push(GramOf::new(*number, gram, id - self.base));
+                let grams = self.grams.get_mut(*number as usize);
+                let grams = grams.expect("a slot leads to its grams");
+                grams.items.push(GramOf::new(gram, id - self.base));
                 self.bytes += size_of::<GramOf>();
             }
             Some(Slot::Values(number)) => {
@@ -170,25 +175,12 @@ impl Gatherer {
     /// Makes a run of what was gathered.
     pub(super) fn seal(&mut self) -> Result<(), StoreError> {
         let mut writer = RunWriter::default();
-        sort_grams(&mut self.grams, &mut self.scratch);
-        let mut grams = self.grams.as_slice();
-        let mut list = Vec::new();
         for slot in &self.slots {
             match slot {
                 Slot::None => {}
                 Slot::Grams(number) => {
-                    let count = grams.partition_point(|gram| gram.index() <= *number);
-                    let (own, others) = grams.split_at(count);
-                    grams = others;
-                    let index = self.gram_indexes.get(usize::from(*number));
-                    let index = *index.expect("a slot leads to its index");
-                    for same in own.chunk_by(|one, next| one.key() == next.key()) {
-                        let Some(gram) = same.first() else { continue };
-                        list.clear();
-                        let mut steps = StepWriter::default();
-                        same.iter().for_each(|gram| steps.push(self.base + gram.id(), &mut list));
-                        steps.close(&mut list);
-                        writer.push(index, &gram.gram(), &list);
+                    if let Some(grams) = self.grams.get_mut(*number as usize) {
+                        grams.write(self.base, &mut self.scratch, &mut writer);
                     }
                 }
                 Slot::Values(number) => {
@@ -198,12 +190,28 @@ impl Gatherer {
                 }
             }
         }
-        self.grams.clear();
         (self.bytes, self.is_begun) = (0, false);
         if writer.is_empty() {
             return Ok(());
         }
         self.runs.add(writer.finish(self.ids), &mut self.file)
+    }
+}
+
+impl Grams {
+    /// Writes the grams in order and forgets them.
+    fn write(&mut self, base: u64, scratch: &mut Vec<GramOf>, writer: &mut RunWriter) {
+        sort_grams(&mut self.items, scratch);
+        let mut list = Vec::new();
+        for same in self.items.chunk_by(|one, next| one.gram() == next.gram()) {
+            let Some(gram) = same.first() else { continue };
+            list.clear();
+            let mut steps = StepWriter::default();
+            same.iter().for_each(|gram| steps.push(base + gram.id(), &mut list));
+            steps.close(&mut list);
+            writer.push(self.index, &gram.gram(), &list);
+        }
+        self.items.clear();
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ldap::dn::{Dn, Rdn};
 use rustc_hash::FxHashSet;
-use schema::{DnKey, Entry, EntryId, EntryRead, InvalidDn, RdnKey};
+use schema::{AttributeDescription, DnKey, Entry, EntryId, EntryRead, InvalidDn, RdnKey};
 
 use super::gather::Gatherer;
 use super::names::{NameHash, NameHasher};
@@ -31,8 +31,9 @@ pub struct Preparer {
     superior: KnownSuperior,
     scratch: Vec<u8>,
     row: Vec<u8>,
-    /// The ids of the attributes of the record in `row`.
-    attribute_ids: Vec<u32>,
+    /// The attributes of the record in `row`, and their ids. What the next one has in the same
+    /// place has the same id, as a rule.
+    attributes: Vec<(Arc<AttributeDescription>, u32)>,
     /// None until it is known with what to compress.
     compressor: Option<Compressor>,
     packed: Vec<u8>,
@@ -173,7 +174,7 @@ impl Preparer {
             gatherer,
             superior: KnownSuperior::default(),
             scratch: Vec::new(),
-            attribute_ids: Vec::new(),
+            attributes: Vec::new(),
             row: Vec::new(),
             compressor: None,
             packed: Vec::new(),
@@ -228,15 +229,23 @@ impl Preparer {
     /// Writes the record; descriptions that are new get ids.
     fn write_record(&mut self, entry: &Entry, rdn: &str) -> Result<(), StoreError> {
         let mut record = RecordWriter::begin(EntryId::ROOT.0, rdn, &mut self.row);
-        self.attribute_ids.clear();
-        for attribute in entry.attributes() {
-            let id = match self.dictionary.id(&attribute.description) {
-                Some(id) => id,
-                None => meet(&self.shared, &mut self.dictionary, &attribute.description)?,
+        for (place, attribute) in entry.attributes().iter().enumerate() {
+            let description = &attribute.description;
+            let id = match self.attributes.get(place) {
+                Some((known, id)) if Arc::ptr_eq(known, description) => *id,
+                _ => {
+                    let id = match self.dictionary.id(description) {
+                        Some(id) => id,
+                        None => meet(&self.shared, &mut self.dictionary, description)?,
+                    };
+                    self.attributes.truncate(place);
+                    self.attributes.push((Arc::clone(description), id));
+                    id
+                }
             };
-            self.attribute_ids.push(id);
             record.attribute(id, attribute.values.iter().map(Vec::as_slice));
         }
+        self.attributes.truncate(entry.attributes().len());
         record.finish()
     }
 
@@ -251,8 +260,8 @@ impl Preparer {
     fn gather(&mut self, entry: &Entry, id: u64) -> Result<(), StoreError> {
         self.gatherer.make_room(id)?;
         let Self { dictionary, gatherer, scratch, .. } = self;
-        for (attribute, &attribute_id) in entry.attributes().iter().zip(&self.attribute_ids) {
-            for index in dictionary.indexes_of(attribute_id) {
+        for (attribute, (_, attribute_id)) in entry.attributes().iter().zip(&self.attributes) {
+            for index in dictionary.indexes_of(*attribute_id) {
                 let count = if index.kind == IndexKind::Presence { 1 } else { usize::MAX };
                 for value in attribute.values.iter().take(count) {
                     index.keys(dictionary.schema(), value, scratch, |key| {
@@ -344,7 +353,7 @@ fn above_of(key: &DnKey, shared: &Shared) -> Option<Above> {
 fn meet(
     shared: &Shared,
     known: &mut Arc<Dictionary>,
-    description: &Arc<schema::AttributeDescription>,
+    description: &Arc<AttributeDescription>,
 ) -> Result<u32, StoreError> {
     let mut dictionary = shared.dictionary.lock().unwrap_or_else(PoisonError::into_inner);
     let id = match dictionary.id(description) {
