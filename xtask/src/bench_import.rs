@@ -179,13 +179,10 @@ fn configuration(folder: &Path) -> String {
     slapd_configuration(
         folder,
         "tool-threads 2",
-        &format!(
-            "rootdn cn=admin,{SUFFIX}
-maxsize 1099511627776
+        "maxsize 1099511627776
 index objectClass,entryUUID,createTimestamp,modifyTimestamp,employeeNumber eq
 index uid,cn,sn,givenName,l,title eq,sub
-index mail,telephoneNumber pres,eq,sub"
-        ),
+index mail,telephoneNumber pres,eq,sub",
     )
 }
 

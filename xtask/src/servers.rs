@@ -174,13 +174,10 @@ fn configuration(folder: &Path) -> String {
         folder,
         "sizelimit unlimited
 access to * by * read",
-        &format!(
-            "rootdn {SLAPD_DN}
-maxsize 34359738368
+        "maxsize 34359738368
 index objectClass eq
 index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub
-index entryUUID eq"
-        ),
+index entryUUID eq",
     )
 }
 
@@ -198,6 +195,7 @@ loglevel 0
 {settings}
 database mdb
 suffix {SUFFIX}
+rootdn {SLAPD_DN}
 rootpw secret
 directory {folder}/db
 {database}
@@ -219,4 +217,22 @@ pub(crate) fn disk_bytes(folder: &Path) -> u64 {
         }
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slapd_takes_the_configuration() {
+        let folder = testing::crash::server::scratch("slapd-configuration");
+        fs::create_dir_all(folder.join("db")).unwrap();
+        let file = folder.join("slapd.conf");
+        fs::write(&file, configuration(&folder)).unwrap();
+        let tested = Command::new(SLAPD).args(["-T", "test", "-u", "-f"]).arg(&file).output();
+        let tested = tested.unwrap();
+        let said = String::from_utf8_lossy(&tested.stderr).into_owned();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(tested.status.success(), "{said}");
+    }
 }

@@ -205,14 +205,17 @@ impl Look {
             let keys = sample.keys.get(&id).map_or(0, |keys| keys.values().sum());
             keys * entries / sample.entries.max(1)
         };
+        // As many rows as it takes when each has as many ids as those that were counted have.
         let partial = self.counted.iter().filter(|(_, one)| !one.is_whole);
-        let weigh =
-            |(id, one): (&u16, &Counted)| (*id, ids_of_sample(*id).saturating_sub(one.ids).max(1));
-        let weights: BTreeMap<u16, u64> = partial.map(weigh).collect();
-        let sum = u128::from(weights.values().sum::<u64>().max(1));
+        let weigh = |(id, one): (&u16, &Counted)| {
+            let ids = u128::from(ids_of_sample(*id).saturating_sub(one.ids).max(1));
+            (*id, (ids * u128::from(one.rows) / u128::from(one.ids.max(1))).max(1))
+        };
+        let weights: BTreeMap<u16, u128> = partial.map(weigh).collect();
+        let sum = weights.values().sum::<u128>().max(1);
         for (id, weight) in weights {
             let Some(one) = self.counted.get_mut(&id) else { continue };
-            let more = u128::from(rest) * u128::from(weight) / sum;
+            let more = u128::from(rest) * weight / sum;
             let rows = u128::from(one.rows) + more;
             let scale = |part: u64| {
                 let all = u128::from(part) * rows / u128::from(one.rows.max(1));
