@@ -75,6 +75,8 @@ pub enum ImportError {
     Interrupted,
     /// One of its threads panicked: a fault of this program.
     Panicked,
+    /// It was given too little memory, in one sentence.
+    NoMemory(String),
 }
 
 /// Loads the entries of LDIF sources, one after the other, into the data directory `data`.
@@ -107,6 +109,7 @@ pub fn import(
         threads => threads,
     };
     let memory_bytes = options.memory_bytes.unwrap_or_else(default_budget_bytes);
+    let memory_bytes = memory_bytes.saturating_sub(OWN_BYTES);
     let ahead_max_bytes = (threads as u64 * AHEAD_THREAD_BYTES).min(memory_bytes / AHEAD_PART);
     let is_check = options.mode == ImportMode::Check;
     let mut load = Load::start(
@@ -215,6 +218,9 @@ pub fn default_budget_bytes() -> u64 {
     memory::budget_bytes(Path::new("/"))
 }
 
+/// What a program takes that has nothing to import yet, and what its allocator keeps
+/// back and takes in huge pages.
+const OWN_BYTES: u64 = 192 << 20;
 /// Text read ahead for each thread.
 const AHEAD_THREAD_BYTES: u64 = 8 << 20;
 /// Text that is read ahead is at most this part of the memory.
@@ -240,6 +246,7 @@ impl From<BulkError> for ImportError {
             BulkError::Store(error) => error.into(),
             BulkError::Stopped => Self::Interrupted,
             BulkError::Panicked => Self::Panicked,
+            error @ BulkError::NoMemory { .. } => Self::NoMemory(error.to_string()),
             error @ (BulkError::NotEmpty { .. } | BulkError::Refused(_)) => {
                 Self::Asked(error.to_string())
             }
@@ -251,7 +258,7 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory(error) => error.fmt(f),
-            Self::Asked(reason) => f.write_str(reason),
+            Self::Asked(reason) | Self::NoMemory(reason) => f.write_str(reason),
             Self::Source { name, line, reason } => write!(f, "{name}:{line}: {reason}"),
             Self::Refused { report, first } => match report.rejected {
                 0 | 1 => f.write_str(first),

@@ -241,7 +241,7 @@ fn what_is_left_out_is_kept_in_a_file() {
     check(&["import", "-d", data, "--include-filter", "(x", &file], "is not a search filter");
     check(&["import", "-d", data, "--include-branch", "x", &file], "invalid value 'x'");
     check(&["import", "-d", data, "--clear", "--replace-existing", &file], "cannot be used with");
-    check(&["import", "-d", data, "--memory", "5", &file], "at least 64M are needed");
+    check(&["import", "-d", data, "--memory", "5", &file], "at least 256M are needed");
 }
 
 #[test]
@@ -309,6 +309,31 @@ fn people(place: &Place, count: u32) -> String {
     let run = roster(&["generate", &template, "--entries", &count, "-o", &file]);
     assert_eq!(run.code, 0, "{run:?}");
     file
+}
+
+#[test]
+fn a_load_stays_within_its_memory() {
+    const MAX_MIB: u64 = 256;
+    let place = Place::new();
+    // Beside what is sorted, and would fit into more memory, there are names enough to count.
+    let file = people(&place, 8_000);
+    let others = (0..8_000).map(|number| person(&format!("{number}"))).collect::<String>();
+    let others = place.file("others.ldif", others);
+    let max = format!("{MAX_MIB}M");
+    let arguments = ["import", "--data", &place.data, "--memory", &max, "--json", &file, &others];
+    let mut child = command(&arguments).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    // At each line that it tells, the last of which comes when all is done.
+    let mut peak_kib = 0;
+    for _ in BufReader::new(child.stderr.take().unwrap()).lines() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let own = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = own.and_then(|kib| kib.trim().strip_suffix(" kB")?.parse().ok());
+        peak_kib = peak_kib.max(kib.unwrap_or(0));
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(0 < peak_kib && peak_kib < MAX_MIB << 10, "{peak_kib} KiB");
+    place.check_whole();
 }
 
 /// Starts an import and kills it when it tells of a phase.

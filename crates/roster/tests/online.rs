@@ -192,7 +192,7 @@ fn what_only_an_import_without_a_server_does_is_not_asked_of_one() {
         &["--clear"],
         &["--include-filter", "(uid=p2)"],
         &["--exclude-filter", "(uid=p1)"],
-        &["--memory", "64M"],
+        &["--memory", "256M"],
         &["--threads", "2"],
         &["--compress"],
         &["--password-scheme", "ssha"],

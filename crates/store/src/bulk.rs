@@ -7,6 +7,7 @@
 //! loader that is dropped leaves nothing. What a load makes is what the same entries added one by
 //! one make.
 
+mod budget;
 mod error;
 mod finish;
 mod gather;

@@ -91,7 +91,7 @@ fn cached_bytes(group: &Path) -> u64 {
 /// Taken where nothing can be found out.
 const UNKNOWN_BYTES: u64 = 2 << 30;
 /// An import works with this little.
-const BUDGET_MIN_BYTES: u64 = 64 << 20;
+const BUDGET_MIN_BYTES: u64 = 256 << 20;
 /// Version 1 writes a number near the largest for no limit.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
 
@@ -120,7 +120,7 @@ mod tests {
         check(&[MACHINE], 4 * GIB);
         check(&[], GIB);
         check(&[("proc/meminfo", "nonsense\n")], GIB);
-        check(&[("proc/meminfo", "MemAvailable: 10 kB\n")], 64 << 20);
+        check(&[("proc/meminfo", "MemAvailable: 10 kB\n")], 256 << 20);
     }
 
     #[test]

@@ -74,6 +74,25 @@ fn an_export_imported_is_the_same_export() {
 }
 
 #[test]
+fn an_export_with_replication_state_is_the_same_but_for_its_comments() {
+    let (_one, data) = fresh();
+    load(&data, &[PEOPLE, &person(1), &person(2)].concat()).unwrap();
+    let options = ExportOptions { has_replication_state: true, ..ExportOptions::default() };
+    let first = dump(&data, &options);
+    let (_other, data) = fresh();
+    assert_eq!(load(&data, &first).unwrap().imported, 4);
+    let second = dump(&data, &options);
+    let entries = |text: &str| {
+        let lines = text.split_inclusive('\n').filter(|line| !line.starts_with('#'));
+        lines.collect::<String>()
+    };
+    assert_eq!(entries(&first), entries(&second));
+    // Its history is its own.
+    let store = |text: &str| text.lines().nth(1).unwrap().to_owned();
+    assert_ne!(store(&first), store(&second));
+}
+
+#[test]
 fn an_entry_is_completed_and_keeps_what_it_brings() {
     let (_dir, data) = fresh();
     let ldif = "dn: uid=a+cn=A,dc=example,dc=com\nobjectClass: inetOrgPerson\nsn: x\n\
@@ -516,6 +535,22 @@ impl std::io::Read for PanickingSource {
     fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
         panic!("a test asked for it");
     }
+}
+
+#[test]
+fn an_import_whose_names_do_not_fit_changes_nothing() {
+    let (_dir, data) = fresh();
+    load(&data, PEOPLE).unwrap();
+    let before = dump_all(&data);
+    let entry = |number| {
+        format!("dn: ou={number},{SUFFIX}\nobjectClass: organizationalUnit\nou: {number}\n\n")
+    };
+    let ldif: String = (0..90_000).map(entry).collect();
+    let options = ImportOptions { memory_bytes: Some(0), ..ImportOptions::default() };
+    let (ended, _) = load_with(&data, &[("all", ldif.as_bytes())], &options);
+    let Err(ImportError::NoMemory(reason)) = ended else { panic!("{ended:?}") };
+    assert!(reason.contains("MiB is what they may take"), "{reason}");
+    assert_eq!(dump_all(&data), before);
 }
 
 #[test]

@@ -258,6 +258,7 @@ impl Options {
             | ImportError::Asked(_)
             | ImportError::Source { .. }
             | ImportError::Panicked
+            | ImportError::NoMemory(_)
             | ImportError::Interrupted => None,
         };
         match hint {
@@ -324,6 +325,10 @@ fn failure(error: ImportError, is_shown: bool) -> Failure {
     match error {
         ImportError::Directory(error) => error.into(),
         ImportError::Asked(reason) => Failure::local(reason),
+        ImportError::NoMemory(reason) => Failure::local(reason).hint(
+            "nothing was loaded: --memory must be 192M, 64M for each thread, and 90 octets for \
+             each entry",
+        ),
         error @ ImportError::Panicked => Failure::local(error)
             .hint("nothing was loaded: this is a fault of roster, please report what stands above"),
         ImportError::Interrupted => Failure::interrupted("interrupted: nothing was changed"),
@@ -366,7 +371,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 /// So many reasons are printed unless the import only checks.
 const REASONS_SHOWN: usize = 20;
 /// The least memory an import can be given.
-const MEMORY_MIN_BYTES: u64 = 64 << 20;
+const MEMORY_MIN_BYTES: u64 = 256 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -375,7 +380,7 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         for (text, bytes) in [
-            ("67108864", 64 << 20),
+            ("268435456", 256 << 20),
             ("512M", 512 << 20),
             ("512m", 512 << 20),
             ("4G", 4 << 30),
@@ -385,7 +390,7 @@ mod tests {
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for wrong in ["", "G", "x", "4X", "-4G", "1.5G", "1K", "63M", "99999999999T"] {
+        for wrong in ["", "G", "x", "4X", "-4G", "1.5G", "1K", "255M", "99999999999T"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }

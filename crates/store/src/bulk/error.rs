@@ -128,6 +128,15 @@ pub enum BulkError {
     Stopped,
     /// One of its threads panicked.
     Panicked,
+    /// The names of all entries do not fit into the memory.
+    NoMemory {
+        /// Of so many entries.
+        entries: u64,
+        /// What they take, in bytes.
+        names_bytes: u64,
+        /// What they may take, in bytes.
+        max_bytes: u64,
+    },
     /// The store failed.
     Store(StoreError),
 }
@@ -141,6 +150,14 @@ impl fmt::Display for BulkError {
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Stopped => f.write_str("the load was stopped"),
             Self::Panicked => f.write_str("a thread of the load has panicked"),
+            Self::NoMemory { entries, names_bytes, max_bytes } => {
+                let [bytes, max] = [names_bytes, max_bytes].map(|bytes| bytes.div_ceil(1 << 20));
+                write!(
+                    f,
+                    "the names of {entries} entries take {bytes} MiB of memory, and {max} MiB is \
+                     what they may take"
+                )
+            }
             Self::Store(error) => error.fmt(f),
         }
     }

@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use schema::EntryId;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::budget::Budget;
 use super::held::HeldTable;
 use super::loader::BulkLoader;
 use super::merge::{Merge, Rows, Worker};
 use super::rows::{NameRows, PostingRows, Tally};
-use super::run::{BLOCK_BYTES, Run};
+use super::run::Run;
 use super::target::{Piece, Target, To, Written};
 use super::{BulkError, BulkReport, Held, Phase};
 use crate::dictionary::Dictionary;
@@ -89,7 +90,7 @@ impl Finish<'_, '_> {
         loader.tree.seal()?;
         loader.name_rows.seal()?;
         // It is large, and of no more use.
-        loader.names = super::names::NameMap::default();
+        loader.give_up_names();
         self.names(target, tally)?;
         self.children(target)?;
         self.postings(target, tally, dictionary)?;
@@ -103,8 +104,9 @@ impl Finish<'_, '_> {
 
     fn names(&mut self, target: &Target, tally: &Arc<Tally>) -> Result<(), BulkError> {
         let runs = self.loader.name_runs.take();
-        let mut workers = Vec::new();
-        for _ in 0..self.loader.threads {
+        let (mut workers, budget) = (Vec::new(), Arc::clone(&self.loader.budget));
+        let threads = budget.merging_threads(read_bytes(&runs));
+        for _ in 0..threads {
             let held = match self.keeps() {
                 true => Some(HeldTable::names(&self.loader.before)?),
                 false => None,
@@ -115,7 +117,8 @@ impl Finish<'_, '_> {
         let merge = Merge {
             runs: &runs,
             fixes: &super::merge::Fixes::default(),
-            range_bytes: range_bytes(&runs, self.loader.threads),
+            range_bytes: range_bytes(&runs, &budget, threads),
+            pieces_ahead: budget.pieces_ahead(),
         };
         run(&merge, &mut workers, target, &mut |done, of| (self.progress)(Phase::Names, done, of))
     }
@@ -141,8 +144,9 @@ impl Finish<'_, '_> {
         dictionary: &Arc<Dictionary>,
     ) -> Result<(), BulkError> {
         let runs = self.loader.shared.runs.take();
-        let mut workers = Vec::new();
-        for _ in 0..self.loader.threads {
+        let (mut workers, budget) = (Vec::new(), Arc::clone(&self.loader.budget));
+        let threads = budget.merging_threads(read_bytes(&runs));
+        for _ in 0..threads {
             let held = match self.keeps() {
                 true => Some(HeldTable::postings(&self.loader.before, dictionary)?),
                 false => None,
@@ -153,7 +157,8 @@ impl Finish<'_, '_> {
         let merge = Merge {
             runs: &runs,
             fixes: &self.loader.fixes,
-            range_bytes: range_bytes(&runs, self.loader.threads),
+            range_bytes: range_bytes(&runs, &budget, threads),
+            pieces_ahead: budget.pieces_ahead(),
         };
         run(&merge, &mut workers, target, &mut |done, of| (self.progress)(Phase::Indexes, done, of))
     }
@@ -230,18 +235,22 @@ fn run<R: Rows>(
     merge.run(workers, &mut |piece| target.send(piece), progress)
 }
 
+/// What a reader of all runs has of them in memory at a time.
+fn read_bytes(runs: &[Run]) -> u64 {
+    runs.iter().map(Run::block_bytes).sum()
+}
+
 /// Ranges are so small that each thread gets several, and so large that it reads more of each run
 /// than the block in which the range begins.
-fn range_bytes(runs: &[Run], threads: usize) -> u64 {
+fn range_bytes(runs: &[Run], budget: &Budget, threads: usize) -> u64 {
     let all: u64 = runs.iter().map(Run::len).sum();
-    let most = RANGE_MAX_BYTES.max((runs.len() * BLOCK_BYTES * RANGE_BLOCKS) as u64);
+    let most = budget.range_bytes().max(read_bytes(runs) * RANGE_BLOCKS);
     (all / (threads as u64 * 8)).clamp(RANGE_MIN_BYTES, most)
 }
 
 const RANGE_MIN_BYTES: u64 = 64 << 10;
-const RANGE_MAX_BYTES: u64 = 8 << 20;
 /// A range has at least about so many blocks of each run.
-const RANGE_BLOCKS: usize = 8;
+const RANGE_BLOCKS: u64 = 8;
 
 /// The running hash after a load. What was loaded is no record of the history, so whoever has the
 /// history before cannot go on to the one after: the hashes must differ.

@@ -35,6 +35,9 @@ pub(super) struct Gatherer {
     base: u64,
     is_begun: bool,
     bytes: usize,
+    /// Of a part of the budget it has one of so many shares.
+    share: usize,
+    /// How large that was when the last run was made.
     memory_bytes: usize,
 }
 
@@ -72,12 +75,8 @@ struct Popular {
 
 impl Gatherer {
     /// For the indexes of a dictionary, whose keys come with ids that ascend.
-    pub(super) fn of_indexes(
-        dictionary: &Dictionary,
-        runs: &Arc<Runs>,
-        memory_bytes: usize,
-    ) -> Self {
-        let mut made = Self::new(runs, Ids::OfTheLoad, memory_bytes);
+    pub(super) fn of_indexes(dictionary: &Dictionary, runs: &Arc<Runs>) -> Self {
+        let mut made = Self::new(runs, Ids::OfTheLoad, 1);
         for index in dictionary.indexes().iter().filter(|index| index.state.is_written()) {
             if index.is_of_grams() && !index.is_of_entries() {
                 made.put_slot(index.id, Slot::Grams(made.grams.len() as u32));
@@ -90,16 +89,16 @@ impl Gatherer {
     }
 
     /// For the lists of the tree.
-    pub(super) fn of_tree(runs: &Arc<Runs>, memory_bytes: usize) -> Self {
-        let mut made = Self::new(runs, Ids::AsTheyAre, memory_bytes);
+    pub(super) fn of_tree(runs: &Arc<Runs>) -> Self {
+        let mut made = Self::new(runs, Ids::AsTheyAre, TREE_SHARE);
         made.put_values(LEVEL_LISTS);
         made.put_values(BRANCH_LISTS);
         made
     }
 
     /// For names: all have the number 0.
-    pub(super) fn of_names(runs: &Arc<Runs>, memory_bytes: usize) -> Self {
-        let mut made = Self::new(runs, Ids::AsTheyAre, memory_bytes);
+    pub(super) fn of_names(runs: &Arc<Runs>) -> Self {
+        let mut made = Self::new(runs, Ids::AsTheyAre, NAMES_SHARE);
         made.put_values(0);
         for values in &mut made.values {
             values.popular.is_off = true;
@@ -107,7 +106,8 @@ impl Gatherer {
         made
     }
 
-    fn new(runs: &Arc<Runs>, ids: Ids, memory_bytes: usize) -> Self {
+    fn new(runs: &Arc<Runs>, ids: Ids, share: usize) -> Self {
+        let memory_bytes = runs.budget().part_bytes() / share;
         Self {
             runs: Arc::clone(runs),
             file: None,
@@ -119,6 +119,7 @@ impl Gatherer {
             base: 0,
             is_begun: false,
             bytes: 0,
+            share,
             memory_bytes,
         }
     }
@@ -174,7 +175,7 @@ impl Gatherer {
 
     /// Makes a run of what was gathered.
     pub(super) fn seal(&mut self) -> Result<(), StoreError> {
-        let mut writer = RunWriter::default();
+        let mut writer = RunWriter::new(self.runs.budget().block_bytes());
         for slot in &self.slots {
             match slot {
                 Slot::None => {}
@@ -191,10 +192,26 @@ impl Gatherer {
             }
         }
         (self.bytes, self.is_begun) = (0, false);
+        self.shrink();
         if writer.is_empty() {
             return Ok(());
         }
         self.runs.add(writer.finish(self.ids), &mut self.file)
+    }
+}
+
+impl Gatherer {
+    /// Names have grown: gives up what is not this thread's any more. It is empty.
+    fn shrink(&mut self) {
+        let memory_bytes = self.runs.budget().part_bytes() / self.share;
+        if memory_bytes < self.memory_bytes {
+            self.memory_bytes = memory_bytes;
+            self.scratch = Vec::new();
+            self.grams.iter_mut().for_each(|grams| grams.items = Vec::new());
+            for values in &mut self.values {
+                (values.items, values.octets) = (Vec::new(), Vec::new());
+            }
+        }
     }
 }
 
@@ -296,6 +313,9 @@ impl Popular {
     }
 }
 
+/// The lists of the tree take little.
+const TREE_SHARE: usize = 4;
+const NAMES_SHARE: usize = 2;
 /// So many keys of an index have lists that grow.
 const POPULAR_KEYS_MAX: usize = 1024;
 /// After so many keys it is known whether looking for them is worth it.

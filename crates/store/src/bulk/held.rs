@@ -11,6 +11,8 @@ use ldap::message::Scope;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schema::{Assertion, EntryId, ResolvedFilter};
 
+use super::BulkError;
+use super::budget::Budget;
 use super::names::{NameHasher, NameMap};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
@@ -204,12 +206,13 @@ pub(super) struct HeldNames {
 /// Puts the names of all entries of the base into the map.
 pub(super) fn read_names(
     environment: &Environment,
+    budget: &Budget,
     hasher: NameHasher,
     names: &mut NameMap,
-) -> Result<HeldNames, StoreError> {
+) -> Result<HeldNames, BulkError> {
     let snapshot = environment.snapshot()?;
     let (txn, tables) = (snapshot.txn(), environment.tables);
-    let mut held = HeldNames::default();
+    let (mut held, mut count) = (HeldNames::default(), 0_u64);
     for row in tables.children.iter(txn)? {
         let (row_key, row) = row?;
         let damaged = || StoreError::corrupt(CHILDREN, display(row_key), "is no number");
@@ -235,7 +238,11 @@ pub(super) fn read_names(
                 };
                 if names.insert(hash, id).is_err() {
                     let reason = "is the name of several entries";
-                    return Err(StoreError::corrupt(NAMES, display(row_key), reason));
+                    return Err(StoreError::corrupt(NAMES, display(row_key), reason).into());
+                }
+                count += 1;
+                if count.is_multiple_of(NAMES_BETWEEN) {
+                    budget.put_names(names.bytes(), count)?;
                 }
                 if held.children.get(&id).is_some_and(|count| *count > 0) {
                     superiors.push((id, Some(hash)));
@@ -245,6 +252,9 @@ pub(super) fn read_names(
     }
     Ok(held)
 }
+
+/// The memory that names take is looked at after so many.
+const NAMES_BETWEEN: u64 = 4096;
 
 /// The ids of all aliases that a store holds.
 pub(super) fn aliases(store: &Store) -> Result<FxHashSet<u64>, StoreError> {

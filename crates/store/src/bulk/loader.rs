@@ -11,14 +11,15 @@ use ldap::dn::Dn;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schema::{Entry, EntryId};
 
+use super::budget::Budget;
 use super::finish::Finish;
 use super::gather::Gatherer;
 use super::held::{aliases, read_names};
 use super::merge::Fixes;
-use super::names::{NameHasher, NameMap, Places};
+use super::names::{NameHasher, NameMap, Places, table_bytes};
 use super::packing::{Packing, SharedCompression};
 use super::prepare::{PreparedEntry, Preparer, Shared};
-use super::run::Runs;
+use super::run::{Runs, RunsOf};
 use super::spill::Workplace;
 use super::target::{Piece, Target, To};
 use super::waiting::Waiting;
@@ -40,7 +41,7 @@ pub struct BulkLoader<'s> {
     /// No batch is made, and nothing flushed, while the load goes on.
     _alone: (MutexGuard<'s, Seat>, MutexGuard<'s, ()>),
     pub(super) options: LoadOptions,
-    pub(super) threads: usize,
+    pub(super) budget: Arc<Budget>,
     /// The base before the load.
     pub(super) before: Arc<Environment>,
     pub(super) place: Arc<Workplace>,
@@ -95,29 +96,29 @@ impl<'s> BulkLoader<'s> {
             threads => threads,
         };
         let place = Arc::new(Workplace::create(store.data_directory().path())?);
-        let runs = Arc::new(Runs::new(&place, options.memory_bytes / 2));
-        let name_runs = Arc::new(Runs::new(&place, options.memory_bytes / 16));
-        let part = part_bytes(options.memory_bytes, threads);
+        let budget = Arc::new(Budget::new(options.memory_bytes, threads));
+        let runs = Arc::new(Runs::new(&place, &budget, RunsOf::Indexes));
+        let name_runs = Arc::new(Runs::new(&place, &budget, RunsOf::Names));
         let contexts = store.contexts().iter().map(|context| context.key.clone()).collect();
         let dictionary = store.dictionary();
         let compression = Arc::new(SharedCompression::new());
         let packing = Packing::new(&compression, dictionary.compression(), options.compress);
         let names = (NameHasher::new(options.seed), contexts);
         let runs_of_all = Arc::clone(&runs);
-        let shared = Shared::new(dictionary, names, runs_of_all, (part, options.is_check));
+        let shared = Shared::new(dictionary, names, runs_of_all, options.is_check);
         let shared = Arc::new(shared.compressing(compression));
         let target = match options.is_check {
             true => None,
-            false => Some(Target::create(place.path(), &before.options())?),
+            false => Some(Target::create(place.path(), &before.options(), budget.commit_bytes())?),
         };
         let mut loader = Self {
             store,
             _alone: (seat, flushing),
             options: options.clone(),
-            threads,
             before,
-            tree: Gatherer::of_tree(&runs, part / 4),
-            name_rows: Gatherer::of_names(&name_runs, part / 2),
+            tree: Gatherer::of_tree(&runs),
+            name_rows: Gatherer::of_names(&name_runs),
+            budget,
             place,
             shared,
             own: None,
@@ -151,7 +152,7 @@ impl<'s> BulkLoader<'s> {
     /// Takes what the store holds over.
     fn keep_held(&mut self, entries: u64) -> Result<(), BulkError> {
         let hasher = NameHasher::new(self.options.seed);
-        let held = read_names(&self.before, hasher, &mut self.names)?;
+        let held = read_names(&self.before, &self.budget, hasher, &mut self.names)?;
         let tops = held.children.get(&EntryId::ROOT.0).copied().unwrap_or_default();
         match self.options.held {
             Held::Refuse if tops != entries => return Err(BulkError::NotEmpty { entries }),
@@ -203,13 +204,35 @@ impl<'s> BulkLoader<'s> {
         assert!(self.counters.next_entry_id <= entry.id, "entries come in the order of their ids");
         self.is_broken = true;
         self.counters.next_entry_id = entry.id + 1;
-        self.places.put(entry.id - self.first_id, entry.place);
+        if self.places.put(entry.id - self.first_id, entry.place) {
+            self.count_names()?;
+        }
         let added = match self.superior_of(&entry) {
             Some(superior) => self.add_below(superior, &entry, true),
             None => self.wait(&entry),
         };
         self.is_broken = added.is_err();
         added.map_err(|error| self.reason(error))
+    }
+
+    /// They are of no more use, and large.
+    pub(super) fn give_up_names(&mut self) {
+        self.names = NameMap::default();
+        self.budget.leave_names(self.places.bytes());
+    }
+
+    /// What is kept of each entry is not there for gathering and sorting.
+    fn count_names(&self) -> Result<(), BulkError> {
+        let tables = table_bytes(self.children.capacity(), CHILDREN_PLACE_BYTES)
+            + table_bytes(self.long.capacity(), LONG_PLACE_BYTES)
+            + table_bytes(self.aliases.capacity(), ALIAS_PLACE_BYTES)
+            + table_bytes(self.replaced.capacity(), REPLACED_PLACE_BYTES);
+        let bytes = self.names.bytes() + self.places.bytes() + tables;
+        if self.budget.put_names(bytes, self.held_count + self.loaded)? {
+            self.shared.runs.fit()?;
+            self.name_runs.fit()?;
+        }
+        Ok(())
     }
 
     fn wait(&mut self, entry: &PreparedEntry) -> Result<Added, BulkError> {
@@ -421,10 +444,9 @@ impl<'s> BulkLoader<'s> {
             let (before, mut done) = (waiting.count(), 0);
             let mut left = Waiting::new(&self.place)?;
             waiting.each(|entry| {
-                if u64::is_multiple_of(done, PROGRESS_ENTRIES)
-                    && progress(Phase::Load, done, before).is_break()
-                {
-                    return Err(BulkError::Stopped);
+                if u64::is_multiple_of(done, PROGRESS_ENTRIES) {
+                    stop_if(progress(Phase::Load, done, before))?;
+                    self.count_names()?;
                 }
                 done += 1;
                 match self.superior_of(&entry) {
@@ -457,16 +479,13 @@ fn superior_name(dn: &str) -> String {
     superior.map(|dn| dn.to_string()).unwrap_or_default()
 }
 
-/// The memory that one thread gathers in, in bytes; sorting takes as much again.
-fn part_bytes(memory_bytes: u64, threads: usize) -> usize {
-    let part = memory_bytes / (threads as u64 + 1) / 8;
-    usize::try_from(part).unwrap_or(usize::MAX).clamp(PART_MIN_BYTES, PART_MAX_BYTES)
-}
-
-/// Less is not worth a run.
-const PART_MIN_BYTES: usize = 16 << 10;
-/// More makes sorting slower than merging becomes faster.
-const PART_MAX_BYTES: usize = 256 << 20;
+/// Places of hash tables: key, value, and an octet.
+const CHILDREN_PLACE_BYTES: u64 = 17;
+const ALIAS_PLACE_BYTES: u64 = 9;
+/// A name of the length that is usual for one that is long.
+const LONG_PLACE_BYTES: u64 = 25 + 600;
+/// With what is noted of it in [`Fixes`].
+const REPLACED_PLACE_BYTES: u64 = 25 + 17;
 
 /// Progress is told every so many entries.
 const PROGRESS_ENTRIES: u64 = 10_000;

@@ -5,7 +5,6 @@
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering as Atomic};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -18,7 +17,7 @@ use super::held::{HeldReader, HeldTable};
 use super::run::{Ids, Run, RunReader};
 use super::sort::prefix_of;
 use super::steps::unite;
-use super::target::{PIECE_BYTES, Piece};
+use super::target::Piece;
 use crate::error::StoreError;
 use crate::posting::Span;
 
@@ -293,6 +292,8 @@ pub(super) struct Merge<'m> {
     pub(super) fixes: &'m Fixes,
     /// About so many octets of runs are a range.
     pub(super) range_bytes: u64,
+    /// So many pieces of each range may wait to be written.
+    pub(super) pieces_ahead: usize,
 }
 
 /// What a thread of a merge has of its own.
@@ -318,22 +319,19 @@ impl Merge<'_> {
         progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<(), BulkError> {
         let ranges = ranges(self.runs, self.range_bytes);
-        // Its rows take about twice as much as a range, so threads seldom wait for the writer.
-        let ahead = (self.range_bytes as usize * 2).div_ceil(PIECE_BYTES);
-        let ahead = ahead.clamp(PIECES_AHEAD_MIN, PIECES_AHEAD_MAX);
         let (senders, receivers): (Vec<_>, Vec<_>) =
-            ranges.iter().map(|_| sync_channel(ahead)).unzip();
+            ranges.iter().map(|_| sync_channel(self.pieces_ahead)).unzip();
         let senders: Vec<_> = senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
-        let next = AtomicUsize::new(0);
+        let begun_max = workers.len() * RANGES_AHEAD;
+        let (begin, begun) = sync_channel(ranges.len());
+        let begun = Mutex::new(begun);
         std::thread::scope(|scope| {
-            let (ranges, senders, next) = (ranges.as_slice(), senders.as_slice(), &next);
-            let work = |worker| scope.spawn(move || self.work(worker, ranges, senders, next));
+            let (ranges, senders, begun) = (ranges.as_slice(), senders.as_slice(), &begun);
+            let work = |worker| scope.spawn(move || self.work(worker, ranges, senders, begun));
             let running: Vec<_> = workers.iter_mut().map(work).collect();
-            let collected = collect(receivers, ranges, write, progress);
-            if collected.is_err() {
-                // The threads need not begin more.
-                next.store(ranges.len(), Atomic::Relaxed);
-            }
+            // With its end, which comes before anybody is waited for, the threads begin no more.
+            let begin = Begin { begin, begun_max };
+            let collected = collect(receivers, ranges, begin, write, progress);
             let ended: Vec<_> = running.into_iter().map(ScopedJoinHandle::join).collect();
             // What a thread that panicked has left out is not missed by anybody else.
             if ended.iter().any(Result::is_err) { Err(BulkError::Panicked) } else { collected }
@@ -345,11 +343,11 @@ impl Merge<'_> {
         worker: &mut Worker<R>,
         ranges: &[(Vec<u8>, u64)],
         senders: &Senders,
-        next: &AtomicUsize,
+        begun: &Mutex<Receiver<usize>>,
     ) {
         let _end = EndAll(senders);
-        loop {
-            let number = next.fetch_add(1, Atomic::Relaxed);
+        let next = || begun.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        while let Ok(number) = next() {
             let Some((from, _)) = ranges.get(number) else { return };
             let to = ranges.get(number + 1).map(|(to, _)| to.as_slice());
             // So that the channel ends with the range.
@@ -402,18 +400,30 @@ fn take_sender(sender: &Mutex<Option<Sender>>) -> Option<Sender> {
     sender.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
+/// Says which ranges may be begun.
+struct Begin {
+    begin: SyncSender<usize>,
+    begun_max: usize,
+}
+
 /// Hands the pieces of one range after the other on.
 fn collect(
     receivers: Vec<Receiver<Result<Piece, StoreError>>>,
     ranges: &[(Vec<u8>, u64)],
+    Begin { begin, begun_max }: Begin,
     write: &mut dyn FnMut(Piece) -> Result<(), StoreError>,
     progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<(), BulkError> {
     let total = ranges.iter().map(|(_, bytes)| bytes).sum();
     let mut done = 0;
+    let mut next = 0..ranges.len();
+    next.by_ref().take(begun_max).for_each(|number| begin_range(&begin, number));
     for (pieces, (_, bytes)) in receivers.into_iter().zip(ranges) {
         for piece in pieces {
             write(piece?)?;
+        }
+        if let Some(number) = next.next() {
+            begin_range(&begin, number);
         }
         done += bytes;
         if progress(done, total).is_break() {
@@ -423,10 +433,13 @@ fn collect(
     Ok(())
 }
 
-/// So many pieces of a range may wait to be written, at least.
-const PIECES_AHEAD_MIN: usize = 16;
-/// And at most: 64 MiB for each thread.
-const PIECES_AHEAD_MAX: usize = 128;
+fn begin_range(begin: &SyncSender<usize>, number: usize) {
+    // Whoever does not listen has panicked, and that is told elsewhere.
+    let _ = begin.send(number);
+}
+
+/// So many ranges for each thread may be begun before the first of them is written.
+const RANGES_AHEAD: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -445,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_panics_ends_the_merge_with_an_error() {
-        let mut writer = RunWriter::default();
+        let mut writer = RunWriter::new(1 << 10);
         let mut list = Vec::new();
         let mut steps = super::super::steps::StepWriter::default();
         steps.push(1, &mut list);
@@ -455,7 +468,8 @@ mod tests {
         }
         let runs = [writer.finish(Ids::AsTheyAre)];
         let worker = || Worker { rows: Panicking, held: None, piece: Piece::appended(To::Names) };
-        let merge = Merge { runs: &runs, fixes: &Fixes::default(), range_bytes: 1 };
+        let merge =
+            Merge { runs: &runs, fixes: &Fixes::default(), range_bytes: 1, pieces_ahead: 2 };
         let ended = merge
             .run(&mut [worker(), worker()], &mut |_| Ok(()), &mut |_, _| ControlFlow::Continue(()));
         assert!(matches!(ended, Err(BulkError::Panicked)), "{ended:?}");

@@ -58,6 +58,13 @@ impl NameHasher {
 }
 
 impl NameHash {
+    /// The part of the map that has it; the octets that a part goes by are others.
+    #[inline]
+    const fn part(self) -> usize {
+        let [_, low] = self.0;
+        low as usize % PARTS
+    }
+
     const fn of(hash: u128) -> Self {
         Self([(hash >> 64) as u64, hash as u64])
     }
@@ -101,22 +108,34 @@ impl Hasher for Unchanged {
     }
 }
 
-/// Entry ids by names.
+/// Entry ids by names, in parts that grow one after the other: what grows is in memory twice.
 #[derive(Debug, Default)]
 pub(super) struct NameMap {
-    ids: HashMap<NameHash, u64, BuildHasherDefault<Unchanged>>,
+    parts: [Part; PARTS],
 }
+
+type Part = HashMap<NameHash, u64, BuildHasherDefault<Unchanged>>;
+
+const PARTS: usize = 32;
+/// A name, its id and an octet of the hash table.
+const PLACE_BYTES: u64 = 25;
 
 impl NameMap {
     #[inline]
     pub(super) fn find(&self, name: NameHash) -> Option<u64> {
-        self.ids.get(&name).copied()
+        self.parts.get(name.part())?.get(&name).copied()
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| table_bytes(part.capacity(), PLACE_BYTES)).sum()
     }
 
     /// Gives a name to an entry; the entry that has it is an error.
     #[inline]
     pub(super) fn insert(&mut self, name: NameHash, id: u64) -> Result<(), u64> {
-        match self.ids.entry(name) {
+        let part = self.parts.get_mut(name.part()).expect("each name has its part");
+        match part.entry(name) {
             Entry::Occupied(there) => Err(*there.get()),
             Entry::Vacant(free) => {
                 free.insert(id);
@@ -126,27 +145,48 @@ impl NameMap {
     }
 }
 
+/// The memory of a hash table that has room for so many: it has a power of two of places, an eighth
+/// of which stay free.
+pub(super) const fn table_bytes(capacity: usize, place_bytes: u64) -> u64 {
+    match capacity {
+        0 => 0,
+        _ => (capacity + capacity / 8).next_power_of_two() as u64 * place_bytes,
+    }
+}
+
 /// Where the entries of a load came from, by their numbers. However far apart these are, a gap
 /// takes next to no memory.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// Source and line, from the first number on, in pieces.
     pieces: Vec<Option<Box<PiecePlaces>>>,
+    bytes: u64,
 }
 
 type PiecePlaces = [u64; PIECE_PLACES];
 
 impl Places {
-    pub(super) fn put(&mut self, number: u64, place: Place) {
+    /// The memory that they take, in bytes.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// True when it takes more memory now: after some thousand of places.
+    pub(super) fn put(&mut self, number: u64, place: Place) -> bool {
         let (piece, within) = place_of(number);
         if self.pieces.len() <= piece {
             self.pieces.resize(piece + 1, None);
         }
-        let Some(piece) = self.pieces.get_mut(piece) else { return };
+        let Some(piece) = self.pieces.get_mut(piece) else { return false };
+        let is_new = piece.is_none();
         let piece = piece.get_or_insert_with(|| Box::new([0; PIECE_PLACES]));
         if let Some(to) = piece.get_mut(within) {
             *to = u64::from(place.source) << LINE_BITS | place.line;
         }
+        if is_new {
+            self.bytes += size_of::<PiecePlaces>() as u64;
+        }
+        is_new
     }
 
     pub(super) fn find(&self, number: u64) -> Option<Place> {
@@ -197,6 +237,21 @@ mod tests {
         assert_eq!(first, second, "the keys are well made");
         let [first, second] = hashes(0x1234_5678_9abc_def0);
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn a_map_of_names_knows_what_it_takes() {
+        let (hasher, mut names) = (NameHasher::new(5), NameMap::default());
+        let name = |number: u64| hasher.of_naming_context(&number.to_le_bytes());
+        for number in 0..100_000 {
+            assert_eq!(names.insert(name(number), number), Ok(()));
+        }
+        assert_eq!(names.insert(name(7), 1), Err(7));
+        assert_eq!((names.find(name(99_999)), names.find(name(100_000))), (Some(99_999), None));
+        let places: usize =
+            names.parts.iter().map(|part| (part.capacity() * 8 / 7).next_power_of_two()).sum();
+        assert_eq!(names.bytes(), places as u64 * 25);
+        assert!((2_500_000..6_000_000).contains(&names.bytes()), "{}", names.bytes());
     }
 
     #[test]

@@ -48,8 +48,6 @@ pub(super) struct Shared {
     /// Keys of the naming contexts.
     contexts: FxHashSet<DnKey>,
     pub(super) runs: Arc<Runs>,
-    /// The memory that one preparer may take, in bytes.
-    memory_bytes: usize,
     is_check: bool,
     compression: Arc<SharedCompression>,
     /// How many preparers there are.
@@ -116,7 +114,7 @@ impl Shared {
         dictionary: Arc<Dictionary>,
         (hasher, contexts): (NameHasher, FxHashSet<DnKey>),
         runs: Arc<Runs>,
-        (memory_bytes, is_check): (usize, bool),
+        is_check: bool,
     ) -> Self {
         Self {
             compression: Arc::default(),
@@ -124,7 +122,6 @@ impl Shared {
             hasher,
             contexts,
             runs,
-            memory_bytes,
             is_check,
             preparers: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
@@ -167,7 +164,7 @@ impl Preparer {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         shared.preparers.fetch_add(1, Ordering::Relaxed);
         let dictionary = shared.dictionary();
-        let gatherer = Gatherer::of_indexes(&dictionary, &shared.runs, shared.memory_bytes);
+        let gatherer = Gatherer::of_indexes(&dictionary, &shared.runs);
         Self {
             shared,
             dictionary,

@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::budget::Budget;
 use super::spill::{SpillFile, Workplace};
 use super::steps::each_span;
 use crate::error::StoreError;
@@ -49,23 +50,28 @@ struct Block {
 }
 
 /// Writes a run into memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RunWriter {
     octets: Vec<u8>,
     blocks: Vec<Block>,
     block_start: usize,
     last: Vec<u8>,
+    /// A block ends when it has so many octets.
+    block_bytes: usize,
 }
 
-/// A block ends when it has this many octets.
-pub(super) const BLOCK_BYTES: usize = 32 << 10;
-
 impl RunWriter {
+    pub(super) fn new(block_bytes: usize) -> Self {
+        let (octets, blocks, last) = (Vec::new(), Vec::new(), Vec::new());
+        Self { octets, blocks, block_start: 0, last, block_bytes }
+    }
+
     /// Appends a key, which comes after all others, and its list.
     #[inline]
     pub(super) fn push(&mut self, index: u16, value: &[u8], list: &[u8]) {
         let [a, b] = index.to_be_bytes();
-        let is_new = self.blocks.is_empty() || self.octets.len() - self.block_start >= BLOCK_BYTES;
+        let is_new =
+            self.blocks.is_empty() || self.octets.len() - self.block_start >= self.block_bytes;
         let shared = if is_new {
             self.block_start = self.octets.len();
             let first: Vec<u8> = [a, b].into_iter().chain(value.iter().copied()).collect();
@@ -112,6 +118,19 @@ impl Run {
         self.length
     }
 
+    /// The memory that it takes.
+    const fn kept_bytes(&self) -> u64 {
+        match &self.octets {
+            RunOctets::Memory(octets) => octets.capacity() as u64,
+            RunOctets::File(..) => 0,
+        }
+    }
+
+    /// What a reader has of it in memory at a time, about.
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.length / self.blocks.len().max(1) as u64
+    }
+
     /// Where ranges of about so many octets may begin.
     pub(super) fn first_keys(&self) -> impl Iterator<Item = (&[u8], u64)> {
         let ends = self.blocks.iter().skip(1).map(|block| block.start).chain([self.length]);
@@ -123,31 +142,77 @@ impl Run {
 #[derive(Debug)]
 pub(super) struct Runs {
     place: Arc<Workplace>,
-    /// Runs may take so much memory, in bytes; all others are spilled.
-    memory_bytes: u64,
+    budget: Arc<Budget>,
+    of: RunsOf,
     kept_bytes: AtomicU64,
+    /// Has what was kept until there was less memory.
+    given_up: Mutex<Option<SpillFile>>,
     runs: Mutex<Vec<Run>>,
 }
 
+/// What runs are of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RunsOf {
+    Indexes,
+    Names,
+}
+
 impl Runs {
-    pub(super) fn new(place: &Arc<Workplace>, memory_bytes: u64) -> Self {
-        let (kept_bytes, runs) = (AtomicU64::new(0), Mutex::default());
-        Self { place: Arc::clone(place), memory_bytes, kept_bytes, runs }
+    pub(super) fn new(place: &Arc<Workplace>, budget: &Arc<Budget>, of: RunsOf) -> Self {
+        let (place, budget) = (Arc::clone(place), Arc::clone(budget));
+        let (kept_bytes, given_up, runs) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
+        Self { place, budget, of, kept_bytes, given_up, runs }
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Runs may take so much memory, in bytes; all others are spilled.
+    fn max_bytes(&self) -> u64 {
+        match self.of {
+            RunsOf::Indexes => self.budget.runs_bytes(),
+            RunsOf::Names => self.budget.runs_bytes() / NAME_RUNS_PART,
+        }
+    }
+
+    /// Spills what there is no longer memory for.
+    pub(super) fn fit(&self) -> Result<(), StoreError> {
+        let max_bytes = self.max_bytes();
+        if self.kept_bytes.load(Ordering::Relaxed) <= max_bytes {
+            return Ok(());
+        }
+        let mut file = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        for run in self.runs.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            if self.kept_bytes.load(Ordering::Relaxed) <= max_bytes {
+                break;
+            }
+            let kept = run.kept_bytes();
+            self.spill(run, &mut file)?;
+            self.kept_bytes.fetch_sub(kept, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Writes a run to the end of `file`, unless it is in a file already.
+    fn spill(&self, run: &mut Run, file: &mut Option<SpillFile>) -> Result<(), StoreError> {
+        let RunOctets::Memory(octets) = &run.octets else { return Ok(()) };
+        let file = match file {
+            Some(file) => file,
+            None => file.insert(SpillFile::create(&self.place)?),
+        };
+        let start = file.append(octets)?;
+        run.octets = RunOctets::File(file.clone(), start);
+        Ok(())
     }
 
     /// Takes a run, and writes it to the end of `file` where memory is short.
     pub(super) fn add(&self, mut run: Run, file: &mut Option<SpillFile>) -> Result<(), StoreError> {
-        let before = self.kept_bytes.fetch_add(run.length, Ordering::Relaxed);
-        if before + run.length > self.memory_bytes {
-            self.kept_bytes.fetch_sub(run.length, Ordering::Relaxed);
-            let file = match file {
-                Some(file) => file,
-                None => file.insert(SpillFile::create(&self.place)?),
-            };
-            if let RunOctets::Memory(octets) = &run.octets {
-                let start = file.append(octets)?;
-                run.octets = RunOctets::File(file.clone(), start);
-            }
+        let kept = run.kept_bytes();
+        let before = self.kept_bytes.fetch_add(kept, Ordering::Relaxed);
+        if before + kept > self.max_bytes() {
+            self.kept_bytes.fetch_sub(kept, Ordering::Relaxed);
+            self.spill(&mut run, file)?;
         }
         self.runs.lock().unwrap_or_else(PoisonError::into_inner).push(run);
         Ok(())
@@ -158,6 +223,9 @@ impl Runs {
         std::mem::take(&mut self.runs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+/// Runs of names may take this part of what runs of indexes may.
+const NAME_RUNS_PART: u64 = 8;
 
 /// Reads the keys of a run that are in a range.
 #[derive(Debug)]

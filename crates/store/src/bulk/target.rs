@@ -109,8 +109,6 @@ const LENGTHS_BYTES: usize = 6;
 pub(super) const PIECE_BYTES: usize = 512 << 10;
 /// So many pieces may wait to be written.
 const PIECES_AHEAD: usize = 8;
-/// A commit comes after so many octets: LMDB keeps what was not committed in memory.
-const COMMIT_BYTES: usize = 32 << 20;
 
 /// What was written.
 #[derive(Clone, Copy, Debug)]
@@ -143,14 +141,18 @@ enum Message {
 }
 
 impl Target {
-    /// Makes an empty one in `directory`.
-    pub(super) fn create(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+    /// Makes an empty one in `directory`. A commit comes after `commit_bytes`.
+    pub(super) fn create(
+        directory: &Path,
+        options: &StoreOptions,
+        commit_bytes: u64,
+    ) -> Result<Self, StoreError> {
         let environment = Environment::open_to_fill(directory, options)?;
         let (sender, messages) = sync_channel(PIECES_AHEAD);
         let thread = std::thread::Builder::new()
             .name("bulk-write".to_owned())
             .spawn(move || {
-                let written = write(&environment, &messages);
+                let written = write(&environment, &messages, commit_bytes);
                 environment.close();
                 written
             })
@@ -197,7 +199,11 @@ impl Drop for Target {
     }
 }
 
-fn write(environment: &Environment, messages: &Receiver<Message>) -> Result<Written, StoreError> {
+fn write(
+    environment: &Environment,
+    messages: &Receiver<Message>,
+    commit_bytes: u64,
+) -> Result<Written, StoreError> {
     let tables = environment.tables;
     let mut txn = environment.write()?;
     let mut bytes = 0;
@@ -219,8 +225,8 @@ fn write(environment: &Environment, messages: &Receiver<Message>) -> Result<Writ
         for (key, value) in piece.rows() {
             table.put_with_flags(&mut txn, flags, key, value)?;
         }
-        bytes += piece.octets.len();
-        if bytes >= COMMIT_BYTES {
+        bytes += piece.octets.len() as u64;
+        if bytes >= commit_bytes {
             txn.commit().map_err(|error| environment.commit_failed(error))?;
             txn = environment.write()?;
             bytes = 0;

@@ -115,6 +115,28 @@ fn a_load_makes_the_rows_that_single_adds_make() {
 }
 
 #[test]
+fn names_that_do_not_fit_into_the_memory_end_the_load() {
+    let store = fresh();
+    add_each(&store, &tree(0)[..1]);
+    let before = rows(&store);
+    let options = LoadOptions { memory_bytes: 0, held: Held::Keep, ..LoadOptions::default() };
+    let ended = (|| {
+        let mut loader = store.bulk_load(&options)?;
+        for number in 0..70_000 {
+            let text = format!("ou={number},dc=example,dc=com\nobjectClass: organizationalUnit");
+            loader.load(&entry(&text), 1)?;
+        }
+        loader.commit()
+    })();
+    let Err(BulkError::NoMemory { entries, names_bytes, max_bytes }) = ended else {
+        panic!("{ended:?}")
+    };
+    assert!((20_000..70_000).contains(&entries), "{entries}");
+    assert!(max_bytes < names_bytes && names_bytes < 2 * max_bytes, "{names_bytes}");
+    assert_eq!(rows(&store), before);
+}
+
+#[test]
 fn entries_of_naming_contexts_are_replaced_or_kept() {
     let entries = tree(100);
     let (context, rest) = entries.split_at(3);
