@@ -8,7 +8,11 @@
 //! The filters have numbers with more digits where there are more people, so that about the same
 //! number of entries is found however large the directory is.
 //!
+//! With `--stopping` it measures instead how soon searches end that nobody waits for.
+//!
 //! Invariant: only servers started here, on loopback, are asked, and they end with the run.
+
+mod stopping;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -31,6 +35,8 @@ const DEFAULT_SECONDS: u64 = 6;
 const CONNECTIONS: &str = "50";
 /// Filters of each kind that both servers are asked before.
 const SAMPLES: u64 = 6;
+/// How often each search is stopped in each way unless told otherwise.
+const DEFAULT_TRIES: u32 = 12;
 /// What a substring filter may cost: so many times the exact one, and so much for each entry.
 const EXACT_TIMES: f64 = 3.0;
 const ENTRY_CPU_US: f64 = 3.0;
@@ -89,6 +95,9 @@ struct Asked {
     folder: PathBuf,
     /// The folder is left as it is, and what is in it is used.
     keep: bool,
+    /// How soon searches end is measured, and nothing else.
+    stopping: bool,
+    tries: u32,
 }
 
 impl Asked {
@@ -145,6 +154,12 @@ fn measure(asked: &Asked, program: &Path) -> Result<String, String> {
         generate(program, asked.entries, &people)?;
     }
     note("loading");
+    if asked.stopping {
+        let server = folder.join("roster");
+        let server = servers::roster_with(program, &server, &people, &stopping::SETTINGS)?;
+        let table = stopping::run(&server, asked.tries)?;
+        return Ok(format!("{} people; {}\n\n{table}", asked.entries, load_average()));
+    }
     let mut list = vec![servers::roster(program, &folder.join("roster"), &people)?];
     if asked.with_slapd {
         list.push(servers::slapd(&folder.join("slapd"), &people)?);
@@ -301,31 +316,43 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
         roster: None,
         folder: scratch("bench-search"),
         keep: false,
+        stopping: false,
+        tries: DEFAULT_TRIES,
     };
     let mut arguments = arguments.iter();
     while let Some(name) = arguments.next() {
-        if name == "--no-slapd" {
-            asked.with_slapd = false;
-            continue;
+        match name.as_str() {
+            "--no-slapd" => asked.with_slapd = false,
+            "--stopping" => (asked.stopping, asked.with_slapd) = (true, false),
+            _ => {
+                let value = arguments.next();
+                let value = value.ok_or_else(|| Error::usage(format!("{name} takes a value")))?;
+                asked.set(name, value)?;
+            }
         }
-        let value =
-            arguments.next().ok_or_else(|| Error::usage(format!("{name} takes a value")))?;
+    }
+    Ok(asked)
+}
+
+impl Asked {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let number = || match value.parse::<u64>() {
             Ok(number) if number > 0 => Ok(number),
             _ => Err(Error::usage(format!("{name} takes a number above 0"))),
         };
-        match name.as_str() {
-            "--entries" => asked.entries = number()?,
-            "--seconds" => asked.seconds = number()?,
-            "--roster" => asked.roster = Some(PathBuf::from(value)),
+        match name {
+            "--entries" => self.entries = number()?,
+            "--seconds" => self.seconds = number()?,
+            "--tries" => self.tries = u32::try_from(number()?).unwrap_or(u32::MAX),
+            "--roster" => self.roster = Some(PathBuf::from(value)),
             "--folder" => {
-                asked.folder = PathBuf::from(value);
-                asked.keep = true;
+                self.folder = PathBuf::from(value);
+                self.keep = true;
             }
             other => return Err(Error::usage(format!("unknown option: {other}"))),
         }
+        Ok(())
     }
-    Ok(asked)
 }
 
 #[cfg(test)]

@@ -51,8 +51,8 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "bench-search",
-        arguments: "[--entries N] [--no-slapd] [--folder F]",
-        purpose: "what filters cost, roster and slapd in turns",
+        arguments: "[--entries N] [--no-slapd] [--stopping] [--folder F]",
+        purpose: "what filters cost, roster and slapd in turns; or how soon searches end",
         run: bench_search::run,
     },
     Verb {

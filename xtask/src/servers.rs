@@ -92,8 +92,19 @@ impl Drop for Server {
 
 /// Loads roster, unless it is loaded, and starts it.
 pub(crate) fn roster(program: &Path, folder: &Path, people: &Path) -> Result<Server, String> {
-    let place =
-        Place { roster: program.to_owned(), folder: folder.to_owned(), environment: Vec::new() };
+    roster_with(program, folder, people, &[])
+}
+
+/// Likewise, with settings as variables of its environment.
+pub(crate) fn roster_with(
+    program: &Path,
+    folder: &Path,
+    people: &Path,
+    settings: &[(&str, &str)],
+) -> Result<Server, String> {
+    let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    let environment = settings.iter().map(owned).collect();
+    let place = Place { roster: program.to_owned(), folder: folder.to_owned(), environment };
     if !place.data().exists() {
         place.init()?;
         place.offline(&["import", &people.display().to_string()])?;
@@ -129,7 +140,10 @@ pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
     fs::create_dir_all(folder.join("db")).map_err(failed)?;
     let config = folder.join("slapd.conf");
     fs::write(&config, configuration(folder)).map_err(failed)?;
-    if !folder.join("db/data.mdb").exists() {
+    // A load that was broken off is begun again.
+    let loaded = folder.join("loaded");
+    if !loaded.exists() {
+        let _ = fs::remove_file(folder.join("db/data.mdb"));
         let output = Command::new(SLAPD)
             .args(["-T", "add", "-q", "-f"])
             .arg(&config)
@@ -140,6 +154,7 @@ pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
         if !output.status.success() {
             return Err(format!("slapadd: {}", String::from_utf8_lossy(&output.stderr)));
         }
+        fs::write(loaded, "").map_err(failed)?;
     }
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|one| one.local_addr());
     let address = free.map_err(failed)?;

@@ -70,7 +70,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn of(dn: &str, attributes: Attributes<'_>) -> Self {
+    /// A copy of what a search has found.
+    pub fn of(dn: &str, attributes: Attributes<'_>) -> Self {
         let owned = attributes.iter().map(|attribute| {
             let values = attribute.values.iter().map(<[u8]>::to_vec).collect();
             (attribute.description.to_owned(), values)

@@ -207,6 +207,19 @@ impl Connection {
         self.search_each(asked, controls.as_ref(), each)
     }
 
+    /// Searches with controls. `each` is given what is found as it comes.
+    ///
+    /// # Errors
+    /// What `each` fails with ends the search in its middle: the connection is of no use then.
+    pub fn search_with<E: From<ClientError>>(
+        &mut self,
+        asked: &SearchFor<'_>,
+        controls: Controls<'_>,
+        each: &mut dyn FnMut(SearchAnswer<'_>) -> Result<(), E>,
+    ) -> Result<Outcome, E> {
+        Ok(self.search_each(asked, controls, each)?.outcome)
+    }
+
     fn search_each<E: From<ClientError>>(
         &mut self,
         asked: &SearchFor<'_>,

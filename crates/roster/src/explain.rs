@@ -18,9 +18,27 @@ pub(crate) struct Report {
     killed_by: Option<String>,
     time_us: u64,
     entries: u64,
+    aliases: Option<Aliases>,
+    subentries: Option<bool>,
     plan: Term,
+    order: Option<Order>,
     scope_plan: ScopePlan,
     tested: Tested,
+}
+
+#[derive(Debug, Deserialize)]
+struct Aliases {
+    followed: String,
+    regions: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Order {
+    keys: String,
+    by: String,
+    index: Option<String>,
+    reason: Option<String>,
+    would_help: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,6 +85,16 @@ impl fmt::Display for Report {
         let base = if self.base.is_empty() { "the root" } else { &self.base };
         writeln!(f, "search      {base}, {}", scope_words(&self.scope))?;
         writeln!(f, "filter      {}", self.filter)?;
+        if let Some(aliases) = &self.aliases {
+            writeln!(f, "aliases     {}", aliases.words())?;
+        }
+        if let Some(only) = self.subentries {
+            let words = if only { "no other entries are shown" } else { "none are shown" };
+            writeln!(f, "subentries  {words}")?;
+        }
+        if let Some(order) = &self.order {
+            writeln!(f, "order       {}", order.words())?;
+        }
         writeln!(f, "candidates  {}", self.candidates_words())?;
         writeln!(f, "matching    {}", self.matching_words())?;
         let (planned, tested) = (time(self.time_us), time(self.tested.time_us));
@@ -205,7 +233,42 @@ impl Report {
             let filter = shortened(filter);
             lines.push(format!("An index would help {filter}:  roster index add '{definition}'"));
         }
+        if let Some(Order { keys, would_help: Some(definition), .. }) = &self.order {
+            lines.push(format!(
+                "An index would help the order by {keys}:  roster index add '{definition}'"
+            ));
+        }
         lines
+    }
+}
+
+impl Order {
+    fn words(&self) -> String {
+        let Self { keys, by, index, reason, .. } = self;
+        let way = match (index, by.as_str()) {
+            (Some(index), _) => format!("by {keys}: {index} is walked in its order"),
+            (None, "memory") => format!("by {keys}: sorted in memory"),
+            (None, _) => "none".to_owned(),
+        };
+        match reason {
+            Some(reason) => format!("{way}; {reason}"),
+            None => way,
+        }
+    }
+}
+
+impl Aliases {
+    fn words(&self) -> String {
+        let when = match self.followed.as_str() {
+            "find" => "followed to find the base",
+            "search" => "followed in the scope",
+            _ => "followed to find the base and in the scope",
+        };
+        match self.regions {
+            Some(1) => format!("{when}; the scope has 1 part"),
+            Some(count) => format!("{when}; the scope has {} parts", number(count)),
+            None => when.to_owned(),
+        }
     }
 }
 

@@ -265,9 +265,8 @@ impl TypeIndexes {
         } else if index.kind == IndexKind::Extensible {
             self.extensible.push(position);
         } else {
-            let orders = index.kind == IndexKind::Equality && index.orders();
-            for kind in [Some(index.kind), orders.then_some(IndexKind::Ordering)] {
-                if let Some(place) = kind.and_then(|kind| self.plain.get_mut(place_of(kind))) {
+            for kind in IndexKind::ALL.into_iter().filter(|&kind| index.is_of_kind(kind)) {
+                if let Some(place) = self.plain.get_mut(place_of(kind)) {
                     *place = Some(position);
                 }
             }

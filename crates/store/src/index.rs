@@ -228,6 +228,13 @@ impl Index {
         }
     }
 
+    /// Whether it answers what an index of this kind does: one of equality gives the order as well
+    /// where its keys are in the order of the ordering rule.
+    pub(crate) fn is_of_kind(&self, kind: IndexKind) -> bool {
+        self.kind == kind
+            || (kind == IndexKind::Ordering && self.kind == IndexKind::Equality && self.orders())
+    }
+
     /// Whether values of this description have to do with the index.
     pub(crate) fn depends_on(&self, description: &AttributeDescription) -> bool {
         self.attribute.covers(description)

@@ -81,4 +81,5 @@ pub use record::RECORD_LENGTH_MAX_BYTES;
 pub use store::{CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};
 pub use view::{
     Members, OrderedGroup, OrderedGroups, OrderingIndex, Resolved, TREE_DEPTH_MAX, View,
+    ordering_would_help,
 };

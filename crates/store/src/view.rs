@@ -15,7 +15,7 @@ use std::sync::Arc;
 use schema::{AttributeDescription, DnKey, EntryId, Schema};
 
 pub(crate) use lists::List;
-pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex};
+pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_would_help};
 
 use crate::dictionary::Dictionary;
 use crate::entry::{StoredEntry, join};

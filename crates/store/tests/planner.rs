@@ -16,7 +16,7 @@ use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use planner::scan::Scan;
-use planner::{POPULAR, World, filter_texts, resolve, world};
+use planner::{BY_FILTERED, POPULAR, World, filter_texts, resolve, world};
 use proptest::prelude::*;
 use schema::{DnKey, Entry, EntryId, ResolvedFilter, Schema, Truth};
 use store::{
@@ -417,6 +417,36 @@ fn explanations_tell_what_was_done() {
             assert_eq!(told.root.source, Source::Everything);
             assert!(told.exact);
         });
+    });
+}
+
+/// The names of the indexes that were asked.
+fn asked(report: &TermReport) -> Vec<String> {
+    let own = match &report.source {
+        Source::Index { name, .. } => Some(name.clone()),
+        _ => None,
+    };
+    own.into_iter().chain(report.children.iter().flat_map(asked)).collect()
+}
+
+#[test]
+fn filtered_indexes_of_every_kind_are_used() {
+    let world = world(1000);
+    with_view(&world, |view| {
+        let scan = Scan::of(view);
+        for (text, line) in BY_FILTERED {
+            let index = IndexDefinition::parse(line).unwrap();
+            let name = index.canonical(&Schema::builtin()).unwrap().name();
+            explained(view, text, |told| {
+                let names = asked(&told.root);
+                assert!(names.contains(&name), "{text}: {name} is not among {names:?}");
+            });
+            for scope in SCOPES {
+                check(view, &scan, text, (EntryId::ROOT, scope), None);
+                check(view, &scan, text, (world.bases()[1], scope), None);
+            }
+            assert!(!scan.matching(text).is_empty() || text.contains(";lang"), "{text}");
+        }
     });
 }
 

@@ -13,7 +13,7 @@ use crate::ber::{
     self, ENUMERATED, INTEGER, OCTET_STRING, SEQUENCE, SET, put, put_boolean, put_number, put_with,
 };
 use crate::filter;
-use crate::request::PASSWORD_MODIFY;
+use crate::request::{PASSWORD_MODIFY, SORT};
 use crate::response::{self, Body};
 
 /// User attributes of an entry: description to values.
@@ -252,7 +252,7 @@ impl Client {
         for some in searches.chunks(PIPELINED_MAX) {
             let first = self.next_id;
             for search in some {
-                self.send_search(search)?;
+                self.begin_search(search, 0, &[])?;
             }
             let mut founds = vec![Found::default(); some.len()];
             let mut open = some.len();
@@ -277,7 +277,13 @@ impl Client {
         Ok(outcomes)
     }
 
-    fn send_search(&mut self, search: &Search) -> Result<i64, ClientError> {
+    /// Sends a search without waiting for what it finds; its id. A time limit of 0 is none.
+    pub fn begin_search(
+        &mut self,
+        search: &Search,
+        time_limit_s: u32,
+        controls: &[Control],
+    ) -> Result<i64, ClientError> {
         let mut content = Vec::new();
         put_number(&mut content, INTEGER, self.next_id);
         let mut body = Vec::new();
@@ -285,7 +291,7 @@ impl Client {
         put_number(&mut body, ENUMERATED, search.scope);
         put_number(&mut body, ENUMERATED, 0);
         put_number(&mut body, INTEGER, 0);
-        put_number(&mut body, INTEGER, 0);
+        put_number(&mut body, INTEGER, time_limit_s.into());
         put_boolean(&mut body, false);
         filter::encode(&search.filter, &mut body).map_err(ClientError::Request)?;
         put_with(&mut body, SEQUENCE, |out| {
@@ -294,7 +300,16 @@ impl Client {
             }
         });
         put(&mut content, 0x63, &body);
+        put_controls(controls, &mut content);
         self.send_content(&content)
+    }
+
+    /// Abandons a request; nothing is answered to that (RFC 4511 §4.11).
+    pub fn abandon(&mut self, id: i64) -> Result<(), ClientError> {
+        let mut content = Vec::new();
+        put_number(&mut content, INTEGER, self.next_id);
+        put_number(&mut content, 0x50, id);
+        self.send_content(&content).map(drop)
     }
 
     fn send_content(&mut self, content: &[u8]) -> Result<i64, ClientError> {
@@ -424,6 +439,15 @@ fn put_attribute<'a>(name: &str, values: impl Iterator<Item = &'a String>, out: 
             }
         });
     });
+}
+
+/// A critical sort control for one attribute in its own order (RFC 2891 §1.1).
+pub fn sort_by(attribute: &str) -> Control {
+    let mut value = Vec::new();
+    put_with(&mut value, SEQUENCE, |out| {
+        put_with(out, SEQUENCE, |out| put(out, OCTET_STRING, attribute.as_bytes()));
+    });
+    Control { oid: SORT, critical: true, value: Some(value) }
 }
 
 /// The value of the request that ends a transaction (RFC 5805 §2.4).

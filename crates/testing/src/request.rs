@@ -10,7 +10,7 @@ use crate::template::{Captures, Template};
 /// Simple paged results (RFC 2696).
 pub(crate) const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
 /// Server-side sorting (RFC 2891), request and response.
-const SORT: &str = "1.2.840.113556.1.4.473";
+pub(crate) const SORT: &str = "1.2.840.113556.1.4.473";
 pub(crate) const SORT_RESPONSE: &str = "1.2.840.113556.1.4.474";
 /// Virtual list view (draft-ietf-ldapext-ldapv3-vlv-09), request and response.
 const VLV: &str = "2.16.840.1.113730.3.4.9";

@@ -204,6 +204,15 @@ impl Order {
         self.keys.first().expect("a list of sort keys is never empty")
     }
 
+    /// The sort keys for people: names, `-` before those in reverse.
+    pub(crate) fn names(&self) -> String {
+        let name = |key: &OrderKey| {
+            let sign = if key.reverse { "-" } else { "" };
+            format!("{sign}{}", key.description.text())
+        };
+        self.keys.iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+
     /// Whether there is no other sort key.
     pub(crate) fn is_single(&self) -> bool {
         self.keys.len() == 1

@@ -348,6 +348,7 @@ impl Answer {
 pub struct Asked<'a> {
     pub base: &'a str,
     pub scope: Scope,
+    pub deref: DerefAliases,
     pub filter: &'a str,
     pub attributes: &'a [&'a str],
     pub size_limit_entries: u32,
@@ -361,6 +362,7 @@ impl Default for Asked<'_> {
         Self {
             base: SUFFIX,
             scope: Scope::Subtree,
+            deref: DerefAliases::Never,
             filter: "(objectClass=*)",
             attributes: &["1.1"],
             size_limit_entries: 0,
@@ -466,7 +468,7 @@ impl Client {
         let search = SearchRequest {
             base: asked.base,
             scope: asked.scope,
-            deref: DerefAliases::Never,
+            deref: search.deref,
             size_limit_entries: asked.size_limit_entries,
             time_limit_s: asked.time_limit_s,
             types_only: false,

@@ -1,9 +1,11 @@
 //! `roster explain`: how a running server answers a search.
 
 use clap::Args;
-use client::SearchFor;
+use client::{Entry, SearchAnswer, SearchFor};
+use ldap::ber::{Tag, Writer};
+use ldap::control_value::sort::{SortKey, write_sort_keys};
 use ldap::filter::Filter;
-use ldap::message::Scope;
+use ldap::message::{Control, ControlsBuf, DerefAliases, Scope};
 
 use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::explain::Report;
@@ -27,6 +29,23 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "SCOPE", default_value = "sub", value_parser = scope)]
     scope: Scope,
 
+    /// In which order entries are wanted, with `-` before an attribute for the reverse; again for
+    /// what is alike
+    #[arg(short = 'S', long, value_name = "ATTR[:RULE]", allow_hyphen_values = true)]
+    sort: Vec<String>,
+
+    /// When aliases are followed: never, search, find or always
+    #[arg(short = 'a', long, value_name = "WHEN", default_value = "never", value_parser = deref)]
+    deref: DerefAliases,
+
+    /// The most entries wanted
+    #[arg(short = 'z', long, value_name = "ENTRIES", default_value_t = 0)]
+    size_limit: u32,
+
+    /// What else of the search: subentries (these only) or subentries=false (none)
+    #[arg(short = 'E', long, value_name = "EXTENSION", value_parser = extension)]
+    extension: Option<bool>,
+
     /// Print what the server says as JSON
     #[arg(long)]
     json: bool,
@@ -43,28 +62,43 @@ const EXAMPLES: &str = "\
 Examples:
   roster explain -b dc=example,dc=com -W '(&(l=North*)(title=*Engineer))'
   roster explain -b ou=people,dc=example,dc=com -s one -H ldapi://%2Frun%2Froster%2Fldapi '(sn=A*)'
+  roster explain -b dc=example,dc=com -W -S sn -S -givenName '(objectClass=person)'
   roster explain -b dc=example,dc=com -y secret.txt --json '(mail=*)' | jq .plan";
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let filter = Filter::parse(&options.filter)
         .map_err(|error| Failure::local(format!("invalid filter: {error}")))?;
-    let mut connection = options.server.connect()?;
-    let found = connection.search(&SearchFor {
+    let sort: Vec<SortKey<'_>> = options.sort.iter().map(|text| sort_key(text)).collect();
+    let sort = write_sort_keys(&sort);
+    let subentries = options.extension.map(visibility);
+    let mut controls = ControlsBuf::new();
+    if !options.sort.is_empty() {
+        controls.push(Control { oid: SORT, critical: false, value: Some(&sort) });
+    }
+    if let Some(value) = &subentries {
+        controls.push(Control { oid: SUBENTRIES, critical: true, value: Some(value) });
+    }
+    let asked = SearchFor {
         scope: options.scope,
+        deref: options.deref,
         attributes: &[EXPLAIN],
-        // Who is not the administrator gets ordinary entries; one tells.
-        size_limit_entries: 1,
+        size_limit_entries: options.size_limit,
         ..SearchFor::below(&options.base, filter)
+    };
+    let mut explained = None;
+    let mut connection = options.server.connect()?;
+    let outcome = connection.search_with(&asked, controls.as_ref(), &mut |found| {
+        let SearchAnswer::Entry { dn, attributes } = found else { return Ok(()) };
+        let entry = Entry::of(dn, attributes);
+        // Who is not the administrator gets ordinary entries; one tells.
+        explained = Some(entry.text(EXPLAIN).ok_or_else(not_administrator)?.to_owned());
+        Ok::<_, Failure>(())
     })?;
-    let explained = found.entries.iter().find_map(|entry| entry.text(EXPLAIN));
-    let Some(json) = explained else {
+    let Some(json) = &explained else {
         // A search that could not begin has its own reason.
-        if found.entries.is_empty() {
-            found.outcome.into_result("search")?;
-        }
-        return Err(Failure::refused("the server explains searches to its administrator only")
-            .hint(ADMINISTRATOR_HINT));
+        outcome.into_result("search")?;
+        return Err(not_administrator());
     };
     let malformed =
         |error| Failure::refused(format!("the server sent a malformed explanation: {error}"));
@@ -77,6 +111,48 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         output::line(format_args!("{report}"))?;
     }
     Ok(Exit::Done)
+}
+
+fn not_administrator() -> Failure {
+    Failure::refused("the server explains searches to its administrator only")
+        .hint(ADMINISTRATOR_HINT)
+}
+
+/// `[-]attribute[:rule]`, as in the `sss` extension of OpenLDAP's tools.
+fn sort_key(text: &str) -> SortKey<'_> {
+    let (reverse, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    match text.split_once(':') {
+        Some((attribute, rule)) => SortKey { attribute, rule: Some(rule), reverse },
+        None => SortKey { attribute: text, rule: None, reverse },
+    }
+}
+
+/// The value of the subentries control (RFC 3672 §3).
+fn visibility(only: bool) -> Vec<u8> {
+    let mut value = Vec::new();
+    Writer::new(&mut value).boolean(Tag::BOOLEAN, only);
+    value
+}
+
+fn extension(text: &str) -> Result<bool, String> {
+    Ok(match text.strip_prefix('!').unwrap_or(text) {
+        "subentries" | "subentries=true" => true,
+        "subentries=false" => false,
+        _ => return Err("it is subentries or subentries=false; for an order see -S".to_owned()),
+    })
+}
+
+fn deref(text: &str) -> Result<DerefAliases, String> {
+    Ok(match text {
+        "never" => DerefAliases::Never,
+        "search" => DerefAliases::InSearching,
+        "find" => DerefAliases::FindingBase,
+        "always" => DerefAliases::Always,
+        _ => return Err("it is never, search, find or always".to_owned()),
+    })
 }
 
 fn scope(text: &str) -> Result<Scope, String> {
@@ -92,3 +168,7 @@ fn scope(text: &str) -> Result<Scope, String> {
 
 /// The attribute that has a search explained.
 const EXPLAIN: &str = "roster-explain";
+/// Server-side sorting (RFC 2891).
+const SORT: &str = "1.2.840.113556.1.4.473";
+/// Subentries (RFC 3672).
+const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";

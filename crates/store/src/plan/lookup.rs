@@ -166,7 +166,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
     ) -> Result<Node<'v>, StoreError> {
         let given = self.given.len();
         if !is_negated {
-            self.given.extend(parts);
+            self.give(parts);
         }
         let node = self.all_given(filter, parts, asked, is_negated);
         self.given.truncate(given);
@@ -277,8 +277,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
             ResolvedFilter::Present(description) => self.present(description),
             ResolvedFilter::Equality(assertion) => self.equality(assertion),
             ResolvedFilter::Approx(assertion) => {
-                let kind = &assertion.description.kind;
-                let index = self.view.dictionary().index(kind, IndexKind::Approximate);
+                let index = self.index(&assertion.description, IndexKind::Approximate);
                 match index.filter(|index| index.rule == Some(assertion.rule)) {
                     Some(index) => self.by_rule(index, &assertion.description, &assertion.key),
                     // Attributes that are no text are compared by their equality rule.
@@ -328,47 +327,66 @@ impl<'a, 'v> Lookup<'a, 'v> {
             // Every entry has an object class (RFC 4512 §2.4).
             return Ok(Node::everything());
         }
-        match self.view.dictionary().index(&asked.kind, IndexKind::Presence) {
+        match self.index(asked, IndexKind::Presence) {
             Some(index) => self.list(index.id, &[], is_plain),
-            None => match self.filtered(asked, IndexKind::Presence) {
-                Some(index) => self.list(index.id, &[], is_plain),
-                None => Ok(Node::unknown()),
-            },
+            None => Ok(Node::unknown()),
         }
     }
 
     fn equality(&mut self, assertion: &Assertion) -> Result<Node<'v>, StoreError> {
         let asked = &assertion.description;
-        let is_right = |index: &&Index| index.rule == Some(assertion.rule);
-        let index = self.view.dictionary().index(&asked.kind, IndexKind::Equality);
-        let index = index.filter(is_right);
-        let index = index.or_else(|| self.filtered(asked, IndexKind::Equality).filter(is_right));
-        match index {
+        let index = self.index(asked, IndexKind::Equality);
+        match index.filter(|index| index.rule == Some(assertion.rule)) {
             Some(index) => self.long_list(index.id, &assertion.key, asked.options().is_empty()),
             None => Ok(Node::unknown()),
         }
     }
 
-    /// An index of only those entries that everything that is looked for is among.
-    fn filtered(&self, asked: &AttributeDescription, kind: IndexKind) -> Option<&'v Index> {
-        if self.given.is_empty() {
-            return None;
-        }
-        self.view.dictionary().filtered(&asked.kind).find(|index| {
-            let is_given = |filter: &ResolvedFilter| {
-                self.given.iter().take(PARTS_MAX).any(|part| *part == filter)
-            };
-            index.kind == kind
-                && index.with.is_none()
+    /// The index of this kind that has all that is looked for: one of all entries, else one of only
+    /// those entries that everything that is looked for is among.
+    pub(super) fn index(&self, asked: &AttributeDescription, kind: IndexKind) -> Option<&'v Index> {
+        let index = self.view.dictionary().index(&asked.kind, kind);
+        index.or_else(|| self.filtered(asked).find(|index| index.is_of_kind(kind)))
+    }
+
+    /// Indexes of values of a type, of only those entries that everything that is looked for is
+    /// among.
+    fn filtered(&self, asked: &AttributeDescription) -> impl Iterator<Item = &'v Index> {
+        let is_any = !self.given.is_empty();
+        let all = is_any.then(|| self.view.dictionary().filtered(&asked.kind));
+        all.into_iter().flatten().filter(|index| {
+            index.with.is_none()
                 && index.attribute.kind == asked.kind
-                && index.filter.as_ref().is_some_and(is_given)
+                && index.filter.as_ref().is_some_and(|filter| self.is_given(filter))
         })
+    }
+
+    /// Whether everything that is looked for matches a filter: it was asked for, or all its parts
+    /// were.
+    fn is_given(&self, filter: &ResolvedFilter) -> bool {
+        self.given.iter().take(PARTS_MAX).any(|part| *part == filter)
+            || match filter {
+                ResolvedFilter::And(parts) => {
+                    !parts.is_empty() && parts.iter().all(|part| self.is_given(part))
+                }
+                _ => false,
+            }
+    }
+
+    /// What is given below a conjunction of these parts.
+    fn give(&mut self, parts: &'a [ResolvedFilter]) {
+        for part in parts {
+            self.given.push(part);
+            if let ResolvedFilter::And(parts) = part {
+                self.give(parts);
+            }
+        }
     }
 
     /// Values at least or at most as large as the assertion.
     fn ordered(&self, assertion: &Assertion, is_at_least: bool) -> Node<'v> {
         let asked = &assertion.description;
-        let index = self.view.dictionary().index(&asked.kind, IndexKind::Ordering);
+        let index = self.index(asked, IndexKind::Ordering);
         let Some(index) = index.filter(|index| orders(index, assertion.rule)) else {
             return Node::unknown();
         };
@@ -393,15 +411,19 @@ impl<'a, 'v> Lookup<'a, 'v> {
         if assertion.dn_attributes || assertion.rule.kind != RuleKind::Equality {
             return Ok(Node::unknown());
         }
-        let dictionary = self.view.dictionary();
-        let own = [IndexKind::Equality, IndexKind::Approximate];
-        let own = own.into_iter().filter_map(|kind| dictionary.index(&asked.kind, kind));
-        let index = dictionary.extensible(&asked.kind, assertion.rule).into_iter().chain(own);
-        let index = index.into_iter().find(|index| index.rule == Some(assertion.rule));
-        match index {
+        match self.index_by(asked, assertion.rule) {
             Some(index) => self.by_rule(index, asked, &assertion.key),
             None => Ok(Node::unknown()),
         }
+    }
+
+    /// The index of the values of a type by this rule.
+    fn index_by(&self, asked: &AttributeDescription, rule: &MatchingRule) -> Option<&'v Index> {
+        let own = [IndexKind::Equality, IndexKind::Approximate];
+        let own = own.into_iter().filter_map(|kind| self.index(asked, kind));
+        let other = self.view.dictionary().extensible(&asked.kind, rule).into_iter();
+        let filtered = self.filtered(asked).filter(|index| index.kind == IndexKind::Extensible);
+        other.chain(own).chain(filtered).find(|index| index.rule == Some(rule))
     }
 
     /// What an index by the rule of the assertion knows of its key.
@@ -460,7 +482,14 @@ impl<'a, 'v> Lookup<'a, 'v> {
             parts.iter().take(PARTS_MAX).enumerate().filter_map(equal).collect();
         for (at, first) in &items {
             let kind = &first.description.kind;
-            for index in self.view.dictionary().composites(kind) {
+            let dictionary = self.view.dictionary();
+            let is_given = |index: &&Index| match &index.filter {
+                Some(filter) => index.with.is_some() && self.is_given(filter),
+                None => true,
+            };
+            let filtered = dictionary.filtered(kind).filter(is_given);
+            let indexes: Vec<&'v Index> = dictionary.composites(kind).chain(filtered).collect();
+            for index in indexes {
                 let Some(with) = &index.with else { continue };
                 if index.attribute.kind != *kind || index.rule != Some(first.rule) {
                     continue;
@@ -561,11 +590,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
 
     /// The name of the index that is asked for an assertion.
     fn index_of(&self, item: &ResolvedFilter) -> Option<String> {
-        let dictionary = self.view.dictionary();
-        let plain = |asked: &AttributeDescription, kind: IndexKind| {
-            let index = dictionary.index(&asked.kind, kind);
-            index.or_else(|| self.filtered(asked, kind))
-        };
+        let plain = |asked: &AttributeDescription, kind: IndexKind| self.index(asked, kind);
         let index = match item {
             ResolvedFilter::Present(asked) => plain(asked, IndexKind::Presence),
             ResolvedFilter::Equality(one) => plain(&one.description, IndexKind::Equality),
@@ -576,10 +601,9 @@ impl<'a, 'v> Lookup<'a, 'v> {
             }
             ResolvedFilter::Substrings(one) => plain(&one.description, IndexKind::Substring)
                 .or_else(|| plain(&one.description, IndexKind::Equality)),
-            ResolvedFilter::Extensible(one) => one.description.as_deref().and_then(|asked| {
-                let index = dictionary.extensible(&asked.kind, one.rule);
-                index.or_else(|| plain(asked, IndexKind::Equality))
-            }),
+            ResolvedFilter::Extensible(one) => {
+                one.description.as_deref().and_then(|asked| self.index_by(asked, one.rule))
+            }
             _ => None,
         };
         index.map(|index| index.definition.name())

@@ -24,7 +24,7 @@ impl<'v> Lookup<'_, 'v> {
         let asked = &assertion.description;
         let is_plain = asked.options().is_empty();
         let prefix = self.prefix(assertion);
-        let index = self.view.dictionary().index(&asked.kind, IndexKind::Substring);
+        let index = self.index(asked, IndexKind::Substring);
         let Some(index) = index.filter(|index| index.rule == Some(assertion.rule)) else {
             return Ok(prefix.unwrap_or_else(Node::unknown));
         };
@@ -67,7 +67,7 @@ impl<'v> Lookup<'_, 'v> {
     /// The values that begin with the first piece, as a range of the equality index.
     fn prefix(&self, assertion: &SubstringAssertion) -> Option<Node<'v>> {
         let asked = &assertion.description;
-        let index = self.view.dictionary().index(&asked.kind, IndexKind::Equality)?;
+        let index = self.index(asked, IndexKind::Equality)?;
         let piece = assertion.initial.as_deref()?;
         let key = prefix_of_keys(piece, assertion.rule, index.rule?)?;
         if key.len() > INDEX_VALUE_KEPT_BYTES {

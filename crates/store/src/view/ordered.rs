@@ -16,7 +16,7 @@ use super::View;
 use crate::deltas::damaged;
 use crate::error::StoreError;
 use crate::ids::IdSet;
-use crate::index::{IndexKind, orders_keys_of};
+use crate::index::{IndexDefinition, IndexKind, orders_keys_of};
 use crate::interrupt::Interrupt;
 use crate::key::{INDEX_VALUE_KEPT_BYTES, RowKey};
 use crate::plan::CandidateIds;
@@ -94,6 +94,12 @@ impl View<'_> {
             .map(|index| OrderingIndex { id: index.id })
     }
 
+    /// The name of an index, such as `sn.equality`.
+    #[must_use]
+    pub fn ordering_index_name(&self, index: OrderingIndex) -> Option<String> {
+        self.dictionary().index_with_id(index.id).map(|index| index.definition.name())
+    }
+
     /// The groups of an index, from the first one that may hold `from` on; backward from the last
     /// that may.
     pub fn ordered_groups<'v>(
@@ -137,6 +143,23 @@ impl View<'_> {
             changed,
         })
     }
+}
+
+/// The index that would have the values of `asked` in the order of `rule`, as the text of its
+/// definition.
+#[must_use]
+pub fn ordering_would_help(asked: &AttributeDescription, rule: &MatchingRule) -> Option<String> {
+    let kind = &asked.kind;
+    let is_ordered = |own: &MatchingRule| own == rule || orders_keys_of(rule, own);
+    let kind_of_index = if kind.equality.is_some_and(is_ordered) {
+        IndexKind::Equality
+    } else if kind.ordering == Some(rule) {
+        IndexKind::Ordering
+    } else {
+        return None;
+    };
+    let is_plain = asked.options().is_empty();
+    is_plain.then(|| IndexDefinition::new(kind_of_index, kind.name()).to_string())
 }
 
 impl<'v> OrderedGroups<'v> {

@@ -35,7 +35,7 @@ pub(crate) fn resolve(text: &str) -> ResolvedFilter {
     ResolvedFilter::resolve(&Filter::parse(text).unwrap(), &Schema::builtin())
 }
 
-const INDEXES: [&str; 25] = [
+const INDEXES: [&str; 32] = [
     "equality objectClass",
     "presence title",
     "equality uid",
@@ -61,6 +61,13 @@ const INDEXES: [&str; 25] = [
     "equality businessCategory where (!(st=town 1))",
     "equality employeeType",
     "presence employeeType",
+    "presence roomNumber where (l=town 1)",
+    "substring roomNumber where (&(objectClass=person)(!(l=town 0)))",
+    "ordering gidNumber where (l=town 1)",
+    "approximate givenName where (!(l=town 0))",
+    "extensible roomNumber 2.5.13.5 where (l=town 1)",
+    "equality departmentNumber with roomNumber where (l=town 1)",
+    "equality departmentNumber where (&(l=town 1)(objectClass=person))",
 ];
 
 fn person(number: u64, below: &str) -> (String, Vec<(&'static str, String)>) {
@@ -95,6 +102,9 @@ fn person(number: u64, below: &str) -> (String, Vec<(&'static str, String)>) {
     if number.is_multiple_of(4) {
         pairs.push(("employeeType;lang-de", "meist".to_owned()));
     }
+    pairs.push(("roomNumber", format!("Room {} b", number % 7)));
+    pairs.push(("givenName", ["Jon", "John", "Mary"][(number % 3) as usize].to_owned()));
+    pairs.push(("departmentNumber", format!("{}", number % 2)));
     // Few have a title, and most of those the same.
     if number.is_multiple_of(10) {
         let title = if number.is_multiple_of(100) { number / 100 } else { 0 };
@@ -242,6 +252,44 @@ const FILTERED: [&str; 19] = [
     "(|(!(nosuch=1))(l=town 1))",
 ];
 
+/// What filtered indexes of every kind are for, each with the index that answers it.
+pub(crate) const BY_FILTERED: [(&str, &str); 14] = [
+    ("(&(l=town 1)(roomNumber=*))", "presence roomNumber where (l=town 1)"),
+    ("(&(objectClass=person)(!(l=town 0))(roomNumber=*om 1*))", ROOMS),
+    ("(&(roomNumber=room 1*)(&(!(l=town 0))(objectClass=person)))", ROOMS),
+    ("(&(&(objectClass=person)(!(l=town 0)))(roomNumber=*2 b))", ROOMS),
+    ("(&(objectClass=person)(!(l=town 0))(|(roomNumber=*3 b)(roomNumber=*4 b)))", ROOMS),
+    ("(&(objectClass=person)(!(l=town 0))(roomNumber;lang-de=*3 b))", ROOMS),
+    ("(&(l=town 1)(gidNumber>=12))", "ordering gidNumber where (l=town 1)"),
+    ("(&(l=town 1)(gidNumber<=2))", "ordering gidNumber where (l=town 1)"),
+    ("(&(l=town 1)(|(gidNumber<=2)(gidNumber>=14)))", "ordering gidNumber where (l=town 1)"),
+    ("(&(!(l=town 0))(givenName~=john))", "approximate givenName where (!(l=town 0))"),
+    (
+        "(&(l=town 1)(roomNumber:caseExactMatch:=Room 1 b))",
+        "extensible roomNumber 2.5.13.5 where (l=town 1)",
+    ),
+    (
+        "(&(departmentNumber=1)(roomNumber=room 1 b)(l=town 1))",
+        "equality departmentNumber with roomNumber where (l=town 1)",
+    ),
+    ("(&(departmentNumber=1)(l=town 1)(objectClass=person))", DEPARTMENTS),
+    ("(&(departmentNumber=1*)(l=town 1)(objectClass=person))", DEPARTMENTS),
+];
+
+const ROOMS: &str = "substring roomNumber where (&(objectClass=person)(!(l=town 0)))";
+const DEPARTMENTS: &str = "equality departmentNumber where (&(l=town 1)(objectClass=person))";
+
+/// What they cannot answer: their condition is not asked for, or asked for elsewhere.
+const NOT_BY_FILTERED: [&str; 7] = [
+    "(&(objectClass=person)(roomNumber=*3 b))",
+    "(|(!(l=town 0))(roomNumber=*3 b))",
+    "(&(objectClass=person)(|(!(l=town 0))(roomNumber=*3 b)))",
+    "(&(l=town 1)(!(roomNumber=*3 b)))",
+    "(&(l=town 1)(!(gidNumber>=12)))",
+    "(&(objectClass=person)(!(l=town 0))(!(roomNumber=*3 b)))",
+    "(&(l=town 1)(!(&(departmentNumber=1)(roomNumber=room 1 b))))",
+];
+
 /// Filters over a directory of `count` people.
 pub(crate) fn filter_texts(count: u64) -> Vec<String> {
     let some = count / 3;
@@ -327,6 +375,8 @@ pub(crate) fn filter_texts(count: u64) -> Vec<String> {
     .map(String::from)
     .to_vec();
     texts.extend(FILTERED.map(String::from));
+    texts.extend(BY_FILTERED.map(|(text, _)| text.to_owned()));
+    texts.extend(NOT_BY_FILTERED.map(String::from));
     texts.push(format!("(uid=user.{some})"));
     texts.push(format!("(uid=user.{some}*)"));
     texts.push(format!("(uid=user.{}*)", some / 10));

@@ -279,6 +279,14 @@ impl Regions {
         self.parent.set(None);
     }
 
+    /// How many entries, levels and subtrees it consists of.
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len()
+            + self.levels.len()
+            + self.subtrees.len()
+            + usize::from(self.below.is_some())
+    }
+
     /// Whether an entry is in scope.
     pub(crate) fn contains(
         &self,

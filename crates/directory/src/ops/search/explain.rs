@@ -10,12 +10,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use ldap::dn::Dn;
-use ldap::message::Scope;
+use ldap::message::{DerefAliases, Scope};
 use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
 use serde::Serialize;
 use store::{Ask, Explanation, Plan, Source, StoreError, TermReport, View};
 
-use super::{Outcome, Resolved, Run, Search};
+use super::aliases::Regions;
+use super::sorted::{self, OrderPlan, Way};
+use super::{Outcome, Resolved, Run, Search, only_subentries};
 use crate::controls::paged::Position;
 use crate::directory::State;
 use crate::live_entry::LiveEntry;
@@ -48,18 +50,23 @@ impl Search<'_> {
         let clock = &|| self.directory.clock.elapsed();
         let bounds = self.bounds();
         let is_given_up = || self.planning_ends(&bounds);
+        let start = Position { after: EntryId::ROOT, sent: 0 };
+        let narrowed = only_subentries(state, resolved);
+        // What was added to the filter is told from what it was resolved to.
+        let text = narrowed.is_none().then_some(&self.request.filter);
         let begin = clock();
         let plan = view.plan(&Ask {
+            wanted: self.wanted(&bounds, &start),
             interrupt: &is_given_up,
             explain: Some(clock),
-            text: Some(&self.request.filter),
-            ..Ask::new(resolved.filter, resolved.base, resolved.scope)
+            text,
+            ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
         })?;
         let planned = clock() - begin;
         let Some(explanation) = plan.explanation().cloned() else {
             return Ok(Outcome::Done(self.complete()));
         };
-        let start = Position { after: EntryId::ROOT, sent: 0 };
+        let order = sorted::explain(self, (view, state), resolved, &plan, bounds)?;
         let run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
         let tested = test(run, &plan, &explanation.root)?;
         let Some(tested) = tested else { return Ok(Outcome::Abandoned) };
@@ -73,7 +80,10 @@ impl Search<'_> {
             killed_by: killed_by(&explanation, &tested),
             time_us: micros(planned),
             entries: view.entry_count()?,
+            aliases: self.alias_plan(resolved),
+            subentries: self.controls.subentries,
             plan: Term::of(&explanation.root),
+            order: order.as_ref().map(OrderReport::of),
             scope_plan: ScopePlan {
                 scope: scope_name(explanation.scope.scope),
                 entries: explanation.scope.count,
@@ -82,9 +92,22 @@ impl Search<'_> {
             tested,
         };
         let json = serde_json::to_string(&report).unwrap_or_default();
-        let entry = entry(&state.schema, &[(DEBUG, debug_line(&explanation)), (EXPLAIN, json)]);
+        let line = debug_line(&explanation, order.as_ref());
+        let entry = entry(&state.schema, &[(DEBUG, line), (EXPLAIN, json)]);
         let _ = sink.entry(&self.access.visible(&entry, resolved.selection));
         Ok(Outcome::Done(self.complete()))
+    }
+
+    /// What following aliases comes to, where it is asked for.
+    fn alias_plan(&self, resolved: &Resolved<'_>) -> Option<AliasPlan> {
+        let followed = match self.request.deref {
+            DerefAliases::Never => return None,
+            DerefAliases::InSearching => "search",
+            DerefAliases::FindingBase => "find",
+            DerefAliases::Always => "always",
+        };
+        let regions = resolved.regions.as_ref().map(Regions::count);
+        Some(AliasPlan { followed, regions })
     }
 }
 
@@ -190,7 +213,13 @@ struct Report<'a> {
     time_us: u64,
     /// Entries of the directory.
     entries: u64,
+    /// When aliases are followed; null when they are not.
+    aliases: Option<AliasPlan>,
+    /// Only subentries are wanted, or none; null when nothing was said of them.
+    subentries: Option<bool>,
     plan: Term<'a>,
+    /// Null when entries are wanted in any order.
+    order: Option<OrderReport<'a>>,
     scope_plan: ScopePlan,
     tested: Tested,
 }
@@ -212,6 +241,43 @@ struct Term<'a> {
     would_help: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     children: Vec<Self>,
+}
+
+#[derive(Serialize)]
+struct AliasPlan {
+    /// search, find, always
+    followed: &'static str,
+    /// So many entries, levels and subtrees are in scope; null when no alias is in scope.
+    regions: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct OrderReport<'a> {
+    /// The sort keys, `-` before those in reverse.
+    keys: &'a str,
+    /// index, memory, none
+    by: &'static str,
+    index: Option<&'a str>,
+    /// Why no index is walked, or entries come in any order.
+    reason: Option<&'a str>,
+    would_help: Option<&'a str>,
+}
+
+impl<'a> OrderReport<'a> {
+    fn of(order: &'a OrderPlan) -> Self {
+        let by = match order.way {
+            Way::Index(_) => "index",
+            Way::Memory => "memory",
+            Way::Unsorted => "none",
+        };
+        Self {
+            keys: &order.keys,
+            by,
+            index: order.index(),
+            reason: order.reason.as_deref(),
+            would_help: order.would_help.as_deref(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -267,8 +333,8 @@ impl<'a> Term<'a> {
 }
 
 /// The line of OpenDJ: each part with its index and count in the order of reading, parts that were
-/// skipped left out; then the scope where it was used, and what is left.
-fn debug_line(explanation: &Explanation) -> String {
+/// skipped left out; then the scope where it was used, what is left, and the order.
+fn debug_line(explanation: &Explanation, order: Option<&OrderPlan>) -> String {
     let mut line = "filter=".to_owned();
     debug_term(&mut line, &explanation.root);
     let scope = &explanation.scope;
@@ -278,6 +344,15 @@ fn debug_line(explanation: &Explanation) -> String {
     }
     line.push_str(" final=");
     debug_count(&mut line, explanation.final_candidates);
+    if let Some(order) = order {
+        let _ = write!(line, " sort={}", order.keys);
+        match order.index() {
+            Some(name) => {
+                let _ = write!(line, "[INDEX:{name}]");
+            }
+            None => line.push_str("[NOT-INDEXED]"),
+        }
+    }
     line
 }
 
@@ -373,12 +448,12 @@ mod tests {
     fn the_line_is_that_of_opendj() {
         let one = item("(uid=user.1)", index("uid.equality"), Some(1));
         assert_eq!(
-            debug_line(&explanation(one, None, Some(1))),
+            debug_line(&explanation(one, None, Some(1)), None),
             "filter=(uid=user.1)[INDEX:uid.equality][COUNT:1] final=[COUNT:1]"
         );
         let scan = item("(description=*)", Source::Scan, None);
         assert_eq!(
-            debug_line(&explanation(scan, Some(10_002), None)),
+            debug_line(&explanation(scan, Some(10_002), None), None),
             "filter=(description=*)[NOT-INDEXED] scope=sub[COUNT:10002] final=[NOT-INDEXED]"
         );
     }
@@ -403,7 +478,7 @@ mod tests {
             ..item("(&(x=a)(x=b)(!(x=d))(x=c))", Source::Composed, Some(2))
         };
         assert_eq!(
-            debug_line(&explanation(root, None, Some(2))),
+            debug_line(&explanation(root, None, Some(2)), None),
             "filter=(&(x=c)[INDEX:x.equality][COUNT:4](x=a)[INDEX:x.equality][COUNT:4]\
              (!(x=d))[NOT-INDEXED])[COUNT:2] final=[COUNT:2]"
         );

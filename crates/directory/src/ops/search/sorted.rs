@@ -156,20 +156,8 @@ pub(super) fn run(
         Some(paged) if !paged.cookie.is_empty() => open_cookie(search, paged.cookie, &binding)?,
         Some(_) | None => (None, 0),
     };
-    let start = Position { after: EntryId::ROOT, sent };
-    let page = bounds.page;
-    let bounds_of_list = Bounds { page: None, ..bounds };
-    let mut sorting = Sorting {
-        run: Run::new(search, parts, resolved, plan, (bounds_of_list, start)),
-        plan,
-        order,
-        after,
-        page,
-        last: Place { key: Vec::new(), id: EntryId::ROOT },
-        steps: 0,
-        work: Work::default(),
-        binding,
-    };
+    let mut sorting =
+        Sorting::new(search, parts, resolved, plan, (bounds, order, (after, sent), binding));
     let outcome = match &controls.vlv {
         Some(request) => sorting.list_view(request, sink),
         None => sorting.whole(sink),
@@ -266,7 +254,107 @@ impl Outcome {
     }
 }
 
+/// How entries get their order, for an explanation.
+pub(super) struct OrderPlan {
+    /// The sort keys.
+    pub(super) keys: String,
+    pub(super) way: Way,
+    /// Why no index is walked, or there is no order.
+    pub(super) reason: Option<String>,
+    /// An index that could be walked instead.
+    pub(super) would_help: Option<String>,
+}
+
+/// One of the ways to an order.
+pub(super) enum Way {
+    /// Walking the index of this name.
+    Index(String),
+    Memory,
+    Unsorted,
+}
+
+impl OrderPlan {
+    /// The index that is walked.
+    pub(super) fn index(&self) -> Option<&str> {
+        match &self.way {
+            Way::Index(name) => Some(name),
+            Way::Memory | Way::Unsorted => None,
+        }
+    }
+}
+
+/// What [`run`] would do for the order of a list from its beginning.
+pub(super) fn explain(
+    search: &Search<'_>,
+    (view, state): (&View<'_>, &State),
+    resolved: &Resolved<'_>,
+    plan: &Plan,
+    bounds: Bounds,
+) -> Result<Option<OrderPlan>, Refusal> {
+    let Some(sort) = &search.controls.sort else { return Ok(None) };
+    let order = match sort.resolve(&state.schema, search.access) {
+        Ok(order) => order,
+        Err(fault) => {
+            let (keys, reason) = (fault.attribute.unwrap_or_default(), Some(fault.diagnostic));
+            return Ok(Some(OrderPlan { keys, way: Way::Unsorted, reason, would_help: None }));
+        }
+    };
+    let keys = order.names();
+    let binding = binding(search, &order);
+    let begun = (bounds, order, (None, 0), binding);
+    let sorting = Sorting::new(search, (view, state), resolved, plan, begun);
+    let is_walked = match &search.controls.vlv {
+        Some(_) => sorting.part_is_walked()?,
+        None => sorting.walk_is_cheaper(),
+    };
+    let by_memory = |reason: &str, would_help| OrderPlan {
+        keys: keys.clone(),
+        way: Way::Memory,
+        reason: Some(reason.to_owned()),
+        would_help,
+    };
+    let Some(index) = sorting.index() else {
+        let key = sorting.order.primary();
+        let would_help = store::ordering_would_help(&key.description, key.rule);
+        return Ok(Some(by_memory(NO_ORDERED_INDEX, would_help)));
+    };
+    if !is_walked {
+        return Ok(Some(by_memory(SORTING_COSTS_LESS, None)));
+    }
+    let way = Way::Index(view.ordering_index_name(index).unwrap_or_default());
+    Ok(Some(OrderPlan { keys, way, reason: None, would_help: None }))
+}
+
+const NO_ORDERED_INDEX: &str = "no index has the values of the first key in this order";
+const SORTING_COSTS_LESS: &str = "sorting the candidates costs less than walking an index";
+
+/// Where a list begins: its limits, its order, the place before it and how many entries were sent,
+/// and what its cookies are bound to.
+type Begun = (Bounds, Order, (Option<Place>, u32), Vec<u8>);
+
 impl<'a> Sorting<'a> {
+    fn new(
+        search: &'a Search<'a>,
+        parts: (&'a View<'a>, &'a State),
+        resolved: &'a Resolved<'a>,
+        plan: &'a Plan,
+        (bounds, order, (after, sent), binding): Begun,
+    ) -> Self {
+        let start = Position { after: EntryId::ROOT, sent };
+        let bounds_of_list = Bounds { page: None, ..bounds };
+        Self {
+            run: Run::new(search, parts, resolved, plan, (bounds_of_list, start)),
+            plan,
+            order,
+            after,
+            page: bounds.page,
+            last: Place { key: Vec::new(), id: EntryId::ROOT },
+            steps: 0,
+            work: Work::default(),
+            binding,
+        }
+    }
+
     fn view(&self) -> &'a View<'a> {
         self.run.view
     }

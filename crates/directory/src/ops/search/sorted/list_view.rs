@@ -65,10 +65,7 @@ impl Sorting<'_> {
         if let (Some(index), Some(shown)) = (index, shown) {
             found = self.part_near(request, &target, index, &shown)?;
         }
-        let limit = self.run.search.directory.limits.sort_entries_max;
-        let all = self.view().entry_count()?;
-        let is_large = self.plan.estimate.saturating_mul(super::READ_STEPS) > all;
-        let is_walked = (is_large && self.run.sends_all()) || self.plan.estimate > limit;
+        let is_walked = self.part_is_walked()?;
         let part = match (found, index.filter(|_| is_walked)) {
             (Some(part), _) => part,
             (None, None) => self.part_in_memory(request, &target)?,
@@ -98,6 +95,14 @@ impl Sorting<'_> {
         let context = key.seal_octets(CONTEXT, &shown.to_octets(), &self.binding);
         let response = vlv::response(part.place, part.count, ResultCode::Success, &context);
         Ok(outcome.with(sorted_response()).with(response))
+    }
+
+    /// Whether a part is counted off in an index, where there is one.
+    pub(super) fn part_is_walked(&self) -> Result<bool, Refusal> {
+        let limit = self.run.search.directory.limits.sort_entries_max;
+        let all = self.view().entry_count()?;
+        let is_large = self.plan.estimate.saturating_mul(super::READ_STEPS) > all;
+        Ok((is_large && self.run.sends_all()) || self.plan.estimate > limit)
     }
 
     /// The part, reached from the one before.
