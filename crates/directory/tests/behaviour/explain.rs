@@ -151,8 +151,7 @@ fn the_plan_is_that_of_a_search_that_follows_aliases() {
         (DerefAliases::FindingBase, "find", 2),
     ] {
         let asked = Asked { base: &base, deref, ..Asked::default() };
-        let names = root.search(&asked).names();
-        assert_eq!(names.len(), found, "{names:?}");
+        assert_eq!(root.search(&asked).names().len(), found);
         let told = json(&mut root, &asked);
         assert_eq!(told["aliases"]["followed"], followed);
         assert_eq!(told["aliases"]["regions"].is_null(), followed == "find", "{told}");

@@ -3,7 +3,7 @@
 
 use directory::{Chance as _, SeededChance};
 use ldap::ber::{Reader, Tag, Writer};
-use ldap::message::Scope;
+use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
 
 use crate::support::{Answer, Asked, Client, SUFFIX, Served};
@@ -13,6 +13,7 @@ const PAGED: &str = "1.2.840.113556.1.4.319";
 const DEVICES: Asked<'_> = Asked {
     base: SUFFIX,
     scope: Scope::Subtree,
+    deref: DerefAliases::Never,
     filter: "(objectClass=device)",
     attributes: &["cn"],
     size_limit_entries: 0,

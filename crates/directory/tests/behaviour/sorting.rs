@@ -9,6 +9,7 @@ use ldap::control_value::sort::{SortKey, SortResult, write_sort_keys};
 use ldap::control_value::vlv::{VlvRequest, VlvResponse, VlvTarget};
 use ldap::message::ModifyOperation;
 use ldap::result::ResultCode;
+use store::FlushOptions;
 
 use crate::support::{Answer, Asked, Client, Found, SUFFIX, Served};
 
@@ -375,6 +376,83 @@ fn what_is_sorted_in_memory_is_bounded() {
     let (answer, cookie) = page(&mut root, "(uid=p*)", &sort, 5, &[]);
     assert_eq!((answer.code(), answer.entries.len()), (ResultCode::Success, 5));
     assert!(!cookie.is_empty());
+}
+
+/// `name` stands for `cn`, `sn`, `givenName` and others: of all their values the least counts,
+/// wherever the order is from.
+#[test]
+fn a_type_with_subtypes_is_in_order_by_an_index_as_without() {
+    let served = Served::with(|options| {
+        options.flush = FlushOptions { index_build_percent: 100, ..FlushOptions::default() };
+    });
+    let mut root = served.root();
+    for number in 0..60 {
+        let text = |times: u32| format!("n{:02}", number * times % 61);
+        let (cn, sn, given, german) = (text(7), text(11), text(13), text(17));
+        let mut list: Vec<(&str, &[&str])> =
+            vec![("objectClass", &["inetOrgPerson"]), ("uid", &["x"])];
+        let (cn, sn, given, german) = ([&*cn], [&*sn], [&*given], [&*german]);
+        list.extend([("cn", &cn[..]), ("sn", &sn[..])]);
+        if number % 2 == 0 {
+            list.push(("givenName", &given));
+        }
+        if number % 3 == 0 {
+            list.push(("cn;lang-de", &german));
+        }
+        let name = format!("employeeNumber={number},{SUFFIX}");
+        let number = [&*number.to_string()];
+        list.push(("employeeNumber", &number));
+        assert_eq!(root.try_add(&name, &list).code(), ResultCode::Success);
+    }
+    let filter = "(uid=x)";
+    let answers = |client: &mut Client| {
+        let mut all: Vec<Vec<String>> = Vec::new();
+        for (attribute, reverse) in [("name", false), ("name", true), ("cn", false)] {
+            let sort = sort_value(&[(attribute, reverse), ("employeeNumber", true)]);
+            let controls = [(SORT, true, Some(sort.as_slice()))];
+            for size_limit_entries in [0, 3] {
+                let asked =
+                    Asked { filter, size_limit_entries, controls: &controls, ..Asked::default() };
+                all.push(names(&client.search(&asked).entries));
+            }
+        }
+        for filter in
+            ["(name=n07)", "(name=n1*)", "(name=*7)", "(!(name=n07))", "(name;lang-de=n51)"]
+        {
+            let asked = Asked { filter, ..Asked::default() };
+            all.push(names(&client.search(&asked).entries));
+        }
+        all
+    };
+    let way = |root: &mut Client| {
+        let sort = sort_value(&[("name", false)]);
+        let controls = [(SORT, true, Some(sort.as_slice()))];
+        let attributes = &["debugsearchindex"];
+        let asked = Asked {
+            filter,
+            attributes,
+            size_limit_entries: 3,
+            controls: &controls,
+            ..Asked::default()
+        };
+        root.search(&asked).entries[0].texts("debugsearchindex")[0].clone()
+    };
+    let mut client = served.client();
+    let without = answers(&mut client);
+    assert!(without.iter().all(|names| !names.is_empty()), "{without:?}");
+    assert!(way(&mut root).ends_with("sort=name[NOT-INDEXED]"));
+    let index: &[(&str, &[&str])] = &[
+        ("objectClass", &["top", "ds-cfg-backend-index"]),
+        ("ds-cfg-attribute", &["name"]),
+        ("ds-cfg-index-type", &["equality", "substring"]),
+    ];
+    let name = "ds-cfg-attribute=name,cn=Index,cn=config";
+    assert_eq!(root.try_add(name, index).code(), ResultCode::Success);
+    while !way(&mut root).ends_with("sort=name[INDEX:name.equality]") {
+        std::thread::yield_now();
+    }
+    assert_eq!(answers(&mut client), without);
+    assert_eq!(answers(&mut root), without);
 }
 
 #[test]

@@ -468,7 +468,7 @@ impl Client {
         let search = SearchRequest {
             base: asked.base,
             scope: asked.scope,
-            deref: search.deref,
+            deref: asked.deref,
             size_limit_entries: asked.size_limit_entries,
             time_limit_s: asked.time_limit_s,
             types_only: false,
