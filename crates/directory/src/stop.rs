@@ -34,11 +34,6 @@ impl Stop {
         (deadline_ns != u64::MAX).then(|| Duration::from_nanos(deadline_ns))
     }
 
-    /// Nobody waits for the answer any more.
-    pub fn abandon(&self) {
-        self.cancel.set();
-    }
-
     /// Whether nobody waits for the answer any more.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use directory::{Identity, Next, Session, Stop};
+use directory::{Identity, Next, Session};
 use ldap::ber::{Frame, frame};
 use ldap::encode;
 use ldap::message::{Controls, DecodeLimits, LdapResult, Message, MessageId, Request};
@@ -66,7 +66,6 @@ struct Output {
 
 struct Running {
     deliveries: mpsc::Receiver<Delivery>,
-    stop: Stop,
     /// No message is handled until the job is done.
     exclusive: bool,
 }
@@ -174,14 +173,6 @@ impl Connection {
         self.jobs.clear();
     }
 
-    /// The client sends no more. It may be gone: nothing tells that from one that has only finished
-    /// sending, until something is sent to it, which a search that finds nothing may not do for
-    /// long. So large searches end here; what is quick, binds and writes are answered.
-    fn give_up_searches(&self) {
-        let searches = self.jobs.iter().filter(|job| !job.exclusive);
-        searches.for_each(|job| job.stop.abandon());
-    }
-
     /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.
     fn may_handle(&self, waiting_bytes: usize) -> bool {
         let limits = &self.worker.shared.limits;
@@ -228,7 +219,6 @@ impl Connection {
             let received = ready!(self.stream.poll_read(cx, &mut buffer))?;
             let Some(bytes) = buffer.get(..received).filter(|bytes| !bytes.is_empty()) else {
                 self.input.ended = true;
-                self.give_up_searches();
                 return Poll::Ready(Ok(()));
             };
             let used = self.handle_messages(&worker, cx, bytes, turn)?;
@@ -272,10 +262,7 @@ impl Connection {
             Poll::Pending => return Ok(()),
             Poll::Ready(Err(error)) => return Err(error),
             // The next read will find the end again, when what came before is handled.
-            Poll::Ready(Ok(0)) => {
-                self.input.ahead_ended = true;
-                self.give_up_searches();
-            }
+            Poll::Ready(Ok(0)) => self.input.ahead_ended = true,
             Poll::Ready(Ok(_)) => {
                 self.input.need = 0;
                 // There may be more.
@@ -307,7 +294,6 @@ impl Connection {
         self.input.bytes.truncate(have + received);
         if ready!(read)? == 0 {
             self.input.ended = true;
-            self.give_up_searches();
             return Poll::Ready(Ok(false));
         }
         self.touch();
@@ -396,9 +382,9 @@ impl Connection {
             Next::Answered => {}
             Next::Write(pending) => pending.submit_to(&worker.outbox, self.id.0),
             Next::Later(job) => {
-                let (id, stop, exclusive) = (job.id(), job.stop(), job.exclusive());
+                let (id, exclusive) = (job.id(), job.exclusive());
                 match worker.shared.pool.submit(job) {
-                    Some(deliveries) => self.jobs.push(Running { deliveries, stop, exclusive }),
+                    Some(deliveries) => self.jobs.push(Running { deliveries, exclusive }),
                     None => {
                         self.session.forget(id);
                         refuse_busy(id, message, out);

@@ -73,7 +73,7 @@ fn ids(plan: &Plan, view: &View<'_>) -> BTreeSet<u64> {
 }
 
 impl World {
-    /// Whether the plan for a filter is exact. It misses nothing, and an exact one has nothing else.
+    /// Whether the plan for a filter is exact. It misses nothing, and an exact one has no more.
     fn is_exact(&self, text: &str, wanted: Option<u64>) -> bool {
         let mut reader = self.store.reader();
         let view = reader.view().unwrap();

@@ -207,22 +207,6 @@ fn an_abandoned_search_of_a_client_that_does_not_read_gives_its_thread_back() {
 }
 
 #[test]
-fn a_large_search_of_a_client_that_sends_no_more_gives_its_thread_back() {
-    let running = with_one_scan_thread();
-    let mut client = running.connect_root();
-    client.send(&search_all(2, 0));
-    assert_eq!(client.receive(), "2 entry dc=example,dc=org");
-    client.finish_sending();
-    // It does not read either, so nothing that is sent tells whether it is gone.
-    let mut other = running.connect_root();
-    other.send(&search(2, "ou=e1,dc=example,dc=org", Scope::Base));
-    assert_eq!(other.receive(), "2 entry ou=e1,dc=example,dc=org");
-    assert_eq!(other.receive(), "2 done success");
-    let answers = client.receive_all();
-    assert!(answers.iter().all(|answer| !answer.contains("done")), "{answers:?}");
-}
-
-#[test]
 fn a_search_of_a_client_that_does_not_read_ends_with_its_time() {
     let running = with_one_scan_thread();
     let mut client = running.connect_root();
