@@ -172,8 +172,48 @@ impl<'a> Head<'a> {
     }
 }
 
-/// So many places of a list are looked through at once.
-const PLACES_AT_ONCE: usize = 16;
+/// In a list of more than so many times as many places as ids, each id is searched for.
+const SEARCHED_TIMES: usize = 32;
+
+/// One bit for each place of a chunk, made when it is first needed: two lists are compared without
+/// a branch that is hard to foresee.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(Option<Box<[u64; MARK_WORDS]>>);
+
+/// Words for the places of the widest chunks.
+const MARK_WORDS: usize = 1 << (Width::WIDEST.bits() - 6);
+
+impl Marks {
+    /// Keeps those of the ids whose places are among these, or are not.
+    fn retain(
+        &mut self,
+        places: &[[u8; 2]],
+        (width, ids): (Width, &[u64]),
+        is_in: bool,
+        kept: &mut Vec<u64>,
+    ) {
+        let words = self.0.get_or_insert_with(|| Box::new([0; MARK_WORDS]));
+        let word_of = |place: u16| usize::from(place / 64);
+        for place in places.iter().map(|&place| u16::from_le_bytes(place)) {
+            if let Some(word) = words.get_mut(word_of(place)) {
+                *word |= 1 << (place % 64);
+            }
+        }
+        for &id in ids {
+            let place = width.place_of(id);
+            let is_set =
+                words.get(word_of(place)).is_some_and(|word| word >> (place % 64) & 1 == 1);
+            if is_set == is_in {
+                kept.push(id);
+            }
+        }
+        for place in places.iter().map(|&place| u16::from_le_bytes(place)) {
+            if let Some(word) = words.get_mut(word_of(place)) {
+                *word = 0;
+            }
+        }
+    }
+}
 
 const CHUNK_LIST: u8 = 0;
 const CHUNK_BITMAP: u8 = 1;
@@ -212,33 +252,20 @@ impl<'a> Chunk<'a> {
 
     /// Appends to `kept` those of the ids, which ascend and are all of this chunk, that are in it,
     /// or those that are not.
-    pub(crate) fn retain(&self, width: Width, ids: &[u64], is_in: bool, kept: &mut Vec<u64>) {
-        let Self::List(places) = self else {
-            let is_kept = |id: &&u64| self.contains(width.place_of(**id)) == is_in;
-            kept.extend(ids.iter().filter(is_kept));
-            return;
-        };
-        // The last block overlaps the one before it, so that none is short.
-        let Some(end) = places.last_chunk::<PLACES_AT_ONCE>() else {
-            retain_among_few(places, width, ids, is_in, kept);
-            return;
-        };
-        let mut rest = *places;
-        let mut block = rest.first_chunk::<PLACES_AT_ONCE>().unwrap_or(end);
-        for &id in ids {
-            let place = width.place_of(id);
-            let is = |at: &[u8; 2]| u16::from_le_bytes(*at) == place;
-            while let [.., last] = block
-                && u16::from_le_bytes(*last) < place
-                && let Some((_, after)) = rest.split_first_chunk::<PLACES_AT_ONCE>()
-            {
-                rest = after;
-                block = rest.first_chunk::<PLACES_AT_ONCE>().unwrap_or(end);
+    pub(crate) fn retain(
+        &self,
+        (width, ids): (Width, &[u64]),
+        is_in: bool,
+        marks: &mut Marks,
+        kept: &mut Vec<u64>,
+    ) {
+        match self {
+            Self::List(places) if ids.len() * SEARCHED_TIMES > places.len() => {
+                marks.retain(places, (width, ids), is_in, kept);
             }
-            // Without a branch for each: they are compared at once.
-            let found = block.iter().fold(false, |found, at| found | is(at));
-            if found == is_in {
-                kept.push(id);
+            _ => {
+                let is_kept = |id: &&u64| self.contains(width.place_of(**id)) == is_in;
+                kept.extend(ids.iter().filter(is_kept));
             }
         }
     }
@@ -306,27 +333,6 @@ impl<'a> Chunk<'a> {
             Self::List(_) | Self::Bitmap(_) => {
                 self.for_each(|place| visit(Run { first: place, last: place }));
             }
-        }
-    }
-}
-
-/// Likewise of a chunk of a few places.
-fn retain_among_few(
-    mut places: &[[u8; 2]],
-    width: Width,
-    ids: &[u64],
-    is_in: bool,
-    kept: &mut Vec<u64>,
-) {
-    for &id in ids {
-        let place = width.place_of(id);
-        while let Some((first, after)) = places.split_first()
-            && u16::from_le_bytes(*first) < place
-        {
-            places = after;
-        }
-        if places.first().is_some_and(|at| u16::from_le_bytes(*at) == place) == is_in {
-            kept.push(id);
         }
     }
 }

@@ -11,8 +11,8 @@ pub(super) struct GramOf(u64);
 pub(super) const RUN_IDS_MAX: u64 = 1 << ID_BITS;
 
 const ID_BITS: u32 = 32;
-/// The bits that are sorted by at once: two octets, of which text has few hundred pairs. So what
-/// is written next lies in few places, though there is room for all pairs.
+/// The bits that are sorted by at once: two octets. The text of an index has some hundreds of pairs
+/// of them, so what is written next lies in few places, though there is room for all pairs.
 const DIGIT_BITS: u32 = 16;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 

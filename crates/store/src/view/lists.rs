@@ -12,7 +12,7 @@ use crate::ids::{IdGatherer, IdSet};
 use crate::interrupt::{Interrupt, Watch};
 use crate::key::{RowKey, display};
 use crate::lmdb::POSTINGS;
-use crate::posting::{Chunk, Head, Width};
+use crate::posting::{Chunk, Head, Marks, Width};
 
 /// A posting list that was found.
 #[derive(Clone, Debug)]
@@ -313,9 +313,9 @@ impl View<'_> {
         let span = width.chunk_of(last) - width.chunk_of(first) + 1;
         let wanted = ids.chunk_by(|one, next| width.chunk_of(*one) == width.chunk_of(*next));
         let is_walked = LOOKUP_IN_STEPS * (ids.len() as u64).min(span) > count.min(span);
-        let mut kept = Vec::with_capacity(ids.len());
+        let (mut kept, mut marks) = (Vec::with_capacity(ids.len()), Marks::default());
         let mut keep = |ids: &[u64], chunk: Option<Chunk<'_>>| match chunk {
-            Some(chunk) => chunk.retain(width, ids, is_in, &mut kept),
+            Some(chunk) => chunk.retain((width, ids), is_in, &mut marks, &mut kept),
             None if is_in => {}
             None => kept.extend_from_slice(ids),
         };
