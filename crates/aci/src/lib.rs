@@ -17,7 +17,7 @@ pub use identity::{Grants, Identity};
 pub use permitted::{Denied, Permitted, Purpose};
 pub use visible::{Searchable, VisibleEntry, WantedValues};
 
-use schema::{AttributeDescription, Change, EntryRead, Selection, WellKnown};
+use schema::{AttributeDescription, Change, EntryRead, Selection};
 
 /// The rights of one identity. Made once per bind, asked many times per request.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -62,17 +62,6 @@ impl Access {
     /// Undefined, so that the answer tells nothing about the value.
     pub fn may_search(&self, description: &AttributeDescription) -> bool {
         self.may_read(description)
-    }
-
-    /// Whether this attribute and all its subtypes may be used in a filter: what an index of it
-    /// tells may then be used as it is.
-    pub fn may_search_all(&self, description: &AttributeDescription, known: &WellKnown) -> bool {
-        let kind = &description.kind;
-        let is_above = |password: &AttributeDescription| password.kind.is_subtype_of(kind);
-        self.is_root()
-            || (self.may_search(description)
-                && !is_above(&known.user_password)
-                && !is_above(&known.auth_password))
     }
 
     /// Whether a compare may assert a value of this attribute.
@@ -144,39 +133,13 @@ mod tests {
     use ldap::dn::Dn;
     use ldap::filter::Filter;
     use schema::{
-        AddChange, AttributeDelta, Definition, DefinitionKind, DeleteChange, DnKey, Entry, EntryId,
-        ModifyChange, RdnKey, ResolvedFilter, Schema, Truth,
+        AddChange, AttributeDelta, DeleteChange, DnKey, Entry, EntryId, ModifyChange, RdnKey,
+        ResolvedFilter, Schema, Truth,
     };
 
     use super::*;
 
     const ANNA: &str = "uid=anna,dc=example";
-
-    #[test]
-    fn what_passwords_are_a_kind_of_is_not_searched_by_an_index() {
-        let define = |text| Definition::parse(DefinitionKind::AttributeType, text).unwrap();
-        let octets = "EQUALITY octetStringMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.40";
-        let above = format!("( 1.3.6.1.4.1.99999.1 NAME 'secret' {octets} )");
-        let below = "( 1.3.6.1.4.1.99999.2 NAME 'oldPassword' SUP userPassword )";
-        let password = "( 2.5.4.35 NAME 'userPassword' SUP secret )";
-        let definitions = [define(&above), define(password), define(below)];
-        let schema = Schema::builtin().with_change(&definitions, &[]).unwrap();
-        let known = schema.well_known();
-        for (name, one, all) in [
-            ("secret", true, false),
-            ("userPassword", false, false),
-            ("oldPassword", false, false),
-            ("name", true, true),
-            ("cn;lang-de", true, true),
-        ] {
-            let description = schema.describe(name).unwrap();
-            for access in everyone() {
-                let (one, all) = (one || access.is_root(), all || access.is_root());
-                assert_eq!(access.may_search(&description), one, "{name}");
-                assert_eq!(access.may_search_all(&description, known), all, "{name}");
-            }
-        }
-    }
 
     fn dn(text: &str) -> Dn {
         Dn::parse(text).unwrap()

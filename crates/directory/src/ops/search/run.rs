@@ -1,11 +1,10 @@
 //! The candidates of a search, one by one: in scope? filter true? then limits, then out with it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ldap::message::Scope;
 use ldap::result::ResultCode;
-use schema::{AttributeDescription, EntryId, Truth};
+use schema::{EntryId, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
@@ -65,14 +64,10 @@ impl<'a> Run<'a> {
         plan: &Plan,
         (bounds, start): (Bounds, Position),
     ) -> Self {
-        let (mut searchable, known) = (true, state.schema.well_known());
-        // Indexes have the values of subtypes, too.
-        let mut visit = |one: &Arc<AttributeDescription>| {
-            searchable &= search.access.may_search_all(one, known)
-        };
-        resolved.filter.visit_descriptions(&mut visit);
+        let mut searchable = true;
+        resolved.filter.visit_descriptions(&mut |one| searchable &= search.access.may_search(one));
         let selection = resolved.selection;
-        let computed = LiveEntry::computed_descriptions(known);
+        let computed = LiveEntry::computed_descriptions(state.schema.well_known());
         Self {
             search,
             view,
