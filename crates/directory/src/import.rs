@@ -109,14 +109,15 @@ pub fn import(
         threads => threads,
     };
     let memory_bytes = options.memory_bytes.unwrap_or_else(default_budget_bytes);
-    let memory_bytes = memory_bytes.saturating_sub(OWN_BYTES);
-    let ahead_max_bytes = (threads as u64 * AHEAD_THREAD_BYTES).min(memory_bytes / AHEAD_PART);
+    let ahead_max_bytes = (threads as u64 * AHEAD_THREAD_BYTES)
+        .min(memory_bytes.saturating_sub(OWN_BYTES) / AHEAD_PART);
     let is_check = options.mode == ImportMode::Check;
     let mut load = Load::start(
         &store,
         &LoadOptions {
             // What is read ahead takes several times its text while entries are made of it.
             memory_bytes: memory_bytes.saturating_sub(ahead_max_bytes * AHEAD_PART / 2),
+            own_bytes: OWN_BYTES,
             threads,
             held: options.held,
             is_check,
@@ -218,9 +219,9 @@ pub fn default_budget_bytes() -> u64 {
     memory::budget_bytes(Path::new("/"))
 }
 
-/// What a program takes that has nothing to import yet, and what its allocator keeps
-/// back and takes in huge pages.
-const OWN_BYTES: u64 = 192 << 20;
+/// What a program takes that has nothing to import yet, and what its allocator keeps back and takes
+/// in huge pages.
+const OWN_BYTES: u64 = 96 << 20;
 /// Text read ahead for each thread.
 const AHEAD_THREAD_BYTES: u64 = 8 << 20;
 /// Text that is read ahead is at most this part of the memory.

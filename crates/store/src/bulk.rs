@@ -39,6 +39,9 @@ pub struct LoadOptions {
     /// The memory that it may take, in bytes, all threads together. Where that is not enough, it
     /// writes what it has gathered beside the data.
     pub memory_bytes: u64,
+    /// As much of it is not shared out, in bytes: what the program takes by itself, and what its
+    /// allocator keeps back while much is sorted.
+    pub own_bytes: u64,
     /// Threads that write the indexes at the end; 0 means one for each core.
     pub threads: usize,
     /// What becomes of the entries that the store holds.
@@ -56,6 +59,7 @@ impl Default for LoadOptions {
     fn default() -> Self {
         Self {
             memory_bytes: 1 << 30,
+            own_bytes: 0,
             threads: 0,
             held: Held::Refuse,
             is_check: false,

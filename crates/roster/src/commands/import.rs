@@ -326,8 +326,8 @@ fn failure(error: ImportError, is_shown: bool) -> Failure {
         ImportError::Directory(error) => error.into(),
         ImportError::Asked(reason) => Failure::local(reason),
         ImportError::NoMemory(reason) => Failure::local(reason).hint(
-            "nothing was loaded: --memory must be 192M, 64M for each thread, and 90 octets for \
-             each entry",
+            "nothing was loaded: 160M, 64M for each thread and 90 octets for each entry are \
+             enough for --memory",
         ),
         error @ ImportError::Panicked => Failure::local(error)
             .hint("nothing was loaded: this is a fault of roster, please report what stands above"),

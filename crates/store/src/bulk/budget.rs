@@ -13,18 +13,27 @@ use super::target::PIECE_BYTES;
 #[derive(Debug)]
 pub(super) struct Budget {
     memory_bytes: u64,
+    names_max_bytes: u64,
     threads: u64,
     names_bytes: AtomicU64,
 }
 
 impl Budget {
-    pub(super) const fn new(memory_bytes: u64, threads: usize) -> Self {
-        Self { memory_bytes, threads: threads as u64, names_bytes: AtomicU64::new(0) }
+    /// Of the memory, `own_bytes` are not to be shared out.
+    pub(super) fn new(memory_bytes: u64, own_bytes: u64, threads: usize) -> Self {
+        let others_bytes = (memory_bytes / 4).max(own_bytes + SORTING_MIN_BYTES);
+        let names_max_bytes = memory_bytes.saturating_sub(others_bytes);
+        Self {
+            memory_bytes: memory_bytes.saturating_sub(own_bytes),
+            names_max_bytes: names_max_bytes.max(NAMES_MIN_BYTES),
+            threads: threads as u64,
+            names_bytes: AtomicU64::new(0),
+        }
     }
 
     /// Names and places of so many entries take so much. True when that was another number before.
     pub(super) fn put_names(&self, names_bytes: u64, entries: u64) -> Result<bool, BulkError> {
-        let max_bytes = (self.memory_bytes / 4 * 3).max(NAMES_MIN_BYTES);
+        let max_bytes = self.names_max_bytes;
         if names_bytes > max_bytes {
             return Err(BulkError::NoMemory { entries, names_bytes, max_bytes });
         }
@@ -79,6 +88,8 @@ impl Budget {
     }
 }
 
+/// So much is left for sorting: with less there are so many runs that merging them takes long.
+const SORTING_MIN_BYTES: u64 = 64 << 20;
 /// So much names may take in any case.
 const NAMES_MIN_BYTES: u64 = 2 << 20;
 /// Less is not worth a run.
@@ -103,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_names_take_the_others_have_not() {
-        let budget = Budget::new(1 << 30, 2);
+        let budget = Budget::new((1 << 30) + 300, 300, 2);
         let before = (budget.part_bytes(), budget.runs_bytes());
         assert_eq!(before, ((1 << 30) / 36, 1 << 29));
         assert!(matches!(budget.put_names(1 << 29, 7), Ok(true)));
@@ -117,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_load_within_nothing_still_has_the_least_of_all() {
-        let budget = Budget::new(0, 64);
+        let budget = Budget::new(100, 200, 64);
         assert!(matches!(budget.put_names(NAMES_MIN_BYTES, 1), Ok(true)));
         assert_eq!(budget.part_bytes(), PART_MIN_BYTES);
         assert_eq!((budget.runs_bytes(), budget.merging_threads(1 << 20)), (0, 1));

@@ -96,7 +96,7 @@ impl<'s> BulkLoader<'s> {
             threads => threads,
         };
         let place = Arc::new(Workplace::create(store.data_directory().path())?);
-        let budget = Arc::new(Budget::new(options.memory_bytes, threads));
+        let budget = Arc::new(Budget::new(options.memory_bytes, options.own_bytes, threads));
         let runs = Arc::new(Runs::new(&place, &budget, RunsOf::Indexes));
         let name_runs = Arc::new(Runs::new(&place, &budget, RunsOf::Names));
         let contexts = store.contexts().iter().map(|context| context.key.clone()).collect();

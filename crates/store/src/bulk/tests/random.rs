@@ -134,6 +134,7 @@ fn trial(seed: u64) -> Trial {
     let options = LoadOptions {
         seed,
         memory_bytes: [0, 1 << 20, 1 << 30][chance.below(3)],
+        own_bytes: 0,
         threads: 1 + chance.below(3),
         held,
         is_check: chance.below(6) == 0,
