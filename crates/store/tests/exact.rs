@@ -94,6 +94,25 @@ impl World {
     }
 }
 
+/// A pair is asked for when either value alone is one of more than a few entries.
+#[test]
+fn a_pair_that_was_cut_is_not_exact() {
+    let lengths = [100, 205, 213, 214, 215, 216, 218, 220, 221];
+    let mut people: Vec<Values> = Vec::new();
+    for length in lengths {
+        for town in ["Paris", "Parma"].into_iter().cycle().take(24) {
+            let text = "x".repeat(length).into_bytes();
+            people.push(vec![("xText", text), ("l", town.into())]);
+        }
+    }
+    let world = world(&people);
+    for length in lengths {
+        let filter = format!("(&(xText={})(l=paris))", "x".repeat(length));
+        let is_exact = world.is_exact(&filter, None);
+        assert_eq!(is_exact, length <= 214, "{length}");
+    }
+}
+
 #[test]
 fn a_key_that_was_cut_is_not_exact() {
     let lengths = || (190..240).step_by(5).chain([204, 205, 206, 219, 220, 221, 222]);
