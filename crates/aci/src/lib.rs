@@ -11,15 +11,16 @@
 
 mod identity;
 mod permitted;
+mod rights;
 mod visible;
 
 pub use identity::{Grants, Identity};
 pub use permitted::{Denied, Permitted, Purpose};
+pub use rights::Rights;
 pub use visible::{Searchable, VisibleEntry, WantedValues};
 
-use schema::{AttributeDescription, Change, EntryRead, Selection};
-
-/// The rights of one identity. Made once per bind, asked many times per request.
+/// Who asks, and what that identity was given. Made once per bind; what it may do with an entry is
+/// asked of the [`Rights`] on that entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Access {
     identity: Identity,
@@ -53,78 +54,29 @@ impl Access {
         &self.identity
     }
 
-    /// Whether values of this attribute may be returned.
-    pub fn may_read(&self, description: &AttributeDescription) -> bool {
-        self.is_root() || !description.is_password()
-    }
-
-    /// Whether this attribute may be used in a filter. Without the right an assertion on it is
-    /// Undefined, so that the answer tells nothing about the value.
-    pub fn may_search(&self, description: &AttributeDescription) -> bool {
-        self.may_read(description)
-    }
-
-    /// Whether a compare may assert a value of this attribute.
-    pub fn may_compare(&self, description: &AttributeDescription) -> bool {
-        self.may_read(description)
-    }
-
     /// Whether the identity may change anything at all; asked before a request is examined, so
     /// that a refusal does not depend on what the directory holds.
     pub fn may_change(&self) -> bool {
         self.is_root()
     }
 
-    /// Whether the identity may use passwords, policies and limits of an administrator.
-    pub fn is_root(&self) -> bool {
-        matches!(self.identity, Identity::Root(_))
+    /// Whether it may search for values of this attribute wherever they are: only then an index may
+    /// stand for looking at entries.
+    pub fn may_search_everywhere(&self, description: &schema::AttributeDescription) -> bool {
+        self.is_root() || !description.is_password()
     }
 
-    /// The entry as a filter may see it.
-    pub fn searchable<'e>(&'e self, entry: &'e dyn EntryRead) -> Searchable<'e> {
-        Searchable::new(self, entry)
-    }
-
-    /// The entry reduced to what this identity asked for and may read.
-    pub fn visible<'e>(
-        &'e self,
-        entry: &'e dyn EntryRead,
-        selection: &'e Selection,
-    ) -> VisibleEntry<'e> {
-        VisibleEntry::new(self, entry, selection)
-    }
-
-    /// Decides on a change that is complete but for its log position.
+    /// Decides on a change of what is the whole server's: definitions of the schema, indexes.
     ///
     /// # Errors
     /// [`Denied`] when the identity lacks the right.
-    pub fn permit(&self, change: Change, purpose: Purpose) -> Result<Permitted<Change>, Denied> {
-        match (&self.identity, purpose) {
-            (Identity::Root(_), _) => Ok(Permitted::new(change)),
-            (Identity::Entry(own), Purpose::PasswordModify)
-                if changes_only_password(&change, own) =>
-            {
-                Ok(Permitted::new(change))
-            }
-            (Identity::Entry(_) | Identity::Anonymous, _) => Err(Denied),
-        }
+    pub fn permit(&self, change: schema::Change) -> Result<Permitted<schema::Change>, Denied> {
+        if self.is_root() { Ok(Permitted::new(change)) } else { Err(Denied) }
     }
-}
 
-/// Whether the change touches nothing but password and operational attributes of `own`.
-fn changes_only_password(change: &Change, own: &ldap::dn::Dn) -> bool {
-    match change {
-        Change::Modify(modify) => {
-            modify.dn == *own
-                && modify.deltas.iter().all(|delta| {
-                    delta.description.is_password() || delta.description.is_operational()
-                })
-        }
-        Change::Add(_)
-        | Change::Rename(_)
-        | Change::Delete(_)
-        | Change::Schema(_)
-        | Change::Index(_) => false,
+    /// Whether the identity may use passwords, policies and limits of an administrator.
+    pub fn is_root(&self) -> bool {
+        matches!(self.identity, Identity::Root(_))
     }
 }
 
@@ -133,8 +85,8 @@ mod tests {
     use ldap::dn::Dn;
     use ldap::filter::Filter;
     use schema::{
-        AddChange, AttributeDelta, DeleteChange, DnKey, Entry, EntryId, ModifyChange, RdnKey,
-        ResolvedFilter, Schema, Truth,
+        AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange,
+        RdnKey, ResolvedFilter, Schema, Selection, Truth,
     };
 
     use super::*;
@@ -169,7 +121,9 @@ mod tests {
     #[test]
     fn only_root_sees_passwords() {
         let schema = Schema::builtin();
+        let entry = anna();
         for (access, sees) in everyone().iter().zip([true, false, false, false]) {
+            let rights = Rights::on(access, &entry);
             for (name, is_password) in [
                 ("userPassword", true),
                 ("userPassword;x-old", true),
@@ -179,9 +133,9 @@ mod tests {
             ] {
                 let description = schema.describe(name).unwrap();
                 let want = sees || !is_password;
-                assert_eq!(access.may_read(&description), want, "{name} {access:?}");
-                assert_eq!(access.may_search(&description), want, "{name} {access:?}");
-                assert_eq!(access.may_compare(&description), want, "{name} {access:?}");
+                assert_eq!(rights.may_read(&description), want, "{name} {access:?}");
+                assert_eq!(rights.may_search(&description), want, "{name} {access:?}");
+                assert_eq!(rights.may_compare(&description), want, "{name} {access:?}");
             }
         }
     }
@@ -193,7 +147,7 @@ mod tests {
             let selection = Selection::resolve(selectors.iter().copied(), &schema);
             let entry = anna();
             let mut seen = Vec::new();
-            let visible = access.visible(&entry, &selection);
+            let visible = Rights::on(access, &entry).visible(&entry, &selection);
             visible.visit(&mut |description, values| {
                 assert!(!values.is_empty());
                 seen.push(description.to_owned());
@@ -222,7 +176,8 @@ mod tests {
             for (access, want) in
                 everyone().iter().zip([for_root, for_others, for_others, for_others])
             {
-                let truth = resolved.matches(&schema, &access.searchable(&entry));
+                let truth =
+                    resolved.matches(&schema, &Rights::on(access, &entry).searchable(&entry));
                 assert_eq!(truth, want, "{filter} {access:?}");
             }
         };
@@ -249,7 +204,8 @@ mod tests {
                 .collect();
             let wanted = WantedValues { schema: &schema, items: &items };
             let mut seen = Vec::new();
-            access.visible(&entry, &selection).only(Some(wanted)).visit(&mut |name, values| {
+            let visible = Rights::on(access, &entry).visible(&entry, &selection);
+            visible.only(Some(wanted)).visit(&mut |name, values| {
                 assert!(!values.is_empty());
                 for value in values.iter() {
                     seen.push(format!("{name}: {}", String::from_utf8_lossy(value)));
@@ -305,7 +261,7 @@ mod tests {
         };
         let check = |change: &dyn Fn() -> Change, purpose: Purpose, want: [bool; 4]| {
             for (access, want) in everyone().iter().zip(want) {
-                let permitted = access.permit(change(), purpose);
+                let permitted = Rights::on(access, &anna()).permit(change(), purpose);
                 assert_eq!(permitted.is_ok(), want, "{:?} {purpose:?} {access:?}", change());
             }
         };

@@ -3,7 +3,7 @@
 use ldap::message::{Values, ValuesBuf};
 use schema::{AttributeDescription, EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
-use crate::Access;
+use crate::Rights;
 
 /// Which values of an entry are wanted (RFC 3876): those that one of the items matches.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl EntryRead for OneValue<'_> {
 
 /// An entry as one identity may see it. The only form in which an entry leaves the server.
 pub struct VisibleEntry<'e> {
-    access: &'e Access,
+    rights: Rights<'e>,
     entry: &'e dyn EntryRead,
     selection: &'e Selection,
     wanted: Option<WantedValues<'e>>,
@@ -60,11 +60,11 @@ pub struct VisibleEntry<'e> {
 
 impl<'e> VisibleEntry<'e> {
     pub(crate) fn new(
-        access: &'e Access,
+        rights: Rights<'e>,
         entry: &'e dyn EntryRead,
         selection: &'e Selection,
     ) -> Self {
-        Self { access, entry, selection, wanted: None }
+        Self { rights, entry, selection, wanted: None }
     }
 
     /// Likewise, with the wanted values only; an attribute without any is left out.
@@ -82,12 +82,12 @@ impl<'e> VisibleEntry<'e> {
     /// may be read.
     pub fn visit(&self, visit: &mut dyn FnMut(&str, Values<'_>)) {
         self.entry.visit_attributes(&mut |description, values| {
-            if !self.selection.selects(description) || !self.access.may_read(description) {
+            if !self.selection.selects(description) || !self.rights.may_read(description) {
                 return;
             }
             let Some(wanted) = &self.wanted else { return visit(description.text(), values) };
             // What may not be searched is Undefined, as in any filter.
-            if !self.access.may_search(description) {
+            if !self.rights.may_search(description) {
                 return;
             }
             let mut kept = ValuesBuf::new();
@@ -105,13 +105,13 @@ impl<'e> VisibleEntry<'e> {
 /// An entry as a filter of one identity may see it: an assertion on an attribute without the right
 /// to search it cannot be answered and is Undefined.
 pub struct Searchable<'e> {
-    access: &'e Access,
+    rights: Rights<'e>,
     entry: &'e dyn EntryRead,
 }
 
 impl<'e> Searchable<'e> {
-    pub(crate) fn new(access: &'e Access, entry: &'e dyn EntryRead) -> Self {
-        Self { access, entry }
+    pub(crate) fn new(rights: Rights<'e>, entry: &'e dyn EntryRead) -> Self {
+        Self { rights, entry }
     }
 }
 
@@ -125,18 +125,18 @@ impl EntryRead for Searchable<'_> {
         asked: &AttributeDescription,
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
-        if !self.access.may_search(asked) {
+        if !self.rights.may_search(asked) {
             return false;
         }
         self.entry.visit_values(asked, &mut |description, value| {
             // A supertype may be searchable where one of its subtypes is not.
-            !self.access.may_search(description) || visit(description, value)
+            !self.rights.may_search(description) || visit(description, value)
         })
     }
 
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
         self.entry.visit_attributes(&mut |description, values| {
-            if self.access.may_search(description) {
+            if self.rights.may_search(description) {
                 visit(description, values);
             }
         });

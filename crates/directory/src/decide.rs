@@ -20,6 +20,7 @@ use crate::clock::Timestamp;
 use crate::controls::read_entry::{self, ReadEntry};
 use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
+use crate::guard::{Guard, Place};
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::ops::{
@@ -104,7 +105,7 @@ pub(crate) struct Decide<'a> {
     pub(crate) directory: &'a Directory,
     pub(crate) view: View<'a>,
     pub(crate) state: &'a State,
-    pub(crate) access: &'a Access,
+    pub(crate) guard: Guard<'a>,
     pub(crate) controls: &'a WriteControls,
     /// There are referral objects, and the client does not manage them.
     pub(crate) referrals: bool,
@@ -388,7 +389,7 @@ impl Attempt<'_, '_> {
             directory: self.directory,
             view,
             state: self.state,
-            access,
+            guard: Guard::new(access),
             controls,
             referrals,
             stamp: self.stamp.clone(),
@@ -407,7 +408,8 @@ impl Attempt<'_, '_> {
             Some(Change::Add(change)) => change.id,
             Some(Change::Modify(change)) => change.id,
             Some(Change::Rename(change)) => change.id,
-            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_)) | None
+            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_))
+            | None
                 if wanted.critical =>
             {
                 return Err(Refusal::new(
@@ -415,14 +417,16 @@ impl Attempt<'_, '_> {
                     "the entry is made anew after the change; read it then",
                 ));
             }
-            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_)) | None => {
+            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_))
+            | None => {
                 return Ok(None);
             }
         };
         let view = self.batch.view();
         let stored = target::stored(&view, id)?;
         let known = self.state.schema.well_known();
-        Ok(Some(wanted.read(read_entry::POST_READ, &view, &stored, known, access)))
+        let guard = Guard::new(access);
+        wanted.read(read_entry::POST_READ, &view, &stored, known, &guard).map(Some)
     }
 }
 
@@ -434,13 +438,16 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
         return Ok(Vec::new());
     }
     let schema = &decide.state.schema;
-    let check = |entry: &dyn EntryRead| match assertion {
-        Some(filter) => assertion::check(filter, entry, decide.access, schema),
+    let guard = &decide.guard;
+    let check = |entry: &dyn EntryRead, place: &Place<'_>| match assertion {
+        Some(filter) => assertion::check(filter, entry, place.rights(), schema),
         None => Ok(()),
     };
     let (dn, key) = match op {
         // The target of an add is the entry that is to be (RFC 4528 §3).
-        WriteOp::Add(op) => return check(&op.entry).map(|()| Vec::new()),
+        WriteOp::Add(op) => {
+            return check(&op.entry, &guard.at_made(&op.entry)).map(|()| Vec::new());
+        }
         WriteOp::SubtreeDelete(op) if op.is_begun() => return Ok(Vec::new()),
         WriteOp::Transaction(_) => return Ok(Vec::new()),
         WriteOp::IndexConfig(_) => {
@@ -459,20 +466,19 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
     let mut read = Vec::new();
     if *key == decide.state.subschema_key {
         let entry = &*decide.state.subschema;
-        check(entry)?;
-        read.extend(
-            pre_read
-                .as_ref()
-                .map(|wanted| wanted.response(read_entry::PRE_READ, entry, decide.access)),
-        );
+        let place = guard.at_made(entry);
+        check(entry, &place)?;
+        let wanted = pre_read.as_ref();
+        read.extend(wanted.map(|one| one.response(read_entry::PRE_READ, entry, &place)));
         return Ok(read);
     }
     let name = dn.to_string();
     let id = target::find(&decide.view, decide.state, &decide.lookup(&name, key))?;
     let stored = target::stored(&decide.view, id)?;
-    check(&LiveEntry::new(&decide.view, &stored, known, true))?;
-    read.extend(pre_read.as_ref().map(|wanted| {
-        wanted.read(read_entry::PRE_READ, &decide.view, &stored, known, decide.access)
-    }));
+    let place = guard.at(&decide.view, &stored)?;
+    check(&LiveEntry::new(&decide.view, &stored, known, true), &place)?;
+    if let Some(wanted) = pre_read {
+        read.push(wanted.read(read_entry::PRE_READ, &decide.view, &stored, known, guard)?);
+    }
     Ok(read)
 }

@@ -17,6 +17,7 @@ mod dispatch;
 mod error;
 mod export;
 mod grants;
+mod guard;
 mod import;
 pub mod in_order;
 mod index_monitor;

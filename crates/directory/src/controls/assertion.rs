@@ -1,7 +1,7 @@
 //! The assertion control (RFC 4528): a request is carried out only if a filter holds for its
 //! target.
 
-use aci::Access;
+use aci::Rights;
 use ldap::control_value;
 use ldap::message::{Control, DecodeLimits};
 use ldap::result::ResultCode;
@@ -32,10 +32,10 @@ pub(super) fn take<'a>(
 pub(crate) fn check(
     filter: &ResolvedFilter,
     entry: &dyn EntryRead,
-    access: &Access,
+    rights: Rights<'_>,
     schema: &Schema,
 ) -> Result<(), Refusal> {
-    if filter.matches(schema, &access.searchable(entry)) == Truth::True {
+    if filter.matches(schema, &rights.searchable(entry)) == Truth::True {
         return Ok(());
     }
     Err(Refusal::new(ResultCode::AssertionFailed, "the assertion does not hold for the entry"))

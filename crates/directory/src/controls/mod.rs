@@ -10,7 +10,7 @@ pub(crate) mod sort;
 pub(crate) mod subentries;
 pub(crate) mod vlv;
 
-use aci::Access;
+use aci::Rights;
 use ldap::control_value::vlv::VlvRequest;
 use ldap::filter::Filter;
 use ldap::message::{Control, Controls, Request};
@@ -86,11 +86,11 @@ impl RequestControls<'_> {
     pub(crate) fn check_assertion(
         &self,
         target: &dyn EntryRead,
-        access: &Access,
+        rights: Rights<'_>,
         schema: &Schema,
     ) -> Result<(), Refusal> {
         let Some(filter) = &self.assertion else { return Ok(()) };
-        assertion::check(&ResolvedFilter::resolve(filter, schema), target, access, schema)
+        assertion::check(&ResolvedFilter::resolve(filter, schema), target, rights, schema)
     }
 
     /// The form that the writer keeps.

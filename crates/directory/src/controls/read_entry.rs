@@ -3,7 +3,7 @@
 //!
 //! Invariant: an entry is encoded only as a `VisibleEntry`, as in a search.
 
-use aci::{Access, VisibleEntry};
+use aci::VisibleEntry;
 use ldap::control_value::{self, EntryValueWriter};
 use ldap::message::{Control, Strings};
 use schema::{EntryRead, Schema, Selection, WellKnown};
@@ -11,6 +11,7 @@ use store::{StoredEntry, View};
 
 use super::{RequestControls, malformed};
 use crate::decide::ResponseControl;
+use crate::guard::{Guard, Place};
 use crate::live_entry::LiveEntry;
 use crate::refusal::Refusal;
 
@@ -76,10 +77,11 @@ impl ReadEntry {
         view: &View<'_>,
         stored: &StoredEntry<'_>,
         known: &WellKnown,
-        access: &Access,
-    ) -> ResponseControl {
+        guard: &Guard<'_>,
+    ) -> Result<ResponseControl, Refusal> {
         let computed = self.selection.may_select_operational();
-        self.response(oid, &LiveEntry::new(view, stored, known, computed), access)
+        let live = LiveEntry::new(view, stored, known, computed);
+        Ok(self.response(oid, &live, &guard.at(view, stored)?))
     }
 
     /// The response control `oid` for an entry, reduced to what the asker may see.
@@ -87,9 +89,9 @@ impl ReadEntry {
         &self,
         oid: &'static str,
         entry: &dyn EntryRead,
-        access: &Access,
+        place: &Place<'_>,
     ) -> ResponseControl {
-        let value = encode(&access.visible(entry, &self.selection));
+        let value = encode(&place.rights().visible(entry, &self.selection));
         ResponseControl { oid, value: Some(value) }
     }
 }

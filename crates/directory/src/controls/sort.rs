@@ -7,7 +7,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aci::Access;
 use ldap::control_value::sort::{SORT_KEYS_MAX, SortKey, SortResult, sort_keys};
 use ldap::message::Control;
 use ldap::result::ResultCode;
@@ -18,6 +17,7 @@ use store::OrderedGroup;
 
 use super::{RequestControls, malformed};
 use crate::decide::ResponseControl;
+use crate::guard::Guard;
 use crate::refusal::Refusal;
 
 /// The request control's OID.
@@ -110,10 +110,10 @@ pub(super) fn take<'a>(
 
 impl SortRequest<'_> {
     /// What the keys mean, or why they mean nothing here.
-    pub(crate) fn resolve(&self, schema: &Schema, access: &Access) -> Result<Order, SortFault> {
+    pub(crate) fn resolve(&self, schema: &Schema, guard: &Guard<'_>) -> Result<Order, SortFault> {
         let mut order: Vec<OrderKey> = Vec::new();
         for key in self.keys.as_ref().map_err(SortFault::clone)? {
-            let resolved = resolve_key(key, schema, access)?;
+            let resolved = resolve_key(key, schema, guard)?;
             if order.iter().any(|before| before.description == resolved.description) {
                 let diagnostic = format!("'{}' is a sort key twice", key.attribute);
                 return Err(SortFault::of_key(key, ResultCode::UnwillingToPerform, diagnostic));
@@ -124,7 +124,11 @@ impl SortRequest<'_> {
     }
 }
 
-fn resolve_key(key: &SortKey<'_>, schema: &Schema, access: &Access) -> Result<OrderKey, SortFault> {
+fn resolve_key(
+    key: &SortKey<'_>,
+    schema: &Schema,
+    guard: &Guard<'_>,
+) -> Result<OrderKey, SortFault> {
     let description = schema.describe(key.attribute).map_err(|error| {
         let diagnostic = format!("sort key '{}': {error}", key.attribute);
         SortFault::of_key(key, ResultCode::NoSuchAttribute, diagnostic)
@@ -149,7 +153,7 @@ fn resolve_key(key: &SortKey<'_>, schema: &Schema, access: &Access) -> Result<Or
             inappropriate(format!("'{}' has no order; name an ordering rule", key.attribute))
         })?,
     };
-    if !access.may_search(&description) {
+    if !guard.may_search_somewhere(&description) {
         let diagnostic = format!("no right to search '{}'", key.attribute);
         return Err(SortFault::of_key(key, ResultCode::InsufficientAccessRights, diagnostic));
     }
@@ -220,11 +224,13 @@ impl Order {
 
     /// Whether the asker may search whatever an index on the primary key's type may hold: the
     /// values of its subtypes, too.
-    pub(crate) fn may_use_index(&self, schema: &Schema, access: &Access) -> bool {
+    pub(crate) fn may_use_index(&self, schema: &Schema, guard: &Guard<'_>) -> bool {
         let kind = &self.primary().description.kind;
         let mut subtypes = schema.attribute_types().filter(|other| other.is_subtype_of(kind));
-        access.is_root()
-            || subtypes.all(|one| access.may_search(&AttributeDescription::plain(Arc::clone(one))))
+        guard.access().is_root()
+            || subtypes.all(|one| {
+                guard.may_search_everywhere(&AttributeDescription::plain(Arc::clone(one)))
+            })
     }
 
     /// Appends the key of an entry, reduced to what the asker may search; of several values the
@@ -298,7 +304,7 @@ impl OrderKey {
 
 #[cfg(test)]
 mod tests {
-    use aci::Identity;
+    use aci::{Access, Identity};
     use ldap::control_value::sort::write_sort_keys;
     use ldap::dn::Dn;
     use schema::Entry;
@@ -315,7 +321,7 @@ mod tests {
         let control = Control { oid: OID, critical: true, value: Some(&value) };
         take(&mut taken, &control).unwrap();
         assert!(take(&mut taken, &control).is_err(), "twice");
-        taken.sort.unwrap().resolve(&Schema::builtin(), access)
+        taken.sort.unwrap().resolve(&Schema::builtin(), &Guard::new(access))
     }
 
     fn anyone() -> Access {
@@ -357,8 +363,7 @@ mod tests {
             let entry =
                 Entry::from_pairs(Dn::parse("dc=example").unwrap(), pairs, &schema).unwrap();
             let mut key = Vec::new();
-            let access = anyone();
-            order.append_key(&schema, &access.searchable(&entry), &mut key);
+            order.append_key(&schema, &entry, &mut key);
             let primary = order.primary();
             if let Some(value) = primary.value_of(&key) {
                 let mut again = Vec::new();

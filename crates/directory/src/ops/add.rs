@@ -72,13 +72,14 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     }
     let uuid = random_uuid(decide.chance);
     stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
+    let place = decide.guard.at_new(&decide.view, &op.entry, parent)?;
     let change = Change::Add(AddChange {
         id: decide.next_id,
         parent,
         key: update::name_key(&op.key, parent),
         entry,
     });
-    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+    Ok(Decision::change(place.rights().permit(change, Purpose::Update)?))
 }
 
 /// The id of the entry the new one goes below; ROOT for the entry of a naming context.

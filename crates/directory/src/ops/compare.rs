@@ -1,11 +1,12 @@
 //! Compare (RFC 4511 §4.10).
 
-use aci::Access;
+use aci::Rights;
 use ldap::message::{CompareRequest, Scope};
 use ldap::result::ResultCode;
 use schema::{Assertion, AssertionError, DnKey, EntryRead, Schema, Selection, Truth};
 
 use crate::controls::RequestControls;
+use crate::guard::Guard;
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
@@ -27,19 +28,21 @@ pub(crate) fn run(
     let key = DnKey::from_text(schema, request.name)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     let assertion = resolve(request, schema)?;
-    let access = session.access();
+    let guard = Guard::new(session.access());
     let offer = Offer::to(session, directory);
     if let Some(special) = target::special(directory, &state, &key, offer) {
-        controls.check_assertion(special.entry(), access, schema)?;
-        return evaluate(special.entry(), access, &assertion, schema);
+        let place = guard.at_made(special.entry());
+        controls.check_assertion(special.entry(), place.rights(), schema)?;
+        return evaluate(special.entry(), place.rights(), &assertion, schema);
     }
     let nothing = Selection::none();
     let asked = Asked { base: &key, scope: Scope::Base, selection: &nothing, may_wait: true };
-    if let Some(found) = state.virtual_trees.find(directory, &state, access, &asked)
+    if let Some(found) = state.virtual_trees.find(directory, &state, guard.access(), &asked)
         && let Found::Entries { base, .. } = found?
     {
-        controls.check_assertion(&base, access, schema)?;
-        return evaluate(&base, access, &assertion, schema);
+        let place = guard.at_made(&base);
+        controls.check_assertion(&base, place.rights(), schema)?;
+        return evaluate(&base, place.rights(), &assertion, schema);
     }
     let (view, referrals) =
         worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
@@ -47,8 +50,9 @@ pub(crate) fn run(
     let id = target::find(view, &state, &lookup)?;
     let stored = target::stored(view, id)?;
     let live = LiveEntry::new(view, &stored, schema.well_known(), false);
-    controls.check_assertion(&live, access, schema)?;
-    evaluate(&live, access, &assertion, schema)
+    let place = guard.at(view, &stored)?;
+    controls.check_assertion(&live, place.rights(), schema)?;
+    evaluate(&live, place.rights(), &assertion, schema)
 }
 
 /// The assertion of the request, with its value checked and prepared.
@@ -67,11 +71,11 @@ fn resolve(request: &CompareRequest<'_>, schema: &Schema) -> Result<Assertion, R
 
 fn evaluate(
     entry: &dyn EntryRead,
-    access: &Access,
+    rights: Rights<'_>,
     assertion: &Assertion,
     schema: &Schema,
 ) -> Result<ResultCode, Refusal> {
-    if !access.may_compare(&assertion.description) {
+    if !rights.may_compare(&assertion.description) {
         return Err(Refusal::new(
             ResultCode::InsufficientAccessRights,
             "values of this attribute may not be compared",

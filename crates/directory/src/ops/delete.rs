@@ -54,8 +54,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
         ));
     }
     let stored = target::stored(&decide.view, id)?;
+    let place = decide.guard.at(&decide.view, &stored)?;
     let (change, _) = change(&stored)?;
-    Ok(Decision::change(decide.access.permit(Change::Delete(change), Purpose::Update)?))
+    Ok(Decision::change(place.rights().permit(Change::Delete(change), Purpose::Update)?))
 }
 
 /// The change that deletes an entry, and the octets of its values. What the entry held goes into

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use aci::Purpose;
 use ldap::message::{AddRequest, ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, IndexChange, Schema};
@@ -239,7 +238,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &IndexConfig) -> Result<Decisi
         return Err(Refusal::new(ResultCode::AdminLimitExceeded, why));
     }
     let change = Change::Index(IndexChange { added, removed });
-    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+    Ok(Decision::change(decide.guard.access().permit(change)?))
 }
 
 fn take_step(

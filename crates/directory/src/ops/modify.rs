@@ -89,6 +89,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(&decide.view, decide.state, &lookup)?;
     let schema = &decide.state.schema;
+    let stored = target::stored(&decide.view, id)?;
+    let place = decide.guard.at(&decide.view, &stored)?;
     let before = excerpt::load(&decide.view, id, schema, &op.modifications)?;
     let mut after = before.clone();
     for modification in &op.modifications {
@@ -106,7 +108,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let kept = if relax { &touched[..] } else { &[] };
     update::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+    Ok(Decision::change(place.rights().permit(change, Purpose::Update)?))
 }
 
 /// Whether the entry may be left like this.

@@ -56,7 +56,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
             "the entry at the top of a naming context keeps its name",
         ));
     }
-    let before = target::load(&decide.view, id)?;
+    let stored = target::stored(&decide.view, id)?;
+    let place = decide.guard.at(&decide.view, &stored)?;
+    let before = stored.to_entry()?;
     let (new_parent, parent_dn) = new_place(decide, op, id)?;
     let schema = &decide.state.schema;
     let new_dn = parent_dn.child(op.new_rdn.clone());
@@ -80,7 +82,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         deltas: update::deltas(&before, &after),
         new_dn,
     });
-    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+    Ok(Decision::change(place.rights().permit(change, Purpose::Update)?))
 }
 
 /// The entry below which the renamed one goes.

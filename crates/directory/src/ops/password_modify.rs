@@ -134,7 +134,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(&decide.view, decide.state, &lookup)?;
-    let before = target::load(&decide.view, id)?;
+    let stored = target::stored(&decide.view, id)?;
+    let place = decide.guard.at(&decide.view, &stored)?;
+    let before = stored.to_entry()?;
     let schema = &decide.state.schema;
     let known = schema.well_known();
     if let Some(old) = &op.old {
@@ -151,7 +153,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     validate(&after, schema, Mode::Import)?;
     update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    let mut decision = Decision::change(decide.access.permit(change, Purpose::PasswordModify)?);
+    let mut decision = Decision::change(place.rights().permit(change, Purpose::PasswordModify)?);
     decision.value = op.response_value();
     Ok(decision)
 }

@@ -1,6 +1,5 @@
 //! Modify of the subschema subentry: the schema changes online (RFC 4512 §4.2).
 
-use aci::Purpose;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
@@ -50,7 +49,7 @@ pub(crate) fn decide(
     check_unused(decide, old, &new)?;
     let text = |list: &[Definition]| list.iter().map(Definition::line).collect();
     let change = Change::Schema(SchemaChange { added: text(&added), removed: text(&removed) });
-    Ok(Decision::change(decide.access.permit(change, Purpose::Update)?))
+    Ok(Decision::change(decide.guard.access().permit(change)?))
 }
 
 fn definition(attribute: &str, value: &[u8]) -> Result<Definition, Refusal> {

@@ -31,6 +31,7 @@ use crate::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::controls::paged::Position;
 use crate::controls::{self, Operation, RequestControls, matched_values};
 use crate::directory::{Directory, State};
+use crate::guard::Guard;
 use crate::job::Job;
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
@@ -150,6 +151,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) shown: Shown,
     /// Which of their values are.
     pub(crate) wanted: Option<WantedValues<'a>>,
+    /// What the asker may see.
+    pub(crate) guard: &'a Guard<'a>,
 }
 
 /// How a search ended.
@@ -179,12 +182,14 @@ impl Search<'_> {
         let wanted = matched_values::resolve(self.controls, request.types_only, schema);
         let wanted = wanted.as_ref().map(|items| WantedValues { schema, items });
         let visible = (&filter, &selection, wanted);
+        let guard = Guard::new(self.access);
         if let Some(special) = target::special(self.directory, &state, &key, self.offer)
             && (key.depth() > 0 || request.scope == Scope::Base)
         {
-            self.controls.check_assertion(special.entry(), self.access, schema)?;
-            return self
-                .made(true, schema, || Ok(self.special(special.entry(), schema, visible, sink)));
+            let place = guard.at_made(special.entry());
+            self.controls.check_assertion(special.entry(), place.rights(), schema)?;
+            let answer = || Ok(self.special(special.entry(), &place, (schema, visible), sink));
+            return self.made(true, (schema, &guard), answer);
         }
         let asked = virtual_tree::Asked {
             base: &key,
@@ -195,7 +200,8 @@ impl Search<'_> {
         let trees = &state.virtual_trees;
         if let Some(found) = trees.find(self.directory, &state, self.access, &asked) {
             let found = found?;
-            return self.made(false, schema, || self.virtual_entries(found, schema, visible, sink));
+            let answer = || self.virtual_entries(found, &guard, (schema, visible), sink);
+            return self.made(false, (schema, &guard), answer);
         }
         let (manage, deref) = (self.controls.manage_dsa_it, request.deref);
         let ground = snapshot.view_for_search(&state, manage, deref)?;
@@ -205,23 +211,23 @@ impl Search<'_> {
         let base = if key.depth() == 0 {
             EntryId::ROOT
         } else if aliases && aliases::finds_base(deref) {
-            aliases::find_base(view, &state, self.access, &lookup)?
+            aliases::find_base(view, &state, &guard, &lookup)?
         } else {
             target::find(view, &state, &lookup)?
         };
         if self.controls.assertion.is_some() {
-            self.check_base(view, &state, base)?;
+            self.check_base(view, &state, &guard, base)?;
         }
-        let (shown, regions) = (self.shown(subentries), None);
+        let (shown, regions, guard) = (self.shown(subentries), None, &guard);
         let mut resolved =
-            Resolved { base, scope, regions, filter, selection, referrals, shown, wanted };
+            Resolved { base, scope, regions, filter, selection, referrals, shown, wanted, guard };
         if aliases
             && aliases::searches(deref, scope)
             && let Some(end) = self.follow(view, &state, &mut resolved)?
         {
             return Ok(end);
         }
-        let outcome = match chain::expand(self, view, &state, filter)? {
+        let outcome = match chain::expand(self, view, &state, (guard, filter))? {
             Expanded::Same => self.entries(view, &state, &resolved, sink),
             Expanded::Filter(filter) => {
                 self.entries(view, &state, &Resolved { filter: &filter, ..resolved }, sink)
@@ -240,7 +246,7 @@ impl Search<'_> {
         state: &State,
         resolved: &mut Resolved<'_>,
     ) -> Result<Option<Outcome>, Refusal> {
-        let regions = aliases::regions(self, view, state, resolved.base, resolved.scope)?;
+        let regions = aliases::regions(self, view, state, resolved)?;
         let regions = match regions {
             Ok(regions) => regions,
             Err(end) => return Ok(Some(end)),
@@ -274,15 +280,21 @@ impl Search<'_> {
     }
 
     /// The target of the assertion control is the base of the search (RFC 4528 §3).
-    fn check_base(&self, view: &View<'_>, state: &State, base: EntryId) -> Result<(), Refusal> {
+    fn check_base(
+        &self,
+        view: &View<'_>,
+        state: &State,
+        guard: &Guard<'_>,
+        base: EntryId,
+    ) -> Result<(), Refusal> {
         let schema = &state.schema;
         if base == EntryId::ROOT {
             let root = root_dse::entry(self.directory, schema, self.offer);
-            return self.controls.check_assertion(&root, self.access, schema);
+            return self.controls.check_assertion(&root, guard.at_made(&root).rights(), schema);
         }
         let stored = target::stored(view, base)?;
         let live = LiveEntry::new(view, &stored, schema.well_known(), true);
-        self.controls.check_assertion(&live, self.access, schema)
+        self.controls.check_assertion(&live, guard.at(view, &stored)?.rights(), schema)
     }
 
     /// The steps of a search of the naming contexts. Their order is fixed, and each may end it.

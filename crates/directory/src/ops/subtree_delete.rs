@@ -10,11 +10,11 @@
 
 use std::collections::VecDeque;
 
-use aci::Purpose;
+use aci::{Permitted, Purpose};
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use rustc_hash::FxHashSet;
-use schema::{Change, DeleteChange, DnKey, EntryId};
+use schema::{Change, DnKey, EntryId};
 use store::View;
 
 use crate::decide::{Decide, Decision, ResponseControl};
@@ -85,11 +85,7 @@ pub(crate) fn decide(
         return Err(Refusal::new(ResultCode::Other, "the tree of the store is inconsistent"));
     }
     let is_over = step.doomed.contains(&progress.base);
-    let mut changes = Vec::with_capacity(step.changes.len());
-    for change in step.changes {
-        changes.push(decide.access.permit(Change::Delete(change), Purpose::Update)?);
-    }
-    Ok((Decision { changes, ..Decision::default() }, is_over))
+    Ok((Decision { changes: step.changes, ..Decision::default() }, is_over))
 }
 
 /// Finds the entry and looks for what would stop the deletion half-way.
@@ -109,7 +105,7 @@ fn begin(decide: &Decide<'_>, key: &DnKey, dn: &Dn) -> Result<EntryId, Refusal> 
 #[derive(Default)]
 struct Step {
     doomed: FxHashSet<EntryId>,
-    changes: Vec<DeleteChange>,
+    changes: Vec<Permitted<Change>>,
 }
 
 impl Step {
@@ -127,7 +123,7 @@ impl Step {
                 is_fresh = true;
                 continue;
             };
-            match step.take(view, id, progress.base)? {
+            match step.take(decide, id, progress.base)? {
                 Taken::Entry(size) => octets += size,
                 Taken::Elsewhere => {}
                 // The tree has grown below it: its new subordinates are to be found first.
@@ -138,7 +134,8 @@ impl Step {
     }
 
     /// Dooms an entry if it may go now.
-    fn take(&mut self, view: &View<'_>, id: EntryId, base: EntryId) -> Result<Taken, Refusal> {
+    fn take(&mut self, decide: &Decide<'_>, id: EntryId, base: EntryId) -> Result<Taken, Refusal> {
+        let view = &decide.view;
         let Some(stored) = view.entry(id)? else { return Ok(Taken::Elsewhere) };
         if !view.is_within(&stored, base)? {
             return Ok(Taken::Elsewhere);
@@ -149,7 +146,8 @@ impl Step {
         }
         let (change, octets) = delete::change(&stored)?;
         self.doomed.insert(id);
-        self.changes.push(change);
+        let place = decide.guard.at(view, &stored)?;
+        self.changes.push(place.rights().permit(Change::Delete(change), Purpose::Update)?);
         Ok(Taken::Entry(octets))
     }
 

@@ -118,8 +118,3 @@ pub(crate) fn find_superior(
 pub(crate) fn stored<'v>(view: &'v View<'_>, id: EntryId) -> Result<StoredEntry<'v>, Refusal> {
     view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))
 }
-
-/// Likewise, as a copy to work on.
-pub(crate) fn load(view: &View<'_>, id: EntryId) -> Result<Entry, Refusal> {
-    Ok(stored(view, id)?.to_entry()?)
-}

@@ -7,14 +7,14 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use aci::Access;
 use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
 use schema::{Assertion, DnKey, EntryId, EntryRead, RdnKey, ResolvedFilter, Schema, WellKnown};
 use store::{Ask, Resolved, StoredEntry, View};
 
-use super::{Outcome, Search};
+use super::{Outcome, Resolved as Asked, Search};
 use crate::directory::State;
+use crate::guard::Guard;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
 
@@ -60,14 +60,19 @@ pub(crate) fn refuse_below(superior: &StoredEntry<'_>, known: &WellKnown) -> Res
 }
 
 /// What an alias names; none when the asker may not know, or it is no name.
-fn aliased(entry: &StoredEntry<'_>, schema: &Schema, access: &Access) -> Option<DnKey> {
+fn aliased(
+    view: &View<'_>,
+    entry: &StoredEntry<'_>,
+    schema: &Schema,
+    guard: &Guard<'_>,
+) -> Result<Option<DnKey>, Refusal> {
     let mut named = None;
     let asked = &schema.well_known().aliased_object_name;
-    access.searchable(entry).visit_values(asked, &mut |_, value| {
+    guard.at(view, entry)?.rights().searchable(entry).visit_values(asked, &mut |_, value| {
         named = std::str::from_utf8(value).ok().map(str::to_owned);
         false
     });
-    DnKey::from_text(schema, &named?).ok()
+    Ok(named.and_then(|named: String| DnKey::from_text(schema, &named).ok()))
 }
 
 /// Finds the base of a search, following aliases at it and above it.
@@ -77,7 +82,7 @@ fn aliased(entry: &StoredEntry<'_>, schema: &Schema, access: &Access) -> Option<
 pub(crate) fn find_base(
     view: &View<'_>,
     state: &State,
-    access: &Access,
+    guard: &Guard<'_>,
     lookup: &Lookup<'_>,
 ) -> Result<EntryId, Refusal> {
     let schema = &state.schema;
@@ -110,7 +115,7 @@ pub(crate) fn find_base(
         if followed.len() > ALIAS_DEPTH_MAX {
             return Err(problem(useless, "more aliases lead to each other than are followed"));
         }
-        let mut next = aliased(&alias, schema, access)
+        let mut next = aliased(view, &alias, schema, guard)?
             .ok_or_else(|| problem(closed, "the alias names nothing that may be followed"))?;
         let is_there = matches!(view.resolve(&next)?, Resolved::Found(_))
             || nearest_is_alias(view, schema, &next)?;
@@ -171,10 +176,10 @@ pub(crate) fn regions(
     search: &Search<'_>,
     view: &View<'_>,
     state: &State,
-    base: EntryId,
-    scope: Scope,
+    asked: &Asked<'_>,
 ) -> Result<Result<Option<Regions>, Outcome>, Refusal> {
-    let (access, deref, bounds) = (search.access, search.request.deref, search.bounds());
+    let &Asked { base, scope, guard, .. } = asked;
+    let (deref, bounds) = (search.request.deref, search.bounds());
     let schema = &state.schema;
     let known = schema.well_known();
     let shown = (!finds_base(deref)).then_some(base);
@@ -218,7 +223,7 @@ pub(crate) fn regions(
                 continue;
             }
             is_touched = true;
-            if let Some(id) = target_of(view, state, access, &alias)? {
+            if let Some(id) = target_of(view, state, guard, &alias)? {
                 regions.add(id, scope);
             }
         }
@@ -234,12 +239,12 @@ pub(crate) fn regions(
 fn target_of(
     view: &View<'_>,
     state: &State,
-    access: &Access,
+    guard: &Guard<'_>,
     alias: &StoredEntry<'_>,
 ) -> Result<Option<EntryId>, Refusal> {
-    let Some(key) = aliased(alias, &state.schema, access) else { return Ok(None) };
+    let Some(key) = aliased(view, alias, &state.schema, guard)? else { return Ok(None) };
     let lookup = Lookup { name: "", key: &key, referrals: false, scope: None };
-    match find_base(view, state, access, &lookup) {
+    match find_base(view, state, guard, &lookup) {
         Ok(id) => Ok(Some(id)),
         Err(refusal) => match refusal.code {
             ResultCode::NoSuchObject

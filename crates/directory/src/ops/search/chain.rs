@@ -19,6 +19,7 @@ use store::{Ask, StoreError, View};
 
 use super::{Bounds, Outcome, Search};
 use crate::directory::State;
+use crate::guard::Guard;
 use crate::refusal::Refusal;
 
 /// The most entries that one assertion goes through.
@@ -39,7 +40,7 @@ pub(crate) fn expand(
     search: &Search<'_>,
     view: &View<'_>,
     state: &State,
-    filter: &ResolvedFilter,
+    (guard, filter): (&Guard<'_>, &ResolvedFilter),
 ) -> Result<Expanded, Refusal> {
     if !asks(filter) {
         return Ok(Expanded::Same);
@@ -49,7 +50,7 @@ pub(crate) fn expand(
         return Ok(Expanded::End(Outcome::TooMuch));
     }
     let bounds = search.bounds();
-    match (Chains { search, view, state, bounds: &bounds }).rewrite(filter)? {
+    match (Chains { search, view, state, guard, bounds: &bounds }).rewrite(filter)? {
         Ok(filter) => Ok(Expanded::Filter(filter)),
         Err(end) => Ok(Expanded::End(end)),
     }
@@ -72,6 +73,7 @@ struct Chains<'a> {
     search: &'a Search<'a>,
     view: &'a View<'a>,
     state: &'a State,
+    guard: &'a Guard<'a>,
     bounds: &'a Bounds,
 }
 
@@ -96,7 +98,7 @@ impl Chains<'_> {
 
     /// The entries that lead to the one asked for, as assertions.
     fn chain(&self, asked: &ExtensibleAssertion) -> Rewritten {
-        let Self { search, view, state, bounds } = *self;
+        let Self { search, view, state, guard, bounds } = *self;
         let schema = &state.schema;
         // A chain is one of values of one attribute.
         let (Some(description), Some(rule)) =
@@ -122,15 +124,16 @@ impl Chains<'_> {
             };
             search.check_indexed(&plan, view, &ask)?;
             // A level may have thousands of parts: what the plan proved is not tested again.
-            let is_certain = plan.exact && search.access.may_search(description);
+            let is_certain = plan.exact && guard.may_search_everywhere(description);
             let mut next = Vec::new();
             for stored in plan.entries(view, EntryId::ROOT) {
                 if let Some(end) = search.ended(bounds) {
                     return Ok(Err(end));
                 }
                 let stored = stored?;
-                let access = search.access.searchable(&stored);
-                let is_match = is_certain || level.matches(schema, &access) == Truth::True;
+                let place = guard.at(view, &stored)?;
+                let searchable = place.rights().searchable(&stored);
+                let is_match = is_certain || level.matches(schema, &searchable) == Truth::True;
                 if known.contains(&stored.id()) || !is_match {
                     continue;
                 }

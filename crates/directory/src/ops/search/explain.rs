@@ -94,7 +94,8 @@ impl Search<'_> {
         let json = serde_json::to_string(&report).unwrap_or_default();
         let line = debug_line(&explanation, order.as_ref());
         let entry = entry(&state.schema, &[(DEBUG, line), (EXPLAIN, json)]);
-        let _ = sink.entry(&self.access.visible(&entry, resolved.selection));
+        let place = resolved.guard.at_made(&entry);
+        let _ = sink.entry(&place.rights().visible(&entry, resolved.selection));
         Ok(Outcome::Done(self.complete()))
     }
 
@@ -131,7 +132,7 @@ fn test(mut run: Run<'_>, plan: &Plan, root: &TermReport) -> Result<Option<Teste
     };
     let mut tested = Tested::default();
     let mut matching = vec![0_u64; parts.len()];
-    let (schema, access) = (&run.state.schema, run.search.access);
+    let (schema, guard) = (&run.state.schema, run.resolved.guard);
     let clock = &run.search.directory.clock;
     let begin = clock.elapsed();
     tested.complete = true;
@@ -161,7 +162,8 @@ fn test(mut run: Run<'_>, plan: &Plan, root: &TermReport) -> Result<Option<Teste
         tested.entries += 1;
         tested.matching += u64::from(run.matches(&stored)?);
         let live = LiveEntry::new(run.view, &stored, schema.well_known(), true);
-        let searchable = access.searchable(&live);
+        let place = guard.at(run.view, &stored)?;
+        let searchable = place.rights().searchable(&live);
         for (part, count) in parts.iter().zip(&mut matching) {
             *count += u64::from(part.matches(schema, &searchable) == Truth::True);
         }

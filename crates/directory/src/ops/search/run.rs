@@ -1,10 +1,11 @@
 //! The candidates of a search, one by one: in scope? filter true? then limits, then out with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ldap::message::Scope;
 use ldap::result::ResultCode;
-use schema::{EntryId, Truth};
+use schema::{AttributeDescription, EntryId, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
@@ -65,7 +66,10 @@ impl<'a> Run<'a> {
         (bounds, start): (Bounds, Position),
     ) -> Self {
         let mut searchable = true;
-        resolved.filter.visit_descriptions(&mut |one| searchable &= search.access.may_search(one));
+        let guard = resolved.guard;
+        let mut ask =
+            |one: &Arc<AttributeDescription>| searchable &= guard.may_search_everywhere(one);
+        resolved.filter.visit_descriptions(&mut ask);
         let selection = resolved.selection;
         let computed = LiveEntry::computed_descriptions(state.schema.well_known());
         Self {
@@ -130,7 +134,7 @@ impl<'a> Run<'a> {
         }
         let schema = &self.state.schema;
         let known = schema.well_known();
-        let Resolved { filter, referrals, shown, .. } = *self.resolved;
+        let Resolved { filter, referrals, shown, guard, .. } = *self.resolved;
         if referrals && (referral::is_referral(stored, known) || self.is_below_referral(stored)?) {
             return Ok(false);
         }
@@ -144,7 +148,8 @@ impl<'a> Run<'a> {
         }
         // A filter may ask for computed attributes that the client does not want to have.
         let live = LiveEntry::new(self.view, stored, known, true);
-        Ok(filter.matches(schema, &self.search.access.searchable(&live)) == Truth::True)
+        let place = guard.at(self.view, stored)?;
+        Ok(filter.matches(schema, &place.rights().searchable(&live)) == Truth::True)
     }
 
     /// Sends an entry that matches, unless it is one too many.
@@ -160,8 +165,9 @@ impl<'a> Run<'a> {
         self.last = stored.id();
         let known = self.state.schema.well_known();
         let live = LiveEntry::new(self.view, stored, known, self.computed);
-        let Resolved { selection, wanted, .. } = *self.resolved;
-        let visible = self.search.access.visible(&live, selection).only(wanted);
+        let Resolved { selection, wanted, guard, .. } = *self.resolved;
+        let place = guard.at(self.view, stored)?;
+        let visible = place.rights().visible(&live, selection).only(wanted);
         Ok(match sink.entry(&visible) {
             Flow::Continue => Step::Next,
             Flow::Stop => Step::End(self.stopped()),

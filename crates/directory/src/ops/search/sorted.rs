@@ -26,6 +26,7 @@ use super::{Bounds, Done, Outcome, Resolved, Run, Search, Step};
 use crate::controls::paged::Position;
 use crate::controls::sort::{Order, SortFault, sorted_response};
 use crate::directory::State;
+use crate::guard::Guard;
 use crate::live_entry::LiveEntry;
 use crate::ops::target;
 use crate::refusal::Refusal;
@@ -103,7 +104,7 @@ impl Search<'_> {
     pub(super) fn made(
         &self,
         is_one: bool,
-        schema: &Schema,
+        (schema, guard): (&Schema, &Guard<'_>),
         send: impl FnOnce() -> Result<Outcome, Refusal>,
     ) -> Result<Outcome, Refusal> {
         const NOT_SORTED: &str = "entries that the server makes itself are not sorted";
@@ -112,7 +113,7 @@ impl Search<'_> {
             return Ok(Outcome::Done(list_view::refused(code, NOT_SORTED)));
         }
         let Some(sort) = &self.controls.sort else { return send() };
-        let fault = match sort.resolve(schema, self.access) {
+        let fault = match sort.resolve(schema, guard) {
             Ok(_) if is_one => return Ok(send()?.with(sorted_response())),
             Ok(_) => SortFault::new(code, NOT_SORTED),
             Err(fault) => fault,
@@ -147,7 +148,7 @@ pub(super) fn run(
         return Ok(Outcome::Done(list_view::refused(code, diagnostic)));
     };
     let parts = (view, state);
-    let order = match sort.resolve(&state.schema, search.access) {
+    let order = match sort.resolve(&state.schema, resolved.guard) {
         Ok(order) => order,
         Err(fault) => return unsorted(search, parts, resolved, plan, (bounds, &fault), sink),
     };
@@ -292,7 +293,7 @@ pub(super) fn explain(
     bounds: Bounds,
 ) -> Result<Option<OrderPlan>, Refusal> {
     let Some(sort) = &search.controls.sort else { return Ok(None) };
-    let order = match sort.resolve(&state.schema, search.access) {
+    let order = match sort.resolve(&state.schema, resolved.guard) {
         Ok(order) => order,
         Err(fault) => {
             let (keys, reason) = (fault.attribute.unwrap_or_default(), Some(fault.diagnostic));
@@ -364,7 +365,7 @@ impl<'a> Sorting<'a> {
         let key = self.order.primary();
         let index = self.view().ordering_index(&key.description, key.rule)?;
         let schema = &self.run.state.schema;
-        self.order.may_use_index(schema, self.run.search.access).then_some(index)
+        self.order.may_use_index(schema, self.run.resolved.guard).then_some(index)
     }
 
     /// All entries, or a page of them.
@@ -434,11 +435,13 @@ impl<'a> Sorting<'a> {
     }
 
     /// The key of an entry.
-    fn key_of(&self, stored: &StoredEntry<'_>, key: &mut Vec<u8>) {
+    fn key_of(&self, stored: &StoredEntry<'_>, key: &mut Vec<u8>) -> Result<(), Refusal> {
         key.clear();
         let schema = &self.run.state.schema;
         let live = LiveEntry::new(self.run.view, stored, schema.well_known(), true);
-        self.order.append_key(schema, &self.run.search.access.searchable(&live), key);
+        let place = self.run.resolved.guard.at(self.run.view, stored)?;
+        self.order.append_key(schema, &place.rights().searchable(&live), key);
+        Ok(())
     }
 
     /// Before a candidate is looked at, while nothing is sent.

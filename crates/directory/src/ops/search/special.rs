@@ -9,6 +9,7 @@ use ldap::result::ResultCode;
 use schema::{EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
 use super::{Done, Outcome, Search};
+use crate::guard::{Guard, Place};
 use crate::refusal::Refusal;
 use crate::sink::{Flow, ResponseSink};
 use crate::virtual_tree::Found;
@@ -21,16 +22,17 @@ impl Search<'_> {
     pub(super) fn special(
         &self,
         entry: &dyn EntryRead,
-        schema: &Schema,
-        (filter, selection, wanted): Visible<'_>,
+        place: &Place<'_>,
+        (schema, (filter, selection, wanted)): (&Schema, Visible<'_>),
         sink: &mut ResponseSink<'_>,
     ) -> Outcome {
         let in_scope = match self.request.scope {
             Scope::Base | Scope::Subtree => true,
             Scope::One | Scope::Subordinate => false,
         };
-        if in_scope && filter.matches(schema, &self.access.searchable(entry)) == Truth::True {
-            let _ = sink.entry(&self.access.visible(entry, selection).only(wanted));
+        let rights = place.rights();
+        if in_scope && filter.matches(schema, &rights.searchable(entry)) == Truth::True {
+            let _ = sink.entry(&rights.visible(entry, selection).only(wanted));
         }
         Outcome::Done(self.complete())
     }
@@ -39,24 +41,26 @@ impl Search<'_> {
     pub(super) fn virtual_entries(
         &self,
         found: Found,
-        schema: &Schema,
-        (filter, selection, wanted): Visible<'_>,
+        guard: &Guard<'_>,
+        (schema, (filter, selection, wanted)): (&Schema, Visible<'_>),
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         let Found::Entries { base, in_scope } = found else { return Ok(Outcome::TooMuch) };
-        self.controls.check_assertion(&base, self.access, schema)?;
-        let matching = in_scope
-            .iter()
-            .filter(|entry| filter.matches(schema, &self.access.searchable(*entry)) == Truth::True);
+        self.controls.check_assertion(&base, guard.at_made(&base).rights(), schema)?;
+        let matching = in_scope.iter().map(|entry| (entry, guard.at_made(entry)));
+        let matching = matching.filter(|(entry, place)| {
+            filter.matches(schema, &place.rights().searchable(*entry)) == Truth::True
+        });
         let most = usize::try_from(self.request.size_limit_entries).unwrap_or(usize::MAX);
-        for (sent, entry) in matching.enumerate() {
+        for (sent, (entry, place)) in matching.enumerate() {
             if most > 0 && sent >= most {
                 return Ok(Outcome::Done(Done::refused(Refusal::new(
                     ResultCode::SizeLimitExceeded,
                     "more entries match than the size limit allows",
                 ))));
             }
-            if sink.entry(&self.access.visible(entry, selection).only(wanted)) == Flow::Stop {
+            let visible = place.rights().visible(entry, selection).only(wanted);
+            if sink.entry(&visible) == Flow::Stop {
                 let is_here = self.candidates_max.is_some();
                 return Ok(if is_here { Outcome::TooMuch } else { Outcome::Abandoned });
             }
