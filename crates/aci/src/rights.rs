@@ -74,6 +74,7 @@ fn changes_only_password(change: &Change, own: &ldap::dn::Dn) -> bool {
         | Change::Rename(_)
         | Change::Delete(_)
         | Change::Schema(_)
-        | Change::Index(_) => false,
+        | Change::Index(_)
+        | Change::Setting(_) => false,
     }
 }

@@ -30,7 +30,7 @@ pub const RECORD_FORMAT: u16 = 1;
 
 /// What records may say; a reader that knows less stops. Grows when a kind of change is new. A
 /// record is of the lowest level that has all its changes: see [`RecordHead::level`].
-pub const RECORD_LEVEL: u16 = 2;
+pub const RECORD_LEVEL: u16 = 3;
 
 /// The longest record, in octets.
 pub const RECORD_LENGTH_MAX_BYTES: usize = 16 << 20;
@@ -224,6 +224,7 @@ const fn level(change: &Change) -> u16 {
         | Change::Delete(_)
         | Change::Schema(_) => 1,
         Change::Index(_) => 2,
+        Change::Setting(_) => 3,
     }
 }
 
@@ -291,6 +292,7 @@ const CHANGE_DELETE: u8 = 4;
 const CHANGE_SCHEMA: u8 = 5;
 const CHANGE_NOTICE: u8 = 6;
 const CHANGE_INDEX: u8 = 7;
+const CHANGE_SETTING: u8 = 8;
 const NOTICE_LEVEL: u8 = 1;
 
 /// Where the length of the origin is; all before it has a fixed place.

@@ -35,6 +35,8 @@ pub enum Change {
     Schema(SchemaChange),
     /// Other indexes.
     Index(IndexChange),
+    /// Another value of a setting.
+    Setting(SettingChange),
 }
 
 /// Adds an entry.
@@ -122,4 +124,13 @@ pub struct IndexChange {
     pub added: Vec<String>,
     /// Definitions that go; all of these before any comes.
     pub removed: Vec<String>,
+}
+
+/// Gives a setting of the whole directory its values.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SettingChange {
+    /// Which setting: a word of letters and `-`.
+    pub name: String,
+    /// All that it has from now on, in their order; without any it is not set.
+    pub values: Vec<String>,
 }

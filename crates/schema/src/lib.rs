@@ -42,7 +42,7 @@ mod validate;
 mod validator;
 
 pub use change::{AddChange, AttributeDelta, Change, DeleteChange, EntryId, ModifyChange};
-pub use change::{IndexChange, RenameChange, SchemaChange};
+pub use change::{IndexChange, RenameChange, SchemaChange, SettingChange};
 pub use dn_key::{DnKey, InvalidDn, RdnKey};
 pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead};
 pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};

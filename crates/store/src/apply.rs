@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ldap::dn::{Dn, Rdn};
 use schema::{
     AddChange, AttributeDescription, Change, Definition, DeleteChange, DnKey, EntryId, IndexChange,
-    ModifyChange, RdnKey, RenameChange, SchemaChange,
+    ModifyChange, RdnKey, RenameChange, SchemaChange, SettingChange,
 };
 
 use crate::batch::Batch;
@@ -33,6 +33,7 @@ impl Batch<'_> {
             Change::Delete(change) => self.delete(change),
             Change::Schema(change) => self.schema(change),
             Change::Index(change) => self.indexes(change),
+            Change::Setting(change) => self.setting(change),
         }
     }
 
@@ -139,6 +140,16 @@ impl Batch<'_> {
             self.put(PlainTable::Meta, key.as_bytes(), Some(line.as_bytes()));
         }
         self.dictionary = Arc::new(self.dictionary.under(Arc::new(schema))?);
+        Ok(())
+    }
+
+    /// Other values of a setting. What it means is not the store's business.
+    fn setting(&mut self, change: &SettingChange) -> Result<(), StoreError> {
+        let SettingChange { name, values } = change;
+        let key = meta::setting_key(name)?;
+        let row = meta::setting_row(values);
+        let row = (!values.is_empty()).then_some(row.as_slice());
+        self.put(PlainTable::Meta, key.as_bytes(), row);
         Ok(())
     }
 

@@ -6,7 +6,8 @@
 //! `index 0000` … (rules and definition, as text; the number is the index's id in row keys);
 //! `index-state 0000` … (of an index that is being built or dropped); `index-epoch` (eight octets,
 //! see [`index_epoch`]); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID);
-//! `compression 0000` … (a dictionary, see `compress.rs`).
+//! `compression 0000` … (a dictionary, see `compress.rs`); `setting NAME` (the values of a setting of
+//! the directory, each behind its length in four octets; the store does not read them).
 
 use heed::{AnyTls, RoTxn, RwTxn};
 use schema::Definition;
@@ -280,6 +281,41 @@ pub(crate) fn definition_key(line: &str) -> Result<String, StoreError> {
     Ok(key)
 }
 
+/// The key of the row of a setting.
+pub(crate) fn setting_key(name: &str) -> Result<String, StoreError> {
+    let is_word = name.bytes().all(|octet| octet.is_ascii_lowercase() || octet == b'-');
+    if name.is_empty() || name.len() > SETTING_NAME_MAX_BYTES || !is_word {
+        let reason = "is not a word of lower-case letters and '-'".to_owned();
+        return Err(StoreError::Invalid { what: "setting", text: name.to_owned(), reason });
+    }
+    Ok(format!("{SETTING}{name}"))
+}
+
+/// The row of a setting.
+pub(crate) fn setting_row(values: &[String]) -> Vec<u8> {
+    let mut row = Vec::new();
+    for value in values {
+        let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        row.extend_from_slice(&length.to_be_bytes());
+        row.extend_from_slice(value.as_bytes());
+    }
+    row
+}
+
+/// The values in the row of a setting.
+pub(crate) fn setting_values(key: &str, row: &[u8]) -> Result<Vec<String>, StoreError> {
+    let damaged = || StoreError::corrupt(META, key, "is no list of texts");
+    let (mut values, mut rest) = (Vec::new(), row);
+    while !rest.is_empty() {
+        let (length, after) = rest.split_first_chunk::<4>().ok_or_else(damaged)?;
+        let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| damaged())?;
+        let (value, after) = after.split_at_checked(length).ok_or_else(damaged)?;
+        values.push(std::str::from_utf8(value).map_err(|_| damaged())?.to_owned());
+        rest = after;
+    }
+    Ok(values)
+}
+
 /// Rows whose key starts with `prefix`, as text.
 fn rows(
     meta: Table,
@@ -298,6 +334,9 @@ fn rows(
     Ok(rows)
 }
 
+/// The longest name of a setting.
+const SETTING_NAME_MAX_BYTES: usize = 64;
+
 /// The key of [`Counters`].
 pub(crate) const COUNTERS: &str = "counters";
 const MEMBERSHIP: &str = "membership";
@@ -307,5 +346,7 @@ const INDEX: &str = "index ";
 const INDEX_STATE: &str = "index-state ";
 /// What the keys of compression dictionaries start with.
 pub(crate) const COMPRESSION: &str = "compression ";
+/// What the keys of settings start with.
+const SETTING: &str = "setting ";
 /// What the keys of definitions start with.
 pub(crate) const SCHEMA: &str = "schema ";

@@ -331,6 +331,15 @@ impl<'t> View<'t> {
         self.list(BRANCH_LISTS, &parent.0.to_be_bytes())
     }
 
+    /// The values of a setting of the directory; none when it is not set.
+    pub fn setting(&self, name: &str) -> Result<Vec<String>, StoreError> {
+        let key = meta::setting_key(name)?;
+        match self.stack().get(PlainTable::Meta, key.as_bytes())? {
+            Some(row) => meta::setting_values(&key, row),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// The definitions that were added online, as lines.
     pub(crate) fn schema_definitions(&self) -> Result<Vec<String>, StoreError> {
         let prefix = meta::SCHEMA.as_bytes();

@@ -10,14 +10,14 @@ use ldap::description::is_oid;
 use ldap::dn::{Ava, Dn, Rdn};
 use schema::{
     AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, Entry,
-    EntryId, IndexChange, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
+    EntryId, IndexChange, ModifyChange, RdnKey, RenameChange, Schema, SchemaChange, SettingChange,
 };
 use store::{Lsn, varint};
 
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
-    CHANGE_SCHEMA, NOTICE_LEVEL, Notice, OpKind, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES,
-    RECORD_LEVEL, Record, RecordError, RecordHead, Who, hash,
+    CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, Notice, OpKind, Origin, RECORD_FORMAT,
+    RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, Record, RecordError, RecordHead, Who, hash,
 };
 use crate::clock::Timestamp;
 use crate::log::Reign;
@@ -159,6 +159,10 @@ fn read_change(kind: u8, reader: &mut Reader<'_>, schema: &Schema) -> Result<Cha
         CHANGE_INDEX => {
             let (added, removed) = (read_lines(reader)?, read_lines(reader)?);
             Ok(Change::Index(IndexChange { added, removed }))
+        }
+        CHANGE_SETTING => {
+            let (name, values) = (reader.text()?.to_owned(), read_lines(reader)?);
+            Ok(Change::Setting(SettingChange { name, values }))
         }
         number => Err(RecordError::UnknownKind { what: "change kind", number: number.into() }),
     }

@@ -5,14 +5,15 @@
 use ldap::dn::Dn;
 use schema::{
     AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, IndexChange,
-    ModifyChange, RenameChange, SchemaChange,
+    ModifyChange, RenameChange, SchemaChange, SettingChange,
 };
 use store::varint;
 
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
-    CHANGE_SCHEMA, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL, Notice, ORIGIN_LENGTH_OFFSET,
-    Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError, hash, level,
+    CHANGE_SCHEMA, CHANGE_SETTING, DELETED_ATTRIBUTES_MAX_BYTES, NOTICE_LEVEL, Notice,
+    ORIGIN_LENGTH_OFFSET, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError,
+    hash, level,
 };
 
 impl RecordDraft<'_> {
@@ -128,10 +129,15 @@ fn write_change(change: &Change, room_bytes: &mut usize, out: &mut Vec<u8>) {
             out.push(CHANGE_INDEX);
             write_lines([added, removed], out);
         }
+        Change::Setting(SettingChange { name, values }) => {
+            out.push(CHANGE_SETTING);
+            octets(name.as_bytes(), out);
+            write_lines([values], out);
+        }
     }
 }
 
-fn write_lines(lists: [&[String]; 2], out: &mut Vec<u8>) {
+fn write_lines<const N: usize>(lists: [&[String]; N], out: &mut Vec<u8>) {
     for lines in lists {
         count(lines.len(), out);
         lines.iter().for_each(|line| octets(line.as_bytes(), out));

@@ -6,7 +6,7 @@ use ldap::dn::{Ava, Dn, Rdn};
 use proptest::prelude::*;
 use schema::{
     AddChange, Attribute, AttributeDelta, DeleteChange, DnKey, Entry, EntryId, IndexChange,
-    ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
+    ModifyChange, RdnKey, RenameChange, Schema, SchemaChange, SettingChange,
 };
 
 use super::*;
@@ -81,8 +81,12 @@ fn check_round_trip(record: &Record) {
         (head.reign, head.csn, head.request),
         (record.reign, record.csn, *b"0123456789abcdef")
     );
-    let is_new = record.changes.iter().any(|change| matches!(change, Change::Index(_)));
-    let level = if is_new { 2 } else { 1 };
+    let level = |change: &Change| match change {
+        Change::Setting(_) => 3,
+        Change::Index(_) => 2,
+        _ => 1,
+    };
+    let level = record.changes.iter().map(level).max().unwrap_or(1);
     assert_eq!((head.format, head.level), (RECORD_FORMAT, level));
     assert!(level <= RECORD_LEVEL);
 }
@@ -172,6 +176,8 @@ fn changes() -> impl Strategy<Value = Change> {
             .prop_map(|(added, removed)| Change::Schema(SchemaChange { added, removed })),
         (lines(), lines())
             .prop_map(|(added, removed)| Change::Index(IndexChange { added, removed })),
+        ("[a-z-]{1,9}", lines())
+            .prop_map(|(name, values)| Change::Setting(SettingChange { name, values })),
     ]
 }
 
