@@ -6,8 +6,8 @@
 //! `index 0000` … (rules and definition, as text; the number is the index's id in row keys);
 //! `index-state 0000` … (of an index that is being built or dropped); `index-epoch` (eight octets,
 //! see [`index_epoch`]); `schema attributeTypes 1.2.3` … (a definition as a line, by kind and OID);
-//! `compression 0000` … (a dictionary, see `compress.rs`); `setting NAME` (the values of a setting of
-//! the directory, each behind its length in four octets; the store does not read them).
+//! `compression 0000` … (a dictionary, see `compress.rs`); `setting NAME` (the values of a setting
+//! of the directory, each behind its length in four octets; the store does not read them).
 
 use heed::{AnyTls, RoTxn, RwTxn};
 use schema::Definition;

@@ -10,7 +10,7 @@ use ldap::filter::Filter;
 use ldap::message::Scope;
 use schema::{
     AddChange, AttributeDelta, Change, Definition, DeleteChange, DnKey, Entry, EntryId, EntryRead,
-    ModifyChange, RdnKey, ResolvedFilter, Schema, SchemaChange, SchemaFile,
+    ModifyChange, RdnKey, ResolvedFilter, Schema, SchemaChange, SchemaFile, SettingChange,
 };
 use store::{
     Ask, Batch, IndexConfig, IndexKind, Lsn, Reader, Resolved, Store, StoreError, StoreOptions,
@@ -339,6 +339,31 @@ fn definitions_added_online_are_in_force_at_once_and_after_opening() {
     let entry = stored.to_entry().unwrap();
     assert_eq!(entry.attributes()[1].description.text(), "shoeSize");
     assert_eq!(stored.dn(), "cn=a,dc=x");
+}
+
+#[test]
+fn settings_are_in_force_at_once_and_after_opening() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(create(directory.path()));
+    let values = |store: &Arc<Store>| store.reader().view().unwrap().setting("a-rule").unwrap();
+    let set = |store: &Arc<Store>, values: &[&str]| {
+        let values = values.iter().map(|&value| value.to_owned()).collect();
+        let mut batch = store.begin().unwrap();
+        let change = SettingChange { name: "a-rule".to_owned(), values };
+        batch.apply(&Change::Setting(change)).unwrap();
+        batch.commit().unwrap();
+    };
+    assert!(values(&store).is_empty());
+    set(&store, &["first\nline", "", "grün"]);
+    assert_eq!(values(&store), ["first\nline", "", "grün"]);
+    drop(store);
+    let store = Arc::new(open(directory.path()).unwrap());
+    assert_eq!(values(&store), ["first\nline", "", "grün"]);
+    set(&store, &[]);
+    assert!(values(&store).is_empty());
+    let mut batch = store.begin().unwrap();
+    let change = SettingChange { name: "A rule".to_owned(), values: Vec::new() };
+    assert!(batch.apply(&Change::Setting(change)).is_err());
 }
 
 #[test]
