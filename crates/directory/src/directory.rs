@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use journal::{Disk, FileDisk, Journal, JournalOptions};
 use ldap::dn::Dn;
 use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema, SchemaFile};
-use store::{FlushOptions, Flusher, IndexConfig, Store, StoreOptions};
+use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
 
 use crate::analyser::Analyser;
 use crate::chance::{Chance, OsChance};
@@ -24,6 +25,7 @@ use crate::error::DirectoryError;
 use crate::grants::GrantTypes;
 use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
+use crate::log_monitor::{LogMonitor, LogStates};
 use crate::ops::suffix;
 use crate::password::{Scheme, hash_password};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
@@ -63,6 +65,29 @@ pub struct DirectoryOptions {
     pub space_limits: SpaceLimits,
     /// Whether StartTLS can succeed: the listener has a certificate.
     pub offers_tls: bool,
+    /// Held by whoever must not miss any record of the journal.
+    pub journal_hold: Option<JournalHold>,
+}
+
+/// How far somebody has come who must miss no record: what follows stays in the journal.
+#[derive(Clone, Debug)]
+pub struct JournalHold(Arc<AtomicU64>);
+
+impl JournalHold {
+    /// Keeps every record after this one.
+    pub fn after(lsn: Lsn) -> Self {
+        Self(Arc::new(AtomicU64::new(lsn.0)))
+    }
+
+    /// The records up to this one are not needed any more.
+    pub fn advance(&self, lsn: Lsn) {
+        self.0.store(lsn.0, Ordering::Release);
+    }
+
+    /// How far the journal may be purged when the database has come to `index`.
+    fn limit(hold: Option<&Self>, index: u64) -> u64 {
+        hold.map_or(index, |hold| index.min(hold.0.load(Ordering::Acquire)))
+    }
 }
 
 impl DirectoryOptions {
@@ -81,6 +106,7 @@ impl DirectoryOptions {
             space: None,
             space_limits: SpaceLimits::default(),
             offers_tls: false,
+            journal_hold: None,
         }
     }
 
@@ -113,6 +139,8 @@ pub struct Directory {
     space_limits: SpaceLimits,
     queue: WriteQueue,
     journal: Arc<Journal>,
+    journal_hold: Option<JournalHold>,
+    pub(crate) log_monitor: LogMonitor,
     /// None once the directory is shut down.
     flusher: Mutex<Option<Flusher>>,
     make_chance: fn() -> Box<dyn Chance>,
@@ -229,6 +257,8 @@ impl Directory {
             queue: WriteQueue::new(options.limits.write_queue_max),
             limits: options.limits,
             journal,
+            journal_hold: options.journal_hold,
+            log_monitor: LogMonitor::default(),
             flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),
         });
@@ -261,6 +291,16 @@ impl Directory {
         &self.log
     }
 
+    /// What tells the time here.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Has `cn=logs,cn=monitor` show what `states` tells; once in the life of a directory.
+    pub fn show_logs(&self, states: LogStates) {
+        self.log_monitor.set(states);
+    }
+
     /// What was counted of searches since the start.
     pub fn search_counts(&self) -> SearchCounts {
         self.search_counters.read()
@@ -289,9 +329,11 @@ impl Directory {
         let overlay_bytes = self.store.overlay().bytes;
         let (done, is_done) = bounded(1);
         let (store, journal) = (Arc::clone(&self.store), Arc::clone(&self.journal));
+        let hold = self.journal_hold.clone();
         let flush = move || {
             let flushed = store.flush().map_err(DirectoryError::from);
-            let purged = flushed.and_then(|mark| Ok(journal.purge(mark.position.index)?));
+            let upto = |index| JournalHold::limit(hold.as_ref(), index);
+            let purged = flushed.and_then(|mark| Ok(journal.purge(upto(mark.position.index))?));
             let _ = done.send(purged);
         };
         let started = thread::Builder::new().name("last-flush".to_owned()).spawn(flush);
@@ -386,11 +428,12 @@ fn start_flusher(
     journal: &Arc<Journal>,
     options: &DirectoryOptions,
 ) -> Result<Flusher, DirectoryError> {
-    let journal = Arc::clone(journal);
+    let (journal, hold) = (Arc::clone(journal), options.journal_hold.clone());
     let flusher = store.start_flusher(
         options.flush.clone(),
         Box::new(move |mark| {
-            if let Err(error) = journal.purge(mark.position.index) {
+            let upto = JournalHold::limit(hold.as_ref(), mark.position.index);
+            if let Err(error) = journal.purge(upto) {
                 tracing::warn!(%error, "the journal keeps more than it needs");
             }
         }),

@@ -137,6 +137,8 @@ pub(crate) fn run(
     flush: &mut dyn FnMut(Vec<u8>) -> Flow,
 ) -> JobDone {
     let mut out = Vec::new();
+    // Nothing that another job left.
+    let _ = worker.noted();
     let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
     let mut access = None;
     if let Ok(message) = decoded {
@@ -163,7 +165,7 @@ pub(crate) fn run(
     if !out.is_empty() {
         let _ = flush(out);
     }
-    JobDone { id: job.id, access }
+    JobDone { id: job.id, access, noted: worker.noted() }
 }
 
 /// Writes the final answer of an operation that has nothing but a result.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aci::Access;
 use ldap::message::MessageId;
 
+use crate::note::Noted;
 use crate::stop::Stop;
 
 /// A request to be carried out by a pool thread. It holds its own copy of the message, because the
@@ -54,4 +55,17 @@ pub struct JobDone {
     pub(crate) id: MessageId,
     /// Who was bound.
     pub(crate) access: Option<Access>,
+    pub(crate) noted: Noted,
+}
+
+impl JobDone {
+    /// Which request it was.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// What was noted of it.
+    pub fn noted(&self) -> Noted {
+        self.noted
+    }
 }

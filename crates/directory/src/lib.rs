@@ -25,6 +25,8 @@ mod job;
 mod limits;
 mod live_entry;
 pub mod log;
+mod log_monitor;
+mod note;
 mod ops;
 mod password;
 pub mod record;
@@ -49,7 +51,7 @@ pub use aci::Identity;
 pub use chance::{Chance, OsChance, SeededChance};
 pub use check::{DirectoryCheck, check};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use directory::{Directory, DirectoryOptions};
+pub use directory::{Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
 pub use import::{
@@ -59,6 +61,8 @@ pub use import::{
 pub use import::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
 pub use job::{Job, JobDone};
 pub use limits::Limits;
+pub use log_monitor::{LogState, LogStates};
+pub use note::Noted;
 pub use password::{Scheme, hash_password};
 pub use recovery::{JournalCheck, check_journal};
 pub use search_counters::SearchCounts;

@@ -87,7 +87,7 @@ impl Session {
 
     /// A job of this connection is over; a bind sets who asks.
     pub fn finish(&mut self, done: JobDone) {
-        let JobDone { id, access } = done;
+        let JobDone { id, access, .. } = done;
         self.forget(id);
         if let Some(access) = access {
             self.set_access(access, SIMPLE);
@@ -118,8 +118,8 @@ impl Session {
         &self.access
     }
 
-    /// Who asks, as the change records note it.
-    pub(crate) fn who(&self) -> &Arc<Who> {
+    /// Who asks, as the change records note it; another one as soon as somebody else does.
+    pub fn who(&self) -> &Arc<Who> {
         &self.who
     }
 

@@ -17,6 +17,7 @@ use crate::analyser::branch;
 use crate::directory::{Directory, State};
 use crate::index_monitor;
 use crate::live_entry::SUBSCHEMA_DN;
+use crate::log_monitor;
 use crate::ops::index_config;
 use crate::refusal::Refusal;
 
@@ -54,6 +55,11 @@ const TREES: &[Tree] = &[
                 name: index_monitor::INDEX_MONITOR_DN,
                 is_slow: true,
                 entries: index_monitor::entries,
+            },
+            Branch {
+                name: log_monitor::LOG_MONITOR_DN,
+                is_slow: false,
+                entries: log_monitor::entries,
             },
         ],
     },

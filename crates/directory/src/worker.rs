@@ -16,6 +16,7 @@ use crate::chance::Chance;
 use crate::directory::{Directory, State};
 use crate::dispatch;
 use crate::job::{Job, JobDone};
+use crate::note::{Note, Noted};
 use crate::ops::search::aliases;
 use crate::referral;
 use crate::refusal::Refusal;
@@ -29,6 +30,7 @@ pub struct Worker {
     pub(crate) snapshot: Snapshot,
     pub(crate) chance: Box<dyn Chance>,
     pub(crate) recorder: Recorder,
+    pub(crate) note: Note,
 }
 
 /// What the connection has to do after a message was handled.
@@ -51,7 +53,7 @@ impl Worker {
         let reader = directory.store.reader();
         let snapshot = Snapshot { reader, referrals: None, subentries: None, aliases: None };
         let recorder = directory.analyser.recorder();
-        Self { directory, snapshot, chance, recorder }
+        Self { directory, snapshot, chance, recorder, note: Note::default() }
     }
 
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to
@@ -78,6 +80,12 @@ impl Worker {
     /// it may block.
     pub fn run(&mut self, job: Job, flush: &mut dyn FnMut(Vec<u8>) -> Flow) -> JobDone {
         dispatch::run(self, job, flush)
+    }
+
+    /// What was noted of the message that was handled last; nothing is noted afterwards. Of a job,
+    /// [`JobDone::noted`] tells.
+    pub fn noted(&self) -> Noted {
+        self.note.take()
     }
 
     /// The thread has nothing to do: gives up its snapshot, so that old pages can be reused.

@@ -307,6 +307,24 @@ const CONTROLS: &[ControlRow] = &[
         recorded: true,
         take: take_lazy,
     },
+    ControlRow {
+        // Session tracking (draft-wahl-ldap-session): for the access log alone.
+        oid: "1.3.6.1.4.1.21008.108.63.1",
+        applies: &[
+            Operation::Bind,
+            Operation::Search,
+            Operation::Compare,
+            Operation::Add,
+            Operation::Delete,
+            Operation::Modify,
+            Operation::ModifyDn,
+            Operation::PasswordModify,
+            Operation::EndTransaction,
+            Operation::Extended,
+        ],
+        recorded: false,
+        take: |_, _| Ok(()),
+    },
 ];
 
 /// The OIDs for `supportedControl`.

@@ -34,6 +34,7 @@ use crate::directory::{Directory, State};
 use crate::guard::Guard;
 use crate::job::Job;
 use crate::live_entry::LiveEntry;
+use crate::note::Note;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
 use crate::root_dse::{self, Offer};
@@ -53,7 +54,7 @@ pub(crate) fn start(
     (id, bytes): (MessageId, &[u8]),
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
-    let Worker { directory, snapshot, recorder, .. } = worker;
+    let Worker { directory, snapshot, recorder, note, .. } = worker;
     let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, directory));
     let limits = &directory.limits;
     let mut sink = ResponseSink::bounded(out, id, limits.inline_output_max_bytes);
@@ -66,6 +67,7 @@ pub(crate) fn start(
         candidates_max: Some(limits.inline_candidates_max),
         offer: Offer::to(session, directory),
         watch,
+        note,
     };
     match search.run(snapshot, &mut sink)? {
         Outcome::Done(done) => {
@@ -98,7 +100,7 @@ pub(crate) fn run_job(
     out: &mut Vec<u8>,
     flush: &mut Flush<'_>,
 ) {
-    let Worker { directory, snapshot, recorder, .. } = worker;
+    let Worker { directory, snapshot, recorder, note, .. } = worker;
     let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, flush);
     let outcome = controls::take(controls, Operation::Search).and_then(|controls| {
         let search = Search {
@@ -111,6 +113,7 @@ pub(crate) fn run_job(
             // The root DSE is never a job.
             offer: Offer::default(),
             watch: Some(Watch::new(recorder, 1, directory)),
+            note,
         };
         search.run(snapshot, &mut sink)
     });
@@ -134,6 +137,8 @@ pub(crate) struct Search<'a> {
     pub(crate) offer: Offer,
     /// Set when the search is measured.
     pub(crate) watch: Option<Watch<'a>>,
+    /// What the access log tells of it.
+    pub(crate) note: &'a Note,
 }
 
 /// What the request means here and now.

@@ -189,6 +189,7 @@ impl<'a> Run<'a> {
             ))));
         }
         self.seen += 1;
+        self.search.note.candidates(self.seen);
         if self.until_look > 0 {
             self.until_look -= 1;
             return None;

@@ -23,6 +23,7 @@ impl Search<'_> {
         if !is_unindexed(plan) {
             return Ok(());
         }
+        self.note.unindexed();
         let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
         let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
         // A count says how it goes about it, and looks at entries only when that is asked for.

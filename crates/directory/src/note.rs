@@ -1,0 +1,38 @@
+//! What an operation leaves for the access log: what nobody can see from its answer.
+//!
+//! Invariant: noting costs a store to memory of this thread, whether anybody reads it or not.
+
+use std::cell::Cell;
+
+/// What was noted of one operation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Noted {
+    /// How many candidates a search looked at.
+    pub candidates: u64,
+    /// No index helped, whether the search was carried out or refused for it.
+    pub is_unindexed: bool,
+}
+
+/// Where the operation under way on this thread leaves it.
+#[derive(Debug, Default)]
+pub(crate) struct Note {
+    candidates: Cell<u64>,
+    is_unindexed: Cell<bool>,
+}
+
+impl Note {
+    /// So many candidates were looked at up to now.
+    pub(crate) fn candidates(&self, seen: u64) {
+        self.candidates.set(seen);
+    }
+
+    /// No index helps.
+    pub(crate) fn unindexed(&self) {
+        self.is_unindexed.set(true);
+    }
+
+    /// What was noted; nothing is afterwards.
+    pub(crate) fn take(&self) -> Noted {
+        Noted { candidates: self.candidates.take(), is_unindexed: self.is_unindexed.take() }
+    }
+}
