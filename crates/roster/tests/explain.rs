@@ -63,6 +63,40 @@ fn a_search_is_explained_in_text_and_json() {
 }
 
 #[test]
+fn the_options_of_the_search_are_those_of_the_plan() {
+    let demo = Demo::start(2_000);
+    let explain = |more: &[&str]| {
+        ask(&demo, &[&["explain", "-b", BASE, "(objectClass=person)"], more].concat())
+    };
+    let json = |more: &[&str]| {
+        let run = explain(&[more, &["--json"]].concat());
+        check_lines(&run, 0, &[]);
+        serde_json::from_str::<serde_json::Value>(&run.output).unwrap()
+    };
+    // In the order of an index, and in memory where there is none.
+    check_lines(
+        &explain(&["-S", "-sn", "-z", "5"]),
+        0,
+        &["order       by -sn: sn.equality is walked"],
+    );
+    let order = json(&["-S", "-sn", "-S", "givenName", "-z", "5"])["order"].clone();
+    assert_eq!((&order["keys"], &order["by"]), (&"-sn givenName".into(), &"index".into()));
+    let order = json(&["-S", "sn:caseExactOrderingMatch"])["order"].clone();
+    assert_eq!((&order["keys"], &order["by"]), (&"sn".into(), &"memory".into()));
+    let run = explain(&["-S", "description", "-z", "5"]);
+    check_lines(&run, 0, &["in memory", "roster index add 'equality description'"]);
+    // Which entries are looked for.
+    assert_eq!(json(&["-E", "subentries"])["subentries"], true);
+    assert_eq!(json(&["-E", "subentries=false"])["subentries"], false);
+    assert_eq!(json(&[])["subentries"], serde_json::Value::Null);
+    assert_eq!(json(&["-a", "search"])["aliases"]["followed"], "search");
+
+    for wrong in [["-a", "sometimes"], ["-E", "children"], ["-z", "-1"], ["-s", "some"]] {
+        check_lines(&explain(&wrong), 2, &["roster: error: ", wrong[1]]);
+    }
+}
+
+#[test]
 fn explanations_come_over_every_way_to_the_server() {
     let demo = Demo::start(50);
     let explain =

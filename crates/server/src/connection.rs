@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     /// Set when no further message will be handled, to what is to be done once all is sent.
     ending: Option<Ending>,
     idle: Option<IdleTimer>,
+    /// Runs while the client has ended its side and its jobs deliver nothing.
+    half_closed: Option<Pin<Box<Sleep>>>,
 }
 
 /// What was received and not handled yet.
@@ -118,6 +120,7 @@ impl Connection {
             jobs: Vec::new(),
             ending: None,
             idle,
+            half_closed: None,
         }
     }
 
@@ -139,10 +142,10 @@ impl Connection {
                 Poll::Pending => {}
             }
             if !self.may_handle(self.output.waiting()) {
-                return match self.look_ahead(cx) {
-                    Ok(()) => Poll::Pending,
-                    Err(_) => Poll::Ready(Ending::Lost),
-                };
+                if self.look_ahead(cx).is_err() {
+                    return Poll::Ready(Ending::Lost);
+                }
+                return self.poll_half_closed(cx).map(|()| Ending::Lost);
             }
             if turn == 0 {
                 // The neighbours' turn; ours comes again after theirs.
@@ -431,8 +434,12 @@ impl Connection {
                 return true;
             }
             match job.deliveries.poll_recv(cx) {
-                Poll::Ready(Some(Delivery::Chunk(chunk))) => self.output.append(chunk),
+                Poll::Ready(Some(Delivery::Chunk(chunk))) => {
+                    self.half_closed = None;
+                    self.output.append(chunk);
+                }
                 Poll::Ready(Some(Delivery::Done(done))) => {
+                    self.half_closed = None;
                     self.session.finish(done);
                     self.jobs.swap_remove(index);
                     self.touch();
@@ -478,6 +485,20 @@ impl Connection {
     }
 
     // ---- time
+
+    /// `Ready` when a client that has ended its side is given up. It may still read, or be gone:
+    /// TCP says so only when something is sent to it, and a search may look long before it does.
+    fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let timeout = self.worker.shared.limits.half_closed_timeout;
+        let is_waiting = (self.input.ended || self.input.ahead_ended) && !self.jobs.is_empty();
+        if !is_waiting || timeout.is_zero() {
+            return Poll::Pending;
+        }
+        let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(timer.as_mut().poll(cx));
+        tracing::debug!(connection = self.id.0, "closed: the client ended, its searches did not");
+        Poll::Ready(())
+    }
 
     /// The client did something.
     fn touch(&mut self) {

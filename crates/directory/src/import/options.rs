@@ -110,7 +110,8 @@ impl ImportObserver for () {}
 pub struct Progress {
     /// What is being done.
     pub phase: ImportPhase,
-    /// How much of the phase is done, in units of its own: octets of the sources while loading.
+    /// How much of the phase is done: octets of the sources while loading, then hundredths of a
+    /// percent.
     pub done: u64,
     /// How much there is to do; not known of a pipe.
     pub total: Option<u64>,

@@ -144,9 +144,14 @@ impl Teller<'_> {
             Phase::Verify => (ImportPhase::Verify, 50, 100),
         };
         // Of a step that has nothing to do there is nothing left.
-        let total = total.max(1);
-        let done = from * total + (to - from) * done.min(total);
-        self.progress(phase, done, Some(100 * total));
+        let share = if total == 0 { 1.0 } else { done as f64 / total as f64 };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of 10,000"
+        )]
+        let done = ((from as f64 + (to - from) as f64 * share.min(1.0)) * 100.0) as u64;
+        self.progress(phase, done, Some(100 * 100));
     }
 
     fn progress(&mut self, phase: ImportPhase, done: u64, total: Option<u64>) {

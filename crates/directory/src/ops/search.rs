@@ -15,6 +15,7 @@ mod special;
 mod unindexed;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aci::{Access, WantedValues};
 use ldap::message::{Controls, MessageId, Scope, SearchRequest};
@@ -65,6 +66,7 @@ pub(crate) fn start(
         controls,
         stop: None,
         candidates_max: Some(limits.inline_candidates_max),
+        begun: directory.clock.elapsed(),
         offer: Offer::to(session, directory),
         watch,
         note,
@@ -110,6 +112,7 @@ pub(crate) fn run_job(
             controls: &controls,
             stop: Some(&job.stop),
             candidates_max: None,
+            begun: directory.clock.elapsed(),
             // The root DSE is never a job.
             offer: Offer::default(),
             watch: Some(Watch::new(recorder, 1, directory)),
@@ -134,6 +137,8 @@ pub(crate) struct Search<'a> {
     pub(crate) stop: Option<&'a Stop>,
     /// Candidates up to which it may run here; `None` on a pool thread.
     pub(crate) candidates_max: Option<u64>,
+    /// When it began on this thread.
+    pub(crate) begun: Duration,
     pub(crate) offer: Offer,
     /// Set when the search is measured.
     pub(crate) watch: Option<Watch<'a>>,

@@ -217,3 +217,28 @@ fn a_receiver_that_is_gone_stops_the_search() {
     connection.session.finish(done);
     assert_eq!(chunks, 1);
 }
+
+#[test]
+fn the_time_on_the_reading_thread_counts() {
+    let served = Served::with(|options| {
+        options.limits.inline_candidates_max = 0;
+        options.limits.inline_planning_max = Duration::from_secs(900);
+    });
+    add_devices(&served, 100, "x");
+    let clock = Arc::new(TickingClock::default());
+    let served = served.under(Arc::<TickingClock>::clone(&clock));
+    let mut client = served.client();
+    let terms = (0..100).map(|term| format!("(cn=*{term}*)")).collect::<String>();
+    let filter = format!("(|{terms}{UNINDEXED})");
+    let search = Asked { filter: &filter, time_limit_s: 40, ..Asked::default() };
+    let message = client.encode_search(&search);
+    let connection = &mut client.connection;
+    let begun = clock.0.load(Ordering::Relaxed);
+    let next = connection.worker.handle(&mut connection.session, &message, &mut Vec::new());
+    let Next::Later(job) = next else { panic!("a large search is a job") };
+    let stop = job.stop();
+    while !stop.is_late() {}
+    let took = clock.0.load(Ordering::Relaxed) - begun;
+    // One look before it, one at its beginning, and the one that found it late.
+    assert!((40..=43).contains(&took), "{took} s");
+}

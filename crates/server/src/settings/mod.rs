@@ -91,6 +91,9 @@ pub struct LimitSettings {
     pub idle_timeout: Duration,
     /// How long a client may refuse to read its answers.
     pub write_timeout: Duration,
+    /// How long searches of a client that has ended its side may go on without delivering
+    /// anything; zero means to their end.
+    pub half_closed_timeout: Duration,
     /// Entries one search, or one page of it, returns; 0 = no limit.
     pub size_limit_entries: u32,
     /// How long one search may take, in seconds; 0 = no limit.

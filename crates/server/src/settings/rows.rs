@@ -370,6 +370,19 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "limits",
+        key: "half_closed_timeout_ms",
+        kind: Kind::Number {
+            min: 0,
+            max: TIMEOUT_MAX_S * 1000,
+            unit: "milliseconds; 0 = to their end",
+            set: |s, n| s.limits.half_closed_timeout = Duration::from_millis(n),
+        },
+        default: "1000",
+        sentence: "How long searches go on for a client that has ended its side of the connection, \
+                   as one that was killed has, while they find nothing to send to it.",
+    },
+    Row {
+        section: "limits",
         key: "size_limit_entries",
         kind: Kind::Number {
             min: 0,

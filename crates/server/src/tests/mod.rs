@@ -238,6 +238,10 @@ fn bind(id: i32, name: &str, password: &str) -> Vec<u8> {
 }
 
 fn search(id: i32, base: &str, scope: Scope) -> Vec<u8> {
+    search_by(id, base, scope, "(objectClass=*)")
+}
+
+fn search_by(id: i32, base: &str, scope: Scope, filter: &str) -> Vec<u8> {
     request(
         id,
         Request::Search(SearchRequest {
@@ -247,7 +251,7 @@ fn search(id: i32, base: &str, scope: Scope) -> Vec<u8> {
             size_limit_entries: 0,
             time_limit_s: 0,
             types_only: false,
-            filter: Filter::Present("objectClass"),
+            filter: Filter::parse(filter).unwrap(),
             attributes: Strings::EMPTY,
         }),
     )

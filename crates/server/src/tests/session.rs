@@ -251,3 +251,23 @@ fn a_search_whose_client_is_gone_frees_its_thread() {
     client.finish_sending();
     assert_eq!(client.receive_all().len(), entries + 1);
 }
+
+#[test]
+fn a_search_that_finds_nothing_ends_soon_after_its_client_is_gone() {
+    let running = Running::with(|settings| {
+        settings.server.scan_threads = 1;
+        settings.limits.half_closed_timeout = Duration::from_millis(20);
+    });
+    fill(&running, 300, 20_000);
+    // Each entry takes so long to test that all of them together take minutes.
+    let terms = (0..1_000).map(|term| format!("(description=*no {term}*)")).collect::<String>();
+    let filter = format!("(|{terms})");
+    for _ in 0..2 {
+        let mut client = running.connect_root();
+        client.send(&search_by(2, "dc=example,dc=org", Scope::Subtree, &filter));
+    }
+    // The second one waited for the only thread; so does this one, whose client is there.
+    let mut client = running.connect_root();
+    client.send(&search(2, "dc=example,dc=org", Scope::Subtree));
+    assert_eq!(client.receive(), "2 entry dc=example,dc=org");
+}

@@ -23,8 +23,6 @@ pub(crate) struct Bounds {
     pub(crate) look_through_entries: u32,
     pub(crate) page: Option<u32>,
     pub(crate) deadline: Option<Duration>,
-    /// When the search began here.
-    pub(crate) begun: Duration,
 }
 
 impl Search<'_> {
@@ -44,18 +42,16 @@ impl Search<'_> {
         };
         let time = [self.request.time_limit_s, seconds].into_iter().filter(|&s| s > 0).min();
         // The time that a job waited for its turn counts.
-        let begun = self.directory.clock.elapsed();
         let deadline = self
             .stop
             .and_then(Stop::deadline)
-            .or_else(|| time.map(|time| begun + Duration::from_secs(time.into())));
+            .or_else(|| time.map(|time| self.begun + Duration::from_secs(time.into())));
         Bounds {
             asked_entries: self.request.size_limit_entries,
             entries,
             look_through_entries,
             page: self.controls.paged.as_ref().map(|paged| paged.size_entries),
             deadline,
-            begun,
         }
     }
 
@@ -73,7 +69,7 @@ impl Search<'_> {
         let now = self.directory.clock.elapsed();
         let most = self.directory.limits.inline_planning_max;
         bounds.deadline.is_some_and(|deadline| now >= deadline)
-            || (self.candidates_max.is_some() && now.saturating_sub(bounds.begun) > most)
+            || (self.candidates_max.is_some() && now.saturating_sub(self.begun) > most)
     }
 
     /// What the store asks while it reads: see [`Self::planning_ends`].
