@@ -9,14 +9,25 @@
 //! read, search and compare what is not a password, and may change nothing but their own password
 //! through the password modify operation (RFC 3062).
 
+mod decide;
 mod identity;
 mod permitted;
 mod rights;
+mod rule;
+mod set;
+mod text;
 mod visible;
 
+pub use decide::{Asker, AuthenticationMethod, Considered, EntryRights, Explanation, Outcome};
+pub use decide::{Question, Reach, Rules, Surroundings, TimeOfWeek, ValueChange};
 pub use identity::{Grants, Identity};
 pub use permitted::{Denied, Permitted, Purpose};
 pub use rights::Rights;
+pub use rule::pattern::PatternFault;
+pub use rule::{Aci, Right};
+pub use set::AciSet;
+pub use text::{ACI_LENGTH_MAX_BYTES, ACI_VALUES_MAX, AciError, AciReason};
+pub use text::{BIND_RULE_DEPTH_MAX, PARENT_LEVEL_MAX};
 pub use visible::{Searchable, VisibleEntry, WantedValues};
 
 /// Who asks, and what that identity was given. Made once per bind; what it may do with an entry is

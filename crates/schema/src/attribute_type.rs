@@ -61,6 +61,11 @@ impl AttributeType {
         &self.key
     }
 
+    /// A number that types of one OID share, and few others: for tables by type.
+    pub const fn number(&self) -> u64 {
+        self.oid_hash
+    }
+
     /// Whether this type is `other` or derived from it.
     pub fn is_subtype_of(&self, other: &Self) -> bool {
         let mut kind = self;

@@ -1,0 +1,1 @@
+//! Decisions made the plain way.

@@ -1,0 +1,131 @@
+//! Whether an ACI is about an entry: name, scope, filter, values.
+
+use std::cell::OnceCell;
+
+use schema::{AttributeDescription, DnKey, EntryRead, Schema, Truth};
+
+use super::truth;
+use crate::rule::pattern::OneValue;
+use crate::rule::{NameTarget, TargetScope, ValueFilter};
+use crate::set::Link;
+
+/// The entry that is asked about.
+pub(super) struct Target<'e> {
+    pub(super) entry: &'e dyn EntryRead,
+    given: Option<&'e DnKey>,
+    made: OnceCell<Option<DnKey>>,
+}
+
+impl<'e> Target<'e> {
+    pub(super) fn new(entry: &'e dyn EntryRead, key: Option<&'e DnKey>) -> Self {
+        Self { entry, given: key, made: OnceCell::new() }
+    }
+
+    /// The key of its name, made when it is first asked for; none if the name has none.
+    pub(super) fn key(&self, schema: &Schema) -> Option<&DnKey> {
+        let make = || DnKey::from_text(schema, self.entry.dn()).ok();
+        self.given.or_else(|| self.made.get_or_init(make).as_ref())
+    }
+}
+
+/// Whether the targets of a statement leave something to ask of the entry.
+pub(super) fn depends_on_entry(link: &Link) -> bool {
+    let Some(targets) = link.entry_targets() else { return false };
+    let has_pattern = targets.name.as_ref().is_some_and(is_for_entry);
+    let is_one_level = targets.scope == TargetScope::OneLevel;
+    has_pattern || is_one_level || targets.filter.is_some() || targets.values.is_some()
+}
+
+/// Whether the place of the ACI does not say all about its `target`.
+fn is_for_entry(name: &NameTarget) -> bool {
+    name.negated || name.pattern.exact().is_none()
+}
+
+/// Whether an entry within reach of the ACI is among its targets; attributes and values aside.
+pub(super) fn target_truth(link: &Link, target: &Target<'_>, schema: &Schema) -> Truth {
+    let Some(targets) = link.entry_targets() else { return Truth::True };
+    let name = name_truth(link, target, schema);
+    if name == Truth::False {
+        return Truth::False;
+    }
+    match &targets.filter {
+        None => name,
+        Some(own) => {
+            let matches = own.filter.filter.matches(schema, target.entry);
+            name.and(if own.negated { !matches } else { matches })
+        }
+    }
+}
+
+/// Whether the name of an entry within reach of the ACI is meant.
+pub(super) fn name_truth(link: &Link, target: &Target<'_>, schema: &Schema) -> Truth {
+    let Some(targets) = link.entry_targets() else { return Truth::True };
+    let scope = targets.scope;
+    let name = targets.name.as_ref();
+    let pattern = name.filter(|name| is_for_entry(name));
+    if pattern.is_none() && scope != TargetScope::OneLevel {
+        return Truth::True;
+    }
+    let Some(key) = target.key(schema) else { return Truth::Undefined };
+    let above: &DnKey = &link.placed.holder;
+    match pattern {
+        Some(NameTarget { negated: false, pattern }) => {
+            pattern.matches_above(key, schema, |distance| reaches(scope, distance))
+        }
+        Some(NameTarget { negated: true, pattern }) => {
+            let distance = key.depth().saturating_sub(above.depth());
+            let is_in_scope = truth(reaches(scope, distance));
+            is_in_scope.and(!pattern.matches_above(key, schema, |_| true))
+        }
+        None => {
+            let anchor = link.placed.aci.targets.exact_name().unwrap_or(above);
+            truth(key.depth() == anchor.depth() + 1)
+        }
+    }
+}
+
+/// Whether a scope reaches so far below its base.
+fn reaches(scope: TargetScope, distance: usize) -> bool {
+    match scope {
+        TargetScope::Base => distance == 0,
+        TargetScope::OneLevel => distance == 1,
+        TargetScope::Subtree => true,
+        TargetScope::Subordinate => distance > 0,
+    }
+}
+
+/// What value filters say of one value: an attribute that they do not name is not meant.
+pub(super) fn value_truth(
+    list: &[ValueFilter],
+    attribute: &AttributeDescription,
+    value: &[u8],
+    schema: &Schema,
+) -> Truth {
+    let one = OneValue { description: attribute, value };
+    list.iter()
+        .filter(|filter| filter.is_about(attribute))
+        .map(|filter| filter.filter.filter.matches(schema, &one))
+        .reduce(Truth::and)
+        .unwrap_or(Truth::False)
+}
+
+/// What value filters say of a whole entry. An allow is for entries whose values all match; a deny
+/// is for those of which one does.
+pub(super) fn entry_values_truth(
+    list: &[ValueFilter],
+    allows: bool,
+    entry: &dyn EntryRead,
+    schema: &Schema,
+) -> Truth {
+    let mut found = truth(allows);
+    for filter in list {
+        let Some(name) = filter.attribute.known() else { continue };
+        entry.visit_values(name, &mut |description, value| {
+            let one = OneValue { description, value };
+            let matches = filter.filter.filter.matches(schema, &one);
+            found = if allows { found.and(matches) } else { found.or(matches) };
+            true
+        });
+    }
+    found
+}

@@ -1,0 +1,436 @@
+//! One access control instruction (ACI), read and resolved: what it is about, whom it is for, and
+//! what it allows or denies.
+//!
+//! Invariants: every name is a key, every filter is resolved, every address is a number; nothing
+//! is parsed when a question is asked. An ACI does not know the entry that holds it, so an entry
+//! with ACIs is renamed without reading them again.
+
+pub(crate) mod network;
+pub(crate) mod pattern;
+mod right;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ldap::message::Scope;
+use schema::{Assertion, AttributeDescription, DnKey, ResolvedFilter, Schema, Truth};
+
+use self::network::{AddressRange, HostPattern};
+use self::pattern::DnPattern;
+pub use self::right::Right;
+pub(crate) use self::right::Rights;
+use crate::text::{self, AciError, AciReason};
+
+/// An access control instruction. Two are equal when they say the same, however it was written.
+#[derive(Clone, Debug)]
+pub struct Aci {
+    pub(crate) name: String,
+    pub(crate) targets: Targets,
+    pub(crate) statements: Vec<Statement>,
+    pub(crate) text: String,
+    pub(crate) unknown: Vec<String>,
+}
+
+impl Aci {
+    /// Reads an ACI and resolves what it names.
+    ///
+    /// # Errors
+    /// The column, in characters from 1, and what is wrong there.
+    pub fn parse(text: &str, schema: &Schema) -> Result<Self, AciError> {
+        text::parse(text, schema)
+    }
+
+    /// Stands for a stored value that cannot be read: it denies everything to everybody, since
+    /// nobody knows what it was to deny.
+    pub fn unreadable(text: &str) -> Self {
+        let attributes =
+            AttributeList { user: true, operational: true, negated: false, names: Vec::new() };
+        Self {
+            name: "unreadable".to_owned(),
+            targets: Targets::Entries(Box::new(EntryTargets {
+                attributes: Some(attributes),
+                ..EntryTargets::default()
+            })),
+            statements: vec![Statement {
+                allows: false,
+                rights: Rights::EVERY,
+                rule: Bind::Is(Arc::new(Condition {
+                    negated: false,
+                    test: Test::User(vec![Subject::Anyone]),
+                })),
+            }],
+            text: text.to_owned(),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// What its author calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The attributes it names that the schema does not have. Where one is asked about, the answer
+    /// is not known: it grants nothing, and a deny denies.
+    pub fn unknown_names(&self) -> &[String] {
+        &self.unknown
+    }
+
+    /// Checks that the target lies within the entry that holds the ACI.
+    ///
+    /// # Errors
+    /// [`AciReason::TargetOutside`] otherwise: such an ACI would never apply.
+    pub fn check_holder(&self, holder: &DnKey) -> Result<(), AciError> {
+        match self.targets.exact_name() {
+            Some(name) if !name.is_within(holder) => {
+                Err(AciError { column: 1, reason: AciReason::TargetOutside })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl PartialEq for Aci {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.targets == other.targets
+            && self.statements == other.statements
+    }
+}
+
+impl Eq for Aci {}
+
+impl fmt::Display for Aci {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text::write(self, f)
+    }
+}
+
+/// What an ACI is about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Targets {
+    /// Entries and what is in them.
+    Entries(Box<EntryTargets>),
+    /// Controls and extended operations.
+    Requests(RequestTargets),
+}
+
+impl Targets {
+    pub(crate) fn entries(&self) -> Option<&EntryTargets> {
+        match self {
+            Self::Entries(targets) => Some(targets),
+            Self::Requests(_) => None,
+        }
+    }
+
+    /// The one entry that `target` names, if it names one.
+    pub(crate) fn exact_name(&self) -> Option<&DnKey> {
+        let target = self.entries()?.name.as_ref().filter(|target| !target.negated)?;
+        target.pattern.exact()
+    }
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct EntryTargets {
+    pub(crate) name: Option<NameTarget>,
+    pub(crate) scope: TargetScope,
+    /// Without it, no attribute is meant.
+    pub(crate) attributes: Option<AttributeList>,
+    pub(crate) filter: Option<FilterTarget>,
+    pub(crate) values: Option<ValueFilters>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct NameTarget {
+    pub(crate) negated: bool,
+    pub(crate) pattern: DnPattern,
+}
+
+/// How far below the entry that `target` names, or that holds the ACI, it reaches.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum TargetScope {
+    Base,
+    OneLevel,
+    #[default]
+    Subtree,
+    Subordinate,
+}
+
+impl TargetScope {
+    pub(crate) const ALL: [(Self, &str); 4] = [
+        (Self::Base, "base"),
+        (Self::OneLevel, "onelevel"),
+        (Self::Subtree, "subtree"),
+        (Self::Subordinate, "subordinate"),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(scope, _)| *scope == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// A list of attributes, or all but those of a list.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct AttributeList {
+    pub(crate) negated: bool,
+    /// `*`
+    pub(crate) user: bool,
+    /// `+`
+    pub(crate) operational: bool,
+    pub(crate) names: Vec<AttributeName>,
+}
+
+/// An attribute by name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum AttributeName {
+    Known(Arc<AttributeDescription>),
+    /// The schema has no such type.
+    Unknown(String),
+}
+
+impl AttributeName {
+    pub(crate) fn known(&self) -> Option<&Arc<AttributeDescription>> {
+        match self {
+            Self::Known(description) => Some(description),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Known(description) => description.text(),
+            Self::Unknown(name) => name,
+        }
+    }
+}
+
+impl AttributeList {
+    /// Whether the attribute is meant. A name means the type with at least its options; types
+    /// derived from it are meant too where that leaves less access.
+    pub(crate) fn covers(&self, asked: &AttributeDescription, allows: bool) -> bool {
+        let with_subtypes = self.negated == allows;
+        let is_named = self
+            .names
+            .iter()
+            .filter_map(AttributeName::known)
+            .any(|name| name.covers(asked) && (with_subtypes || name.kind == asked.kind));
+        let operational = asked.is_operational();
+        let of_kind = if operational { self.operational } else { self.user };
+        if self.negated {
+            self.excepts_from(operational) && !of_kind && !is_named
+        } else {
+            of_kind || is_named
+        }
+    }
+
+    /// Whether the list of a `!=` is about this kind of attributes: user or operational ones.
+    fn excepts_from(&self, operational: bool) -> bool {
+        let is_of_kind = |name: &AttributeName| match name {
+            AttributeName::Known(name) => name.is_operational() == operational,
+            AttributeName::Unknown(_) => !operational,
+        };
+        let all = if operational { self.operational } else { self.user };
+        all || self.names.iter().any(is_of_kind)
+    }
+
+    /// What it says of an attribute that no list names.
+    pub(crate) fn covers_unnamed(&self, operational: bool) -> bool {
+        let of_kind = if operational { self.operational } else { self.user };
+        if self.negated { self.excepts_from(operational) && !of_kind } else { of_kind }
+    }
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct FilterTarget {
+    pub(crate) negated: bool,
+    pub(crate) filter: FilterText,
+}
+
+/// A filter, and how it was written.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct FilterText {
+    pub(crate) text: String,
+    pub(crate) filter: ResolvedFilter,
+}
+
+/// `targattrfilters`: which values may be added and deleted.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct ValueFilters {
+    pub(crate) add: Option<Vec<ValueFilter>>,
+    pub(crate) delete: Option<Vec<ValueFilter>>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct ValueFilter {
+    pub(crate) attribute: AttributeName,
+    pub(crate) filter: FilterText,
+}
+
+impl ValueFilter {
+    /// Whether it is about values of this attribute.
+    pub(crate) fn is_about(&self, asked: &AttributeDescription) -> bool {
+        self.attribute.known().is_some_and(|name| name.covers(asked))
+    }
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct RequestTargets {
+    pub(crate) controls: Option<OidList>,
+    pub(crate) operations: Option<OidList>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct OidList {
+    pub(crate) negated: bool,
+    /// `*`
+    pub(crate) all: bool,
+    pub(crate) oids: Vec<String>,
+}
+
+impl OidList {
+    pub(crate) fn covers(&self, oid: &str) -> bool {
+        (self.all || self.oids.iter().any(|own| own == oid)) != self.negated
+    }
+}
+
+/// One pair of permissions and a bind rule.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Statement {
+    pub(crate) allows: bool,
+    pub(crate) rights: Rights,
+    pub(crate) rule: Bind,
+}
+
+/// A bind rule: who must ask, and how.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Bind {
+    Is(Arc<Condition>),
+    Not(Box<Self>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    /// `and` and `or` without parentheses. Servers differ in which comes first, so it holds if it
+    /// holds read from either end, and is not known if only from one.
+    Mixed(Vec<Self>, Vec<Connective>),
+    /// Found out already; never read from a text.
+    Known(Truth),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Connective {
+    And,
+    Or,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Condition {
+    pub(crate) negated: bool,
+    pub(crate) test: Test,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Test {
+    User(Vec<Subject>),
+    Group(Vec<DnPattern>),
+    Attribute(UserAttribute),
+    Address(Vec<AddressRange>),
+    Host(Vec<HostPattern>),
+    /// Minutes since midnight.
+    Time(Comparator, u16),
+    /// A bit for each day; Sunday is the lowest.
+    Days(u8),
+    Method(Vec<Method>),
+    Strength(Comparator, u32),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Comparator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparator {
+    /// Longest first, as they are looked for in a text.
+    pub(crate) const ALL: [(Self, &str); 6] = [
+        (Self::LessOrEqual, "<="),
+        (Self::GreaterOrEqual, ">="),
+        (Self::NotEqual, "!="),
+        (Self::Equal, "="),
+        (Self::Less, "<"),
+        (Self::Greater, ">"),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(own, _)| *own == self).map_or("", |(_, name)| name)
+    }
+
+    pub(crate) fn holds(self, one: u32, other: u32) -> bool {
+        match self {
+            Self::Equal => one == other,
+            Self::NotEqual => one != other,
+            Self::Less => one < other,
+            Self::LessOrEqual => one <= other,
+            Self::Greater => one > other,
+            Self::GreaterOrEqual => one >= other,
+        }
+    }
+}
+
+/// One of the names of a `userdn`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Subject {
+    Anyone,
+    All,
+    Oneself,
+    Parent,
+    Name(DnPattern),
+    Search(Url),
+}
+
+/// An LDAP URL that says which entries are meant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Url {
+    /// What follows `ldap:///`, as displayed.
+    pub(crate) text: String,
+    pub(crate) base: DnKey,
+    pub(crate) scope: Scope,
+    pub(crate) filter: Option<ResolvedFilter>,
+}
+
+/// `userattr`: what the asker has to do with an attribute of the target.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct UserAttribute {
+    /// How many levels above the target the attribute may be; 0 is the target itself.
+    pub(crate) levels: Vec<u8>,
+    pub(crate) attribute: AttributeName,
+    pub(crate) relation: Relation,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Relation {
+    /// A value names the asker.
+    User,
+    /// A value names a group of the asker.
+    Group,
+    /// A value is a URL that finds the asker.
+    Url,
+    /// The asker has the same value; none where the attribute is not known.
+    Value(String, Option<Assertion>),
+}
+
+/// One of the methods of an `authmethod`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Method {
+    /// Whatever it was.
+    Any,
+    Simple,
+    Certificate,
+    Sasl(String),
+}

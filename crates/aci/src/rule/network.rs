@@ -1,0 +1,223 @@
+//! Where a client is: ranges of addresses, and names of hosts with a star.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// A range of addresses: those whose masked bits are these.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct AddressRange {
+    /// The bits, IPv4 in the lowest 32.
+    bits: u128,
+    mask: u128,
+    is_v6: bool,
+}
+
+impl AddressRange {
+    /// Reads `a.b.c.d`, `a.b.*`, an IPv6 address, or one of them with `/bits`, `/mask` or `+mask`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if text.contains('*') {
+            return Self::with_stars(text);
+        }
+        let (address, mask) = match text.split_once(['/', '+']) {
+            Some((address, mask)) => (address, Some(mask)),
+            None => (text, None),
+        };
+        let address: IpAddr = unbracketed(address).parse().ok()?;
+        let (bits, width) = number(address);
+        let full = ones(width, width);
+        let mask = match mask {
+            None => full,
+            Some(mask) => match mask.parse::<u32>() {
+                Ok(length) if length <= width => ones(length, width),
+                Ok(_) => return None,
+                Err(_) => {
+                    let mask: IpAddr = unbracketed(mask).parse().ok()?;
+                    let (mask, of) = number(mask);
+                    if of != width {
+                        return None;
+                    }
+                    mask
+                }
+            },
+        };
+        Some(Self { bits: bits & mask, mask, is_v6: width == V6_BITS })
+    }
+
+    /// Reads an IPv4 address with stars for octets; octets that are left out are stars too.
+    fn with_stars(text: &str) -> Option<Self> {
+        let (mut bits, mut mask, mut count) = (0_u128, 0_u128, 0);
+        for octet in text.split('.') {
+            count += 1;
+            bits <<= 8;
+            mask <<= 8;
+            if octet != "*" {
+                bits |= u128::from(octet.parse::<u8>().ok()?);
+                mask |= 0xFF;
+            }
+        }
+        if count > 4 || (count < 4 && !text.ends_with('*')) {
+            return None;
+        }
+        let missing = 8 * (4 - count);
+        Some(Self { bits: bits << missing, mask: mask << missing, is_v6: false })
+    }
+
+    pub(crate) fn holds(&self, address: IpAddr) -> bool {
+        let (bits, width) = number(address.to_canonical());
+        (width == V6_BITS) == self.is_v6 && bits & self.mask == self.bits
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = if self.is_v6 { V6_BITS } else { V4_BITS };
+        let address = |bits: u128| {
+            if self.is_v6 {
+                IpAddr::from(bits.to_be_bytes())
+            } else {
+                IpAddr::from(u32::try_from(bits).unwrap_or_default().to_be_bytes())
+            }
+        };
+        write!(f, "{}", address(self.bits))?;
+        let length = self.mask.count_ones();
+        if self.mask != ones(length, width) {
+            write!(f, "+{}", address(self.mask))
+        } else if length < width {
+            write!(f, "/{length}")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// An address in brackets, as it stands in URLs.
+fn unbracketed(text: &str) -> &str {
+    text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
+}
+
+fn number(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(address) => (u128::from(u32::from(address)), V4_BITS),
+        IpAddr::V6(address) => (u128::from(address), V6_BITS),
+    }
+}
+
+/// `length` ones at the upper end of a number of `width` bits.
+fn ones(length: u32, width: u32) -> u128 {
+    let all = u128::MAX >> (V6_BITS - width);
+    if length == 0 { 0 } else { all & (u128::MAX << (width - length)) }
+}
+
+const V4_BITS: u32 = 32;
+const V6_BITS: u32 = 128;
+
+/// The name of a host, or the end of the names of many after a star.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct HostPattern {
+    /// In lower case, without the star.
+    name: String,
+    is_end: bool,
+}
+
+impl HostPattern {
+    /// Reads `host.example.com`, `*.example.com` or `*`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (name, is_end) = match text.strip_prefix('*') {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        let is_name = |name: &str| {
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        };
+        let is_well_formed = is_name(name)
+            && (if is_end { name.is_empty() || name.starts_with('.') } else { !name.is_empty() });
+        is_well_formed.then(|| Self { name: name.to_ascii_lowercase(), is_end })
+    }
+
+    pub(crate) fn holds(&self, host: &str) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        if self.is_end { host.ends_with(&self.name) } else { host == self.name }
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.is_end { "*" } else { "" }, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(range: &str, address: &str, want: bool) {
+        let parsed = AddressRange::parse(range).unwrap();
+        assert_eq!(parsed.holds(address.parse().unwrap()), want, "{range} {address}");
+        assert_eq!(AddressRange::parse(&parsed.to_string()), Some(parsed), "{range}");
+    }
+
+    #[test]
+    fn ranges_are_written_in_many_ways() {
+        check("192.168.1.7", "192.168.1.7", true);
+        check("192.168.1.7", "192.168.1.8", false);
+        check("192.168.1.7", "::ffff:192.168.1.7", true);
+        for range in ["10.1.0.0/16", "10.1.9.9/16", "10.1.*", "10.1.*.*", "10.1.0.0+255.255.0.0"] {
+            check(range, "10.1.200.3", true);
+            check(range, "10.2.0.0", false);
+            check(range, "::a01:0", false);
+        }
+        check("10.0.0.0/255.0.0.0", "10.200.3.4", true);
+        check("10.*.3.*", "10.200.3.4", true);
+        check("10.*.3.*", "10.200.4.4", false);
+        check("*", "1.2.3.4", true);
+        check("*", "2001:db8::1", false);
+        check("0.0.0.0/0", "1.2.3.4", true);
+        check("2001:db8::/32", "2001:db8:1::7", true);
+        check("2001:db8::/32", "2001:db9::7", false);
+        check("[2001:db8::1]", "2001:db8::1", true);
+        check("::/0", "2001:db8::1", true);
+        check("::/0", "1.2.3.4", false);
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in [
+            "",
+            "10",
+            "10.1",
+            "10.1.2",
+            "10.1.2.3/33",
+            "::/129",
+            "10.1.2.3.4",
+            "256.1.1.1",
+            "a.*",
+            "10.1.2.3/::1",
+            "10.1.2.3.*",
+            "2001:db8:*",
+            "10.1.2.3/",
+            "10.1.2.3+",
+        ] {
+            assert_eq!(AddressRange::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_the_beginning_of_a_host_name() {
+        let check = |pattern: &str, host: &str, want: bool| {
+            let parsed = HostPattern::parse(pattern).unwrap();
+            assert_eq!(parsed.holds(host), want, "{pattern} {host}");
+            assert_eq!(HostPattern::parse(&parsed.to_string()), Some(parsed));
+        };
+        check("www.Example.com", "WWW.example.COM.", true);
+        check("www.example.com", "ww.example.com", false);
+        check("*.example.com", "www.example.com", true);
+        check("*.example.com", "a.b.example.com", true);
+        check("*.example.com", "example.com", false);
+        check("*.example.com", "www.badexample.com", false);
+        check("*", "anything", true);
+        for text in ["", "a*.example.com", "*example.com", "a b"] {
+            assert_eq!(HostPattern::parse(text), None, "{text}");
+        }
+    }
+}

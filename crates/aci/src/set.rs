@@ -1,0 +1,306 @@
+//! All ACIs of a directory, by where they apply.
+//!
+//! An ACI is kept at its *place*: the entry that its `target` names, if it names one, else the
+//! entry that holds it. What applies to an entry is its *chain*: the ACIs of its own place, if it
+//! is one, and of the places above it.
+//!
+//! Invariants: places are sorted by key, and the first is the root of the tree, where global ACIs
+//! are. A set never changes; a change makes a new one, which shares everything that stayed.
+
+mod chain;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use schema::{DnKey, Schema};
+
+pub(crate) use self::chain::{Chain, Link, Mask, Placed, WORD_BITS};
+use crate::rule::{Aci, Bind, Subject, TargetScope, Targets, Test};
+
+/// Every ACI of the directory.
+pub struct AciSet {
+    schema: Arc<Schema>,
+    holders: BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>,
+    places: Vec<Arc<Place>>,
+    needs: Needs,
+}
+
+/// What rules must know of the world.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    store: bool,
+    time: bool,
+}
+
+/// An entry from which on ACIs apply.
+struct Place {
+    key: DnKey,
+    acis: Arc<[Placed]>,
+    /// What applies to the entry itself, and to those below: made when first asked for.
+    at: OnceLock<Arc<Chain>>,
+    below: OnceLock<Arc<Chain>>,
+}
+
+impl Place {
+    fn new(key: DnKey, acis: Arc<[Placed]>) -> Arc<Self> {
+        Arc::new(Self { key, acis, at: OnceLock::new(), below: OnceLock::new() })
+    }
+}
+
+impl AciSet {
+    /// The set without ACIs.
+    pub fn new(schema: Arc<Schema>) -> Self {
+        let places = vec![Place::new(DnKey::root(), Arc::default())];
+        Self { schema, holders: BTreeMap::new(), places, needs: Needs::default() }
+    }
+
+    /// The set in which these entries hold these ACIs and no others. Global ACIs are held by the
+    /// root of the tree.
+    #[must_use]
+    pub fn with_holders(&self, changes: impl IntoIterator<Item = (DnKey, Vec<Arc<Aci>>)>) -> Self {
+        let mut holders = self.holders.clone();
+        let mut changed = BTreeSet::new();
+        let mut touched = BTreeSet::new();
+        for (holder, acis) in changes {
+            let holder = Arc::new(holder);
+            let before = holders.remove(&holder).unwrap_or_default();
+            for aci in before.iter().chain(&acis) {
+                touched.insert(place_of(aci, &holder).clone());
+            }
+            if !acis.is_empty() {
+                holders.insert(Arc::clone(&holder), acis.into());
+            }
+            changed.insert(holder);
+        }
+        let places = self.places_with(&holders, &changed, &touched);
+        let needs = needs(&holders);
+        Self { schema: Arc::clone(&self.schema), holders, places, needs }
+    }
+
+    /// The places after a change of some holders, whose ACIs are or were at the places `touched`.
+    fn places_with(
+        &self,
+        holders: &BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>,
+        changed: &BTreeSet<Arc<DnKey>>,
+        touched: &BTreeSet<DnKey>,
+    ) -> Vec<Arc<Place>> {
+        let mut rebuilt: BTreeMap<&DnKey, Vec<Placed>> =
+            touched.iter().map(|key| (key, Vec::new())).collect();
+        let mut places = Vec::with_capacity(self.places.len() + touched.len());
+        for place in &self.places {
+            if let Some(acis) = rebuilt.get_mut(&place.key) {
+                let stays = |placed: &&Placed| !changed.contains(&placed.holder);
+                acis.extend(place.acis.iter().filter(stays).cloned());
+            } else if touched.iter().any(|above| place.key.is_within(above)) {
+                places.push(Place::new(place.key.clone(), Arc::clone(&place.acis)));
+            } else {
+                places.push(Arc::clone(place));
+            }
+        }
+        for holder in changed {
+            for aci in holders.get(holder).into_iter().flat_map(|acis| acis.iter()) {
+                let key = place_of(aci, holder);
+                // A target outside the entry that holds it means nothing.
+                if let Some(acis) = rebuilt.get_mut(key).filter(|_| key.is_within(holder)) {
+                    acis.push(Placed { aci: Arc::clone(aci), holder: Arc::clone(holder) });
+                }
+            }
+        }
+        for (key, acis) in rebuilt {
+            if key.is_root() || !acis.is_empty() {
+                places.push(Place::new(key.clone(), acis.into()));
+            }
+        }
+        places.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        places
+    }
+
+    /// The set with names resolved against another schema. An ACI that can no longer be read stays
+    /// as it was.
+    #[must_use]
+    pub fn resolved_against(&self, schema: Arc<Schema>) -> Self {
+        let resolved: Vec<(DnKey, Vec<Arc<Aci>>)> = self
+            .holders
+            .iter()
+            .map(|(holder, acis)| {
+                let again = |aci: &Arc<Aci>| match Aci::parse(aci.text(), &schema) {
+                    Ok(read) => Arc::new(read),
+                    Err(_) => Arc::clone(aci),
+                };
+                ((**holder).clone(), acis.iter().map(again).collect())
+            })
+            .collect();
+        Self::new(Arc::clone(&schema)).with_holders(resolved)
+    }
+
+    /// What an entry holds.
+    pub fn at(&self, holder: &DnKey) -> &[Arc<Aci>] {
+        self.holders.get(holder).map_or(&[], |acis| acis)
+    }
+
+    /// What an entry and all below it hold.
+    pub fn within<'s>(
+        &'s self,
+        base: &'s DnKey,
+    ) -> impl Iterator<Item = (&'s DnKey, &'s [Arc<Aci>])> {
+        self.holders
+            .range::<DnKey, _>(base..)
+            .take_while(|(holder, _)| holder.is_within(base))
+            .map(|(holder, acis)| (&**holder, &**acis))
+    }
+
+    /// How many ACIs there are.
+    pub fn len(&self) -> usize {
+        self.holders.values().map(|acis| acis.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.holders.is_empty()
+    }
+
+    /// Whether a rule asks for groups or other entries.
+    pub fn depends_on_store(&self) -> bool {
+        self.needs.store
+    }
+
+    /// Whether a rule asks for the time.
+    pub fn depends_on_time(&self) -> bool {
+        self.needs.time
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Whether ACIs apply from somewhere below this entry on.
+    pub(crate) fn has_places_below(&self, base: &DnKey) -> bool {
+        let first = self.places.partition_point(|place| place.key <= *base);
+        self.places.get(first).is_some_and(|place| place.key.is_within(base))
+    }
+
+    /// What applies to this entry.
+    pub(crate) fn chain(&self, entry: &DnKey) -> &Arc<Chain> {
+        let place = self.place_above(entry).unwrap_or_default();
+        let is_at = self.places.get(place).is_some_and(|place| place.key == *entry);
+        self.chain_of(place, is_at)
+    }
+
+    /// What applies to the entries directly below this one that are no places.
+    pub(crate) fn chain_below(&self, entry: &DnKey) -> &Arc<Chain> {
+        self.chain_of(self.place_above(entry).unwrap_or_default(), false)
+    }
+
+    /// The lowest place that is the entry or above it.
+    fn place_above(&self, entry: &DnKey) -> Option<usize> {
+        let mut place = self.places.partition_point(|place| place.key <= *entry).checked_sub(1)?;
+        loop {
+            let key = &self.places.get(place)?.key;
+            if entry.is_within(key) {
+                return Some(place);
+            }
+            // Whatever is above the entry and before this place is above this place.
+            let mut above = key.parent()?;
+            place = loop {
+                match self.places.binary_search_by(|place| place.key.cmp(&above)) {
+                    Ok(found) => break found,
+                    Err(_) => above = above.parent()?,
+                }
+            };
+        }
+    }
+
+    fn chain_of(&self, place: usize, is_at: bool) -> &Arc<Chain> {
+        let own = self.places.get(place).expect("the index of a place is from the set");
+        let is_scoped = || own.acis.iter().any(|placed| has_scope_of_place(&placed.aci));
+        let cell = if is_at && is_scoped() { &own.at } else { &own.below };
+        let is_at = std::ptr::eq(cell, &own.at);
+        cell.get_or_init(|| {
+            let here = own.acis.iter().filter(|placed| applies(&placed.aci, is_at));
+            let mut acis: Vec<Placed> = here.cloned().collect();
+            let mut above = own.key.parent();
+            while let Some(key) = above {
+                if let Ok(found) = self.places.binary_search_by(|place| place.key.cmp(&key))
+                    && let Some(place) = self.places.get(found)
+                {
+                    let below = place.acis.iter().filter(|placed| applies(&placed.aci, false));
+                    acis.extend(below.cloned());
+                }
+                above = key.parent();
+            }
+            Arc::new(Chain::new(acis, &self.schema))
+        })
+    }
+}
+
+impl fmt::Debug for AciSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AciSet")
+            .field("acis", &self.len())
+            .field("holders", &self.holders.len())
+            .field("places", &self.places.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where an ACI is kept.
+fn place_of<'a>(aci: &'a Aci, holder: &'a DnKey) -> &'a DnKey {
+    aci.targets.exact_name().unwrap_or(holder)
+}
+
+/// Whether the place itself decides what the scope reaches; a pattern is for `decide`.
+fn scope_of_place(aci: &Aci) -> TargetScope {
+    let Targets::Entries(targets) = &aci.targets else { return TargetScope::Subtree };
+    let is_of_pattern =
+        targets.name.as_ref().is_some_and(|name| !name.negated && name.pattern.exact().is_none());
+    if is_of_pattern { TargetScope::Subtree } else { targets.scope }
+}
+
+fn has_scope_of_place(aci: &Aci) -> bool {
+    scope_of_place(aci) != TargetScope::Subtree
+}
+
+/// Whether an ACI of a place can apply at it, or below it.
+fn applies(aci: &Aci, is_at: bool) -> bool {
+    match scope_of_place(aci) {
+        TargetScope::Base => is_at,
+        TargetScope::OneLevel | TargetScope::Subordinate => !is_at,
+        TargetScope::Subtree => true,
+    }
+}
+
+fn needs(holders: &BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>) -> Needs {
+    let mut needs = Needs::default();
+    for aci in holders.values().flat_map(|acis| acis.iter()) {
+        for statement in &aci.statements {
+            note_needs(&statement.rule, &mut needs);
+        }
+    }
+    needs
+}
+
+fn note_needs(rule: &Bind, needs: &mut Needs) {
+    match rule {
+        Bind::Is(condition) => match &condition.test {
+            Test::User(subjects) => {
+                needs.store |= subjects.iter().any(|one| matches!(one, Subject::Search(_)));
+            }
+            Test::Group(_) => needs.store = true,
+            Test::Time(..) | Test::Days(_) => needs.time = true,
+            // What depends on the entry is asked anew for each.
+            Test::Attribute(_)
+            | Test::Address(_)
+            | Test::Host(_)
+            | Test::Method(_)
+            | Test::Strength(..) => {}
+        },
+        Bind::Not(rule) => note_needs(rule, needs),
+        Bind::All(rules) | Bind::Any(rules) | Bind::Mixed(rules, _) => {
+            rules.iter().for_each(|rule| note_needs(rule, needs));
+        }
+        Bind::Known(_) => {}
+    }
+}

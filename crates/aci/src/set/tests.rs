@@ -1,0 +1,1 @@
+//! Tests of sets: places, chains, changes.
