@@ -133,8 +133,9 @@ impl Rules {
     pub fn below<'r>(&'r self, asker: &'r Asker<'r>, base: &DnKey) -> Reach<'r> {
         let (at, below) = (self.set.chain(base), self.set.chain_below(base));
         let is_fixed = Arc::ptr_eq(at, below) && !self.set.has_places_below(base);
+        let varies = (!is_fixed).then(|| base.clone());
         let base = self.applied(at, asker);
-        Reach { rules: self, asker, base, is_fixed, last: RefCell::new(None) }
+        Reach { rules: self, asker, base, varies, last: RefCell::new(None) }
     }
 
     fn applied(&self, chain: &Arc<Chain>, asker: &Asker<'_>) -> Arc<Applied> {
@@ -220,6 +221,20 @@ impl Applied {
         (!may_be).then_some(false)
     }
 
+    /// Whether a right to an attribute is there, if that is so for all entries of the chain.
+    fn always_may(&self, right: Right, attribute: &AttributeDescription) -> Option<bool> {
+        let row = self.chain.row(attribute);
+        let (mut allowed, mut is_open) = (false, false);
+        for ((asked, always, open), denies) in self.words(&row, right).zip(&self.chain.denies) {
+            if asked & always & denies != 0 {
+                return Some(false);
+            }
+            allowed |= asked & always & !denies != 0;
+            is_open |= asked & open != 0;
+        }
+        (!is_open).then_some(allowed)
+    }
+
     /// For each word the statements asked about, those that apply always and those that may.
     fn words(&self, row: &[u64], right: Right) -> impl Iterator<Item = (u64, u64, u64)> {
         let asked = row.iter().zip(self.chain.right(right)).map(|(row, right)| row & right);
@@ -233,8 +248,8 @@ pub struct Reach<'r> {
     asker: &'r Asker<'r>,
     /// What applies to the entry.
     base: Arc<Applied>,
-    /// Whether the same applies to all entries below it.
-    is_fixed: bool,
+    /// The entry, when not the same applies to all entries below it.
+    varies: Option<DnKey>,
     /// What applies to all entries below the one with this name, which was asked for last.
     last: RefCell<Option<(String, Arc<Applied>)>>,
 }
@@ -254,6 +269,23 @@ impl<'r> Reach<'r> {
         'r: 'e,
     {
         self.rights(Target::new(entry, Some(key)))
+    }
+
+    /// Whether a right to an attribute is there, if that is so for the entry and all below it.
+    pub fn always(&self, right: Right, attribute: &AttributeDescription) -> Option<bool> {
+        let found = self.base.always_may(right, attribute)?;
+        let Some(base) = &self.varies else { return Some(found) };
+        let set = &self.rules.set;
+        let below = self.rules.applied(set.chain_below(base), self.asker);
+        let mut is_same = below.always_may(right, attribute) == Some(found);
+        for (number, acis) in set.places_below(base).enumerate() {
+            let mut is_about = acis.iter().map(|placed| placed.aci.is_about(right, attribute));
+            is_same &= number < PLACES_ASKED_MAX && !is_about.any(|is_about| is_about);
+            if !is_same {
+                return None;
+            }
+        }
+        is_same.then_some(found)
     }
 
     /// Whether a control may be used, where the reach begins.
@@ -289,7 +321,7 @@ impl<'r> Reach<'r> {
     }
 
     fn rights<'e>(&'e self, target: Target<'e>) -> EntryRights<'e> {
-        let applied = if self.is_fixed {
+        let applied = if self.varies.is_none() {
             Held::Shared(&self.base)
         } else {
             Held::Own(self.applied_to(&target))
@@ -576,5 +608,7 @@ fn set_bit(mask: &mut [u64], position: usize) {
     }
 }
 
+/// The most places below an entry that are asked whether they make a difference.
+const PLACES_ASKED_MAX: usize = 256;
 /// DN, and Name and Optional UID: attributes of such values may be given to selfwrite.
 const NAME_SYNTAXES: [&str; 2] = ["1.3.6.1.4.1.1466.115.121.1.12", "1.3.6.1.4.1.1466.115.121.1.34"];

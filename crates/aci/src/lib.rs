@@ -25,7 +25,7 @@ pub use permitted::{Denied, Permitted, Purpose};
 pub use rights::Rights;
 pub use rule::pattern::PatternFault;
 pub use rule::{Aci, Right};
-pub use set::AciSet;
+pub use set::{AciSet, DEFAULT_GLOBAL_ACIS};
 pub use text::{ACI_LENGTH_MAX_BYTES, ACI_VALUES_MAX, AciError, AciReason};
 pub use text::{BIND_RULE_DEPTH_MAX, PARENT_LEVEL_MAX};
 pub use visible::{Searchable, VisibleEntry, WantedValues};

@@ -80,6 +80,14 @@ impl Aci {
         &self.unknown
     }
 
+    /// Whether it can make a difference to a right to an attribute.
+    pub(crate) fn is_about(&self, right: Right, attribute: &AttributeDescription) -> bool {
+        let Some(targets) = self.targets.entries() else { return false };
+        self.statements.iter().filter(|statement| statement.rights.has(right)).any(|statement| {
+            targets.attributes.as_ref().is_some_and(|list| list.covers(attribute, statement.allows))
+        })
+    }
+
     /// Checks that the target lies within the entry that holds the ACI.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 //! are. A set never changes; a change makes a new one, which shares everything that stayed.
 
 mod chain;
+mod global;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use schema::{DnKey, Schema};
 
 pub(crate) use self::chain::{Chain, Link, Mask, Placed, WORD_BITS};
+pub use self::global::DEFAULT_GLOBAL_ACIS;
 use crate::rule::{Aci, Bind, Subject, TargetScope, Targets, Test};
 
 /// Every ACI of the directory.
@@ -178,8 +180,14 @@ impl AciSet {
 
     /// Whether ACIs apply from somewhere below this entry on.
     pub(crate) fn has_places_below(&self, base: &DnKey) -> bool {
+        self.places_below(base).next().is_some()
+    }
+
+    /// The ACIs that apply from somewhere below this entry on, place by place.
+    pub(crate) fn places_below(&self, base: &DnKey) -> impl Iterator<Item = &[Placed]> {
         let first = self.places.partition_point(|place| place.key <= *base);
-        self.places.get(first).is_some_and(|place| place.key.is_within(base))
+        let below = self.places.get(first..).unwrap_or_default().iter();
+        below.take_while(|place| place.key.is_within(base)).map(|place| &*place.acis)
     }
 
     /// What applies to this entry.
