@@ -296,6 +296,11 @@ impl Directory {
         &self.clock
     }
 
+    /// What keeps the journal from being purged, if anything does.
+    pub fn journal_hold(&self) -> Option<&JournalHold> {
+        self.journal_hold.as_ref()
+    }
+
     /// Has `cn=logs,cn=monitor` show what `states` tells; once in the life of a directory.
     pub fn show_logs(&self, states: LogStates) {
         self.log_monitor.set(states);

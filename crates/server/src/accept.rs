@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection::{Connection, Ending};
 use crate::listen::Listener;
+use crate::log::Trail;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
@@ -58,7 +59,8 @@ async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Prote
                 let _ = stream.set_nodelay(true);
                 let secure = protection == Protection::Tls;
                 let peer = Peer { address: address.to_string(), local_user: None, secure };
-                begin(&worker, Stream::Tcp(stream), peer);
+                let trail = Trail::new(if secure { "ldaps" } else { "ldap" });
+                begin(&worker, Stream::Tcp(stream), peer, trail);
             }
             Err(error) => pause_after(&error).await,
         }
@@ -76,7 +78,7 @@ async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
             Ok((stream, _)) => {
                 let local_user = user_of(&stream);
                 let peer = Peer { address: "local".to_owned(), local_user, secure: false };
-                begin(&worker, Stream::Unix(stream), peer);
+                begin(&worker, Stream::Unix(stream), peer, Trail::new("ldapi"));
             }
             Err(error) => pause_after(&error).await,
         }
@@ -98,7 +100,7 @@ async fn pause_after(error: &io::Error) {
 }
 
 /// Admits a connection and serves it, or tells it that there are too many.
-fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer) {
+fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
     let shared = &worker.shared;
     let open = shared.counters.connections.add(1);
     if open > u64::try_from(shared.limits.connections_max).unwrap_or(u64::MAX) {
@@ -114,7 +116,9 @@ fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer) {
     let secure = peer.secure;
     let session = shared.directory.session(peer);
     let (id, mailbox) = worker.admit();
-    let connection = Connection::new(Rc::clone(worker), id, stream, session, mailbox);
+    worker.scribe.connected(&mut trail, &session);
+    let kept = (session, mailbox, trail);
+    let connection = Connection::new(Rc::clone(worker), id, stream, kept);
     spawn_local(serve(connection, secure));
 }
 
@@ -158,18 +162,34 @@ async fn handshake(connection: &mut Connection) -> bool {
     let shaken = timeout(shared.handshake_timeout, Box::pin(shared.tls.accept(stream))).await;
     match shaken {
         Ok(Ok(stream)) => {
+            let (version, cipher) = protection(stream.get_ref().1);
+            connection.trail.secured(version, cipher);
             connection.resume_secure(Stream::Tls(Box::new(stream)));
+            connection.worker.scribe.connected(&mut connection.trail, &connection.session);
             true
         }
         Ok(Err(error)) => {
             tracing::debug!(connection = connection.id.0, %error, "TLS handshake failed");
+            connection.trail.ends(&format!("TLS handshake failed: {error}"));
             false
         }
         Err(_) => {
             tracing::debug!(connection = connection.id.0, "TLS handshake took too long");
+            connection.trail.ends("TLS handshake took too long");
             false
         }
     }
+}
+
+/// What protects a connection, as the access log says it.
+fn protection(tls: &rustls::ServerConnection) -> (&'static str, String) {
+    let version = match tls.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
+        Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+        Some(_) | None => "unknown",
+    };
+    let cipher = tls.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
+    (version, cipher.unwrap_or("unknown").to_owned())
 }
 
 /// Whether what the client still sends is read and dropped for a while.

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use directory::{Identity, Next, Session};
+use directory::{Identity, Next, Noted, Session};
 use ldap::ber::{Frame, frame};
 use ldap::encode;
 use ldap::message::{Controls, DecodeLimits, LdapResult, Message, MessageId, Request};
@@ -21,6 +21,7 @@ use ldap::result::ResultCode;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::log::Trail;
 use crate::pool::Delivery;
 use crate::stream::Stream;
 use crate::worker::{ConnectionId, Mailbox, Worker};
@@ -32,6 +33,8 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) session: Session,
     pub(crate) mailbox: Rc<Mailbox>,
+    /// For the access log.
+    pub(crate) trail: Trail,
     input: Input,
     output: Output,
     /// Jobs on the scan pool.
@@ -105,8 +108,7 @@ impl Connection {
         worker: Rc<Worker>,
         id: ConnectionId,
         stream: Stream,
-        session: Session,
-        mailbox: Rc<Mailbox>,
+        (session, mailbox, trail): (Session, Rc<Mailbox>, Trail),
     ) -> Self {
         let idle = IdleTimer::new(worker.shared.limits.idle_timeout);
         Self {
@@ -115,6 +117,7 @@ impl Connection {
             stream,
             session,
             mailbox,
+            trail,
             input: Input::default(),
             output: Output::default(),
             jobs: Vec::new(),
@@ -197,6 +200,7 @@ impl Connection {
         }
         if self.input.ended {
             // The client has shut down its side, and has all its answers.
+            self.trail.ends("closed by the client");
             return AfterOutput::End(Ending::Closed);
         }
         if self.worker.is_stopping() {
@@ -209,6 +213,7 @@ impl Connection {
     /// Appends a notice of disconnection (RFC 4511 §4.4.1); nothing more is handled.
     fn dismiss(&mut self, code: ResultCode, diagnostic: &str) {
         self.ending = Some(Ending::Dismissed);
+        self.trail.ends(diagnostic);
         encode::notice_of_disconnection(&mut self.output.bytes, code, diagnostic);
     }
 
@@ -314,6 +319,7 @@ impl Connection {
     ) -> io::Result<usize> {
         self.touch();
         worker.note_activity();
+        worker.scribe.read();
         // Answers are collected in the worker's buffer, unless earlier ones still wait.
         let mut shared = worker.write_buffer.borrow_mut();
         shared.clear();
@@ -359,6 +365,7 @@ impl Connection {
                 }
                 Err(error) => {
                     let diagnostic = error.to_string();
+                    self.trail.ends(&diagnostic);
                     encode::notice_of_disconnection(out, ResultCode::ProtocolError, &diagnostic);
                     self.ending = Some(Ending::Dismissed);
                 }
@@ -378,16 +385,30 @@ impl Connection {
         let Some(next) = worker.handle(&mut self.session, message, out) else {
             out.truncate(start);
             encode::notice_of_disconnection(out, ResultCode::Other, "internal error");
+            self.trail.ends("internal error");
             self.ending = Some(Ending::Dismissed);
-            return;
+            let answer = (out.get(start..).unwrap_or_default(), Noted::default());
+            return worker.scribe.handled(&mut self.trail, &self.session, message, answer);
         };
+        let mut goes_on = false;
         match next {
             Next::Answered => {}
-            Next::Write(pending) => pending.submit_to(&worker.outbox, self.id.0),
+            Next::Write(pending) => {
+                goes_on = true;
+                // Before it is submitted: the answer may come at once.
+                let answer = out.get(start..).unwrap_or_default();
+                worker.scribe.begun(&mut self.trail, &self.session, message, answer);
+                pending.submit_to(&worker.outbox, self.id.0);
+            }
             Next::Later(job) => {
                 let (id, exclusive) = (job.id(), job.exclusive());
                 match worker.shared.pool.submit(job) {
-                    Some(deliveries) => self.jobs.push(Running { deliveries, exclusive }),
+                    Some(deliveries) => {
+                        goes_on = true;
+                        let answer = out.get(start..).unwrap_or_default();
+                        worker.scribe.begun(&mut self.trail, &self.session, message, answer);
+                        self.jobs.push(Running { deliveries, exclusive });
+                    }
                     None => {
                         self.session.forget(id);
                         refuse_busy(id, message, out);
@@ -397,6 +418,10 @@ impl Connection {
             Next::StartTls => self.ending = Some(Ending::StartTls),
             Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
             Next::Close => self.ending = Some(Ending::Closed),
+        }
+        if !goes_on {
+            let answer = (out.get(start..).unwrap_or_default(), worker.noted());
+            worker.scribe.handled(&mut self.trail, &self.session, message, answer);
         }
     }
 
@@ -420,6 +445,10 @@ impl Connection {
         {
             self.touch();
             self.session.forget(id);
+            let scribe = &self.worker.scribe;
+            scribe.part(&mut self.trail, &answer);
+            let told = (id, Noted::default(), Duration::ZERO);
+            scribe.answered(&mut self.trail, &self.session, told);
             self.output.append(answer);
         }
     }
@@ -436,11 +465,14 @@ impl Connection {
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
                     self.half_closed = None;
+                    self.worker.scribe.part(&mut self.trail, &chunk);
                     self.output.append(chunk);
                 }
-                Poll::Ready(Some(Delivery::Done(done))) => {
+                Poll::Ready(Some(Delivery::Done(done, waited))) => {
                     self.half_closed = None;
+                    let told = (done.id(), done.noted(), waited);
                     self.session.finish(done);
+                    self.worker.scribe.answered(&mut self.trail, &self.session, told);
                     self.jobs.swap_remove(index);
                     self.touch();
                 }
@@ -481,6 +513,7 @@ impl Connection {
         let timer = self.output.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(timer.as_mut().poll(cx));
         tracing::debug!(connection = self.id.0, "closed: the client does not read its answers");
+        self.trail.ends("the client does not read its answers");
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -497,6 +530,7 @@ impl Connection {
         let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(timer.as_mut().poll(cx));
         tracing::debug!(connection = self.id.0, "closed: the client ended, its searches did not");
+        self.trail.ends("closed by the client before its searches ended");
         Poll::Ready(())
     }
 
@@ -522,6 +556,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.session.abandon_all();
+        self.worker.scribe.disconnected(&mut self.trail, &self.session);
         self.worker.forget(self.id);
     }
 }

@@ -11,6 +11,7 @@ mod connection;
 mod counters;
 mod error;
 mod listen;
+mod log;
 mod pool;
 mod server;
 mod settings;
@@ -21,10 +22,11 @@ mod worker;
 pub use counters::Counts;
 pub use error::ServerError;
 pub use listen::Addresses;
+pub use log::journal_hold;
 pub use server::{Server, ShutdownHandle};
 pub use settings::{
-    LimitSettings, ListenSettings, LogSettings, ServerSettings, Settings, SettingsError,
-    StoreSettings, TlsSettings,
+    AccessLogSettings, AuditLogSettings, LimitSettings, ListenSettings, LogFileSettings,
+    LogSettings, ServerSettings, Settings, SettingsError, StoreSettings, TlsSettings,
 };
 pub use tls::generate_self_signed;
 

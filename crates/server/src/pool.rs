@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use directory::{Directory, Flow, Job, JobDone, Stop, Worker};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::counters::Counters;
 use crate::error::ServerError;
@@ -25,8 +25,8 @@ use crate::error::ServerError;
 pub(crate) enum Delivery {
     /// A part of the answer.
     Chunk(Vec<u8>),
-    /// The job is over.
-    Done(JobDone),
+    /// The job is over; before it was begun, it waited so long.
+    Done(JobDone, Duration),
 }
 
 /// Where connections hand in their jobs.
@@ -38,6 +38,7 @@ pub(crate) struct Pool {
 struct Queued {
     job: Job,
     deliver: mpsc::Sender<Delivery>,
+    since: Instant,
 }
 
 impl Pool {
@@ -67,7 +68,8 @@ impl Pool {
     /// Hands in a job; `None` when too many are waiting.
     pub(crate) fn submit(&self, job: Job) -> Option<mpsc::Receiver<Delivery>> {
         let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX);
-        self.queue.try_send(Queued { job, deliver }).ok().map(|()| deliveries)
+        let since = Instant::now();
+        self.queue.try_send(Queued { job, deliver, since }).ok().map(|()| deliveries)
     }
 }
 
@@ -102,11 +104,12 @@ fn serve(
 }
 
 fn carry_out(worker: &mut Worker, queued: Queued, timer: &Runtime) {
-    let Queued { job, deliver } = queued;
+    let Queued { job, deliver, since } = queued;
+    let waited = since.elapsed();
     let end = (0..END_MAX).map_while(|_| deliver.clone().try_reserve_owned().ok()).collect();
     let mut way = Way { deliver, end, stop: job.stop(), timer };
     let done = worker.run(job, &mut |chunk| way.chunk(chunk));
-    way.last(Delivery::Done(done));
+    way.last(Delivery::Done(done, waited));
 }
 
 /// The way from a job to its connection.

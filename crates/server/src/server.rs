@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::counters::{Counters, Counts};
 use crate::error::ServerError;
 use crate::listen::{self, Addresses, SocketFile};
+use crate::log::{Logs, Scribe};
 use crate::pool::Pool;
 use crate::settings::Settings;
 use crate::tls;
@@ -26,6 +27,7 @@ pub struct Server {
     pub(crate) counters: Arc<Counters>,
     workers: Vec<WorkerThread>,
     pool_threads: Vec<JoinHandle<()>>,
+    logs: Logs,
     /// Hears of each worker that ends.
     ended: UnboundedReceiver<()>,
     shutdown: ShutdownHandle,
@@ -77,6 +79,7 @@ impl Server {
             or_cores(settings.server.scan_threads),
             settings.server.scan_queue_max,
         )?;
+        let (logs, scribes) = Logs::start(&directory, settings, workers)?;
         let shared = Arc::new(Shared {
             directory: Arc::clone(&directory),
             limits: settings.limits.clone(),
@@ -93,13 +96,15 @@ impl Server {
             counters,
             workers: Vec::new(),
             pool_threads,
+            logs,
             ended,
             shutdown: ShutdownHandle::default(),
             control,
             signals,
             _socket_file: listeners.socket_file,
         };
-        for (number, list) in listeners.per_worker.into_iter().enumerate() {
+        let lists = listeners.per_worker.into_iter().zip(scribes);
+        for (number, list) in lists.enumerate() {
             server.start_worker(number, &shared, list, &ended_sender)?;
         }
         tracing::info!(workers, addresses = ?server.addresses, "serving");
@@ -110,7 +115,7 @@ impl Server {
         &mut self,
         number: usize,
         shared: &Arc<Shared>,
-        listeners: Vec<listen::Listener>,
+        list: (Vec<listen::Listener>, Scribe),
         ended: &UnboundedSender<()>,
     ) -> Result<(), ServerError> {
         let shared = Arc::clone(shared);
@@ -121,7 +126,7 @@ impl Server {
             .name(format!("worker-{number}"))
             .spawn(move || {
                 let _ended = ended;
-                worker::run(shared, listeners, receiver, &|outcome| {
+                worker::run(shared, list, receiver, &|outcome| {
                     let _ = started.send(outcome);
                 });
             })
@@ -158,12 +163,17 @@ impl Server {
     /// # Errors
     /// A worker ended by itself.
     pub fn wait(mut self) -> Result<(), ServerError> {
-        let Self { control, signals, shutdown, ended, workers, .. } = &mut self;
+        let Self { control, signals, shutdown, ended, workers, logs, .. } = &mut self;
         let outcome = control.block_on(async {
-            let outcome = tokio::select! {
-                () = signals.next() => Ok(()),
-                () = shutdown.0.notified() => Ok(()),
-                _ = ended.recv() => Err(ServerError::WorkerEnded),
+            let outcome = loop {
+                tokio::select! {
+                    kind = signals.any() => match kind {
+                        Heard::Stop => break Ok(()),
+                        Heard::HangUp => logs.reopen(),
+                    },
+                    () = shutdown.0.notified() => break Ok(()),
+                    _ = ended.recv() => break Err(ServerError::WorkerEnded),
+                }
             };
             tracing::info!("stopping");
             send_all(workers, || Order::Stop);
@@ -189,7 +199,10 @@ impl Server {
         for thread in self.pool_threads.drain(..) {
             let _ = thread.join();
         }
+        self.logs.end_access();
         self.directory.shutdown();
+        // Of what was written until then, too.
+        self.logs.end_audit();
     }
 }
 
@@ -206,10 +219,17 @@ fn send_all(workers: &[WorkerThread], message: impl Fn() -> Order) {
     }
 }
 
-/// The signals that stop a server.
+/// The signals that stop a server, and the one that has it open its logs anew.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
+}
+
+/// What a signal asks for.
+enum Heard {
+    Stop,
+    HangUp,
 }
 
 impl Signals {
@@ -217,9 +237,19 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
+    async fn any(&mut self) -> Heard {
+        tokio::select! {
+            _ = self.terminate.recv() => Heard::Stop,
+            _ = self.interrupt.recv() => Heard::Stop,
+            _ = self.hang_up.recv() => Heard::HangUp,
+        }
+    }
+
+    /// One of those that stop a server.
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

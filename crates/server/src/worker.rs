@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use directory::{Directory, Next, Outbox, Session};
+use directory::{Directory, Next, Noted, Outbox, Session};
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
@@ -25,6 +25,7 @@ use crate::accept;
 use crate::connection::READ_BUFFER_BYTES;
 use crate::counters::Counters;
 use crate::listen::Listener;
+use crate::log::Scribe;
 use crate::pool::Pool;
 use crate::settings::LimitSettings;
 
@@ -132,13 +133,15 @@ pub(crate) struct Worker {
     pub(crate) stop: Notify,
     /// The last connection is gone.
     emptied: Notify,
+    /// Writes the access log.
+    pub(crate) scribe: Scribe,
     /// A message was handled since the idle watch looked.
     active: Cell<bool>,
     activity: Notify,
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>) -> Self {
+    fn new(shared: Arc<Shared>, scribe: Scribe) -> Self {
         let directory = RefCell::new(shared.directory.worker());
         let inbox = Arc::<Inbox>::default();
         Self {
@@ -153,6 +156,7 @@ impl Worker {
             stopping: Cell::new(false),
             stop: Notify::new(),
             emptied: Notify::new(),
+            scribe,
             active: Cell::new(false),
             activity: Notify::new(),
         }
@@ -178,6 +182,11 @@ impl Worker {
             *directory = self.shared.directory.worker();
         }
         handled.ok()
+    }
+
+    /// What was noted of the message that was handled last.
+    pub(crate) fn noted(&self) -> Noted {
+        self.directory.borrow().noted()
     }
 
     /// Makes room for a connection.
@@ -274,7 +283,7 @@ impl Worker {
 /// loop could be set up.
 pub(crate) fn run(
     shared: Arc<Shared>,
-    listeners: Vec<Listener>,
+    (listeners, scribe): (Vec<Listener>, Scribe),
     orders: UnboundedReceiver<Order>,
     started: &dyn Fn(io::Result<()>),
 ) {
@@ -283,7 +292,7 @@ pub(crate) fn run(
         Err(error) => return started(Err(error)),
     };
     LocalSet::new().block_on(&runtime, async {
-        let worker = Rc::new(Worker::new(shared));
+        let worker = Rc::new(Worker::new(shared, scribe));
         for listener in listeners {
             if let Err(error) = accept::start(&worker, listener) {
                 return started(Err(error));

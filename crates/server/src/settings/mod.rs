@@ -33,6 +33,10 @@ pub struct Settings {
     pub store: StoreSettings,
     /// `[log]`: diagnostics.
     pub log: LogSettings,
+    /// `[access_log]`: operations.
+    pub access_log: AccessLogSettings,
+    /// `[audit_log]`: changes.
+    pub audit_log: AuditLogSettings,
 }
 
 /// `[server]`.
@@ -134,6 +138,49 @@ pub struct LogSettings {
     pub format: &'static str,
 }
 
+/// `[access_log]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessLogSettings {
+    /// `json`, `text` or `off`.
+    pub format: &'static str,
+    /// Where it is written and how long it is kept.
+    pub file: LogFileSettings,
+    /// Memory of each worker for lines that are not written yet, in bytes.
+    pub buffer_bytes: usize,
+}
+
+/// `[audit_log]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditLogSettings {
+    /// `ldif`, `json` or `off`.
+    pub format: &'static str,
+    /// Where it is written and how long it is kept.
+    pub file: LogFileSettings,
+    /// `hidden` or `hashed`.
+    pub passwords: &'static str,
+}
+
+/// A log file, and what becomes of the files before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogFileSettings {
+    /// The file; relative to the data directory.
+    pub path: PathBuf,
+    /// It is put aside when it is larger, in bytes; 0 = never.
+    pub rotate_size_bytes: u64,
+    /// It is put aside when it is older; zero = never.
+    pub rotate_every: Duration,
+    /// It is put aside at this time of the day, in minutes of UTC.
+    pub rotate_at_min: Option<u32>,
+    /// `none`, `gzip` or `zstd`.
+    pub compress: &'static str,
+    /// Files put aside that are kept; 0 = any number.
+    pub keep_files: usize,
+    /// How long they are kept; zero = for ever.
+    pub keep: Duration,
+    /// The oldest go while less of the disk is free, in bytes; 0 = they stay.
+    pub keep_free_bytes: u64,
+}
+
 impl Settings {
     /// Reads the settings: defaults, then `file`, then the variables of the environment that start
     /// with `ROSTER_`, then `overrides`, which are pairs such as `("listen.ldap", "[::1]:389")`.
@@ -179,6 +226,18 @@ impl Settings {
         self.in_data(&self.tls.key)
     }
 
+    /// Where the access log is, if there is one.
+    #[must_use]
+    pub fn access_log_path(&self) -> Option<PathBuf> {
+        (self.access_log.format != "off").then(|| self.in_data(&self.access_log.file.path))
+    }
+
+    /// Where the audit log is, if there is one.
+    #[must_use]
+    pub fn audit_log_path(&self) -> Option<PathBuf> {
+        (self.audit_log.format != "off").then(|| self.in_data(&self.audit_log.file.path))
+    }
+
     /// Whether certificate and key are where `roster init` puts self-signed ones.
     #[must_use]
     pub fn has_default_certificate(&self) -> bool {
@@ -200,6 +259,8 @@ impl Settings {
             limits: LimitSettings::default(),
             store: StoreSettings::default(),
             log: LogSettings::default(),
+            access_log: AccessLogSettings::default(),
+            audit_log: AuditLogSettings::default(),
         }
     }
 }

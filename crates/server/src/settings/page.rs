@@ -42,7 +42,9 @@ fn rows_of(section: &str) -> impl Iterator<Item = &'static Row> {
 fn toml_default(row: &Row) -> String {
     match row.kind {
         Kind::Number { .. } => row.default.to_owned(),
-        Kind::Path { .. } | Kind::Mode { .. } | Kind::Word { .. } => format!("\"{}\"", row.default),
+        Kind::Path { .. } | Kind::Mode { .. } | Kind::TimeOfDay { .. } | Kind::Word { .. } => {
+            format!("\"{}\"", row.default)
+        }
         Kind::Addresses { .. } => {
             let items = row.default.split(',').map(|item| format!("\"{item}\""));
             format!("[{}]", items.collect::<Vec<_>>().join(", "))

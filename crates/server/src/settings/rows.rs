@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use super::Settings;
 
+mod logs;
+
 /// One setting.
+#[derive(Clone, Copy)]
 pub(super) struct Row {
     pub(super) section: &'static str,
     pub(super) key: &'static str,
@@ -28,6 +31,8 @@ pub(super) enum Kind {
     Addresses { set: fn(&mut Settings, Vec<SocketAddr>) },
     /// Permission bits, written in octal.
     Mode { set: fn(&mut Settings, u32) },
+    /// A time of the day in UTC, in minutes after midnight; empty = none.
+    TimeOfDay { set: fn(&mut Settings, Option<u32>) },
     /// One of some words.
     Word { words: &'static [&'static str], set: fn(&mut Settings, &'static str) },
 }
@@ -59,7 +64,7 @@ impl Row {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.set_list(settings, items)
             }
-            Kind::Path { .. } | Kind::Mode { .. } | Kind::Word { .. } => {
+            Kind::Path { .. } | Kind::Mode { .. } | Kind::TimeOfDay { .. } | Kind::Word { .. } => {
                 self.set_string(settings, text)
             }
         }
@@ -80,6 +85,7 @@ impl Row {
             | Kind::Path { .. }
             | Kind::Addresses { .. }
             | Kind::Mode { .. }
+            | Kind::TimeOfDay { .. }
             | Kind::Word { .. } => Err(self.not_accepted(&number.to_string())),
         }
     }
@@ -99,6 +105,12 @@ impl Row {
             Kind::Mode { set } => {
                 if let Some(mode) = parse_mode(text) {
                     set(settings, mode);
+                    return Ok(());
+                }
+            }
+            Kind::TimeOfDay { set } => {
+                if let Some(minutes) = parse_time_of_day(text) {
+                    set(settings, minutes);
                     return Ok(());
                 }
             }
@@ -148,6 +160,7 @@ impl Row {
                     .to_owned()
             }
             Kind::Mode { .. } => "permission bits in octal like \"0660\"".to_owned(),
+            Kind::TimeOfDay { .. } => "a time of the day in UTC like \"00:00\" or empty".to_owned(),
             Kind::Word { words, .. } => format!("one of {}", words.join(", ")),
         }
     }
@@ -156,6 +169,17 @@ impl Row {
 /// `"0660"` → `0o660`.
 fn parse_mode(text: &str) -> Option<u32> {
     u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
+}
+
+/// `"07:30"` → 450; nothing when empty.
+fn parse_time_of_day(text: &str) -> Option<Option<u32>> {
+    if text.is_empty() {
+        return Some(None);
+    }
+    let (hours, minutes) = text.split_once(':')?;
+    let number = |digits: &str| (digits.len() == 2).then(|| digits.parse::<u32>().ok())?;
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    (hours < 24 && minutes < 60).then_some(Some(hours * 60 + minutes))
 }
 
 /// The row of a setting.
@@ -171,10 +195,33 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("limits", "What one connection and one search may cost."),
     ("store", "Memory and disk of the store."),
     ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
+    ("access_log", "Who asked for what: a line for each operation. See how-to/logs.md."),
+    ("audit_log", "What was changed, by whom: every change, without a gap. See how-to/logs.md."),
 ];
 
 /// All settings, by section.
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] =
+    &join::<{ NODE_ROWS.len() + logs::ROWS.len() }>(&[NODE_ROWS, logs::ROWS]);
+
+/// Several tables as one; `N` is how many rows they have together.
+#[allow(clippy::indexing_slicing, reason = "the compiler does it, and would stop")]
+const fn join<const N: usize>(tables: &[&[Row]]) -> [Row; N] {
+    let mut joined = [NODE_ROWS[0]; N];
+    let (mut table, mut row, mut to) = (0, 0, 0);
+    while table < tables.len() {
+        if row < tables[table].len() {
+            joined[to] = tables[table][row];
+            (row, to) = (row + 1, to + 1);
+        } else {
+            (table, row) = (table + 1, 0);
+        }
+    }
+    assert!(to == N);
+    joined
+}
+
+/// Those of the node itself.
+const NODE_ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "data",

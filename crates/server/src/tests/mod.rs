@@ -2,6 +2,7 @@
 
 mod limits;
 mod local;
+mod logs;
 mod session;
 mod stop;
 mod tls;

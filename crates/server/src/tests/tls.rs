@@ -6,7 +6,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-type Version = &'static rustls::SupportedProtocolVersion;
+pub(super) type Version = &'static rustls::SupportedProtocolVersion;
 
 /// A client's side of TLS that trusts exactly the server's own certificate.
 fn connect_tls(running: &Running, socket: TcpStream, name: &str, versions: &[Version]) -> Client {
@@ -25,12 +25,12 @@ fn connect_tls(running: &Running, socket: TcpStream, name: &str, versions: &[Ver
     Client::over(StreamOwned::new(connection, socket))
 }
 
-fn connect_ldaps(running: &Running, name: &str, versions: &[Version]) -> Client {
+pub(super) fn connect_ldaps(running: &Running, name: &str, versions: &[Version]) -> Client {
     let socket = TcpStream::connect(running.addresses.ldaps[0]).unwrap();
     connect_tls(running, socket, name, versions)
 }
 
-const BOTH: &[Version] = &[&rustls::version::TLS13, &rustls::version::TLS12];
+pub(super) const BOTH: &[Version] = &[&rustls::version::TLS13, &rustls::version::TLS12];
 
 #[test]
 fn ldaps_speaks_both_versions_and_names_the_loopback() {

@@ -1,0 +1,252 @@
+//! That no change is missing in the audit log, and none twice, whatever happens to disk and
+//! process.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::unbounded;
+use directory::{DirectoryOptions, Next, Peer, SystemClock};
+use ldap::dn::Dn;
+use ldap::message::{
+    AddRequest, AttributesBuf, Authentication, BindRequest, Controls, Message, MessageId,
+    PartialAttribute, Request, ValuesBuf,
+};
+
+use super::super::file::tests::{File, Memory, NOW};
+use super::super::file::{Retention, Rotation};
+use super::*;
+
+/// A directory, and files in memory for its audit log.
+struct House {
+    memory: Memory,
+    directory: Arc<Directory>,
+    _data: tempfile::TempDir,
+}
+
+impl House {
+    fn new() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("data");
+        let clock = Arc::new(SystemClock::new());
+        let suffix = Dn::parse("dc=example,dc=org").unwrap();
+        Directory::init(&path, &[suffix], Some(b"secret"), clock.clone()).unwrap();
+        let directory = Directory::open(DirectoryOptions::new(&path), clock).unwrap();
+        Self { memory: Memory::default(), directory, _data: data }
+    }
+
+    /// Adds organizational units with these numbers.
+    fn add(&self, numbers: std::ops::Range<usize>) {
+        let mut worker = self.directory.worker();
+        let mut session = self.directory.session(Peer::default());
+        let mut ask = |op: Request<'_>| {
+            let mut message = Vec::new();
+            let id = MessageId(1);
+            Message { id, op, controls: Controls::EMPTY }.encode(&mut message);
+            let mut out = Vec::new();
+            if let Next::Write(pending) = worker.handle(&mut session, &message, &mut out) {
+                let (answer, answered) = mpsc::channel();
+                pending.submit(Box::new(move |octets| answer.send(octets).unwrap()));
+                out = answered.recv().unwrap();
+                session.forget(id);
+            }
+            assert_eq!(super::super::told::told(&out).code, Some(0));
+        };
+        let authentication = Authentication::Simple(b"secret");
+        let name = "cn=Directory Manager";
+        ask(Request::Bind(BindRequest { version: 3, name, authentication }));
+        for number in numbers {
+            let mut values = ValuesBuf::new();
+            values.push(b"organizationalUnit");
+            let values = values.as_ref();
+            let mut attributes = AttributesBuf::new();
+            attributes.push(PartialAttribute { description: "objectClass", values });
+            let name = format!("ou=unit {number},dc=example,dc=org");
+            ask(Request::Add(AddRequest { name: &name, attributes: attributes.as_ref() }));
+        }
+    }
+
+    fn start(&self, rotation: Rotation) -> Running {
+        let files: Arc<dyn Files> = Arc::new(self.memory.clone());
+        let path = PathBuf::from("logs/audit.log");
+        let rules = (rotation, Retention::default());
+        let file = LogFile::open(Arc::clone(&files), path, rules, unbounded().0, NOW).unwrap();
+        let control = Arc::<Control>::default();
+        let form = Form { is_json: true, shows_hashes: false };
+        let auditor = Auditor::new(&self.directory, (file, files), form, Arc::clone(&control));
+        Running { control, thread: thread::spawn(move || auditor.work()) }
+    }
+
+    /// All that was logged, the older files first.
+    fn text(&self) -> String {
+        let names = self.memory.names();
+        let is_log = |name: &&String| name.ends_with(".log");
+        names.iter().filter(is_log).map(|name| self.memory.text(name)).collect()
+    }
+
+    /// Every unit was logged, in order and once.
+    #[track_caller]
+    fn check(&self, units: usize) {
+        let text = self.text();
+        let units_logged = text.lines().filter_map(|line| {
+            line.contains("\"kind\":\"add\"").then_some(())?;
+            line.split("\"dn\":\"ou=unit ").nth(1)?.split(',').next()?.parse::<usize>().ok()
+        });
+        assert_eq!(units_logged.collect::<Vec<_>>(), (0..units).collect::<Vec<_>>(), "{text}");
+        assert!(!text.contains("missing"), "{text}");
+    }
+}
+
+struct Running {
+    control: Arc<Control>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    fn stop(self) {
+        self.control.stop.store(true, Ordering::Release);
+        self.control.doorbell.wake();
+        self.thread.join().unwrap();
+    }
+
+    fn wait_for(&self, is_so: impl Fn(&Control) -> bool) {
+        while !is_so(&self.control) {
+            thread::yield_now();
+        }
+    }
+
+    fn has_error(&self) -> bool {
+        self.control.state("audit", "").error.is_some()
+    }
+}
+
+#[test]
+fn changes_from_before_the_log_was_switched_on_are_in_it() {
+    let house = House::new();
+    house.add(0..3);
+    let running = house.start(Rotation::default());
+    house.add(3..6);
+    running.stop();
+    house.check(6);
+    let position = position::read(&house.memory, std::path::Path::new("logs/audit.log")).unwrap();
+    assert_eq!(position.lsn, house.directory.log().applied());
+}
+
+#[test]
+fn a_full_disk_delays_changes_and_loses_none() {
+    let house = House::new();
+    let running = house.start(Rotation::default());
+    house.memory.state().room = Some(500);
+    house.add(0..20);
+    while !running.has_error() {
+        thread::yield_now();
+    }
+    house.memory.state().room = None;
+    running.control.doorbell.wake();
+    running.wait_for(|control| control.lines.load(Ordering::Relaxed) >= 20);
+    assert!(!running.has_error());
+    running.stop();
+    house.check(20);
+    // Also when the server ends meanwhile.
+    let running = house.start(Rotation::default());
+    house.memory.state().room = Some(500);
+    house.add(20..40);
+    while !running.has_error() {
+        thread::yield_now();
+    }
+    running.stop();
+    house.memory.state().room = None;
+    house.start(Rotation::default()).stop();
+    house.check(40);
+}
+
+#[test]
+fn what_a_killed_server_had_written_behind_the_position_is_written_anew() {
+    let house = House::new();
+    house.add(0..3);
+    house.start(Rotation::default()).stop();
+    let place = PathBuf::from("logs/audit.log.position");
+    let saved = house.memory.state().files.get(&place).cloned().unwrap();
+    let put_back = |saved: &File| house.memory.state().files.insert(place.clone(), saved.clone());
+    house.add(3..9);
+    house.start(Rotation::default()).stop();
+    house.check(9);
+    let whole = house.text();
+    // Whatever of the rest was on the disk, whole lines or not.
+    let log = PathBuf::from("logs/audit.log");
+    for cut in [0, 1, 100, 777] {
+        put_back(&saved);
+        let mut state = house.memory.state();
+        let octets = &mut state.files.get_mut(&log).unwrap().octets;
+        octets.truncate(whole.len() - cut);
+        drop(state);
+        house.start(Rotation::default()).stop();
+        assert_eq!(house.text(), whole);
+    }
+}
+
+#[test]
+fn a_server_that_was_killed_before_the_first_position_begins_anew() {
+    let house = House::new();
+    house.memory.put("audit.log");
+    let running = house.start(Rotation::default());
+    running.wait_for(|_| !house.memory.names().iter().all(|name| name == "audit.log"));
+    let place = PathBuf::from("logs/audit.log.position");
+    let saved = house.memory.state().files.get(&place).cloned().unwrap();
+    house.add(0..5);
+    running.stop();
+    house.memory.state().files.insert(place, saved);
+    house.start(Rotation::default()).stop();
+    house.check(5);
+}
+
+#[test]
+fn changes_are_logged_once_when_files_are_put_aside_all_the_time() {
+    let house = House::new();
+    for round in 0..5 {
+        let rotation = Rotation { size_bytes: 1, ..Rotation::default() };
+        let running = house.start(rotation);
+        house.add(round * 10..round * 10 + 10);
+        running.stop();
+    }
+    house.check(50);
+    assert!(house.memory.names().len() > 5, "{:?}", house.memory.names());
+}
+
+#[test]
+fn a_log_of_a_directory_that_was_restored_says_so() {
+    let house = House::new();
+    house.add(0..3);
+    house.start(Rotation::default()).stop();
+    let later = house.directory.log().applied().0 + 100;
+    house
+        .memory
+        .replace(
+            std::path::Path::new("logs/audit.log.position"),
+            &format!("lsn {later}\nfile 1\nlength 1\n"),
+        )
+        .unwrap();
+    house.start(Rotation::default()).stop();
+    assert!(house.text().contains("\"kind\":\"note\",\"note\":\"the log has changes up to"));
+}
+
+#[test]
+fn names_that_the_schema_has_no_more_are_told_without_values() {
+    let house = House::new();
+    house.add(0..1);
+    let mut tail = house.directory.log().tail(house.directory.log().applied()).unwrap();
+    let record = tail.next_within(Duration::ZERO).unwrap().unwrap();
+    let schema = house.directory.schema();
+    // The octets name an attribute of the same length that nobody has defined.
+    let bytes = record.bytes.to_vec();
+    let at = bytes.windows(11).position(|window| window == b"objectClass").unwrap();
+    let mut bytes = bytes;
+    bytes[at..at + 11].copy_from_slice(b"nobodyKnows");
+    let guessed = BTreeSet::new();
+    let mut names = Names { known: Arc::clone(&schema), schema, guessed };
+    let decoded = names.decode(&bytes).unwrap();
+    let mut out = Vec::new();
+    let form = Form { is_json: false, shows_hashes: true };
+    text::record(&mut out, form, &decoded, &names.guessed);
+    let out = String::from_utf8(out).unwrap();
+    assert!(out.contains("\nnobodyKnows: {hidden}\n"), "{out}");
+}

@@ -1,0 +1,121 @@
+//! What becomes of lines when there is no room for them.
+
+use std::path::PathBuf;
+
+use crossbeam_channel::unbounded;
+use directory::{DirectoryOptions, LogState, ManualClock, Peer};
+use ldap::dn::Dn;
+
+use super::super::file::tests::{Memory, NOW};
+use super::super::file::{Retention, Rotation};
+use super::super::ring::ring;
+use super::super::scribe::{Scribe, Trail};
+use super::*;
+
+/// A journalist with one worker, whose ring is small.
+struct Desk {
+    memory: Memory,
+    journalist: Journalist,
+    scribe: Scribe,
+    directory: Arc<Directory>,
+    clock: Arc<ManualClock>,
+    _data: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new(rotation: Rotation) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("data");
+        let clock = Arc::new(ManualClock::at(NOW));
+        let suffix = Dn::parse("dc=example,dc=org").unwrap();
+        Directory::init(&path, &[suffix], None, clock.clone()).unwrap();
+        let directory = Directory::open(DirectoryOptions::new(&path), clock.clone()).unwrap();
+        let memory = Memory::default();
+        let rules = (rotation, Retention::default());
+        let path = PathBuf::from("logs/access.log");
+        let file =
+            LogFile::open(Arc::new(memory.clone()), path, rules, unbounded().0, NOW).unwrap();
+        let (producer, consumer) = ring(0);
+        let epoch = Instant::now();
+        let control = Arc::<Control>::default();
+        let scribe = Scribe::on(producer, Arc::clone(&control.doorbell), epoch);
+        let journalist =
+            Journalist::new(vec![consumer], (file, Form::Json), control, (&directory, epoch));
+        Self { memory, journalist, scribe, directory, clock, _data: data }
+    }
+
+    /// Connections that come and go, with two lines each.
+    fn connections(&self, count: usize) {
+        for _ in 0..count {
+            let session = self.directory.session(Peer::default());
+            let mut trail = Trail::new("ldap");
+            self.scribe.connected(&mut trail, &session);
+            self.scribe.disconnected(&mut trail, &session);
+        }
+    }
+
+    fn state(&self) -> LogState {
+        self.journalist.control.state("access", "")
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.memory.text("access.log").lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn what_finds_no_room_in_memory_is_counted_and_the_log_says_so() {
+    let mut desk = Desk::new(Rotation::default());
+    desk.connections(1_000);
+    desk.journalist.drain();
+    let dropped = desk.state().dropped;
+    assert!(dropped > 100, "{dropped}");
+    let lines = desk.lines();
+    let told = format!(
+        "\"kind\":\"dropped\",\"count\":{dropped},\"reason\":\"the log did not keep up\"}}"
+    );
+    assert!(lines.last().unwrap().ends_with(&told), "{lines:?}");
+    assert_eq!(desk.state().lines as usize, lines.len() - 1);
+    // A connection that was told of has its end, too, as soon as there is room.
+    desk.connections(1);
+    desk.journalist.drain();
+    let count = |kind: &str| desk.lines().iter().filter(|line| line.contains(kind)).count();
+    assert_eq!(count("\"connect\""), count("\"disconnect\""));
+    assert_eq!(desk.state().dropped, dropped);
+}
+
+#[test]
+fn on_a_full_disk_lines_are_counted_and_the_log_goes_on_afterwards() {
+    let mut desk = Desk::new(Rotation::default());
+    desk.connections(1);
+    desk.journalist.drain();
+    desk.memory.state().room = Some(100);
+    desk.connections(2);
+    desk.journalist.drain();
+    let state = desk.state();
+    assert_eq!((state.lines, state.dropped, state.error.is_some()), (2, 4, true));
+    desk.connections(1);
+    desk.journalist.drain();
+    assert_eq!((desk.state().dropped, desk.lines().len()), (6, 2));
+    desk.memory.state().room = None;
+    desk.connections(1);
+    desk.journalist.drain();
+    let state = desk.state();
+    assert_eq!((state.lines, state.dropped, state.error), (4, 6, None));
+    let lines = desk.lines();
+    let told = "\"kind\":\"dropped\",\"count\":6,\"reason\":\"the file could not be written\"}";
+    assert!(lines[2].ends_with(told), "{lines:?}");
+    assert_eq!(lines.len(), 5);
+}
+
+#[test]
+fn the_file_is_put_aside_by_the_clock_although_nothing_is_logged() {
+    let rotation = Rotation { every: Duration::from_secs(3_600), ..Rotation::default() };
+    let mut desk = Desk::new(rotation);
+    desk.connections(1);
+    desk.journalist.drain();
+    desk.clock.advance(Duration::from_secs(3_601));
+    desk.journalist.drain();
+    assert_eq!(desk.memory.names(), ["access-20261122121214Z.log", "access.log"]);
+    assert_eq!(desk.lines().len(), 0);
+}

@@ -1,0 +1,392 @@
+//! From records to lines: what the log thread knows of each connection, and how it is told.
+
+use directory::Timestamp;
+use ldap::ber::{Reader, Tag};
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+use rustc_hash::FxHashMap;
+
+use super::filter::{HIDDEN, Secrets, push_filter, push_value};
+use super::line::{Form, Key, Line, TimeText};
+use super::wire::{Asked, Field, Figures, Kind, Parts};
+use super::{PROXIED_1, PROXIED_2, SESSION_TRACKING};
+
+/// Makes lines of records.
+pub(super) struct Renderer {
+    form: Form,
+    connections: FxHashMap<u64, Known>,
+    pub(super) secrets: Secrets,
+    time: TimeText,
+    /// When the logs began.
+    pub(super) epoch: Timestamp,
+}
+
+/// What was told of a connection.
+#[derive(Default)]
+struct Known {
+    client: Vec<u8>,
+    subject: Vec<u8>,
+    authz: Vec<u8>,
+    mechanism: Vec<u8>,
+    tls: Vec<u8>,
+    /// The same, as a part of a line.
+    shown: Vec<u8>,
+}
+
+impl Known {
+    fn show(&mut self, form: Form) {
+        let mut out = Vec::new();
+        let mut line = Line::begin(&mut out, form, b"", ("", ""));
+        let start = line.out.len();
+        line.text(Key("client", "from"), &self.client);
+        line.text(Key("subject", "authDN"), &self.subject);
+        for (key, text) in [
+            (Key("authz", "authzID"), &self.authz),
+            (Key("mechanism", "mech"), &self.mechanism),
+            (Key("tls", "tls"), &self.tls),
+        ] {
+            if !text.is_empty() {
+                line.text(key, text);
+            }
+        }
+        out.drain(..start);
+        self.shown = out;
+    }
+}
+
+impl Renderer {
+    pub(super) fn new(form: Form, secrets: Secrets) -> Self {
+        let connections = FxHashMap::default();
+        Self { form, connections, secrets, time: TimeText::new(), epoch: Timestamp(0) }
+    }
+
+    /// Appends the line of a record, if it has one; says whether it has.
+    pub(super) fn record(&mut self, record: &[u8], out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let mut parts = Parts(record);
+        let kind = parts.octet().and_then(Kind::of);
+        let told = match kind {
+            Some(Kind::Connect) => self.connect(&mut parts, out),
+            Some(Kind::Secured) => self.secured(&mut parts, out),
+            Some(Kind::Identity) => self.identity(&mut parts),
+            Some(Kind::Operation) => self.operation(&mut parts, out),
+            Some(Kind::Disconnect) => self.disconnect(&mut parts, out),
+            None => None,
+        };
+        if told.is_none() {
+            out.truncate(start);
+        }
+        out.len() > start
+    }
+
+    /// Appends a line that says how many records were lost.
+    pub(super) fn dropped(&mut self, count: u64, why: &str, now: Timestamp, out: &mut Vec<u8>) {
+        let time = self.time.of(now);
+        let mut line = Line::begin(out, self.form, time, ("dropped", "DROPPED"));
+        line.number(Key("count", "count"), count);
+        line.text(Key("reason", "reason"), why.as_bytes());
+        line.end();
+    }
+
+    fn moment(&self, since_epoch_us: u64) -> Timestamp {
+        Timestamp(self.epoch.0.saturating_add(since_epoch_us))
+    }
+
+    fn connect(&mut self, parts: &mut Parts<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let (number, time) = (parts.number()?, parts.number()?);
+        let (client, listener) = (parts.text()?, parts.text()?);
+        let time = self.moment(time);
+        let mut line = Line::begin(out, self.form, self.time.of(time), ("connect", "CONNECT"));
+        line.number(CONNECTION, number);
+        line.text(Key("client", "from"), client);
+        line.text(Key("listener", "protocol"), listener);
+        line.end();
+        let mut known = Known { client: client.to_vec(), ..Known::default() };
+        known.show(self.form);
+        self.connections.insert(number, known);
+        Some(())
+    }
+
+    fn secured(&mut self, parts: &mut Parts<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let (number, time) = (parts.number()?, parts.number()?);
+        let (version, cipher) = (parts.text()?, parts.text()?);
+        let time = self.moment(time);
+        let known = self.connections.get_mut(&number)?;
+        let mut line = Line::begin(out, self.form, self.time.of(time), ("tls", "TLS"));
+        line.number(CONNECTION, number);
+        line.text(Key("client", "from"), &known.client);
+        line.text(Key("tls", "tls"), version);
+        line.text(Key("cipher", "cipher"), cipher);
+        line.end();
+        known.tls = version.to_vec();
+        known.show(self.form);
+        Some(())
+    }
+
+    fn identity(&mut self, parts: &mut Parts<'_>) -> Option<()> {
+        let known = self.connections.get_mut(&parts.number()?)?;
+        known.subject = parts.text()?.to_vec();
+        known.authz = parts.text()?.to_vec();
+        known.mechanism = parts.text()?.to_vec();
+        known.show(self.form);
+        Some(())
+    }
+
+    fn disconnect(&mut self, parts: &mut Parts<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let (number, time, operations) = (parts.number()?, parts.number()?, parts.number()?);
+        let reason = parts.text()?;
+        let time = self.moment(time);
+        let known = self.connections.remove(&number)?;
+        let mut line =
+            Line::begin(out, self.form, self.time.of(time), ("disconnect", "DISCONNECT"));
+        line.number(CONNECTION, number);
+        line.out.extend_from_slice(&known.shown);
+        line.number(Key("operations", "operations"), operations);
+        line.text(Key("reason", "reason"), reason);
+        line.end();
+        Some(())
+    }
+
+    fn operation(&mut self, parts: &mut Parts<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let figures = parts.figures()?;
+        let diagnostic = parts.text()?;
+        let time = self.moment(figures.ended_us);
+        let is_search = figures.tag == super::scribe::SEARCH.0;
+        let mut line = Line::begin(out, self.form, self.time.of(time), names(figures.tag));
+        line.number(CONNECTION, figures.connection);
+        line.number(Key("op", "op"), figures.number);
+        line.number(Key("msg", "msgID"), u64::from(figures.message_id.unsigned_abs()));
+        if let Some(known) = self.connections.get(&figures.connection) {
+            line.out.extend_from_slice(&known.shown);
+        }
+        match parts.octet() {
+            Some(octet) if octet == Asked::Message as u8 => {
+                // One that cannot be read is told as far as it can.
+                let _ = asked_search(&mut line, parts.0, &mut self.secrets);
+            }
+            Some(_) | None => asked_fields(&mut line, *parts, &mut self.secrets),
+        }
+        outcome(&mut line, &figures, diagnostic, is_search);
+        line.end();
+        Some(())
+    }
+}
+
+/// What came of it.
+fn outcome(line: &mut Line<'_>, figures: &Figures, diagnostic: &[u8], is_search: bool) {
+    if let Some(code) = figures.code {
+        line.number(Key("code", "result"), u64::from(code));
+        if code != 0 {
+            let name = ResultCode::from_code(code).map_or("unknown", ResultCode::name);
+            line.text(Key("result", "resultName"), name.as_bytes());
+        }
+    }
+    if !diagnostic.is_empty() {
+        line.text(Key("diagnostic", "message"), diagnostic);
+    }
+    if figures.is_abandoned {
+        line.flag(Key("abandoned", "abandoned"));
+    }
+    if is_search {
+        line.number(Key("entries", "nentries"), u64::from(figures.entries));
+        if figures.references > 0 {
+            line.number(Key("references", "nrefs"), u64::from(figures.references));
+        }
+        line.number(Key("candidates", "candidates"), figures.candidates);
+        if figures.is_unindexed {
+            line.flag(Key("unindexed", "unindexed"));
+        }
+    }
+    line.number(Key("octets", "octets"), figures.octets);
+    line.number(Key("queue_us", "qtime"), figures.queue_us);
+    line.number(Key("elapsed_us", "etime"), figures.elapsed_us);
+}
+
+/// A search as it came.
+fn asked_search(line: &mut Line<'_>, message: &[u8], secrets: &mut Secrets) -> Option<()> {
+    let mut message = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
+    message.read(Tag::INTEGER).ok()?;
+    let mut search = message.sequence(super::scribe::SEARCH).ok()?;
+    line.text(Key("base", "base"), search.read(Tag::OCTET_STRING).ok()?);
+    let scope = search.enumerated(Tag::ENUMERATED).ok()?;
+    let scope = match Scope::from_code(scope)? {
+        Scope::Base => "base",
+        Scope::One => "one",
+        Scope::Subtree => "sub",
+        Scope::Subordinate => "subordinate",
+    };
+    line.text(Key("scope", "scope"), scope.as_bytes());
+    let deref = search.enumerated(Tag::ENUMERATED).ok()?;
+    let size_limit = search.unsigned(Tag::INTEGER).ok()?;
+    let time_limit = search.unsigned(Tag::INTEGER).ok()?;
+    let types_only = search.boolean(Tag::BOOLEAN).ok()?;
+    line.open(Key("filter", "filter"));
+    push_filter(line.out, &mut search, secrets);
+    line.close();
+    // What the filter's text left unread.
+    if search.peek_tag().is_some_and(|tag| tag.is_context()) {
+        search.read_any().ok()?;
+    }
+    let mut attributes = search.sequence(Tag::SEQUENCE).ok()?;
+    if !attributes.is_empty() {
+        let mut left = ATTRIBUTES_SHOWN_MAX;
+        let next = || {
+            left -= 1;
+            if left == 0 {
+                return (!attributes.is_empty()).then_some("…".as_bytes());
+            }
+            attributes.read(Tag::OCTET_STRING).ok()
+        };
+        line.list(Key("attributes", "attrs"), std::iter::from_fn(next).take(ATTRIBUTES_SHOWN_MAX));
+    }
+    for (key, number) in [
+        (Key("deref", "deref"), deref),
+        (Key("size_limit", "sizeLimit"), size_limit),
+        (Key("time_limit_s", "timeLimit"), time_limit),
+    ] {
+        if number > 0 {
+            line.number(key, u64::from(number));
+        }
+    }
+    if types_only {
+        line.flag(Key("types_only", "typesOnly"));
+    }
+    let Some(mut controls) = message.sequence_optional(Tag::context(0, true)).ok()? else {
+        return Some(());
+    };
+    let mut oids = Vec::new();
+    let mut behind = Vec::new();
+    while let Ok(mut control) = controls.sequence(Tag::SEQUENCE) {
+        let oid = control.read(Tag::OCTET_STRING).ok()?;
+        let _critical = control.read_optional(Tag::BOOLEAN).ok()?;
+        oids.push(oid);
+        behind.push((oid, control.read_optional(Tag::OCTET_STRING).ok()?.unwrap_or_default()));
+    }
+    tell_controls(line, &oids, &behind);
+    Some(())
+}
+
+/// Any other operation.
+fn asked_fields(line: &mut Line<'_>, parts: Parts<'_>, secrets: &mut Secrets) {
+    let each = || {
+        let mut parts = parts;
+        std::iter::from_fn(move || parts.field())
+    };
+    let all = |wanted| each().filter(move |(field, _)| *field == wanted).map(|(_, text)| text);
+    for (field, key) in [
+        (Field::Name, Key("dn", "dn")),
+        (Field::Mechanism, Key("auth", "authType")),
+        (Field::Oid, Key("oid", "oid")),
+        (Field::NewRdn, Key("new_rdn", "newRDN")),
+        (Field::NewSuperior, Key("new_superior", "newSuperior")),
+        (Field::Target, Key("target", "idToAbandon")),
+        (Field::Attribute, Key("attribute", "attr")),
+    ] {
+        if let Some(text) = all(field).next() {
+            line.text(key, text);
+        }
+    }
+    if let Some(name) = all(Field::Oid).next().and_then(extended_name) {
+        line.text(Key("name", "name"), name.as_bytes());
+    }
+    if let (Some(attribute), Some(value)) = (all(Field::Attribute).next(), all(Field::Value).next())
+    {
+        let is_secret = secrets.hold(attribute);
+        line.open(Key("value", "value"));
+        push_value(line.out, if is_secret { HIDDEN } else { value });
+        line.close();
+    }
+    if all(Field::DeletesOldRdn).next().is_some() {
+        line.flag(Key("delete_old_rdn", "deleteOldRDN"));
+    }
+    if all(Field::Change).next().is_some() {
+        line.list(Key("changes", "changes"), all(Field::Change));
+    }
+    if all(Field::Cut).next().is_some() {
+        line.flag(Key("cut", "cut"));
+    }
+    let oids = all(Field::Control).collect::<Vec<_>>();
+    let mut behind = Vec::new();
+    for (field, text) in each() {
+        match (field, behind.last_mut()) {
+            (Field::Control, _) => behind.push((text, &b""[..])),
+            (Field::ControlValue, Some((_, value))) => *value = text,
+            _ => {}
+        }
+    }
+    tell_controls(line, &oids, &behind);
+}
+
+/// Which controls there are, and what they say of who is behind the request.
+fn tell_controls(line: &mut Line<'_>, oids: &[&[u8]], behind: &[(&[u8], &[u8])]) {
+    if !oids.is_empty() {
+        line.list(Key("controls", "controls"), oids.iter().copied());
+    }
+    for (oid, value) in behind {
+        if *oid == SESSION_TRACKING.as_bytes() {
+            let _ = session_tracking(line, value);
+        } else if *oid == PROXIED_2.as_bytes() {
+            line.text(PROXIED, value);
+        } else if *oid == PROXIED_1.as_bytes() {
+            let dn = Reader::new(value).sequence(Tag::SEQUENCE);
+            if let Ok(dn) = dn.and_then(|mut fields| fields.read(Tag::OCTET_STRING)) {
+                line.text(PROXIED, &[b"dn:", dn].concat());
+            }
+        }
+    }
+}
+
+/// The fields of draft-wahl-ldap-session §2.
+fn session_tracking(line: &mut Line<'_>, value: &[u8]) -> Option<()> {
+    let mut fields = Reader::new(value).sequence(Tag::SEQUENCE).ok()?;
+    for key in [
+        Key("session_ip", "sessionIP"),
+        Key("session_name", "sessionName"),
+        Key("session_format", "sessionFormat"),
+        Key("session_id", "sessionID"),
+    ] {
+        let text = fields.read(Tag::OCTET_STRING).ok()?;
+        if !text.is_empty() {
+            line.text(key, text.get(..SESSION_TEXT_MAX_BYTES).unwrap_or(text));
+        }
+    }
+    Some(())
+}
+
+/// What an operation is called, in each form.
+fn names(tag: u8) -> (&'static str, &'static str) {
+    match tag {
+        0x60 => ("bind", "BIND"),
+        0x63 => ("search", "SEARCH"),
+        0x66 => ("modify", "MODIFY"),
+        0x68 => ("add", "ADD"),
+        0x4a => ("delete", "DELETE"),
+        0x6c => ("modify_dn", "MODIFYDN"),
+        0x6e => ("compare", "COMPARE"),
+        0x50 => ("abandon", "ABANDON"),
+        0x77 => ("extended", "EXTENDED"),
+        _ => ("unknown", "UNKNOWN"),
+    }
+}
+
+/// What an extended operation is called.
+fn extended_name(oid: &[u8]) -> Option<&'static str> {
+    Some(match std::str::from_utf8(oid).ok()? {
+        "1.3.6.1.4.1.1466.20037" => "StartTLS",
+        "1.3.6.1.4.1.4203.1.11.1" => "password modify",
+        "1.3.6.1.4.1.4203.1.11.3" => "who am I",
+        "1.3.6.1.1.21.1" => "start transaction",
+        "1.3.6.1.1.21.3" => "end transaction",
+        "1.3.6.1.1.8" => "cancel",
+        _ => return None,
+    })
+}
+
+const CONNECTION: Key = Key("conn", "conn");
+const PROXIED: Key = Key("proxied", "proxied");
+
+/// Attributes asked for that are shown.
+const ATTRIBUTES_SHOWN_MAX: usize = 200;
+
+/// The longest field of the session tracking control (draft-wahl-ldap-session §2).
+const SESSION_TEXT_MAX_BYTES: usize = 1024;

@@ -1,0 +1,425 @@
+//! The worker's side of the access log: one record for each operation, into the worker's own ring.
+//!
+//! Invariant: a line names who asked as the connection was then: before the record of an operation
+//! goes into the ring, what changed about its connection did.
+//! Invariant: nothing here waits, and nothing here changes what a client is told.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use directory::record::Who;
+use directory::{Noted, Session};
+use ldap::ber::{Reader, Tag};
+use ldap::message::{
+    Authentication, Controls, DecodeLimits, Message, MessageId, ModifyOperation, Request,
+};
+use tokio::time::Instant;
+
+use super::ring::Producer;
+use super::told::{Told, told};
+use super::wire::{Asked, Draft, Field, Figures, Kind, MESSAGE_MAX_BYTES};
+use super::{Doorbell, PROXIED_1, PROXIED_2, SESSION_TRACKING};
+
+/// What a worker writes records with; one that is off writes none.
+pub(crate) struct Scribe(Option<RefCell<On>>);
+
+struct On {
+    ring: Producer,
+    doorbell: Arc<Doorbell>,
+    /// When the logs began.
+    epoch: Instant,
+    /// When the octets that are being handled were read, or the message before was done with.
+    began: Cell<Instant>,
+    read: Cell<Instant>,
+    draft: Vec<u8>,
+    /// Ends of connections that found no room: the log thread must hear of each.
+    ends: VecDeque<Vec<u8>>,
+}
+
+/// What the access log follows of one connection.
+#[derive(Default)]
+pub(crate) struct Trail {
+    /// Operations so far.
+    operations: u64,
+    /// The log thread knows the connection.
+    is_told: bool,
+    /// TLS, once it protects the connection, as far as the log thread does not know it.
+    secured: Option<(&'static str, String)>,
+    /// Who the log thread takes the client for.
+    who: Option<Arc<Who>>,
+    pending: Vec<Pending>,
+    /// Why it ends.
+    reason: Option<String>,
+    listener: &'static str,
+}
+
+/// An operation that is answered later.
+struct Pending {
+    id: MessageId,
+    figures: Figures,
+    read: Instant,
+    diagnostic: Vec<u8>,
+    asked: Vec<u8>,
+}
+
+impl Trail {
+    /// The trail of a connection that came in on `listener`.
+    pub(crate) fn new(listener: &'static str) -> Self {
+        Self { listener, ..Self::default() }
+    }
+
+    /// Notes why the connection ends; the first reason stands.
+    pub(crate) fn ends(&mut self, reason: &str) {
+        if self.reason.is_none() {
+            self.reason = Some(reason.to_owned());
+        }
+    }
+
+    /// TLS protects the connection from now on.
+    pub(crate) fn secured(&mut self, version: &'static str, cipher: String) {
+        self.secured = Some((version, cipher));
+    }
+}
+
+impl Scribe {
+    /// One that writes nothing.
+    pub(crate) fn off() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn on(ring: Producer, doorbell: Arc<Doorbell>, epoch: Instant) -> Self {
+        Self(Some(RefCell::new(On {
+            ring,
+            doorbell,
+            epoch,
+            began: Cell::new(epoch),
+            read: Cell::new(epoch),
+            draft: Vec::new(),
+            ends: VecDeque::new(),
+        })))
+    }
+
+    /// A connection was accepted.
+    pub(crate) fn connected(&self, trail: &mut Trail, session: &Session) {
+        if let Some(on) = &self.0 {
+            on.borrow_mut().introduce(trail, session);
+        }
+    }
+
+    /// Octets were read: from now on what is in them waits.
+    pub(crate) fn read(&self) {
+        if let Some(on) = &self.0 {
+            let on = on.borrow();
+            let now = Instant::now();
+            on.read.set(now);
+            on.began.set(now);
+        }
+    }
+
+    /// A message was handled, and `answer` is all that will be said to it.
+    pub(crate) fn handled(
+        &self,
+        trail: &mut Trail,
+        session: &Session,
+        message: &[u8],
+        (answer, noted): (&[u8], Noted),
+    ) {
+        let Some(on) = &self.0 else { return };
+        let mut on = on.borrow_mut();
+        let Some((id, tag)) = head(message) else { return };
+        if tag == UNBIND {
+            return trail.ends("unbind");
+        }
+        let told = told(answer);
+        let mut figures = on.figures(trail, session, (id, tag));
+        figures.add(&told, answer.len());
+        figures.note(noted);
+        if !on.introduce(trail, session) {
+            return;
+        }
+        let mut draft = std::mem::take(&mut on.draft);
+        Draft::begin(&mut draft, Kind::Operation).figures(&figures).text(told.diagnostic);
+        ask(&mut draft, tag, message);
+        on.put(&draft);
+        on.draft = draft;
+    }
+
+    /// A message was begun, and goes on elsewhere.
+    pub(crate) fn begun(
+        &self,
+        trail: &mut Trail,
+        session: &Session,
+        message: &[u8],
+        answer: &[u8],
+    ) {
+        let Some(on) = &self.0 else { return };
+        let on = on.borrow();
+        let Some((id, tag)) = head(message) else { return };
+        let mut figures = on.figures(trail, session, (id, tag));
+        figures.add(&told(answer), answer.len());
+        let mut asked = Vec::new();
+        ask(&mut asked, tag, message);
+        let (read, diagnostic) = (on.read.get(), Vec::new());
+        trail.pending.push(Pending { id: MessageId(id), figures, read, diagnostic, asked });
+    }
+
+    /// A part of an answer came that is not its end.
+    pub(crate) fn part(&self, trail: &mut Trail, answer: &[u8]) {
+        if self.0.is_none() {
+            return;
+        }
+        // Every message of an answer has its id.
+        let Some((id, _)) = head(answer) else { return };
+        let pending = trail.pending.iter_mut().find(|pending| pending.id.0 == id);
+        if let Some(pending) = pending {
+            let told = told(answer);
+            pending.figures.add(&told, answer.len());
+            if told.code.is_some() {
+                pending.diagnostic = told.diagnostic.to_vec();
+            }
+        }
+    }
+
+    /// The last of an answer came; nothing, when the operation was abandoned.
+    pub(crate) fn answered(
+        &self,
+        trail: &mut Trail,
+        session: &Session,
+        (id, noted, waited): (MessageId, Noted, Duration),
+    ) {
+        let Some(on) = &self.0 else { return };
+        let place = trail.pending.iter().position(|pending| pending.id == id);
+        let Some(place) = place else { return };
+        let mut pending = trail.pending.swap_remove(place);
+        pending.figures.note(noted);
+        pending.figures.queue_us = pending.figures.queue_us.saturating_add(micros(waited));
+        on.borrow_mut().end(trail, session, pending);
+    }
+
+    /// The connection is gone, and with it whoever waited for what is not answered.
+    pub(crate) fn disconnected(&self, trail: &mut Trail, session: &Session) {
+        let Some(on) = &self.0 else { return };
+        let mut on = on.borrow_mut();
+        for mut pending in std::mem::take(&mut trail.pending) {
+            pending.figures.is_abandoned = true;
+            on.end(trail, session, pending);
+        }
+        if !trail.is_told {
+            return;
+        }
+        let mut record = Vec::new();
+        let reason = trail.reason.as_deref().unwrap_or("lost");
+        let now = micros(on.epoch.elapsed());
+        let mut draft = Draft::begin(&mut record, Kind::Disconnect);
+        draft.number(session.who().session).number(now).number(trail.operations);
+        draft.text(reason.as_bytes());
+        on.ends.push_back(record);
+        on.put_ends();
+    }
+}
+
+impl On {
+    /// Tells the log thread what it has to know of the connection; says whether it knows it all.
+    fn introduce(&mut self, trail: &mut Trail, session: &Session) -> bool {
+        let who = session.who();
+        let is_known = trail.who.as_ref().is_some_and(|known| Arc::ptr_eq(known, who));
+        if trail.is_told && is_known && trail.secured.is_none() && self.ends.is_empty() {
+            return true;
+        }
+        self.put_ends();
+        let now = micros(self.epoch.elapsed());
+        let mut draft = std::mem::take(&mut self.draft);
+        if !trail.is_told {
+            let mut record = Draft::begin(&mut draft, Kind::Connect);
+            record.number(who.session).number(now);
+            record.text(who.address.as_bytes()).text(trail.listener.as_bytes());
+            trail.is_told = self.put(&draft);
+        }
+        if let (true, Some((version, cipher))) = (trail.is_told, &trail.secured) {
+            let mut record = Draft::begin(&mut draft, Kind::Secured);
+            record.number(who.session).number(now);
+            record.text(version.as_bytes()).text(cipher.as_bytes());
+            if self.put(&draft) {
+                trail.secured = None;
+            }
+        }
+        if trail.is_told && !is_known {
+            let mut record = Draft::begin(&mut draft, Kind::Identity);
+            record.number(who.session).text(who.dn.as_bytes());
+            record.text(who.authz.as_bytes()).text(who.mechanism.as_bytes());
+            if self.put(&draft) {
+                trail.who = Some(Arc::clone(who));
+            }
+        }
+        self.draft = draft;
+        let is_known = trail.who.as_ref().is_some_and(|known| Arc::ptr_eq(known, who));
+        trail.is_told && is_known && trail.secured.is_none()
+    }
+
+    /// What is known of an operation now.
+    fn figures(&self, trail: &mut Trail, session: &Session, (id, tag): (i32, Tag)) -> Figures {
+        let now = Instant::now();
+        let (read, began) = (self.read.get(), self.began.replace(now));
+        let number = trail.operations;
+        trail.operations += 1;
+        Figures {
+            connection: session.who().session,
+            number,
+            ended_us: micros(now - self.epoch),
+            queue_us: micros(began - read),
+            elapsed_us: micros(now - read),
+            message_id: id,
+            tag: tag.0,
+            ..Figures::default()
+        }
+    }
+
+    fn end(&mut self, trail: &mut Trail, session: &Session, pending: Pending) {
+        let Pending { mut figures, read, diagnostic, asked, .. } = pending;
+        let now = Instant::now();
+        figures.ended_us = micros(now - self.epoch);
+        figures.elapsed_us = micros(now - read);
+        figures.is_abandoned |= figures.code.is_none();
+        if !self.introduce(trail, session) {
+            return;
+        }
+        let mut draft = std::mem::take(&mut self.draft);
+        Draft::begin(&mut draft, Kind::Operation).figures(&figures).text(&diagnostic);
+        draft.extend_from_slice(&asked);
+        self.put(&draft);
+        self.draft = draft;
+    }
+
+    fn put_ends(&mut self) {
+        while let Some(end) = self.ends.front() {
+            if !self.ring.try_put(end) {
+                return self.doorbell.ring_now();
+            }
+            self.ends.pop_front();
+        }
+        self.doorbell.ring();
+    }
+
+    fn put(&mut self, record: &[u8]) -> bool {
+        let is_put = self.ring.put(record);
+        if self.ring.is_half_full() {
+            self.ring.look();
+            if self.ring.is_half_full() {
+                self.doorbell.ring_now();
+            }
+        }
+        self.doorbell.ring();
+        is_put
+    }
+}
+
+impl Figures {
+    fn add(&mut self, told: &Told<'_>, octets: usize) {
+        self.entries = self.entries.saturating_add(told.entries);
+        self.references = self.references.saturating_add(told.references);
+        self.octets += octets as u64;
+        if told.code.is_some() {
+            self.code = told.code;
+        }
+    }
+
+    fn note(&mut self, noted: Noted) {
+        self.candidates = noted.candidates;
+        self.is_unindexed = noted.is_unindexed;
+    }
+}
+
+/// The id and the tag of a message's operation.
+fn head(message: &[u8]) -> Option<(i32, Tag)> {
+    let mut fields = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
+    let id = fields.integer_i32(Tag::INTEGER).ok()?;
+    Some((id, fields.peek_tag()?))
+}
+
+/// Appends what the message asks for, without its secrets.
+fn ask(out: &mut Vec<u8>, tag: Tag, message: &[u8]) {
+    if tag == SEARCH && message.len() <= MESSAGE_MAX_BYTES {
+        out.push(Asked::Message as u8);
+        return out.extend_from_slice(message);
+    }
+    let mut draft = Draft(out);
+    draft.octet(Asked::Fields as u8);
+    // What cannot be read has no fields; the answer says why.
+    if let Ok(message) = Message::<Request<'_>>::decode(message, &DecodeLimits::default()) {
+        ask_fields(&mut draft, &message.op);
+        ask_controls(&mut draft, &message.controls);
+    }
+}
+
+fn ask_fields(draft: &mut Draft<'_>, request: &Request<'_>) {
+    match request {
+        Request::Bind(bind) => {
+            draft.field(Field::Name, bind.name.as_bytes());
+            let mechanism = match &bind.authentication {
+                Authentication::Simple(_) => "simple",
+                Authentication::Sasl { mechanism, .. } => mechanism,
+                Authentication::Other(_) => "unknown",
+            };
+            draft.field(Field::Mechanism, mechanism.as_bytes());
+        }
+        // One that is too long to be there as it came.
+        Request::Search(search) => {
+            draft.field(Field::Name, search.base.as_bytes());
+            draft.field(Field::Cut, &[]);
+        }
+        Request::Compare(compare) => {
+            draft.field(Field::Name, compare.name.as_bytes());
+            draft.field(Field::Attribute, compare.description.as_bytes());
+            draft.field(Field::Value, compare.value);
+        }
+        Request::Add(add) => draft.field(Field::Name, add.name.as_bytes()),
+        Request::Delete(delete) => draft.field(Field::Name, delete.name.as_bytes()),
+        Request::Modify(modify) => {
+            draft.field(Field::Name, modify.name.as_bytes());
+            for change in modify.changes.iter() {
+                let how = match change.operation {
+                    ModifyOperation::Add => "add",
+                    ModifyOperation::Delete => "delete",
+                    ModifyOperation::Replace => "replace",
+                    ModifyOperation::Increment => "increment",
+                };
+                let text = format!("{how} {}", change.attribute.description);
+                draft.field(Field::Change, text.as_bytes());
+            }
+        }
+        Request::ModifyDn(rename) => {
+            draft.field(Field::Name, rename.name.as_bytes());
+            draft.field(Field::NewRdn, rename.new_rdn.as_bytes());
+            if let Some(superior) = rename.new_superior {
+                draft.field(Field::NewSuperior, superior.as_bytes());
+            }
+            if rename.delete_old_rdn {
+                draft.field(Field::DeletesOldRdn, &[]);
+            }
+        }
+        Request::Abandon(id) => draft.field(Field::Target, id.0.to_string().as_bytes()),
+        Request::Extended(extended) => draft.field(Field::Oid, extended.oid.as_bytes()),
+        Request::Unbind => {}
+    }
+}
+
+/// The controls; the values of those that say who is behind the request.
+fn ask_controls(draft: &mut Draft<'_>, controls: &Controls<'_>) {
+    for control in controls.iter() {
+        draft.field(Field::Control, control.oid.as_bytes());
+        if let (SESSION_TRACKING | PROXIED_1 | PROXIED_2, Some(value)) =
+            (control.oid, control.value)
+        {
+            draft.field(Field::ControlValue, value);
+        }
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+const UNBIND: Tag = Tag::application(2, false);
+pub(super) const SEARCH: Tag = Tag::application(3, true);

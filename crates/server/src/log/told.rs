@@ -1,0 +1,100 @@
+//! What a client was told: read from the octets that are sent, so that the log cannot say
+//! otherwise.
+
+use ldap::ber::{Frame, Reader, Tag, frame};
+
+/// The sum of the messages that answer one request.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Told<'a> {
+    /// SearchResultEntry messages.
+    pub(crate) entries: u32,
+    /// SearchResultReference messages.
+    pub(crate) references: u32,
+    /// The result code of the final answer, once it came.
+    pub(crate) code: Option<u32>,
+    /// Its diagnostic message.
+    pub(crate) diagnostic: &'a [u8],
+}
+
+/// Reads whole messages as they are sent.
+pub(crate) fn told(mut octets: &[u8]) -> Told<'_> {
+    let mut told = Told::default();
+    while let Ok(Frame::Complete(length)) = frame(octets, usize::MAX)
+        && let Some((message, rest)) = octets.split_at_checked(length)
+    {
+        // A message this server made is well formed.
+        let _ = told.add(message);
+        octets = rest;
+    }
+    told
+}
+
+impl<'a> Told<'a> {
+    fn add(&mut self, message: &'a [u8]) -> Option<()> {
+        let mut fields = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
+        let id = fields.read(Tag::INTEGER).ok()?;
+        match fields.peek_tag()? {
+            SEARCH_ENTRY => self.entries += 1,
+            SEARCH_REFERENCE => self.references += 1,
+            // Of what the server says of its own accord, only a notice of disconnection follows
+            // from a request, and then nothing else answers that.
+            tag if tag != INTERMEDIATE && (id != [0] || self.code.is_none()) => {
+                let mut result = fields.sequence(tag).ok()?;
+                let code = result.enumerated(Tag::ENUMERATED).ok()?;
+                let _matched = result.read(Tag::OCTET_STRING).ok()?;
+                self.code = Some(code);
+                self.diagnostic = result.read(Tag::OCTET_STRING).ok()?;
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+const SEARCH_ENTRY: Tag = Tag::application(4, true);
+const SEARCH_REFERENCE: Tag = Tag::application(19, true);
+const INTERMEDIATE: Tag = Tag::application(25, true);
+
+#[cfg(test)]
+mod tests {
+    use ldap::encode::{self, EntryWriter};
+    use ldap::message::{Controls, LdapResult, MessageId, ResponseKind};
+    use ldap::result::ResultCode;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_counted_and_the_last_result_is_read() {
+        let mut out = Vec::new();
+        for name in ["cn=a", "cn=b"] {
+            let mut writer = EntryWriter::begin(&mut out, MessageId(300), name);
+            writer.attribute_types_only("cn");
+            writer.finish(Controls::EMPTY);
+        }
+        assert_eq!(told(&out), Told { entries: 2, ..Told::default() });
+        let result =
+            LdapResult { diagnostic: "too many", ..LdapResult::new(ResultCode::SizeLimitExceeded) };
+        encode::result(
+            &mut out,
+            MessageId(300),
+            ResponseKind::SearchDone,
+            &result,
+            Controls::EMPTY,
+        );
+        let want = Told { entries: 2, references: 0, code: Some(4), diagnostic: b"too many" };
+        assert_eq!(told(&out), want);
+        // A transaction that is aborted by what was refused tells of itself after the answer.
+        encode::aborted_transaction(&mut out, b"1", ResultCode::Busy, "other");
+        assert_eq!(told(&out), want);
+        // Whatever else it is, it is no answer.
+        assert_eq!(told(b"\x30"), Told::default());
+        assert_eq!(told(b"\x30\x05\x02\x01\x01\x65\x00"), Told::default());
+    }
+
+    #[test]
+    fn a_notice_of_disconnection_is_what_a_client_is_told_at_last() {
+        let mut out = Vec::new();
+        encode::notice_of_disconnection(&mut out, ResultCode::ProtocolError, "why");
+        assert_eq!(told(&out), Told { code: Some(2), diagnostic: b"why", ..Told::default() });
+    }
+}

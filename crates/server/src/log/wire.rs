@@ -1,0 +1,288 @@
+//! Records as they lie in a ring: what a worker writes in passing, and the log thread reads.
+//!
+//! Invariant: no secret gets into a record. Of a bind there is the name and the mechanism, of what
+//! is written there are names and attribute types, of an extended operation there is its OID.
+//! Values that are asserted, of searches and compares, are there as they came; the log thread hides
+//! those of passwords.
+
+/// What a record tells of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
+    Connect,
+    Secured,
+    Identity,
+    Operation,
+    Disconnect,
+}
+
+impl Kind {
+    const ALL: [Self; 5] =
+        [Self::Connect, Self::Secured, Self::Identity, Self::Operation, Self::Disconnect];
+
+    pub(super) fn of(octet: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == octet)
+    }
+}
+
+/// What is asked, in the record of an operation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Asked {
+    /// The message as it came: a search.
+    Message,
+    /// Fields, as [`Field`] numbers them.
+    Fields,
+}
+
+/// A part of what is asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Field {
+    /// The DN the operation is about.
+    Name,
+    /// How a bind proves who asks.
+    Mechanism,
+    /// Of an extended operation.
+    Oid,
+    /// An attribute that is changed, and how: `replace mail`.
+    Change,
+    NewRdn,
+    NewSuperior,
+    DeletesOldRdn,
+    /// The attribute of a compare, and then its value.
+    Attribute,
+    Value,
+    /// The message id that an abandon names.
+    Target,
+    /// The OID of a control, and then its value where it is logged.
+    Control,
+    ControlValue,
+    /// It was too long to be told whole.
+    Cut,
+}
+
+impl Field {
+    const ALL: [Self; 13] = [
+        Self::Name,
+        Self::Mechanism,
+        Self::Oid,
+        Self::Change,
+        Self::NewRdn,
+        Self::NewSuperior,
+        Self::DeletesOldRdn,
+        Self::Attribute,
+        Self::Value,
+        Self::Target,
+        Self::Control,
+        Self::ControlValue,
+        Self::Cut,
+    ];
+
+    fn of(octet: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|field| *field as u8 == octet)
+    }
+}
+
+/// The numbers of an operation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Figures {
+    /// The connection, and the operation on it.
+    pub(super) connection: u64,
+    pub(super) number: u64,
+    /// When it was over, since the logs began.
+    pub(super) ended_us: u64,
+    /// From its last octet until it was begun, and until it was answered.
+    pub(super) queue_us: u64,
+    pub(super) elapsed_us: u64,
+    pub(super) octets: u64,
+    pub(super) candidates: u64,
+    pub(super) entries: u32,
+    pub(super) references: u32,
+    pub(super) code: Option<u32>,
+    pub(super) message_id: i32,
+    /// The tag of the operation.
+    pub(super) tag: u8,
+    pub(super) is_unindexed: bool,
+    /// Nobody was told the outcome.
+    pub(super) is_abandoned: bool,
+}
+
+/// A record in the making.
+pub(super) struct Draft<'b>(pub(super) &'b mut Vec<u8>);
+
+impl<'b> Draft<'b> {
+    /// Begins a record.
+    pub(super) fn begin(out: &'b mut Vec<u8>, kind: Kind) -> Self {
+        out.clear();
+        out.push(kind as u8);
+        Self(out)
+    }
+
+    pub(super) fn number(&mut self, number: u64) -> &mut Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    /// Text of any length up to a limit; more is cut off.
+    pub(super) fn text(&mut self, text: &[u8]) -> &mut Self {
+        let cut = text.get(..TEXT_MAX_BYTES).unwrap_or(text);
+        self.0.extend_from_slice(&(cut.len() as u16).to_le_bytes());
+        self.0.extend_from_slice(cut);
+        self
+    }
+
+    pub(super) fn octet(&mut self, octet: u8) -> &mut Self {
+        self.0.push(octet);
+        self
+    }
+
+    pub(super) fn field(&mut self, field: Field, text: &[u8]) {
+        // One operation may name thousands of attributes.
+        if self.0.len() > FIELDS_MAX_BYTES {
+            return;
+        }
+        self.octet(field as u8).text(text);
+        if self.0.len() > FIELDS_MAX_BYTES || text.len() > TEXT_MAX_BYTES {
+            self.octet(Field::Cut as u8).text(&[]);
+        }
+    }
+
+    pub(super) fn figures(&mut self, figures: &Figures) -> &mut Self {
+        let flags = u64::from(figures.is_unindexed) | u64::from(figures.is_abandoned) << 1;
+        let small = flags << 8 | u64::from(figures.tag);
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let code = figures.code.unwrap_or(NO_CODE);
+        for number in [
+            figures.connection,
+            figures.number,
+            figures.ended_us,
+            figures.queue_us,
+            figures.elapsed_us,
+            figures.octets,
+            figures.candidates,
+            pair(figures.entries, figures.references),
+            pair(code, figures.message_id.cast_unsigned()),
+            small,
+        ] {
+            self.number(number);
+        }
+        self
+    }
+}
+
+/// What is left to read of a record.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a>(pub(super) &'a [u8]);
+
+impl<'a> Parts<'a> {
+    pub(super) fn octet(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    pub(super) fn text(&mut self) -> Option<&'a [u8]> {
+        let (length, rest) = self.0.split_first_chunk::<2>()?;
+        let (text, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+        self.0 = rest;
+        Some(text)
+    }
+
+    pub(super) fn field(&mut self) -> Option<(Field, &'a [u8])> {
+        let field = Field::of(self.octet()?)?;
+        Some((field, self.text()?))
+    }
+
+    pub(super) fn figures(&mut self) -> Option<Figures> {
+        let mut figures = Figures {
+            connection: self.number()?,
+            number: self.number()?,
+            ended_us: self.number()?,
+            queue_us: self.number()?,
+            elapsed_us: self.number()?,
+            octets: self.number()?,
+            candidates: self.number()?,
+            ..Figures::default()
+        };
+        let (high, low) = (|number: u64| (number >> 32) as u32, |number: u64| number as u32);
+        let counts = self.number()?;
+        (figures.entries, figures.references) = (high(counts), low(counts));
+        let outcome = self.number()?;
+        figures.code = Some(high(outcome)).filter(|code| *code != NO_CODE);
+        figures.message_id = low(outcome).cast_signed();
+        let small = self.number()?;
+        figures.tag = small as u8;
+        figures.is_unindexed = small >> 8 & 1 != 0;
+        figures.is_abandoned = small >> 9 & 1 != 0;
+        Some(figures)
+    }
+}
+
+/// No result code has this number.
+const NO_CODE: u32 = u32::MAX;
+
+/// The longest text in a record.
+pub(super) const TEXT_MAX_BYTES: usize = 4 * 1024;
+
+/// The longest message in a record; of a longer one the names are told.
+pub(super) const MESSAGE_MAX_BYTES: usize = 8 * 1024;
+
+/// Fields of one operation, in octets, about.
+const FIELDS_MAX_BYTES: usize = 12 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let figures = Figures {
+            connection: 1,
+            number: 2,
+            ended_us: 3,
+            queue_us: 4,
+            elapsed_us: 5,
+            octets: 6,
+            candidates: 7,
+            entries: 8,
+            references: 9,
+            code: Some(10),
+            message_id: i32::MAX,
+            tag: 0x63,
+            is_unindexed: true,
+            is_abandoned: false,
+        };
+        let other = Figures { code: None, is_unindexed: false, is_abandoned: true, ..figures };
+        for figures in [figures, other] {
+            let mut out = Vec::new();
+            let mut draft = Draft::begin(&mut out, Kind::Operation);
+            draft.figures(&figures).text(b"why");
+            draft.field(Field::Name, b"cn=a");
+            let mut parts = Parts(&out);
+            assert_eq!(parts.octet().and_then(Kind::of), Some(Kind::Operation));
+            assert_eq!(parts.figures(), Some(figures));
+            assert_eq!(parts.text(), Some(&b"why"[..]));
+            assert_eq!(parts.field(), Some((Field::Name, &b"cn=a"[..])));
+            assert_eq!(parts.field(), None);
+        }
+    }
+
+    #[test]
+    fn long_requests_are_cut_and_say_so() {
+        let mut out = Vec::new();
+        let mut draft = Draft::begin(&mut out, Kind::Operation);
+        for _ in 0..10_000 {
+            draft.field(Field::Change, &[b'x'; 5_000]);
+        }
+        assert!(out.len() < FIELDS_MAX_BYTES + 2 * TEXT_MAX_BYTES, "{}", out.len());
+        let mut parts = Parts(&out);
+        parts.octet();
+        let fields = std::iter::from_fn(|| parts.field()).collect::<Vec<_>>();
+        assert_eq!(fields.last(), Some(&(Field::Cut, &b""[..])));
+        assert_eq!(fields.first().map(|(_, text)| text.len()), Some(TEXT_MAX_BYTES));
+    }
+}

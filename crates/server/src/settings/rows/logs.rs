@@ -1,0 +1,166 @@
+//! The rows of `[access_log]` and `[audit_log]`.
+
+use std::time::Duration;
+
+use super::{Kind, Row, size};
+
+/// The rows of the file of one log.
+macro_rules! file_rows {
+    (
+        $section:literal,
+        $field:ident,
+        $path:literal,
+        $compress:literal,
+        $keep_files:literal,
+        $keep_free:literal
+    ) => {
+        [
+            Row {
+                section: $section,
+                key: "path",
+                kind: Kind::Path { may_be_empty: false, set: |s, path| s.$field.file.path = path },
+                default: $path,
+                sentence: "The file, relative to the data directory; only its owner can read it.",
+            },
+            Row {
+                section: $section,
+                key: "rotate_size_mib",
+                kind: Kind::Number {
+                    min: 0,
+                    max: 1 << 20,
+                    unit: "MiB",
+                    set: |s, n| s.$field.file.rotate_size_bytes = n << 20,
+                },
+                default: "100",
+                sentence: "The file is put aside when it is larger; 0 means never.",
+            },
+            Row {
+                section: $section,
+                key: "rotate_every_h",
+                kind: Kind::Number {
+                    min: 0,
+                    max: HOURS_MAX,
+                    unit: "hours",
+                    set: |s, n| s.$field.file.rotate_every = Duration::from_secs(n * 3_600),
+                },
+                default: "24",
+                sentence: "The file is put aside when it is older; 0 means never.",
+            },
+            Row {
+                section: $section,
+                key: "rotate_at",
+                kind: Kind::TimeOfDay { set: |s, minutes| s.$field.file.rotate_at_min = minutes },
+                default: "",
+                sentence: "The file is put aside every day at this time.",
+            },
+            Row {
+                section: $section,
+                key: "compress",
+                kind: Kind::Word {
+                    words: &["none", "gzip", "zstd"],
+                    set: |s, word| s.$field.file.compress = word,
+                },
+                default: $compress,
+                sentence: "How files put aside are compressed; zstd takes least of the processor.",
+            },
+            Row {
+                section: $section,
+                key: "keep_files",
+                kind: Kind::Number {
+                    min: 0,
+                    max: 100_000,
+                    unit: "files",
+                    set: |s, n| s.$field.file.keep_files = size(n),
+                },
+                default: $keep_files,
+                sentence: "Files put aside that are kept, the oldest go first; 0 means any number.",
+            },
+            Row {
+                section: $section,
+                key: "keep_days",
+                kind: Kind::Number {
+                    min: 0,
+                    max: 36_500,
+                    unit: "days",
+                    set: |s, n| s.$field.file.keep = Duration::from_secs(n * 86_400),
+                },
+                default: "0",
+                sentence: "How long files put aside are kept; 0 means however old they become.",
+            },
+            Row {
+                section: $section,
+                key: "keep_free_mib",
+                kind: Kind::Number {
+                    min: 0,
+                    max: 1 << 24,
+                    unit: "MiB",
+                    set: |s, n| s.$field.file.keep_free_bytes = n << 20,
+                },
+                default: $keep_free,
+                sentence: "Files put aside go, oldest first, while less of the disk is free; 0 \
+                           means they stay.",
+            },
+        ]
+    };
+}
+
+const ACCESS_FILE: [Row; 8] =
+    file_rows!("access_log", access_log, "logs/access.log", "none", "10", "500");
+const AUDIT_FILE: [Row; 8] =
+    file_rows!("audit_log", audit_log, "logs/audit.log", "gzip", "100", "0");
+
+const ACCESS: &[Row] = &[
+    Row {
+        section: "access_log",
+        key: "format",
+        kind: Kind::Word {
+            words: &["json", "text", "off"],
+            set: |s, word| s.access_log.format = word,
+        },
+        default: "json",
+        sentence: "A JSON object for each operation, a line of text like OpenDJ's, or no log.",
+    },
+    Row {
+        section: "access_log",
+        key: "buffer_kib",
+        kind: Kind::Number {
+            min: 64,
+            max: 1 << 20,
+            unit: "KiB",
+            set: |s, n| s.access_log.buffer_bytes = size(n << 10),
+        },
+        default: "1024",
+        sentence: "Memory of each worker for what is not written yet; beyond, lines are dropped \
+                   and counted.",
+    },
+];
+
+const AUDIT: &[Row] = &[
+    Row {
+        section: "audit_log",
+        key: "format",
+        kind: Kind::Word {
+            words: &["ldif", "json", "off"],
+            set: |s, word| s.audit_log.format = word,
+        },
+        default: "off",
+        sentence: "LDIF with comments, a JSON object for each changed entry, or no log. It begins \
+                   with the oldest change the journal has.",
+    },
+    Row {
+        section: "audit_log",
+        key: "passwords",
+        kind: Kind::Word {
+            words: &["hidden", "hashed"],
+            set: |s, word| s.audit_log.passwords = word,
+        },
+        default: "hidden",
+        sentence: "Whether values of password attributes are left out or told as they are stored.",
+    },
+];
+
+/// All of them.
+pub(super) const ROWS: &[Row] = &super::join::<20>(&[ACCESS, &ACCESS_FILE, AUDIT, &AUDIT_FILE]);
+
+/// Ten years: longer is surely a mistake in the unit.
+const HOURS_MAX: u64 = 87_600;
