@@ -23,7 +23,24 @@ const PACKAGES: &[Package] = &[
         is_present: || succeeds(command("/usr/bin/python3", &["-c", "import ldap"])),
     },
     Package { name: "slapd", is_present: testing::slapd::Slapd::is_installed },
+    Package { name: "default-jdk-headless", is_present: || Path::new("/usr/bin/javac").exists() },
+    Package {
+        name: "golang-go",
+        is_present: || {
+            ["/usr/bin/go", "/usr/local/go/bin/go"].iter().any(|path| Path::new(path).exists())
+        },
+    },
+    Package { name: "sssd-ldap", is_present: || Path::new("/usr/sbin/sssd").exists() },
+    Package { name: "pamtester", is_present: || Path::new("/usr/bin/pamtester").exists() },
+    Package { name: "libpam-sss", is_present: || is_library("security/pam_sss.so") },
+    Package { name: "libnss-sss", is_present: || is_library("libnss_sss.so.2") },
 ];
+
+/// Whether a library is where Debian puts it, on whatever processor.
+fn is_library(name: &str) -> bool {
+    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    folders.into_iter().any(|folder| folder.path().join(name).exists())
+}
 
 /// Runs every test there is.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {

@@ -282,6 +282,9 @@ fn most_specific(classes: &[Arc<ObjectClass>]) -> Result<Arc<ObjectClass>, Viola
         return Ok(Arc::clone(lowest));
     }
     let Some(first) = structural().next() else {
+        if let Some(class) = classes.iter().find(|class| class.oid.as_str() == POSIX_GROUP) {
+            return Ok(Arc::clone(class));
+        }
         return Err(Violation::of_class(
             "entry has no structural object class: add one that says what it is",
         ));
@@ -296,6 +299,10 @@ fn most_specific(classes: &[Arc<ObjectClass>]) -> Result<Arc<ObjectClass>, Viola
         other.name()
     )))
 }
+
+/// The OID of posixGroup: structural in RFC 2307, auxiliary in its successor, where a group can be
+/// a groupOfNames too. Entries of both kinds are common, so alone it says what an entry is.
+const POSIX_GROUP: &str = "1.3.6.1.1.1.2.2";
 
 /// A name for a diagnostic; what a client sends as a name may be of any length.
 fn shortened(name: &str) -> &str {

@@ -79,6 +79,21 @@ fn an_entry_has_object_classes() {
 }
 
 #[test]
+fn a_unix_group_is_that_alone_or_another_group_too() {
+    check_valid("dn: cn=a; objectClass: posixGroup; cn: a; gidNumber: 5", "posixGroup");
+    check_valid(
+        "dn: cn=a; objectClass: posixGroup; objectClass: groupOfNames; cn: a; gidNumber: 5",
+        "groupOfNames",
+    );
+    check(
+        "dn: cn=a; objectClass: posixAccount; cn: a; uid: b; uidNumber: 1; gidNumber: 5; \
+         homeDirectory: /",
+        ResultCode::ObjectClassViolation,
+        "entry has no structural object class: add one that says what it is",
+    );
+}
+
+#[test]
 fn an_entry_has_one_structural_class() {
     const NONE: &str = "entry has no structural object class: add one that says what it is";
     check("dn: cn=a; objectClass: top; cn: a", ResultCode::ObjectClassViolation, NONE);
