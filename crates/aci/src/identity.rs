@@ -41,6 +41,8 @@ pub struct Grants {
     pub time_limit_s: Option<u32>,
     /// Entries one search looks at; 0 = no limit. None: as everybody.
     pub look_through_limit_entries: Option<u32>,
+    /// Seconds its connection may stay silent; 0 = no limit. None: as everybody.
+    pub idle_limit_s: Option<u32>,
     /// It may search where no index helps.
     pub unindexed_search: bool,
     /// Likewise, when it says by a control that it means to.

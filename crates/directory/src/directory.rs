@@ -28,6 +28,7 @@ use crate::log::{CommitLog, Local};
 use crate::log_monitor::{LogMonitor, LogStates};
 use crate::ops::suffix;
 use crate::password::{Scheme, hash_password};
+use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::session::{Peer, Session};
@@ -65,6 +66,8 @@ pub struct DirectoryOptions {
     pub space_limits: SpaceLimits,
     /// Whether StartTLS can succeed: the listener has a certificate.
     pub offers_tls: bool,
+    /// What connections may ask for, the first that matches counts; none: everything.
+    pub policies: Vec<Policy>,
     /// Held by whoever must not miss any record of the journal.
     pub journal_hold: Option<JournalHold>,
 }
@@ -106,6 +109,7 @@ impl DirectoryOptions {
             space: None,
             space_limits: SpaceLimits::default(),
             offers_tls: false,
+            policies: Vec::new(),
             journal_hold: None,
         }
     }
@@ -140,6 +144,7 @@ pub struct Directory {
     queue: WriteQueue,
     journal: Arc<Journal>,
     journal_hold: Option<JournalHold>,
+    pub(crate) policies: Policies,
     pub(crate) log_monitor: LogMonitor,
     /// None once the directory is shut down.
     flusher: Mutex<Option<Flusher>>,
@@ -234,6 +239,7 @@ impl Directory {
         // With the changes that were made online.
         let schema = store.schema();
         let root = RootIdentity::new(&options, &schema)?;
+        let policies = Policies::new(&options.policies, &schema)?;
         let owner_uid = fs::metadata(&options.data)
             .map_err(|source| DirectoryError::Io { path: options.data.clone(), source })?
             .uid();
@@ -258,6 +264,7 @@ impl Directory {
             limits: options.limits,
             journal,
             journal_hold: options.journal_hold,
+            policies,
             log_monitor: LogMonitor::default(),
             flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),

@@ -41,6 +41,7 @@ pub(crate) fn dispatch(
     let expired = session.transactions().expire(worker.directory.clock.elapsed());
     let id = message.id;
     let outcome = check_id(session, id)
+        .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| controls::take(&message.controls, operation))
         .and_then(|controls| carry_out(worker, session, message, &controls, bytes, out));
     let next = match outcome {
@@ -83,6 +84,19 @@ fn check_id(session: &Session, id: MessageId) -> Result<(), Refusal> {
         ));
     }
     Ok(())
+}
+
+/// What the policy of the connection says (see `policy.rs`).
+fn check_policy(
+    worker: &Worker,
+    session: &mut Session,
+    request: &Request<'_>,
+) -> Result<(), Refusal> {
+    let directory = &worker.directory;
+    if directory.policies.is_empty() {
+        return Ok(());
+    }
+    directory.policies.check(session, request, &directory.state.load().schema)
 }
 
 /// The operations. Each answers in `out` itself, or returns what is still to be done.

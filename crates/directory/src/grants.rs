@@ -11,6 +11,7 @@ pub(crate) struct GrantTypes {
     size: Vec<Arc<AttributeDescription>>,
     time: Vec<Arc<AttributeDescription>>,
     look_through: Vec<Arc<AttributeDescription>>,
+    idle: Vec<Arc<AttributeDescription>>,
     privilege: Vec<Arc<AttributeDescription>>,
 }
 
@@ -23,6 +24,7 @@ impl GrantTypes {
             size: known(&["ds-rlim-size-limit", "nsSizeLimit"]),
             time: known(&["ds-rlim-time-limit", "nsTimeLimit"]),
             look_through: known(&["ds-rlim-lookthrough-limit", "nsLookThroughLimit"]),
+            idle: known(&["ds-rlim-idle-time-limit", "nsIdleTimeout"]),
             privilege: known(&["ds-privilege-name"]),
         }
     }
@@ -33,6 +35,7 @@ impl GrantTypes {
             size_limit_entries: limit(entry, &self.size),
             time_limit_s: limit(entry, &self.time),
             look_through_limit_entries: limit(entry, &self.look_through),
+            idle_limit_s: limit(entry, &self.idle),
             ..Grants::default()
         };
         for description in &self.privilege {
@@ -90,6 +93,10 @@ mod tests {
         check(
             &[("nsLookThroughLimit", "9"), ("ds-rlim-time-limit", "99999999999")],
             Grants { time_limit_s: Some(u32::MAX), look_through_limit_entries: Some(9), ..nothing },
+        );
+        check(
+            &[("ds-rlim-idle-time-limit", "60"), ("nsIdleTimeout", "-1")],
+            Grants { idle_limit_s: Some(60), ..nothing },
         );
         check(
             &[("ds-privilege-name", "config-read"), ("ds-privilege-name", "Unindexed-Search")],

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use aci::{Access, Identity};
 use ldap::message::{DecodeLimits, Message, MessageId, Request};
 
 use crate::job::JobDone;
+use crate::policy::Chosen;
 pub(crate) use crate::record::Who;
 use crate::transactions::Transactions;
 
@@ -39,6 +41,7 @@ pub struct Session {
     secure: bool,
     outstanding: Vec<(MessageId, Cancel)>,
     transactions: Transactions,
+    policy: Option<Chosen>,
 }
 
 impl Session {
@@ -53,6 +56,7 @@ impl Session {
             secure,
             outstanding: Vec::new(),
             transactions: Transactions::default(),
+            policy: None,
         }
     }
 
@@ -69,6 +73,11 @@ impl Session {
     /// Who is asking.
     pub fn identity(&self) -> &Identity {
         self.access.identity()
+    }
+
+    /// How long its client may stay silent, when it has a limit of its own; zero: for ever.
+    pub fn idle_limit(&self) -> Option<Duration> {
+        self.access.grants().idle_limit_s.map(|seconds| Duration::from_secs(seconds.into()))
     }
 
     /// Requests of this connection that are not answered yet.
@@ -129,6 +138,11 @@ impl Session {
             self.who = who(access.identity(), &self.peer.address, mechanism, session);
             self.access = Arc::new(access);
         }
+    }
+
+    /// The policy that was found for it.
+    pub(crate) fn policy(&mut self) -> &mut Option<Chosen> {
+        &mut self.policy
     }
 
     /// The transactions under way.

@@ -113,6 +113,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     options.journal_keep_bytes = bounds.journal_keep_bytes;
     options.space_limits =
         SpaceLimits { low_bytes: bounds.disk_low_bytes, full_bytes: bounds.disk_full_bytes };
+    options.policies = settings.policies.clone();
     options.journal_hold = server::journal_hold(settings);
     let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
     let store = Arc::clone(directory.store());

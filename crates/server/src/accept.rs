@@ -13,6 +13,8 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
+use crate::addresses::address_of;
+use crate::connection::patience::Origin;
 use crate::connection::{Connection, Ending};
 use crate::listen::Listener;
 use crate::log::Trail;
@@ -109,23 +111,35 @@ fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
             tracing::warn!(open, "connections are refused: limits.connections_max is reached");
         }
         if !peer.secure {
-            refuse(&stream);
+            refuse(&stream, "too many connections");
         }
         return;
     }
+    let address = address_of(&peer.address);
+    let Ok(place) = shared.addresses.connect(address) else {
+        shared.counters.connections.subtract(1);
+        if shared.counters.refused.add(1).is_power_of_two() {
+            let address = &peer.address;
+            tracing::warn!(%address, "limits.connections_per_address_max is reached");
+        }
+        if !peer.secure {
+            refuse(&stream, "too many connections of your address");
+        }
+        return;
+    };
     let secure = peer.secure;
     let session = shared.directory.session(peer);
     let (id, mailbox) = worker.admit();
     worker.scribe.connected(&mut trail, &session);
-    let kept = (session, mailbox, trail);
+    let kept = (session, mailbox, trail, Origin::new(address, place));
     let connection = Connection::new(Rc::clone(worker), id, stream, kept);
     spawn_local(serve(connection, secure));
 }
 
 /// A notice of disconnection, if the peer takes it at once.
-fn refuse(stream: &Stream) {
+fn refuse(stream: &Stream, why: &str) {
     let mut out = Vec::new();
-    encode::notice_of_disconnection(&mut out, ResultCode::Busy, "too many connections");
+    encode::notice_of_disconnection(&mut out, ResultCode::Busy, why);
     let _ = match stream {
         Stream::Tcp(stream) => stream.try_write(&out),
         Stream::Unix(stream) => stream.try_write(&out),

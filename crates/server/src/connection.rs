@@ -7,6 +7,8 @@
 //! that are not sent; both are bounded by settings. While nothing is going on it holds none.
 //! Invariant: answers leave in the order in which they were produced.
 
+pub(crate) mod patience;
+
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -16,11 +18,14 @@ use std::time::Duration;
 use directory::{Identity, Next, Noted, Session};
 use ldap::ber::{Frame, frame};
 use ldap::encode;
-use ldap::message::{Controls, DecodeLimits, LdapResult, Message, MessageId, Request};
+use ldap::message::{
+    Controls, DecodeLimits, LdapResult, Message, MessageId, Request, ResponseKind,
+};
 use ldap::result::ResultCode;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
+use self::patience::{Origin, Turn};
 use crate::log::Trail;
 use crate::pool::Delivery;
 use crate::stream::Stream;
@@ -35,13 +40,14 @@ pub(crate) struct Connection {
     pub(crate) mailbox: Rc<Mailbox>,
     /// For the access log.
     pub(crate) trail: Trail,
+    origin: Origin,
     input: Input,
     output: Output,
     /// Jobs on the scan pool.
     jobs: Vec<Running>,
     /// Set when no further message will be handled, to what is to be done once all is sent.
     ending: Option<Ending>,
-    idle: Option<IdleTimer>,
+    idle: IdleTimer,
     /// Runs while the client has ended its side and its jobs deliver nothing.
     half_closed: Option<Pin<Box<Sleep>>>,
 }
@@ -52,6 +58,8 @@ struct Input {
     bytes: Vec<u8>,
     /// How many bytes are needed before it is worth looking at them again; 0: look at once.
     need: usize,
+    /// When whole messages among them were read.
+    read: Option<Instant>,
     /// The client will send nothing more.
     ended: bool,
     /// Likewise, as far as it was looked ahead.
@@ -78,9 +86,10 @@ struct Running {
 /// Closes a silent connection. It is not wound up again for each request: when it goes off, it
 /// looks how long ago the last one was.
 struct IdleTimer {
+    /// Zero: it never goes off.
     timeout: Duration,
     last: Instant,
-    sleep: Pin<Box<Sleep>>,
+    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 /// How a session ends, or what interrupts it.
@@ -108,7 +117,7 @@ impl Connection {
         worker: Rc<Worker>,
         id: ConnectionId,
         stream: Stream,
-        (session, mailbox, trail): (Session, Rc<Mailbox>, Trail),
+        (session, mailbox, trail, origin): (Session, Rc<Mailbox>, Trail, Origin),
     ) -> Self {
         let idle = IdleTimer::new(worker.shared.limits.idle_timeout);
         Self {
@@ -118,6 +127,7 @@ impl Connection {
             session,
             mailbox,
             trail,
+            origin,
             input: Input::default(),
             output: Output::default(),
             jobs: Vec::new(),
@@ -143,6 +153,9 @@ impl Connection {
                 },
                 Poll::Ready(Err(_)) => return Poll::Ready(Ending::Lost),
                 Poll::Pending => {}
+            }
+            if self.origin.poll_wait(cx).is_ready() {
+                continue;
             }
             if !self.may_handle(self.output.waiting()) {
                 if self.look_ahead(cx).is_err() {
@@ -185,6 +198,7 @@ impl Connection {
         self.ending.is_none()
             && !self.input.ended
             && !self.worker.is_stopping()
+            && !self.origin.is_waiting()
             && !self.jobs.iter().any(|job| job.exclusive)
             && waiting_bytes < limits.output_buffer_max_bytes
             && self.session.outstanding() < limits.outstanding_max
@@ -317,15 +331,18 @@ impl Connection {
         bytes: &[u8],
         turn: &mut usize,
     ) -> io::Result<usize> {
-        self.touch();
+        let now = self.touch();
+        let read = self.input.read.unwrap_or(now);
+        worker.scribe.read(read, now);
         worker.note_activity();
-        worker.scribe.read();
         // Answers are collected in the worker's buffer, unless earlier ones still wait.
         let mut shared = worker.write_buffer.borrow_mut();
         shared.clear();
         let mut own = std::mem::take(&mut self.output.bytes);
         let out = if own.is_empty() { &mut *shared } else { &mut own };
         let used = self.handle_into(worker, bytes, turn, out);
+        // What is whole, and left, waits since then.
+        self.input.read = (used < bytes.len() && self.input.need == 0).then_some(read);
         if !own.is_empty() {
             self.output.bytes = own;
             return Ok(used);
@@ -355,6 +372,15 @@ impl Connection {
             match frame(rest, self.message_size_max()) {
                 Ok(Frame::Complete(length)) => {
                     let message = rest.get(..length).unwrap_or(rest);
+                    match self.origin.turn(message, &worker.shared.addresses, || worker.now()) {
+                        Turn::Now => {}
+                        Turn::Later => return used,
+                        Turn::Never => {
+                            self.refuse(worker, message, out);
+                            used += length;
+                            continue;
+                        }
+                    }
                     *turn -= 1;
                     used += length;
                     self.handle(worker, message, out);
@@ -377,6 +403,18 @@ impl Connection {
             }
         }
         used
+    }
+
+    /// Answers a bind that too many are in line before.
+    fn refuse(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        if let Ok(decoded) = Message::<Request<'_>>::decode(message, &DecodeLimits::default()) {
+            let why = "too many binds of your address have failed; try again later";
+            let result = LdapResult { diagnostic: why, ..LdapResult::new(ResultCode::Busy) };
+            encode::result(out, decoded.id, ResponseKind::Bind, &result, Controls::EMPTY);
+        }
+        let answer = (out.get(start..).unwrap_or_default(), Noted::default());
+        worker.scribe.handled(&mut self.trail, &self.session, message, answer);
     }
 
     /// Has one message handled.
@@ -420,7 +458,9 @@ impl Connection {
             Next::Close => self.ending = Some(Ending::Closed),
         }
         if !goes_on {
-            let answer = (out.get(start..).unwrap_or_default(), worker.noted());
+            let told = out.get(start..).unwrap_or_default();
+            self.origin.told(told, &worker.shared.addresses, || worker.now());
+            let answer = (told, worker.noted());
             worker.scribe.handled(&mut self.trail, &self.session, message, answer);
         }
     }
@@ -465,7 +505,9 @@ impl Connection {
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
                     self.half_closed = None;
-                    self.worker.scribe.part(&mut self.trail, &chunk);
+                    let worker = &self.worker;
+                    self.origin.told(&chunk, &worker.shared.addresses, || worker.now());
+                    worker.scribe.part(&mut self.trail, &chunk);
                     self.output.append(chunk);
                 }
                 Poll::Ready(Some(Delivery::Done(done, waited))) => {
@@ -534,20 +576,18 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// The client did something.
-    fn touch(&mut self) {
-        if let Some(idle) = &mut self.idle {
-            idle.last = Instant::now();
-        }
+    /// The client did something, now.
+    fn touch(&mut self) -> Instant {
+        self.idle.last = Instant::now();
+        self.idle.last
     }
 
     /// `Ready` when the session was ended because the client was silent for too long.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let busy = self.session.outstanding() > 0 || self.output.waiting() > 0;
-        let Some(idle) = &mut self.idle else {
-            return Poll::Pending;
-        };
-        ready!(idle.poll_expired(cx, busy));
+        let timeout = self.session.idle_limit();
+        let timeout = timeout.unwrap_or(self.worker.shared.limits.idle_timeout);
+        ready!(self.idle.poll_expired(cx, busy, timeout));
         self.dismiss(ResultCode::TimeLimitExceeded, "the connection was idle for too long");
         Poll::Ready(())
     }
@@ -556,6 +596,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.session.abandon_all();
+        self.origin.leave(&self.worker.shared.addresses);
         self.worker.scribe.disconnected(&mut self.trail, &self.session);
         self.worker.forget(self.id);
     }
@@ -577,24 +618,30 @@ impl Output {
 }
 
 impl IdleTimer {
-    fn new(timeout: Duration) -> Option<Self> {
-        (!timeout.is_zero()).then(|| Self {
-            timeout,
-            last: Instant::now(),
-            sleep: Box::pin(sleep(timeout)),
-        })
+    fn new(timeout: Duration) -> Self {
+        let last = Instant::now();
+        Self { timeout, last, sleep: Self::until(last, timeout) }
     }
 
-    fn poll_expired(&mut self, cx: &mut Context<'_>, busy: bool) -> Poll<()> {
+    fn until(last: Instant, timeout: Duration) -> Option<Pin<Box<Sleep>>> {
+        (!timeout.is_zero()).then(|| Box::pin(sleep_until(last + timeout)))
+    }
+
+    /// `timeout` may be another than before: a bind decides.
+    fn poll_expired(&mut self, cx: &mut Context<'_>, busy: bool, timeout: Duration) -> Poll<()> {
+        if self.timeout != timeout {
+            (self.timeout, self.sleep) = (timeout, Self::until(self.last, timeout));
+        }
+        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
         loop {
-            ready!(self.sleep.as_mut().poll(cx));
+            ready!(sleep.as_mut().poll(cx));
             if busy {
                 self.last = Instant::now();
             }
-            if self.last.elapsed() >= self.timeout {
+            if self.last.elapsed() >= timeout {
                 return Poll::Ready(());
             }
-            self.sleep.as_mut().reset(self.last + self.timeout);
+            sleep.as_mut().reset(self.last + timeout);
         }
     }
 }

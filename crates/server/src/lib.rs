@@ -7,6 +7,7 @@
 //! Invariant: async ends here. The directory is called from one thread at a time with plain slices.
 
 mod accept;
+mod addresses;
 mod connection;
 mod counters;
 mod error;

@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::addresses::{AddressLimits, Addresses as ClientAddresses};
 use crate::counters::{Counters, Counts};
 use crate::error::ServerError;
 use crate::listen::{self, Addresses, SocketFile};
@@ -88,6 +89,11 @@ impl Server {
             tls,
             pool,
             counters: Arc::clone(&counters),
+            addresses: ClientAddresses::new(AddressLimits {
+                connections_max: settings.limits.connections_per_address_max,
+                bind_failures_max: settings.limits.bind_failures_max,
+                bind_delay_max: settings.limits.bind_delay_max,
+            }),
         });
         let (ended_sender, ended) = unbounded_channel();
         let mut server = Self {

@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
 
 use crate::accept;
+use crate::addresses::Addresses;
 use crate::connection::READ_BUFFER_BYTES;
 use crate::counters::Counters;
 use crate::listen::Listener;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) tls: TlsAcceptor,
     pub(crate) pool: Pool,
     pub(crate) counters: Arc<Counters>,
+    /// What each client address costs.
+    pub(crate) addresses: Addresses,
 }
 
 /// Names a connection of one worker; never used twice.
@@ -182,6 +185,11 @@ impl Worker {
             *directory = self.shared.directory.worker();
         }
         handled.ok()
+    }
+
+    /// A clock that never goes back.
+    pub(crate) fn now(&self) -> Duration {
+        self.shared.directory.clock().elapsed()
     }
 
     /// What was noted of the message that was handled last.

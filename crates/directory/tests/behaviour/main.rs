@@ -12,6 +12,7 @@ mod large_groups;
 mod limits;
 mod paging;
 mod passwords;
+mod policies;
 mod referrals;
 mod schema_online;
 mod sessions;

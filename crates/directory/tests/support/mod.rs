@@ -142,6 +142,11 @@ impl Served {
         Client { connection: Connection::new(&self.directory, Peer::default()), id: 0 }
     }
 
+    /// A connection that comes from there.
+    pub fn client_from(&self, peer: Peer) -> Client {
+        Client { connection: Connection::new(&self.directory, peer), id: 0 }
+    }
+
     /// A connection of the administrator.
     pub fn root(&self) -> Client {
         let mut client = self.client();

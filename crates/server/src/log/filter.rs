@@ -15,11 +15,13 @@ use super::line::{is_hidden, push_escaped, push_hex};
 pub(super) struct Secrets {
     schema: Arc<Schema>,
     known: FxHashMap<Box<[u8]>, bool>,
+    /// A value was hidden: what the server said to it may repeat it.
+    pub(super) has_hidden: bool,
 }
 
 impl Secrets {
     pub(super) fn new(schema: Arc<Schema>) -> Self {
-        Self { schema, known: FxHashMap::default() }
+        Self { schema, known: FxHashMap::default(), has_hidden: false }
     }
 
     /// The schema in force; most often the same as before.
@@ -32,6 +34,7 @@ impl Secrets {
     /// Whether values of the attribute are to be hidden.
     pub(super) fn hold(&mut self, description: &[u8]) -> bool {
         if let Some(is_secret) = self.known.get(description) {
+            self.has_hidden |= *is_secret;
             return *is_secret;
         }
         let is_secret = is_secret(&self.schema, description);
@@ -39,6 +42,7 @@ impl Secrets {
             self.known.clear();
         }
         self.known.insert(description.into(), is_secret);
+        self.has_hidden |= is_secret;
         is_secret
     }
 }
@@ -155,6 +159,7 @@ impl Text<'_> {
         self.out.extend_from_slice(b":=");
         // Without an attribute, it is asserted of all, those with secrets among them.
         let is_secret = description.is_none_or(|description| self.secrets.hold(description));
+        self.secrets.has_hidden |= is_secret;
         push_value(self.out, if is_secret { HIDDEN } else { value });
         Some(())
     }

@@ -37,6 +37,7 @@ use self::files::{Compression, Disk, Files};
 use self::journalist::Journalist;
 use self::line::Form;
 pub(crate) use self::scribe::{Scribe, Trail};
+pub(crate) use self::told::told;
 use crate::error::ServerError;
 use crate::settings::{LogFileSettings, Settings};
 

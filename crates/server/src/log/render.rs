@@ -159,6 +159,7 @@ impl Renderer {
         if let Some(known) = self.connections.get(&figures.connection) {
             line.out.extend_from_slice(&known.shown);
         }
+        self.secrets.has_hidden = false;
         match parts.octet() {
             Some(octet) if octet == Asked::Message as u8 => {
                 // One that cannot be read is told as far as it can.
@@ -166,6 +167,8 @@ impl Renderer {
             }
             Some(_) | None => asked_fields(&mut line, *parts, &mut self.secrets),
         }
+        let is_repeated = self.secrets.has_hidden && !diagnostic.is_empty();
+        let diagnostic = if is_repeated { HIDDEN } else { diagnostic };
         outcome(&mut line, &figures, diagnostic, is_search);
         line.end();
         Some(())
@@ -303,6 +306,8 @@ fn asked_fields(line: &mut Line<'_>, parts: Parts<'_>, secrets: &mut Secrets) {
         line.list(Key("changes", "changes"), all(Field::Change));
     }
     if all(Field::Cut).next().is_some() {
+        // Of what was cut off nobody knows.
+        secrets.has_hidden = true;
         line.flag(Key("cut", "cut"));
     }
     let oids = all(Field::Control).collect::<Vec<_>>();

@@ -108,12 +108,11 @@ impl Scribe {
         }
     }
 
-    /// Octets were read: from now on what is in them waits.
-    pub(crate) fn read(&self) {
+    /// Octets that were read are being handled from now on.
+    pub(crate) fn read(&self, read: Instant, now: Instant) {
         if let Some(on) = &self.0 {
             let on = on.borrow();
-            let now = Instant::now();
-            on.read.set(now);
+            on.read.set(read);
             on.began.set(now);
         }
     }

@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::rows::{self, NotAccepted, ROWS, Row, SECTIONS};
-use super::{Settings, SettingsError};
+use super::{Settings, SettingsError, policy};
 
 /// See [`Settings::load`].
 pub(super) fn load(
@@ -61,6 +61,10 @@ pub(super) fn from_toml(
     for (section, content) in document.get_ref() {
         let place = place(file, text, section.span().start);
         let name = section.get_ref().as_ref();
+        if name == policy::NAME {
+            settings.policies = policy::read(content, &|at| self::place(file, text, at))?;
+            continue;
+        }
         let known = SECTIONS.iter().any(|(known, _)| *known == name);
         match content.get_ref() {
             DeValue::Table(table) if known => {
@@ -186,7 +190,11 @@ fn place(file: &str, text: &str, offset: usize) -> String {
 }
 
 /// The error for an unknown name, with the known one that is most like it.
-fn unknown(place: String, name: &str, candidates: impl Iterator<Item = String>) -> SettingsError {
+pub(super) fn unknown(
+    place: String,
+    name: &str,
+    candidates: impl Iterator<Item = String>,
+) -> SettingsError {
     let suggestion = candidates
         .map(|candidate| (likeness(name, &candidate), candidate))
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)

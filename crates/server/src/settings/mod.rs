@@ -10,11 +10,14 @@
 mod error;
 mod load;
 mod page;
+mod policy;
 mod rows;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use directory::Policy;
 
 pub use error::SettingsError;
 
@@ -37,6 +40,8 @@ pub struct Settings {
     pub access_log: AccessLogSettings,
     /// `[audit_log]`: changes.
     pub audit_log: AuditLogSettings,
+    /// `[[policy]]`: what connections may ask for.
+    pub policies: Vec<Policy>,
 }
 
 /// `[server]`.
@@ -83,6 +88,12 @@ pub struct TlsSettings {
 pub struct LimitSettings {
     /// Connections at the same time, over all listeners.
     pub connections_max: usize,
+    /// Connections of one address at the same time; 0 = any number.
+    pub connections_per_address_max: usize,
+    /// Binds of one address that may fail before it has to wait; 0 = any number.
+    pub bind_failures_max: u32,
+    /// How long one bind may have to wait.
+    pub bind_delay_max: Duration,
     /// Size of one request in bytes.
     pub message_size_max_bytes: usize,
     /// Size of one request in bytes while the client has not authenticated.
@@ -261,6 +272,7 @@ impl Settings {
             log: LogSettings::default(),
             access_log: AccessLogSettings::default(),
             audit_log: AuditLogSettings::default(),
+            policies: Vec::new(),
         }
     }
 }

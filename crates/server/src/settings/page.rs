@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::policy;
 use super::rows::{Kind, ROWS, Row, SECTIONS};
 
 /// See [`super::Settings::sample`].
@@ -16,6 +17,7 @@ pub(super) fn sample() -> String {
             let _ = writeln!(text, "#{} = {}", row.key, toml_default(row));
         }
     }
+    text.push_str(policy::SAMPLE);
     text
 }
 
@@ -31,6 +33,7 @@ pub(super) fn reference() -> String {
             let _ = writeln!(text, "- Variable: `{}`", row.variable());
         }
     }
+    text.push_str(policy::REFERENCE);
     text
 }
 

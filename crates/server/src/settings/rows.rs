@@ -345,6 +345,46 @@ const NODE_ROWS: &[Row] = &[
     },
     Row {
         section: "limits",
+        key: "connections_per_address_max",
+        kind: Kind::Number {
+            min: 0,
+            max: 1_000_000,
+            unit: "connections",
+            set: |s, n| s.limits.connections_per_address_max = size(n),
+        },
+        default: "10000",
+        sentence: "Connections of one IPv4 address or IPv6 network of 64 bits at the same time; 0 \
+                   means any number.",
+    },
+    Row {
+        section: "limits",
+        key: "bind_failures_max",
+        kind: Kind::Number {
+            min: 0,
+            max: 1_000_000,
+            unit: "binds",
+            set: |s, n| s.limits.bind_failures_max = number(n),
+        },
+        default: "20",
+        sentence: "Binds of one address that may fail before its next ones have to wait, longer \
+                   with each that fails; they are forgotten by half every minute; 0 means any \
+                   number.",
+    },
+    Row {
+        section: "limits",
+        key: "bind_delay_max_ms",
+        kind: Kind::Number {
+            min: 1,
+            max: 60_000,
+            unit: "milliseconds",
+            set: |s, n| s.limits.bind_delay_max = Duration::from_millis(n),
+        },
+        default: "5000",
+        sentence: "How long such a wait becomes at the most; beyond four of them in line for an \
+                   address, its binds are answered busy.",
+    },
+    Row {
+        section: "limits",
         key: "message_size_max_bytes",
         kind: Kind::Number {
             min: MESSAGE_SIZE_MIN_BYTES,

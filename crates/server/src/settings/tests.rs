@@ -264,7 +264,8 @@ fn the_sample_says_the_defaults() {
     let keys = ROWS.iter().fold(sample, |text, row| {
         text.replace(&format!("\n#{} =", row.key), &format!("\n{} =", row.key))
     });
-    assert_eq!(keys.matches("\n#").count(), 2 * ROWS.len() + SECTIONS.len());
+    let policy = policy::SAMPLE.matches("\n#").count();
+    assert_eq!(keys.matches("\n#").count(), 2 * ROWS.len() + SECTIONS.len() + policy);
     assert_eq!(parse(&keys).unwrap(), Settings::default());
 }
 

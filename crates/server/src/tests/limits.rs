@@ -223,3 +223,25 @@ fn a_search_of_a_client_that_does_not_read_ends_with_its_time() {
     }
     assert_eq!(last, "2 done timeLimitExceeded");
 }
+
+#[test]
+fn an_entry_has_an_idle_time_of_its_own() {
+    let running = Running::with(|settings| settings.limits.idle_timeout = Duration::ZERO);
+    let mut root = running.connect_root();
+    let name = "cn=hasty,dc=example,dc=org";
+    let pairs = [
+        ("objectClass", "person"),
+        ("cn", "hasty"),
+        ("sn", "x"),
+        ("userPassword", "hers"),
+        ("ds-rlim-idle-time-limit", "1"),
+    ];
+    root.send(&add_entry(2, name, &pairs));
+    assert_eq!(root.receive(), "2 add success");
+    let mut client = running.connect();
+    client.send(&bind(1, name, "hers"));
+    assert_eq!(client.receive(), "1 bind success");
+    assert_eq!(client.receive(), "0 notice timeLimitExceeded the connection was idle for too long");
+    root.send(&extended(3, WHO_AM_I));
+    assert_eq!(root.receive(), "3 extended success dn:cn=Directory Manager");
+}

@@ -177,6 +177,7 @@ fn no_password_is_ever_in_a_log() {
         "s3cret-extended",
         "s3cret-plain",
         "s3cret-part",
+        "s3cret-refused",
     ];
     client.send(&request(3, compare(ANNA, "userPassword", secrets[2])));
     let filter = format!("(|(userPassword={})(2.5.4.35={}*))", secrets[3], secrets[7]);
@@ -193,6 +194,20 @@ fn no_password_is_ever_in_a_log() {
     for _ in 3..=6 {
         assert!(!client.receive().contains("entry"));
     }
+    // What is refused for its filter is told with a part of it.
+    let reject = Control { oid: "1.3.6.1.4.1.30221.2.5.54", critical: true, value: None };
+    let refused = Request::Search(SearchRequest {
+        base: SUFFIX,
+        scope: Scope::Subtree,
+        deref: DerefAliases::Never,
+        size_limit_entries: 0,
+        time_limit_s: 0,
+        types_only: false,
+        filter: Filter::parse("(userPassword=s3cret-refused)").unwrap(),
+        attributes: Strings::EMPTY,
+    });
+    client.send(&with_controls(9, refused, &[reject]));
+    assert_eq!(client.receive(), "9 done unwillingToPerform");
     client.send(&bind(7, ANNA, secrets[1]));
     assert_eq!(client.receive(), "7 bind invalidCredentials");
     let credentials = format!("\0anna\0{}", secrets[6]);

@@ -1,5 +1,6 @@
 //! The server over real sockets: raw bytes go in, and what comes out is compared as text.
 
+mod addresses;
 mod limits;
 mod local;
 mod logs;

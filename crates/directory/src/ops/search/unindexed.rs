@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use ldap::result::ResultCode;
+use schema::ResolvedFilter;
 use store::{Ask, Plan, Source, TermReport, View};
 
 use super::Search;
@@ -84,6 +85,15 @@ impl Search<'_> {
         }
     }
 
+    /// The filter for the log, unless it asserts what a password is.
+    fn shown_filter(&self) -> String {
+        let state = self.directory.state.load();
+        let mut has_password = false;
+        ResolvedFilter::resolve(&self.request.filter, &state.schema)
+            .visit_descriptions(&mut |one| has_password |= one.is_password());
+        if has_password { "{hidden}".to_owned() } else { self.request.filter.to_string() }
+    }
+
     fn log_unindexed(&self, plan: &Plan, refused: bool) {
         tracing::info!(
             unindexed = true,
@@ -91,7 +101,7 @@ impl Search<'_> {
             who = self.access.identity().authorization_id(),
             base = shortened(self.request.base),
             scope = ?self.request.scope,
-            filter = shortened(&self.request.filter.to_string()),
+            filter = shortened(&self.shown_filter()),
             candidates = plan.estimate,
             "an unindexed search"
         );

@@ -1,0 +1,355 @@
+//! Policies of connections: which operations, and which part of the tree, a connection may ask for
+//! at all, by where it comes from, how it is protected and who is bound.
+//!
+//! The first policy whose conditions all hold is the one of the connection; without any, nothing is
+//! restricted. A policy narrows what may be asked; what is answered is for access control.
+//!
+//! Invariant: a policy that names no addresses does not hold on the Unix socket: whoever may run
+//! the server can always get in and mend what policies shut out.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use aci::{Access, Identity};
+use ldap::message::{Request, Scope};
+use ldap::result::ResultCode;
+use schema::{DnKey, Schema};
+
+use crate::error::DirectoryError;
+use crate::live_entry::SUBSCHEMA_DN;
+use crate::ops::password_modify;
+use crate::refusal::Refusal;
+use crate::session::Session;
+
+/// One policy, as it is configured.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Policy {
+    /// What refusals call it.
+    pub name: String,
+    /// Where connections come from; empty = anywhere but from the Unix socket.
+    pub addresses: Vec<AddressRange>,
+    /// Whether TLS protects them; nothing = either.
+    pub tls: Option<bool>,
+    /// `anonymous`, or names: whoever is bound as that entry or as one below it; empty = anybody.
+    pub identities: Vec<String>,
+    /// What may be asked for; nothing = everything.
+    pub operations: Option<Vec<PolicyOperation>>,
+    /// The subtrees that requests may name; empty = all.
+    pub suffixes: Vec<String>,
+}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AddressRange {
+    /// The Unix socket.
+    Local,
+    /// Addresses with the same first bits.
+    Network {
+        /// One of them.
+        address: IpAddr,
+        /// How many bits are the same.
+        bits: u8,
+    },
+}
+
+/// An operation that a policy allows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PolicyOperation {
+    /// Bind.
+    Bind,
+    /// Search.
+    Search,
+    /// Compare.
+    Compare,
+    /// Add.
+    Add,
+    /// Delete.
+    Delete,
+    /// Modify.
+    Modify,
+    /// Modify DN.
+    ModifyDn,
+    /// Password modify (RFC 3062).
+    PasswordModify,
+    /// Every other extended operation.
+    Extended,
+}
+
+impl PolicyOperation {
+    /// All, with the word that settings use.
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("bind", Self::Bind),
+        ("search", Self::Search),
+        ("compare", Self::Compare),
+        ("add", Self::Add),
+        ("delete", Self::Delete),
+        ("modify", Self::Modify),
+        ("modify_dn", Self::ModifyDn),
+        ("password_modify", Self::PasswordModify),
+        ("extended", Self::Extended),
+    ];
+
+    /// Which one a request asks for; nothing when no policy forbids it: ending and protecting a
+    /// connection is always allowed.
+    fn of(request: &Request<'_>) -> Option<Self> {
+        Some(match request {
+            Request::Unbind | Request::Abandon(_) => return None,
+            Request::Bind(_) => Self::Bind,
+            Request::Search(_) => Self::Search,
+            Request::Compare(_) => Self::Compare,
+            Request::Add(_) => Self::Add,
+            Request::Delete(_) => Self::Delete,
+            Request::Modify(_) => Self::Modify,
+            Request::ModifyDn(_) => Self::ModifyDn,
+            Request::Extended(extended) => match extended.oid {
+                START_TLS => return None,
+                password_modify::OID => Self::PasswordModify,
+                _ => Self::Extended,
+            },
+        })
+    }
+
+    fn word(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, operation)| *operation == self);
+        found.map_or("it", |(word, _)| word)
+    }
+}
+
+impl FromStr for AddressRange {
+    type Err = ();
+
+    /// `local`, `192.0.2.1`, `192.0.2.0/24`, `2001:db8::/32`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == "local" {
+            return Ok(Self::Local);
+        }
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| ())?)),
+            None => (text, None),
+        };
+        let address = address.parse::<IpAddr>().map_err(|_| ())?;
+        let all = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(all);
+        if bits <= all { Ok(Self::Network { address, bits }) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Network { address, bits } => write!(f, "{address}/{bits}"),
+        }
+    }
+}
+
+impl AddressRange {
+    fn holds(self, address: Option<IpAddr>) -> bool {
+        let Self::Network { address: network, bits } = self else { return address.is_none() };
+        let Some(address) = address.map(|address| address.to_canonical()) else { return false };
+        match (network.to_canonical(), address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let differ = network.to_bits() ^ address.to_bits();
+                differ.leading_zeros() >= u32::from(bits)
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let differ = network.to_bits() ^ address.to_bits();
+                differ.leading_zeros() >= u32::from(bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// All policies, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Policies(Vec<Resolved>);
+
+/// A policy whose names are resolved.
+#[derive(Debug)]
+struct Resolved {
+    policy: Policy,
+    is_for_anonymous: bool,
+    identities: Vec<DnKey>,
+    suffixes: Vec<DnKey>,
+}
+
+/// Which policy holds for a session, as long as nothing about it changes.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    access: Arc<Access>,
+    secure: bool,
+    policy: Option<usize>,
+}
+
+impl Policies {
+    pub(crate) fn new(list: &[Policy], schema: &Schema) -> Result<Self, DirectoryError> {
+        let key = |text: &String| {
+            DnKey::from_text(schema, text).map_err(|error| DirectoryError::Name {
+                text: text.clone(),
+                reason: error.to_string(),
+            })
+        };
+        let resolve = |policy: &Policy| {
+            let names = policy.identities.iter().filter(|name| *name != ANONYMOUS);
+            Ok(Resolved {
+                is_for_anonymous: policy.identities.iter().any(|name| name == ANONYMOUS),
+                identities: names.map(key).collect::<Result<_, DirectoryError>>()?,
+                suffixes: policy.suffixes.iter().map(key).collect::<Result<_, DirectoryError>>()?,
+                policy: policy.clone(),
+            })
+        };
+        Ok(Self(list.iter().map(resolve).collect::<Result<_, DirectoryError>>()?))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Refuses what the policy of the session does not allow.
+    pub(crate) fn check(
+        &self,
+        session: &mut Session,
+        request: &Request<'_>,
+        schema: &Schema,
+    ) -> Result<(), Refusal> {
+        match self.of(session, schema) {
+            Some(policy) => policy.check(request, schema),
+            None => Ok(()),
+        }
+    }
+
+    fn of(&self, session: &mut Session, schema: &Schema) -> Option<&Resolved> {
+        let (access, secure) = (Arc::clone(session.access()), session.is_secure());
+        let known = session
+            .policy()
+            .as_ref()
+            .filter(|chosen| Arc::ptr_eq(&chosen.access, &access) && chosen.secure == secure);
+        let policy = match known {
+            Some(chosen) => chosen.policy,
+            None => {
+                let policy = self.choose(session, schema);
+                *session.policy() = Some(Chosen { access, secure, policy });
+                policy
+            }
+        };
+        self.0.get(policy?)
+    }
+
+    fn choose(&self, session: &Session, schema: &Schema) -> Option<usize> {
+        let peer = session.peer();
+        let address = peer.address.parse::<SocketAddr>().ok().map(|address| address.ip());
+        let key = match session.identity() {
+            Identity::Anonymous => None,
+            Identity::Root(dn) | Identity::Entry(dn) => Some(DnKey::from_dn(schema, dn).ok()?),
+        };
+        let is_local = peer.local_user.is_some() || address.is_none();
+        self.0.iter().position(|one| {
+            let Policy { addresses, tls, identities, .. } = &one.policy;
+            let is_from_there = match addresses.is_empty() {
+                true => !is_local,
+                false => addresses.iter().any(|range| range.holds(address)),
+            };
+            let is_asker = identities.is_empty()
+                || match &key {
+                    None => one.is_for_anonymous,
+                    Some(key) => one.identities.iter().any(|name| key.is_within(name)),
+                };
+            is_from_there && is_asker && tls.is_none_or(|tls| tls == session.is_secure())
+        })
+    }
+}
+
+impl Resolved {
+    fn check(&self, request: &Request<'_>, schema: &Schema) -> Result<(), Refusal> {
+        let Some(operation) = PolicyOperation::of(request) else { return Ok(()) };
+        let name = &self.policy.name;
+        if let Some(allowed) = &self.policy.operations
+            && !allowed.contains(&operation)
+        {
+            let word = operation.word();
+            let why = format!("the policy '{name}' of this connection does not allow {word}");
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+        }
+        if self.suffixes.is_empty() {
+            return Ok(());
+        }
+        let outside = |text: &str| {
+            let key = DnKey::from_text(schema, text);
+            // What is no name is refused for that.
+            key.is_ok_and(|key| !self.suffixes.iter().any(|suffix| key.is_within(suffix)))
+        };
+        let is_outside = match request {
+            // What a server is, is for everybody.
+            Request::Search(search) if search.scope == Scope::Base && is_public(search.base) => {
+                false
+            }
+            Request::Search(search) => outside(search.base),
+            Request::Compare(compare) => outside(compare.name),
+            Request::Add(add) => outside(add.name),
+            Request::Delete(delete) => outside(delete.name),
+            Request::Modify(modify) => outside(modify.name),
+            Request::ModifyDn(rename) => {
+                outside(rename.name) || rename.new_superior.is_some_and(outside)
+            }
+            // Who somebody is, and what is no operation on an entry that is named.
+            Request::Bind(_) | Request::Extended(_) | Request::Unbind | Request::Abandon(_) => {
+                false
+            }
+        };
+        if is_outside {
+            let why = format!("the policy '{name}' of this connection does not allow this name");
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+        }
+        Ok(())
+    }
+}
+
+/// The root DSE and the schema.
+fn is_public(base: &str) -> bool {
+    base.is_empty() || base.eq_ignore_ascii_case(SUBSCHEMA_DN)
+}
+
+/// Stands for those who are not bound.
+const ANONYMOUS: &str = "anonymous";
+
+const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(range: &str, address: &str, want: bool) {
+        let range = range.parse::<AddressRange>().unwrap();
+        let address = address.parse::<IpAddr>().ok();
+        assert_eq!(range.holds(address), want, "{range}");
+    }
+
+    #[test]
+    fn an_address_is_in_a_range_by_its_first_bits() {
+        check("192.0.2.1", "192.0.2.1", true);
+        check("192.0.2.1", "192.0.2.2", false);
+        check("192.0.2.0/24", "192.0.2.255", true);
+        check("192.0.2.0/24", "192.0.3.0", false);
+        check("192.0.2.128/25", "192.0.2.127", false);
+        check("0.0.0.0/0", "8.8.8.8", true);
+        check("0.0.0.0/0", "2001:db8::1", false);
+        check("192.0.2.0/24", "::ffff:192.0.2.9", true);
+        check("2001:db8::/32", "2001:db8:ffff::1", true);
+        check("2001:db8::/32", "2001:db9::1", false);
+        check("::1", "::1", true);
+        check("::/0", "", false);
+        check("local", "", true);
+        check("local", "127.0.0.1", false);
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in ["", "x", "192.0.2.0/33", "2001:db8::/129", "192.0.2.0/", "192.0.2.0/-1"] {
+            assert!(text.parse::<AddressRange>().is_err(), "{text}");
+        }
+    }
+}

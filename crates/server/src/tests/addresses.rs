@@ -1,0 +1,84 @@
+//! What is limited for each address: its connections, and its binds that fail.
+
+use super::*;
+
+#[test]
+fn an_address_with_too_many_connections_is_told_and_others_are_not() {
+    let running = Running::with(|settings| settings.limits.connections_per_address_max = 2);
+    let mut clients = [running.connect(), running.connect()];
+    for client in &mut clients {
+        client.send(&extended(1, WHO_AM_I));
+        assert_eq!(client.receive(), "1 extended success");
+    }
+    let refused = running.connect().receive_all();
+    assert_eq!(refused, ["0 notice busy too many connections of your address"]);
+    // The Unix socket has no address.
+    let mut local = Client::unix(&running.data.path().join("data/ldapi"));
+    local.send(&extended(1, WHO_AM_I));
+    assert_eq!(local.receive(), "1 extended success");
+    let [first, mut second] = clients;
+    drop(first);
+    while running.counters.connections.value() > 2 {
+        second.send(&extended(2, WHO_AM_I));
+        assert_eq!(second.receive(), "2 extended success");
+    }
+    let mut fourth = running.connect();
+    fourth.send(&extended(1, WHO_AM_I));
+    assert_eq!(fourth.receive(), "1 extended success");
+}
+
+#[test]
+fn after_binds_that_failed_the_next_ones_wait_and_nothing_else_does() {
+    let running = Running::with(|settings| {
+        settings.server.workers = 1;
+        settings.limits.bind_failures_max = 2;
+        settings.limits.bind_delay_max = Duration::from_millis(300);
+    });
+    let mut client = running.connect();
+    for id in 1..=5 {
+        client.send(&bind(id, ROOT, "wrong"));
+        assert_eq!(client.receive(), format!("{id} bind invalidCredentials"));
+    }
+    // The right password waits as well, on this connection and on another one; what is sent
+    // behind it waits with it.
+    let mut waiting = running.connect();
+    waiting.send(&bind(1, ROOT, "secret"));
+    waiting.send(&extended(2, WHO_AM_I));
+    waiting.socket.as_ref().unwrap().set_nonblocking(true).unwrap();
+    let mut octet = [0];
+    let mut others = 0;
+    let mut neighbour = running.connect();
+    while waiting.transport.read(&mut octet).is_err() {
+        // The thread that it waits on serves others.
+        neighbour.send(&root_dse(7));
+        assert_eq!(neighbour.receive(), "7 entry ");
+        assert_eq!(neighbour.receive(), "7 done success");
+        others += 1;
+    }
+    assert!(others > 3, "{others}");
+    waiting.received.extend(octet);
+    waiting.socket.as_ref().unwrap().set_nonblocking(false).unwrap();
+    assert_eq!(waiting.receive(), "1 bind success");
+    assert_eq!(waiting.receive(), "2 extended success dn:cn=Directory Manager");
+}
+
+#[test]
+fn too_many_binds_in_line_are_refused_unseen() {
+    let running = Running::with(|settings| {
+        settings.limits.bind_failures_max = 1;
+        settings.limits.bind_delay_max = Duration::from_millis(100);
+    });
+    let mut first = running.connect();
+    for id in 1..=2 {
+        first.send(&bind(id, ROOT, "wrong"));
+        first.receive();
+    }
+    let mut clients = (0..12).map(|_| running.connect()).collect::<Vec<_>>();
+    for client in &mut clients {
+        client.send(&bind(1, ROOT, "secret"));
+    }
+    let answers = clients.iter_mut().map(Client::receive).collect::<Vec<_>>();
+    let count = |want: &str| answers.iter().filter(|answer| *answer == want).count();
+    let (bound, busy) = (count("1 bind success"), count("1 bind busy"));
+    assert!(bound >= 4 && busy >= 1 && bound + busy == 12, "{answers:?}");
+}
