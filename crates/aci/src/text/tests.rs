@@ -344,3 +344,52 @@ fn a_target_must_be_within_its_holder() {
     check("uid=*,dc=b", "ou=a,dc=b", true);
     check("ou=a,dc=b", "", true);
 }
+
+/// ACIs with everything that the language has, to be mutilated.
+const CORPUS: &[&str] = &[
+    "(target=\"ldap:///uid=a*,**,dc=x\")(targetscope=\"onelevel\")(targetattr!=\"cn || * || +\")\
+     (version 3.0; acl \"x\"; allow (read,all) userdn=\"ldap:///self || ldap:///a=b??sub?(c=d)\";)",
+    "(targattrfilters=\"add=cn:(cn=a) && sn:(|(sn=b)(sn=c)),del=cn:(cn=*)\")(targetfilter=(a=b))\
+     (version 3.0; acl \"x\"; deny (proxy) not (ip=\"10.1.*,2001:db8::/32\" or dns=\"*.a.b\");)",
+    "(targetcontrol=\"1.2 || *\")(extop!=\"1.3\")(version 3.0; acl \"x\"; allow (read) \
+     timeofday>=\"0800\" and dayofweek=\"mon,sun\" or authmethod=\"sasl PLAIN\" and ssf>\"1\";)",
+    "(target=\"ldap:///ou=a,($dn),dc=x\")(version 3.0; acl \"x\"; allow (add) groupdn=\"ldap:///\
+     cn=a,\
+     [$dn],dc=x || ldap:///ou=($attr.ou),b=c\"; deny (write) userattr=\"parent[0,3].l#GROUPDN\";)",
+];
+
+proptest::proptest! {
+    #[test]
+    fn a_mutilated_aci_is_read_or_refused_at_a_column_inside_it(
+        which in 0..CORPUS.len(),
+        cuts in proptest::collection::vec(
+            (
+                proptest::prelude::any::<proptest::sample::Index>(),
+                0_usize..4,
+                "[\\PC\\t]{0,3}|[()\"|=*$,;%?#\\[\\]]{0,3}",
+            ),
+            0..4,
+        ),
+    ) {
+        let mut text = CORPUS[which].to_owned();
+        for (at, length, put) in cuts {
+            let places: Vec<usize> = text.char_indices().map(|(place, _)| place).collect();
+            let start = at.index(places.len());
+            let end = places.get(start + length).copied().unwrap_or(text.len());
+            text.replace_range(places[start]..end, &put);
+            if text.is_empty() {
+                break;
+            }
+        }
+        let schema = Schema::builtin();
+        match Aci::parse(&text, &schema) {
+            Ok(aci) => {
+                let shown = aci.to_string();
+                proptest::prop_assert_eq!(Aci::parse(&shown, &schema), Ok(aci), "{}", shown);
+            }
+            Err(error) => {
+                proptest::prop_assert!((1..=text.chars().count() + 1).contains(&error.column));
+            }
+        }
+    }
+}
