@@ -70,7 +70,7 @@ pub trait Surroundings {
     /// The time where the server is; none when it is not known.
     fn time(&self) -> Option<TimeOfWeek>;
 
-    /// The name of the client's host; none when it is not known.
+    /// The name of the client's host; none when it is not known. Asked once for [`Rules`].
     fn host_name(&self) -> Option<String>;
 }
 
@@ -338,7 +338,11 @@ impl<'r> Reach<'r> {
         {
             return Arc::clone(applied);
         }
-        let Some(key) = target.key(set.schema()) else { return Arc::clone(&self.base) };
+        let Some(key) = target.key(set.schema()) else {
+            // Nobody knows where it is, so nothing is allowed.
+            let nothing = Arc::new(Chain::new(Vec::new(), set.schema()));
+            return Arc::new(Applied::new(&nothing, self.asker, set.schema()));
+        };
         let applied = self.rules.applied(set.chain(key), self.asker);
         if let Some(parent) = parent
             && let Some(above) = key.parent()
@@ -403,7 +407,7 @@ impl EntryRights<'_> {
         if !right.is_of_attributes() {
             return self.decide_row(&chain.of_entries, right);
         }
-        let bare = &chain.without_attributes;
+        let bare = &chain.of_whole_entry;
         let is_bare = bare.iter().zip(chain.right(right)).any(|(bare, right)| bare & right != 0);
         if is_bare {
             if self.is_denied(bare, right) {

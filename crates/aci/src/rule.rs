@@ -152,6 +152,15 @@ pub(crate) struct EntryTargets {
     pub(crate) values: Option<ValueFilters>,
 }
 
+impl EntryTargets {
+    /// Whether a statement is about the entry itself as far as rights to attributes go: it names no
+    /// attributes, or takes all of them.
+    pub(crate) fn is_of_whole_entry(&self, allows: bool) -> bool {
+        let takes_all = || !allows && self.attributes.as_ref().is_some_and(AttributeList::is_all);
+        self.values.is_none() && (self.attributes.is_none() || takes_all())
+    }
+}
+
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct NameTarget {
     pub(crate) negated: bool,
@@ -233,6 +242,11 @@ impl AttributeList {
         } else {
             of_kind || is_named
         }
+    }
+
+    /// Whether there is no attribute that is not meant.
+    pub(crate) fn is_all(&self) -> bool {
+        self.user && self.operational && !self.negated
     }
 
     /// Whether the list of a `!=` is about this kind of attributes: user or operational ones.

@@ -175,9 +175,10 @@ impl EntryRights<'_> {
         if !link.statement().rights.has(right) {
             return Outcome::OtherRight;
         }
-        let has_attributes =
-            link.entry_targets().is_some_and(|targets| targets.attributes.is_some());
-        if right.is_of_attributes() && has_attributes && !link.statement().allows {
+        let allows = link.statement().allows;
+        let is_of_whole =
+            || link.entry_targets().is_some_and(|targets| targets.is_of_whole_entry(allows));
+        if right.is_of_attributes() && !allows && !is_of_whole() {
             // It may take some attributes away; the others keep the entry in sight.
             return Outcome::OtherAttribute;
         }

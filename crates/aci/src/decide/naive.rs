@@ -55,13 +55,16 @@ impl Naive<'_> {
 
     /// A right to the entry without attributes, or to any attribute there is.
     fn any_attribute(&self, right: Right) -> bool {
-        let is_bare = |aci: &Aci| {
-            aci.targets
-                .entries()
-                .is_some_and(|targets| targets.attributes.is_none() && targets.values.is_none())
+        let is_bare = |aci: &Aci, allows: bool| {
+            aci.targets.entries().is_some_and(|targets| match &targets.attributes {
+                _ if targets.values.is_some() => false,
+                None => true,
+                Some(list) => !allows && !list.negated && list.user && list.operational,
+            })
         };
         let bare = |aci: &Aci, holder: &DnKey, number: usize| {
-            if is_bare(aci) && aci.statements[number].rights.has(right) {
+            let statement = &aci.statements[number];
+            if is_bare(aci, statement.allows) && statement.rights.has(right) {
                 self.condition(aci, holder, number, false)
             } else {
                 Truth::False

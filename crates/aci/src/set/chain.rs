@@ -49,8 +49,8 @@ pub(crate) struct Chain {
     pub(crate) denies: Mask,
     /// Those about entries; the others are about controls and extended operations.
     pub(crate) of_entries: Mask,
-    /// Those about entries and no attribute in particular.
-    pub(crate) without_attributes: Mask,
+    /// Those about entries that give or take rights to attributes without naming any.
+    pub(crate) of_whole_entry: Mask,
     table: Table,
 }
 
@@ -69,12 +69,12 @@ impl Chain {
             .collect();
         let denies = mask(&|link| !link.statement().allows);
         let of_entries = mask(&|link| matches!(link.placed.aci.targets, Targets::Entries(_)));
-        let without_attributes = mask(&|link| {
-            link.entry_targets()
-                .is_some_and(|targets| targets.attributes.is_none() && targets.values.is_none())
+        let of_whole_entry = mask(&|link| {
+            let allows = link.statement().allows;
+            link.entry_targets().is_some_and(|targets| targets.is_of_whole_entry(allows))
         });
         let table = Table::new(&links, schema);
-        Self { links, rights, denies, of_entries, without_attributes, table }
+        Self { links, rights, denies, of_entries, of_whole_entry, table }
     }
 
     /// The words of a mask.

@@ -504,6 +504,12 @@ fn what_cannot_be_read_denies_everything() {
     case.holders.push((key("ou=people,dc=x"), vec![Arc::new(Aci::unreadable("rubbish"))]));
     case.set = set_of(&case.holders);
     case.check("", "read cn", ANNA, false).check("", "read cn", "dc=x", true);
+    case.check("", "read", ANNA, false).check("", "read", "dc=x", true);
+    let mut case = one("", "allow (read,add)", ANYONE);
+    case.check("", "read", ANNA, true).check("", "add", ANNA, true);
+    case.holders.push((key("ou=people,dc=x"), vec![Arc::new(Aci::unreadable("rubbish"))]));
+    case.set = set_of(&case.holders);
+    case.check("", "read", ANNA, false).check("", "add", ANNA, false);
 }
 
 #[test]
