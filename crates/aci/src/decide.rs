@@ -224,15 +224,19 @@ impl Applied {
     /// Whether a right to an attribute is there, if that is so for all entries of the chain.
     fn always_may(&self, right: Right, attribute: &AttributeDescription) -> Option<bool> {
         let row = self.chain.row(attribute);
-        let (mut allowed, mut is_open) = (false, false);
+        let (mut allowed, mut may_allow, mut may_deny) = (false, false, false);
         for ((asked, always, open), denies) in self.words(&row, right).zip(&self.chain.denies) {
             if asked & always & denies != 0 {
                 return Some(false);
             }
             allowed |= asked & always & !denies != 0;
-            is_open |= asked & open != 0;
+            may_allow |= asked & open & !denies != 0;
+            may_deny |= asked & open & denies != 0;
         }
-        (!is_open).then_some(allowed)
+        match allowed {
+            true => (!may_deny).then_some(true),
+            false => (!may_allow).then_some(false),
+        }
     }
 
     /// For each word the statements asked about, those that apply always and those that may.

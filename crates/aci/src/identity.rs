@@ -2,6 +2,8 @@
 
 use ldap::dn::Dn;
 
+use crate::Privileges;
+
 /// The authorization identity of a session (RFC 4513 §2).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Identity {
@@ -43,8 +45,8 @@ pub struct Grants {
     pub look_through_limit_entries: Option<u32>,
     /// Seconds its connection may stay silent; 0 = no limit. None: as everybody.
     pub idle_limit_s: Option<u32>,
-    /// It may search where no index helps.
-    pub unindexed_search: bool,
-    /// Likewise, when it says by a control that it means to.
+    /// What it may do to the server as a whole.
+    pub privileges: Privileges,
+    /// It may search where no index helps when it says by a control that it means to.
     pub unindexed_search_with_control: bool,
 }

@@ -5,23 +5,26 @@
 //! Invariant: both capability types have private fields. What was not decided here can neither be
 //! sent to a client nor be logged.
 //!
-//! The rules of this version are fixed: the root identity may do everything; everyone else may
-//! read, search and compare what is not a password, and may change nothing but their own password
-//! through the password modify operation (RFC 3062).
+//! Rules are ACIs; see `text.rs` for their language. An identity with the privilege `bypass-acl`,
+//! which the root identity has by default, is not subject to them.
 
+mod access;
 mod decide;
 mod identity;
 mod permitted;
+mod privilege;
 mod rights;
 mod rule;
 mod set;
 mod text;
 mod visible;
 
+pub use access::{Access, Method, Origin};
 pub use decide::{Asker, AuthenticationMethod, Considered, EntryRights, Explanation, Outcome};
 pub use decide::{Question, Reach, Rules, Surroundings, TimeOfWeek, ValueChange};
 pub use identity::{Grants, Identity};
-pub use permitted::{Denied, Permitted, Purpose};
+pub use permitted::{Denied, Permitted};
+pub use privilege::{Privilege, Privileges};
 pub use rights::Rights;
 pub use rule::pattern::PatternFault;
 pub use rule::{Aci, Right};
@@ -30,74 +33,15 @@ pub use text::{ACI_LENGTH_MAX_BYTES, ACI_VALUES_MAX, AciError, AciReason};
 pub use text::{BIND_RULE_DEPTH_MAX, PARENT_LEVEL_MAX};
 pub use visible::{Searchable, VisibleEntry, WantedValues};
 
-/// Who asks, and what that identity was given. Made once per bind; what it may do with an entry is
-/// asked of the [`Rights`] on that entry.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Access {
-    identity: Identity,
-    grants: Grants,
-}
-
-impl Access {
-    /// The rights of `identity`, which was given nothing of its own.
-    pub fn of(identity: Identity) -> Self {
-        Self::with(identity, Grants::default())
-    }
-
-    /// The rights of `identity` with what it was given.
-    pub fn with(identity: Identity, grants: Grants) -> Self {
-        Self { identity, grants }
-    }
-
-    /// What the identity was given of its own.
-    pub fn grants(&self) -> &Grants {
-        &self.grants
-    }
-
-    /// Whether the identity may search where no index helps; `asks` says that it means to.
-    pub fn may_search_unindexed(&self, asks: bool) -> bool {
-        let Grants { unindexed_search, unindexed_search_with_control, .. } = self.grants;
-        self.is_root() || unindexed_search || (asks && unindexed_search_with_control)
-    }
-
-    /// Whose rights these are.
-    pub fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    /// Whether the identity may change anything at all; asked before a request is examined, so
-    /// that a refusal does not depend on what the directory holds.
-    pub fn may_change(&self) -> bool {
-        self.is_root()
-    }
-
-    /// Whether it may search for values of this attribute wherever they are: only then an index may
-    /// stand for looking at entries.
-    pub fn may_search_everywhere(&self, description: &schema::AttributeDescription) -> bool {
-        self.is_root() || !description.is_password()
-    }
-
-    /// Decides on a change of what is the whole server's: definitions of the schema, indexes.
-    ///
-    /// # Errors
-    /// [`Denied`] when the identity lacks the right.
-    pub fn permit(&self, change: schema::Change) -> Result<Permitted<schema::Change>, Denied> {
-        if self.is_root() { Ok(Permitted::new(change)) } else { Err(Denied) }
-    }
-
-    /// Whether the identity may use passwords, policies and limits of an administrator.
-    pub fn is_root(&self) -> bool {
-        matches!(self.identity, Identity::Root(_))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use ldap::dn::Dn;
     use ldap::filter::Filter;
     use schema::{
-        AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, ModifyChange,
-        RdnKey, ResolvedFilter, Schema, Selection, Truth,
+        AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, EntryRead,
+        IndexChange, ModifyChange, RdnKey, ResolvedFilter, Schema, Selection, SettingChange, Truth,
     };
 
     use super::*;
@@ -115,7 +59,48 @@ mod tests {
             Identity::Entry(dn("uid=bert,dc=example")),
             Identity::Anonymous,
         ];
-        identities.map(Access::of)
+        identities.map(|identity| {
+            let key = identity.dn().map(|dn| DnKey::from_dn(&Schema::builtin(), dn).unwrap());
+            let access = Access::of(identity);
+            match key {
+                Some(key) => access.keyed(key),
+                None => access,
+            }
+        })
+    }
+
+    /// There is nothing but the entry that is asked about.
+    struct Alone;
+
+    impl Surroundings for Alone {
+        fn is_member(&self, _: &DnKey, _: &DnKey) -> Truth {
+            Truth::Undefined
+        }
+
+        fn visit_entry(&self, _: &DnKey, _: &mut dyn FnMut(&dyn EntryRead)) -> Truth {
+            Truth::False
+        }
+
+        fn time(&self) -> Option<TimeOfWeek> {
+            None
+        }
+
+        fn host_name(&self) -> Option<String> {
+            None
+        }
+    }
+
+    /// Calls `ask` with the rights that `access` has on an entry by the default rules.
+    fn with_rights<T>(access: &Access, entry: &Entry, ask: impl FnOnce(&Rights<'_>) -> T) -> T {
+        let schema = Schema::builtin();
+        let parse = |text: &&str| Arc::new(Aci::parse(text, &schema).unwrap());
+        let global = DEFAULT_GLOBAL_ACIS.iter().map(parse).collect();
+        let set = AciSet::new(Arc::clone(&schema)).with_holders([(DnKey::root(), global)]);
+        let rules = access.rules(&Arc::new(set), 1);
+        let asker = access.asker(None, &Alone);
+        let reach = rules.below(&asker, &DnKey::root());
+        let reach = (!access.has(Privilege::BypassAcl)).then_some(&reach);
+        ask(&Rights::on(access, reach, entry))
     }
 
     fn anna() -> Entry {
@@ -134,7 +119,6 @@ mod tests {
         let schema = Schema::builtin();
         let entry = anna();
         for (access, sees) in everyone().iter().zip([true, false, false, false]) {
-            let rights = Rights::on(access, &entry);
             for (name, is_password) in [
                 ("userPassword", true),
                 ("userPassword;x-old", true),
@@ -144,9 +128,11 @@ mod tests {
             ] {
                 let description = schema.describe(name).unwrap();
                 let want = sees || !is_password;
-                assert_eq!(rights.may_read(&description), want, "{name} {access:?}");
-                assert_eq!(rights.may_search(&description), want, "{name} {access:?}");
-                assert_eq!(rights.may_compare(&description), want, "{name} {access:?}");
+                with_rights(access, &entry, |rights| {
+                    assert_eq!(rights.may_read(&description), want, "{name} {access:?}");
+                    assert_eq!(rights.may_search(&description), want, "{name} {access:?}");
+                    assert_eq!(rights.may_compare(&description), want, "{name} {access:?}");
+                });
             }
         }
     }
@@ -158,13 +144,15 @@ mod tests {
             let selection = Selection::resolve(selectors.iter().copied(), &schema);
             let entry = anna();
             let mut seen = Vec::new();
-            let visible = Rights::on(access, &entry).visible(&entry, &selection);
-            visible.visit(&mut |description, values| {
-                assert!(!values.is_empty());
-                seen.push(description.to_owned());
+            with_rights(access, &entry, |rights| {
+                let visible = rights.visible(&entry, &selection);
+                visible.visit(&mut |description, values| {
+                    assert!(!values.is_empty());
+                    seen.push(description.to_owned());
+                });
+                assert_eq!(visible.dn(), ANNA);
             });
             assert_eq!(seen, want, "{selectors:?} {access:?}");
-            assert_eq!(visible.dn(), ANNA);
         };
         let [root, own, other, anonymous] = everyone();
         let all = ["objectClass", "sn", "userPassword", "userPassword;x-old", "authPassword"];
@@ -187,8 +175,9 @@ mod tests {
             for (access, want) in
                 everyone().iter().zip([for_root, for_others, for_others, for_others])
             {
-                let truth =
-                    resolved.matches(&schema, &Rights::on(access, &entry).searchable(&entry));
+                let truth = with_rights(access, &entry, |rights| {
+                    resolved.matches(&schema, &rights.searchable(&entry))
+                });
                 assert_eq!(truth, want, "{filter} {access:?}");
             }
         };
@@ -215,12 +204,14 @@ mod tests {
                 .collect();
             let wanted = WantedValues { schema: &schema, items: &items };
             let mut seen = Vec::new();
-            let visible = Rights::on(access, &entry).visible(&entry, &selection);
-            visible.only(Some(wanted)).visit(&mut |name, values| {
-                assert!(!values.is_empty());
-                for value in values.iter() {
-                    seen.push(format!("{name}: {}", String::from_utf8_lossy(value)));
-                }
+            with_rights(access, &entry, |rights| {
+                let visible = rights.visible(&entry, &selection).only(Some(wanted));
+                visible.visit(&mut |name, values| {
+                    assert!(!values.is_empty());
+                    for value in values.iter() {
+                        seen.push(format!("{name}: {}", String::from_utf8_lossy(value)));
+                    }
+                });
             });
             assert_eq!(seen, want, "{items:?} {access:?}");
         };
@@ -249,7 +240,8 @@ mod tests {
         check(&own, [false, false]);
         check(&anonymous, [false, false]);
         let given = |grants: Grants| Access::with(Identity::Entry(dn(ANNA)), grants);
-        check(&given(Grants { unindexed_search: true, ..Grants::default() }), [true, true]);
+        let privileges = Privileges::NONE.changed_by([&b"unindexed-search"[..]]);
+        check(&given(Grants { privileges, ..Grants::default() }), [true, true]);
         let with_control = Grants { unindexed_search_with_control: true, ..Grants::default() };
         check(&given(with_control), [false, true]);
     }
@@ -270,23 +262,45 @@ mod tests {
         let delete = || {
             Change::Delete(DeleteChange { id: EntryId(7), dn: dn(ANNA), attributes: Vec::new() })
         };
-        let check = |change: &dyn Fn() -> Change, purpose: Purpose, want: [bool; 4]| {
+        let check = |change: &dyn Fn() -> Change, want: [bool; 4]| {
             for (access, want) in everyone().iter().zip(want) {
-                let permitted = Rights::on(access, &anna()).permit(change(), purpose);
-                assert_eq!(permitted.is_ok(), want, "{:?} {purpose:?} {access:?}", change());
+                let permitted = with_rights(access, &anna(), |rights| rights.permit(change()));
+                assert_eq!(permitted.is_ok(), want, "{:?} {access:?}", change());
             }
         };
         let root = [true, false, false, false];
-        let root_and_anna = [true, true, false, false];
-        for purpose in [Purpose::Update, Purpose::PasswordModify] {
-            check(&add, purpose, root);
-            check(&delete, purpose, root);
-            check(&|| modify(ANNA, "sn"), purpose, root);
-            check(&|| modify("uid=carla,dc=example", "userPassword"), purpose, root);
+        check(&add, root);
+        check(&delete, root);
+        check(&|| modify(ANNA, "sn"), root);
+        check(&|| modify(ANNA, "aci"), root);
+        check(&|| modify(ANNA, "userPassword"), [true, true, false, false]);
+        // Whatever was changed, the server notes it.
+        check(&|| modify(ANNA, "modifyTimestamp"), [true; 4]);
+    }
+
+    #[test]
+    fn whoever_lacks_a_privilege_changes_nothing_of_the_whole_server() {
+        let index = || Change::Index(IndexChange { added: vec![], removed: vec![] });
+        let setting =
+            || Change::Setting(SettingChange { name: "global-aci".to_owned(), values: Vec::new() });
+        let with = |names: &[&str]| {
+            let names = names.iter().map(|name| name.as_bytes());
+            let privileges = Privileges::NONE.changed_by(names);
+            Access::with(Identity::Entry(dn(ANNA)), Grants { privileges, ..Grants::default() })
+        };
+        let [root, own, _, anonymous] = everyone();
+        let (config, acl) = (with(&["config-write"]), with(&["config-write", "modify-acl"]));
+        for (access, index_is, setting_is) in [
+            (root, true, true),
+            (own, false, false),
+            (anonymous, false, false),
+            (config, true, false),
+            (acl, true, true),
+        ] {
+            assert_eq!(access.permit(index()).is_ok(), index_is, "{access:?}");
+            assert_eq!(access.permit(setting()).is_ok(), setting_is, "{access:?}");
+            assert!(access.permit(modify(ANNA, "sn")).is_err(), "{access:?}");
         }
-        check(&|| modify(ANNA, "userPassword"), Purpose::Update, root);
-        check(&|| modify(ANNA, "userPassword"), Purpose::PasswordModify, root_and_anna);
-        check(&|| modify(ANNA, "modifyTimestamp"), Purpose::PasswordModify, root_and_anna);
     }
 
     #[test]

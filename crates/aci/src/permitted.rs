@@ -23,15 +23,6 @@ impl<T> Permitted<T> {
     }
 }
 
-/// By which operation a change was asked for; some rights hold for one operation only.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Purpose {
-    /// Add, delete, modify, modifyDN.
-    Update,
-    /// The password modify extended operation (RFC 3062): users may change their own password.
-    PasswordModify,
-}
-
 /// The decision "no". Says nothing more on purpose: a reason could reveal what is not visible.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Denied;

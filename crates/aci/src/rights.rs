@@ -1,46 +1,93 @@
 //! What one identity may do with one entry: every decision about it is asked here.
 //!
 //! Invariant: nothing leaves the server and nothing is logged but by the rights on the very entry.
+//! Invariant: whoever has the privilege `bypass-acl` is asked nothing further.
 
-use schema::{AttributeDescription, Change, EntryRead, Selection};
+use schema::{AttributeDelta, AttributeDescription, Change, EntryRead, Selection};
 
-use crate::{Access, Denied, Identity, Permitted, Purpose, Searchable, VisibleEntry};
+use crate::{
+    Access, Denied, EntryRights, Permitted, Privilege, Reach, Right, Searchable, ValueChange,
+    VisibleEntry,
+};
 
 /// The rights of one identity on one entry.
-#[derive(Clone, Copy, Debug)]
 pub struct Rights<'e> {
     access: &'e Access,
+    /// None: access control does not apply.
+    rules: Option<EntryRights<'e>>,
 }
 
 impl<'e> Rights<'e> {
-    /// The rights on `entry`.
-    pub fn on(access: &'e Access, _entry: &'e dyn EntryRead) -> Self {
-        Self { access }
+    /// The rights on `entry` where these rules hold; none when access control does not apply.
+    pub fn on(access: &'e Access, reach: Option<&'e Reach<'e>>, entry: &'e dyn EntryRead) -> Self {
+        debug_assert!(reach.is_some() || access.has(Privilege::BypassAcl));
+        Self { access, rules: reach.map(|reach| reach.of(entry)) }
     }
 
     /// Whether values of this attribute may be returned.
-    pub fn may_read(self, description: &AttributeDescription) -> bool {
-        self.access.is_root() || !description.is_password()
+    pub fn may_read(&self, description: &AttributeDescription) -> bool {
+        self.may(Right::Read, description)
     }
 
     /// Whether this attribute may be used in a filter. Without the right an assertion on it is
     /// Undefined, so that the answer tells nothing about the value.
-    pub fn may_search(self, description: &AttributeDescription) -> bool {
-        self.may_read(description)
+    pub fn may_search(&self, description: &AttributeDescription) -> bool {
+        self.may(Right::Search, description)
     }
 
     /// Whether a compare may assert a value of this attribute.
-    pub fn may_compare(self, description: &AttributeDescription) -> bool {
-        self.may_read(description)
+    pub fn may_compare(&self, description: &AttributeDescription) -> bool {
+        self.may(Right::Compare, description)
+    }
+
+    /// Whether there is a right on an attribute.
+    pub fn may(&self, right: Right, description: &AttributeDescription) -> bool {
+        self.rules.as_ref().is_none_or(|rules| rules.may(right, description))
+    }
+
+    /// Whether there is a right on the entry as a whole.
+    pub fn may_entry(&self, right: Right) -> bool {
+        self.rules.as_ref().is_none_or(|rules| rules.may_entry(right))
+    }
+
+    /// Whether a value may be added to an attribute, or taken from it.
+    pub fn may_value(
+        &self,
+        change: ValueChange,
+        description: &AttributeDescription,
+        value: &[u8],
+    ) -> bool {
+        self.rules.as_ref().is_none_or(|rules| rules.may_value(change, description, value))
+    }
+
+    /// Whether the own name may be added to an attribute, or taken from it.
+    pub fn may_self(&self, change: ValueChange, description: &AttributeDescription) -> bool {
+        let own = self.access.identity().dn().map(ToString::to_string).unwrap_or_default();
+        self.may_value(change, description, own.as_bytes())
+    }
+
+    /// Whether the entry may be sent: some attribute of it may be read.
+    pub fn may_see(&self) -> bool {
+        self.may_entry(Right::Read)
+    }
+
+    /// Whether the identity may learn that there is such an entry: it may read, search for or
+    /// compare anything of it.
+    pub fn is_disclosed(&self) -> bool {
+        [Right::Read, Right::Search, Right::Compare].into_iter().any(|one| self.may_entry(one))
     }
 
     /// The entry as a filter may see it.
-    pub fn searchable(self, entry: &'e dyn EntryRead) -> Searchable<'e> {
+    pub fn searchable<'s>(&'s self, entry: &'s dyn EntryRead) -> Searchable<'s> {
         Searchable::new(self, entry)
     }
 
     /// The entry reduced to what the identity asked for and may read.
-    pub fn visible(self, entry: &'e dyn EntryRead, selection: &'e Selection) -> VisibleEntry<'e> {
+    pub fn visible<'s>(
+        &'s self,
+        entry: &'s dyn EntryRead,
+        selection: &'s Selection,
+    ) -> VisibleEntry<'s> {
         VisibleEntry::new(self, entry, selection)
     }
 
@@ -48,33 +95,66 @@ impl<'e> Rights<'e> {
     ///
     /// # Errors
     /// [`Denied`] when the identity lacks the right.
-    pub fn permit(self, change: Change, purpose: Purpose) -> Result<Permitted<Change>, Denied> {
-        match (self.access.identity(), purpose) {
-            (Identity::Root(_), _) => Ok(Permitted::new(change)),
-            (Identity::Entry(own), Purpose::PasswordModify)
-                if changes_only_password(&change, own) =>
-            {
-                Ok(Permitted::new(change))
+    pub fn permit(&self, change: Change) -> Result<Permitted<Change>, Denied> {
+        let is_allowed = match &change {
+            Change::Add(add) => {
+                let mut attributes = add.entry.attributes().iter();
+                self.may_entry(Right::Add)
+                    && attributes.all(|one| self.has_privilege_for(&one.description))
             }
-            (Identity::Entry(_) | Identity::Anonymous, _) => Err(Denied),
+            Change::Delete(_) => self.may_entry(Right::Delete),
+            Change::Modify(modify) => modify.deltas.iter().all(|delta| self.may_change(delta)),
+            Change::Rename(rename) => rename.deltas.iter().all(|delta| self.may_change(delta)),
+            // Those are no changes of an entry.
+            Change::Schema(_) | Change::Index(_) | Change::Setting(_) => false,
+        };
+        if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }
+    }
+
+    /// Likewise for an entry that goes below another superior, on which `onto` are the rights.
+    ///
+    /// # Errors
+    /// [`Denied`] when the identity lacks a right on one of them.
+    pub fn permit_move(
+        &self,
+        change: Change,
+        onto: &Rights<'_>,
+    ) -> Result<Permitted<Change>, Denied> {
+        if !self.may_entry(Right::Export) || !onto.may_entry(Right::Import) {
+            return Err(Denied);
         }
+        self.permit(change)
+    }
+
+    /// Whether an attribute may change by these values.
+    fn may_change(&self, delta: &AttributeDelta) -> bool {
+        let AttributeDelta { description, removed, added } = delta;
+        // What only the server sets, and superior classes, which it adds to those that were asked
+        // for.
+        if description.kind.no_user_modification
+            || (removed.is_empty() && description.kind.is_named("objectClass"))
+        {
+            return true;
+        }
+        self.has_privilege_for(description)
+            && removed.iter().all(|one| self.may_value(ValueChange::Delete, description, one))
+            && added.iter().all(|one| self.may_value(ValueChange::Add, description, one))
+    }
+
+    /// Whether the identity has the privilege that changing an attribute needs beside the right.
+    pub fn has_privilege_for(&self, description: &AttributeDescription) -> bool {
+        privilege_for(description).is_none_or(|privilege| self.access.has(privilege))
     }
 }
 
-/// Whether the change touches nothing but password and operational attributes of `own`.
-fn changes_only_password(change: &Change, own: &ldap::dn::Dn) -> bool {
-    match change {
-        Change::Modify(modify) => {
-            modify.dn == *own
-                && modify.deltas.iter().all(|delta| {
-                    delta.description.is_password() || delta.description.is_operational()
-                })
-        }
-        Change::Add(_)
-        | Change::Rename(_)
-        | Change::Delete(_)
-        | Change::Schema(_)
-        | Change::Index(_)
-        | Change::Setting(_) => false,
+/// The privilege that changing an attribute needs.
+fn privilege_for(description: &AttributeDescription) -> Option<Privilege> {
+    let kind = &description.kind;
+    if kind.is_named("aci") {
+        Some(Privilege::ModifyAcl)
+    } else if kind.is_named("ds-privilege-name") {
+        Some(Privilege::PrivilegeChange)
+    } else {
+        None
     }
 }

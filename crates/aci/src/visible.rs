@@ -52,7 +52,7 @@ impl EntryRead for OneValue<'_> {
 
 /// An entry as one identity may see it. The only form in which an entry leaves the server.
 pub struct VisibleEntry<'e> {
-    rights: Rights<'e>,
+    rights: &'e Rights<'e>,
     entry: &'e dyn EntryRead,
     selection: &'e Selection,
     wanted: Option<WantedValues<'e>>,
@@ -60,7 +60,7 @@ pub struct VisibleEntry<'e> {
 
 impl<'e> VisibleEntry<'e> {
     pub(crate) fn new(
-        rights: Rights<'e>,
+        rights: &'e Rights<'e>,
         entry: &'e dyn EntryRead,
         selection: &'e Selection,
     ) -> Self {
@@ -105,12 +105,12 @@ impl<'e> VisibleEntry<'e> {
 /// An entry as a filter of one identity may see it: an assertion on an attribute without the right
 /// to search it cannot be answered and is Undefined.
 pub struct Searchable<'e> {
-    rights: Rights<'e>,
+    rights: &'e Rights<'e>,
     entry: &'e dyn EntryRead,
 }
 
 impl<'e> Searchable<'e> {
-    pub(crate) fn new(rights: Rights<'e>, entry: &'e dyn EntryRead) -> Self {
+    pub(crate) fn new(rights: &'e Rights<'e>, entry: &'e dyn EntryRead) -> Self {
         Self { rights, entry }
     }
 }
@@ -130,7 +130,8 @@ impl EntryRead for Searchable<'_> {
         }
         self.entry.visit_values(asked, &mut |description, value| {
             // A supertype may be searchable where one of its subtypes is not.
-            !self.rights.may_search(description) || visit(description, value)
+            (description != asked && !self.rights.may_search(description))
+                || visit(description, value)
         })
     }
 

@@ -318,6 +318,28 @@ impl Connection {
         }
     }
 
+    /// An extended operation: how it ended, and the value of its response.
+    pub fn extended(
+        &mut self,
+        oid: &str,
+        value: Option<&[u8]>,
+    ) -> Result<(Outcome, Option<Vec<u8>>), ClientError> {
+        let request = Request::Extended(ExtendedRequest { oid, value });
+        let id = self.send(request, Controls::EMPTY)?;
+        loop {
+            let answer = self.receive(id, |message| match &message.op {
+                Response::Extended { result, value, .. } => {
+                    Ok(Some((Outcome::of(result), value.map(<[u8]>::to_vec))))
+                }
+                Response::Intermediate { .. } => Ok(None),
+                _ => Err(misplaced()),
+            })?;
+            if let Some(answer) = answer {
+                return Ok(answer);
+            }
+        }
+    }
+
     fn send(&mut self, op: Request<'_>, controls: Controls<'_>) -> Result<MessageId, ClientError> {
         let mut message = Vec::new();
         let id = self.encode(op, controls, &mut message);

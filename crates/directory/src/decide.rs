@@ -9,22 +9,24 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use aci::{Access, Permitted};
+use aci::{Access, AciSet, Permitted, Rights};
 use ldap::message::{Control, ControlsBuf, Message, MessageId, Response, ResponseKind, StringsBuf};
 use ldap::{encode, result::ResultCode};
 use schema::{Change, DnKey, EntryRead};
 use store::{Batch, Mark, StoreError, View};
 
+use crate::acis;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Timestamp;
 use crate::controls::read_entry::{self, ReadEntry};
 use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
-use crate::guard::{Guard, Place};
+use crate::guard::{Guard, Site, guarded};
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::ops::{
-    add, delete, index_config, modify, modify_dn, password_modify, subtree_delete, transaction,
+    access_config, add, delete, index_config, modify, modify_dn, password_modify, permit,
+    subtree_delete, transaction,
 };
 use crate::record::{OpKind, Origin};
 use crate::referral;
@@ -59,6 +61,7 @@ impl WriteRequest {
             WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
             WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
             WriteOp::IndexConfig(op) => (op.kind, None),
+            WriteOp::AccessConfig(_) => (OpKind::Modify, None),
             WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
         };
         let own = self.controls.recorded.iter().copied();
@@ -81,6 +84,7 @@ pub(crate) enum WriteOp {
     ModifyDn(modify_dn::ModifyDn),
     PasswordModify(password_modify::PasswordModify),
     IndexConfig(index_config::IndexConfig),
+    AccessConfig(access_config::AccessConfig),
     Transaction(Transaction),
 }
 
@@ -95,6 +99,7 @@ impl WriteOp {
             | Self::Modify(_)
             | Self::ModifyDn(_)
             | Self::IndexConfig(_)
+            | Self::AccessConfig(_)
             | Self::Transaction(_) => None,
         }
     }
@@ -103,9 +108,9 @@ impl WriteOp {
 /// What a decision has at hand: the state its predecessors left, and its own stamp.
 pub(crate) struct Decide<'a> {
     pub(crate) directory: &'a Directory,
-    pub(crate) view: View<'a>,
+    pub(crate) view: &'a View<'a>,
     pub(crate) state: &'a State,
-    pub(crate) guard: Guard<'a>,
+    pub(crate) guard: &'a Guard<'a>,
     pub(crate) controls: &'a WriteControls,
     /// There are referral objects, and the client does not manage them.
     pub(crate) referrals: bool,
@@ -150,6 +155,8 @@ pub(crate) struct Outcome {
     /// Whether the request is carried out; else it is to be decided again later, behind those that
     /// wait, and only the last answer is sent.
     pub(crate) is_over: bool,
+    /// The ACIs from now on, when the changes touch any.
+    pub(crate) acis: Option<Arc<AciSet>>,
 }
 
 impl Outcome {
@@ -256,7 +263,8 @@ impl Decider {
         if !matches!(answer.result.code, ResultCode::Success) {
             changes.clear();
         }
-        Ok(Outcome { changes, stamp, answer, is_over })
+        let acis = acis::after(&directory.acis.load(), &changes, &batch.view())?.map(Arc::new);
+        Ok(Outcome { changes, stamp, answer, is_over, acis })
     }
 }
 
@@ -347,22 +355,12 @@ impl Attempt<'_, '_> {
         })
     }
 
-    /// One update: preconditions, decision, changes, and what is to be read before and after.
+    /// One update: rights, preconditions, decision, changes, and what is to be read before and
+    /// after.
     fn update(&mut self, request: &mut WriteRequest) -> Result<Carried, Failed> {
         let WriteRequest { op, access, controls, .. } = request;
-        let mut decide = self.decide(access, controls)?;
-        let mut read = pre_read(&decide, op)?;
-        let (Decision { changes, value }, is_over) = match op {
-            WriteOp::Add(op) => (add::decide(&mut decide, op)?, true),
-            WriteOp::Delete(op) => (delete::decide(&mut decide, op)?, true),
-            WriteOp::SubtreeDelete(op) => subtree_delete::decide(&mut decide, op)?,
-            WriteOp::Modify(op) => (modify::decide(&mut decide, op)?, true),
-            WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
-            WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
-            WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
-            // The updates of a transaction are those above.
-            WriteOp::Transaction(_) => (Decision::default(), true),
-        };
+        let (mut read, Decision { changes, value }, is_over) =
+            self.decided(op, access, controls)?;
         for change in changes {
             self.batch.change(change.get()).map_err(Failed::Store)?;
             self.changes.push(change);
@@ -377,24 +375,44 @@ impl Attempt<'_, '_> {
         Ok(Carried { answer: Answer { value, controls: read, ..Answer::success() }, is_over })
     }
 
-    fn decide<'d>(
-        &'d mut self,
-        access: &'d Access,
-        controls: &'d WriteControls,
-    ) -> Result<Decide<'d>, Refusal> {
-        let view = self.batch.view();
-        let referrals =
-            !controls.manage_dsa_it && referral::any(&view, self.state.schema.well_known())?;
-        Ok(Decide {
-            directory: self.directory,
-            view,
-            state: self.state,
-            guard: Guard::new(access),
-            controls,
-            referrals,
-            stamp: self.stamp.clone(),
-            chance: self.chance,
-            next_id: self.batch.next_entry_id(),
+    /// What is to change, what was read before it, and whether that is all.
+    fn decided(
+        &mut self,
+        op: &mut WriteOp,
+        access: &Access,
+        controls: &WriteControls,
+    ) -> Result<(Vec<ResponseControl>, Decision, bool), Refusal> {
+        let Self { directory, batch, state, stamp, chance, .. } = self;
+        let (view, next_id) = (&batch.view(), batch.next_entry_id());
+        let referrals = !controls.manage_dsa_it && referral::any(view, state.schema.well_known())?;
+        let site = Site { directory, access, view, schema: &state.schema };
+        guarded(&site, &DnKey::root(), |guard| {
+            let mut decide = Decide {
+                directory,
+                view,
+                state,
+                guard,
+                controls,
+                referrals,
+                stamp: stamp.clone(),
+                chance: &mut **chance,
+                next_id,
+            };
+            permit::check(&decide, op)?;
+            let read = pre_read(&decide, op)?;
+            let (decision, is_over) = match op {
+                WriteOp::Add(op) => (add::decide(&mut decide, op)?, true),
+                WriteOp::Delete(op) => (delete::decide(&mut decide, op)?, true),
+                WriteOp::SubtreeDelete(op) => subtree_delete::decide(&mut decide, op)?,
+                WriteOp::Modify(op) => (modify::decide(&mut decide, op)?, true),
+                WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
+                WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
+                WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
+                WriteOp::AccessConfig(op) => (access_config::decide(&decide, op)?, true),
+                // The updates of a transaction are decided on one by one.
+                WriteOp::Transaction(_) => (Decision::default(), true),
+            };
+            Ok((read, decision, is_over))
         })
     }
 
@@ -425,8 +443,11 @@ impl Attempt<'_, '_> {
         let view = self.batch.view();
         let stored = target::stored(&view, id)?;
         let known = self.state.schema.well_known();
-        let guard = Guard::new(access);
-        wanted.read(read_entry::POST_READ, &view, &stored, known, &guard).map(Some)
+        let site =
+            Site { directory: self.directory, access, view: &view, schema: &self.state.schema };
+        let read =
+            |guard: &Guard<'_>| wanted.read(read_entry::POST_READ, &view, &stored, known, guard);
+        Ok(Some(guarded(&site, &DnKey::root(), read)))
     }
 }
 
@@ -439,21 +460,21 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
     }
     let schema = &decide.state.schema;
     let guard = &decide.guard;
-    let check = |entry: &dyn EntryRead, place: &Place<'_>| match assertion {
-        Some(filter) => assertion::check(filter, entry, place.rights(), schema),
+    let check = |entry: &dyn EntryRead, rights: &Rights<'_>| match assertion {
+        Some(filter) => assertion::check(filter, entry, rights, schema),
         None => Ok(()),
     };
     let (dn, key) = match op {
         // The target of an add is the entry that is to be (RFC 4528 §3).
         WriteOp::Add(op) => {
-            return check(&op.entry, &guard.at_made(&op.entry)).map(|()| Vec::new());
+            return check(&op.entry, &guard.on(&op.entry)).map(|()| Vec::new());
         }
         WriteOp::SubtreeDelete(op) if op.is_begun() => return Ok(Vec::new()),
         WriteOp::Transaction(_) => return Ok(Vec::new()),
-        WriteOp::IndexConfig(_) => {
+        WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => {
             return Err(Refusal::new(
                 ResultCode::UnavailableCriticalExtension,
-                "entries of indexes are made when they are asked for; read them by a search",
+                "entries of the configuration are made when asked for; read them by a search",
             ));
         }
         WriteOp::Delete(op) => (&op.dn, &op.key),
@@ -466,19 +487,18 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
     let mut read = Vec::new();
     if *key == decide.state.subschema_key {
         let entry = &*decide.state.subschema;
-        let place = guard.at_made(entry);
-        check(entry, &place)?;
+        let rights = guard.on(entry);
+        check(entry, &rights)?;
         let wanted = pre_read.as_ref();
-        read.extend(wanted.map(|one| one.response(read_entry::PRE_READ, entry, &place)));
+        read.extend(wanted.map(|one| one.response(read_entry::PRE_READ, entry, &rights)));
         return Ok(read);
     }
     let name = dn.to_string();
-    let id = target::find(&decide.view, decide.state, &decide.lookup(&name, key))?;
-    let stored = target::stored(&decide.view, id)?;
-    let place = guard.at(&decide.view, &stored)?;
-    check(&LiveEntry::new(&decide.view, &stored, known, true), &place)?;
+    let id = target::find(decide.view, decide.state, decide.guard, &decide.lookup(&name, key))?;
+    let stored = target::stored(decide.view, id)?;
+    check(&LiveEntry::new(decide.view, &stored, known, true), &guard.on(&stored))?;
     if let Some(wanted) = pre_read {
-        read.push(wanted.read(read_entry::PRE_READ, &decide.view, &stored, known, guard)?);
+        read.push(wanted.read(read_entry::PRE_READ, decide.view, &stored, known, guard));
     }
     Ok(read)
 }

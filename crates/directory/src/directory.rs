@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use aci::AciSet;
 use arc_swap::ArcSwap;
 use crossbeam_channel::bounded;
 use journal::{Disk, FileDisk, Journal, JournalOptions};
@@ -17,6 +18,7 @@ use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema, SchemaFile};
 use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
 
+use crate::acis;
 use crate::analyser::Analyser;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
@@ -128,6 +130,8 @@ pub struct Directory {
     pub(crate) store: Arc<Store>,
     pub(crate) log: Arc<dyn CommitLog>,
     pub(crate) state: Arc<ArcSwap<State>>,
+    /// The ACIs in force; what a view has is never newer.
+    pub(crate) acis: Arc<ArcSwap<AciSet>>,
     pub(crate) root: RootIdentity,
     pub(crate) limits: Limits,
     pub(crate) decode_limits: DecodeLimits,
@@ -238,6 +242,7 @@ impl Directory {
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
         let schema = store.schema();
+        let acis = acis::read(store.reader().view()?, &schema)?;
         let root = RootIdentity::new(&options, &schema)?;
         let policies = Policies::new(&options.policies, &schema)?;
         let owner_uid = fs::metadata(&options.data)
@@ -248,6 +253,7 @@ impl Directory {
         let directory = Arc::new(Self {
             store,
             log,
+            acis: Arc::new(ArcSwap::from_pointee(acis)),
             state: Arc::new(ArcSwap::from_pointee(State::new(schema))),
             root,
             decode_limits: DecodeLimits::default(),

@@ -4,7 +4,7 @@ use ldap::encode;
 use ldap::message::{Controls, Message, MessageId, Request, ResponseKind, StringsBuf};
 use ldap::result::ResultCode;
 
-use crate::controls::{self, Operation, RequestControls};
+use crate::controls::{self, Operation, RequestControls, authorization_identity, proxied};
 use crate::job::{Job, JobDone};
 use crate::ops;
 use crate::ops::extended::Call;
@@ -42,8 +42,18 @@ pub(crate) fn dispatch(
     let id = message.id;
     let outcome = check_id(session, id)
         .and_then(|()| check_policy(worker, session, &message.op))
-        .and_then(|()| controls::take(&message.controls, operation))
-        .and_then(|controls| carry_out(worker, session, message, &controls, bytes, out));
+        .and_then(|()| controls::denied(&message.controls, worker, session))
+        .and_then(|denied| controls::take(&message.controls, operation, &denied))
+        .and_then(|controls| {
+            proxied::assume(worker, session, &controls)?;
+            let start = out.len();
+            let next = carry_out(worker, session, message, &controls, bytes, out)?;
+            if controls.authorization_identity && matches!(next, Next::Answered) {
+                authorization_identity::add_to(out, start, session.identity());
+            }
+            Ok(next)
+        });
+    session.resume();
     let next = match outcome {
         Ok(next) => next,
         Err(refusal) => {
@@ -120,19 +130,19 @@ fn carry_out(
             Ok(answer(out, id, ResponseKind::Compare, Ok(outcome)))
         }
         Request::Add(add) => {
-            let op = ops::add::resolve(worker, session, add)?;
+            let op = ops::add::resolve(worker, add)?;
             update::submit(worker, session, controls, &asked(ResponseKind::Add), op, out)
         }
         Request::Delete(delete) => {
-            let op = ops::delete::resolve(worker, session, delete, controls)?;
+            let op = ops::delete::resolve(worker, delete, controls)?;
             update::submit(worker, session, controls, &asked(ResponseKind::Delete), op, out)
         }
         Request::Modify(modify) => {
-            let op = ops::modify::resolve(worker, session, modify)?;
+            let op = ops::modify::resolve(worker, modify)?;
             update::submit(worker, session, controls, &asked(ResponseKind::Modify), op, out)
         }
         Request::ModifyDn(rename) => {
-            let op = ops::modify_dn::resolve(worker, session, rename)?;
+            let op = ops::modify_dn::resolve(worker, rename)?;
             update::submit(worker, session, controls, &asked(ResponseKind::ModifyDn), op, out)
         }
         Request::Extended(extended) => {
@@ -165,6 +175,13 @@ pub(crate) fn run(
                 access = outcome.as_ref().ok().cloned();
                 let result = outcome.map(|_| ResultCode::Success);
                 let _ = answer(&mut out, job.id, ResponseKind::Bind, result);
+                let asks = message.controls.iter().any(|control| {
+                    control.oid == authorization_identity::REQUEST
+                        && !job.denied.contains(&authorization_identity::REQUEST)
+                });
+                if let (true, Some(access)) = (asks, &access) {
+                    authorization_identity::add_to(&mut out, 0, access.identity());
+                }
             }
             Request::Unbind
             | Request::Abandon(_)

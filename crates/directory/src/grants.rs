@@ -38,14 +38,16 @@ impl GrantTypes {
             idle_limit_s: limit(entry, &self.idle),
             ..Grants::default()
         };
+        let mut names: Vec<Vec<u8>> = Vec::new();
         for description in &self.privilege {
             entry.visit_values(description, &mut |_, name| {
-                grants.unindexed_search |= name.eq_ignore_ascii_case(UNINDEXED_SEARCH);
+                names.push(name.to_vec());
                 grants.unindexed_search_with_control |=
                     name.eq_ignore_ascii_case(UNINDEXED_SEARCH_WITH_CONTROL);
                 true
             });
         }
+        grants.privileges = grants.privileges.changed_by(names.iter().map(Vec::as_slice));
         grants
     }
 }
@@ -64,13 +66,12 @@ fn limit(entry: &dyn EntryRead, types: &[Arc<AttributeDescription>]) -> Option<u
     })
 }
 
-/// The privilege to search where no index helps.
-const UNINDEXED_SEARCH: &[u8] = b"unindexed-search";
-/// Likewise, for requests with the permit unindexed search control.
+/// The privilege to search where no index helps with the permit unindexed search control.
 const UNINDEXED_SEARCH_WITH_CONTROL: &[u8] = b"unindexed-search-with-control";
 
 #[cfg(test)]
 mod tests {
+    use aci::Privileges;
     use ldap::dn::Dn;
     use schema::Entry;
 
@@ -85,6 +86,8 @@ mod tests {
             assert_eq!(GrantTypes::new(&schema).read(&entry), want);
         };
         let nothing = Grants::default();
+        let privileges =
+            |names: &[&str]| Privileges::NONE.changed_by(names.iter().map(|name| name.as_bytes()));
         check(&[("cn", "a")], nothing);
         check(
             &[("ds-rlim-size-limit", "5"), ("nsSizeLimit", "7"), ("nsTimeLimit", "-1")],
@@ -100,7 +103,7 @@ mod tests {
         );
         check(
             &[("ds-privilege-name", "config-read"), ("ds-privilege-name", "Unindexed-Search")],
-            Grants { unindexed_search: true, ..nothing },
+            Grants { privileges: privileges(&["config-read", "unindexed-search"]), ..nothing },
         );
         check(
             &[("ds-privilege-name", "unindexed-search-with-control")],

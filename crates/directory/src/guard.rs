@@ -2,22 +2,64 @@
 //!
 //! Invariant: every decision about an entry goes through the rights at its place; there is no other
 //! way from an entry to a client, or from a request to a change.
+//! Invariant: rules are read after the view is taken, and put in force before a change of them is
+//! visible, so a view never has entries that are newer than the rules.
 
-use aci::{Access, Rights};
-use schema::{AttributeDescription, Entry, EntryId, EntryRead};
+use aci::{Access, Asker, EntryRights, Privilege, Reach, Right, Rights, Rules};
+use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
 use store::{StoredEntry, View};
 
+use crate::directory::Directory;
+use crate::ops::target;
 use crate::refusal::Refusal;
+use crate::surroundings::Around;
+
+/// Where a request is to be guarded.
+pub(crate) struct Site<'a> {
+    pub(crate) directory: &'a Directory,
+    pub(crate) access: &'a Access,
+    pub(crate) view: &'a View<'a>,
+    pub(crate) schema: &'a Schema,
+}
 
 /// Who asks, and the rules in force. One for each request.
 pub(crate) struct Guard<'a> {
     access: &'a Access,
+    rules: Option<InForce<'a>>,
+}
+
+/// What decides for those who are subject to access control.
+struct InForce<'a> {
+    reach: &'a Reach<'a>,
+    rules: &'a Rules,
+    asker: &'a Asker<'a>,
+    schema: &'a Schema,
+}
+
+/// Calls `act` with the guard of a request about entries at and below `base`.
+pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<'_>) -> T) -> T {
+    let &Site { directory, access, view, schema } = site;
+    if access.has(Privilege::BypassAcl) {
+        return act(&Guard { access, rules: None });
+    }
+    let set = directory.acis.load();
+    let rules = access.rules(&set, view.lsn().0);
+    let key = match (access.key(), access.identity().dn()) {
+        (None, Some(dn)) => DnKey::from_dn(schema, dn).ok(),
+        (Some(_), _) | (None, None) => None,
+    };
+    let around = Around::new(view, schema, directory);
+    let asker = access.asker(key.as_ref(), &around);
+    let reach = rules.below(&asker, base);
+    let in_force = InForce { reach: &reach, rules: &rules, asker: &asker, schema };
+    act(&Guard { access, rules: Some(in_force) })
 }
 
 impl<'a> Guard<'a> {
-    /// The rules for a request of `access`.
-    pub(crate) fn new(access: &'a Access) -> Self {
-        Self { access }
+    /// The guard that lets everything through, for tests of what is behind it.
+    #[cfg(test)]
+    pub(crate) fn open(access: &'a Access) -> Self {
+        Self { access, rules: None }
     }
 
     /// Who asks.
@@ -25,51 +67,107 @@ impl<'a> Guard<'a> {
         self.access
     }
 
-    /// The place of a stored entry.
-    pub(crate) fn at<'e>(
-        &'e self,
-        _view: &View<'_>,
-        stored: &'e StoredEntry<'_>,
-    ) -> Result<Place<'e>, Refusal> {
-        Ok(Place { access: self.access, entry: stored })
+    /// Whether access control does not apply to the asker.
+    pub(crate) fn is_bypassed(&self) -> bool {
+        self.rules.is_none()
     }
 
-    /// The place of an entry that is to be, below `superior`.
-    pub(crate) fn at_new<'e>(
-        &'e self,
-        _view: &View<'_>,
-        entry: &'e Entry,
-        _superior: EntryId,
-    ) -> Result<Place<'e>, Refusal> {
-        Ok(Place { access: self.access, entry })
+    fn reach(&self) -> Option<&'a Reach<'a>> {
+        self.rules.as_ref().map(|rules| rules.reach)
     }
 
-    /// The place of an entry that the server makes itself.
-    pub(crate) fn at_made<'e>(&'e self, entry: &'e dyn EntryRead) -> Place<'e> {
-        Place { access: self.access, entry }
+    /// The rights on an entry at or below the base, stored or made by the server.
+    pub(crate) fn on<'e>(&'e self, entry: &'e dyn EntryRead) -> Rights<'e> {
+        Rights::on(self.access, self.reach(), entry)
+    }
+
+    /// What the rules say about an entry; none where they are not asked.
+    pub(crate) fn explained<T>(
+        &self,
+        entry: &dyn EntryRead,
+        ask: impl FnOnce(&EntryRights<'_>) -> T,
+    ) -> Option<T> {
+        self.reach().map(|reach| ask(&reach.of(entry)))
+    }
+
+    /// Calls `act` with a guard for entries anywhere.
+    pub(crate) fn anywhere<T>(&self, act: impl FnOnce(&Guard<'_>) -> T) -> T {
+        let Some(InForce { rules, asker, schema, .. }) = &self.rules else { return act(self) };
+        let reach = rules.below(asker, &DnKey::root());
+        let in_force = InForce { reach: &reach, rules, asker, schema };
+        act(&Guard { access: self.access, rules: Some(in_force) })
     }
 
     /// Whether the asker may search for values of an attribute in every entry there is: only then
     /// what an index says need not be asked of the entries.
     pub(crate) fn may_search_everywhere(&self, description: &AttributeDescription) -> bool {
-        self.access.may_search_everywhere(description)
+        self.reach().is_none_or(|reach| reach.always(Right::Search, description) == Some(true))
     }
 
     /// Whether there is an entry in which the asker may search for values of an attribute.
     pub(crate) fn may_search_somewhere(&self, description: &AttributeDescription) -> bool {
-        self.access.may_search_everywhere(description)
+        self.reach().is_none_or(|reach| reach.always(Right::Search, description) != Some(false))
+    }
+
+    /// Whether the asker may see every entry there is: all have an object class.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.rules.as_ref().is_none_or(|rules| {
+            let class = &rules.schema.well_known().object_class;
+            rules.reach.always(Right::Read, class) == Some(true)
+        })
+    }
+
+    /// Whether the asker may use a control.
+    pub(crate) fn may_use_control(&self, oid: &str) -> bool {
+        self.reach().is_none_or(|reach| reach.may_use_control(oid))
+    }
+
+    /// Whether the asker may call an extended operation.
+    pub(crate) fn may_extend(&self, oid: &str) -> bool {
+        self.reach().is_none_or(|reach| reach.may_extend(oid))
+    }
+
+    /// `noSuchObject`, as if there were nothing at `id`: it names the nearest superior that the
+    /// asker may know of.
+    pub(crate) fn hidden(&self, view: &View<'_>, id: EntryId) -> Result<Refusal, Refusal> {
+        let above = target::stored(view, id)?.parent();
+        self.missing(view, above)
+    }
+
+    /// `noSuchObject` for what is not there below `nearest`.
+    pub(crate) fn missing(&self, view: &View<'_>, nearest: EntryId) -> Result<Refusal, Refusal> {
+        let matched = self.nearest_known(view, nearest)?;
+        Ok(Refusal::no_such_object(matched, NO_SUCH_ENTRY))
+    }
+
+    /// The name of the nearest entry at `id` or above it that the asker may know of.
+    fn nearest_known(&self, view: &View<'_>, id: EntryId) -> Result<String, Refusal> {
+        self.anywhere(|guard| {
+            let mut next = id;
+            while next != EntryId::ROOT
+                && let Some(entry) = view.entry(next)?
+            {
+                if guard.on(&entry).is_disclosed() {
+                    return Ok(entry.dn().to_owned());
+                }
+                next = entry.parent();
+            }
+            Ok(String::new())
+        })
+    }
+
+    /// The refusal of a right on an entry: it tells of the entry only to those who may know of it.
+    pub(crate) fn denied(
+        &self,
+        view: &View<'_>,
+        stored: &StoredEntry<'_>,
+    ) -> Result<Refusal, Refusal> {
+        if self.on(stored).is_disclosed() {
+            return Ok(aci::Denied.into());
+        }
+        self.missing(view, stored.parent())
     }
 }
 
-/// An entry, and the rules that hold where it is.
-pub(crate) struct Place<'e> {
-    access: &'e Access,
-    entry: &'e dyn EntryRead,
-}
-
-impl Place<'_> {
-    /// What the asker may do with the entry.
-    pub(crate) fn rights(&self) -> Rights<'_> {
-        Rights::on(self.access, self.entry)
-    }
-}
+/// The same words whether there is no entry or one that may not be seen.
+pub(crate) const NO_SUCH_ENTRY: &str = "no such entry";

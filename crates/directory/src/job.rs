@@ -15,6 +15,8 @@ pub struct Job {
     pub(crate) id: MessageId,
     pub(crate) message: Vec<u8>,
     pub(crate) access: Arc<Access>,
+    /// Controls of the request that the asker may not use.
+    pub(crate) denied: Vec<&'static str>,
     pub(crate) stop: Stop,
     pub(crate) exclusive: bool,
 }

@@ -5,6 +5,7 @@
 //! Invariant: no socket, no async, no thread but the writer; clock and chance are handed in.
 //! Invariant: a client is answered after its change is durable and visible, never before.
 
+mod acis;
 mod analyser;
 pub mod backup;
 mod chance;
@@ -43,6 +44,7 @@ mod stamp;
 mod stop;
 mod subentry;
 mod subschema;
+mod surroundings;
 mod transactions;
 mod virtual_tree;
 mod worker;

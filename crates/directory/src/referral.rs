@@ -7,6 +7,7 @@ use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, WellKnown};
 use store::{Ask, View};
 
 use crate::directory::State;
+use crate::guard::Guard;
 use crate::ops::target::Lookup;
 use crate::refusal::Refusal;
 
@@ -44,10 +45,12 @@ pub(crate) fn is_referral(entry: &dyn EntryRead, known: &WellKnown) -> bool {
     found
 }
 
-/// The refusal `referral` when `start` or a superior of it is a referral object.
+/// The refusal `referral` when `start` or a superior of it is a referral object; `noSuchObject`
+/// for whoever may not read what it refers to.
 pub(crate) fn above(
     view: &View<'_>,
     state: &State,
+    guard: &Guard<'_>,
     start: EntryId,
     lookup: &Lookup<'_>,
 ) -> Result<Option<Refusal>, Refusal> {
@@ -56,6 +59,9 @@ pub(crate) fn above(
     while next != EntryId::ROOT {
         let Some(entry) = view.entry(next)? else { break };
         if is_referral(&entry, known) {
+            if !guard.anywhere(|guard| guard.on(&entry).may_read(&known.ref_)) {
+                return Ok(Some(guard.missing(view, entry.parent())?));
+            }
             let urls = urls(&entry, &state.schema, Some((lookup.name, lookup.key)), lookup.scope);
             return Ok(Some(Refusal {
                 matched: entry.dn().to_owned(),

@@ -1,13 +1,15 @@
 //! One client connection and its authorization state (RFC 4513 §2).
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use aci::{Access, Identity};
+use aci::{Access, Identity, Method, Origin};
 use ldap::message::{DecodeLimits, Message, MessageId, Request};
 
 use crate::job::JobDone;
+use crate::ops::bind::EXTERNAL;
 use crate::policy::Chosen;
 pub(crate) use crate::record::Who;
 use crate::transactions::Transactions;
@@ -38,6 +40,8 @@ pub struct Session {
     peer: Peer,
     access: Arc<Access>,
     who: Arc<Who>,
+    /// As whom the request at hand is carried out, when it is somebody else.
+    assumed: Option<(Arc<Access>, Arc<Who>)>,
     secure: bool,
     outstanding: Vec<(MessageId, Cancel)>,
     transactions: Transactions,
@@ -49,15 +53,18 @@ impl Session {
         let secure = peer.secure;
         let identity = Identity::Anonymous;
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        Self {
+        let mut session = Self {
             who: who(&identity, &peer.address, "", number),
             peer,
-            access: Arc::new(Access::of(identity)),
+            access: Arc::new(Access::of(identity.clone())),
             secure,
+            assumed: None,
             outstanding: Vec::new(),
             transactions: Transactions::default(),
             policy: None,
-        }
+        };
+        session.set_access(Access::of(identity), "");
+        session
     }
 
     /// Whether TLS protects the connection.
@@ -68,11 +75,34 @@ impl Session {
     /// TLS was negotiated after StartTLS (RFC 4511 §4.14).
     pub fn set_secure(&mut self) {
         self.secure = true;
+        let Origin { method, .. } = *self.access.origin();
+        let origin = Origin { method, ..self.origin("") };
+        self.access = Arc::new((*self.access).clone().from_origin(origin));
+    }
+
+    /// Where requests come from, as access rules ask about it.
+    fn origin(&self, mechanism: &'static str) -> Origin {
+        let address = match self.peer.local_user {
+            Some(_) => None,
+            None => address_of(&self.peer.address),
+        };
+        let ssf = match (self.secure, self.peer.local_user) {
+            (true, _) => SSF_TLS,
+            (false, Some(_)) => SSF_LOCAL,
+            (false, None) => 0,
+        };
+        let method = match mechanism {
+            "" => Method::Anonymous,
+            SIMPLE => Method::Simple,
+            EXTERNAL if self.secure => Method::Certificate,
+            name => Method::Sasl(name),
+        };
+        Origin { address, ssf, method }
     }
 
     /// Who is asking.
     pub fn identity(&self) -> &Identity {
-        self.access.identity()
+        self.access().identity()
     }
 
     /// How long its client may stay silent, when it has a limit of its own; zero: for ever.
@@ -124,15 +154,35 @@ impl Session {
     }
 
     pub(crate) fn access(&self) -> &Arc<Access> {
-        &self.access
+        match &self.assumed {
+            Some((access, _)) => access,
+            None => &self.access,
+        }
+    }
+
+    /// The request at hand is carried out with another access (RFC 4370).
+    pub(crate) fn assume(&mut self, access: Access) {
+        let access = access.from_origin(self.access.origin().clone());
+        let authz = access.identity().authorization_id();
+        let who = Who { authz, ..Who::clone(&self.who) };
+        self.assumed = Some((Arc::new(access), Arc::new(who)));
+    }
+
+    /// The request at hand is done with: the session acts as itself.
+    pub(crate) fn resume(&mut self) {
+        self.assumed = None;
     }
 
     /// Who asks, as the change records note it; another one as soon as somebody else does.
     pub fn who(&self) -> &Arc<Who> {
-        &self.who
+        match &self.assumed {
+            Some((_, who)) => who,
+            None => &self.who,
+        }
     }
 
     pub(crate) fn set_access(&mut self, access: Access, mechanism: &'static str) {
+        let access = access.from_origin(self.origin(mechanism));
         if *self.access != access || self.who.mechanism != mechanism {
             let Who { session, .. } = *self.who;
             self.who = who(access.identity(), &self.peer.address, mechanism, session);
@@ -190,6 +240,17 @@ fn who(identity: &Identity, address: &str, mechanism: &'static str, session: u64
         session,
     })
 }
+
+/// The address in the text that names a peer: with a port or without.
+fn address_of(text: &str) -> Option<IpAddr> {
+    let with_port = text.parse().map(|socket: SocketAddr| socket.ip());
+    with_port.or_else(|_| text.parse()).ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// What TLS counts as: the weakest key that is taken is of so many bits.
+const SSF_TLS: u32 = 128;
+/// What a socket of this machine counts as, as OpenLDAP has it.
+const SSF_LOCAL: u32 = 71;
 
 /// The size of the longest abandon request without controls, and some more.
 const ABANDON_MAX_BYTES: usize = 64;

@@ -22,6 +22,8 @@ pub(crate) struct ResponseSink<'b> {
     out: &'b mut Vec<u8>,
     id: MessageId,
     types_only: bool,
+    /// An entry or a reference was sent.
+    has_sent: bool,
     capacity: Capacity<'b>,
 }
 
@@ -41,6 +43,7 @@ impl<'b> ResponseSink<'b> {
             out,
             id,
             types_only: false,
+            has_sent: false,
             capacity: Capacity::Bounded { start, limit: limit_bytes },
         }
     }
@@ -56,6 +59,7 @@ impl<'b> ResponseSink<'b> {
             out,
             id,
             types_only: false,
+            has_sent: false,
             capacity: Capacity::Flushed { chunk: chunk_bytes, flush },
         }
     }
@@ -77,6 +81,7 @@ impl<'b> ResponseSink<'b> {
             }
         });
         writer.finish(Controls::EMPTY);
+        self.has_sent = true;
         self.flow()
     }
 
@@ -88,7 +93,13 @@ impl<'b> ResponseSink<'b> {
         }
         let op = Response::SearchReference(list.as_ref());
         Message { id: self.id, op, controls: Controls::EMPTY }.encode(self.out);
+        self.has_sent = true;
         self.flow()
+    }
+
+    /// Whether an entry or a reference was sent.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.has_sent
     }
 
     /// The final answer.

@@ -3,22 +3,23 @@
 //!
 //! A branch plugs in as one row of [`TREES`]: its name and a function that makes its entries.
 //!
-//! Invariant: only the administrator sees them; to everybody else the names are in none of the
-//! naming contexts. They leave through `aci` like every other entry.
+//! Invariant: only who has the privilege `config-read` sees them; to everybody else the names are
+//! in none of the naming contexts. They leave through `aci` like every other entry.
 
 use std::collections::HashMap;
 
-use aci::Access;
+use aci::Privilege;
 use ldap::dn::Dn;
 use ldap::message::Scope;
 use schema::{DnKey, Entry, Schema, Selection};
 
 use crate::analyser::branch;
 use crate::directory::{Directory, State};
+use crate::guard::Guard;
 use crate::index_monitor;
 use crate::live_entry::SUBSCHEMA_DN;
 use crate::log_monitor;
-use crate::ops::index_config;
+use crate::ops::{access_config, index_config};
 use crate::refusal::Refusal;
 
 /// A tree of entries the server makes itself.
@@ -41,11 +42,18 @@ pub(crate) struct Branch {
 const TREES: &[Tree] = &[
     Tree {
         name: "cn=config",
-        branches: &[Branch {
-            name: index_config::INDEX_CONFIG_DN,
-            is_slow: false,
-            entries: index_config::entries,
-        }],
+        branches: &[
+            Branch {
+                name: index_config::INDEX_CONFIG_DN,
+                is_slow: false,
+                entries: index_config::entries,
+            },
+            Branch {
+                name: access_config::ACCESS_CONFIG_DN,
+                is_slow: false,
+                entries: access_config::entries,
+            },
+        ],
     },
     Tree {
         name: "cn=monitor",
@@ -185,13 +193,13 @@ impl VirtualTrees {
         &self,
         directory: &Directory,
         state: &State,
-        access: &Access,
+        guard: &Guard<'_>,
         asked: &Asked<'_>,
     ) -> Option<Result<Found, Refusal>> {
         let &Asked { base, selection, .. } = asked;
         let tree = self.0.iter().find(|tree| base.is_within(&tree.root))?;
         let site = Site { directory, schema: &state.schema, base, selection };
-        access.is_root().then(|| tree.find(&site, asked))
+        guard.access().has(Privilege::ConfigRead).then(|| tree.find(&site, asked))
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, bench, check, demo, explain, export, generate, import, index, init, restore, serve,
+    backup, bench, check, demo, explain, export, generate, import, index, init, restore, serve, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -36,6 +36,7 @@ enum Command {
     Import(import::Options),
     Export(export::Options),
     Explain(explain::Options),
+    Why(why::Options),
     Index(index::Options),
     Check(check::Options),
     Backup(backup::Options),
@@ -53,6 +54,7 @@ impl Command {
             Self::Import(options) => import::run(&options),
             Self::Export(options) => export::run(&options),
             Self::Explain(options) => explain::run(&options),
+            Self::Why(options) => why::run(&options),
             Self::Index(options) => index::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),

@@ -12,3 +12,4 @@ pub(crate) mod index;
 pub(crate) mod init;
 pub(crate) mod restore;
 pub(crate) mod serve;
+pub(crate) mod why;

@@ -20,6 +20,7 @@ fn every_subcommand_explains_itself() {
         "bench search",
         "bench add",
         "explain",
+        "why",
         "index",
         "index status",
         "index verify",

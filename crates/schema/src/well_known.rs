@@ -116,6 +116,7 @@ well_known! {
         user_password = "userPassword",
         auth_password = "authPassword",
         aci = "aci",
+        member_url = "memberURL",
     }
     classes {
         top = "top",

@@ -32,7 +32,7 @@ pub(super) fn take<'a>(
 pub(crate) fn check(
     filter: &ResolvedFilter,
     entry: &dyn EntryRead,
-    rights: Rights<'_>,
+    rights: &Rights<'_>,
     schema: &Schema,
 ) -> Result<(), Refusal> {
     if filter.matches(schema, &rights.searchable(entry)) == Truth::True {

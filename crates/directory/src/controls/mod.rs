@@ -2,27 +2,35 @@
 //! (RFC 4511 §4.1.11).
 
 pub(crate) mod assertion;
+pub(crate) mod authorization_identity;
+pub(crate) mod effective_rights;
 pub(crate) mod entry_count;
 pub(crate) mod matched_values;
 pub(crate) mod paged;
+pub(crate) mod proxied;
 pub(crate) mod read_entry;
 pub(crate) mod sort;
 pub(crate) mod subentries;
 pub(crate) mod vlv;
 
-use aci::Rights;
+use aci::{Privilege, Rights};
 use ldap::control_value::vlv::VlvRequest;
 use ldap::filter::Filter;
 use ldap::message::{Control, Controls, Request};
 use ldap::result::ResultCode;
 use ldap::search_control::EntryCountRequest;
-use schema::{EntryRead, ResolvedFilter, Schema};
+use schema::{DnKey, EntryRead, ResolvedFilter, Schema};
 
+use self::effective_rights::EffectiveRights;
 use self::paged::PagedRequest;
+use self::proxied::Proxied;
 use self::read_entry::{ReadEntry, ReadRequest};
 use self::sort::SortRequest;
+use crate::guard::{Site, guarded};
 use crate::ops::{password_modify, transaction};
 use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::worker::Worker;
 
 /// The controls of one request that this server acts on.
 #[derive(Debug, Default)]
@@ -63,6 +71,14 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) lazy: bool,
     /// The update belongs to this transaction (RFC 5805 §2.2).
     pub(crate) transaction: Option<&'a [u8]>,
+    /// The request is carried out as somebody else (RFC 4370).
+    pub(crate) proxied: Option<Proxied<'a>>,
+    /// What somebody may do with the entries is wanted beside them.
+    pub(crate) effective_rights: Option<EffectiveRights<'a>>,
+    /// A bind is to answer who the client is (RFC 3829).
+    pub(crate) authorization_identity: bool,
+    /// OIDs of those that the asker may not use and that were left out.
+    pub(crate) denied: Vec<&'static str>,
     /// OIDs of those that the change records note.
     recorded: Vec<&'static str>,
 }
@@ -86,7 +102,7 @@ impl RequestControls<'_> {
     pub(crate) fn check_assertion(
         &self,
         target: &dyn EntryRead,
-        rights: Rights<'_>,
+        rights: &Rights<'_>,
         schema: &Schema,
     ) -> Result<(), Refusal> {
         let Some(filter) = &self.assertion else { return Ok(()) };
@@ -160,6 +176,18 @@ struct ControlRow {
 /// The updates of RFC 4511.
 const UPDATES: &[Operation] =
     &[Operation::Add, Operation::Delete, Operation::Modify, Operation::ModifyDn];
+
+/// What is carried out as somebody else.
+const PROXIED: &[Operation] = &[
+    Operation::Search,
+    Operation::Compare,
+    Operation::Add,
+    Operation::Delete,
+    Operation::Modify,
+    Operation::ModifyDn,
+    Operation::PasswordModify,
+    Operation::Extended,
+];
 
 /// All supported controls.
 const CONTROLS: &[ControlRow] = &[
@@ -294,6 +322,20 @@ const CONTROLS: &[ControlRow] = &[
         take: take_transaction,
     },
     ControlRow {
+        oid: effective_rights::OID,
+        applies: &[Operation::Search],
+        recorded: false,
+        take: effective_rights::take,
+    },
+    ControlRow { oid: proxied::V1, applies: PROXIED, recorded: false, take: proxied::take_v1 },
+    ControlRow { oid: proxied::V2, applies: PROXIED, recorded: false, take: proxied::take_v2 },
+    ControlRow {
+        oid: authorization_identity::REQUEST,
+        applies: &[Operation::Bind],
+        recorded: false,
+        take: authorization_identity::take,
+    },
+    ControlRow {
         // Lazy commit.
         oid: "1.2.840.113556.1.4.619",
         applies: &[
@@ -332,16 +374,38 @@ pub(crate) fn supported() -> impl Iterator<Item = &'static str> {
     CONTROLS.iter().map(|row| row.oid)
 }
 
-/// Reads the controls of a request. What is unknown, or does not apply to the operation, is ignored
-/// unless it is critical.
+/// Of the controls that were sent, those that the asker may not use.
+pub(crate) fn denied(
+    controls: &Controls<'_>,
+    worker: &mut Worker,
+    session: &Session,
+) -> Result<Vec<&'static str>, Refusal> {
+    let access = session.access();
+    if access.has(Privilege::BypassAcl) || controls.iter().next().is_none() {
+        return Ok(Vec::new());
+    }
+    let directory = &worker.directory;
+    let state = directory.state.load();
+    let site = Site { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    Ok(guarded(&site, &DnKey::root(), |guard| {
+        let known = CONTROLS.iter().map(|row| row.oid);
+        let sent = known.filter(|oid| controls.iter().any(|control| control.oid == *oid));
+        sent.filter(|oid| !guard.may_use_control(oid)).collect()
+    }))
+}
+
+/// Reads the controls of a request. What is unknown, does not apply to the operation, or is
+/// `denied` to the asker, is ignored unless it is critical.
 pub(crate) fn take<'a>(
     controls: &Controls<'a>,
     operation: Operation,
+    denied: &[&'static str],
 ) -> Result<RequestControls<'a>, Refusal> {
-    let mut taken = RequestControls::default();
+    let mut taken = RequestControls { denied: denied.to_vec(), ..RequestControls::default() };
     for control in controls.iter() {
-        let row =
-            CONTROLS.iter().find(|row| row.oid == control.oid && row.applies.contains(&operation));
+        let row = CONTROLS.iter().find(|row| {
+            row.oid == control.oid && row.applies.contains(&operation) && !denied.contains(&row.oid)
+        });
         match row {
             Some(row) => {
                 (row.take)(&mut taken, &control)?;

@@ -3,7 +3,7 @@
 //!
 //! Invariant: an entry is encoded only as a `VisibleEntry`, as in a search.
 
-use aci::VisibleEntry;
+use aci::{Rights, VisibleEntry};
 use ldap::control_value::{self, EntryValueWriter};
 use ldap::message::{Control, Strings};
 use schema::{EntryRead, Schema, Selection, WellKnown};
@@ -11,7 +11,7 @@ use store::{StoredEntry, View};
 
 use super::{RequestControls, malformed};
 use crate::decide::ResponseControl;
-use crate::guard::{Guard, Place};
+use crate::guard::Guard;
 use crate::live_entry::LiveEntry;
 use crate::refusal::Refusal;
 
@@ -78,10 +78,10 @@ impl ReadEntry {
         stored: &StoredEntry<'_>,
         known: &WellKnown,
         guard: &Guard<'_>,
-    ) -> Result<ResponseControl, Refusal> {
+    ) -> ResponseControl {
         let computed = self.selection.may_select_operational();
         let live = LiveEntry::new(view, stored, known, computed);
-        Ok(self.response(oid, &live, &guard.at(view, stored)?))
+        self.response(oid, &live, &guard.on(stored))
     }
 
     /// The response control `oid` for an entry, reduced to what the asker may see.
@@ -89,9 +89,9 @@ impl ReadEntry {
         &self,
         oid: &'static str,
         entry: &dyn EntryRead,
-        place: &Place<'_>,
+        rights: &Rights<'_>,
     ) -> ResponseControl {
-        let value = encode(&place.rights().visible(entry, &self.selection));
+        let value = encode(&rights.visible(entry, &self.selection));
         ResponseControl { oid, value: Some(value) }
     }
 }

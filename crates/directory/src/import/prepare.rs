@@ -6,6 +6,7 @@ use ldap::dn::Dn;
 use schema::{AttributeDescription, Entry, EntryMaker, Schema, Validator, Violation};
 
 use super::record::RawRecord;
+use crate::acis;
 use crate::chance::{BufferedChance, random_uuid};
 use crate::clock::Timestamp;
 use crate::directory::ROOT_DN;
@@ -108,6 +109,10 @@ impl Worker<'_> {
         entry.add_naming_values(schema)?;
         let (scheme, is_kept) = (self.completer.scheme, password::is_stored_form);
         update::hash_passwords_with(scheme, &mut entry, schema, is_kept, &mut self.chance)?;
+        acis::check_entry(schema, &entry).map_err(|refusal| Violation {
+            code: refusal.code,
+            diagnostic: refusal.diagnostic.into_owned(),
+        })?;
         let classes = self.validator.complete(&mut entry)?;
         let stamps = [
             &known.structural_object_class,

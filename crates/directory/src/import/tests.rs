@@ -605,3 +605,15 @@ fn the_summary_is_the_line_that_users_know() {
          seconds (average rate 8000.4/sec)"
     );
 }
+
+#[test]
+fn an_entry_with_a_wrong_aci_is_refused_with_its_column() {
+    let (_dir, data) = fresh();
+    let aci = "(targetattr=\"cn\")(version 3.0; acl \"x\"; allow (fly) userdn=\"ldap:///anyone\";)";
+    let ldif = format!(
+        "{PEOPLE}dn: ou=x,dc=example,dc=com\nobjectClass: organizationalUnit\naci: {aci}\n"
+    );
+    let error = load(&data, &ldif).unwrap_err().to_string();
+    assert!(error.contains("entry 'ou=x,dc=example,dc=com': aci: "), "{error}");
+    assert!(error.contains("column"), "{error}");
+}

@@ -1,35 +1,30 @@
 //! Add (RFC 4511 §4.7).
 
-use aci::Purpose;
 use ldap::message::AddRequest;
 use ldap::result::ResultCode;
 use schema::{AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, validate};
 use store::Resolved;
 
+use crate::acis;
 use crate::chance::random_uuid;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{index_config, relax, target};
 use crate::refusal::Refusal;
-use crate::session::Session;
 use crate::stamp::Stamp;
 use crate::worker::Worker;
 
 /// An add, resolved.
 pub(crate) struct Add {
-    key: DnKey,
+    pub(crate) key: DnKey,
     /// As the client sent it.
     pub(crate) entry: Entry,
 }
 
 /// Resolves the request.
-pub(crate) fn resolve(
-    worker: &mut Worker,
-    session: &Session,
-    request: &AddRequest<'_>,
-) -> Result<WriteOp, Refusal> {
-    let named = update::named(worker, session, request.name)?;
+pub(crate) fn resolve(worker: &mut Worker, request: &AddRequest<'_>) -> Result<WriteOp, Refusal> {
+    let named = update::named(worker, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
         return index_config::add(&named, request);
     }
@@ -53,6 +48,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     }
     let schema = &decide.state.schema;
     let relax = decide.controls.relax;
+    acis::check_entry(schema, &op.entry)?;
     let mode = if relax { Mode::Import } else { Mode::Client };
     let structure = validate(&op.entry, schema, mode)?;
     let mut entry = op.entry.clone();
@@ -72,14 +68,13 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     }
     let uuid = random_uuid(decide.chance);
     stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
-    let place = decide.guard.at_new(&decide.view, &op.entry, parent)?;
     let change = Change::Add(AddChange {
         id: decide.next_id,
         parent,
         key: update::name_key(&op.key, parent),
         entry,
     });
-    Ok(Decision::change(place.rights().permit(change, Purpose::Update)?))
+    Ok(Decision::change(decide.guard.on(&op.entry).permit(change)?))
 }
 
 /// The id of the entry the new one goes below; ROOT for the entry of a naming context.
@@ -90,9 +85,9 @@ fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
     let above = op.key.parent().ok_or_else(update::refuse_special)?;
     let name = op.entry.name().to_string();
     let lookup = decide.lookup(&name, &op.key);
-    let superior = target::find_superior(&decide.view, decide.state, &above, &lookup)?;
+    let superior = target::find_superior(decide.view, decide.state, decide.guard, &above, &lookup)?;
     let known = decide.state.schema.well_known();
-    aliases::refuse_below(&target::stored(&decide.view, superior)?, known)?;
+    aliases::refuse_below(&target::stored(decide.view, superior)?, known)?;
     Ok(superior)
 }
 

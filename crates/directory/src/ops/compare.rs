@@ -6,7 +6,7 @@ use ldap::result::ResultCode;
 use schema::{Assertion, AssertionError, DnKey, EntryRead, Schema, Selection, Truth};
 
 use crate::controls::RequestControls;
-use crate::guard::Guard;
+use crate::guard::{Site, guarded};
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
@@ -28,31 +28,34 @@ pub(crate) fn run(
     let key = DnKey::from_text(schema, request.name)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     let assertion = resolve(request, schema)?;
-    let guard = Guard::new(session.access());
     let offer = Offer::to(session, directory);
-    if let Some(special) = target::special(directory, &state, &key, offer) {
-        let place = guard.at_made(special.entry());
-        controls.check_assertion(special.entry(), place.rights(), schema)?;
-        return evaluate(special.entry(), place.rights(), &assertion, schema);
-    }
-    let nothing = Selection::none();
-    let asked = Asked { base: &key, scope: Scope::Base, selection: &nothing, may_wait: true };
-    if let Some(found) = state.virtual_trees.find(directory, &state, guard.access(), &asked)
-        && let Found::Entries { base, .. } = found?
-    {
-        let place = guard.at_made(&base);
-        controls.check_assertion(&base, place.rights(), schema)?;
-        return evaluate(&base, place.rights(), &assertion, schema);
-    }
     let (view, referrals) =
         worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
-    let lookup = Lookup { name: request.name, key: &key, referrals, scope: None };
-    let id = target::find(view, &state, &lookup)?;
-    let stored = target::stored(view, id)?;
-    let live = LiveEntry::new(view, &stored, schema.well_known(), false);
-    let place = guard.at(view, &stored)?;
-    controls.check_assertion(&live, place.rights(), schema)?;
-    evaluate(&live, place.rights(), &assertion, schema)
+    let site = Site { directory, access: session.access(), view, schema };
+    guarded(&site, &key, |guard| {
+        let check = |entry: &dyn EntryRead, rights: &Rights<'_>| {
+            controls.check_assertion(entry, rights, schema)?;
+            evaluate(entry, rights, &assertion, schema)
+        };
+        if let Some(special) = target::special(directory, &state, &key, offer) {
+            return check(special.entry(), &guard.on(special.entry()));
+        }
+        let nothing = Selection::none();
+        let asked = Asked { base: &key, scope: Scope::Base, selection: &nothing, may_wait: true };
+        if let Some(found) = state.virtual_trees.find(directory, &state, guard, &asked)
+            && let Found::Entries { base, .. } = found?
+        {
+            return check(&base, &guard.on(&base));
+        }
+        let lookup = Lookup { name: request.name, key: &key, referrals, scope: None };
+        let id = target::find(view, &state, guard, &lookup)?;
+        let stored = target::stored(view, id)?;
+        let rights = guard.on(&stored);
+        if !rights.is_disclosed() {
+            return Err(guard.hidden(view, id)?);
+        }
+        check(&LiveEntry::new(view, &stored, schema.well_known(), false), &rights)
+    })
 }
 
 /// The assertion of the request, with its value checked and prepared.
@@ -71,7 +74,7 @@ fn resolve(request: &CompareRequest<'_>, schema: &Schema) -> Result<Assertion, R
 
 fn evaluate(
     entry: &dyn EntryRead,
-    rights: Rights<'_>,
+    rights: &Rights<'_>,
     assertion: &Assertion,
     schema: &Schema,
 ) -> Result<ResultCode, Refusal> {

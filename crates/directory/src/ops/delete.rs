@@ -1,6 +1,5 @@
 //! Delete (RFC 4511 §4.8).
 
-use aci::Purpose;
 use ldap::dn::Dn;
 use ldap::message::DeleteRequest;
 use ldap::result::ResultCode;
@@ -14,7 +13,6 @@ use crate::ops::update::{self, Named};
 use crate::ops::{index_config, target};
 use crate::record::DELETED_ATTRIBUTES_MAX_BYTES;
 use crate::refusal::Refusal;
-use crate::session::Session;
 use crate::worker::Worker;
 
 /// A delete, resolved.
@@ -26,11 +24,10 @@ pub(crate) struct Delete {
 /// Resolves the request.
 pub(crate) fn resolve(
     worker: &Worker,
-    session: &Session,
     request: &DeleteRequest<'_>,
     controls: &RequestControls<'_>,
 ) -> Result<WriteOp, Refusal> {
-    let named = update::named(worker, session, request.name)?;
+    let named = update::named(worker, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
         return index_config::delete(&named);
     }
@@ -46,17 +43,16 @@ pub(crate) fn resolve(
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, Refusal> {
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
-    let id = target::find(&decide.view, decide.state, &lookup)?;
+    let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
     if decide.view.child_count(id)? > 0 {
         return Err(Refusal::new(
             ResultCode::NotAllowedOnNonLeaf,
             "the entry has subordinates; delete them first",
         ));
     }
-    let stored = target::stored(&decide.view, id)?;
-    let place = decide.guard.at(&decide.view, &stored)?;
+    let stored = target::stored(decide.view, id)?;
     let (change, _) = change(&stored)?;
-    Ok(Decision::change(place.rights().permit(Change::Delete(change), Purpose::Update)?))
+    Ok(Decision::change(decide.guard.on(&stored).permit(Change::Delete(change))?))
 }
 
 /// The change that deletes an entry, and the octets of its values. What the entry held goes into

@@ -1,11 +1,14 @@
 //! Extended operations (RFC 4511 §4.12): a table of those that are known.
 
+use aci::Privilege;
 use ldap::message::{Controls, ExtendedRequest, LdapResult, Message, MessageId, Response};
 use ldap::result::ResultCode;
+use schema::DnKey;
 
 use crate::controls::RequestControls;
 use crate::directory::Directory;
-use crate::ops::{password_modify, transaction};
+use crate::guard::{Site, guarded};
+use crate::ops::{password_modify, transaction, why};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
@@ -37,6 +40,7 @@ const OPERATIONS: &[(&str, Start)] = &[
     ("1.3.6.1.4.1.4203.1.11.3", who_am_i),
     (transaction::START, transaction::start),
     (transaction::END, transaction::end),
+    (why::OID, why::start),
 ];
 
 /// The OIDs for `supportedExtension` of a session's root DSE.
@@ -64,7 +68,26 @@ pub(crate) fn start(
             format!("extended operation {} is not known", request.oid),
         ));
     };
+    check_allowed(worker, session, request.oid)?;
     start(worker, session, request, call, out)
+}
+
+/// Refuses what the rules do not let the asker call.
+fn check_allowed(worker: &mut Worker, session: &Session, oid: &str) -> Result<(), Refusal> {
+    let access = session.access();
+    if access.has(Privilege::BypassAcl) {
+        return Ok(());
+    }
+    let directory = &worker.directory;
+    let state = directory.state.load();
+    let site = Site { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    if guarded(&site, &DnKey::root(), |guard| guard.may_extend(oid)) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::InsufficientAccessRights,
+        "the identity may not call this extended operation",
+    ))
 }
 
 /// StartTLS (RFC 4511 §4.14).

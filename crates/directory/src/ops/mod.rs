@@ -1,5 +1,6 @@
 //! One file per operation.
 
+pub(crate) mod access_config;
 pub(crate) mod add;
 pub(crate) mod bind;
 pub(crate) mod compare;
@@ -10,6 +11,7 @@ pub(crate) mod index_config;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod password_modify;
+pub(crate) mod permit;
 pub(crate) mod relax;
 pub(crate) mod schema_modify;
 pub(crate) mod search;
@@ -18,3 +20,4 @@ pub(crate) mod suffix;
 pub(crate) mod target;
 pub(crate) mod transaction;
 pub(crate) mod update;
+pub(crate) mod why;

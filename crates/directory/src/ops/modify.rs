@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use aci::Purpose;
 use ldap::dn::Dn;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
@@ -10,20 +9,20 @@ use schema::{
     AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name, validate_touched,
 };
 
+use crate::acis;
 use crate::controls::WriteControls;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::update::{self, Named};
-use crate::ops::{excerpt, index_config, relax, schema_modify, target};
+use crate::ops::{access_config, excerpt, index_config, relax, schema_modify, target};
 use crate::password;
 use crate::refusal::Refusal;
-use crate::session::Session;
 use crate::worker::Worker;
 
 /// A modify, resolved.
 pub(crate) struct Modify {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
-    modifications: Vec<Modification>,
+    pub(crate) modifications: Vec<Modification>,
 }
 
 /// One modification, resolved.
@@ -36,11 +35,13 @@ pub(crate) struct Modification {
 /// Resolves the request.
 pub(crate) fn resolve(
     worker: &mut Worker,
-    session: &Session,
     request: &ModifyRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
-    let named = update::named(worker, session, request.name)?;
+    let named = update::named(worker, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
+        if access_config::holds(&named) {
+            return access_config::modify(&named, request);
+        }
         return index_config::modify(&named, request);
     }
     let Named { state, dn, key } = named;
@@ -87,11 +88,10 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     }
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
-    let id = target::find(&decide.view, decide.state, &lookup)?;
+    let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
     let schema = &decide.state.schema;
-    let stored = target::stored(&decide.view, id)?;
-    let place = decide.guard.at(&decide.view, &stored)?;
-    let before = excerpt::load(&decide.view, id, schema, &op.modifications)?;
+    let stored = target::stored(decide.view, id)?;
+    let before = excerpt::load(decide.view, id, schema, &op.modifications)?;
     let mut after = before.clone();
     for modification in &op.modifications {
         apply(&mut after, schema, modification, decide.controls)?;
@@ -101,6 +101,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let relax = decide.controls.relax;
     check_result(&before, &mut after, schema, &touched, relax)?;
     let known = schema.well_known();
+    if touched.contains(&known.aci) {
+        acis::check_entry(schema, &after)?;
+    }
     if relax && touched.contains(&known.entry_uuid) {
         relax::check_uuid(decide, &after, Some(id))?;
     }
@@ -108,7 +111,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let kept = if relax { &touched[..] } else { &[] };
     update::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    Ok(Decision::change(place.rights().permit(change, Purpose::Update)?))
+    Ok(Decision::change(decide.guard.on(&stored).permit(change)?))
 }
 
 /// Whether the entry may be left like this.

@@ -1,6 +1,6 @@
 //! ModifyDN (RFC 4511 §4.9): new name, new place, the whole subtree with it.
 
-use aci::Purpose;
+use aci::Right;
 use ldap::dn::{Dn, Rdn};
 use ldap::message::ModifyDnRequest;
 use ldap::result::ResultCode;
@@ -12,7 +12,6 @@ use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{relax, target};
 use crate::refusal::Refusal;
-use crate::session::Session;
 use crate::worker::Worker;
 
 /// A rename, resolved.
@@ -25,12 +24,8 @@ pub(crate) struct ModifyDn {
 }
 
 /// Resolves the request.
-pub(crate) fn resolve(
-    worker: &Worker,
-    session: &Session,
-    request: &ModifyDnRequest<'_>,
-) -> Result<WriteOp, Refusal> {
-    let Named { state, dn, key } = update::named_stored(worker, session, request.name)?;
+pub(crate) fn resolve(worker: &Worker, request: &ModifyDnRequest<'_>) -> Result<WriteOp, Refusal> {
+    let Named { state, dn, key } = update::named_stored(worker, request.name)?;
     let schema = &state.schema;
     let new_rdn = Rdn::parse(request.new_rdn)?;
     let new_superior = match request.new_superior {
@@ -49,15 +44,14 @@ pub(crate) fn resolve(
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
-    let id = target::find(&decide.view, decide.state, &lookup)?;
+    let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
     if update::is_context(decide, &op.key) {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "the entry at the top of a naming context keeps its name",
         ));
     }
-    let stored = target::stored(&decide.view, id)?;
-    let place = decide.guard.at(&decide.view, &stored)?;
+    let stored = target::stored(decide.view, id)?;
     let before = stored.to_entry()?;
     let (new_parent, parent_dn) = new_place(decide, op, id)?;
     let schema = &decide.state.schema;
@@ -82,7 +76,36 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         deltas: update::deltas(&before, &after),
         new_dn,
     });
-    Ok(Decision::change(place.rights().permit(change, Purpose::Update)?))
+    let rights = decide.guard.on(&stored);
+    let permitted = match op.new_superior.is_some().then(|| target::stored(decide.view, new_parent))
+    {
+        Some(superior) => rights.permit_move(change, &decide.guard.on(&superior?))?,
+        None => rights.permit(change)?,
+    };
+    Ok(Decision::change(permitted))
+}
+
+impl ModifyDn {
+    pub(crate) fn new_rdn(&self) -> &Rdn {
+        &self.new_rdn
+    }
+
+    pub(crate) fn deletes_old_rdn(&self) -> bool {
+        self.delete_old_rdn
+    }
+
+    /// Whether a superior is named.
+    pub(crate) fn moves(&self) -> bool {
+        self.new_superior.is_some()
+    }
+}
+
+/// A refusal to look for the new superior.
+fn of_superior(mut refusal: Refusal) -> Refusal {
+    if refusal.code == ResultCode::NoSuchObject {
+        refusal.diagnostic = "the new superior does not exist".into();
+    }
+    refusal
 }
 
 /// The entry below which the renamed one goes.
@@ -103,15 +126,14 @@ fn new_place(decide: &Decide<'_>, op: &ModifyDn, id: EntryId) -> Result<(EntryId
         ));
     }
     let lookup = decide.lookup(&name, key);
-    let superior = target::find(&decide.view, decide.state, &lookup).map_err(|mut refusal| {
-        if refusal.code == ResultCode::NoSuchObject {
-            refusal.diagnostic = "the new superior does not exist".into();
-        }
-        refusal
-    })?;
+    let superior =
+        target::find(decide.view, decide.state, decide.guard, &lookup).map_err(of_superior)?;
     let Some(entry) = decide.view.entry(superior)? else {
         return Err(Refusal::no_such_object(String::new(), "the new superior does not exist"));
     };
+    if !decide.guard.on(&entry).may_entry(Right::Import) {
+        return Err(of_superior(decide.guard.denied(decide.view, &entry)?));
+    }
     if superior == id || decide.view.is_within(&entry, id)? {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,

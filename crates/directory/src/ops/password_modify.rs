@@ -1,6 +1,6 @@
 //! The password modify extended operation (RFC 3062).
 
-use aci::{Identity, Purpose};
+use aci::{Identity, Privilege};
 use ldap::ber::{DecodeError, Reader, Tag, Writer};
 use ldap::dn::Dn;
 use ldap::message::{ExtendedRequest, ResponseKind};
@@ -105,7 +105,8 @@ fn whose(session: &Session, user: Option<&[u8]>) -> Result<Dn, Refusal> {
     Ok(Dn::parse(text.strip_prefix("dn:").unwrap_or(text))?)
 }
 
-/// The administrator may change any entry's password, everyone else their own.
+/// With the privilege `password-reset` one may change the password of any entry, everyone else
+/// their own.
 fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), Refusal> {
     let directory = &worker.directory;
     if *key == directory.root.key {
@@ -116,8 +117,8 @@ fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), 
     }
     let schema = &directory.state.load().schema;
     let own = match session.identity() {
-        Identity::Root(_) => true,
-        Identity::Anonymous => false,
+        _ if session.access().has(Privilege::PasswordReset) => true,
+        Identity::Root(_) | Identity::Anonymous => false,
         Identity::Entry(dn) => DnKey::from_dn(schema, dn).is_ok_and(|own| own == *key),
     };
     if own {
@@ -133,9 +134,8 @@ fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), 
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Decision, Refusal> {
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
-    let id = target::find(&decide.view, decide.state, &lookup)?;
-    let stored = target::stored(&decide.view, id)?;
-    let place = decide.guard.at(&decide.view, &stored)?;
+    let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
+    let stored = target::stored(decide.view, id)?;
     let before = stored.to_entry()?;
     let schema = &decide.state.schema;
     let known = schema.well_known();
@@ -153,12 +153,17 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     validate(&after, schema, Mode::Import)?;
     update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    let mut decision = Decision::change(place.rights().permit(change, Purpose::PasswordModify)?);
+    let mut decision = Decision::change(decide.guard.on(&stored).permit(change)?);
     decision.value = op.response_value();
     Ok(decision)
 }
 
 impl PasswordModify {
+    /// The new password as it will be stored.
+    pub(crate) fn stored(&self) -> &[u8] {
+        &self.stored
+    }
+
     /// PasswdModifyResponseValue, when there is a password to tell.
     pub(crate) fn response_value(&self) -> Option<Vec<u8>> {
         self.generated.as_deref().map(response_value)

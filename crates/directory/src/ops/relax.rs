@@ -52,7 +52,7 @@ pub(crate) fn check_uuid(
     if plan.estimate > CANDIDATES_MAX {
         return refuse("entryUUID has no equality index: it cannot be set, as it must be unique");
     }
-    for found in plan.entries(&decide.view, EntryId::ROOT) {
+    for found in plan.entries(decide.view, EntryId::ROOT) {
         let found = found?;
         if Some(found.id()) != own && filter.matches(schema, &found) == Truth::True {
             return refuse("another entry has this entryUUID");

@@ -115,7 +115,7 @@ fn was_stored(decide: &Decide<'_>, kind: &AttributeType) -> bool {
 fn matches_any(decide: &Decide<'_>, schema: &Schema, filter: &Filter<'_>) -> Result<bool, Refusal> {
     let filter = ResolvedFilter::resolve(filter, schema);
     let plan = decide.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
-    for entry in plan.entries(&decide.view, EntryId::ROOT) {
+    for entry in plan.entries(decide.view, EntryId::ROOT) {
         if filter.matches(schema, &entry?) == Truth::True {
             return Ok(true);
         }

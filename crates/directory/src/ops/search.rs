@@ -29,10 +29,11 @@ use self::chain::Expanded;
 pub(crate) use self::done::Done;
 pub(crate) use self::run::{Run, Step};
 use crate::analyser::{SAMPLED_ONE_IN, Watch};
+use crate::controls::effective_rights::Told;
 use crate::controls::paged::Position;
 use crate::controls::{self, Operation, RequestControls, matched_values};
 use crate::directory::{Directory, State};
-use crate::guard::Guard;
+use crate::guard::{Guard, Site, guarded};
 use crate::job::Job;
 use crate::live_entry::LiveEntry;
 use crate::note::Note;
@@ -86,6 +87,7 @@ pub(crate) fn start(
                 id,
                 message: bytes.to_vec(),
                 access: Arc::clone(session.access()),
+                denied: controls.denied.clone(),
                 stop,
                 exclusive: false,
             }))
@@ -104,7 +106,7 @@ pub(crate) fn run_job(
 ) {
     let Worker { directory, snapshot, recorder, note, .. } = worker;
     let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, flush);
-    let outcome = controls::take(controls, Operation::Search).and_then(|controls| {
+    let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
         let search = Search {
             directory,
             access: &job.access,
@@ -163,7 +165,12 @@ pub(crate) struct Resolved<'a> {
     pub(crate) wanted: Option<WantedValues<'a>>,
     /// What the asker may see.
     pub(crate) guard: &'a Guard<'a>,
+    /// Whose rights are told beside the entries.
+    pub(crate) told: Option<&'a Told<'a>>,
 }
+
+/// What is asked for: where, which entries, which attributes of them, and which values of those.
+type Asked<'a> = (&'a DnKey, &'a ResolvedFilter, &'a Selection, Option<WantedValues<'a>>);
 
 /// How a search ended.
 pub(crate) enum Outcome {
@@ -191,61 +198,139 @@ impl Search<'_> {
         let selection = Selection::resolve(request.attributes.iter(), schema);
         let wanted = matched_values::resolve(self.controls, request.types_only, schema);
         let wanted = wanted.as_ref().map(|items| WantedValues { schema, items });
-        let visible = (&filter, &selection, wanted);
-        let guard = Guard::new(self.access);
-        if let Some(special) = target::special(self.directory, &state, &key, self.offer)
-            && (key.depth() > 0 || request.scope == Scope::Base)
-        {
-            let place = guard.at_made(special.entry());
-            self.controls.check_assertion(special.entry(), place.rights(), schema)?;
-            let answer = || Ok(self.special(special.entry(), &place, (schema, visible), sink));
-            return self.made(true, (schema, &guard), answer);
-        }
-        let asked = virtual_tree::Asked {
-            base: &key,
-            scope: request.scope,
-            selection: &selection,
-            may_wait: self.candidates_max.is_none(),
+        let manage = self.controls.manage_dsa_it;
+        let ground = snapshot.view_for_search(&state, manage, request.deref)?;
+        // Aliases and chains lead anywhere.
+        let anywhere = DnKey::root();
+        let is_local = !ground.aliases && !chain::asks(&filter);
+        let top = if is_local { &key } else { &anywhere };
+        let Self { directory, access, .. } = *self;
+        let site = Site { directory, access, view: ground.view, schema };
+        let asked = (&key, &filter, &selection, wanted);
+        let Some(effective) = &self.controls.effective_rights else {
+            return guarded(&site, top, |guard| {
+                self.run_guarded((guard, None), (&ground, &state), asked, sink)
+            });
         };
-        let trees = &state.virtual_trees;
-        if let Some(found) = trees.find(self.directory, &state, self.access, &asked) {
-            let found = found?;
-            let answer = || self.virtual_entries(found, &guard, (schema, visible), sink);
-            return self.made(false, (schema, &guard), answer);
+        let other = effective.access(access, ground.view, (&state, &directory.root.key))?;
+        let of_other = Site { access: &other, ..site };
+        guarded(&of_other, top, |other| {
+            let told = Told { guard: other, asked: effective };
+            guarded(&site, top, |guard| {
+                self.run_guarded((guard, Some(&told)), (&ground, &state), asked, sink)
+            })
+        })
+    }
+
+    /// The search, with the rules that hold for who asks.
+    fn run_guarded(
+        &self,
+        (guard, told): (&Guard<'_>, Option<&Told<'_>>),
+        (ground, state): (&Ground<'_>, &State),
+        (key, filter, selection, wanted): Asked<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let schema = &state.schema;
+        let visible = (filter, selection, wanted);
+        let (scope, deref) = (self.request.scope, self.request.deref);
+        if let Some(special) = target::special(self.directory, state, key, self.offer)
+            && (key.depth() > 0 || scope == Scope::Base)
+        {
+            self.controls.check_assertion(special.entry(), &guard.on(special.entry()), schema)?;
+            let answer = || Ok(self.special(special.entry(), guard, (schema, visible), sink));
+            return self.made(true, (schema, guard), answer);
         }
-        let (manage, deref) = (self.controls.manage_dsa_it, request.deref);
-        let ground = snapshot.view_for_search(&state, manage, deref)?;
-        let Ground { view, referrals, subentries, aliases } = ground;
-        let (filter, selection, scope) = (&filter, &selection, request.scope);
-        let lookup = Lookup { name: request.base, key: &key, referrals, scope: Some(scope) };
+        let may_wait = self.candidates_max.is_none();
+        let asked = virtual_tree::Asked { base: key, scope, selection, may_wait };
+        if let Some(found) = state.virtual_trees.find(self.directory, state, guard, &asked) {
+            let found = found?;
+            let answer = || self.virtual_entries(found, guard, (schema, visible), sink);
+            return self.made(false, (schema, guard), answer);
+        }
+        let &Ground { view, referrals, subentries, aliases } = ground;
+        let lookup = Lookup { name: self.request.base, key, referrals, scope: Some(scope) };
         let base = if key.depth() == 0 {
             EntryId::ROOT
         } else if aliases && aliases::finds_base(deref) {
-            aliases::find_base(view, &state, &guard, &lookup)?
+            aliases::find_base(view, state, guard, &lookup)?
         } else {
-            target::find(view, &state, &lookup)?
+            target::find(view, state, guard, &lookup)?
         };
+        let hidden = self.hidden(view, guard, base)?;
         if self.controls.assertion.is_some() {
-            self.check_base(view, &state, &guard, base)?;
+            self.check_base(view, state, guard, base)?;
         }
-        let (shown, regions, guard) = (self.shown(subentries), None, &guard);
-        let mut resolved =
-            Resolved { base, scope, regions, filter, selection, referrals, shown, wanted, guard };
+        let (shown, regions) = (self.shown(subentries), None);
+        let mut resolved = Resolved {
+            base,
+            scope,
+            regions,
+            filter,
+            selection,
+            referrals,
+            shown,
+            wanted,
+            guard,
+            told,
+        };
+        let outcome = self.expanded(view, state, (&mut resolved, aliases), sink);
+        match hidden {
+            Some(refusal) if reveals(&outcome) && !sink.has_sent() => Err(refusal),
+            Some(_) | None => outcome,
+        }
+    }
+
+    /// The search where aliases and chains lead it.
+    fn expanded(
+        &self,
+        view: &View<'_>,
+        state: &State,
+        (resolved, aliases): (&mut Resolved<'_>, bool),
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Outcome, Refusal> {
         if aliases
-            && aliases::searches(deref, scope)
-            && let Some(end) = self.follow(view, &state, &mut resolved)?
+            && aliases::searches(self.request.deref, resolved.scope)
+            && let Some(end) = self.follow(view, state, resolved)?
         {
             return Ok(end);
         }
-        let outcome = match chain::expand(self, view, &state, (guard, filter))? {
-            Expanded::Same => self.entries(view, &state, &resolved, sink),
+        let Resolved { filter, guard, .. } = *resolved;
+        let outcome = match chain::expand(self, view, state, (guard, filter))? {
+            Expanded::Same => self.entries(view, state, resolved, sink),
             Expanded::Filter(filter) => {
-                self.entries(view, &state, &Resolved { filter: &filter, ..resolved }, sink)
+                let regions = resolved.regions.take();
+                self.entries(view, state, &Resolved { filter: &filter, regions, ..*resolved }, sink)
             }
             Expanded::End(outcome) => Ok(outcome),
         };
         self.report(filter, &outcome);
         outcome
+    }
+
+    /// What is answered instead of nothing when the asker may not know of the base: that there is
+    /// none. Entries below it may be seen all the same, and tell of it themselves.
+    fn hidden(
+        &self,
+        view: &View<'_>,
+        guard: &Guard<'_>,
+        base: EntryId,
+    ) -> Result<Option<Refusal>, Refusal> {
+        if guard.sees_all() || base == EntryId::ROOT {
+            return Ok(None);
+        }
+        let stored = target::stored(view, base)?;
+        if guard.on(&stored).is_disclosed() {
+            return Ok(None);
+        }
+        let refusal = guard.hidden(view, base)?;
+        // These tell of it whatever is found.
+        let controls = self.controls;
+        let is_told = controls.assertion.is_some() || controls.entry_count.is_some();
+        let is_later_page = controls.paged.as_ref().is_some_and(|page| !page.cookie.is_empty());
+        if is_told || self.request.scope == Scope::Base {
+            return Err(refusal);
+        }
+        Ok((!is_later_page).then_some(refusal))
     }
 
     /// Puts what the aliases in scope lead to into the scope; the end of the search when it has to
@@ -300,11 +385,11 @@ impl Search<'_> {
         let schema = &state.schema;
         if base == EntryId::ROOT {
             let root = root_dse::entry(self.directory, schema, self.offer);
-            return self.controls.check_assertion(&root, guard.at_made(&root).rights(), schema);
+            return self.controls.check_assertion(&root, &guard.on(&root), schema);
         }
         let stored = target::stored(view, base)?;
         let live = LiveEntry::new(view, &stored, schema.well_known(), true);
-        self.controls.check_assertion(&live, guard.at(view, &stored)?.rights(), schema)
+        self.controls.check_assertion(&live, &guard.on(&stored), schema)
     }
 
     /// The steps of a search of the naming contexts. Their order is fixed, and each may end it.
@@ -403,6 +488,11 @@ impl Search<'_> {
             Some(_) | None => Ok(Position { after: EntryId::ROOT, sent: 0 }),
         }
     }
+}
+
+/// Whether an answer without entries would tell that the base is there.
+fn reveals(outcome: &Result<Outcome, Refusal>) -> bool {
+    !matches!(outcome, Ok(Outcome::Abandoned | Outcome::TooMuch))
 }
 
 /// The filter that finds the subentries among what is asked for, when only they are shown: there

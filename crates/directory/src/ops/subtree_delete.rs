@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use aci::{Permitted, Purpose};
+use aci::Permitted;
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use rustc_hash::FxHashSet;
@@ -91,8 +91,8 @@ pub(crate) fn decide(
 /// Finds the entry and looks for what would stop the deletion half-way.
 fn begin(decide: &Decide<'_>, key: &DnKey, dn: &Dn) -> Result<EntryId, Refusal> {
     let name = dn.to_string();
-    let base = target::find(&decide.view, decide.state, &decide.lookup(&name, key))?;
-    if decide.referrals && referral::any_below(&decide.view, decide.state, base)? {
+    let base = target::find(decide.view, decide.state, decide.guard, &decide.lookup(&name, key))?;
+    if decide.referrals && referral::any_below(decide.view, decide.state, base)? {
         return Err(Refusal::new(
             ResultCode::AffectsMultipleDsas,
             "the tree holds referral objects: ManageDsaIT deletes them with the rest",
@@ -110,7 +110,7 @@ struct Step {
 
 impl Step {
     fn of(decide: &Decide<'_>, progress: &mut Progress) -> Result<Self, Refusal> {
-        let view = &decide.view;
+        let view = decide.view;
         let mut step = Self::default();
         let mut octets = 0;
         let mut is_fresh = false;
@@ -135,7 +135,7 @@ impl Step {
 
     /// Dooms an entry if it may go now.
     fn take(&mut self, decide: &Decide<'_>, id: EntryId, base: EntryId) -> Result<Taken, Refusal> {
-        let view = &decide.view;
+        let view = decide.view;
         let Some(stored) = view.entry(id)? else { return Ok(Taken::Elsewhere) };
         if !view.is_within(&stored, base)? {
             return Ok(Taken::Elsewhere);
@@ -146,8 +146,7 @@ impl Step {
         }
         let (change, octets) = delete::change(&stored)?;
         self.doomed.insert(id);
-        let place = decide.guard.at(view, &stored)?;
-        self.changes.push(place.rights().permit(Change::Delete(change), Purpose::Update)?);
+        self.changes.push(decide.guard.on(&stored).permit(Change::Delete(change))?);
         Ok(Taken::Entry(octets))
     }
 

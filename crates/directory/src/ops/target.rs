@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arc_swap::Guard;
 use schema::{DnKey, Entry, EntryId};
 use store::{Resolved, StoredEntry, View};
 
 use crate::directory::{Directory, State};
+use crate::guard::{Guard, NO_SUCH_ENTRY};
 use crate::referral;
 use crate::refusal::Refusal;
 use crate::root_dse::{self, Offer};
@@ -31,7 +31,7 @@ impl Special {
 /// The special entry named by `key`, if it is one.
 pub(crate) fn special(
     directory: &Directory,
-    state: &Guard<Arc<State>>,
+    state: &State,
     key: &DnKey,
     offer: Offer,
 ) -> Option<Special> {
@@ -54,20 +54,23 @@ pub(crate) struct Lookup<'a> {
 
 /// Finds an entry of the naming contexts.
 ///
-/// Refuses with `noSuchObject`, naming the nearest superior that exists, or with `referral` when
-/// the entry is or lies below a referral object.
+/// Refuses with `noSuchObject`, naming the nearest superior that the asker may know of, or with
+/// `referral` when the entry is or lies below a referral object. What it finds the asker may not
+/// know of: see [`Guard::hidden`] and [`Guard::denied`].
 pub(crate) fn find(
     view: &View<'_>,
     state: &State,
+    guard: &Guard<'_>,
     lookup: &Lookup<'_>,
 ) -> Result<EntryId, Refusal> {
-    find_for(view, state, lookup.key, lookup)
+    find_for(view, state, guard, lookup.key, lookup)
 }
 
 /// Finds the entry `key` on the way to the one that `lookup` asks for.
 fn find_for(
     view: &View<'_>,
     state: &State,
+    guard: &Guard<'_>,
     key: &DnKey,
     lookup: &Lookup<'_>,
 ) -> Result<EntryId, Refusal> {
@@ -79,18 +82,14 @@ fn find_for(
     };
     if lookup.referrals
         && let Some(nearest) = nearest
-        && let Some(refusal) = referral::above(view, state, nearest, lookup)?
+        && let Some(refusal) = referral::above(view, state, guard, nearest, lookup)?
     {
         return Err(refusal);
     }
     match resolved {
         Resolved::Found(id) => Ok(id),
         Resolved::Missing { nearest } => {
-            let matched = match nearest {
-                Some(id) => view.dn(id)?,
-                None => String::new(),
-            };
-            Err(Refusal::no_such_object(matched, "no such entry"))
+            Err(guard.missing(view, nearest.unwrap_or(EntryId::ROOT))?)
         }
         Resolved::NoContext => Err(Refusal::no_such_object(
             String::new(),
@@ -103,18 +102,22 @@ fn find_for(
 pub(crate) fn find_superior(
     view: &View<'_>,
     state: &State,
+    guard: &Guard<'_>,
     superior: &DnKey,
     lookup: &Lookup<'_>,
 ) -> Result<EntryId, Refusal> {
-    find_for(view, state, superior, lookup).map_err(|mut refusal| {
-        if refusal.code == ldap::result::ResultCode::NoSuchObject && !refusal.matched.is_empty() {
-            refusal.diagnostic = "the superior of the entry does not exist; add it first".into();
-        }
-        refusal
-    })
+    find_for(view, state, guard, superior, lookup).map_err(of_superior)
+}
+
+/// A refusal to look for the superior of an entry that is to be.
+pub(crate) fn of_superior(mut refusal: Refusal) -> Refusal {
+    if refusal.code == ldap::result::ResultCode::NoSuchObject && !refusal.matched.is_empty() {
+        refusal.diagnostic = "the superior of the entry does not exist; add it first".into();
+    }
+    refusal
 }
 
 /// Reads an entry that was found.
 pub(crate) fn stored<'v>(view: &'v View<'_>, id: EntryId) -> Result<StoredEntry<'v>, Refusal> {
-    view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))
+    view.entry(id)?.ok_or_else(|| Refusal::no_such_object(String::new(), NO_SUCH_ENTRY))
 }

@@ -21,17 +21,6 @@ use crate::stamp::Stamp;
 use crate::worker::{Next, Worker};
 use crate::write_queue::PendingWrite;
 
-/// Refuses those who may change nothing before anything of the directory is looked at.
-fn check_may_change(session: &Session) -> Result<(), Refusal> {
-    if session.access().may_change() {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        ResultCode::InsufficientAccessRights,
-        "only the administrator may change entries",
-    ))
-}
-
 /// The key of a name; `invalidDNSyntax` when an attribute of it is unknown or a value malformed.
 pub(crate) fn key(schema: &Schema, dn: &Dn) -> Result<DnKey, Refusal> {
     DnKey::from_dn(schema, dn)
@@ -45,23 +34,18 @@ pub(crate) struct Named {
     pub(crate) key: DnKey,
 }
 
-/// What every update begins with: the name of the request, whether this session may change
-/// anything, and what the name means under the schema in force.
-pub(crate) fn named(worker: &Worker, session: &Session, name: &str) -> Result<Named, Refusal> {
+/// What every update begins with: the name of the request, and what it means under the schema in
+/// force. Whether the session may have the update is decided by the writer, see `permit.rs`.
+pub(crate) fn named(worker: &Worker, name: &str) -> Result<Named, Refusal> {
     let dn = Dn::parse(name)?;
-    check_may_change(session)?;
     let state = worker.directory.state.load_full();
     let key = key(&state.schema, &dn)?;
     Ok(Named { state, dn, key })
 }
 
 /// Likewise for the updates that an entry the server makes itself never takes.
-pub(crate) fn named_stored(
-    worker: &Worker,
-    session: &Session,
-    name: &str,
-) -> Result<Named, Refusal> {
-    stored(named(worker, session, name)?)
+pub(crate) fn named_stored(worker: &Worker, name: &str) -> Result<Named, Refusal> {
+    stored(named(worker, name)?)
 }
 
 /// Refuses the names of entries the server makes itself.

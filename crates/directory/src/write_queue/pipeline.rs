@@ -6,13 +6,15 @@
 //! Invariant: a request is decided on the state that the requests before it left, durable or not,
 //! and answered only when that state is durable and visible. That holds for refusals too.
 //! Invariant: when a batch is lost, so is everything that was decided on top of it.
-//! Invariant: nothing is decided between a change of the schema and the moment it is in force.
+//! Invariant: nothing is decided between a change of the schema or of ACIs and the moment it is in
+//! force.
 
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aci::AciSet;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select, unbounded};
 use ldap::result::ResultCode;
@@ -64,6 +66,8 @@ struct Open<'s> {
     /// Somebody waits for the disk.
     is_synced: bool,
     changes_schema: bool,
+    /// The ACIs from this batch on, when it touches any.
+    acis: Option<Arc<AciSet>>,
 }
 
 /// What the log tells the writer of one batch.
@@ -71,6 +75,23 @@ struct Done {
     took: Duration,
     lost: Option<CommitError>,
     unfinished: Vec<Queued>,
+}
+
+/// What a change of the schema replaces.
+struct InForce {
+    state: Arc<ArcSwap<State>>,
+    acis: Arc<ArcSwap<AciSet>>,
+    store: Arc<Store>,
+}
+
+impl InForce {
+    fn of(directory: &Directory) -> Self {
+        Self {
+            state: Arc::clone(&directory.state),
+            acis: Arc::clone(&directory.acis),
+            store: Arc::clone(&directory.store),
+        }
+    }
 }
 
 impl Pipeline {
@@ -142,7 +163,7 @@ impl Pipeline {
         };
         self.decide(directory, &mut open, first);
         // One step in each batch: a queue that is never empty must not stop a request in steps.
-        if !open.changes_schema
+        if !open.changes_rules()
             && let Some(step) = self.unfinished.pop_front()
         {
             self.decide(directory, &mut open, step);
@@ -155,7 +176,7 @@ impl Pipeline {
     fn gather(&mut self, directory: &Directory, receiver: &Receiver<Queued>, open: &mut Open<'_>) {
         let window = directory.log.window();
         let mut wait = None;
-        while !open.changes_schema && !self.has_lost {
+        while !open.changes_rules() && !self.has_lost {
             let is_idle = self.in_flight < window;
             let next = if open.is_full(&directory.limits) {
                 if is_idle {
@@ -262,6 +283,9 @@ impl Pipeline {
                 open.records.push(record);
                 open.is_synced |= !queued.request.is_lazy;
                 open.changes_schema |= outcome.changes_schema();
+                if outcome.acis.is_some() {
+                    open.acis.clone_from(&outcome.acis);
+                }
                 open.push(queued, &outcome, true);
             }
             Err(refusal) => {
@@ -303,8 +327,18 @@ impl Pipeline {
 
     /// Hands the batch to the log, or answers at once when there is nothing to make durable.
     fn commit(&mut self, directory: &Directory, open: Open<'_>) {
-        let Open { batch, reign, records, waiting, unfinished, is_synced, changes_schema, .. } =
-            open;
+        let changes_rules = open.changes_rules();
+        let Open {
+            batch,
+            reign,
+            records,
+            waiting,
+            unfinished,
+            is_synced,
+            changes_schema,
+            acis,
+            ..
+        } = open;
         if records.is_empty() {
             drop(batch);
             // The refusals may come from what is in flight.
@@ -315,8 +349,9 @@ impl Pipeline {
             batch.seal();
             self.in_flight += 1;
             let to_writer = self.to_writer.clone();
-            let schema = changes_schema
-                .then(|| (Arc::clone(&directory.state), Arc::clone(&directory.store)));
+            // Before anybody can see the entries that they guard.
+            let acis_before = acis.map(|acis| directory.acis.swap(acis));
+            let schema = changes_schema.then(|| InForce::of(directory));
             self.patience.left(waiting.len() + unfinished.len());
             let clock = Arc::clone(&directory.clock);
             let began = clock.elapsed();
@@ -328,8 +363,13 @@ impl Pipeline {
                 finish(told, waiting, schema, &to_writer);
             });
             directory.log.commit(reign, LogBatch { records, durability }, done);
-            while changes_schema && self.in_flight > 0 {
+            while changes_rules && self.in_flight > 0 {
                 self.wait_for_log();
+            }
+            if let Some(before) = acis_before
+                && self.has_lost
+            {
+                directory.acis.store(before);
             }
             return;
         }
@@ -391,7 +431,13 @@ impl<'s> Open<'s> {
             unfinished: Vec::new(),
             is_synced: false,
             changes_schema: false,
+            acis: None,
         }
+    }
+
+    /// Whether the next request must be decided under another schema or other ACIs.
+    fn changes_rules(&self) -> bool {
+        self.changes_schema || self.acis.is_some()
     }
 
     fn push(&mut self, queued: Queued, outcome: &Outcome, is_logged: bool) {
@@ -418,14 +464,16 @@ impl<'s> Open<'s> {
 fn finish(
     mut told: Done,
     waiting: Vec<Waiting>,
-    schema: Option<(Arc<ArcSwap<State>>, Arc<Store>)>,
+    schema: Option<InForce>,
     to_writer: &Sender<Done>,
 ) {
     // First the writer, which goes on while these are answered; and none of them may ask again
     // before it knows that a batch is lost.
     let Some(error) = &told.lost else {
-        if let Some((state, store)) = schema {
-            state.store(Arc::new(State::new(store.schema())));
+        if let Some(InForce { state, acis, store }) = schema {
+            let schema = store.schema();
+            acis.store(Arc::new(acis.load().resolved_against(Arc::clone(&schema))));
+            state.store(Arc::new(State::new(schema)));
         }
         let _ = to_writer.send(told);
         return answer_all(waiting);

@@ -12,14 +12,14 @@ const RESPONSE: &str = "1.3.6.1.4.1.30221.2.5.37";
 
 /// What a count request says.
 #[derive(Clone, Copy, Default)]
-struct Says {
-    examine_max: i64,
-    always_examine: bool,
-    even_unindexed: bool,
+pub(crate) struct Says {
+    pub(crate) examine_max: i64,
+    pub(crate) always_examine: bool,
+    pub(crate) even_unindexed: bool,
 }
 
 /// What the answer says: examined, unexamined, at most or unknown, and whether it was indexed.
-fn count(client: &mut Client, filter: &str, says: Says) -> (Answer, String) {
+pub(crate) fn count(client: &mut Client, base: &str, filter: &str, says: Says) -> (Answer, String) {
     let mut value = Vec::new();
     let mut writer = Writer::new(&mut value);
     let whole = writer.begin(Tag::SEQUENCE);
@@ -29,7 +29,7 @@ fn count(client: &mut Client, filter: &str, says: Says) -> (Answer, String) {
     writer.boolean(Tag::context(3, false), true);
     writer.end(whole);
     let controls = [(REQUEST, true, Some(value.as_slice()))];
-    let answer = client.search(&Asked { filter, controls: &controls, ..Asked::default() });
+    let answer = client.search(&Asked { base, filter, controls: &controls, ..Asked::default() });
     assert!(answer.entries.is_empty());
     let told = answer.controls.iter().find(|(oid, _)| oid == RESPONSE).map(|(_, value)| {
         let mut fields = Reader::new(value).sequence(Tag::SEQUENCE).unwrap();
@@ -58,7 +58,7 @@ fn a_count_is_as_exact_as_the_plan_and_the_client_want_it() {
         add_devices(&served, 7, "x");
         let mut client = served.client();
         let mut check = |filter: &str, says: Says, want: &str| {
-            let (answer, told) = count(&mut client, filter, says);
+            let (answer, told) = count(&mut client, SUFFIX, filter, says);
             assert_eq!(answer.code(), ResultCode::Success, "{filter}: {}", answer.diagnostic);
             assert_eq!(told, want, "{filter}");
         };

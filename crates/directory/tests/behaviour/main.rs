@@ -3,12 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod access;
 mod aliases;
 mod counting;
 mod durable;
 mod explain;
 mod indexes_online;
 mod large_groups;
+mod leaks;
 mod limits;
 mod paging;
 mod passwords;

@@ -86,9 +86,9 @@ impl Default for IndexConfig {
 }
 
 /// What is asked for as such, in directories where not every entry has it. `ref` tells every search
-/// whether there are referrals at all.
+/// whether there are referrals at all, `aci` a start which entries have access rules.
 const DEFAULT_PRESENCE: &[&str] =
-    &["ref", "mail", "telephoneNumber", "member", "uniqueMember", "memberUid", "uidNumber"];
+    &["ref", "aci", "mail", "telephoneNumber", "member", "uniqueMember", "memberUid", "uidNumber"];
 
 const DEFAULT_EQUALITY: &[&str] = &[
     // What every entry has, and what finds one: logins, renumbering, other directories' keys. The

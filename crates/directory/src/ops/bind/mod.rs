@@ -46,6 +46,7 @@ pub(crate) fn start(
                     id,
                     message: bytes.to_vec(),
                     access: Arc::clone(session.access()),
+                    denied: Vec::new(),
                     stop,
                     exclusive: true,
                 }));

@@ -88,7 +88,7 @@ fn candidate(worker: &mut Worker, name: &str) -> Result<Option<Candidate>, Refus
     let key = DnKey::from_text(&state.schema, name)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     if key == directory.root.key {
-        let access = Access::of(Identity::Root(directory.root.dn.clone()));
+        let access = Access::of(Identity::Root(directory.root.dn.clone())).keyed(key);
         return Ok(Some(Candidate { access, passwords: vec![directory.root.password.clone()] }));
     }
     let view = worker.snapshot.view()?;
@@ -104,5 +104,8 @@ fn candidate(worker: &mut Worker, name: &str) -> Result<Option<Candidate>, Refus
         true
     });
     let identity = Identity::Entry(Dn::parse(entry.dn())?);
-    Ok(Some(Candidate { access: Access::with(identity, state.grants.read(&entry)), passwords }))
+    Ok(Some(Candidate {
+        access: Access::with(identity, state.grants.read(&entry)).keyed(key),
+        passwords,
+    }))
 }

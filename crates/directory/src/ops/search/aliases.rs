@@ -60,19 +60,14 @@ pub(crate) fn refuse_below(superior: &StoredEntry<'_>, known: &WellKnown) -> Res
 }
 
 /// What an alias names; none when the asker may not know, or it is no name.
-fn aliased(
-    view: &View<'_>,
-    entry: &StoredEntry<'_>,
-    schema: &Schema,
-    guard: &Guard<'_>,
-) -> Result<Option<DnKey>, Refusal> {
+fn aliased(entry: &StoredEntry<'_>, schema: &Schema, guard: &Guard<'_>) -> Option<DnKey> {
     let mut named = None;
     let asked = &schema.well_known().aliased_object_name;
-    guard.at(view, entry)?.rights().searchable(entry).visit_values(asked, &mut |_, value| {
+    guard.on(entry).searchable(entry).visit_values(asked, &mut |_, value| {
         named = std::str::from_utf8(value).ok().map(str::to_owned);
         false
     });
-    Ok(named.and_then(|named: String| DnKey::from_text(schema, &named).ok()))
+    DnKey::from_text(schema, &named?).ok()
 }
 
 /// Finds the base of a search, following aliases at it and above it.
@@ -101,9 +96,13 @@ pub(crate) fn find_base(
         };
         let alias = alias.filter(|entry| schema.well_known().is_alias(entry));
         let Some(alias) = alias else {
-            let Some(name) = &name else { return target::find(view, state, lookup) };
-            return found_base(view, state, lookup, name);
+            let Some(name) = &name else { return target::find(view, state, guard, lookup) };
+            return found_base(view, state, guard, (lookup, name));
         };
+        // Whoever may not know of the alias finds nothing behind it.
+        if !guard.is_bypassed() && !guard.on(&alias).is_disclosed() {
+            return Err(guard.hidden(view, alias.id())?);
+        }
         let problem = |code, diagnostic: &'static str| Refusal {
             matched: alias.dn().to_owned(),
             ..Refusal::new(code, diagnostic)
@@ -115,7 +114,7 @@ pub(crate) fn find_base(
         if followed.len() > ALIAS_DEPTH_MAX {
             return Err(problem(useless, "more aliases lead to each other than are followed"));
         }
-        let mut next = aliased(view, &alias, schema, guard)?
+        let mut next = aliased(&alias, schema, guard)
             .ok_or_else(|| problem(closed, "the alias names nothing that may be followed"))?;
         let is_there = matches!(view.resolve(&next)?, Resolved::Found(_))
             || nearest_is_alias(view, schema, &next)?;
@@ -141,15 +140,15 @@ fn nearest_is_alias(view: &View<'_>, schema: &Schema, key: &DnKey) -> Result<boo
 fn found_base(
     view: &View<'_>,
     state: &State,
-    lookup: &Lookup<'_>,
-    name: &DnKey,
+    guard: &Guard<'_>,
+    (lookup, name): (&Lookup<'_>, &DnKey),
 ) -> Result<EntryId, Refusal> {
     let text = match view.resolve(name)? {
         Resolved::Found(id) => view.dn(id)?,
         // There is no text of what is missing, and nobody needs one.
         Resolved::Missing { .. } | Resolved::NoContext => lookup.name.to_owned(),
     };
-    target::find(view, state, &Lookup { name: &text, key: name, ..*lookup })
+    target::find(view, state, guard, &Lookup { name: &text, key: name, ..*lookup })
 }
 
 /// Where a search looks when it follows the aliases in its scope.
@@ -242,7 +241,7 @@ fn target_of(
     guard: &Guard<'_>,
     alias: &StoredEntry<'_>,
 ) -> Result<Option<EntryId>, Refusal> {
-    let Some(key) = aliased(view, alias, &state.schema, guard)? else { return Ok(None) };
+    let Some(key) = aliased(alias, &state.schema, guard) else { return Ok(None) };
     let lookup = Lookup { name: "", key: &key, referrals: false, scope: None };
     match find_base(view, state, guard, &lookup) {
         Ok(id) => Ok(Some(id)),

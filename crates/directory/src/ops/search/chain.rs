@@ -56,7 +56,7 @@ pub(crate) fn expand(
     }
 }
 
-fn asks(filter: &ResolvedFilter) -> bool {
+pub(super) fn asks(filter: &ResolvedFilter) -> bool {
     match filter {
         ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => parts.iter().any(asks),
         ResolvedFilter::Not(part) => asks(part),
@@ -131,9 +131,10 @@ impl Chains<'_> {
                     return Ok(Err(end));
                 }
                 let stored = stored?;
-                let place = guard.at(view, &stored)?;
-                let searchable = place.rights().searchable(&stored);
-                let is_match = is_certain || level.matches(schema, &searchable) == Truth::True;
+                let is_match = is_certain || {
+                    let rights = guard.on(&stored);
+                    level.matches(schema, &rights.searchable(&stored)) == Truth::True
+                };
                 if known.contains(&stored.id()) || !is_match {
                     continue;
                 }

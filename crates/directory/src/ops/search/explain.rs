@@ -94,8 +94,8 @@ impl Search<'_> {
         let json = serde_json::to_string(&report).unwrap_or_default();
         let line = debug_line(&explanation, order.as_ref());
         let entry = entry(&state.schema, &[(DEBUG, line), (EXPLAIN, json)]);
-        let place = resolved.guard.at_made(&entry);
-        let _ = sink.entry(&place.rights().visible(&entry, resolved.selection));
+        let rights = resolved.guard.on(&entry);
+        let _ = sink.entry(&rights.visible(&entry, resolved.selection));
         Ok(Outcome::Done(self.complete()))
     }
 
@@ -162,8 +162,8 @@ fn test(mut run: Run<'_>, plan: &Plan, root: &TermReport) -> Result<Option<Teste
         tested.entries += 1;
         tested.matching += u64::from(run.matches(&stored)?);
         let live = LiveEntry::new(run.view, &stored, schema.well_known(), true);
-        let place = guard.at(run.view, &stored)?;
-        let searchable = place.rights().searchable(&live);
+        let rights = guard.on(&stored);
+        let searchable = rights.searchable(&live);
         for (part, count) in parts.iter().zip(&mut matching) {
             *count += u64::from(part.matches(schema, &searchable) == Truth::True);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ldap::message::Scope;
 use ldap::result::ResultCode;
-use schema::{AttributeDescription, EntryId, Truth};
+use schema::{AttributeDescription, EntryId, EntryRead, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
@@ -42,8 +42,10 @@ pub(crate) struct Run<'a> {
     stride: u32,
     until_look: u32,
     looked: Duration,
-    /// The asker may use all of the filter.
+    /// The asker may use all of the filter, and see every entry.
     pub(crate) searchable: bool,
+    /// The asker may see every entry.
+    sees_all: bool,
     /// The superior looked at last, and whether it is or lies below a referral object.
     parent: Option<(EntryId, bool)>,
 }
@@ -65,7 +67,7 @@ impl<'a> Run<'a> {
         plan: &Plan,
         (bounds, start): (Bounds, Position),
     ) -> Self {
-        let mut searchable = true;
+        let (mut searchable, sees_all) = (true, resolved.guard.sees_all());
         let guard = resolved.guard;
         let mut ask =
             |one: &Arc<AttributeDescription>| searchable &= guard.may_search_everywhere(one);
@@ -89,7 +91,8 @@ impl<'a> Run<'a> {
             stride: 1,
             until_look: 0,
             looked: Duration::ZERO,
-            searchable,
+            searchable: searchable && sees_all,
+            sees_all,
             parent: None,
         }
     }
@@ -122,6 +125,7 @@ impl<'a> Run<'a> {
     /// Whether every candidate is a match and is sent, as far as the limits allow.
     pub(crate) fn sends_all(&self) -> bool {
         self.exact
+            && self.sees_all
             && self.scope_exact
             && !self.resolved.referrals
             && self.resolved.shown != Shown::Ordinary
@@ -143,13 +147,15 @@ impl<'a> Run<'a> {
             Shown::Ordinary => !self.state.subentries.hold(schema, stored),
             Shown::Subentries => self.state.subentries.hold(schema, stored),
         };
-        if self.exact || !is_shown {
+        if !is_shown || (self.exact && self.sees_all) {
             return Ok(is_shown);
         }
         // A filter may ask for computed attributes that the client does not want to have.
         let live = LiveEntry::new(self.view, stored, known, true);
-        let place = guard.at(self.view, stored)?;
-        Ok(filter.matches(schema, &place.rights().searchable(&live)) == Truth::True)
+        let rights = guard.on(stored);
+        let is_match =
+            self.exact || filter.matches(schema, &rights.searchable(&live)) == Truth::True;
+        Ok(is_match && (self.sees_all || rights.may_see()))
     }
 
     /// Sends an entry that matches, unless it is one too many.
@@ -165,9 +171,14 @@ impl<'a> Run<'a> {
         self.last = stored.id();
         let known = self.state.schema.well_known();
         let live = LiveEntry::new(self.view, stored, known, self.computed);
-        let Resolved { selection, wanted, guard, .. } = *self.resolved;
-        let place = guard.at(self.view, stored)?;
-        let visible = place.rights().visible(&live, selection).only(wanted);
+        let Resolved { selection, wanted, guard, told, .. } = *self.resolved;
+        let rights = guard.on(stored);
+        let beside = told.map(|told| told.beside(&live, selection, &self.state.schema));
+        let entry: &dyn EntryRead = match &beside {
+            Some(beside) => beside,
+            None => &live,
+        };
+        let visible = rights.visible(entry, selection).only(wanted);
         Ok(match sink.entry(&visible) {
             Flow::Continue => Step::Next,
             Flow::Stop => Step::End(self.stopped()),
@@ -294,6 +305,7 @@ impl<'a> Run<'a> {
             if !referral::is_referral(&stored, known)
                 || !self.in_scope(&stored)?
                 || self.is_below_referral(&stored)?
+                || !self.resolved.guard.on(&stored).may_read(&known.ref_)
             {
                 continue;
             }

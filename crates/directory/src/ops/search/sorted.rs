@@ -435,13 +435,12 @@ impl<'a> Sorting<'a> {
     }
 
     /// The key of an entry.
-    fn key_of(&self, stored: &StoredEntry<'_>, key: &mut Vec<u8>) -> Result<(), Refusal> {
+    fn key_of(&self, stored: &StoredEntry<'_>, key: &mut Vec<u8>) {
         key.clear();
         let schema = &self.run.state.schema;
         let live = LiveEntry::new(self.run.view, stored, schema.well_known(), true);
-        let place = self.run.resolved.guard.at(self.run.view, stored)?;
-        self.order.append_key(schema, &place.rights().searchable(&live), key);
-        Ok(())
+        let rights = self.run.resolved.guard.on(stored);
+        self.order.append_key(schema, &rights.searchable(&live), key);
     }
 
     /// Before a candidate is looked at, while nothing is sent.

@@ -9,7 +9,7 @@ use ldap::result::ResultCode;
 use schema::{EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
 use super::{Done, Outcome, Search};
-use crate::guard::{Guard, Place};
+use crate::guard::Guard;
 use crate::refusal::Refusal;
 use crate::sink::{Flow, ResponseSink};
 use crate::virtual_tree::Found;
@@ -22,7 +22,7 @@ impl Search<'_> {
     pub(super) fn special(
         &self,
         entry: &dyn EntryRead,
-        place: &Place<'_>,
+        guard: &Guard<'_>,
         (schema, (filter, selection, wanted)): (&Schema, Visible<'_>),
         sink: &mut ResponseSink<'_>,
     ) -> Outcome {
@@ -30,8 +30,11 @@ impl Search<'_> {
             Scope::Base | Scope::Subtree => true,
             Scope::One | Scope::Subordinate => false,
         };
-        let rights = place.rights();
-        if in_scope && filter.matches(schema, &rights.searchable(entry)) == Truth::True {
+        let rights = guard.on(entry);
+        if in_scope
+            && rights.may_see()
+            && filter.matches(schema, &rights.searchable(entry)) == Truth::True
+        {
             let _ = sink.entry(&rights.visible(entry, selection).only(wanted));
         }
         Outcome::Done(self.complete())
@@ -46,20 +49,20 @@ impl Search<'_> {
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         let Found::Entries { base, in_scope } = found else { return Ok(Outcome::TooMuch) };
-        self.controls.check_assertion(&base, guard.at_made(&base).rights(), schema)?;
-        let matching = in_scope.iter().map(|entry| (entry, guard.at_made(entry)));
-        let matching = matching.filter(|(entry, place)| {
-            filter.matches(schema, &place.rights().searchable(*entry)) == Truth::True
+        self.controls.check_assertion(&base, &guard.on(&base), schema)?;
+        let matching = in_scope.iter().map(|entry| (entry, guard.on(entry)));
+        let matching = matching.filter(|(entry, rights)| {
+            rights.may_see() && filter.matches(schema, &rights.searchable(*entry)) == Truth::True
         });
         let most = usize::try_from(self.request.size_limit_entries).unwrap_or(usize::MAX);
-        for (sent, (entry, place)) in matching.enumerate() {
+        for (sent, (entry, rights)) in matching.enumerate() {
             if most > 0 && sent >= most {
                 return Ok(Outcome::Done(Done::refused(Refusal::new(
                     ResultCode::SizeLimitExceeded,
                     "more entries match than the size limit allows",
                 ))));
             }
-            let visible = place.rights().visible(entry, selection).only(wanted);
+            let visible = rights.visible(entry, selection).only(wanted);
             if sink.entry(&visible) == Flow::Stop {
                 let is_here = self.candidates_max.is_some();
                 return Ok(if is_here { Outcome::TooMuch } else { Outcome::Abandoned });

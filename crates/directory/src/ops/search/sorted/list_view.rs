@@ -246,7 +246,7 @@ impl Sorting<'_> {
         for &id in ids {
             self.check()?;
             let stored = self.read(id)?;
-            self.key_of(&stored, &mut key)?;
+            self.key_of(&stored, &mut key);
             places.push(&key, id)?;
         }
         self.in_order(places.list)

@@ -89,7 +89,7 @@ impl Sorting<'_> {
             if !self.run.matches(&stored)? {
                 continue;
             }
-            self.key_of(&stored, &mut key)?;
+            self.key_of(&stored, &mut key);
             let id = stored.id();
             let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
             if self.after.as_ref().is_some_and(is_before) {

@@ -65,7 +65,7 @@ impl Sorting<'_> {
                 if !self.run.matches(&stored)? {
                     continue;
                 }
-                self.key_of(&stored, &mut key)?;
+                self.key_of(&stored, &mut key);
                 let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
                 if !key.starts_with(&prefix) || self.after.as_ref().is_some_and(is_before) {
                     continue;
@@ -106,7 +106,7 @@ impl Sorting<'_> {
             if !self.run.matches(&stored)? {
                 continue;
             }
-            self.key_of(&stored, &mut key)?;
+            self.key_of(&stored, &mut key);
             let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
             if self.after.as_ref().is_some_and(is_before) {
                 continue;

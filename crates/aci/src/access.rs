@@ -1,0 +1,195 @@
+//! Who asks: the identity, what it was given, and where it comes from.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use schema::DnKey;
+
+use crate::{
+    AciSet, Asker, AuthenticationMethod, Denied, Grants, Identity, Permitted, Privilege,
+    Privileges, Rules, Surroundings,
+};
+
+/// Who asks, and what that identity was given. Made once per bind; what it may do with an entry is
+/// asked of the [`crate::Rights`] on that entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Access {
+    identity: Identity,
+    /// The name of the identity as rules compare it; none when anonymous or not known yet.
+    key: Option<DnKey>,
+    grants: Grants,
+    origin: Origin,
+    memo: Memo,
+}
+
+/// Where requests come from, as bind rules ask about it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Origin {
+    /// The client's address; none on a socket of this machine.
+    pub address: Option<IpAddr>,
+    /// How strongly the connection is protected, in bits of a key; 0 = not at all.
+    pub ssf: u32,
+    /// How the identity was proved.
+    pub method: Method,
+}
+
+/// How an identity was proved.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Method {
+    /// It was not.
+    #[default]
+    Anonymous,
+    /// With name and password.
+    Simple,
+    /// By the certificate of a TLS connection.
+    Certificate,
+    /// By this SASL mechanism.
+    Sasl(&'static str),
+}
+
+impl Access {
+    /// The access of `identity`, which was given nothing of its own; the root identity has all
+    /// privileges.
+    pub fn of(identity: Identity) -> Self {
+        let privileges = match &identity {
+            Identity::Root(_) => Privileges::ALL,
+            Identity::Entry(_) | Identity::Anonymous => Privileges::NONE,
+        };
+        Self::with(identity, Grants { privileges, ..Grants::default() })
+    }
+
+    /// The access of `identity` with what it was given.
+    pub fn with(identity: Identity, grants: Grants) -> Self {
+        Self { identity, key: None, grants, origin: Origin::default(), memo: Memo::default() }
+    }
+
+    /// Likewise, with the name of the identity as rules compare it.
+    #[must_use]
+    pub fn keyed(self, key: DnKey) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// Likewise, for requests from there.
+    #[must_use]
+    pub fn from_origin(self, origin: Origin) -> Self {
+        Self { origin, memo: Memo::default(), ..self }
+    }
+
+    /// Whose access it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The name of the identity as rules compare it.
+    pub fn key(&self) -> Option<&DnKey> {
+        self.key.as_ref()
+    }
+
+    /// What the identity was given of its own.
+    pub fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// Where requests come from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Whether it has a privilege.
+    pub fn has(&self, privilege: Privilege) -> bool {
+        self.grants.privileges.has(privilege)
+    }
+
+    /// Whether it is the administrator: limits and locks of others do not apply.
+    pub fn is_root(&self) -> bool {
+        matches!(self.identity, Identity::Root(_))
+    }
+
+    /// Whether the identity may search where no index helps; `asks` says that it means to.
+    pub fn may_search_unindexed(&self, asks: bool) -> bool {
+        self.is_root()
+            || self.has(Privilege::UnindexedSearch)
+            || (asks && self.grants.unindexed_search_with_control)
+    }
+
+    /// Decides on a change of what is the whole server's: definitions of the schema, indexes,
+    /// settings.
+    ///
+    /// # Errors
+    /// [`Denied`] when the identity lacks the privilege.
+    pub fn permit(&self, change: schema::Change) -> Result<Permitted<schema::Change>, Denied> {
+        use schema::Change;
+        let needed: &[Privilege] = match &change {
+            Change::Schema(_) => &[Privilege::UpdateSchema],
+            Change::Index(_) => &[Privilege::ConfigWrite],
+            // All settings there are decide about access.
+            Change::Setting(_) => &[Privilege::ConfigWrite, Privilege::ModifyAcl],
+            // Those are decided on by the rights on the entry.
+            Change::Add(_) | Change::Modify(_) | Change::Rename(_) | Change::Delete(_) => {
+                return Err(Denied);
+            }
+        };
+        let is_allowed = needed.iter().all(|one| self.has(*one));
+        if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }
+    }
+
+    /// What the rules mean for this identity, kept until they change. `stamp` says how far the
+    /// directory is: rules may ask for groups.
+    pub fn rules(&self, set: &Arc<AciSet>, stamp: u64) -> Arc<Rules> {
+        if let Some(rules) = &*self.memo.0.load()
+            && rules.is_current(set, stamp)
+        {
+            return Arc::clone(rules);
+        }
+        let rules = Arc::new(Rules::new(set, stamp));
+        self.memo.0.store(Some(Arc::clone(&rules)));
+        rules
+    }
+
+    /// The identity as rules see it; `key` is its name when the access was made without.
+    pub fn asker<'a>(
+        &'a self,
+        key: Option<&'a DnKey>,
+        surroundings: &'a dyn Surroundings,
+    ) -> Asker<'a> {
+        let Origin { address, ssf, method } = self.origin;
+        Asker {
+            identity: self.key.as_ref().or(key),
+            address,
+            ssf,
+            method: match method {
+                Method::Anonymous => AuthenticationMethod::Anonymous,
+                Method::Simple => AuthenticationMethod::Simple,
+                Method::Certificate => AuthenticationMethod::Certificate,
+                Method::Sasl(name) => AuthenticationMethod::Sasl(name),
+            },
+            surroundings,
+        }
+    }
+}
+
+/// What the rules meant when they were looked at last. It is no part of who asks.
+#[derive(Default)]
+struct Memo(ArcSwapOption<Rules>);
+
+impl Clone for Memo {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Memo {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Memo {}
+
+impl fmt::Debug for Memo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("_")
+    }
+}

@@ -1,0 +1,208 @@
+//! Whether who asks for an update may have it, decided before anything about its target is told.
+//!
+//! Invariant: what is refused here is refused whatever the entry holds: the values of a
+//! modification are asked about as they were sent, even when they would change nothing.
+//! Invariant: a target that the asker may not know of is refused as one that is not there.
+//!
+//! The effects are decided on once more, by `Rights::permit`, which alone makes a `Permitted`.
+
+use aci::{Access, Denied, Privilege, Right, Rights, ValueChange};
+use ldap::message::ModifyOperation;
+use schema::{AttributeDescription, DnKey, EntryId, EntryRead};
+use store::StoredEntry;
+
+use crate::decide::{Decide, WriteOp};
+use crate::ops::add::Add;
+use crate::ops::modify::Modification;
+use crate::ops::modify_dn::ModifyDn;
+use crate::ops::{target, update};
+use crate::refusal::Refusal;
+
+/// Refuses what the asker may not do.
+pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
+    let access = decide.guard.access();
+    check_privileges(access, op)?;
+    if decide.guard.is_bypassed() {
+        return Ok(());
+    }
+    match op {
+        WriteOp::Add(op) => add(decide, op),
+        WriteOp::Delete(op) => {
+            on_target(decide, (&op.dn, &op.key), |_, rights| rights.may_entry(Right::Delete))
+        }
+        WriteOp::SubtreeDelete(op) if op.is_begun() => Ok(()),
+        WriteOp::SubtreeDelete(op) => {
+            on_target(decide, (&op.dn, &op.key), |_, rights| rights.may_entry(Right::Delete))?;
+            whole_tree(decide, &op.key)
+        }
+        WriteOp::Modify(op) if op.key == decide.state.subschema_key => {
+            let subschema = &*decide.state.subschema;
+            let rights = decide.guard.on(subschema);
+            let is_allowed = op.modifications.iter().all(|one| may(&rights, subschema, one));
+            if is_allowed { Ok(()) } else { Err(Denied.into()) }
+        }
+        WriteOp::Modify(op) => on_target(decide, (&op.dn, &op.key), |stored, rights| {
+            op.modifications.iter().all(|one| may(rights, stored, one))
+        }),
+        WriteOp::ModifyDn(op) => {
+            on_target(decide, (&op.dn, &op.key), |_, rights| may_rename(decide, op, rights))
+        }
+        WriteOp::PasswordModify(op) => {
+            let password = &decide.state.schema.well_known().user_password;
+            on_target(decide, (&op.dn, &op.key), |stored, rights| {
+                may_take_each(rights, stored, password)
+                    && rights.may_value(ValueChange::Add, password, op.stored())
+            })
+        }
+        // Those are decided on by privileges alone.
+        WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => Ok(()),
+        WriteOp::Transaction(_) => Ok(()),
+    }
+}
+
+/// Refuses what needs a privilege, whatever the directory holds.
+fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
+    let is_allowed = match op {
+        WriteOp::Modify(op) => {
+            access.has(Privilege::PasswordReset)
+                || access.key() == Some(&op.key)
+                || !op.modifications.iter().any(|one| one.description.is_password())
+        }
+        WriteOp::PasswordModify(op) => {
+            access.has(Privilege::PasswordReset) || access.key() == Some(&op.key)
+        }
+        WriteOp::IndexConfig(_) => access.has(Privilege::ConfigWrite),
+        WriteOp::AccessConfig(_) => {
+            access.has(Privilege::ConfigWrite) && access.has(Privilege::ModifyAcl)
+        }
+        WriteOp::Add(_)
+        | WriteOp::Delete(_)
+        | WriteOp::SubtreeDelete(_)
+        | WriteOp::ModifyDn(_)
+        | WriteOp::Transaction(_) => true,
+    };
+    if is_allowed { Ok(()) } else { Err(Denied.into()) }
+}
+
+/// Finds the target and asks about it.
+fn on_target(
+    decide: &Decide<'_>,
+    (dn, key): (&ldap::dn::Dn, &DnKey),
+    may: impl FnOnce(&StoredEntry<'_>, &Rights<'_>) -> bool,
+) -> Result<(), Refusal> {
+    let name = dn.to_string();
+    let (view, guard) = (decide.view, decide.guard);
+    let id = target::find(view, decide.state, guard, &decide.lookup(&name, key))?;
+    let stored = target::stored(view, id)?;
+    if may(&stored, &guard.on(&stored)) {
+        return Ok(());
+    }
+    Err(guard.denied(view, &stored)?)
+}
+
+fn add(decide: &Decide<'_>, op: &Add) -> Result<(), Refusal> {
+    let guard = decide.guard;
+    let rights = guard.on(&op.entry);
+    let is_allowed = rights.may_entry(Right::Add)
+        && op.entry.attributes().iter().all(|one| rights.has_privilege_for(&one.description));
+    if is_allowed {
+        return Ok(());
+    }
+    // The root DSE, the subschema subentry and the tops of naming contexts are known to everybody.
+    let is_known = op.key.depth() == 0
+        || op.key == decide.state.subschema_key
+        || update::is_context(decide, &op.key);
+    let (Some(above), false) = (op.key.parent(), is_known) else { return Err(Denied.into()) };
+    let name = op.entry.name().to_string();
+    let lookup = decide.lookup(&name, &op.key);
+    let superior = target::find_superior(decide.view, decide.state, guard, &above, &lookup)?;
+    let stored = target::stored(decide.view, superior)?;
+    Err(target::of_superior(guard.denied(decide.view, &stored)?))
+}
+
+/// Refuses to delete a tree of which an entry must not be deleted.
+fn whole_tree(decide: &Decide<'_>, key: &DnKey) -> Result<(), Refusal> {
+    let store::Resolved::Found(base) = decide.view.resolve(key)? else { return Ok(()) };
+    let mut waiting: Vec<EntryId> = vec![base];
+    while let Some(id) = waiting.pop() {
+        let stored = target::stored(decide.view, id)?;
+        if !decide.guard.on(&stored).may_entry(Right::Delete) {
+            return Err(Denied.into());
+        }
+        for child in decide.view.children(id)? {
+            waiting.push(child?);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a modification is allowed. `entry` is as it was before all of them.
+fn may(rights: &Rights<'_>, entry: &dyn EntryRead, modification: &Modification) -> bool {
+    let Modification { operation, description, values } = modification;
+    let all = |change: ValueChange| {
+        values.iter().all(|value| rights.may_value(change, description, value))
+    };
+    rights.has_privilege_for(description)
+        && match operation {
+            ModifyOperation::Add if values.is_empty() => rights.may(Right::Write, description),
+            ModifyOperation::Add => all(ValueChange::Add),
+            ModifyOperation::Delete if values.is_empty() => {
+                may_take_all(rights, entry, description)
+            }
+            ModifyOperation::Delete => all(ValueChange::Delete),
+            ModifyOperation::Replace if values.is_empty() => {
+                may_take_all(rights, entry, description)
+            }
+            ModifyOperation::Replace => {
+                may_take_each(rights, entry, description) && all(ValueChange::Add)
+            }
+            ModifyOperation::Increment => rights.may(Right::Write, description),
+        }
+}
+
+/// Whether an attribute may lose all its values; where it has none, whether it may be written.
+fn may_take_all(
+    rights: &Rights<'_>,
+    entry: &dyn EntryRead,
+    description: &AttributeDescription,
+) -> bool {
+    let mut is_there = false;
+    entry.visit_values(description, &mut |_, _| {
+        is_there = true;
+        false
+    });
+    match is_there {
+        true => may_take_each(rights, entry, description),
+        false => rights.may(Right::Write, description),
+    }
+}
+
+/// Whether each value that an attribute has may go.
+fn may_take_each(
+    rights: &Rights<'_>,
+    entry: &dyn EntryRead,
+    description: &AttributeDescription,
+) -> bool {
+    let mut is_allowed = true;
+    entry.visit_values(description, &mut |_, value| {
+        is_allowed = rights.may_value(ValueChange::Delete, description, value);
+        is_allowed
+    });
+    is_allowed
+}
+
+/// Whether the values of the new name may come, those of the old one go, and the entry may leave
+/// its place. Whether it may come to the new one is asked of the new superior.
+fn may_rename(decide: &Decide<'_>, op: &ModifyDn, rights: &Rights<'_>) -> bool {
+    let schema = &decide.state.schema;
+    let may = |change: ValueChange, ava: &ldap::dn::Ava| {
+        schema.describe(&ava.attribute).is_ok_and(|description| {
+            rights.has_privilege_for(&description)
+                && rights.may_value(change, &description, &ava.value)
+        })
+    };
+    let new = op.new_rdn().avas().iter().all(|ava| may(ValueChange::Add, ava));
+    let mut old = op.dn.rdns().first().into_iter().flat_map(|rdn| rdn.avas());
+    new && (!op.deletes_old_rdn() || old.all(|ava| may(ValueChange::Delete, ava)))
+        && (!op.moves() || rights.may_entry(Right::Export))
+}

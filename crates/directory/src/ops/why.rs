@@ -1,0 +1,175 @@
+//! Why (an extended operation of this server): whether somebody may do something with an entry,
+//! which ACI decides, and why the others do not.
+//!
+//! The value of request and response is JSON; `roster why` prints it. Only who has the privileges
+//! `config-read` and `modify-acl` is told, since the answer shows ACIs.
+
+use std::sync::Arc;
+
+use aci::{Access, EntryRights, Explanation, Identity, Privilege, Question, Right, ValueChange};
+use ldap::dn::Dn;
+use ldap::message::ExtendedRequest;
+use ldap::result::ResultCode;
+use schema::{DnKey, EntryRead as _};
+use serde::{Deserialize, Serialize};
+use store::{Resolved, View};
+
+use crate::directory::State;
+use crate::guard::{Site, guarded};
+use crate::ops::extended::{Call, respond};
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::worker::{Next, Worker};
+
+/// The OID of the operation.
+pub(crate) const OID: &str = "2.25.240622864993748405525653984067480598434.3.1";
+
+/// What is asked.
+#[derive(Deserialize)]
+struct Asked {
+    /// Who: a DN; empty for anonymous.
+    identity: String,
+    /// The entry.
+    entry: String,
+    /// The right, as ACIs name it.
+    right: String,
+    /// The attribute, for rights that are of attributes.
+    #[serde(default)]
+    attribute: Option<String>,
+    /// A value that is to be added, or to be deleted.
+    #[serde(default)]
+    add: Option<String>,
+    #[serde(default)]
+    delete: Option<String>,
+}
+
+/// What is answered.
+#[derive(Serialize)]
+struct Answer {
+    allowed: bool,
+    /// Why no ACI was asked.
+    bypass: Option<&'static str>,
+    /// The place in `considered` of the one that decides.
+    decided_by: Option<usize>,
+    considered: Vec<Considered>,
+}
+
+#[derive(Serialize)]
+struct Considered {
+    /// Where the ACI stands: the DN of an entry, or the configuration.
+    holder: String,
+    name: String,
+    aci: String,
+    allows: bool,
+    outcome: String,
+    applies: bool,
+}
+
+/// Carries it out.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    let access = session.access();
+    if !access.has(Privilege::ConfigRead) || !access.has(Privilege::ModifyAcl) {
+        return Err(aci::Denied.into());
+    }
+    let malformed = |why: String| Refusal::new(ResultCode::ProtocolError, why);
+    let asked: Asked = serde_json::from_slice(request.value.unwrap_or_default())
+        .map_err(|error| malformed(format!("the value is not what is asked: {error}")))?;
+    let state = worker.directory.state.load_full();
+    let directory = Arc::clone(&worker.directory);
+    let view = worker.snapshot.view()?;
+    let access = access_of(&asked.identity, view, &state, &directory.root.key)?
+        .from_origin(session.access().origin().clone());
+    let site = Site { directory: &directory, access: &access, view, schema: &state.schema };
+    let answer = answer(&site, &state, &asked)?;
+    let json = serde_json::to_vec(&answer).unwrap_or_default();
+    respond(out, call.id, Some(OID), Some(&json));
+    Ok(Next::Answered)
+}
+
+/// The access of an identity, as if it had bound.
+pub(crate) fn access_of(
+    name: &str,
+    view: &View<'_>,
+    state: &State,
+    root: &DnKey,
+) -> Result<Access, Refusal> {
+    if name.is_empty() {
+        return Ok(Access::of(Identity::Anonymous));
+    }
+    let dn = Dn::parse(name)?;
+    let key = crate::ops::update::key(&state.schema, &dn)?;
+    if key == *root {
+        return Ok(Access::of(Identity::Root(dn)).keyed(key));
+    }
+    let Resolved::Found(id) = view.resolve(&key)? else {
+        return Err(Refusal::new(ResultCode::NoSuchObject, "there is no such identity"));
+    };
+    let entry = view.entry(id)?;
+    let grants = entry.map(|entry| state.grants.read(&entry)).unwrap_or_default();
+    Ok(Access::with(Identity::Entry(dn), grants).keyed(key))
+}
+
+fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refusal> {
+    let schema = &state.schema;
+    let refuse = |why: String| Refusal::new(ResultCode::UnwillingToPerform, why);
+    let right = Right::ALL
+        .into_iter()
+        .find(|right| right.name() == asked.right)
+        .ok_or_else(|| refuse(format!("'{}' is no right", asked.right)))?;
+    let attribute = asked.attribute.as_ref().map(|name| schema.describe(name)).transpose();
+    let attribute = attribute.map_err(|error| refuse(error.to_string()))?;
+    if site.access.has(Privilege::BypassAcl) {
+        let bypass = Some("the identity has the privilege bypass-acl: no ACI is asked");
+        return Ok(Answer { allowed: true, bypass, decided_by: None, considered: Vec::new() });
+    }
+    let key = DnKey::from_text(schema, &asked.entry)
+        .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
+    let Resolved::Found(id) = site.view.resolve(&key)? else {
+        return Err(Refusal::no_such_object(String::new(), "there is no such entry"));
+    };
+    let stored = crate::ops::target::stored(site.view, id)?;
+    let question = match (&attribute, &asked.add, &asked.delete) {
+        (Some(attribute), Some(value), _) => {
+            Question::Value(ValueChange::Add, attribute, value.as_bytes())
+        }
+        (Some(attribute), None, Some(value)) => {
+            Question::Value(ValueChange::Delete, attribute, value.as_bytes())
+        }
+        (Some(attribute), None, None) => Question::Attribute(right, attribute),
+        (None, _, _) => Question::Entry(right),
+    };
+    let explanation = guarded(site, &key, |guard| {
+        guard.explained(&stored, |rights: &EntryRights<'_>| rights.explain(&question))
+    });
+    let explanation = explanation.ok_or_else(|| refuse("no rules are in force".to_owned()))?;
+    let Explanation { allowed, decided_by, considered } = explanation;
+    let mut told = Vec::new();
+    for one in considered {
+        told.push(Considered {
+            holder: place(site.view, &one.holder)?,
+            name: one.aci.name().to_owned(),
+            aci: one.aci.text().to_owned(),
+            allows: one.allows,
+            applies: one.outcome.applies(),
+            outcome: one.outcome.to_string(),
+        });
+    }
+    Ok(Answer { allowed, bypass: None, decided_by, considered: told })
+}
+
+/// Where an ACI stands.
+fn place(view: &View<'_>, holder: &DnKey) -> Result<String, Refusal> {
+    if holder.depth() == 0 {
+        return Ok(crate::ops::access_config::ACCESS_CONFIG_DN.to_owned());
+    }
+    Ok(match view.resolve(holder)? {
+        Resolved::Found(id) => crate::ops::target::stored(view, id)?.dn().to_owned(),
+        Resolved::Missing { .. } | Resolved::NoContext => String::new(),
+    })
+}

@@ -1,0 +1,210 @@
+//! What access rules ask of the directory itself: groups, other entries, the time.
+//!
+//! Invariant: no access control here: a rule that an administrator wrote decides by all there is.
+//! Invariant: every walk has an end: groups in circles are gone through once, and at most
+//! [`GROUPS_MAX`] of them, at most [`GROUP_DEPTH_MAX`] deep.
+
+use std::collections::BTreeSet;
+
+use aci::{Surroundings, TimeOfWeek};
+use ldap::filter::Filter;
+use ldap::message::Scope;
+use ldap::url::LdapUrl;
+use schema::{Assertion, DnKey, EntryId, EntryRead, MatchingRule, ResolvedFilter, Schema, Truth};
+use store::{Ask, Resolved, StoreError, StoredEntry, View};
+
+use crate::clock::Clock;
+use crate::directory::Directory;
+
+/// Groups that one question goes through, at the most.
+pub(crate) const GROUPS_MAX: usize = 1_000;
+/// How deep groups are looked for in groups.
+pub(crate) const GROUP_DEPTH_MAX: usize = 16;
+
+/// The directory at one point in time, as rules ask about it.
+pub(crate) struct Around<'a> {
+    view: &'a View<'a>,
+    schema: &'a Schema,
+    clock: &'a dyn Clock,
+}
+
+impl<'a> Around<'a> {
+    pub(crate) fn new(view: &'a View<'a>, schema: &'a Schema, directory: &'a Directory) -> Self {
+        Self { view, schema, clock: &*directory.clock }
+    }
+
+    fn entry(&self, name: &DnKey) -> Result<Option<StoredEntry<'_>>, StoreError> {
+        match self.view.resolve(name)? {
+            Resolved::Found(id) => self.view.entry(id),
+            Resolved::Missing { .. } | Resolved::NoContext => Ok(None),
+        }
+    }
+
+    /// Whether `who` is in the group, in a group that is in it, and so on: from `who` upwards,
+    /// since an index knows which groups a name is in.
+    fn membership(&self, group: &DnKey, who: &DnKey) -> Result<Truth, StoreError> {
+        let Some(target) = self.entry(group)? else { return Ok(Truth::Undefined) };
+        let person = self.entry(who)?;
+        let is_meant = |urls: &StoredEntry<'_>| {
+            person.as_ref().is_some_and(|person| self.is_described(urls, person, who))
+        };
+        if is_meant(&target) {
+            return Ok(Truth::True);
+        }
+        let mut known: BTreeSet<EntryId> = BTreeSet::new();
+        let mut level = vec![who.clone()];
+        for depth in 0..GROUP_DEPTH_MAX {
+            let mut next = Vec::new();
+            let mut found = Vec::new();
+            for member in &level {
+                found.extend(self.groups_of(member, &target)?);
+            }
+            if depth == 0 {
+                found.extend(self.dynamic_groups(&is_meant)?);
+            }
+            for (id, name) in found {
+                if id == target.id() {
+                    return Ok(Truth::True);
+                }
+                if known.len() < GROUPS_MAX && known.insert(id) {
+                    next.push(name);
+                }
+            }
+            if next.is_empty() {
+                return Ok(Truth::False);
+            }
+            level = next;
+        }
+        Ok(Truth::False)
+    }
+
+    /// The groups that name `member`. Without an index on members only `target` is looked at.
+    fn groups_of(
+        &self,
+        member: &DnKey,
+        target: &StoredEntry<'_>,
+    ) -> Result<Vec<(EntryId, DnKey)>, StoreError> {
+        let known = self.schema.well_known();
+        let parts = [&known.member, &known.unique_member].map(|description| {
+            let rule = description.kind.equality.or_else(|| MatchingRule::find(DN_MATCH));
+            rule.map_or(ResolvedFilter::Undefined, |rule| {
+                let (description, key) = (description.clone(), member.as_bytes().to_vec());
+                ResolvedFilter::Equality(Assertion { description, rule, key })
+            })
+        });
+        let filter = ResolvedFilter::Or(parts.into());
+        let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+        if !plan.indexed {
+            let is_named = filter.matches(self.schema, target) == Truth::True;
+            return Ok(is_named.then(|| (target.id(), self.key(target))).into_iter().collect());
+        }
+        let mut groups = Vec::new();
+        for group in plan.entries(self.view, EntryId::ROOT).take(GROUPS_MAX) {
+            let group = group?;
+            if plan.exact || filter.matches(self.schema, &group) == Truth::True {
+                groups.push((group.id(), self.key(&group)));
+            }
+        }
+        Ok(groups)
+    }
+
+    /// The groups that describe their members instead of naming them, and mean this one.
+    fn dynamic_groups(
+        &self,
+        is_meant: &dyn Fn(&StoredEntry<'_>) -> bool,
+    ) -> Result<Vec<(EntryId, DnKey)>, StoreError> {
+        let known = self.schema.well_known();
+        let class = known.object_class.clone();
+        let Ok(filter) = Assertion::equality(self.schema, class, b"groupOfURLs") else {
+            return Ok(Vec::new());
+        };
+        let filter = ResolvedFilter::Equality(filter);
+        let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+        let mut groups = Vec::new();
+        if plan.indexed {
+            for group in plan.entries(self.view, EntryId::ROOT).take(GROUPS_MAX) {
+                let group = group?;
+                if is_meant(&group) {
+                    groups.push((group.id(), self.key(&group)));
+                }
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Whether a `memberURL` of a group means an entry.
+    fn is_described(&self, group: &StoredEntry<'_>, entry: &StoredEntry<'_>, key: &DnKey) -> bool {
+        let mut found = false;
+        group.visit_values(&self.schema.well_known().member_url, &mut |_, value| {
+            let url = std::str::from_utf8(value).ok().and_then(|text| LdapUrl::parse(text).ok());
+            found = url.is_some_and(|url| self.url_means(&url, entry, key));
+            !found
+        });
+        found
+    }
+
+    fn url_means(&self, url: &LdapUrl, entry: &StoredEntry<'_>, key: &DnKey) -> bool {
+        let Ok(base) = DnKey::from_dn(self.schema, &url.dn) else { return false };
+        let (depth, top) = (key.depth(), base.depth());
+        let in_scope = key.is_within(&base)
+            && match url.scope.unwrap_or(Scope::Base) {
+                Scope::Base => depth == top,
+                Scope::One => depth == top + 1,
+                Scope::Subtree => true,
+                Scope::Subordinate => depth > top,
+            };
+        let Some(text) = &url.filter else { return in_scope };
+        in_scope
+            && Filter::parse(text).is_ok_and(|filter| {
+                let filter = ResolvedFilter::resolve(&filter, self.schema);
+                filter.matches(self.schema, entry) == Truth::True
+            })
+    }
+
+    fn key(&self, entry: &StoredEntry<'_>) -> DnKey {
+        DnKey::from_text(self.schema, entry.dn()).unwrap_or_default()
+    }
+}
+
+impl Surroundings for Around<'_> {
+    fn is_member(&self, group: &DnKey, who: &DnKey) -> Truth {
+        self.membership(group, who).unwrap_or_else(|error| {
+            tracing::error!(%error, "a group could not be read");
+            Truth::Undefined
+        })
+    }
+
+    fn visit_entry(&self, name: &DnKey, visit: &mut dyn FnMut(&dyn EntryRead)) -> Truth {
+        match self.entry(name) {
+            Ok(Some(entry)) => {
+                visit(&entry);
+                Truth::True
+            }
+            Ok(None) => Truth::False,
+            Err(error) => {
+                tracing::error!(%error, "an entry that a rule names could not be read");
+                Truth::Undefined
+            }
+        }
+    }
+
+    /// In UTC: the server knows no other time.
+    fn time(&self) -> Option<TimeOfWeek> {
+        let minutes = self.clock.now().seconds() / 60;
+        let days = minutes / MINUTES_PER_DAY;
+        Some(TimeOfWeek {
+            day: u8::try_from((days + FIRST_DAY) % 7).unwrap_or(0),
+            minute: u16::try_from(minutes % MINUTES_PER_DAY).unwrap_or(0),
+        })
+    }
+
+    /// Not known: nobody is asked about names while a request waits.
+    fn host_name(&self) -> Option<String> {
+        None
+    }
+}
+
+const MINUTES_PER_DAY: u64 = 24 * 60;
+/// 1970 began on a Thursday.
+const FIRST_DAY: u64 = 4;
+const DN_MATCH: &str = "2.5.13.1";

@@ -1,0 +1,142 @@
+//! `roster why`: whether somebody may do something with an entry, and which ACI says so.
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Tell why an identity may do something with an entry, or may not.
+///
+/// Asks a running server as its administrator. The ACI that decides is printed with where it
+/// stands, and every other one within reach with the reason why it does not apply.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Who: a DN, or "" for anonymous
+    #[arg(value_name = "IDENTITY")]
+    identity: String,
+
+    /// The right: read, search, compare, write, selfwrite, add, delete, import, export or proxy
+    #[arg(value_name = "RIGHT")]
+    right: String,
+
+    /// The entry
+    #[arg(value_name = "ENTRY")]
+    entry: String,
+
+    /// The attribute, of rights that are of attributes
+    #[arg(value_name = "ATTRIBUTE")]
+    attribute: Option<String>,
+
+    /// The value that is to be added, for ACIs about values
+    #[arg(long, value_name = "VALUE", requires = "attribute")]
+    add: Option<String>,
+
+    /// The value that is to be deleted
+    #[arg(long, value_name = "VALUE", requires = "attribute", conflicts_with = "add")]
+    delete: Option<String>,
+
+    /// Print what the server says as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster why -W uid=anna,ou=people,dc=example,dc=com read uid=bert,ou=people,dc=example,dc=com mail
+  roster why -W '' read dc=example,dc=com
+  roster why -W uid=anna,ou=people,dc=example,dc=com write cn=staff,dc=example,dc=com member \\
+    --add uid=anna,ou=people,dc=example,dc=com";
+
+/// What is asked.
+#[derive(Serialize)]
+struct Asked<'a> {
+    identity: &'a str,
+    entry: &'a str,
+    right: &'a str,
+    attribute: Option<&'a str>,
+    add: Option<&'a str>,
+    delete: Option<&'a str>,
+}
+
+/// What is answered.
+#[derive(Deserialize)]
+struct Told {
+    allowed: bool,
+    bypass: Option<String>,
+    decided_by: Option<usize>,
+    considered: Vec<Considered>,
+}
+
+#[derive(Deserialize)]
+struct Considered {
+    holder: String,
+    name: String,
+    aci: String,
+    allows: bool,
+    outcome: String,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let asked = Asked {
+        identity: &options.identity,
+        entry: &options.entry,
+        right: &options.right,
+        attribute: options.attribute.as_deref(),
+        add: options.add.as_deref(),
+        delete: options.delete.as_deref(),
+    };
+    let asked = serde_json::to_vec(&asked)
+        .map_err(|error| Failure::local(format!("the question has no form: {error}")))?;
+    let mut connection = options.server.connect()?;
+    let (outcome, value) = connection.extended(WHY, Some(&asked))?;
+    outcome
+        .into_result("why")
+        .map_err(|error| Failure::refused(error.to_string()).hint(ADMINISTRATOR_HINT))?;
+    let malformed =
+        |error| Failure::refused(format!("the server sent a malformed explanation: {error}"));
+    let json = value.unwrap_or_default();
+    if options.json {
+        let value: serde_json::Value = serde_json::from_slice(&json).map_err(malformed)?;
+        let pretty = serde_json::to_string_pretty(&value).map_err(malformed)?;
+        output::line(format_args!("{pretty}"))?;
+        return Ok(Exit::Done);
+    }
+    let told: Told = serde_json::from_slice(&json).map_err(malformed)?;
+    print(&told)?;
+    Ok(Exit::Done)
+}
+
+fn print(told: &Told) -> Result<(), Failure> {
+    output::line(format_args!("{}", if told.allowed { "allowed" } else { "denied" }))?;
+    if let Some(bypass) = &told.bypass {
+        output::line(format_args!("  {bypass}"))?;
+        return Ok(());
+    }
+    match told.decided_by.and_then(|place| told.considered.get(place)) {
+        Some(Considered { holder, name, aci, allows, .. }) => {
+            let verb = if *allows { "allows" } else { "denies" };
+            output::line(format_args!("  \"{name}\" of {holder} {verb} it:"))?;
+            output::line(format_args!("    {aci}"))?;
+        }
+        None => output::line(format_args!("  no ACI allows it"))?,
+    }
+    for (place, other) in told.considered.iter().enumerate() {
+        if told.decided_by == Some(place) {
+            continue;
+        }
+        let Considered { holder, name, outcome, allows, .. } = other;
+        let verb = if *allows { "allow" } else { "deny" };
+        output::line(format_args!("  {verb} \"{name}\" of {holder}: {outcome}"))?;
+    }
+    Ok(())
+}
+
+/// The extended operation of the server.
+const WHY: &str = "2.25.240622864993748405525653984067480598434.3.1";
