@@ -12,9 +12,23 @@ pub(crate) enum Form {
     Text,
 }
 
-/// A key in each of the forms.
+/// A key in each of the forms, with what stands before and after it.
 #[derive(Clone, Copy)]
-pub(super) struct Key(pub(super) &'static str, pub(super) &'static str);
+pub(super) struct Key {
+    pub(super) json: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// The key of these names.
+macro_rules! key {
+    ($json:literal, $text:literal) => {
+        $crate::log::line::Key {
+            json: concat!(",\"", $json, "\":"),
+            text: concat!(" ", $text, "="),
+        }
+    };
+}
+pub(super) use key;
 
 /// A line in the making.
 pub(super) struct Line<'b> {
@@ -48,18 +62,11 @@ impl<'b> Line<'b> {
     }
 
     fn key(&mut self, key: Key) {
-        match self.form {
-            Form::Json => {
-                self.out.extend_from_slice(b",\"");
-                self.out.extend_from_slice(key.0.as_bytes());
-                self.out.extend_from_slice(b"\":");
-            }
-            Form::Text => {
-                self.out.push(b' ');
-                self.out.extend_from_slice(key.1.as_bytes());
-                self.out.push(b'=');
-            }
-        }
+        let text = match self.form {
+            Form::Json => key.json,
+            Form::Text => key.text,
+        };
+        self.out.extend_from_slice(text.as_bytes());
     }
 
     pub(super) fn number(&mut self, key: Key, number: u64) {
@@ -69,14 +76,12 @@ impl<'b> Line<'b> {
 
     /// Something that is so.
     pub(super) fn flag(&mut self, key: Key) {
+        self.key(key);
         match self.form {
-            Form::Json => {
-                self.key(key);
-                self.out.extend_from_slice(b"true");
-            }
+            Form::Json => self.out.extend_from_slice(b"true"),
+            // The name alone.
             Form::Text => {
-                self.out.push(b' ');
-                self.out.extend_from_slice(key.1.as_bytes());
+                self.out.pop();
             }
         }
     }
@@ -232,12 +237,12 @@ mod tests {
         let write = |form| {
             let mut out = Vec::new();
             let mut line = Line::begin(&mut out, form, b"T", ("search", "SEARCH"));
-            line.number(Key("msg", "msgID"), u64::MAX);
-            line.number(Key("op", "op"), 0);
-            line.text(Key("base", "base"), b"o=\"x\"");
-            line.list(Key("attributes", "attrs"), [&b"cn"[..], b"s\nn"].into_iter());
-            line.list(Key("none", "none"), std::iter::empty());
-            line.flag(Key("unindexed", "unindexed"));
+            line.number(key!("msg", "msgID"), u64::MAX);
+            line.number(key!("op", "op"), 0);
+            line.text(key!("base", "base"), b"o=\"x\"");
+            line.list(key!("attributes", "attrs"), [&b"cn"[..], b"s\nn"].into_iter());
+            line.list(key!("none", "none"), std::iter::empty());
+            line.flag(key!("unindexed", "unindexed"));
             line.end();
             String::from_utf8(out).unwrap()
         };

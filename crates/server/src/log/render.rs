@@ -7,7 +7,7 @@ use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
 
 use super::filter::{HIDDEN, Secrets, push_filter, push_value};
-use super::line::{Form, Key, Line, TimeText};
+use super::line::{Form, Key, Line, TimeText, key};
 use super::wire::{Asked, Field, Figures, Kind, Parts};
 use super::{PROXIED_1, PROXIED_2, SESSION_TRACKING};
 
@@ -38,12 +38,12 @@ impl Known {
         let mut out = Vec::new();
         let mut line = Line::begin(&mut out, form, b"", ("", ""));
         let start = line.out.len();
-        line.text(Key("client", "from"), &self.client);
-        line.text(Key("subject", "authDN"), &self.subject);
+        line.text(key!("client", "from"), &self.client);
+        line.text(key!("subject", "authDN"), &self.subject);
         for (key, text) in [
-            (Key("authz", "authzID"), &self.authz),
-            (Key("mechanism", "mech"), &self.mechanism),
-            (Key("tls", "tls"), &self.tls),
+            (key!("authz", "authzID"), &self.authz),
+            (key!("mechanism", "mech"), &self.mechanism),
+            (key!("tls", "tls"), &self.tls),
         ] {
             if !text.is_empty() {
                 line.text(key, text);
@@ -83,8 +83,8 @@ impl Renderer {
     pub(super) fn dropped(&mut self, count: u64, why: &str, now: Timestamp, out: &mut Vec<u8>) {
         let time = self.time.of(now);
         let mut line = Line::begin(out, self.form, time, ("dropped", "DROPPED"));
-        line.number(Key("count", "count"), count);
-        line.text(Key("reason", "reason"), why.as_bytes());
+        line.number(key!("count", "count"), count);
+        line.text(key!("reason", "reason"), why.as_bytes());
         line.end();
     }
 
@@ -98,8 +98,8 @@ impl Renderer {
         let time = self.moment(time);
         let mut line = Line::begin(out, self.form, self.time.of(time), ("connect", "CONNECT"));
         line.number(CONNECTION, number);
-        line.text(Key("client", "from"), client);
-        line.text(Key("listener", "protocol"), listener);
+        line.text(key!("client", "from"), client);
+        line.text(key!("listener", "protocol"), listener);
         line.end();
         let mut known = Known { client: client.to_vec(), ..Known::default() };
         known.show(self.form);
@@ -114,9 +114,9 @@ impl Renderer {
         let known = self.connections.get_mut(&number)?;
         let mut line = Line::begin(out, self.form, self.time.of(time), ("tls", "TLS"));
         line.number(CONNECTION, number);
-        line.text(Key("client", "from"), &known.client);
-        line.text(Key("tls", "tls"), version);
-        line.text(Key("cipher", "cipher"), cipher);
+        line.text(key!("client", "from"), &known.client);
+        line.text(key!("tls", "tls"), version);
+        line.text(key!("cipher", "cipher"), cipher);
         line.end();
         known.tls = version.to_vec();
         known.show(self.form);
@@ -141,8 +141,8 @@ impl Renderer {
             Line::begin(out, self.form, self.time.of(time), ("disconnect", "DISCONNECT"));
         line.number(CONNECTION, number);
         line.out.extend_from_slice(&known.shown);
-        line.number(Key("operations", "operations"), operations);
-        line.text(Key("reason", "reason"), reason);
+        line.number(key!("operations", "operations"), operations);
+        line.text(key!("reason", "reason"), reason);
         line.end();
         Some(())
     }
@@ -154,8 +154,8 @@ impl Renderer {
         let is_search = figures.tag == super::scribe::SEARCH.0;
         let mut line = Line::begin(out, self.form, self.time.of(time), names(figures.tag));
         line.number(CONNECTION, figures.connection);
-        line.number(Key("op", "op"), figures.number);
-        line.number(Key("msg", "msgID"), u64::from(figures.message_id.unsigned_abs()));
+        line.number(key!("op", "op"), figures.number);
+        line.number(key!("msg", "msgID"), u64::from(figures.message_id.unsigned_abs()));
         if let Some(known) = self.connections.get(&figures.connection) {
             line.out.extend_from_slice(&known.shown);
         }
@@ -178,31 +178,31 @@ impl Renderer {
 /// What came of it.
 fn outcome(line: &mut Line<'_>, figures: &Figures, diagnostic: &[u8], is_search: bool) {
     if let Some(code) = figures.code {
-        line.number(Key("code", "result"), u64::from(code));
+        line.number(key!("code", "result"), u64::from(code));
         if code != 0 {
             let name = ResultCode::from_code(code).map_or("unknown", ResultCode::name);
-            line.text(Key("result", "resultName"), name.as_bytes());
+            line.text(key!("result", "resultName"), name.as_bytes());
         }
     }
     if !diagnostic.is_empty() {
-        line.text(Key("diagnostic", "message"), diagnostic);
+        line.text(key!("diagnostic", "message"), diagnostic);
     }
     if figures.is_abandoned {
-        line.flag(Key("abandoned", "abandoned"));
+        line.flag(key!("abandoned", "abandoned"));
     }
     if is_search {
-        line.number(Key("entries", "nentries"), u64::from(figures.entries));
+        line.number(key!("entries", "nentries"), u64::from(figures.entries));
         if figures.references > 0 {
-            line.number(Key("references", "nrefs"), u64::from(figures.references));
+            line.number(key!("references", "nrefs"), u64::from(figures.references));
         }
-        line.number(Key("candidates", "candidates"), figures.candidates);
+        line.number(key!("candidates", "candidates"), figures.candidates);
         if figures.is_unindexed {
-            line.flag(Key("unindexed", "unindexed"));
+            line.flag(key!("unindexed", "unindexed"));
         }
     }
-    line.number(Key("octets", "octets"), figures.octets);
-    line.number(Key("queue_us", "qtime"), figures.queue_us);
-    line.number(Key("elapsed_us", "etime"), figures.elapsed_us);
+    line.number(key!("octets", "octets"), figures.octets);
+    line.number(key!("queue_us", "qtime"), figures.queue_us);
+    line.number(key!("elapsed_us", "etime"), figures.elapsed_us);
 }
 
 /// A search as it came.
@@ -210,7 +210,7 @@ fn asked_search(line: &mut Line<'_>, message: &[u8], secrets: &mut Secrets) -> O
     let mut message = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
     message.read(Tag::INTEGER).ok()?;
     let mut search = message.sequence(super::scribe::SEARCH).ok()?;
-    line.text(Key("base", "base"), search.read(Tag::OCTET_STRING).ok()?);
+    line.text(key!("base", "base"), search.read(Tag::OCTET_STRING).ok()?);
     let scope = search.enumerated(Tag::ENUMERATED).ok()?;
     let scope = match Scope::from_code(scope)? {
         Scope::Base => "base",
@@ -218,12 +218,12 @@ fn asked_search(line: &mut Line<'_>, message: &[u8], secrets: &mut Secrets) -> O
         Scope::Subtree => "sub",
         Scope::Subordinate => "subordinate",
     };
-    line.text(Key("scope", "scope"), scope.as_bytes());
+    line.text(key!("scope", "scope"), scope.as_bytes());
     let deref = search.enumerated(Tag::ENUMERATED).ok()?;
     let size_limit = search.unsigned(Tag::INTEGER).ok()?;
     let time_limit = search.unsigned(Tag::INTEGER).ok()?;
     let types_only = search.boolean(Tag::BOOLEAN).ok()?;
-    line.open(Key("filter", "filter"));
+    line.open(key!("filter", "filter"));
     push_filter(line.out, &mut search, secrets);
     line.close();
     // What the filter's text left unread.
@@ -240,19 +240,19 @@ fn asked_search(line: &mut Line<'_>, message: &[u8], secrets: &mut Secrets) -> O
             }
             attributes.read(Tag::OCTET_STRING).ok()
         };
-        line.list(Key("attributes", "attrs"), std::iter::from_fn(next).take(ATTRIBUTES_SHOWN_MAX));
+        line.list(key!("attributes", "attrs"), std::iter::from_fn(next).take(ATTRIBUTES_SHOWN_MAX));
     }
     for (key, number) in [
-        (Key("deref", "deref"), deref),
-        (Key("size_limit", "sizeLimit"), size_limit),
-        (Key("time_limit_s", "timeLimit"), time_limit),
+        (key!("deref", "deref"), deref),
+        (key!("size_limit", "sizeLimit"), size_limit),
+        (key!("time_limit_s", "timeLimit"), time_limit),
     ] {
         if number > 0 {
             line.number(key, u64::from(number));
         }
     }
     if types_only {
-        line.flag(Key("types_only", "typesOnly"));
+        line.flag(key!("types_only", "typesOnly"));
     }
     let Some(mut controls) = message.sequence_optional(Tag::context(0, true)).ok()? else {
         return Some(());
@@ -277,38 +277,38 @@ fn asked_fields(line: &mut Line<'_>, parts: Parts<'_>, secrets: &mut Secrets) {
     };
     let all = |wanted| each().filter(move |(field, _)| *field == wanted).map(|(_, text)| text);
     for (field, key) in [
-        (Field::Name, Key("dn", "dn")),
-        (Field::Mechanism, Key("auth", "authType")),
-        (Field::Oid, Key("oid", "oid")),
-        (Field::NewRdn, Key("new_rdn", "newRDN")),
-        (Field::NewSuperior, Key("new_superior", "newSuperior")),
-        (Field::Target, Key("target", "idToAbandon")),
-        (Field::Attribute, Key("attribute", "attr")),
+        (Field::Name, key!("dn", "dn")),
+        (Field::Mechanism, key!("auth", "authType")),
+        (Field::Oid, key!("oid", "oid")),
+        (Field::NewRdn, key!("new_rdn", "newRDN")),
+        (Field::NewSuperior, key!("new_superior", "newSuperior")),
+        (Field::Target, key!("target", "idToAbandon")),
+        (Field::Attribute, key!("attribute", "attr")),
     ] {
         if let Some(text) = all(field).next() {
             line.text(key, text);
         }
     }
     if let Some(name) = all(Field::Oid).next().and_then(extended_name) {
-        line.text(Key("name", "name"), name.as_bytes());
+        line.text(key!("name", "name"), name.as_bytes());
     }
     if let (Some(attribute), Some(value)) = (all(Field::Attribute).next(), all(Field::Value).next())
     {
         let is_secret = secrets.hold(attribute);
-        line.open(Key("value", "value"));
+        line.open(key!("value", "value"));
         push_value(line.out, if is_secret { HIDDEN } else { value });
         line.close();
     }
     if all(Field::DeletesOldRdn).next().is_some() {
-        line.flag(Key("delete_old_rdn", "deleteOldRDN"));
+        line.flag(key!("delete_old_rdn", "deleteOldRDN"));
     }
     if all(Field::Change).next().is_some() {
-        line.list(Key("changes", "changes"), all(Field::Change));
+        line.list(key!("changes", "changes"), all(Field::Change));
     }
     if all(Field::Cut).next().is_some() {
         // Of what was cut off nobody knows.
         secrets.has_hidden = true;
-        line.flag(Key("cut", "cut"));
+        line.flag(key!("cut", "cut"));
     }
     let oids = all(Field::Control).collect::<Vec<_>>();
     let mut behind = Vec::new();
@@ -325,7 +325,7 @@ fn asked_fields(line: &mut Line<'_>, parts: Parts<'_>, secrets: &mut Secrets) {
 /// Which controls there are, and what they say of who is behind the request.
 fn tell_controls(line: &mut Line<'_>, oids: &[&[u8]], behind: &[(&[u8], &[u8])]) {
     if !oids.is_empty() {
-        line.list(Key("controls", "controls"), oids.iter().copied());
+        line.list(key!("controls", "controls"), oids.iter().copied());
     }
     for (oid, value) in behind {
         if *oid == SESSION_TRACKING.as_bytes() {
@@ -345,10 +345,10 @@ fn tell_controls(line: &mut Line<'_>, oids: &[&[u8]], behind: &[(&[u8], &[u8])])
 fn session_tracking(line: &mut Line<'_>, value: &[u8]) -> Option<()> {
     let mut fields = Reader::new(value).sequence(Tag::SEQUENCE).ok()?;
     for key in [
-        Key("session_ip", "sessionIP"),
-        Key("session_name", "sessionName"),
-        Key("session_format", "sessionFormat"),
-        Key("session_id", "sessionID"),
+        key!("session_ip", "sessionIP"),
+        key!("session_name", "sessionName"),
+        key!("session_format", "sessionFormat"),
+        key!("session_id", "sessionID"),
     ] {
         let text = fields.read(Tag::OCTET_STRING).ok()?;
         if !text.is_empty() {
@@ -387,11 +387,105 @@ fn extended_name(oid: &[u8]) -> Option<&'static str> {
     })
 }
 
-const CONNECTION: Key = Key("conn", "conn");
-const PROXIED: Key = Key("proxied", "proxied");
+const CONNECTION: Key = key!("conn", "conn");
+const PROXIED: Key = key!("proxied", "proxied");
 
 /// Attributes asked for that are shown.
 const ATTRIBUTES_SHOWN_MAX: usize = 200;
 
 /// The longest field of the session tracking control (draft-wahl-ldap-session §2).
 const SESSION_TEXT_MAX_BYTES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use ldap::ber::Writer;
+    use ldap::filter::Filter;
+    use ldap::message::{
+        Control, ControlsBuf, DerefAliases, Message, MessageId, Request, SearchRequest, StringsBuf,
+    };
+    use schema::Schema;
+
+    use super::super::wire::Draft;
+    use super::*;
+
+    /// A search with everything that can be in one.
+    fn search() -> Vec<u8> {
+        let mut attributes = StringsBuf::new();
+        attributes.push("cn");
+        attributes.push("sn;lang-de");
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let mark = writer.begin(Tag::SEQUENCE);
+        ["ip", "name", "1.2", "id"]
+            .iter()
+            .for_each(|text| writer.octets(Tag::OCTET_STRING, text.as_bytes()));
+        writer.end(mark);
+        let mut controls = ControlsBuf::new();
+        let tracking = Control { oid: SESSION_TRACKING, critical: true, value: Some(&value) };
+        let proxied = Control { oid: PROXIED_2, critical: true, value: Some(b"dn:cn=x") };
+        [tracking, proxied].iter().for_each(|control| controls.push(*control));
+        let filter = "(&(cn=a*b*c)(!(userPassword=s3cret))(|(x:dn:1.2:=y)(z>=1)(sn=*)))";
+        let op = Request::Search(SearchRequest {
+            base: "dc=example",
+            scope: Scope::Subtree,
+            deref: DerefAliases::Always,
+            size_limit_entries: 3,
+            time_limit_s: 4,
+            types_only: true,
+            filter: Filter::parse(filter).unwrap(),
+            attributes: attributes.as_ref(),
+        });
+        let mut out = Vec::new();
+        Message { id: MessageId(7), op, controls: controls.as_ref() }.encode(&mut out);
+        out
+    }
+
+    fn line(form: Form, message: &[u8]) -> String {
+        let mut renderer = Renderer::new(form, Secrets::new(Schema::builtin()));
+        let mut record = Vec::new();
+        let figures = Figures { tag: super::super::scribe::SEARCH.0, ..Figures::default() };
+        Draft::begin(&mut record, Kind::Operation).figures(&figures).text(b"");
+        record.push(Asked::Message as u8);
+        record.extend_from_slice(message);
+        let mut out = Vec::new();
+        assert!(renderer.record(&record, &mut out));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn whatever_a_message_is_like_its_line_is_one_and_well_formed() {
+        let message = search();
+        assert!(line(Form::Json, &message).contains("(!(userPassword={hidden}))"));
+        let mut lines = 0;
+        let mut check = |message: &[u8]| {
+            for form in [Form::Json, Form::Text] {
+                let line = line(form, message);
+                assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line}");
+                if form == Form::Json {
+                    serde_json::from_str::<serde_json::Value>(&line).unwrap();
+                }
+                lines += 1;
+            }
+        };
+        for at in 0..message.len() {
+            check(&message[..at]);
+            for octet in [0x00, 0x01, 0x0a, 0x22, 0x30, 0x5c, 0x7f, 0x80, 0x84, 0xa9, 0xff] {
+                let mut other = message.clone();
+                other[at] = octet;
+                check(&other);
+            }
+        }
+        assert!(lines > 1_000);
+    }
+
+    #[test]
+    fn records_that_are_cut_off_make_no_line() {
+        let mut renderer = Renderer::new(Form::Json, Secrets::new(Schema::builtin()));
+        let mut record = Vec::new();
+        Draft::begin(&mut record, Kind::Connect).number(1).number(2).text(b"a").text(b"b");
+        for length in 0..record.len() {
+            let mut out = Vec::new();
+            assert!(!renderer.record(&record[..length], &mut out) && out.is_empty());
+        }
+    }
+}

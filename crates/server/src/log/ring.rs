@@ -54,6 +54,15 @@ impl Ring {
         let index = (position & (length - 1)) as usize;
         self.words.get(index).expect("the mask keeps it below the length")
     }
+
+    /// So many words from there on: up to the end of the ring, and those that follow.
+    fn slots(&self, position: u64, count: u64) -> (&[AtomicU64], &[AtomicU64]) {
+        let index = (position & (self.words.len() as u64 - 1)) as usize;
+        let (before, after) = self.words.split_at(index);
+        let first = (count as usize).min(after.len());
+        let second = (count as usize - first).min(before.len());
+        (after.get(..first).unwrap_or(after), before.get(..second).unwrap_or(before))
+    }
 }
 
 impl Producer {
@@ -76,20 +85,22 @@ impl Producer {
                 return false;
             }
         }
-        let mut at = self.tail;
-        self.ring.word(at).store(record.len() as u64, Ordering::Relaxed);
+        let (first, second) = self.ring.slots(self.tail, words);
+        let mut slots = first.iter().chain(second);
+        let mut put = |word: u64| {
+            if let Some(slot) = slots.next() {
+                slot.store(word, Ordering::Relaxed);
+            }
+        };
+        put(record.len() as u64);
         let (whole, rest) = record.as_chunks::<WORD_BYTES>();
-        for word in whole {
-            at += 1;
-            self.ring.word(at).store(u64::from_le_bytes(*word), Ordering::Relaxed);
-        }
+        whole.iter().for_each(|word| put(u64::from_le_bytes(*word)));
         if !rest.is_empty() {
             let mut word = [0; WORD_BYTES];
             word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-            at += 1;
-            self.ring.word(at).store(u64::from_le_bytes(word), Ordering::Relaxed);
+            put(u64::from_le_bytes(word));
         }
-        self.tail = at + 1;
+        self.tail += words;
         self.ring.tail.0.store(self.tail, Ordering::Release);
         true
     }
@@ -111,13 +122,15 @@ impl Consumer {
         if self.ring.tail.0.load(Ordering::Acquire) == self.head {
             return false;
         }
-        record.clear();
         let length = self.ring.word(self.head).load(Ordering::Relaxed) as usize;
         let words = length.div_ceil(WORD_BYTES) as u64;
-        record.reserve(words as usize * WORD_BYTES);
-        for at in self.head + 1..=self.head + words {
-            let word = self.ring.word(at).load(Ordering::Relaxed);
-            record.extend_from_slice(&word.to_le_bytes());
+        record.resize(words as usize * WORD_BYTES, 0);
+        let (first, second) = self.ring.slots(self.head + 1, words);
+        let (before, after) = record.as_chunks_mut::<WORD_BYTES>().0.split_at_mut(first.len());
+        for (slots, octets) in [(first, before), (second, after)] {
+            for (slot, octets) in slots.iter().zip(octets) {
+                *octets = slot.load(Ordering::Relaxed).to_le_bytes();
+            }
         }
         record.truncate(length);
         self.head += 1 + words;

@@ -14,7 +14,7 @@ use ldap::dn::Dn;
 use ldap::ldif::push_ldif_line;
 use schema::{Attribute, AttributeDelta, AttributeDescription, Change, RenameChange};
 
-use super::super::line::{self, Key, Line, TimeText, is_hidden, push_escaped};
+use super::super::line::{self, Line, TimeText, is_hidden, key, push_escaped};
 
 /// How changes are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) fn note(out: &mut Vec<u8>, form: Form, now: Timestamp, note: &str) {
     let time = time.of(now);
     if form.is_json {
         let mut line = Line::begin(out, line::Form::Json, time, ("note", ""));
-        line.text(Key("note", ""), note.as_bytes());
+        line.text(key!("note", ""), note.as_bytes());
         line.end();
     } else {
         out.extend_from_slice(b"# time=");
@@ -235,15 +235,16 @@ impl Teller<'_> {
         let mut time = TimeText::new();
         let time = time.of(record.csn.time);
         let mut line = Line::begin(self.out, line::Form::Json, time, (kind, ""));
-        line.number(Key("lsn", ""), record.lsn.0);
-        line.number(Key("change", ""), index as u64 + 1);
-        line.number(Key("changes", ""), record.changes.len() as u64);
-        line.text(Key("operation", ""), operation(record.origin.op).as_bytes());
-        line.number(Key("conn", ""), who.session);
-        line.number(Key("msg", ""), u64::from(record.origin.message.unsigned_abs()));
-        line.text(Key("client", ""), who.address.as_bytes());
-        line.text(Key("subject", ""), who.dn.as_bytes());
-        for (key, text) in [(Key("authz", ""), &*who.authz), (Key("mechanism", ""), &who.mechanism)]
+        line.number(key!("lsn", ""), record.lsn.0);
+        line.number(key!("change", ""), index as u64 + 1);
+        line.number(key!("changes", ""), record.changes.len() as u64);
+        line.text(key!("operation", ""), operation(record.origin.op).as_bytes());
+        line.number(key!("conn", ""), who.session);
+        line.number(key!("msg", ""), u64::from(record.origin.message.unsigned_abs()));
+        line.text(key!("client", ""), who.address.as_bytes());
+        line.text(key!("subject", ""), who.dn.as_bytes());
+        for (key, text) in
+            [(key!("authz", ""), &*who.authz), (key!("mechanism", ""), &who.mechanism)]
         {
             if !text.is_empty() {
                 line.text(key, text.as_bytes());
@@ -251,7 +252,7 @@ impl Teller<'_> {
         }
         if !record.origin.controls.is_empty() {
             let controls = record.origin.controls.iter().map(|oid| oid.as_bytes());
-            line.list(Key("controls", ""), controls);
+            line.list(key!("controls", ""), controls);
         }
         let dn = match change {
             Change::Add(add) => add.entry.name().to_string(),
@@ -262,9 +263,9 @@ impl Teller<'_> {
             Change::Index(_) => "cn=index,cn=config".to_owned(),
             Change::Setting(_) => "cn=config".to_owned(),
         };
-        line.text(Key("dn", ""), dn.as_bytes());
+        line.text(key!("dn", ""), dn.as_bytes());
         if let Change::Rename(rename) = change {
-            line.text(Key("new_dn", ""), rename.new_dn.to_string().as_bytes());
+            line.text(key!("new_dn", ""), rename.new_dn.to_string().as_bytes());
         }
         self.json_content(change);
         self.out.extend_from_slice(b"}\n");
