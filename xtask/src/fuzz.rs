@@ -9,8 +9,16 @@ use crate::shell::{cargo, output, root, step, succeeds};
 /// How long one target runs unless told otherwise.
 const DEFAULT_SECONDS: u64 = 600;
 /// Targets that need the command line, and with it the whole server.
-const WITH_ROSTER: &[&str] =
-    &["backup", "dialect", "entry_record", "index_definition", "record", "template"];
+const WITH_ROSTER: &[&str] = &[
+    "backup",
+    "dialect",
+    "entry_record",
+    "index_definition",
+    "proxy_header",
+    "record",
+    "sasl_message",
+    "template",
+];
 /// How long CI gives each target.
 const SMOKE_SECONDS: u64 = 3;
 /// Quick to build: in seconds it is a panic or a failed assertion that shows, and the targets are

@@ -22,6 +22,11 @@ const PACKAGES: &[Package] = &[
         name: "python3-ldap",
         is_present: || succeeds(command("/usr/bin/python3", &["-c", "import ldap"])),
     },
+    Package {
+        name: "libsasl2-modules",
+        is_present: || succeeds(command("sh", &["-c", "ls /usr/lib/*/sasl2/libscram.so"])),
+    },
+    Package { name: "openssl", is_present: || Path::new("/usr/bin/openssl").exists() },
     Package { name: "slapd", is_present: testing::slapd::Slapd::is_installed },
     Package { name: "default-jdk-headless", is_present: || Path::new("/usr/bin/javac").exists() },
     Package {

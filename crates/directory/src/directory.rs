@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use aci::AciSet;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::bounded;
 use journal::{Disk, FileDisk, Journal, JournalOptions};
 use ldap::dn::Dn;
@@ -20,6 +20,7 @@ use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
 
 use crate::acis;
 use crate::analyser::Analyser;
+use crate::authentication::AuthenticationOptions;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
 use crate::controls::paged::CookieKey;
@@ -32,11 +33,13 @@ use crate::ops::suffix;
 use crate::password::{Scheme, hash_password};
 use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
+use crate::sasl::{TokenKeys, scram::ScramHash};
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::session::{Peer, Session};
 use crate::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
 use crate::subentry::Subentries;
 use crate::subschema;
+use crate::tls_monitor::{CertificateTeller, TlsMonitor};
 use crate::virtual_tree::VirtualTrees;
 use crate::worker::Worker;
 use crate::write_queue::WriteQueue;
@@ -72,6 +75,8 @@ pub struct DirectoryOptions {
     pub policies: Vec<Policy>,
     /// Held by whoever must not miss any record of the journal.
     pub journal_hold: Option<JournalHold>,
+    /// How clients may prove who they are.
+    pub authentication: AuthenticationOptions,
 }
 
 /// How far somebody has come who must miss no record: what follows stays in the journal.
@@ -113,6 +118,7 @@ impl DirectoryOptions {
             offers_tls: false,
             policies: Vec::new(),
             journal_hold: None,
+            authentication: AuthenticationOptions::default(),
         }
     }
 
@@ -143,6 +149,12 @@ pub struct Directory {
     /// The user id that owns the data directory: an administrator on the Unix socket.
     pub(crate) owner_uid: u32,
     offers_tls: bool,
+    pub(crate) authentication: AuthenticationOptions,
+    /// What bearer tokens are verified with; none: they are not taken.
+    pub(crate) token_keys: ArcSwapOption<TokenKeys>,
+    /// What salts of names that have no keys are made of. It stays the same as long as the data
+    /// directory and the administrator's password do.
+    pub(crate) scram_secret: Vec<u8>,
     space: Arc<dyn DiskSpace>,
     space_limits: SpaceLimits,
     queue: WriteQueue,
@@ -150,6 +162,7 @@ pub struct Directory {
     journal_hold: Option<JournalHold>,
     pub(crate) policies: Policies,
     pub(crate) log_monitor: LogMonitor,
+    pub(crate) tls_monitor: TlsMonitor,
     /// None once the directory is shut down.
     flusher: Mutex<Option<Flusher>>,
     make_chance: fn() -> Box<dyn Chance>,
@@ -248,6 +261,8 @@ impl Directory {
         let owner_uid = fs::metadata(&options.data)
             .map_err(|source| DirectoryError::Io { path: options.data.clone(), source })?
             .uid();
+        options.authentication.check(&schema)?;
+        let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
         let mut key = [0_u8; 32];
         OsChance.fill(&mut key);
         let directory = Arc::new(Self {
@@ -264,6 +279,9 @@ impl Directory {
             search_counters: SearchCounters::default(),
             owner_uid,
             offers_tls: options.offers_tls,
+            authentication: options.authentication,
+            token_keys: ArcSwapOption::empty(),
+            scram_secret,
             space,
             space_limits: options.space_limits,
             queue: WriteQueue::new(options.limits.write_queue_max),
@@ -272,6 +290,7 @@ impl Directory {
             journal_hold: options.journal_hold,
             policies,
             log_monitor: LogMonitor::default(),
+            tls_monitor: TlsMonitor::default(),
             flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),
         });
@@ -378,6 +397,27 @@ impl Directory {
 
     fn take_flusher(&self) -> Option<Flusher> {
         self.flusher.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Makes `cn=tls,cn=monitor` show what this tells.
+    pub fn show_certificate(&self, teller: CertificateTeller) {
+        self.tls_monitor.set(teller);
+    }
+
+    /// Sets the keys that bearer tokens are verified with, a JSON Web Key Set (RFC 7517). The ones
+    /// before stay when it cannot be used.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn set_token_keys(&self, text: &str) -> Result<(), String> {
+        self.token_keys.store(Some(Arc::new(TokenKeys::read(text)?)));
+        Ok(())
+    }
+
+    /// Whether a bearer token can be accepted.
+    pub(crate) fn takes_tokens(&self) -> bool {
+        let tokens = &self.authentication.tokens;
+        !tokens.issuer.is_empty() && !tokens.audience.is_empty() && self.token_keys.load().is_some()
     }
 
     pub(crate) fn offers_tls(&self) -> bool {

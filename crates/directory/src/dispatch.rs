@@ -41,6 +41,7 @@ pub(crate) fn dispatch(
     let expired = session.transactions().expire(worker.directory.clock.elapsed());
     let id = message.id;
     let outcome = check_id(session, id)
+        .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| controls::denied(&message.controls, worker, session))
         .and_then(|denied| controls::take(&message.controls, operation, &denied))
@@ -109,6 +110,17 @@ fn check_policy(
     directory.policies.check(session, request, &directory.state.load().schema)
 }
 
+/// RFC 4511 §4.2.1: a client sends nothing but binds until an exchange of SASL messages is over.
+fn check_not_binding(session: &Session, request: &Request<'_>) -> Result<(), Refusal> {
+    if session.is_binding() && !matches!(request, Request::Bind(_)) {
+        return Err(Refusal::new(
+            ResultCode::OperationsError,
+            "a SASL bind is in progress: end it, or begin another",
+        ));
+    }
+    Ok(())
+}
+
 /// The operations. Each answers in `out` itself, or returns what is still to be done.
 fn carry_out(
     worker: &mut Worker,
@@ -164,7 +176,7 @@ pub(crate) fn run(
     // Nothing that another job left.
     let _ = worker.noted();
     let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
-    let mut access = None;
+    let mut bound = None;
     if let Ok(message) = decoded {
         match &message.op {
             Request::Search(search) => {
@@ -172,14 +184,14 @@ pub(crate) fn run(
             }
             Request::Bind(bind) => {
                 let outcome = ops::bind::verify(worker, bind);
-                access = outcome.as_ref().ok().cloned();
+                bound = outcome.as_ref().ok().cloned();
                 let result = outcome.map(|_| ResultCode::Success);
                 let _ = answer(&mut out, job.id, ResponseKind::Bind, result);
                 let asks = message.controls.iter().any(|control| {
                     control.oid == authorization_identity::REQUEST
                         && !job.denied.contains(&authorization_identity::REQUEST)
                 });
-                if let (true, Some(access)) = (asks, &access) {
+                if let (true, Some((access, _))) = (asks, &bound) {
                     authorization_identity::add_to(&mut out, 0, access.identity());
                 }
             }
@@ -196,7 +208,7 @@ pub(crate) fn run(
     if !out.is_empty() {
         let _ = flush(out);
     }
-    JobDone { id: job.id, access, noted: worker.noted() }
+    JobDone { id: job.id, bound, noted: worker.noted() }
 }
 
 /// Writes the final answer of an operation that has nothing but a result.

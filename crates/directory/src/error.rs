@@ -31,6 +31,13 @@ pub enum DirectoryError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A setting about authentication can never work.
+    Authentication {
+        /// The text as given.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The administrator's password file is damaged.
     AdminPassword {
         /// Which file.
@@ -55,6 +62,9 @@ impl fmt::Display for DirectoryError {
             Self::Schema(error) => write!(f, "{error}"),
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Name { text, reason } => write!(f, "'{text}' cannot be used: {reason}"),
+            Self::Authentication { text, reason } => {
+                write!(f, "section [authentication]: '{text}' cannot be used: {reason}")
+            }
             Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::History { reason, advice } => write!(f, "{reason}; {advice}"),
         }

@@ -55,8 +55,8 @@ impl fmt::Debug for Job {
 #[must_use]
 pub struct JobDone {
     pub(crate) id: MessageId,
-    /// Who was bound.
-    pub(crate) access: Option<Access>,
+    /// Who was bound, and by which mechanism.
+    pub(crate) bound: Option<(Access, &'static str)>,
     pub(crate) noted: Noted,
 }
 

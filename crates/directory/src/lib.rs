@@ -7,6 +7,7 @@
 
 mod acis;
 mod analyser;
+mod authentication;
 pub mod backup;
 mod chance;
 mod check;
@@ -19,6 +20,7 @@ mod error;
 mod export;
 mod grants;
 mod guard;
+mod identity_mapper;
 mod import;
 pub mod in_order;
 mod index_monitor;
@@ -31,11 +33,13 @@ mod note;
 mod ops;
 mod password;
 mod policy;
+mod protection;
 pub mod record;
 pub mod recovery;
 mod referral;
 mod refusal;
 mod root_dse;
+mod sasl;
 mod search_counters;
 mod session;
 mod sink;
@@ -45,12 +49,17 @@ mod stop;
 mod subentry;
 mod subschema;
 mod surroundings;
+mod tls_monitor;
 mod transactions;
 mod virtual_tree;
 mod worker;
 mod write_queue;
 
 pub use aci::Identity;
+pub use authentication::{
+    AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
+    TokenOptions,
+};
 pub use chance::{Chance, OsChance, SeededChance};
 pub use check::{DirectoryCheck, check};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
@@ -68,7 +77,9 @@ pub use log_monitor::{LogState, LogStates};
 pub use note::Noted;
 pub use password::{Scheme, hash_password};
 pub use policy::{AddressRange, Policy, PolicyOperation};
+pub use protection::{ChannelBindings, ClientCertificate, Tls};
 pub use recovery::{JournalCheck, check_journal};
+pub use sasl::is_well_formed as is_well_formed_sasl;
 pub use search_counters::SearchCounts;
 pub use session::{LocalUser, Peer, Session};
 pub use sink::Flow;
@@ -76,5 +87,6 @@ pub use space::{DiskSpace, FileSystemSpace, SpaceLimits};
 pub use stamp::Csn;
 pub use stop::Stop;
 pub use store::Held;
+pub use tls_monitor::{CertificateState, CertificateTeller};
 pub use worker::{Next, Worker};
 pub use write_queue::{Outbox, PendingWrite, Reply};

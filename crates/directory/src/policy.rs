@@ -8,7 +8,7 @@
 //! the server can always get in and mend what policies shut out.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -240,7 +240,7 @@ impl Policies {
 
     fn choose(&self, session: &Session, schema: &Schema) -> Option<usize> {
         let peer = session.peer();
-        let address = peer.address.parse::<SocketAddr>().ok().map(|address| address.ip());
+        let address = peer.ip;
         let key = match session.identity() {
             Identity::Anonymous => None,
             Identity::Root(dn) | Identity::Entry(dn) => Some(DnKey::from_dn(schema, dn).ok()?),

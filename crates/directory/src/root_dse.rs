@@ -6,7 +6,8 @@ use schema::{Entry, Schema};
 use crate::controls;
 use crate::directory::Directory;
 use crate::live_entry::SUBSCHEMA_DN;
-use crate::ops::{bind, extended};
+use crate::ops::extended;
+use crate::sasl;
 use crate::session::Session;
 
 /// The root DSE as this session finds it.
@@ -33,9 +34,7 @@ pub(crate) fn entry(directory: &Directory, schema: &Schema, offer: Offer) -> Ent
     put("supportedControl", controls::supported().map(str::to_owned).collect());
     put("supportedExtension", extended::supported(offer.tls).map(str::to_owned).collect());
     put("supportedFeatures", FEATURES.iter().map(|(oid, _)| (*oid).to_owned()).collect());
-    if offer.external {
-        put("supportedSASLMechanisms", text(&[bind::EXTERNAL]));
-    }
+    put("supportedSASLMechanisms", offer.sasl.names().map(str::to_owned).collect());
     put("vendorName", text(&["roster"]));
     put("vendorVersion", vec![format!("roster {}", env!("CARGO_PKG_VERSION"))]);
     put("entryDN", vec![String::new()]);
@@ -45,8 +44,8 @@ pub(crate) fn entry(directory: &Directory, schema: &Schema, offer: Offer) -> Ent
 /// What depends on the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offer {
-    /// SASL EXTERNAL can succeed (RFC 4422 §A): only behind a Unix socket.
-    external: bool,
+    /// These SASL mechanisms can succeed.
+    sasl: sasl::Offered,
     /// StartTLS can succeed.
     tls: bool,
 }
@@ -55,7 +54,7 @@ impl Offer {
     /// What the server offers this session.
     pub(crate) fn to(session: &Session, directory: &Directory) -> Self {
         Self {
-            external: session.peer().local_user.is_some(),
+            sasl: sasl::Offered::to(session, directory),
             tls: extended::offers_tls(directory, session),
         }
     }

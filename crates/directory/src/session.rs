@@ -8,10 +8,13 @@ use std::time::Duration;
 use aci::{Access, Identity, Method, Origin};
 use ldap::message::{DecodeLimits, Message, MessageId, Request};
 
+use crate::authentication::Confidentiality;
+use crate::directory::Directory;
 use crate::job::JobDone;
-use crate::ops::bind::EXTERNAL;
 use crate::policy::Chosen;
+use crate::protection::{ChannelBindings, ClientCertificate, Tls};
 pub(crate) use crate::record::Who;
+use crate::sasl::{self, external::EXTERNAL};
 use crate::transactions::Transactions;
 
 /// Where a connection comes from.
@@ -19,6 +22,10 @@ use crate::transactions::Transactions;
 pub struct Peer {
     /// The client's address, for logs.
     pub address: String,
+    /// The same for access rules; `None` on a Unix socket.
+    pub ip: Option<IpAddr>,
+    /// A proxy told the address: it says nothing about the way to this server.
+    pub is_proxied: bool,
     /// Who is at the other end of a Unix socket; `None` on TCP.
     pub local_user: Option<LocalUser>,
     /// Whether the connection is protected by TLS from its first octet (LDAPS).
@@ -43,6 +50,9 @@ pub struct Session {
     /// As whom the request at hand is carried out, when it is somebody else.
     assumed: Option<(Arc<Access>, Arc<Who>)>,
     secure: bool,
+    tls: Option<Box<Tls>>,
+    /// A SASL bind whose client is to send more.
+    pending: Option<sasl::Pending>,
     outstanding: Vec<(MessageId, Cancel)>,
     transactions: Transactions,
     policy: Option<Chosen>,
@@ -59,6 +69,8 @@ impl Session {
             access: Arc::new(Access::of(identity.clone())),
             secure,
             assumed: None,
+            tls: None,
+            pending: None,
             outstanding: Vec::new(),
             transactions: Transactions::default(),
             policy: None,
@@ -72,9 +84,12 @@ impl Session {
         self.secure
     }
 
-    /// TLS was negotiated after StartTLS (RFC 4511 §4.14).
-    pub fn set_secure(&mut self) {
+    /// TLS was negotiated: from the start, or after StartTLS (RFC 4511 §4.14).
+    pub fn set_tls(&mut self, tls: Tls) {
         self.secure = true;
+        self.tls = Some(Box::new(tls));
+        // What was begun without protection does not go on under it.
+        self.pending = None;
         let Origin { method, .. } = *self.access.origin();
         let origin = Origin { method, ..self.origin("") };
         self.access = Arc::new((*self.access).clone().from_origin(origin));
@@ -84,12 +99,10 @@ impl Session {
     fn origin(&self, mechanism: &'static str) -> Origin {
         let address = match self.peer.local_user {
             Some(_) => None,
-            None => address_of(&self.peer.address),
-        };
-        let ssf = match (self.secure, self.peer.local_user) {
-            (true, _) => SSF_TLS,
-            (false, Some(_)) => SSF_LOCAL,
-            (false, None) => 0,
+            None => match self.peer.ip {
+                Some(ip) => Some(ip.to_canonical()),
+                None => address_of(&self.peer.address),
+            },
         };
         let method = match mechanism {
             "" => Method::Anonymous,
@@ -97,7 +110,66 @@ impl Session {
             EXTERNAL if self.secure => Method::Certificate,
             name => Method::Sasl(name),
         };
-        Origin { address, ssf, method }
+        Origin { address, ssf: self.ssf(), method }
+    }
+
+    /// The client's address; `None` on a Unix socket.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.peer.ip
+    }
+
+    /// How strongly the connection is protected: the bits of the key, 0 without protection.
+    pub fn ssf(&self) -> u32 {
+        match (self.secure, self.peer.local_user) {
+            (true, _) => self.tls.as_ref().map_or(SSF_TLS, |tls| tls.strength_bits.max(SSF_TLS)),
+            (false, Some(_)) => SSF_LOCAL,
+            (false, None) => 0,
+        }
+    }
+
+    /// How the client proved who it is: `simple`, or a SASL mechanism; empty when it did not.
+    pub fn mechanism(&self) -> &str {
+        &self.who.mechanism
+    }
+
+    /// The client certificate that TLS verified.
+    pub(crate) fn client_certificate(&self) -> Option<&ClientCertificate> {
+        self.tls.as_ref().and_then(|tls| tls.client.as_ref())
+    }
+
+    /// What only the two ends of this connection know.
+    pub(crate) fn bindings(&self) -> Option<&ChannelBindings> {
+        self.tls.as_ref().map(|tls| &tls.bindings)
+    }
+
+    /// Whether passwords may be taken: nobody on the way can read them, or the settings of the node
+    /// say that it does not matter.
+    pub(crate) fn is_confidential(&self, directory: &Directory) -> bool {
+        let is_local = self.peer.local_user.is_some() || self.peer.ip.is_none();
+        let is_near = is_local
+            || (!self.peer.is_proxied
+                && self.peer.ip.is_some_and(|ip| ip.to_canonical().is_loopback()));
+        self.secure
+            || match directory.authentication.confidentiality {
+                Confidentiality::Always => is_local,
+                Confidentiality::Remote => is_near,
+                Confidentiality::Never => true,
+            }
+    }
+
+    /// An exchange of SASL messages goes on with the next bind.
+    pub(crate) fn set_pending(&mut self, pending: sasl::Pending) {
+        self.pending = Some(pending);
+    }
+
+    /// The exchange that this bind may go on with; it is over unless it is set again.
+    pub(crate) fn take_pending(&mut self) -> Option<sasl::Pending> {
+        self.pending.take()
+    }
+
+    /// Whether the client is in the middle of a SASL bind.
+    pub(crate) fn is_binding(&self) -> bool {
+        self.pending.is_some()
     }
 
     /// Who is asking.
@@ -126,10 +198,10 @@ impl Session {
 
     /// A job of this connection is over; a bind sets who asks.
     pub fn finish(&mut self, done: JobDone) {
-        let JobDone { id, access, .. } = done;
+        let JobDone { id, bound, .. } = done;
         self.forget(id);
-        if let Some(access) = access {
-            self.set_access(access, SIMPLE);
+        if let Some((access, mechanism)) = bound {
+            self.set_access(access, mechanism);
         }
     }
 

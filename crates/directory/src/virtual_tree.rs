@@ -21,6 +21,7 @@ use crate::live_entry::SUBSCHEMA_DN;
 use crate::log_monitor;
 use crate::ops::{access_config, index_config};
 use crate::refusal::Refusal;
+use crate::tls_monitor;
 
 /// A tree of entries the server makes itself.
 struct Tree {
@@ -68,6 +69,11 @@ const TREES: &[Tree] = &[
                 name: log_monitor::LOG_MONITOR_DN,
                 is_slow: false,
                 entries: log_monitor::entries,
+            },
+            Branch {
+                name: tls_monitor::TLS_MONITOR_DN,
+                is_slow: false,
+                entries: tls_monitor::entries,
             },
         ],
     },

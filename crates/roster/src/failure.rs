@@ -105,6 +105,7 @@ impl From<DirectoryError> for Failure {
             | DirectoryError::Schema(_)
             | DirectoryError::Io { .. }
             | DirectoryError::Name { .. }
+            | DirectoryError::Authentication { .. }
             | DirectoryError::AdminPassword { .. } => Self::local(without_os_error(&error)),
         }
     }

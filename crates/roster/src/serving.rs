@@ -97,6 +97,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     let mut options = DirectoryOptions::new(&settings.server.data);
     // The server makes a certificate where none is.
     options.offers_tls = true;
+    options.authentication = settings.authentication.options();
     let bounds = &settings.store;
     let limits = &settings.limits;
     options.limits.size_limit_entries = limits.size_limit_entries;

@@ -266,6 +266,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "08-misc.ldif",
         "09-roster.ldif",
         "10-limits.ldif",
+        "11-certificates.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +10,16 @@ use std::time::Duration;
 use directory::{LocalUser, Peer};
 use ldap::encode;
 use ldap::result::ResultCode;
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
-use crate::addresses::address_of;
 use crate::connection::patience::Origin;
 use crate::connection::{Connection, Ending};
 use crate::listen::Listener;
 use crate::log::Trail;
+use crate::proxy_header::ProxyHeader;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
@@ -59,10 +61,18 @@ async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Prote
             Ok((stream, address)) => {
                 // Without it the kernel holds small answers back to join them with later ones.
                 let _ = stream.set_nodelay(true);
-                let secure = protection == Protection::Tls;
-                let peer = Peer { address: address.to_string(), local_user: None, secure };
-                let trail = Trail::new(if secure { "ldaps" } else { "ldap" });
-                begin(&worker, Stream::Tcp(stream), peer, trail);
+                let peer = Peer {
+                    address: address.to_string(),
+                    ip: Some(address.ip()),
+                    secure: protection == Protection::Tls,
+                    ..Peer::default()
+                };
+                let trail = Trail::new(if peer.secure { "ldaps" } else { "ldap" });
+                if worker.shared.proxies.iter().any(|network| network.contains(address.ip())) {
+                    begin_proxied(&worker, stream, peer, trail);
+                } else {
+                    begin(&worker, Stream::Tcp(stream), peer, trail);
+                }
             }
             Err(error) => pause_after(&error).await,
         }
@@ -79,7 +89,8 @@ async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
         match accepted {
             Ok((stream, _)) => {
                 let local_user = user_of(&stream);
-                let peer = Peer { address: "local".to_owned(), local_user, secure: false };
+                let address = "local".to_owned();
+                let peer = Peer { address, local_user, ..Peer::default() };
                 begin(&worker, Stream::Unix(stream), peer, Trail::new("ldapi"));
             }
             Err(error) => pause_after(&error).await,
@@ -101,8 +112,67 @@ async fn pause_after(error: &io::Error) {
     }
 }
 
+/// Reads what a proxy says of its client, then serves that one. A trusted proxy has to say it: a
+/// connection without a header is one of somebody who can reach us from the same address.
+fn begin_proxied(worker: &Rc<Worker>, mut stream: TcpStream, mut peer: Peer, trail: Trail) {
+    if !has_room(worker) {
+        return;
+    }
+    let worker = Rc::clone(worker);
+    spawn_local(async move {
+        let limit = worker.shared.handshake_timeout;
+        let told = tokio::select! {
+            () = worker.stop.notified() => None,
+            read = timeout(limit, read_proxy_header(&mut stream)) => Some(read),
+        };
+        match told {
+            Some(Ok(Ok(client))) => {
+                if let Some(client) = client {
+                    peer.address = client.to_string();
+                    peer.ip = Some(client.ip());
+                }
+                peer.is_proxied = true;
+                return admit(&worker, Stream::Tcp(stream), peer, trail);
+            }
+            Some(Ok(Err(error))) => {
+                tracing::warn!(proxy = peer.address, %error, "a connection of a proxy is refused");
+            }
+            Some(Err(_)) => tracing::debug!(proxy = peer.address, "no header came in time"),
+            None => {}
+        }
+        worker.shared.counters.connections.subtract(1);
+    });
+}
+
+/// The client that the header names. Not an octet behind the header is read.
+async fn read_proxy_header(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+    let mut octets = Vec::new();
+    loop {
+        let header = ProxyHeader::read(&octets)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        match header {
+            ProxyHeader::Complete { client, .. } => return Ok(client),
+            ProxyHeader::Incomplete { need_at_least } => {
+                let have = octets.len();
+                octets.resize(need_at_least, 0);
+                let spare = octets.get_mut(have..).unwrap_or_default();
+                stream.read_exact(spare).await?;
+            }
+        }
+    }
+}
+
 /// Admits a connection and serves it, or tells it that there are too many.
-fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
+fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, trail: Trail) {
+    if has_room(worker) {
+        admit(worker, stream, peer, trail);
+    } else if !peer.secure {
+        refuse(&stream, "too many connections");
+    }
+}
+
+/// Counts one connection more, if there may be one.
+fn has_room(worker: &Worker) -> bool {
     let shared = &worker.shared;
     let open = shared.counters.connections.add(1);
     if open > u64::try_from(shared.limits.connections_max).unwrap_or(u64::MAX) {
@@ -110,13 +180,15 @@ fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
         if shared.counters.refused.add(1).is_power_of_two() {
             tracing::warn!(open, "connections are refused: limits.connections_max is reached");
         }
-        if !peer.secure {
-            refuse(&stream, "too many connections");
-        }
-        return;
+        return false;
     }
-    let address = address_of(&peer.address);
-    let Ok(place) = shared.addresses.connect(address) else {
+    true
+}
+
+/// Serves a connection that was counted, unless its address has too many.
+fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
+    let shared = &worker.shared;
+    let Ok(place) = shared.addresses.connect(peer.ip) else {
         shared.counters.connections.subtract(1);
         if shared.counters.refused.add(1).is_power_of_two() {
             let address = &peer.address;
@@ -127,6 +199,7 @@ fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
         }
         return;
     };
+    let address = peer.ip;
     let secure = peer.secure;
     let session = shared.directory.session(peer);
     let (id, mailbox) = worker.admit();
@@ -173,12 +246,18 @@ async fn handshake(connection: &mut Connection) -> bool {
         return false;
     };
     let shared = Arc::clone(&connection.worker.shared);
-    let shaken = timeout(shared.handshake_timeout, Box::pin(shared.tls.accept(stream))).await;
+    let tls = shared.tls.current();
+    let shaken = timeout(shared.handshake_timeout, Box::pin(tls.acceptor.accept(stream))).await;
+    let shaken = shaken.map(|shaken| {
+        let stream = shaken?;
+        let facts = tls.facts(stream.get_ref().1)?;
+        Ok::<_, io::Error>((stream, facts))
+    });
     match shaken {
-        Ok(Ok(stream)) => {
+        Ok(Ok((stream, facts))) => {
             let (version, cipher) = protection(stream.get_ref().1);
             connection.trail.secured(version, cipher);
-            connection.resume_secure(Stream::Tls(Box::new(stream)));
+            connection.resume_secure(Stream::Tls(Box::new(stream)), facts);
             connection.worker.scribe.connected(&mut connection.trail, &connection.session);
             true
         }

@@ -7,7 +7,7 @@
 //! until when.
 //! Invariant: while nobody fails, a bind takes no lock here.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -208,11 +208,6 @@ fn network(address: IpAddr) -> IpAddr {
             None => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() >> 64 << 64)),
         },
     }
-}
-
-/// The address in a peer's description, `192.0.2.1:4711` or `[2001:db8::1]:4711`.
-pub(crate) fn address_of(peer: &str) -> Option<IpAddr> {
-    peer.parse::<SocketAddr>().ok().map(|address| address.ip())
 }
 
 const SHARDS: usize = 16;

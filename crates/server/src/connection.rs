@@ -180,9 +180,9 @@ impl Connection {
     }
 
     /// Goes on with the session, now protected by TLS.
-    pub(crate) fn resume_secure(&mut self, stream: Stream) {
+    pub(crate) fn resume_secure(&mut self, stream: Stream, tls: directory::Tls) {
         self.stream = stream;
-        self.session.set_secure();
+        self.session.set_tls(tls);
         self.ending = None;
     }
 

@@ -31,6 +31,17 @@ pub enum ServerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// No cipher suite of the settings belongs to a protocol version of the settings.
+    NoCipherSuite,
+    /// Clients are to show certificates, but nobody is named who may issue them.
+    NoClientCa,
+    /// The keys for bearer tokens cannot be used.
+    TokenKeys {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A file cannot be written.
     Io {
         /// Which file.
@@ -57,6 +68,15 @@ impl fmt::Display for ServerError {
             Self::NoListener => f.write_str("no address to listen on: set one in section [listen]"),
             Self::Certificate { path, reason } => {
                 write!(f, "cannot use {} for TLS: {reason}", path.display())
+            }
+            Self::NoCipherSuite => {
+                f.write_str("tls.cipher_suites has none that belongs to a version of tls.versions")
+            }
+            Self::NoClientCa => f.write_str(
+                "tls.client_certificates needs tls.client_ca: who may issue the certificates",
+            ),
+            Self::TokenKeys { path, reason } => {
+                write!(f, "cannot use {} as keys for tokens: {reason}", path.display())
             }
             Self::Io { path, source } => write!(f, "cannot write {}: {source}", path.display()),
             Self::Thread(source) => write!(f, "cannot start a thread: {source}"),

@@ -11,9 +11,12 @@ mod addresses;
 mod connection;
 mod counters;
 mod error;
+mod files;
 mod listen;
 mod log;
+mod network;
 mod pool;
+mod proxy_header;
 mod server;
 mod settings;
 mod stream;
@@ -24,10 +27,13 @@ pub use counters::Counts;
 pub use error::ServerError;
 pub use listen::Addresses;
 pub use log::journal_hold;
+pub use network::Network;
+pub use proxy_header::{NoProxyHeader, ProxyHeader};
 pub use server::{Server, ShutdownHandle};
 pub use settings::{
-    AccessLogSettings, AuditLogSettings, LimitSettings, ListenSettings, LogFileSettings,
-    LogSettings, ServerSettings, Settings, SettingsError, StoreSettings, TlsSettings,
+    AccessLogSettings, AuditLogSettings, AuthenticationSettings, LimitSettings, ListenSettings,
+    LogFileSettings, LogSettings, ServerSettings, Settings, SettingsError, StoreSettings,
+    TlsSettings,
 };
 pub use tls::generate_self_signed;
 

@@ -14,11 +14,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::addresses::{AddressLimits, Addresses as ClientAddresses};
 use crate::counters::{Counters, Counts};
 use crate::error::ServerError;
+use crate::files::{self, FileWatch, KeyFile};
 use crate::listen::{self, Addresses, SocketFile};
 use crate::log::{Logs, Scribe};
 use crate::pool::Pool;
 use crate::settings::Settings;
-use crate::tls;
+use crate::tls::Tls;
 use crate::worker::{self, Order, Shared};
 
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
@@ -36,6 +37,7 @@ pub struct Server {
     control: Runtime,
     signals: Signals,
     _socket_file: Option<SocketFile>,
+    _files: FileWatch,
 }
 
 struct WorkerThread {
@@ -71,7 +73,11 @@ impl Server {
         };
         let workers = or_cores(settings.server.workers);
         raise_file_limit(settings.limits.connections_max);
-        let tls = tls::acceptor(settings)?;
+        let tls = Arc::new(Tls::new(settings, files::now())?);
+        let shown = Arc::clone(&tls);
+        directory.show_certificate(Box::new(move || shown.state()));
+        let keys = KeyFile::load(settings, &directory)?;
+        let files = FileWatch::start(Arc::clone(&tls), keys, settings.tls.reload_interval)?;
         let listeners = listen::open(settings, workers)?;
         let counters = Arc::new(Counters::default());
         let (pool, pool_threads) = Pool::start(
@@ -87,6 +93,7 @@ impl Server {
             handshake_timeout: settings.tls.handshake_timeout,
             shutdown_timeout: settings.server.shutdown_timeout,
             tls,
+            proxies: settings.listen.proxies.clone(),
             pool,
             counters: Arc::clone(&counters),
             addresses: ClientAddresses::new(AddressLimits {
@@ -108,6 +115,7 @@ impl Server {
             control,
             signals,
             _socket_file: listeners.socket_file,
+            _files: files,
         };
         let lists = listeners.per_worker.into_iter().zip(scribes);
         for (number, list) in lists.enumerate() {

@@ -19,7 +19,6 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
-use tokio_rustls::TlsAcceptor;
 
 use crate::accept;
 use crate::addresses::Addresses;
@@ -27,8 +26,10 @@ use crate::connection::READ_BUFFER_BYTES;
 use crate::counters::Counters;
 use crate::listen::Listener;
 use crate::log::Scribe;
+use crate::network::Network;
 use crate::pool::Pool;
 use crate::settings::LimitSettings;
+use crate::tls::Tls;
 
 /// What all workers share.
 pub(crate) struct Shared {
@@ -36,7 +37,9 @@ pub(crate) struct Shared {
     pub(crate) limits: LimitSettings,
     pub(crate) handshake_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
-    pub(crate) tls: TlsAcceptor,
+    pub(crate) tls: Arc<Tls>,
+    /// Proxies whose word counts for where a connection comes from.
+    pub(crate) proxies: Vec<Network>,
     pub(crate) pool: Pool,
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.

@@ -5,6 +5,7 @@
 
 mod access;
 mod aliases;
+mod authentication;
 mod counting;
 mod durable;
 mod explain;

@@ -17,14 +17,22 @@ fn ranges(texts: &[&str]) -> Vec<AddressRange> {
 }
 
 fn with(policies: &[Policy]) -> Served {
-    let served = Served::with(|options| options.policies = policies.to_vec());
+    let served = Served::with(|options| {
+        options.policies = policies.to_vec();
+        options.authentication.confidentiality = directory::Confidentiality::Never;
+    });
     add_devices(&served, 3, "x");
     served
 }
 
 /// A client with this address.
 fn from(served: &Served, address: &str, secure: bool) -> Client {
-    let peer = Peer { address: address.to_owned(), local_user: None, secure };
+    let peer = Peer {
+        address: address.to_owned(),
+        ip: address.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()),
+        secure,
+        ..Peer::default()
+    };
     served.client_from(peer)
 }
 

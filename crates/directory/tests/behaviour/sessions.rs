@@ -1,6 +1,6 @@
 //! Sessions: what depends on the connection, and what a bind does to everything else.
 
-use directory::{Directory, LocalUser, Next, Peer};
+use directory::{Directory, LocalUser, Next, Peer, Tls};
 use ldap::message::{Authentication, BindRequest, Controls, ExtendedRequest, Request, Scope};
 use ldap::result::ResultCode;
 
@@ -61,8 +61,8 @@ fn external_makes_a_local_administrator_of_root_and_of_the_owner() {
     check(local(0), None, ResultCode::Success);
     check(local(0), Some(b""), ResultCode::Success);
     check(local(0), Some(b"dn:CN=directory  manager"), ResultCode::Success);
-    check(local(0), Some(b"dn:cn=somebody"), ResultCode::InvalidCredentials);
-    check(local(0), Some(b"u:root"), ResultCode::InvalidCredentials);
+    check(local(0), Some(b"dn:cn=somebody"), ResultCode::AuthorizationDenied);
+    check(local(0), Some(b"u:root"), ResultCode::AuthorizationDenied);
     check(local(other_uid), None, ResultCode::InvalidCredentials);
     check(Peer::default(), None, ResultCode::InappropriateAuthentication);
     let secure = Peer { secure: true, ..Peer::default() };
@@ -80,10 +80,16 @@ fn the_root_dse_offers_what_can_succeed_on_the_connection() {
         assert_eq!(extensions.iter().any(|oid| oid == START_TLS), tls);
         assert!(extensions.iter().any(|oid| oid == WHO_AM_I));
     };
-    check(&without, Peer::default(), &[], false);
-    check(&with, Peer::default(), &[], true);
-    check(&without, local(0), &["EXTERNAL"], false);
-    check(&with, local(0), &["EXTERNAL"], false);
+    let always = ["SCRAM-SHA-512", "SCRAM-SHA-256"];
+    let near = [&always[..], &["PLAIN"]].concat();
+    let local_too = [&["EXTERNAL"], &near[..]].concat();
+    check(&without, Peer::default(), &near, false);
+    check(&with, Peer::default(), &near, true);
+    check(&without, local(0), &local_too, false);
+    check(&with, local(0), &local_too, false);
+    let far = Peer { ip: Some("192.0.2.1".parse().unwrap()), ..Peer::default() };
+    check(&with, far.clone(), &always, true);
+    check(&with, Peer { secure: true, ..far }, &near, true);
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn start_tls_needs_a_certificate_and_a_quiet_connection() {
     assert_eq!((begins, answer.code()), (false, ResultCode::ProtocolError));
     let (begins, answer) = start_tls(&mut client, None);
     assert_eq!((begins, answer.code()), (true, ResultCode::Success));
-    client.connection.session.set_secure();
+    client.connection.session.set_tls(Tls::default());
     let (begins, answer) = start_tls(&mut client, None);
     assert_eq!((begins, answer.code()), (false, ResultCode::OperationsError));
     let (begins, answer) = start_tls(&mut connect(&with, local(0)), None);

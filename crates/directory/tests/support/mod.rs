@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use directory::{
-    Clock, Directory, DirectoryOptions, Flow, ManualClock, Next, Peer, Session, Timestamp, Worker,
+    Clock, Directory, DirectoryOptions, Flow, ManualClock, Next, Peer, Session, Timestamp, Tls,
+    Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -230,7 +231,7 @@ impl Connection {
             Next::StartTls => {
                 self.send(&out);
                 self.inbox.clear();
-                self.session.set_secure();
+                self.session.set_tls(Tls::default());
             }
             Next::Close => {
                 self.send(&out);
@@ -282,6 +283,8 @@ pub struct Answer {
     pub referrals: Vec<String>,
     pub entries: Vec<Found>,
     pub references: Vec<Vec<String>>,
+    /// The server's part of a SASL exchange.
+    pub sasl: Option<Vec<u8>>,
     /// Of an extended response.
     pub value: Option<Vec<u8>>,
     /// Notifications nobody asked for: name and value.
@@ -316,8 +319,11 @@ impl Answer {
             Response::SearchReference(urls) => {
                 self.references.push(urls.iter().map(str::to_owned).collect());
             }
-            Response::Bind { result, .. }
-            | Response::SearchDone(result)
+            Response::Bind { result, server_sasl_credentials } => {
+                self.result(&result);
+                self.sasl = server_sasl_credentials.map(<[u8]>::to_vec);
+            }
+            Response::SearchDone(result)
             | Response::Modify(result)
             | Response::Add(result)
             | Response::Delete(result)

@@ -98,12 +98,10 @@ pub(crate) fn auth_password(_: &Schema, value: &[u8], out: &mut Vec<u8>) -> Resu
     };
     let in_scheme =
         |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'Z' | b'-' | b'.' | b'/' | b'_');
-    let is_base64 =
-        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'.');
     let is_well_formed = !scheme.is_empty()
         && scheme.iter().all(in_scheme)
         && info.iter().all(u8::is_ascii_graphic)
-        && stored.iter().all(is_base64);
+        && stored.iter().all(u8::is_ascii_graphic);
     if !is_well_formed {
         return Err(NOT_AN_AUTH_PASSWORD);
     }

@@ -248,8 +248,9 @@ fn parts_are_separated() {
     );
     check(
         "authPassword",
-        &["SHA1$salt$aGFzaA==", "MD5 $ x $ y"],
-        &["", "SHA1", "SHA1$a", "sha1$a$b"],
+        // The last as RFC 5803 §3 has it.
+        &["SHA1$salt$aGFzaA==", "MD5 $ x $ y", "SCRAM-SHA-1$4096:c2FsdA==$a2V5:a2V5"],
+        &["", "SHA1", "SHA1$a", "sha1$a$b", "SHA1$a$b c"],
     );
 }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::rows::{self, NotAccepted, ROWS, Row, SECTIONS};
+use super::row::{NotAccepted, Row};
+use super::rows::{self, ROWS, SECTIONS};
 use super::{Settings, SettingsError, policy};
 
 /// See [`Settings::load`].

@@ -7,19 +7,24 @@
 //! Order, the later wins: default, `roster.toml`, environment (`ROSTER_SECTION__KEY`, or
 //! `ROSTER_SECTION__KEY_FILE` naming a file that holds the value), flags.
 
+mod authentication;
 mod error;
 mod load;
 mod page;
 mod policy;
+mod row;
 mod rows;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use authentication::AuthenticationSettings;
+pub use error::SettingsError;
+
 use directory::Policy;
 
-pub use error::SettingsError;
+use crate::network::Network;
 
 /// All settings of a node, in the sections of `roster.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +35,8 @@ pub struct Settings {
     pub listen: ListenSettings,
     /// `[tls]`: certificate and handshake.
     pub tls: TlsSettings,
+    /// `[authentication]`: how clients prove who they are.
+    pub authentication: AuthenticationSettings,
     /// `[limits]`: what one connection may cost.
     pub limits: LimitSettings,
     /// `[store]`: memory and disk of the store.
@@ -70,6 +77,8 @@ pub struct ListenSettings {
     pub ldapi: PathBuf,
     /// Permission bits of the Unix socket.
     pub ldapi_mode: u32,
+    /// Networks of proxies that tell where their clients are.
+    pub proxies: Vec<Network>,
 }
 
 /// `[tls]`.
@@ -79,6 +88,18 @@ pub struct TlsSettings {
     pub cert: PathBuf,
     /// Private key, PEM; relative to the data directory.
     pub key: PathBuf,
+    /// Protocol versions; empty = all.
+    pub versions: Vec<&'static str>,
+    /// Cipher suites; empty = all.
+    pub cipher_suites: Vec<&'static str>,
+    /// Whether clients show certificates: `none`, `optional` or `required`.
+    pub client_certificates: &'static str,
+    /// Who may issue them, PEM; relative to the data directory; empty = nobody.
+    pub client_ca: PathBuf,
+    /// What was revoked, PEM; relative to the data directory; empty = nothing.
+    pub client_crl: PathBuf,
+    /// How often the files are looked at; zero = never.
+    pub reload_interval: Duration,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
 }
@@ -249,11 +270,33 @@ impl Settings {
         (self.audit_log.format != "off").then(|| self.in_data(&self.audit_log.file.path))
     }
 
+    /// Where the certificates of those are who may issue client certificates.
+    #[must_use]
+    pub fn client_ca_path(&self) -> Option<PathBuf> {
+        self.optional(&self.tls.client_ca)
+    }
+
+    /// Where the revocation lists are.
+    #[must_use]
+    pub fn client_crl_path(&self) -> Option<PathBuf> {
+        self.optional(&self.tls.client_crl)
+    }
+
+    /// Where the keys are that bearer tokens are verified with.
+    #[must_use]
+    pub fn token_keys_path(&self) -> Option<PathBuf> {
+        self.optional(&self.authentication.token_keys)
+    }
+
     /// Whether certificate and key are where `roster init` puts self-signed ones.
     #[must_use]
     pub fn has_default_certificate(&self) -> bool {
         let default = Self::default();
         self.tls.cert == default.tls.cert && self.tls.key == default.tls.key
+    }
+
+    fn optional(&self, path: &Path) -> Option<PathBuf> {
+        (!path.as_os_str().is_empty()).then(|| self.in_data(path))
     }
 
     fn in_data(&self, path: &Path) -> PathBuf {
@@ -267,6 +310,7 @@ impl Settings {
             server: ServerSettings::default(),
             listen: ListenSettings::default(),
             tls: TlsSettings::default(),
+            authentication: AuthenticationSettings::default(),
             limits: LimitSettings::default(),
             store: StoreSettings::default(),
             log: LogSettings::default(),

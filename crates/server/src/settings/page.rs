@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::policy;
-use super::rows::{Kind, ROWS, Row, SECTIONS};
+use super::row::{Kind, Row};
+use super::rows::{ROWS, SECTIONS};
 
 /// See [`super::Settings::sample`].
 pub(super) fn sample() -> String {
@@ -45,14 +46,22 @@ fn rows_of(section: &str) -> impl Iterator<Item = &'static Row> {
 fn toml_default(row: &Row) -> String {
     match row.kind {
         Kind::Number { .. } => row.default.to_owned(),
-        Kind::Path { .. } | Kind::Mode { .. } | Kind::TimeOfDay { .. } | Kind::Word { .. } => {
+        Kind::Path { .. }
+        | Kind::Mode { .. }
+        | Kind::TimeOfDay { .. }
+        | Kind::Word { .. }
+        | Kind::Text { .. } => {
             format!("\"{}\"", row.default)
         }
-        Kind::Addresses { .. } => {
-            let items = row.default.split(',').map(|item| format!("\"{item}\""));
-            format!("[{}]", items.collect::<Vec<_>>().join(", "))
-        }
+        Kind::Addresses { .. } | Kind::Words { .. } => list(row.default, ','),
+        Kind::Texts { separator, .. } => list(row.default, separator),
     }
+}
+
+fn list(text: &str, separator: char) -> String {
+    let items = text.split(separator).filter(|item| !item.is_empty());
+    let quoted = items.map(|item| format!("\"{item}\""));
+    format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
 }
 
 fn capitalized(text: &str) -> String {
@@ -65,7 +74,7 @@ const HEAD: &str = "# Settings of a node
 Settings stand in `roster.toml` (`roster serve --config roster.toml`). No file is needed: every
 setting has a default. A variable of the environment overrides the file, a flag of the command line
 overrides both. With `_FILE` appended to its name, a variable names a file that holds the value.
-In a variable, the items of a list are separated by commas.
+In a variable, the items of a list are separated by commas unless another character is named.
 
 An unknown section, key or variable is an error, and so is a value out of range.
 

@@ -1,186 +1,13 @@
 //! The table of settings: one row each. Adding a setting is adding a field and a row.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Settings;
+use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
+use super::row::{Kind, Row};
+use crate::network::Network;
+use crate::tls::{CIPHER_SUITES, VERSIONS};
 
 mod logs;
-
-/// One setting.
-#[derive(Clone, Copy)]
-pub(super) struct Row {
-    pub(super) section: &'static str,
-    pub(super) key: &'static str,
-    pub(super) kind: Kind,
-    /// As it would be written in an environment variable.
-    pub(super) default: &'static str,
-    /// One sentence for the sample file and the reference page.
-    pub(super) sentence: &'static str,
-}
-
-/// What values a setting takes, and where they go.
-#[derive(Clone, Copy)]
-pub(super) enum Kind {
-    /// A whole number.
-    Number { min: u64, max: u64, unit: &'static str, set: fn(&mut Settings, u64) },
-    /// A file name.
-    Path { may_be_empty: bool, set: fn(&mut Settings, PathBuf) },
-    /// IP addresses with ports.
-    Addresses { set: fn(&mut Settings, Vec<SocketAddr>) },
-    /// Permission bits, written in octal.
-    Mode { set: fn(&mut Settings, u32) },
-    /// A time of the day in UTC, in minutes after midnight; empty = none.
-    TimeOfDay { set: fn(&mut Settings, Option<u32>) },
-    /// One of some words.
-    Word { words: &'static [&'static str], set: fn(&mut Settings, &'static str) },
-}
-
-/// A value that its row does not accept; says what would be.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotAccepted(pub(super) String);
-
-impl Row {
-    /// `section.key`.
-    pub(super) fn name(&self) -> String {
-        format!("{}.{}", self.section, self.key)
-    }
-
-    /// The environment variable that sets it.
-    pub(super) fn variable(&self) -> String {
-        format!("ROSTER_{}__{}", self.section.to_uppercase(), self.key.to_uppercase())
-    }
-
-    /// Sets it from text: a variable, a flag, a default. Lists are separated by commas.
-    pub(super) fn set_text(&self, settings: &mut Settings, text: &str) -> Result<(), NotAccepted> {
-        let text = text.trim();
-        match self.kind {
-            Kind::Number { .. } => {
-                let number = text.parse::<u64>().map_err(|_| self.not_accepted(text))?;
-                self.set_number(settings, number)
-            }
-            Kind::Addresses { .. } => {
-                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-                self.set_list(settings, items)
-            }
-            Kind::Path { .. } | Kind::Mode { .. } | Kind::TimeOfDay { .. } | Kind::Word { .. } => {
-                self.set_string(settings, text)
-            }
-        }
-    }
-
-    /// Sets it from a TOML integer.
-    pub(super) fn set_number(
-        &self,
-        settings: &mut Settings,
-        number: u64,
-    ) -> Result<(), NotAccepted> {
-        match self.kind {
-            Kind::Number { min, max, set, .. } if (min..=max).contains(&number) => {
-                set(settings, number);
-                Ok(())
-            }
-            Kind::Number { .. }
-            | Kind::Path { .. }
-            | Kind::Addresses { .. }
-            | Kind::Mode { .. }
-            | Kind::TimeOfDay { .. }
-            | Kind::Word { .. } => Err(self.not_accepted(&number.to_string())),
-        }
-    }
-
-    /// Sets it from a TOML string.
-    pub(super) fn set_string(
-        &self,
-        settings: &mut Settings,
-        text: &str,
-    ) -> Result<(), NotAccepted> {
-        match self.kind {
-            Kind::Path { may_be_empty, set } if may_be_empty || !text.is_empty() => {
-                set(settings, PathBuf::from(text));
-                return Ok(());
-            }
-            Kind::Addresses { .. } => return self.set_list(settings, std::iter::once(text)),
-            Kind::Mode { set } => {
-                if let Some(mode) = parse_mode(text) {
-                    set(settings, mode);
-                    return Ok(());
-                }
-            }
-            Kind::TimeOfDay { set } => {
-                if let Some(minutes) = parse_time_of_day(text) {
-                    set(settings, minutes);
-                    return Ok(());
-                }
-            }
-            Kind::Word { words, set } => {
-                if let Some(word) = words.iter().find(|word| **word == text) {
-                    set(settings, word);
-                    return Ok(());
-                }
-            }
-            Kind::Path { .. } | Kind::Number { .. } => {}
-        }
-        Err(self.not_accepted(&format!("'{text}'")))
-    }
-
-    /// Sets it from a TOML array of strings.
-    pub(super) fn set_list<'t>(
-        &self,
-        settings: &mut Settings,
-        items: impl Iterator<Item = &'t str>,
-    ) -> Result<(), NotAccepted> {
-        let Kind::Addresses { set } = self.kind else {
-            return Err(self.not_accepted("a list"));
-        };
-        let addresses = items
-            .map(|item| item.parse().map_err(|_| self.not_accepted(&format!("'{item}'"))))
-            .collect::<Result<Vec<_>, _>>()?;
-        set(settings, addresses);
-        Ok(())
-    }
-
-    /// The refusal of `given`, which says what is accepted.
-    pub(super) fn not_accepted(&self, given: &str) -> NotAccepted {
-        NotAccepted(format!("{} must be {}, not {given}", self.name(), self.accepts()))
-    }
-
-    /// What is accepted, in words.
-    pub(super) fn accepts(&self) -> String {
-        match self.kind {
-            Kind::Number { min, max, unit: "", .. } => format!("a number from {min} to {max}"),
-            Kind::Number { min, max, unit, .. } => {
-                format!("a number of {unit} from {min} to {max}")
-            }
-            Kind::Path { may_be_empty: false, .. } => "a path".to_owned(),
-            Kind::Path { may_be_empty: true, .. } => "a path or empty".to_owned(),
-            Kind::Addresses { .. } => {
-                "a list of IP addresses with port like \"127.0.0.1:1389\" or \"[::1]:1389\""
-                    .to_owned()
-            }
-            Kind::Mode { .. } => "permission bits in octal like \"0660\"".to_owned(),
-            Kind::TimeOfDay { .. } => "a time of the day in UTC like \"00:00\" or empty".to_owned(),
-            Kind::Word { words, .. } => format!("one of {}", words.join(", ")),
-        }
-    }
-}
-
-/// `"0660"` → `0o660`.
-fn parse_mode(text: &str) -> Option<u32> {
-    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
-}
-
-/// `"07:30"` → 450; nothing when empty.
-fn parse_time_of_day(text: &str) -> Option<Option<u32>> {
-    if text.is_empty() {
-        return Some(None);
-    }
-    let (hours, minutes) = text.split_once(':')?;
-    let number = |digits: &str| (digits.len() == 2).then(|| digits.parse::<u32>().ok())?;
-    let (hours, minutes) = (number(hours)?, number(minutes)?);
-    (hours < 24 && minutes < 60).then_some(Some(hours * 60 + minutes))
-}
 
 /// The row of a setting.
 pub(super) fn find(section: &str, key: &str) -> Option<&'static Row> {
@@ -192,6 +19,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("server", "The process."),
     ("listen", "Where clients connect. An IPv6 address never stands for IPv4 as well."),
     ("tls", "The certificate for LDAPS and StartTLS. Without one, a self-signed one is made."),
+    ("authentication", "How clients prove who they are."),
     ("limits", "What one connection and one search may cost."),
     ("store", "Memory and disk of the store."),
     ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
@@ -306,6 +134,21 @@ const NODE_ROWS: &[Row] = &[
         sentence: "Permission bits of the Unix socket: who may connect.",
     },
     Row {
+        section: "listen",
+        key: "proxies",
+        kind: Kind::Texts {
+            separator: ',',
+            form: "networks like \"10.0.0.0/8\" or \"::1\"",
+            is_well_formed: |text| text.parse::<Network>().is_ok(),
+            set: |s, texts| {
+                s.listen.proxies = texts.iter().filter_map(|text| text.parse().ok()).collect();
+            },
+        },
+        default: "",
+        sentence: "Proxies that tell the address of their client by the PROXY protocol, version 1 \
+                   or 2; every TCP connection from there must begin with its header.",
+    },
+    Row {
         section: "tls",
         key: "cert",
         kind: Kind::Path { may_be_empty: false, set: |s, path| s.tls.cert = path },
@@ -321,6 +164,60 @@ const NODE_ROWS: &[Row] = &[
     },
     Row {
         section: "tls",
+        key: "versions",
+        kind: Kind::Words { words: VERSIONS, set: |s, words| s.tls.versions = words },
+        default: "1.2,1.3",
+        sentence: "Protocol versions that are spoken.",
+    },
+    Row {
+        section: "tls",
+        key: "cipher_suites",
+        kind: Kind::Words { words: CIPHER_SUITES, set: |s, words| s.tls.cipher_suites = words },
+        default: "",
+        sentence: "Cipher suites that may be used; none named means all of them.",
+    },
+    Row {
+        section: "tls",
+        key: "client_certificates",
+        kind: Kind::Word {
+            words: &["none", "optional", "required"],
+            set: |s, word| s.tls.client_certificates = word,
+        },
+        default: "none",
+        sentence: "Whether clients are asked for a certificate, or refused without one; one that \
+                   is shown must be valid.",
+    },
+    Row {
+        section: "tls",
+        key: "client_ca",
+        kind: Kind::Path { may_be_empty: true, set: |s, path| s.tls.client_ca = path },
+        default: "",
+        sentence: "Certificates (PEM) of those who may issue client certificates; relative to the \
+                   data directory.",
+    },
+    Row {
+        section: "tls",
+        key: "client_crl",
+        kind: Kind::Path { may_be_empty: true, set: |s, path| s.tls.client_crl = path },
+        default: "",
+        sentence: "Certificate revocation lists (PEM), one of every issuer; relative to the data \
+                   directory.",
+    },
+    Row {
+        section: "tls",
+        key: "reload_interval_s",
+        kind: Kind::Number {
+            min: 0,
+            max: TIMEOUT_MAX_S,
+            unit: "seconds",
+            set: |s, n| s.tls.reload_interval = Duration::from_secs(n),
+        },
+        default: "10",
+        sentence: "How often the files of this section, and the keys for tokens, are looked at for \
+                   a change; 0 means never.",
+    },
+    Row {
+        section: "tls",
         key: "handshake_timeout_s",
         kind: Kind::Number {
             min: 1,
@@ -330,6 +227,154 @@ const NODE_ROWS: &[Row] = &[
         },
         default: "10",
         sentence: "How long a TLS handshake may take before the connection is closed.",
+    },
+    Row {
+        section: "authentication",
+        key: "confidentiality",
+        kind: Kind::Word {
+            words: &["always", "remote", "never"],
+            set: |s, word| s.authentication.confidentiality = word,
+        },
+        default: "remote",
+        sentence: "Where passwords and tokens are taken over TLS only: everywhere but on the Unix \
+                   socket, on connections from other machines, or nowhere.",
+    },
+    Row {
+        section: "authentication",
+        key: "mechanisms",
+        kind: Kind::Words {
+            words: MECHANISMS,
+            set: |s, words| s.authentication.mechanisms = words,
+        },
+        default: "EXTERNAL,SCRAM-SHA-512-PLUS,SCRAM-SHA-256-PLUS,SCRAM-SHA-512,SCRAM-SHA-256,\
+                  OAUTHBEARER,PLAIN",
+        sentence: "SASL mechanisms that are offered where they can succeed.",
+    },
+    Row {
+        section: "authentication",
+        key: "bind_by_name",
+        kind: Kind::Word {
+            words: &["on", "off"],
+            set: |s, word| s.authentication.bind_by_name = word == "on",
+        },
+        default: "on",
+        sentence: "Whether a simple bind may give a user's name in place of a DN.",
+    },
+    Row {
+        section: "authentication",
+        key: "name_attributes",
+        kind: Kind::Texts {
+            separator: ',',
+            form: "attribute types",
+            is_well_formed: |text| !text.is_empty(),
+            set: |s, texts| s.authentication.name_attributes = texts,
+        },
+        default: "uid",
+        sentence: "Attribute types that have users' names; the first one that any entry has with \
+                   the name decides. Each needs an equality index.",
+    },
+    Row {
+        section: "authentication",
+        key: "name_bases",
+        kind: Kind::Texts {
+            separator: ';',
+            form: "DNs",
+            is_well_formed: |text| ldap::dn::Dn::parse(text).is_ok(),
+            set: |s, texts| s.authentication.name_bases = texts,
+        },
+        default: "",
+        sentence: "Where the entries of users are; none named means everywhere.",
+    },
+    Row {
+        section: "authentication",
+        key: "certificate_mapper",
+        kind: Kind::Word {
+            words: CERTIFICATE_MAPPERS,
+            set: |s, word| s.authentication.certificate_mapper = word,
+        },
+        default: "subject-equals-dn",
+        sentence: "How SASL EXTERNAL finds the entry of a client certificate.",
+    },
+    Row {
+        section: "authentication",
+        key: "certificate_subject_attribute",
+        kind: Kind::Text { set: |s, text| s.authentication.certificate_subject_attribute = text },
+        default: "ds-certificate-subject-dn",
+        sentence: "For subject-dn-to-user-attribute: the attribute type of the entry that has the \
+                   subject.",
+    },
+    Row {
+        section: "authentication",
+        key: "certificate_attributes",
+        kind: Kind::Texts {
+            separator: ',',
+            form: "pairs SUBJECT:ENTRY of attribute types",
+            is_well_formed: |text| text.split_once(':').is_some(),
+            set: |s, texts| s.authentication.certificate_attributes = texts,
+        },
+        default: "cn:cn,emailAddress:mail",
+        sentence: "For subject-attribute-to-user-attribute: which attribute of the subject equals \
+                   which of the entry; all of them must.",
+    },
+    Row {
+        section: "authentication",
+        key: "certificate_fingerprint_attribute",
+        kind: Kind::Text {
+            set: |s, text| s.authentication.certificate_fingerprint_attribute = text,
+        },
+        default: "ds-certificate-fingerprint",
+        sentence: "For fingerprint: the attribute type of the entry that has the fingerprint.",
+    },
+    Row {
+        section: "authentication",
+        key: "certificate_fingerprint_digest",
+        kind: Kind::Word {
+            words: &["sha256", "sha1"],
+            set: |s, word| s.authentication.certificate_fingerprint_digest = word,
+        },
+        default: "sha256",
+        sentence: "For fingerprint: what it is made with.",
+    },
+    Row {
+        section: "authentication",
+        key: "token_keys",
+        kind: Kind::Path { may_be_empty: true, set: |s, path| s.authentication.token_keys = path },
+        default: "",
+        sentence: "Keys (a JSON Web Key Set) of the issuer of tokens for OAUTHBEARER; relative to \
+                   the data directory. Without keys, issuer and audience no token is taken.",
+    },
+    Row {
+        section: "authentication",
+        key: "token_issuer",
+        kind: Kind::Text { set: |s, text| s.authentication.token_issuer = text },
+        default: "",
+        sentence: "The issuer that a token must name (iss).",
+    },
+    Row {
+        section: "authentication",
+        key: "token_audience",
+        kind: Kind::Text { set: |s, text| s.authentication.token_audience = text },
+        default: "",
+        sentence: "The audience that a token must have (aud): this directory.",
+    },
+    Row {
+        section: "authentication",
+        key: "token_claim",
+        kind: Kind::Text { set: |s, text| s.authentication.token_claim = text },
+        default: "sub",
+        sentence: "The claim of a token that has the user's name, or DN.",
+    },
+    Row {
+        section: "authentication",
+        key: "token_clock_skew_s",
+        kind: Kind::Number {
+            min: 0,
+            max: 3_600,
+            unit: "seconds",
+            set: |s, n| s.authentication.token_clock_skew_s = number(n),
+        },
+        default: "60",
+        sentence: "How far the clocks of issuer and directory may differ.",
     },
     Row {
         section: "limits",

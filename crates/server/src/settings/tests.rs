@@ -249,7 +249,7 @@ fn a_file_that_is_missing_is_refused() {
 
 #[test]
 fn rows_are_unique_and_in_the_order_of_their_sections() {
-    let names = ROWS.iter().map(rows::Row::name).collect::<BTreeSet<_>>();
+    let names = ROWS.iter().map(row::Row::name).collect::<BTreeSet<_>>();
     assert_eq!(names.len(), ROWS.len());
     let mut sections = ROWS.iter().map(|row| row.section).collect::<Vec<_>>();
     sections.dedup();

@@ -4,6 +4,8 @@ mod addresses;
 mod limits;
 mod local;
 mod logs;
+mod proxies;
+mod sasl;
 mod session;
 mod stop;
 mod tls;
@@ -56,15 +58,16 @@ impl Running {
         let clock = Arc::new(SystemClock::new());
         let suffix = Dn::parse("dc=example,dc=org").unwrap();
         Directory::init(&path, &[suffix], Some(b"secret"), clock.clone()).unwrap();
-        let mut options = DirectoryOptions::new(&path);
-        options.offers_tls = true;
-        let directory = Directory::open(options, clock).unwrap();
         let mut settings = Settings::default();
-        settings.server.data = path;
+        settings.server.data = path.clone();
         settings.server.workers = 2;
         settings.listen.ldap = vec!["127.0.0.1:0".parse().unwrap()];
         settings.listen.ldaps = vec!["127.0.0.1:0".parse().unwrap()];
         change(&mut settings);
+        let mut options = DirectoryOptions::new(&path);
+        options.offers_tls = true;
+        options.authentication = settings.authentication.options();
+        let directory = Directory::open(options, clock).unwrap();
         let server = Server::start(directory, &settings).unwrap();
         Self {
             addresses: server.addresses().clone(),

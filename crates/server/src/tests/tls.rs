@@ -2,27 +2,46 @@
 
 use super::*;
 
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+};
 
 pub(super) type Version = &'static rustls::SupportedProtocolVersion;
 
 /// A client's side of TLS that trusts exactly the server's own certificate.
 fn connect_tls(running: &Running, socket: TcpStream, name: &str, versions: &[Version]) -> Client {
+    let connection = connection(running, name, versions, None);
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    Client::over(StreamOwned::new(connection, socket))
+}
+
+/// A certificate and its key, as a client shows them.
+pub(super) type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+pub(super) fn connection(
+    running: &Running,
+    name: &str,
+    versions: &[Version],
+    shown: Option<Shown>,
+) -> ClientConnection {
     let cert = running.data.path().join("data/tls/cert.pem");
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(cert).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match shown {
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+        None => builder.with_no_client_auth(),
+    };
     let name = ServerName::try_from(name.to_owned()).unwrap();
-    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    Client::over(StreamOwned::new(connection, socket))
+    ClientConnection::new(Arc::new(config), name).unwrap()
 }
 
 pub(super) fn connect_ldaps(running: &Running, name: &str, versions: &[Version]) -> Client {
@@ -134,4 +153,111 @@ fn a_stopping_server_says_so_inside_tls() {
     running.stop();
     let want = ["0 notice unavailable the server is shutting down"];
     assert_eq!(told.join().unwrap(), want);
+}
+
+#[test]
+fn only_the_versions_and_suites_of_the_settings_are_spoken() {
+    let running = Running::with(|settings| {
+        settings.tls.versions = vec!["1.3"];
+        settings.tls.cipher_suites = vec!["TLS_AES_128_GCM_SHA256"];
+    });
+    let try_it = |versions: &[Version]| {
+        let mut socket = TcpStream::connect(running.addresses.ldaps[0]).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut connection = connection(&running, "localhost", versions, None);
+        let shaken = connection.complete_io(&mut socket);
+        shaken.ok().and_then(|_| connection.negotiated_cipher_suite()).map(|suite| suite.suite())
+    };
+    assert_eq!(try_it(&[&rustls::version::TLS12]), None);
+    assert_eq!(try_it(BOTH), Some(rustls::CipherSuite::TLS13_AES_128_GCM_SHA256));
+    running.check_alive();
+}
+
+#[test]
+fn a_changed_certificate_is_used_by_new_connections_only() {
+    let running = Running::with(|settings| {
+        settings.tls.reload_interval = Duration::from_secs(1);
+    });
+    let data = running.data.path().join("data");
+    let shown = || {
+        let mut socket = TcpStream::connect(running.addresses.ldaps[0]).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut connection = trusting();
+        while connection.peer_certificates().is_none() {
+            connection.complete_io(&mut socket).unwrap();
+        }
+        connection.peer_certificates().unwrap()[0].to_vec()
+    };
+    let mut old = connect_ldaps(&running, "localhost", BOTH);
+    old.send(&bind(1, ROOT, "secret"));
+    assert_eq!(old.receive(), "1 bind success");
+    let first = shown();
+    crate::generate_self_signed(&data, &["new.example".to_owned()]).unwrap();
+    while shown() == first {
+        std::thread::yield_now();
+    }
+    let second = shown();
+    // The one that was open goes on with the certificate it knows.
+    old.send(&extended(2, WHO_AM_I));
+    assert_eq!(old.receive(), "2 extended success dn:cn=Directory Manager");
+    // Files that cannot be used change nothing.
+    std::fs::write(data.join("tls/cert.pem"), "nonsense").unwrap();
+    for _ in 0..100 {
+        assert_eq!(shown(), second);
+    }
+    old.send(&extended(3, WHO_AM_I));
+    assert_eq!(old.receive(), "3 extended success dn:cn=Directory Manager");
+}
+
+/// A client that trusts everybody: which certificate it is shown is what counts.
+fn trusting() -> ClientConnection {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(BOTH)
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    ClientConnection::new(Arc::new(config), name).unwrap()
+}
+
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        rustls::crypto::aws_lc_rs::default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
 }

@@ -10,16 +10,17 @@ use ldap::message::{Authentication, BindRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
 
 use crate::dispatch::answer;
+use crate::identity_mapper::UserName;
 use crate::job::Job;
 use crate::refusal::Refusal;
+use crate::sasl::{authorize, plain};
 use crate::session::{SIMPLE, Session};
 use crate::stop::Stop;
 use crate::worker::{Next, Worker};
 
-pub(crate) use sasl::EXTERNAL;
-pub(crate) use simple::verify;
+pub(crate) use simple::Simple;
 
-use simple::Simple;
+use sasl::{Bound, Sent};
 
 /// Begins a bind of a session that `start_bind` made anonymous.
 pub(crate) fn start(
@@ -30,30 +31,33 @@ pub(crate) fn start(
     bytes: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
+    let pending = session.take_pending();
     if request.version != 3 {
         return Err(Refusal::new(
             ResultCode::ProtocolError,
             "only version 3 of the protocol is spoken here",
         ));
     }
-    let (access, mechanism) = match &request.authentication {
-        Authentication::Simple(password) => match simple::start(worker, request.name, password)? {
-            Simple::Verified(access) if *access.identity() == Identity::Anonymous => (access, ""),
-            Simple::Verified(access) => (access, SIMPLE),
-            Simple::Slow => {
-                let stop = Stop::new(session.begin(id), Arc::clone(&worker.directory.clock));
-                return Ok(Next::Later(Job {
-                    id,
-                    message: bytes.to_vec(),
-                    access: Arc::clone(session.access()),
-                    denied: Vec::new(),
-                    stop,
-                    exclusive: true,
-                }));
+    match &request.authentication {
+        Authentication::Simple(password) => {
+            if !password.is_empty() {
+                require_confidentiality(worker, session)?;
             }
-        },
+            let name = bind_name(worker, request.name);
+            match simple::start(worker, name, password)? {
+                Simple::Verified(access) => {
+                    let is_anonymous = *access.identity() == Identity::Anonymous;
+                    session.set_access(access, if is_anonymous { "" } else { SIMPLE });
+                }
+                Simple::Slow => return Ok(later(worker, session, id, bytes)),
+            }
+        }
         Authentication::Sasl { mechanism, credentials } => {
-            (Access::of(sasl::start(worker, session, mechanism, *credentials)?), EXTERNAL)
+            let sent = Sent { pending, mechanism, credentials: *credentials };
+            return Ok(match sasl::start(worker, session, sent, id, out)? {
+                Bound::Answered => Next::Answered,
+                Bound::Slow => later(worker, session, id, bytes),
+            });
         }
         Authentication::Other(_) => {
             return Err(Refusal::new(
@@ -61,9 +65,65 @@ pub(crate) fn start(
                 "only simple and SASL authentication are known",
             ));
         }
-    };
-    session.set_access(access, mechanism);
+    }
     Ok(answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success)))
+}
+
+/// Hands the bind to the pool: nothing of the connection is carried out before it is verified.
+fn later(worker: &Worker, session: &mut Session, id: MessageId, bytes: &[u8]) -> Next {
+    let stop = Stop::new(session.begin(id), Arc::clone(&worker.directory.clock));
+    Next::Later(Job {
+        id,
+        message: bytes.to_vec(),
+        access: Arc::clone(session.access()),
+        denied: Vec::new(),
+        stop,
+        exclusive: true,
+    })
+}
+
+/// Carries out a bind with a password on a pool thread; who is bound, and by which mechanism.
+pub(crate) fn verify(
+    worker: &mut Worker,
+    request: &BindRequest<'_>,
+) -> Result<(Access, &'static str), Refusal> {
+    if let Authentication::Simple(clear) = &request.authentication {
+        let name = bind_name(worker, request.name);
+        return Ok((simple::verify(worker, name, clear)?, SIMPLE));
+    }
+    let plain = plain::of_request(&request.authentication).ok_or_else(invalid_credentials)?;
+    let access = simple::verify(worker, UserName::of_sasl(plain.authcid), plain.password)?;
+    Ok((authorize(worker, access, plain.authzid)?, plain::PLAIN))
+}
+
+/// Verifies the password of a SASL message as far as it goes on this thread.
+pub(crate) fn verify_sasl(
+    worker: &mut Worker,
+    name: &str,
+    password: &[u8],
+) -> Result<Simple, Refusal> {
+    simple::start(worker, UserName::of_sasl(name), password)
+}
+
+/// Refuses what carries a password over a connection that others may listen to.
+pub(crate) fn require_confidentiality(worker: &Worker, session: &Session) -> Result<(), Refusal> {
+    if session.is_confidential(&worker.directory) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::ConfidentialityRequired,
+        "passwords are taken over protected connections only: use StartTLS or ldaps://",
+    ))
+}
+
+/// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
+/// of a user.
+fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
+    if worker.directory.authentication.bind_by_name {
+        UserName::of_bind(name)
+    } else {
+        UserName::Dn(name)
+    }
 }
 
 fn invalid_credentials() -> Refusal {

@@ -1,54 +1,53 @@
-//! SASL binds (RFC 4513 §5.2): EXTERNAL behind a Unix socket.
+//! SASL binds (RFC 4513 §5.2): hands the messages to the mechanism and its answers to the client.
 
-use aci::Identity;
+use ldap::message::{Controls, LdapResult, Message, MessageId, Response};
 use ldap::result::ResultCode;
-use schema::DnKey;
 
 use crate::refusal::Refusal;
-use crate::session::{LocalUser, Session};
+use crate::sasl::{self, Pending, Step};
+use crate::session::Session;
 use crate::worker::Worker;
 
-/// The SASL mechanism that takes the identity from the transport (RFC 4422 Appendix A).
-pub(crate) const EXTERNAL: &str = "EXTERNAL";
-
-/// SASL binds. EXTERNAL makes a local administrator the root identity.
-pub(super) fn start(
-    worker: &Worker,
-    session: &Session,
-    mechanism: &str,
-    credentials: Option<&[u8]>,
-) -> Result<Identity, Refusal> {
-    if mechanism != EXTERNAL {
-        return Err(Refusal::new(
-            ResultCode::AuthMethodNotSupported,
-            "the SASL mechanism is not supported; the root DSE lists those that are",
-        ));
-    }
-    let Some(user) = session.peer().local_user else {
-        return Err(Refusal::new(
-            ResultCode::InappropriateAuthentication,
-            "EXTERNAL needs a transport that knows who you are: connect with ldapi://",
-        ));
-    };
-    let root = &worker.directory.root;
-    let asked = credentials.unwrap_or_default();
-    let names_root = asked.is_empty()
-        || asked.strip_prefix(b"dn:").and_then(|name| std::str::from_utf8(name).ok()).is_some_and(
-            |name| {
-                let state = worker.directory.state.load();
-                DnKey::from_text(&state.schema, name).is_ok_and(|key| key == root.key)
-            },
-        );
-    if !is_administrator(worker, user) || !names_root {
-        return Err(Refusal::new(
-            ResultCode::InvalidCredentials,
-            "only root and the user the server runs as are administrators here",
-        ));
-    }
-    Ok(Identity::Root(root.dn.clone()))
+/// How far a bind came on the thread that read it.
+pub(super) enum Bound {
+    /// It is answered.
+    Answered,
+    /// A password is stored in a form that takes long to verify.
+    Slow,
 }
 
-/// Root, and the user who owns the data directory.
-fn is_administrator(worker: &Worker, user: LocalUser) -> bool {
-    user.uid == 0 || user.uid == worker.directory.owner_uid
+/// One message, and the exchange it may go on with.
+pub(super) struct Sent<'m> {
+    pub(super) pending: Option<Pending>,
+    pub(super) mechanism: &'m str,
+    pub(super) credentials: Option<&'m [u8]>,
+}
+
+/// Takes one message.
+pub(super) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    sent: Sent<'_>,
+    id: MessageId,
+    out: &mut Vec<u8>,
+) -> Result<Bound, Refusal> {
+    let Sent { pending, mechanism, credentials } = sent;
+    let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
+    match step {
+        Step::Done { access, answer } => {
+            session.set_access(access, mechanism);
+            respond(out, id, ResultCode::Success, answer.as_deref());
+        }
+        Step::Continue { exchange, challenge } => {
+            session.set_pending(Pending { mechanism, exchange });
+            respond(out, id, ResultCode::SaslBindInProgress, Some(&challenge));
+        }
+        Step::Slow => return Ok(Bound::Slow),
+    }
+    Ok(Bound::Answered)
+}
+
+fn respond(out: &mut Vec<u8>, id: MessageId, code: ResultCode, credentials: Option<&[u8]>) {
+    let op = Response::Bind { result: LdapResult::new(code), server_sasl_credentials: credentials };
+    Message { id, op, controls: Controls::EMPTY }.encode(out);
 }

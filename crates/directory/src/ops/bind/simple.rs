@@ -1,19 +1,17 @@
 //! Simple bind: anonymous, or by name and password (RFC 4513 §5.1).
 
 use aci::{Access, Identity};
-use ldap::dn::Dn;
-use ldap::message::{Authentication, BindRequest};
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryRead as _};
-use store::Resolved;
+use schema::EntryRead as _;
 
 use super::invalid_credentials;
+use crate::identity_mapper::{self, Found, UserName};
 use crate::password;
 use crate::refusal::Refusal;
 use crate::worker::Worker;
 
 /// How far a simple bind came on the thread that read it.
-pub(super) enum Simple {
+pub(crate) enum Simple {
     /// To its end.
     Verified(Access),
     /// The password is stored in a form that takes long to verify.
@@ -21,7 +19,11 @@ pub(super) enum Simple {
 }
 
 /// Begins a simple bind.
-pub(super) fn start(worker: &mut Worker, name: &str, password: &[u8]) -> Result<Simple, Refusal> {
+pub(super) fn start(
+    worker: &mut Worker,
+    name: UserName<'_>,
+    password: &[u8],
+) -> Result<Simple, Refusal> {
     if let Some(identity) = without_password(name, password)? {
         return Ok(Simple::Verified(Access::of(identity)));
     }
@@ -33,8 +35,8 @@ pub(super) fn start(worker: &mut Worker, name: &str, password: &[u8]) -> Result<
 }
 
 /// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).
-fn without_password(name: &str, password: &[u8]) -> Result<Option<Identity>, Refusal> {
-    match (name.is_empty(), password.is_empty()) {
+fn without_password(name: UserName<'_>, password: &[u8]) -> Result<Option<Identity>, Refusal> {
+    match (name == UserName::Dn(""), password.is_empty()) {
         (true, true) => Ok(Some(Identity::Anonymous)),
         (false, true) => Err(Refusal::new(
             ResultCode::UnwillingToPerform,
@@ -45,12 +47,13 @@ fn without_password(name: &str, password: &[u8]) -> Result<Option<Identity>, Ref
     }
 }
 
-/// Carries out a simple bind with name and password on a pool thread.
-pub(crate) fn verify(worker: &mut Worker, request: &BindRequest<'_>) -> Result<Access, Refusal> {
-    let Authentication::Simple(clear) = &request.authentication else {
-        return Err(invalid_credentials());
-    };
-    Candidate::verify(candidate(worker, request.name)?, clear)
+/// Verifies name and password on a pool thread.
+pub(super) fn verify(
+    worker: &mut Worker,
+    name: UserName<'_>,
+    clear: &[u8],
+) -> Result<Access, Refusal> {
+    Candidate::verify(candidate(worker, name)?, clear)
 }
 
 /// Who a name is, and what its password must match one of.
@@ -81,21 +84,24 @@ impl Candidate {
     }
 }
 
-/// Looks `name` up; `None` when there is no such entry.
-fn candidate(worker: &mut Worker, name: &str) -> Result<Option<Candidate>, Refusal> {
+/// Looks `name` up; `None` when it stands for nobody.
+fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate>, Refusal> {
     let directory = &worker.directory;
     let state = directory.state.load();
-    let key = DnKey::from_text(&state.schema, name)
-        .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
-    if key == directory.root.key {
-        let access = Access::of(Identity::Root(directory.root.dn.clone())).keyed(key);
-        return Ok(Some(Candidate { access, passwords: vec![directory.root.password.clone()] }));
-    }
     let view = worker.snapshot.view()?;
-    let Resolved::Found(id) = view.resolve(&key)? else {
-        return Ok(None);
+    let entry = match identity_mapper::find(directory, &state, view, name)? {
+        None => return Ok(None),
+        Some(Found::Root) => {
+            let access = Access::of(Identity::Root(directory.root.dn.clone()));
+            let access = access.keyed(directory.root.key.clone());
+            return Ok(Some(Candidate {
+                access,
+                passwords: vec![directory.root.password.clone()],
+            }));
+        }
+        Some(Found::Entry(id)) => view.entry(id)?,
     };
-    let Some(entry) = view.entry(id)? else {
+    let Some(entry) = entry else {
         return Ok(None);
     };
     let mut passwords = Vec::new();
@@ -103,9 +109,5 @@ fn candidate(worker: &mut Worker, name: &str) -> Result<Option<Candidate>, Refus
         passwords.push(value.to_vec());
         true
     });
-    let identity = Identity::Entry(Dn::parse(entry.dn())?);
-    Ok(Some(Candidate {
-        access: Access::with(identity, state.grants.read(&entry)).keyed(key),
-        passwords,
-    }))
+    Ok(Some(Candidate { access: identity_mapper::access(&state, &entry)?, passwords }))
 }

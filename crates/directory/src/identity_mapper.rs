@@ -1,0 +1,268 @@
+//! From a name to the entry it stands for: DNs, authorization identities (RFC 4513 §5.2.1.8), and
+//! users' names that an attribute of the entry equals.
+//!
+//! Invariant: a user's name stands for one entry or for none. When two entries have it, nobody is
+//! let in by it: whoever may write the attribute could otherwise become somebody else.
+
+use std::borrow::Cow;
+
+use aci::{Access, Identity};
+use ldap::dn::Dn;
+use ldap::filter::{AvaFilter, Filter};
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+use schema::{DnKey, EntryId, EntryRead as _, ResolvedFilter, Truth};
+use store::{Ask, Resolved, StoredEntry, View};
+
+use crate::directory::{Directory, State};
+use crate::refusal::Refusal;
+
+/// What a client calls somebody.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum UserName<'n> {
+    /// By the name of the entry.
+    Dn(&'n str),
+    /// By a name that an identity mapper knows.
+    User(&'n str),
+}
+
+impl<'n> UserName<'n> {
+    /// Reads an authzId: `dn:…` or `u:…`.
+    pub(crate) fn of_authorization_id(text: &'n str) -> Option<Self> {
+        match text.split_once(':')? {
+            ("dn", name) => Some(Self::Dn(name)),
+            ("u", name) => Some(Self::User(name)),
+            _ => None,
+        }
+    }
+
+    /// Reads the name of a SASL message: an authzId, a DN, or a user's name.
+    pub(crate) fn of_sasl(text: &'n str) -> Self {
+        Self::of_authorization_id(text).unwrap_or_else(|| Self::of_bind(text))
+    }
+
+    /// Reads the name of a simple bind. What has a `=` is a DN.
+    pub(crate) fn of_bind(text: &'n str) -> Self {
+        if text.is_empty() || text.contains('=') { Self::Dn(text) } else { Self::User(text) }
+    }
+}
+
+/// Who a name stands for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Found {
+    /// The administrator, who has no entry.
+    Root,
+    /// An entry.
+    Entry(EntryId),
+}
+
+/// Who `name` stands for; `None` when nobody does. Refuses a DN that is none.
+pub(crate) fn find(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    name: UserName<'_>,
+) -> Result<Option<Found>, Refusal> {
+    match name {
+        UserName::Dn(name) => {
+            let key = DnKey::from_text(&state.schema, name)
+                .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
+            find_dn(directory, view, &key)
+        }
+        UserName::User(name) => find_user(directory, state, view, name),
+    }
+}
+
+/// Who has this DN.
+pub(crate) fn find_dn(
+    directory: &Directory,
+    view: &View<'_>,
+    key: &DnKey,
+) -> Result<Option<Found>, Refusal> {
+    if *key == directory.root.key {
+        return Ok(Some(Found::Root));
+    }
+    Ok(match view.resolve(key)? {
+        Resolved::Found(id) if id != EntryId::ROOT => Some(Found::Entry(id)),
+        _ => None,
+    })
+}
+
+fn find_user(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    name: &str,
+) -> Result<Option<Found>, Refusal> {
+    if name.is_empty() || name.len() > USER_NAME_MAX_BYTES {
+        return Ok(None);
+    }
+    let mapper = &directory.authentication.names;
+    for attribute in &mapper.attributes {
+        let pair = AvaFilter { description: attribute, value: Cow::Borrowed(name.as_bytes()) };
+        match find_all(directory, state, view, &Filter::Equality(pair))? {
+            Matches::None => {}
+            Matches::One(id) => return Ok(Some(Found::Entry(id))),
+            Matches::Many => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// How many entries a name stands for.
+enum Matches {
+    None,
+    One(EntryId),
+    Many,
+}
+
+/// The one entry below the mapper's bases that matches `filter`; `None` when there is none or more
+/// than one.
+pub(crate) fn find_one(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    filter: &Filter<'_>,
+) -> Result<Option<Found>, Refusal> {
+    Ok(match find_all(directory, state, view, filter)? {
+        Matches::One(id) => Some(Found::Entry(id)),
+        Matches::None | Matches::Many => None,
+    })
+}
+
+fn find_all(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    filter: &Filter<'_>,
+) -> Result<Matches, Refusal> {
+    let resolved = ResolvedFilter::resolve(filter, &state.schema);
+    let plan = view.plan(&Ask::new(&resolved, EntryId::ROOT, Scope::Subtree))?;
+    if plan.estimate > CANDIDATES_MAX {
+        tracing::warn!(
+            attributes = attributes(filter),
+            "too many entries would have to be read to find whom a name stands for: \
+             give the attribute an equality index"
+        );
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "users are not found by name here, because an index is missing; bind with a DN",
+        ));
+    }
+    let bases = bases(directory, state, view)?;
+    let mut found = Matches::None;
+    for entry in plan.entries(view, EntryId::ROOT) {
+        let entry = entry?;
+        if resolved.matches(&state.schema, &entry) != Truth::True
+            || !is_below_any(view, &entry, bases.as_deref())?
+        {
+            continue;
+        }
+        if let Matches::One(_) = found {
+            tracing::warn!(
+                attributes = attributes(filter),
+                "a name that more than one entry has lets nobody in"
+            );
+            return Ok(Matches::Many);
+        }
+        found = Matches::One(entry.id());
+    }
+    Ok(found)
+}
+
+/// The attribute types of a filter, for the log: no values.
+fn attributes(filter: &Filter<'_>) -> String {
+    match filter {
+        Filter::Equality(pair) => pair.description.to_owned(),
+        Filter::And(parts) => parts.iter().map(attributes).collect::<Vec<_>>().join("+"),
+        _ => String::new(),
+    }
+}
+
+/// The entries named as bases; `None` when all entries are looked at.
+fn bases(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+) -> Result<Option<Vec<EntryId>>, Refusal> {
+    let names = &directory.authentication.names.bases;
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let mut bases = Vec::new();
+    for name in names {
+        if let Ok(key) = DnKey::from_text(&state.schema, name)
+            && let Resolved::Found(id) = view.resolve(&key)?
+        {
+            bases.push(id);
+        }
+    }
+    Ok(Some(bases))
+}
+
+fn is_below_any(
+    view: &View<'_>,
+    entry: &StoredEntry<'_>,
+    bases: Option<&[EntryId]>,
+) -> Result<bool, Refusal> {
+    let Some(bases) = bases else {
+        return Ok(true);
+    };
+    for base in bases {
+        if view.is_within(entry, *base)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What an entry that has proved itself may do. Everybody who authenticates as an entry comes by
+/// here, whatever the proof was.
+pub(crate) fn access(state: &State, entry: &StoredEntry<'_>) -> Result<Access, Refusal> {
+    let dn = Dn::parse(entry.dn())?;
+    let key = DnKey::from_dn(&state.schema, &dn)
+        .map_err(|error| Refusal::new(ResultCode::Other, error.to_string()))?;
+    Ok(Access::with(Identity::Entry(dn), state.grants.read(entry)).keyed(key))
+}
+
+/// Likewise for whoever was found; `None` when the entry is gone.
+pub(crate) fn access_of(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    found: Found,
+) -> Result<Option<Access>, Refusal> {
+    match found {
+        Found::Root => {
+            let access = Access::of(Identity::Root(directory.root.dn.clone()));
+            Ok(Some(access.keyed(directory.root.key.clone())))
+        }
+        Found::Entry(id) => view.entry(id)?.map(|entry| access(state, &entry)).transpose(),
+    }
+}
+
+/// Candidates read for one name; with an index there are as many as matches.
+const CANDIDATES_MAX: u64 = 100;
+
+/// Octets of a user's name.
+const USER_NAME_MAX_BYTES: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_by_their_form() {
+        use UserName::{Dn, User};
+        assert_eq!(UserName::of_authorization_id("dn:cn=a"), Some(Dn("cn=a")));
+        assert_eq!(UserName::of_authorization_id("dn:"), Some(Dn("")));
+        assert_eq!(UserName::of_authorization_id("u:anna:x"), Some(User("anna:x")));
+        assert_eq!(UserName::of_authorization_id("anna"), None);
+        assert_eq!(UserName::of_authorization_id("U:anna"), None);
+        assert_eq!(UserName::of_sasl("u:a=b"), User("a=b"));
+        assert_eq!(UserName::of_sasl("uid=anna,dc=org"), Dn("uid=anna,dc=org"));
+        assert_eq!(UserName::of_sasl("anna@example.com"), User("anna@example.com"));
+        assert_eq!(UserName::of_bind("u:anna"), User("u:anna"));
+        assert_eq!(UserName::of_bind(""), Dn(""));
+    }
+}
