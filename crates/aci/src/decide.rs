@@ -114,12 +114,19 @@ pub struct Rules {
     set: Arc<AciSet>,
     store_stamp: u64,
     applied: Mutex<HashMap<usize, Arc<Applied>>>,
+    /// What applies to all entries below the one with this name, as it is written.
+    parents: Mutex<HashMap<String, Arc<Applied>>>,
 }
 
 impl Rules {
     /// The rules of a set. `store_stamp` changes when an entry does.
     pub fn new(set: &Arc<AciSet>, store_stamp: u64) -> Self {
-        Self { set: Arc::clone(set), store_stamp, applied: Mutex::default() }
+        Self {
+            set: Arc::clone(set),
+            store_stamp,
+            applied: Mutex::default(),
+            parents: Mutex::default(),
+        }
     }
 
     /// Whether they are still the rules of the same asker.
@@ -342,6 +349,13 @@ impl<'r> Reach<'r> {
         {
             return Arc::clone(applied);
         }
+        let known = parent.and_then(|parent| {
+            let parents = self.rules.parents.lock().unwrap_or_else(PoisonError::into_inner);
+            parents.get(parent).map(Arc::clone)
+        });
+        if let Some(applied) = known {
+            return applied;
+        }
         let Some(key) = target.key(set.schema()) else {
             // Nobody knows where it is, so nothing is allowed.
             let nothing = Arc::new(Chain::new(Vec::new(), set.schema()));
@@ -353,6 +367,10 @@ impl<'r> Reach<'r> {
             && !set.has_places_below(&above)
         {
             *self.last.borrow_mut() = Some((parent.to_owned(), Arc::clone(&applied)));
+            let mut parents = self.rules.parents.lock().unwrap_or_else(PoisonError::into_inner);
+            if parents.len() < PARENTS_KEPT_MAX {
+                parents.insert(parent.to_owned(), Arc::clone(&applied));
+            }
         }
         applied
     }
@@ -616,6 +634,8 @@ fn set_bit(mask: &mut [u64], position: usize) {
     }
 }
 
+/// The most names of superiors that an asker's rules remember.
+const PARENTS_KEPT_MAX: usize = 64;
 /// The most places below an entry that are asked whether they make a difference.
 const PLACES_ASKED_MAX: usize = 256;
 /// DN, and Name and Optional UID: attributes of such values may be given to selfwrite.

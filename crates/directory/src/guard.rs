@@ -5,6 +5,8 @@
 //! Invariant: rules are read after the view is taken, and put in force before a change of them is
 //! visible, so a view never has entries that are newer than the rules.
 
+use std::cell::OnceCell;
+
 use aci::{Access, Asker, EntryRights, Privilege, Reach, Right, Rights, Rules};
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
 use store::{StoredEntry, View};
@@ -30,6 +32,7 @@ pub(crate) struct Guard<'a> {
 
 /// What decides for those who are subject to access control.
 struct InForce<'a> {
+    sees_all: OnceCell<bool>,
     reach: &'a Reach<'a>,
     rules: &'a Rules,
     asker: &'a Asker<'a>,
@@ -51,7 +54,8 @@ pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<
     let around = Around::new(view, schema, directory);
     let asker = access.asker(key.as_ref(), &around);
     let reach = rules.below(&asker, base);
-    let in_force = InForce { reach: &reach, rules: &rules, asker: &asker, schema };
+    let in_force =
+        InForce { sees_all: OnceCell::new(), reach: &reach, rules: &rules, asker: &asker, schema };
     act(&Guard { access, rules: Some(in_force) })
 }
 
@@ -94,7 +98,7 @@ impl<'a> Guard<'a> {
     pub(crate) fn anywhere<T>(&self, act: impl FnOnce(&Guard<'_>) -> T) -> T {
         let Some(InForce { rules, asker, schema, .. }) = &self.rules else { return act(self) };
         let reach = rules.below(asker, &DnKey::root());
-        let in_force = InForce { reach: &reach, rules, asker, schema };
+        let in_force = InForce { sees_all: OnceCell::new(), reach: &reach, rules, asker, schema };
         act(&Guard { access: self.access, rules: Some(in_force) })
     }
 
@@ -112,8 +116,10 @@ impl<'a> Guard<'a> {
     /// Whether the asker may see every entry there is: all have an object class.
     pub(crate) fn sees_all(&self) -> bool {
         self.rules.as_ref().is_none_or(|rules| {
-            let class = &rules.schema.well_known().object_class;
-            rules.reach.always(Right::Read, class) == Some(true)
+            *rules.sees_all.get_or_init(|| {
+                let class = &rules.schema.well_known().object_class;
+                rules.reach.always(Right::Read, class) == Some(true)
+            })
         })
     }
 
