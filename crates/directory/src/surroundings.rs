@@ -2,7 +2,8 @@
 //!
 //! Invariant: no access control here: a rule that an administrator wrote decides by all there is.
 //! Invariant: every walk has an end: groups in circles are gone through once, and at most
-//! [`GROUPS_MAX`] of them, at most [`GROUP_DEPTH_MAX`] deep.
+//! [`GROUPS_MAX`] of them, at most [`GROUP_DEPTH_MAX`] deep. Where some were left out
+//! the answer is Undefined, which gives no access and lifts no deny.
 
 use std::collections::BTreeSet;
 
@@ -53,29 +54,38 @@ impl<'a> Around<'a> {
         }
         let mut known: BTreeSet<EntryId> = BTreeSet::new();
         let mut level = vec![who.clone()];
+        // Groups were left out: then nobody can say that there is no way to the target.
+        let mut is_cut = false;
         for depth in 0..GROUP_DEPTH_MAX {
             let mut next = Vec::new();
-            let mut found = Vec::new();
+            let mut found = Groups::default();
             for member in &level {
-                found.extend(self.groups_of(member, &target)?);
+                self.groups_of(member, &target, &mut found)?;
             }
             if depth == 0 {
-                found.extend(self.dynamic_groups(&is_meant)?);
+                self.dynamic_groups(&is_meant, &mut found)?;
             }
-            for (id, name) in found {
+            is_cut |= found.is_cut;
+            for (id, name) in found.groups {
                 if id == target.id() {
                     return Ok(Truth::True);
                 }
-                if known.len() < GROUPS_MAX && known.insert(id) {
-                    next.push(name);
+                if known.contains(&id) {
+                    continue;
                 }
+                if known.len() >= GROUPS_MAX {
+                    is_cut = true;
+                    continue;
+                }
+                known.insert(id);
+                next.push(name);
             }
             if next.is_empty() {
-                return Ok(Truth::False);
+                return Ok(if is_cut { Truth::Undefined } else { Truth::False });
             }
             level = next;
         }
-        Ok(Truth::False)
+        Ok(Truth::Undefined)
     }
 
     /// The groups that name `member`. Without an index on members only `target` is looked at.
@@ -83,7 +93,8 @@ impl<'a> Around<'a> {
         &self,
         member: &DnKey,
         target: &StoredEntry<'_>,
-    ) -> Result<Vec<(EntryId, DnKey)>, StoreError> {
+        found: &mut Groups,
+    ) -> Result<(), StoreError> {
         let known = self.schema.well_known();
         let parts = [&known.member, &known.unique_member].map(|description| {
             let rule = description.kind.equality.or_else(|| MatchingRule::find(DN_MATCH));
@@ -95,41 +106,52 @@ impl<'a> Around<'a> {
         let filter = ResolvedFilter::Or(parts.into());
         let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
         if !plan.indexed {
-            let is_named = filter.matches(self.schema, target) == Truth::True;
-            return Ok(is_named.then(|| (target.id(), self.key(target))).into_iter().collect());
+            found.is_cut = true;
+            if filter.matches(self.schema, target) == Truth::True {
+                found.groups.push((target.id(), self.key(target)));
+            }
+            return Ok(());
         }
-        let mut groups = Vec::new();
-        for group in plan.entries(self.view, EntryId::ROOT).take(GROUPS_MAX) {
+        for group in plan.entries(self.view, EntryId::ROOT) {
             let group = group?;
             if plan.exact || filter.matches(self.schema, &group) == Truth::True {
-                groups.push((group.id(), self.key(&group)));
+                found.push(group.id(), self.key(&group));
+            }
+            if found.is_cut {
+                break;
             }
         }
-        Ok(groups)
+        Ok(())
     }
 
     /// The groups that describe their members instead of naming them, and mean this one.
     fn dynamic_groups(
         &self,
         is_meant: &dyn Fn(&StoredEntry<'_>) -> bool,
-    ) -> Result<Vec<(EntryId, DnKey)>, StoreError> {
+        found: &mut Groups,
+    ) -> Result<(), StoreError> {
         let known = self.schema.well_known();
         let class = known.object_class.clone();
         let Ok(filter) = Assertion::equality(self.schema, class, b"groupOfURLs") else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let filter = ResolvedFilter::Equality(filter);
         let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
-        let mut groups = Vec::new();
-        if plan.indexed {
-            for group in plan.entries(self.view, EntryId::ROOT).take(GROUPS_MAX) {
-                let group = group?;
-                if is_meant(&group) {
-                    groups.push((group.id(), self.key(&group)));
-                }
+        if !plan.indexed {
+            found.is_cut = true;
+            return Ok(());
+        }
+        for (number, group) in plan.entries(self.view, EntryId::ROOT).enumerate() {
+            found.is_cut |= number >= GROUPS_MAX;
+            if found.is_cut {
+                break;
+            }
+            let group = group?;
+            if is_meant(&group) {
+                found.push(group.id(), self.key(&group));
             }
         }
-        Ok(groups)
+        Ok(())
     }
 
     /// Whether a `memberURL` of a group means an entry.
@@ -163,6 +185,23 @@ impl<'a> Around<'a> {
 
     fn key(&self, entry: &StoredEntry<'_>) -> DnKey {
         DnKey::from_text(self.schema, entry.dn()).unwrap_or_default()
+    }
+}
+
+/// Groups that were found, and whether some were left out.
+#[derive(Default)]
+struct Groups {
+    groups: Vec<(EntryId, DnKey)>,
+    is_cut: bool,
+}
+
+impl Groups {
+    fn push(&mut self, id: EntryId, name: DnKey) {
+        if self.groups.len() < GROUPS_MAX {
+            self.groups.push((id, name));
+        } else {
+            self.is_cut = true;
+        }
     }
 }
 
