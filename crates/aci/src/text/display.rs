@@ -153,6 +153,8 @@ fn subject(subject: &Subject) -> String {
         Subject::Oneself => "ldap:///self".to_owned(),
         Subject::Parent => "ldap:///parent".to_owned(),
         Subject::Name(pattern) => shown(pattern),
+        // Without a question mark it would be a name.
+        Subject::Search(url) if !url.text.contains('?') => format!("{}?", url.text),
         Subject::Search(url) => url.text.clone(),
     }
 }

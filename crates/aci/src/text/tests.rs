@@ -125,6 +125,8 @@ fn bind_rules_are_read_and_written() {
     let same = |rule: &str| check_rule(rule, rule);
     same("userdn = \"ldap:///self || ldap:///parent || ldap:///uid=*,dc=a\"");
     same("userdn != \"ldap:///dc=a??sub?(cn=x)\"");
+    // A URL that finds one entry, which has to stay a URL.
+    same("userdn = \"ldap:///a=b?\"");
     same("groupdn = \"ldap:///cn=a,dc=b || ldap:///cn=c,dc=b\"");
     same("groupdn = \"ldap:///cn=a,[$dn],dc=b\"");
     same("userdn = \"ldap:///cn=a,ou=($attr.ou)\"");
