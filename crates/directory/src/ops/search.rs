@@ -274,10 +274,10 @@ impl Search<'_> {
             told,
         };
         let outcome = self.expanded(view, state, (&mut resolved, aliases), sink);
-        match hidden {
-            Some(refusal) if reveals(&outcome) && !sink.has_sent() => Err(refusal),
-            Some(_) | None => outcome,
+        if hidden && reveals(&outcome) && !sink.has_sent() {
+            return Err(guard.hidden(view, base)?);
         }
+        outcome
     }
 
     /// The search where aliases and chains lead it.
@@ -307,30 +307,24 @@ impl Search<'_> {
         outcome
     }
 
-    /// What is answered instead of nothing when the asker may not know of the base: that there is
-    /// none. Entries below it may be seen all the same, and tell of it themselves.
-    fn hidden(
-        &self,
-        view: &View<'_>,
-        guard: &Guard<'_>,
-        base: EntryId,
-    ) -> Result<Option<Refusal>, Refusal> {
+    /// Whether the asker may not know of the base: then the answer, if nothing is found, is that
+    /// there is none. Entries below it may be seen all the same, and tell of it themselves.
+    fn hidden(&self, view: &View<'_>, guard: &Guard<'_>, base: EntryId) -> Result<bool, Refusal> {
         if guard.sees_all() || base == EntryId::ROOT {
-            return Ok(None);
+            return Ok(false);
         }
         let stored = target::stored(view, base)?;
         if guard.on(&stored).is_disclosed() {
-            return Ok(None);
+            return Ok(false);
         }
-        let refusal = guard.hidden(view, base)?;
         // These tell of it whatever is found.
         let controls = self.controls;
         let is_told = controls.assertion.is_some() || controls.entry_count.is_some();
         let is_later_page = controls.paged.as_ref().is_some_and(|page| !page.cookie.is_empty());
         if is_told || self.request.scope == Scope::Base {
-            return Err(refusal);
+            return Err(guard.hidden(view, base)?);
         }
-        Ok((!is_later_page).then_some(refusal))
+        Ok(!is_later_page)
     }
 
     /// Puts what the aliases in scope lead to into the scope; the end of the search when it has to
