@@ -15,6 +15,7 @@ use crate::support::{Answer, Asked, Client, Connection, ROOT_DN, Served};
 
 const ANNA: &str = "uid=anna,dc=example,dc=org";
 const BEN: &str = "uid=ben,dc=example,dc=org";
+const PASSWORD_MODIFY: &str = "1.3.6.1.4.1.4203.1.11.1";
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// bcrypt of "secret" at its lowest cost.
 const SLOW: &str = "{CRYPT}$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a";
@@ -193,6 +194,8 @@ fn passwords_from_afar_need_protection() {
                 assert_ne!(wrong, ResultCode::Success);
                 assert_eq!(wrong == want, want == ResultCode::ConfidentialityRequired);
                 assert_eq!(client.bind("", ""), ResultCode::Success);
+                let changed = client.extended(PASSWORD_MODIFY, None).code();
+                assert_eq!(changed == want, want == ResultCode::ConfidentialityRequired);
             }
         }
     };
