@@ -314,8 +314,11 @@ fn a_large_search_has_one_line_with_all_its_entries() {
 
 #[test]
 fn tls_and_the_reason_of_an_end_are_told() {
-    let mut running =
-        Running::with(|settings| settings.limits.idle_timeout = Duration::from_millis(50));
+    // One worker, whose lines are in order.
+    let mut running = Running::with(|settings| {
+        settings.server.workers = 1;
+        settings.limits.idle_timeout = Duration::from_millis(300);
+    });
     let mut silent = running.connect();
     silent.receive_all();
     let mut client = tls::connect_ldaps(&running, "localhost", tls::BOTH);
