@@ -4,6 +4,7 @@ use ldap::message::{Values, ValuesBuf};
 use schema::{AttributeDescription, EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
 use crate::Rights;
+use crate::rule::pattern::OneValue;
 
 /// Which values of an entry are wanted (RFC 3876): those that one of the items matches.
 #[derive(Clone, Copy, Debug)]
@@ -18,35 +19,6 @@ impl WantedValues<'_> {
     fn wants(&self, description: &AttributeDescription, value: &[u8]) -> bool {
         let one = OneValue { description, value };
         self.items.iter().any(|item| item.matches(self.schema, &one) == Truth::True)
-    }
-}
-
-/// One value as if it were an entry of its own.
-struct OneValue<'e> {
-    description: &'e AttributeDescription,
-    value: &'e [u8],
-}
-
-impl EntryRead for OneValue<'_> {
-    fn dn(&self) -> &str {
-        ""
-    }
-
-    fn visit_values(
-        &self,
-        asked: &AttributeDescription,
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> bool {
-        if asked.covers(self.description) {
-            visit(self.description, self.value);
-        }
-        true
-    }
-
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        let mut values = ValuesBuf::new();
-        values.push(self.value);
-        visit(self.description, values.as_ref());
     }
 }
 
