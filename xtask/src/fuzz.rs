@@ -14,6 +14,7 @@ const WITH_ROSTER: &[&str] = &[
     "dialect",
     "entry_record",
     "index_definition",
+    "password_value",
     "proxy_header",
     "record",
     "sasl_message",

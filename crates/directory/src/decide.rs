@@ -25,7 +25,7 @@ use crate::guard::{Guard, Site, guarded};
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::ops::{
-    access_config, add, delete, index_config, modify, modify_dn, password_modify, permit,
+    access_config, add, delete, index_config, modify, modify_dn, password_modify, permit, rehash,
     subtree_delete, transaction,
 };
 use crate::record::{OpKind, Origin};
@@ -60,6 +60,7 @@ impl WriteRequest {
             WriteOp::Modify(_) => (OpKind::Modify, None),
             WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
             WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
+            WriteOp::Rehash(_) => (OpKind::Internal, None),
             WriteOp::IndexConfig(op) => (op.kind, None),
             WriteOp::AccessConfig(_) => (OpKind::Modify, None),
             WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
@@ -83,6 +84,7 @@ pub(crate) enum WriteOp {
     Modify(modify::Modify),
     ModifyDn(modify_dn::ModifyDn),
     PasswordModify(password_modify::PasswordModify),
+    Rehash(rehash::Rehash),
     IndexConfig(index_config::IndexConfig),
     AccessConfig(access_config::AccessConfig),
     Transaction(Transaction),
@@ -100,6 +102,7 @@ impl WriteOp {
             | Self::ModifyDn(_)
             | Self::IndexConfig(_)
             | Self::AccessConfig(_)
+            | Self::Rehash(_)
             | Self::Transaction(_) => None,
         }
     }
@@ -407,6 +410,7 @@ impl Attempt<'_, '_> {
                 WriteOp::Modify(op) => (modify::decide(&mut decide, op)?, true),
                 WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
                 WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
+                WriteOp::Rehash(op) => (rehash::decide(&mut decide, op)?, true),
                 WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
                 WriteOp::AccessConfig(op) => (access_config::decide(&decide, op)?, true),
                 // The updates of a transaction are decided on one by one.
@@ -482,6 +486,7 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
         WriteOp::Modify(op) => (&op.dn, &op.key),
         WriteOp::ModifyDn(op) => (&op.dn, &op.key),
         WriteOp::PasswordModify(op) => (&op.dn, &op.key),
+        WriteOp::Rehash(op) => (&op.dn, &op.key),
     };
     let known = schema.well_known();
     let mut read = Vec::new();

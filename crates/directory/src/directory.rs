@@ -17,6 +17,7 @@ use ldap::dn::Dn;
 use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema, SchemaFile};
 use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
+use zeroize::Zeroizing;
 
 use crate::acis;
 use crate::analyser::Analyser;
@@ -26,11 +27,13 @@ use crate::clock::Clock;
 use crate::controls::paged::CookieKey;
 use crate::error::DirectoryError;
 use crate::grants::GrantTypes;
+use crate::hashing::PasswordOptions;
 use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
 use crate::log_monitor::{LogMonitor, LogStates};
+use crate::ops::rehash::Rehasher;
 use crate::ops::suffix;
-use crate::password::{Scheme, hash_password};
+use crate::password::PasswordStorage;
 use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::sasl::{TokenKeys, scram::ScramHash};
@@ -53,8 +56,8 @@ pub struct DirectoryOptions {
     pub root_dn: String,
     /// What one request may cost.
     pub limits: Limits,
-    /// How new clear-text passwords are stored.
-    pub password_scheme: Scheme,
+    /// How passwords are kept and verified.
+    pub passwords: PasswordOptions,
     /// How the store is opened.
     pub store: StoreOptions,
     /// How changes are kept in memory and brought into the database.
@@ -107,7 +110,7 @@ impl DirectoryOptions {
             data: data.into(),
             root_dn: ROOT_DN.to_owned(),
             limits: Limits::default(),
-            password_scheme: Scheme::default(),
+            passwords: PasswordOptions::default(),
             store: StoreOptions::default(),
             flush: FlushOptions::default(),
             journal_segment_bytes: journal::SEGMENT_BYTES_DEFAULT,
@@ -141,7 +144,11 @@ pub struct Directory {
     pub(crate) root: RootIdentity,
     pub(crate) limits: Limits,
     pub(crate) decode_limits: DecodeLimits,
-    pub(crate) password_scheme: Scheme,
+    pub(crate) passwords: PasswordOptions,
+    /// A stored password that nobody has: names that do not exist are verified against it.
+    pub(crate) decoy: Vec<u8>,
+    /// None when passwords stay as they are stored.
+    pub(crate) rehasher: Option<Rehasher>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cookie_key: CookieKey,
     pub(crate) analyser: Analyser,
@@ -189,6 +196,15 @@ impl State {
     }
 }
 
+/// The administrator's password, and how it is to be stored.
+#[derive(Clone, Copy)]
+pub struct AdminPassword<'p> {
+    /// As it will be typed.
+    pub clear: &'p [u8],
+    /// In which scheme.
+    pub storage: PasswordStorage,
+}
+
 /// The administrator.
 pub(crate) struct RootIdentity {
     pub(crate) dn: Dn,
@@ -208,7 +224,7 @@ impl Directory {
     pub fn init(
         data: &Path,
         suffixes: &[Dn],
-        admin_password: Option<&[u8]>,
+        admin_password: Option<AdminPassword<'_>>,
         clock: Arc<dyn Clock>,
     ) -> Result<(), DirectoryError> {
         let schema = Schema::builtin();
@@ -221,8 +237,8 @@ impl Directory {
             IndexConfig::default(),
             suffixes,
         )?;
-        if let Some(clear) = admin_password {
-            write_admin_password(data, clear)?;
+        if let Some(AdminPassword { clear, storage }) = admin_password {
+            write_admin_password(data, clear, &storage)?;
         }
         let schema_files = data.join(SCHEMA_DIRECTORY);
         fs::create_dir_all(&schema_files)
@@ -265,6 +281,7 @@ impl Directory {
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
         let mut key = [0_u8; 32];
         OsChance.fill(&mut key);
+        let (rehasher, proved) = Rehasher::new();
         let directory = Arc::new(Self {
             store,
             log,
@@ -272,7 +289,9 @@ impl Directory {
             state: Arc::new(ArcSwap::from_pointee(State::new(schema))),
             root,
             decode_limits: DecodeLimits::default(),
-            password_scheme: options.password_scheme,
+            decoy: decoy(&options.passwords)?,
+            rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
+            passwords: options.passwords,
             clock,
             cookie_key: CookieKey::new(key),
             analyser: Analyser::default(),
@@ -295,6 +314,9 @@ impl Directory {
             make_chance: || Box::new(OsChance),
         });
         directory.queue.start(&directory);
+        if directory.rehasher.is_some() {
+            proved.start(&directory);
+        }
         Ok(directory)
     }
 
@@ -522,10 +544,21 @@ impl RootIdentity {
     }
 }
 
+/// The stored form of a password that nobody knows.
+fn decoy(options: &PasswordOptions) -> Result<Vec<u8>, DirectoryError> {
+    let mut clear = Zeroizing::new([0; 32]);
+    OsChance.fill(&mut *clear);
+    options.storage.hash(&*clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)
+}
+
 /// Stores the administrator's password, hashed, in a file only the owner can read.
-fn write_admin_password(data: &Path, clear: &[u8]) -> Result<(), DirectoryError> {
+fn write_admin_password(
+    data: &Path,
+    clear: &[u8],
+    storage: &PasswordStorage,
+) -> Result<(), DirectoryError> {
     let path = data.join(ADMIN_PASSWORD_FILE);
-    let mut stored = hash_password(Scheme::default(), clear, &mut OsChance);
+    let mut stored = storage.hash(clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)?;
     stored.push(b'\n');
     fs::OpenOptions::new()
         .write(true)

@@ -40,6 +40,7 @@ pub(crate) fn dispatch(
     };
     let expired = session.transactions().expire(worker.directory.clock.elapsed());
     let id = message.id;
+    worker.hashing.forget_questions();
     let outcome = check_id(session, id)
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
@@ -131,7 +132,7 @@ fn carry_out(
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     let id = message.id;
-    let asked = |kind| Asked { id, kind, octets: bytes.len() };
+    let asked = |kind| Asked { id, kind, bytes };
     match &message.op {
         Request::Bind(bind) => ops::bind::start(worker, session, bind, id, bytes, out),
         Request::Search(search) => {
@@ -139,10 +140,13 @@ fn carry_out(
         }
         Request::Compare(compare) => {
             let outcome = ops::compare::run(worker, session, compare, controls)?;
+            if worker.hashing.is_waiting() {
+                return Ok(Next::Hash(worker.hashing.job(session, id, bytes)));
+            }
             Ok(answer(out, id, ResponseKind::Compare, Ok(outcome)))
         }
         Request::Add(add) => {
-            let op = ops::add::resolve(worker, add)?;
+            let op = ops::add::resolve(worker, session, add)?;
             update::submit(worker, session, controls, &asked(ResponseKind::Add), op, out)
         }
         Request::Delete(delete) => {
@@ -150,7 +154,7 @@ fn carry_out(
             update::submit(worker, session, controls, &asked(ResponseKind::Delete), op, out)
         }
         Request::Modify(modify) => {
-            let op = ops::modify::resolve(worker, modify)?;
+            let op = ops::modify::resolve(worker, session, modify)?;
             update::submit(worker, session, controls, &asked(ResponseKind::Modify), op, out)
         }
         Request::ModifyDn(rename) => {
@@ -158,7 +162,7 @@ fn carry_out(
             update::submit(worker, session, controls, &asked(ResponseKind::ModifyDn), op, out)
         }
         Request::Extended(extended) => {
-            let call = Call { id, controls, octets: bytes.len() };
+            let call = Call { id, controls, bytes };
             ops::extended::start(worker, session, extended, &call, out)
         }
         // Handled before the controls: they have no answer.
@@ -176,27 +180,14 @@ pub(crate) fn run(
     // Nothing that another job left.
     let _ = worker.noted();
     let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
-    let mut bound = None;
     if let Ok(message) = decoded {
         match &message.op {
             Request::Search(search) => {
                 ops::search::run_job(worker, &job, search, &message.controls, &mut out, flush);
             }
-            Request::Bind(bind) => {
-                let outcome = ops::bind::verify(worker, bind);
-                bound = outcome.as_ref().ok().cloned();
-                let result = outcome.map(|_| ResultCode::Success);
-                let _ = answer(&mut out, job.id, ResponseKind::Bind, result);
-                let asks = message.controls.iter().any(|control| {
-                    control.oid == authorization_identity::REQUEST
-                        && !job.denied.contains(&authorization_identity::REQUEST)
-                });
-                if let (true, Some((access, _))) = (asks, &bound) {
-                    authorization_identity::add_to(&mut out, 0, access.identity());
-                }
-            }
             Request::Unbind
             | Request::Abandon(_)
+            | Request::Bind(_)
             | Request::Compare(_)
             | Request::Add(_)
             | Request::Delete(_)
@@ -208,7 +199,7 @@ pub(crate) fn run(
     if !out.is_empty() {
         let _ = flush(out);
     }
-    JobDone { id: job.id, bound, noted: worker.noted() }
+    JobDone { id: job.id, noted: worker.noted() }
 }
 
 /// Writes the final answer of an operation that has nothing but a result.

@@ -45,6 +45,8 @@ pub enum DirectoryError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// With the costs that are set no password can be hashed.
+    PasswordCosts,
     /// The journal does not lead on from the data.
     History {
         /// Where, and what is wrong.
@@ -66,6 +68,9 @@ impl fmt::Display for DirectoryError {
                 write!(f, "section [authentication]: '{text}' cannot be used: {reason}")
             }
             Self::AdminPassword { path, reason } => write!(f, "{}: {reason}", path.display()),
+            Self::PasswordCosts => {
+                f.write_str("no password can be hashed at the cost that the settings ask for")
+            }
             Self::History { reason, advice } => write!(f, "{reason}; {advice}"),
         }
     }

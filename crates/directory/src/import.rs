@@ -103,7 +103,7 @@ pub fn import(
     let schema = store.schema();
     let selection = Selection::resolve(options, &schema)?;
     let translator = Translator::new(Arc::clone(&schema));
-    let completer = Completer::new(schema, options.password_scheme, clock.now());
+    let completer = Completer::new(schema, options.password_storage, clock.now());
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,

@@ -1,4 +1,4 @@
-//! Work that is too long for the thread that reads requests: large searches, slow password hashes.
+//! Work that is too long for the thread that reads requests: large searches.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ pub struct Job {
     /// Controls of the request that the asker may not use.
     pub(crate) denied: Vec<&'static str>,
     pub(crate) stop: Stop,
-    pub(crate) exclusive: bool,
 }
 
 impl Job {
@@ -31,12 +30,6 @@ impl Job {
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
-
-    /// Whether no further message of the connection may be handled until it is done: a bind
-    /// decides who the following requests come from (RFC 4511 §4.2.1).
-    pub fn exclusive(&self) -> bool {
-        self.exclusive
-    }
 }
 
 // The message may hold a password.
@@ -45,7 +38,6 @@ impl fmt::Debug for Job {
         f.debug_struct("Job")
             .field("id", &self.id)
             .field("message_bytes", &self.message.len())
-            .field("exclusive", &self.exclusive)
             .finish_non_exhaustive()
     }
 }
@@ -55,8 +47,6 @@ impl fmt::Debug for Job {
 #[must_use]
 pub struct JobDone {
     pub(crate) id: MessageId,
-    /// Who was bound, and by which mechanism.
-    pub(crate) bound: Option<(Access, &'static str)>,
     pub(crate) noted: Noted,
 }
 

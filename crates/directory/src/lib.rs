@@ -20,6 +20,7 @@ mod error;
 mod export;
 mod grants;
 mod guard;
+mod hashing;
 mod identity_mapper;
 mod import;
 pub mod in_order;
@@ -32,6 +33,7 @@ mod log_monitor;
 mod note;
 mod ops;
 mod password;
+pub mod password_policy;
 mod policy;
 mod protection;
 pub mod record;
@@ -63,9 +65,10 @@ pub use authentication::{
 pub use chance::{Chance, OsChance, SeededChance};
 pub use check::{DirectoryCheck, check};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use directory::{Directory, DirectoryOptions, JournalHold};
+pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
+pub use hashing::{HashDone, HashJob, PasswordOptions};
 pub use import::{
     ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
     Progress, Refused, Skipped, Source, default_budget_bytes, import,
@@ -75,7 +78,10 @@ pub use job::{Job, JobDone};
 pub use limits::Limits;
 pub use log_monitor::{LogState, LogStates};
 pub use note::Noted;
-pub use password::{Scheme, hash_password};
+pub use password::{
+    Argon2Cost, HashCost, HashCostMax, HashCosts, PasswordStorage, Scheme, Verdict,
+    verify as verify_password,
+};
 pub use policy::{AddressRange, Policy, PolicyOperation};
 pub use protection::{ChannelBindings, ClientCertificate, Tls};
 pub use recovery::{JournalCheck, check_journal};

@@ -182,6 +182,11 @@ impl Session {
         self.access.grants().idle_limit_s.map(|seconds| Duration::from_secs(seconds.into()))
     }
 
+    /// Where the client is, as it was told when the connection began.
+    pub fn client_address(&self) -> &str {
+        &self.peer.address
+    }
+
     /// Requests of this connection that are not answered yet.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
@@ -196,13 +201,9 @@ impl Session {
         }
     }
 
-    /// A job of this connection is over; a bind sets who asks.
+    /// A job of this connection is over.
     pub fn finish(&mut self, done: JobDone) {
-        let JobDone { id, bound, .. } = done;
-        self.forget(id);
-        if let Some((access, mechanism)) = bound {
-            self.set_access(access, mechanism);
-        }
+        self.forget(done.id);
     }
 
     /// The answer to a write of this connection has arrived.

@@ -15,6 +15,7 @@ use crate::analyser::Recorder;
 use crate::chance::Chance;
 use crate::directory::{Directory, State};
 use crate::dispatch;
+use crate::hashing::{HashDone, HashJob, Hashing};
 use crate::job::{Job, JobDone};
 use crate::note::{Note, Noted};
 use crate::ops::search::aliases;
@@ -31,6 +32,7 @@ pub struct Worker {
     pub(crate) chance: Box<dyn Chance>,
     pub(crate) recorder: Recorder,
     pub(crate) note: Note,
+    pub(crate) hashing: Hashing,
 }
 
 /// What the connection has to do after a message was handled.
@@ -42,6 +44,11 @@ pub enum Next {
     Write(PendingWrite),
     /// Give it to a pool thread.
     Later(Job),
+    /// Give it to a thread of the hash pool, and what comes of it to `Worker::resume`. Nothing was
+    /// answered yet, and no further message of the connection may be handled until then: a bind
+    /// decides who the following requests come from (RFC 4511 §4.2.1), and an update may be what
+    /// they build upon.
+    Hash(Box<HashJob>),
     /// Send the buffer, discard what was received already, then begin the TLS handshake.
     StartTls,
     /// Send the buffer, then close.
@@ -53,7 +60,8 @@ impl Worker {
         let reader = directory.store.reader();
         let snapshot = Snapshot { reader, referrals: None, subentries: None, aliases: None };
         let recorder = directory.analyser.recorder();
-        Self { directory, snapshot, chance, recorder, note: Note::default() }
+        let hashing = Hashing::new(directory.passwords);
+        Self { directory, snapshot, chance, recorder, note: Note::default(), hashing }
     }
 
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to
@@ -74,6 +82,19 @@ impl Worker {
                 next
             }
         }
+    }
+
+    /// Goes on with a request whose hashes are computed.
+    pub fn resume(&mut self, session: &mut Session, done: HashDone, out: &mut Vec<u8>) -> Next {
+        let HashDone { id, message, answered, cancel } = done;
+        session.forget(id);
+        if cancel.is_set() {
+            return Next::Answered;
+        }
+        self.hashing.answer(answered);
+        let next = self.handle(session, &message, out);
+        self.hashing.answer(Vec::new());
+        next
     }
 
     /// Carries out a job on a pool thread. `flush` takes filled chunks and says whether to go on;

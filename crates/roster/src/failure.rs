@@ -106,7 +106,8 @@ impl From<DirectoryError> for Failure {
             | DirectoryError::Io { .. }
             | DirectoryError::Name { .. }
             | DirectoryError::Authentication { .. }
-            | DirectoryError::AdminPassword { .. } => Self::local(without_os_error(&error)),
+            | DirectoryError::AdminPassword { .. }
+            | DirectoryError::PasswordCosts => Self::local(without_os_error(&error)),
         }
     }
 }

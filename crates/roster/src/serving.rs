@@ -106,6 +106,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     options.limits.unindexed_entries = limits.unindexed_entries;
     options.limits.sort_entries_max = limits.sort_entries_max;
     options.limits.sort_bytes_max = limits.sort_bytes_max;
+    options.passwords = settings.password.options;
     options.store.map_size_bytes = bounds.map_size_bytes;
     options.flush = FlushOptions {
         index_build_percent: bounds.index_build_percent,

@@ -42,7 +42,7 @@ fn init_prints_a_password_once_and_keeps_it_hashed() {
     let password = output.lines().find_map(|line| line.strip_prefix("password ")).unwrap().trim();
     assert_eq!(password.len(), 24, "{output}");
     let stored = std::fs::read_to_string(folder.path().join("data/admin-password")).unwrap();
-    assert!(stored.starts_with("{SSHA512}") && !stored.contains(password), "{stored}");
+    assert!(stored.starts_with("{ARGON2}$argon2id$") && !stored.contains(password), "{stored}");
     check(&base, 2, "roster: hint: ");
 
     let file = folder.path().join("secret");

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use directory::{Identity, Next, Noted, Session};
+use directory::{HashDone, Identity, Next, Noted, Session};
 use ldap::ber::{Frame, frame};
 use ldap::encode;
 use ldap::message::{
@@ -26,6 +26,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use self::patience::{Origin, Turn};
+use crate::hash_pool::Client;
 use crate::log::Trail;
 use crate::pool::Delivery;
 use crate::stream::Stream;
@@ -43,7 +44,7 @@ pub(crate) struct Connection {
     origin: Origin,
     input: Input,
     output: Output,
-    /// Jobs on the scan pool.
+    /// Jobs on the pools.
     jobs: Vec<Running>,
     /// Set when no further message will be handled, to what is to be done once all is sent.
     ending: Option<Ending>,
@@ -103,6 +104,25 @@ pub(crate) enum Ending {
     Dismissed,
     /// The answer to StartTLS was sent.
     StartTls,
+}
+
+/// The message that was handled.
+#[derive(Clone, Copy)]
+enum Asked<'m> {
+    /// For the first time.
+    Now(&'m [u8]),
+    /// Once more, with answers of the hash pool; the access log knows of it.
+    Before(MessageId),
+}
+
+impl<'m> Asked<'m> {
+    fn message(self) -> &'m [u8] {
+        match self {
+            Self::Now(message) => message,
+            // What was put off for a password is never put off as a large search.
+            Self::Before(_) => &[],
+        }
+    }
 }
 
 /// What a connection does when it has sent everything.
@@ -247,6 +267,8 @@ impl Connection {
             if let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
                 self.input.bytes = rest.to_vec();
             }
+            // There may have been a password in it.
+            buffer.get_mut(..received).unwrap_or_default().fill(0);
             return Poll::Ready(Ok(()));
         }
         if self.input.need > 0 && !ready!(self.poll_more_input(cx))? {
@@ -420,36 +442,71 @@ impl Connection {
     /// Has one message handled.
     fn handle(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
-        let Some(next) = worker.handle(&mut self.session, message, out) else {
+        let next = worker.handle(&mut self.session, message, out);
+        self.follow(worker, next, Asked::Now(message), (start, out));
+    }
+
+    /// Goes on with a message whose password hashes are computed.
+    fn resume(&mut self, done: HashDone) {
+        let worker = Rc::clone(&self.worker);
+        let asked = Asked::Before(done.id());
+        let mut out = Vec::new();
+        let next = worker.resume(&mut self.session, done, &mut out);
+        self.follow(&worker, next, asked, (0, &mut out));
+        if !out.is_empty() {
+            self.output.append(out);
+        }
+    }
+
+    /// Does what is to be done after a message was handled; none: that panicked.
+    fn follow(
+        &mut self,
+        worker: &Rc<Worker>,
+        next: Option<Next>,
+        asked: Asked<'_>,
+        (start, out): (usize, &mut Vec<u8>),
+    ) {
+        let Some(next) = next else {
             out.truncate(start);
             encode::notice_of_disconnection(out, ResultCode::Other, "internal error");
             self.trail.ends("internal error");
             self.ending = Some(Ending::Dismissed);
-            let answer = (out.get(start..).unwrap_or_default(), Noted::default());
-            return worker.scribe.handled(&mut self.trail, &self.session, message, answer);
+            let told = out.get(start..).unwrap_or_default();
+            return self.note_answer(worker, asked, told, Noted::default());
         };
-        let mut goes_on = false;
+        let so_far = out.get(start..).unwrap_or_default();
         match next {
             Next::Answered => {}
             Next::Write(pending) => {
-                goes_on = true;
                 // Before it is submitted: the answer may come at once.
-                let answer = out.get(start..).unwrap_or_default();
-                worker.scribe.begun(&mut self.trail, &self.session, message, answer);
-                pending.submit_to(&worker.outbox, self.id.0);
+                self.note_begun(worker, asked, so_far);
+                return pending.submit_to(&worker.outbox, self.id.0);
             }
             Next::Later(job) => {
-                let (id, exclusive) = (job.id(), job.exclusive());
+                let id = job.id();
                 match worker.shared.pool.submit(job) {
                     Some(deliveries) => {
-                        goes_on = true;
-                        let answer = out.get(start..).unwrap_or_default();
-                        worker.scribe.begun(&mut self.trail, &self.session, message, answer);
-                        self.jobs.push(Running { deliveries, exclusive });
+                        self.note_begun(worker, asked, so_far);
+                        return self.jobs.push(Running { deliveries, exclusive: false });
                     }
                     None => {
                         self.session.forget(id);
-                        refuse_busy(id, message, out);
+                        let message = asked.message();
+                        refuse_busy(id, message, "too many large requests are waiting", out);
+                    }
+                }
+            }
+            Next::Hash(job) => {
+                let client = Client::at(self.session.client_address());
+                match worker.shared.hash_pool.submit(client, job) {
+                    Ok(deliveries) => {
+                        self.note_begun(worker, asked, so_far);
+                        return self.jobs.push(Running { deliveries, exclusive: true });
+                    }
+                    Err(job) => {
+                        self.session.forget(job.id());
+                        let why = "too many passwords are waiting to be hashed";
+                        refuse_busy(job.id(), job.message(), why, out);
                     }
                 }
             }
@@ -457,11 +514,29 @@ impl Connection {
             Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
             Next::Close => self.ending = Some(Ending::Closed),
         }
-        if !goes_on {
-            let told = out.get(start..).unwrap_or_default();
-            self.origin.told(told, &worker.shared.addresses, || worker.now());
-            let answer = (told, worker.noted());
-            worker.scribe.handled(&mut self.trail, &self.session, message, answer);
+        let told = out.get(start..).unwrap_or_default();
+        self.origin.told(told, &worker.shared.addresses, || worker.now());
+        self.note_answer(worker, asked, told, worker.noted());
+    }
+
+    /// For the access log: a message goes on elsewhere.
+    fn note_begun(&mut self, worker: &Worker, asked: Asked<'_>, so_far: &[u8]) {
+        if let Asked::Now(message) = asked {
+            worker.scribe.begun(&mut self.trail, &self.session, message, so_far);
+        }
+    }
+
+    /// For the access log: all was said to a message.
+    fn note_answer(&mut self, worker: &Worker, asked: Asked<'_>, told: &[u8], noted: Noted) {
+        match asked {
+            Asked::Now(message) => {
+                worker.scribe.handled(&mut self.trail, &self.session, message, (told, noted));
+            }
+            Asked::Before(id) => {
+                worker.scribe.part(&mut self.trail, told);
+                let told = (id, noted, Duration::ZERO);
+                worker.scribe.answered(&mut self.trail, &self.session, told);
+            }
         }
     }
 
@@ -517,6 +592,11 @@ impl Connection {
                     self.worker.scribe.answered(&mut self.trail, &self.session, told);
                     self.jobs.swap_remove(index);
                     self.touch();
+                }
+                Poll::Ready(Some(Delivery::Hashed(done))) => {
+                    self.jobs.swap_remove(index);
+                    self.touch();
+                    self.resume(done);
                 }
                 Poll::Ready(None) => {
                     // The job panicked.
@@ -646,15 +726,13 @@ impl IdleTimer {
     }
 }
 
-/// Answers a request that found the scan pool full.
-fn refuse_busy(id: MessageId, message: &[u8], out: &mut Vec<u8>) {
+/// Answers a request that found a pool full.
+fn refuse_busy(id: MessageId, message: &[u8], diagnostic: &str, out: &mut Vec<u8>) {
     let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
     let kind = decoded.ok().and_then(|message| message.op.answered_by());
     if let Some(kind) = kind {
-        let result = LdapResult {
-            diagnostic: "too many large requests are waiting; try again",
-            ..LdapResult::new(ResultCode::Busy)
-        };
+        let diagnostic = format!("{diagnostic}; try again");
+        let result = LdapResult { diagnostic: &diagnostic, ..LdapResult::new(ResultCode::Busy) };
         encode::result(out, id, kind, &result, Controls::EMPTY);
     }
 }

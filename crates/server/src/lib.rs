@@ -12,6 +12,7 @@ mod connection;
 mod counters;
 mod error;
 mod files;
+mod hash_pool;
 mod listen;
 mod log;
 mod network;

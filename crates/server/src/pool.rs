@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use directory::{Directory, Flow, Job, JobDone, Stop, Worker};
+use directory::{Directory, Flow, HashDone, Job, JobDone, Stop, Worker};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -27,6 +27,8 @@ pub(crate) enum Delivery {
     Chunk(Vec<u8>),
     /// The job is over; before it was begun, it waited so long.
     Done(JobDone, Duration),
+    /// The password hashes of a request are computed.
+    Hashed(HashDone),
 }
 
 /// Where connections hand in their jobs.

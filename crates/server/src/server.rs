@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use directory::Directory;
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -15,10 +15,11 @@ use crate::addresses::{AddressLimits, Addresses as ClientAddresses};
 use crate::counters::{Counters, Counts};
 use crate::error::ServerError;
 use crate::files::{self, FileWatch, KeyFile};
+use crate::hash_pool::{HashPool, HashPoolSize};
 use crate::listen::{self, Addresses, SocketFile};
 use crate::log::{Logs, Scribe};
 use crate::pool::Pool;
-use crate::settings::Settings;
+use crate::settings::{PasswordSettings, Settings};
 use crate::tls::Tls;
 use crate::worker::{self, Order, Shared};
 
@@ -72,6 +73,9 @@ impl Server {
             Signals::new().map_err(ServerError::Thread)?
         };
         let workers = or_cores(settings.server.workers);
+        if !settings.server.core_dumps {
+            forbid_core_dumps();
+        }
         raise_file_limit(settings.limits.connections_max);
         let tls = Arc::new(Tls::new(settings, files::now())?);
         let shown = Arc::clone(&tls);
@@ -87,6 +91,9 @@ impl Server {
             settings.server.scan_queue_max,
         )?;
         let (logs, scribes) = Logs::start(&directory, settings, workers)?;
+        let (hash_pool, hash_threads) =
+            HashPool::start(&counters, hash_pool_size(&settings.password))?;
+        let pool_threads = pool_threads.into_iter().chain(hash_threads).collect();
         let shared = Arc::new(Shared {
             directory: Arc::clone(&directory),
             limits: settings.limits.clone(),
@@ -95,6 +102,7 @@ impl Server {
             tls,
             proxies: settings.listen.proxies.clone(),
             pool,
+            hash_pool,
             counters: Arc::clone(&counters),
             addresses: ClientAddresses::new(AddressLimits {
                 connections_max: settings.limits.connections_per_address_max,
@@ -284,6 +292,32 @@ impl Drop for NotifyOnDrop {
 /// 0 stands for one per core.
 fn or_cores(threads: usize) -> usize {
     if threads > 0 { threads } else { thread::available_parallelism().map_or(1, usize::from) }
+}
+
+/// How large the hash pool is: half of the cores at the most, because hashing is not what a
+/// directory is for.
+fn hash_pool_size(settings: &PasswordSettings) -> HashPoolSize {
+    let threads = match settings.hash_threads {
+        0 => or_cores(0).div_ceil(2),
+        threads => threads,
+    };
+    HashPoolSize {
+        threads,
+        queue_max: settings.hash_queue_max,
+        queue_address_max: settings.hash_queue_address_max,
+    }
+}
+
+/// Asks the system to write no core file, and to let nobody look into the memory of the process:
+/// there are passwords and keys in it.
+fn forbid_core_dumps() {
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    if let Err(error) = setrlimit(Resource::Core, none) {
+        tracing::warn!(%error, "core files cannot be forbidden");
+    }
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "the memory of the process cannot be hidden from debuggers");
+    }
 }
 
 /// Asks the system for as many open files as connections may need; the default of most is 1,024.

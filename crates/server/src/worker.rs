@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use directory::{Directory, Next, Noted, Outbox, Session};
+use directory::{Directory, HashDone, Next, Noted, Outbox, Session};
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
@@ -24,6 +24,7 @@ use crate::accept;
 use crate::addresses::Addresses;
 use crate::connection::READ_BUFFER_BYTES;
 use crate::counters::Counters;
+use crate::hash_pool::HashPool;
 use crate::listen::Listener;
 use crate::log::Scribe;
 use crate::network::Network;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     /// Proxies whose word counts for where a connection comes from.
     pub(crate) proxies: Vec<Network>,
     pub(crate) pool: Pool,
+    pub(crate) hash_pool: HashPool,
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.
     pub(crate) addresses: Addresses,
@@ -175,12 +177,26 @@ impl Worker {
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Option<Next> {
-        let mut directory = self.directory.borrow_mut();
-        let handled = catch_unwind(AssertUnwindSafe(|| {
+        self.guarded(|directory| {
             #[cfg(test)]
             crate::tests::panic_if_asked(message);
             directory.handle(session, message, out)
-        }));
+        })
+    }
+
+    /// Goes on with a message whose password hashes are computed; `None` when that panicked.
+    pub(crate) fn resume(
+        &self,
+        session: &mut Session,
+        done: HashDone,
+        out: &mut Vec<u8>,
+    ) -> Option<Next> {
+        self.guarded(|directory| directory.resume(session, done, out))
+    }
+
+    fn guarded(&self, work: impl FnOnce(&mut directory::Worker) -> Next) -> Option<Next> {
+        let mut directory = self.directory.borrow_mut();
+        let handled = catch_unwind(AssertUnwindSafe(|| work(&mut directory)));
         if handled.is_err() {
             self.shared.counters.panics.add(1);
             tracing::error!("a request panicked; its session is closed");

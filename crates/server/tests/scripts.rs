@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use directory::{Directory, DirectoryOptions, ImportOptions, SystemClock};
+use directory::{AdminPassword, Directory, DirectoryOptions, ImportOptions, Scheme, SystemClock};
 use ldap::dn::Dn;
 use server::{Server, ServerError, Settings, ShutdownHandle};
 use tempfile::TempDir;
@@ -46,7 +46,8 @@ impl Running {
         let data = TempDir::new().unwrap();
         copy_directory(fixture, data.path()).unwrap();
         let path = data.path().join("data");
-        let options = DirectoryOptions::new(&path);
+        let mut options = DirectoryOptions::new(&path);
+        options.passwords.storage = Scheme::Ssha512.into();
         let directory = Directory::open(options, Arc::new(SystemClock::new())).unwrap();
         let mut settings = Settings::default();
         settings.server.data = path;
@@ -78,7 +79,8 @@ fn load_fixture(ldif: &Path) -> TempDir {
     let data = place.path().join("data");
     let clock = Arc::new(SystemClock::new());
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
-    Directory::init(&data, &[suffix], Some(b"secret"), clock).unwrap();
+    let admin = AdminPassword { clear: b"secret", storage: Scheme::Ssha512.into() };
+    Directory::init(&data, &[suffix], Some(admin), clock).unwrap();
     let sources = vec![directory::Source::open(ldif).unwrap()];
     let clock = SystemClock::new();
     directory::import(&data, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();

@@ -10,13 +10,13 @@ use ldap::dn::Dn;
 use store::{Held, StoreOptions};
 
 use super::dialect::Tally;
-use crate::password::Scheme;
+use crate::password::{PasswordStorage, Scheme};
 
 /// How sources are imported.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// How clear-text passwords are stored.
-    pub password_scheme: Scheme,
+    pub password_storage: PasswordStorage,
     /// How the store is opened.
     pub store: StoreOptions,
     /// Threads that make entries; 0 means one for each core.
@@ -50,7 +50,8 @@ pub struct ImportOptions {
 impl Default for ImportOptions {
     fn default() -> Self {
         Self {
-            password_scheme: Scheme::default(),
+            // A load of many must not take an hour for each thousand.
+            password_storage: Scheme::Ssha512.into(),
             store: StoreOptions::default(),
             threads: 0,
             memory_bytes: None,

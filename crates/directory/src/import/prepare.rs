@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ldap::dn::Dn;
+use ldap::result::ResultCode;
 use schema::{AttributeDescription, Entry, EntryMaker, Schema, Validator, Violation};
 
 use super::record::RawRecord;
@@ -13,13 +14,13 @@ use crate::directory::ROOT_DN;
 use crate::live_entry::LiveEntry;
 use crate::ops::add::stamp_new;
 use crate::ops::update;
-use crate::password::{self, Scheme};
+use crate::password::{self, PASSWORD_MAX_BYTES, PasswordStorage};
 use crate::stamp::{Csn, Stamp};
 
 /// How entries are completed and checked; the same for each thread.
 pub(super) struct Completer {
     schema: Arc<Schema>,
-    scheme: Scheme,
+    storage: PasswordStorage,
     started: Timestamp,
 }
 
@@ -45,8 +46,8 @@ pub(super) struct Worker<'c> {
 }
 
 impl Completer {
-    pub(super) fn new(schema: Arc<Schema>, scheme: Scheme, started: Timestamp) -> Self {
-        Self { schema, scheme, started }
+    pub(super) fn new(schema: Arc<Schema>, storage: PasswordStorage, started: Timestamp) -> Self {
+        Self { schema, storage, started }
     }
 
     /// For one thread.
@@ -107,8 +108,10 @@ impl Worker<'_> {
         let attributes = attributes.filter(|(description, _)| is_stored(description));
         let mut entry = self.maker.make(name, attributes)?;
         entry.add_naming_values(schema)?;
-        let (scheme, is_kept) = (self.completer.scheme, password::is_stored_form);
-        update::hash_passwords_with(scheme, &mut entry, schema, is_kept, &mut self.chance)?;
+        let (storage, chance) = (&self.completer.storage, &mut self.chance);
+        update::hash_passwords_with(&mut entry, schema, &mut |value| {
+            stored_form(storage, value, chance)
+        })?;
         acis::check_entry(schema, &entry).map_err(|refusal| Violation {
             code: refusal.code,
             diagnostic: refusal.diagnostic.into_owned(),
@@ -149,14 +152,34 @@ impl Worker<'_> {
     }
 }
 
+/// The form in which a password is stored; one that is hashed already is kept.
+fn stored_form(
+    storage: &PasswordStorage,
+    value: &[u8],
+    chance: &mut BufferedChance,
+) -> Result<Vec<u8>, Violation> {
+    if password::is_stored_form(value) {
+        return Ok(value.to_vec());
+    }
+    let refuse =
+        |diagnostic: String| Violation { code: ResultCode::ConstraintViolation, diagnostic };
+    if value.len() > PASSWORD_MAX_BYTES {
+        return Err(refuse(format!("a password has at most {PASSWORD_MAX_BYTES} octets")));
+    }
+    storage
+        .hash(value, chance)
+        .ok_or_else(|| refuse("the password cannot be hashed at this cost".to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn stamps_are_those_of_their_moments() {
+        let storage = password::Scheme::Ssha.into();
         let completer =
-            Completer::new(Schema::builtin(), Scheme::default(), Timestamp(1_700_000_000_999_990));
+            Completer::new(Schema::builtin(), storage, Timestamp(1_700_000_000_999_990));
         let mut worker = completer.worker();
         for number in [0, 5, 9, 10, 11, 1_000_011, 3] {
             let stamp = worker.stamp(number);

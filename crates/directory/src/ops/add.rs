@@ -12,6 +12,7 @@ use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{index_config, relax, target};
 use crate::refusal::Refusal;
+use crate::session::Session;
 use crate::stamp::Stamp;
 use crate::worker::Worker;
 
@@ -23,7 +24,11 @@ pub(crate) struct Add {
 }
 
 /// Resolves the request.
-pub(crate) fn resolve(worker: &mut Worker, request: &AddRequest<'_>) -> Result<WriteOp, Refusal> {
+pub(crate) fn resolve(
+    worker: &mut Worker,
+    session: &Session,
+    request: &AddRequest<'_>,
+) -> Result<WriteOp, Refusal> {
     let named = update::named(worker, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
         return index_config::add(&named, request);
@@ -32,7 +37,7 @@ pub(crate) fn resolve(worker: &mut Worker, request: &AddRequest<'_>) -> Result<W
     let schema = &state.schema;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;
-    update::hash_passwords(worker, &mut entry, schema)?;
+    update::hash_passwords(worker, session.access(), &mut entry, schema)?;
     Ok(WriteOp::Add(Add { key, entry }))
 }
 

@@ -7,15 +7,18 @@ use schema::{Assertion, AssertionError, DnKey, EntryRead, Schema, Selection, Tru
 
 use crate::controls::RequestControls;
 use crate::guard::{Site, guarded};
+use crate::hashing::Behind;
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
+use crate::ops::update;
 use crate::refusal::Refusal;
 use crate::root_dse::Offer;
 use crate::session::Session;
 use crate::virtual_tree::{Asked, Found};
 use crate::worker::Worker;
 
-/// Carries out a compare; the outcome is compareTrue or compareFalse.
+/// Carries out a compare; the outcome is compareTrue or compareFalse. It counts only when nothing
+/// had to be asked for: a clear-text password is true where it is behind a stored value.
 pub(crate) fn run(
     worker: &mut Worker,
     session: &Session,
@@ -32,20 +35,20 @@ pub(crate) fn run(
     let (view, referrals) =
         worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
     let site = Site { directory, access: session.access(), view, schema };
-    guarded(&site, &key, |guard| {
+    let (outcome, values) = guarded(&site, &key, |guard| {
         let check = |entry: &dyn EntryRead, rights: &Rights<'_>| {
             controls.check_assertion(entry, rights, schema)?;
             evaluate(entry, rights, &assertion, schema)
         };
         if let Some(special) = target::special(directory, &state, &key, offer) {
-            return check(special.entry(), &guard.on(special.entry()));
+            return Ok((check(special.entry(), &guard.on(special.entry()))?, Vec::new()));
         }
         let nothing = Selection::none();
         let asked = Asked { base: &key, scope: Scope::Base, selection: &nothing, may_wait: true };
         if let Some(found) = state.virtual_trees.find(directory, &state, guard, &asked)
             && let Found::Entries { base, .. } = found?
         {
-            return check(&base, &guard.on(&base));
+            return Ok((check(&base, &guard.on(&base))?, Vec::new()));
         }
         let lookup = Lookup { name: request.name, key: &key, referrals, scope: None };
         let id = target::find(view, &state, guard, &lookup)?;
@@ -54,8 +57,21 @@ pub(crate) fn run(
         if !rights.is_disclosed() {
             return Err(guard.hidden(view, id)?);
         }
-        check(&LiveEntry::new(view, &stored, schema.well_known(), false), &rights)
-    })
+        let live = LiveEntry::new(view, &stored, schema.well_known(), false);
+        let outcome = check(&live, &rights)?;
+        let mut values = Vec::new();
+        if outcome == ResultCode::CompareFalse && update::is_hashable(&assertion.description) {
+            live.visit_values(&assertion.description, &mut |_, value| {
+                values.push(value.to_vec());
+                true
+            });
+        }
+        Ok((outcome, values))
+    })?;
+    match worker.hashing.which(request.value, &values) {
+        Behind::At(_) => Ok(ResultCode::CompareTrue),
+        Behind::Nowhere | Behind::Asked => Ok(outcome),
+    }
 }
 
 /// The assertion of the request, with its value checked and prepared.

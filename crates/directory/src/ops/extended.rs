@@ -26,8 +26,8 @@ type Start = fn(
 pub(crate) struct Call<'m> {
     pub(crate) id: MessageId,
     pub(crate) controls: &'m RequestControls<'m>,
-    /// The size of the message.
-    pub(crate) octets: usize,
+    /// The whole message.
+    pub(crate) bytes: &'m [u8],
 }
 
 /// StartTLS.

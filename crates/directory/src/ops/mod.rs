@@ -12,6 +12,7 @@ pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod password_modify;
 pub(crate) mod permit;
+pub(crate) mod rehash;
 pub(crate) mod relax;
 pub(crate) mod schema_modify;
 pub(crate) mod search;

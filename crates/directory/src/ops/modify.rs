@@ -6,16 +6,21 @@ use ldap::dn::Dn;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
-    AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name, validate_touched,
+    AttributeDescription, Change, DnKey, Entry, EntryRead as _, Schema, Structure, check_name,
+    validate_touched,
 };
+use store::Resolved;
 
 use crate::acis;
 use crate::controls::WriteControls;
 use crate::decide::{Decide, Decision, WriteOp};
+use crate::directory::Directory;
+use crate::hashing::Behind;
 use crate::ops::update::{self, Named};
-use crate::ops::{access_config, excerpt, index_config, relax, schema_modify, target};
+use crate::ops::{access_config, excerpt, index_config, rehash, relax, schema_modify, target};
 use crate::password;
 use crate::refusal::Refusal;
+use crate::session::Session;
 use crate::worker::Worker;
 
 /// A modify, resolved.
@@ -35,6 +40,7 @@ pub(crate) struct Modification {
 /// Resolves the request.
 pub(crate) fn resolve(
     worker: &mut Worker,
+    session: &Session,
     request: &ModifyRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
     let named = update::named(worker, request.name)?;
@@ -50,35 +56,72 @@ pub(crate) fn resolve(
     }
     let mut modifications = Vec::new();
     for modification in request.changes.iter() {
-        modifications.push(resolve_one(worker, &state.schema, &modification)?);
+        modifications.push(resolve_one(worker, session, &state.schema, &key, &modification)?);
     }
     Ok(WriteOp::Modify(Modify { key, dn, modifications }))
 }
 
 fn resolve_one(
     worker: &mut Worker,
+    session: &Session,
     schema: &Schema,
+    key: &DnKey,
     modification: &ldap::message::Modification<'_>,
 ) -> Result<Modification, Refusal> {
     let attribute = &modification.attribute;
     let description = schema
         .describe(attribute.description)
         .map_err(|error| Refusal::new(ResultCode::UndefinedAttributeType, error.to_string()))?;
-    let hash = update::is_hashable(&description)
-        && matches!(modification.operation, ModifyOperation::Add | ModifyOperation::Replace);
-    let scheme = worker.directory.password_scheme;
-    let values = attribute
-        .values
-        .iter()
-        .map(|value| {
-            if hash {
-                update::stored_password(scheme, value, &mut *worker.chance)
-            } else {
-                value.to_vec()
-            }
-        })
-        .collect();
-    Ok(Modification { operation: modification.operation, description, values })
+    let operation = modification.operation;
+    let values = attribute.values.iter();
+    let values = match operation {
+        ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
+            let access = session.access();
+            values
+                .map(|value| update::stored_password(worker, access, value))
+                .collect::<Result<_, _>>()?
+        }
+        ModifyOperation::Delete if update::is_hashable(&description) => {
+            let stored = stored_now(worker, key, &description)?;
+            values.map(|value| named_value(worker, &stored, value)).collect()
+        }
+        ModifyOperation::Add
+        | ModifyOperation::Replace
+        | ModifyOperation::Delete
+        | ModifyOperation::Increment => values.map(<[u8]>::to_vec).collect(),
+    };
+    Ok(Modification { operation, description, values })
+}
+
+/// The values that the entry has before anything that waits is written.
+pub(crate) fn stored_now(
+    worker: &mut Worker,
+    key: &DnKey,
+    description: &AttributeDescription,
+) -> Result<Vec<Vec<u8>>, Refusal> {
+    let mut values = Vec::new();
+    let view = worker.snapshot.view()?;
+    if let Resolved::Found(id) = view.resolve(key)?
+        && let Some(entry) = view.entry(id)?
+    {
+        entry.visit_values(description, &mut |_, value| {
+            values.push(value.to_vec());
+            true
+        });
+    }
+    Ok(values)
+}
+
+/// A clear-text password to be removed stands for the stored value it is behind.
+fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Vec<u8> {
+    if stored.iter().any(|one| one == value) {
+        return value.to_vec();
+    }
+    let place = match worker.hashing.which(value, stored) {
+        Behind::At(place) => stored.get(place),
+        Behind::Nowhere | Behind::Asked => None,
+    };
+    place.cloned().unwrap_or_else(|| value.to_vec())
 }
 
 /// Decides on what the entries before it left.
@@ -94,7 +137,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let before = excerpt::load(decide.view, id, schema, &op.modifications)?;
     let mut after = before.clone();
     for modification in &op.modifications {
-        apply(&mut after, schema, modification, decide.controls)?;
+        apply(&mut after, schema, modification, (decide.directory, decide.controls))?;
     }
     let touched =
         op.modifications.iter().map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
@@ -150,7 +193,7 @@ fn apply(
     entry: &mut Entry,
     schema: &Schema,
     modification: &Modification,
-    controls: &WriteControls,
+    (directory, controls): (&Directory, &WriteControls),
 ) -> Result<(), Refusal> {
     let Modification { operation, description, values } = modification;
     relax::check_settable(description, schema, controls.relax)?;
@@ -174,7 +217,7 @@ fn apply(
             }
         }
         ModifyOperation::Delete => {
-            let values = stored_forms(entry, description, values);
+            let values = stored_forms(directory, entry, description, values);
             if controls.permissive {
                 entry.remove_present_values(schema, description, &values);
             } else {
@@ -189,8 +232,11 @@ fn apply(
     Ok(())
 }
 
-/// A clear-text password to be removed stands for the stored hash it verifies against.
+/// A clear-text password to be removed stands for the stored hash it verifies against. This finds
+/// what was stored since the request was resolved, unless that takes long to verify: the writer
+/// waits for nothing.
 fn stored_forms(
+    directory: &Directory,
     entry: &Entry,
     description: &AttributeDescription,
     values: &[Vec<u8>],
@@ -202,11 +248,10 @@ fn stored_forms(
     values
         .iter()
         .map(|value| {
-            stored
-                .iter()
-                .find(|one| *one == value || password::verify(one, value))
-                .unwrap_or(value)
-                .clone()
+            let is_it = |one: &&Vec<u8>| password::verify_if_fast(one, value);
+            rehash::stored_now(directory, stored, value)
+                .or_else(|| stored.iter().find(is_it).cloned())
+                .unwrap_or_else(|| value.clone())
         })
         .collect()
 }

@@ -6,13 +6,15 @@ use ldap::dn::Dn;
 use ldap::message::{ExtendedRequest, ResponseKind};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Mode, validate};
+use zeroize::Zeroizing;
 
 use crate::chance::Chance;
 use crate::decide::{Decide, Decision, WriteOp};
+use crate::directory::State;
+use crate::hashing::Behind;
 use crate::ops::extended::Call;
-use crate::ops::target;
 use crate::ops::update::{self, Asked};
-use crate::password::{self, hash_password};
+use crate::ops::{modify, rehash, target};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
@@ -24,6 +26,7 @@ pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";
 pub(crate) struct PasswordModify {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
+    /// The stored value that the old password was found behind, if one was given.
     old: Option<Vec<u8>>,
     /// The new password as it will be stored.
     stored: Vec<u8>,
@@ -58,24 +61,40 @@ pub(crate) fn start(
     let state = worker.directory.state.load_full();
     let key = update::key(&state.schema, &dn)?;
     check_allowed(worker, session, &key)?;
-    let (new, generated) = match value.new {
-        Some(new) if !new.is_empty() => (new.to_vec(), None),
+    let old = match value.old {
+        Some(old) => Some(behind(worker, &key, &state, old)?),
+        None => None,
+    };
+    let (new, is_generated) = match value.new {
+        Some(new) if !new.is_empty() => (Zeroizing::new(new.to_vec()), false),
         Some(_) => {
             return Err(Refusal::new(
                 ResultCode::UnwillingToPerform,
                 "an empty password is refused; leave it out and one is generated",
             ));
         }
-        None => {
-            let made = generate(&mut *worker.chance);
-            (made.clone(), Some(made))
-        }
+        // Another one would have to be hashed again.
+        None => match worker.hashing.generated() {
+            Some(made) => (made, true),
+            None => (Zeroizing::new(generate(&mut *worker.chance)), true),
+        },
     };
-    let stored = hash_password(worker.directory.password_scheme, &new, &mut *worker.chance);
-    let old = value.old.map(<[u8]>::to_vec);
+    let stored = worker.hashing.stored_form(&new, is_generated, &mut *worker.chance)?;
+    let generated = is_generated.then(|| new.to_vec());
     let op = WriteOp::PasswordModify(PasswordModify { key, dn, old, stored, generated });
-    let asked = Asked { id: call.id, kind: ResponseKind::Extended, octets: call.octets };
+    let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
     update::submit(worker, session, call.controls, &asked, op, out)
+}
+
+/// The stored value that the old password is behind. An empty one stands for none: whether there
+/// is such an entry at all, the decision tells.
+fn behind(worker: &mut Worker, key: &DnKey, state: &State, old: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let known = state.schema.well_known();
+    let stored = modify::stored_now(worker, key, &known.user_password)?;
+    match worker.hashing.which(old, &stored) {
+        Behind::At(place) => Ok(stored.get(place).cloned().unwrap_or_default()),
+        Behind::Nowhere | Behind::Asked => Ok(Vec::new()),
+    }
 }
 
 fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
@@ -140,14 +159,11 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     let before = stored.to_entry()?;
     let schema = &decide.state.schema;
     let known = schema.well_known();
-    if let Some(old) = &op.old {
-        let stored = before.values(&known.user_password);
-        if !stored.iter().any(|one| password::verify(one, old)) {
-            return Err(Refusal::new(
-                ResultCode::InvalidCredentials,
-                "the old password is not right",
-            ));
-        }
+    let passwords = before.values(&known.user_password);
+    if let Some(old) = &op.old
+        && rehash::stored_now(decide.directory, passwords, old).is_none()
+    {
+        return Err(Refusal::new(ResultCode::InvalidCredentials, "the old password is not right"));
     }
     let mut after = before.clone();
     after.replace_values(schema, &known.user_password, vec![op.stored.clone()])?;

@@ -56,6 +56,8 @@ pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         }
         // Those are decided on by privileges alone.
         WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => Ok(()),
+        // The server's own.
+        WriteOp::Rehash(_) => Ok(()),
         WriteOp::Transaction(_) => Ok(()),
     }
 }
@@ -79,6 +81,7 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
         | WriteOp::Delete(_)
         | WriteOp::SubtreeDelete(_)
         | WriteOp::ModifyDn(_)
+        | WriteOp::Rehash(_)
         | WriteOp::Transaction(_) => true,
     };
     if is_allowed { Ok(()) } else { Err(Denied.into()) }

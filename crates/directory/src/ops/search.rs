@@ -89,7 +89,6 @@ pub(crate) fn start(
                 access: Arc::clone(session.access()),
                 denied: controls.denied.clone(),
                 stop,
-                exclusive: false,
             }))
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn end(
         return Ok(Next::Answered);
     }
     let op = WriteOp::Transaction(transaction);
-    let asked = Asked { id: call.id, kind: ResponseKind::Extended, octets: 0 };
+    let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
     update::submit(worker, session, call.controls, &asked, op, out)
 }
 

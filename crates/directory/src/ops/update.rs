@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aci::{Access, Privilege};
 use ldap::dn::Dn;
 use ldap::message::{MessageId, ResponseKind};
 use ldap::result::ResultCode;
@@ -58,24 +59,28 @@ pub(crate) fn stored(named: Named) -> Result<Named, Refusal> {
 }
 
 /// What is asked for, besides the operation itself.
-pub(crate) struct Asked {
+pub(crate) struct Asked<'m> {
     pub(crate) id: MessageId,
     pub(crate) kind: ResponseKind,
-    /// The size of the message.
-    pub(crate) octets: usize,
+    /// The whole message.
+    pub(crate) bytes: &'m [u8],
 }
 
-/// Hands a resolved operation to the writer, or keeps it for the end of its transaction.
+/// Hands a resolved operation to the writer, or keeps it for the end of its transaction. One that
+/// waits for hashes is dropped: it will be resolved again when they are there.
 pub(crate) fn submit(
     worker: &mut Worker,
     session: &mut Session,
     controls: &RequestControls<'_>,
-    asked: &Asked,
+    asked: &Asked<'_>,
     op: WriteOp,
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     check_controls(session, controls)?;
-    let &Asked { id, kind, octets } = asked;
+    let &Asked { id, kind, bytes } = asked;
+    if worker.hashing.is_waiting() {
+        return Ok(Next::Hash(worker.hashing.job(session, id, bytes)));
+    }
     let mut request = [0; 16];
     worker.chance.fill(&mut request);
     let mut request = WriteRequest {
@@ -94,7 +99,7 @@ pub(crate) fn submit(
         let accepted = Answer { value: request.op.value(), ..Answer::success() };
         let accepted = accepted.encode(&request);
         let now = worker.directory.clock.elapsed();
-        session.transactions().add(identifier, request, octets, now)?;
+        session.transactions().add(identifier, request, bytes.len(), now)?;
         out.extend_from_slice(&accepted);
         return Ok(Next::Answered);
     }
@@ -139,40 +144,34 @@ pub(crate) fn name_key(key: &DnKey, parent: EntryId) -> RdnKey {
     if parent == EntryId::ROOT { whole() } else { key.leaf().unwrap_or_else(whole) }
 }
 
-/// Replaces clear-text passwords by their hashes.
+/// Replaces clear-text passwords by their hashes; slow ones are asked for.
 pub(crate) fn hash_passwords(
     worker: &mut Worker,
+    access: &Access,
     entry: &mut Entry,
     schema: &Schema,
-) -> Result<(), EntryError> {
-    let scheme = worker.directory.password_scheme;
-    hash_passwords_with(scheme, entry, schema, password::is_hashed, &mut *worker.chance)
+) -> Result<(), Refusal> {
+    hash_passwords_with(entry, schema, &mut |value| stored_password(worker, access, value))
 }
 
-/// Likewise, without a worker; values for which `is_kept` stay as they are.
-pub(crate) fn hash_passwords_with(
-    scheme: password::Scheme,
+/// Gives the form in which a password is stored.
+pub(crate) type StoredForm<'f, E> = dyn FnMut(&[u8]) -> Result<Vec<u8>, E> + 'f;
+
+/// Likewise, with whatever gives the stored form.
+pub(crate) fn hash_passwords_with<E: From<EntryError>>(
     entry: &mut Entry,
     schema: &Schema,
-    is_kept: fn(&[u8]) -> bool,
-    chance: &mut dyn crate::chance::Chance,
-) -> Result<(), EntryError> {
+    stored_form: &mut StoredForm<'_, E>,
+) -> Result<(), E> {
     let replaced = entry
         .attributes()
         .iter()
         .filter(|attribute| is_hashable(&attribute.description))
         .map(|attribute| {
-            let values = attribute
-                .values
-                .iter()
-                .map(|value| match is_kept(value) {
-                    true => value.clone(),
-                    false => stored_password(scheme, value, chance),
-                })
-                .collect::<Vec<_>>();
-            (Arc::clone(&attribute.description), values)
+            let values = attribute.values.iter().map(|value| stored_form(value));
+            Ok((Arc::clone(&attribute.description), values.collect::<Result<Vec<_>, E>>()?))
         })
-        .collect::<Vec<_>>();
+        .collect::<Result<Vec<_>, E>>()?;
     for (description, values) in replaced {
         entry.replace_values(schema, &description, values)?;
     }
@@ -185,17 +184,18 @@ pub(crate) fn is_hashable(description: &AttributeDescription) -> bool {
     description.is_password() && description.kind.name() != "authPassword"
 }
 
-/// The form in which a password is stored; one that is hashed already is kept.
+/// The form in which a password is stored. A value that is hashed already is kept when it comes
+/// from those who may reset passwords; from anyone else it is taken for clear text, because nobody can tell
+/// how good a password there is behind a hash.
 pub(crate) fn stored_password(
-    scheme: password::Scheme,
+    worker: &mut Worker,
+    access: &Access,
     value: &[u8],
-    chance: &mut dyn crate::chance::Chance,
-) -> Vec<u8> {
-    if password::is_hashed(value) {
-        value.to_vec()
-    } else {
-        password::hash_password(scheme, value, chance)
+) -> Result<Vec<u8>, Refusal> {
+    if access.has(Privilege::PasswordReset) && password::is_hashed(value) {
+        return Ok(value.to_vec());
     }
+    worker.hashing.stored_form(value, false, &mut *worker.chance)
 }
 
 /// Notes who changed the entry last, and when. Of the attributes in `kept` all but the CSN stay.

@@ -1,7 +1,5 @@
 //! PLAIN (RFC 4616): name and password in one message, for connections nobody can listen to.
 
-use ldap::message::Authentication;
-
 use super::{Message, Step, authorize, malformed};
 use crate::ops::bind::{self, Simple};
 use crate::refusal::Refusal;
@@ -50,16 +48,6 @@ pub(super) fn step(
             Ok(Step::Done { access: authorize(worker, access, plain.authzid)?, answer: None })
         }
         Simple::Slow => Ok(Step::Slow),
-    }
-}
-
-/// The parts of a request that a pool thread goes on with.
-pub(crate) fn of_request<'m>(authentication: &Authentication<'m>) -> Option<Plain<'m>> {
-    match authentication {
-        Authentication::Sasl { mechanism: PLAIN, credentials } => {
-            read(credentials.unwrap_or_default()).ok()
-        }
-        _ => None,
     }
 }
 

@@ -119,7 +119,7 @@ fn a_slow_password_of_a_sasl_bind_is_verified_on_the_pool() {
     assert_eq!(who(&mut client), format!("dn:{ANNA}"));
     assert_eq!(client.connection.session.mechanism(), "PLAIN");
     assert_eq!(plain(&mut client, "", "anna", "x"), ResultCode::InvalidCredentials);
-    assert_eq!(client.connection.jobs, 2);
+    assert_eq!(client.connection.hashes, 2);
 }
 
 #[test]

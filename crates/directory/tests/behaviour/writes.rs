@@ -71,7 +71,7 @@ pub(crate) fn start_with(
     let mut out = Vec::new();
     match connection.worker.handle(&mut connection.session, &message, &mut out) {
         Next::Write(pending) => pending,
-        Next::Answered | Next::Later(_) | Next::StartTls | Next::Close => {
+        Next::Answered | Next::Later(_) | Next::Hash(_) | Next::StartTls | Next::Close => {
             panic!("a write goes to the queue, not {out:02x?}")
         }
     }

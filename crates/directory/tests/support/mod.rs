@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use directory::{
-    Clock, Directory, DirectoryOptions, Flow, ManualClock, Next, Peer, Session, Timestamp, Tls,
-    Worker,
+    AdminPassword, Clock, Directory, DirectoryOptions, Flow, ManualClock, Next, Peer, Scheme,
+    Session, Timestamp, Tls, Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -39,12 +39,17 @@ const START: Timestamp = Timestamp(1_767_225_600_000_000);
 pub fn init(data: &Path) {
     let clock = manual_clock();
     let suffix = Dn::parse(SUFFIX).unwrap();
-    Directory::init(data, &[suffix], Some(ROOT_PASSWORD.as_bytes()), clock).unwrap();
+    let admin = AdminPassword { clear: ROOT_PASSWORD.as_bytes(), storage: Scheme::Ssha.into() };
+    Directory::init(data, &[suffix], Some(admin), clock).unwrap();
 }
 
 /// The defaults, with a journal that takes little room.
 fn small(data: PathBuf) -> DirectoryOptions {
-    DirectoryOptions { journal_segment_bytes: 1 << 20, ..DirectoryOptions::new(data) }
+    let mut options =
+        DirectoryOptions { journal_segment_bytes: 1 << 20, ..DirectoryOptions::new(data) };
+    // Most tests are not about passwords.
+    options.passwords.storage = Scheme::Ssha512.into();
+    options
 }
 
 /// A clock that stands still.
@@ -166,6 +171,8 @@ pub struct Connection {
     inbox: Vec<u8>,
     /// How many requests went to the pool.
     pub jobs: usize,
+    /// How many went to the hash pool.
+    pub hashes: usize,
 }
 
 impl Connection {
@@ -178,6 +185,7 @@ impl Connection {
             closed: false,
             inbox: Vec::new(),
             jobs: 0,
+            hashes: 0,
         }
     }
 
@@ -204,7 +212,12 @@ impl Connection {
 
     fn serve(&mut self, message: &[u8]) {
         let mut out = Vec::new();
-        match self.worker.handle(&mut self.session, message, &mut out) {
+        let next = self.worker.handle(&mut self.session, message, &mut out);
+        self.follow(next, out);
+    }
+
+    fn follow(&mut self, next: Next, out: Vec<u8>) {
+        match next {
             Next::Answered => self.send(&out),
             Next::Write(pending) => {
                 self.send(&out);
@@ -227,6 +240,13 @@ impl Connection {
                 for chunk in chunks {
                     self.send(&chunk);
                 }
+            }
+            Next::Hash(job) => {
+                assert!(out.is_empty(), "answered before the password was looked at");
+                self.hashes += 1;
+                let mut out = Vec::new();
+                let next = self.worker.resume(&mut self.session, job.run(), &mut out);
+                self.follow(next, out);
             }
             Next::StartTls => {
                 self.send(&out);

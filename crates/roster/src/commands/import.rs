@@ -6,7 +6,8 @@ use std::num::NonZero;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use directory::{
     Held, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Scheme, Source,
     SystemClock, Tally,
@@ -99,8 +100,9 @@ pub(crate) struct Options {
     compress: bool,
 
     /// How clear-text passwords are stored
-    #[arg(long, value_name = "SCHEME", default_value = "ssha512", conflicts_with = "uri")]
-    password_scheme: PasswordScheme,
+    #[arg(long, value_name = "SCHEME", default_value = "SSHA512", ignore_case = true,
+        value_parser = scheme(), conflicts_with = "uri")]
+    password_scheme: Scheme,
 
     /// Print what other servers' rules were applied to, the schemes of the passwords, and what the
     /// schema lacks
@@ -123,20 +125,18 @@ pub(crate) struct Options {
     server: ImportServer,
 }
 
-/// How clear-text passwords are stored.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum PasswordScheme {
-    Ssha512,
-    Ssha256,
-    Ssha,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   roster import --data ./data examples/people.ldif
   roster import --data ./data --check people.ldif.gz groups.ldif.zst
   roster import --data ./data --reject-file rejected.ldif people.ldif
   roster generate examples/people.template | roster import --data ./data -";
+
+/// Schemes by what settings call them, too; a load of many is best done with a fast one.
+fn scheme() -> impl TypedValueParser<Value = Scheme> {
+    PossibleValuesParser::new(Scheme::words())
+        .map(|word| Scheme::of_word(&word.to_ascii_uppercase()).unwrap_or_default())
+}
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -217,11 +217,7 @@ impl Options {
         };
         let goes_on = self.reject_file.is_some();
         ImportOptions {
-            password_scheme: match self.password_scheme {
-                PasswordScheme::Ssha512 => Scheme::Ssha512,
-                PasswordScheme::Ssha256 => Scheme::Ssha256,
-                PasswordScheme::Ssha => Scheme::Ssha,
-            },
+            password_storage: self.password_scheme.into(),
             threads: threads(self.threads),
             memory_bytes: self.memory,
             held,

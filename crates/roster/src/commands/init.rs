@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use directory::{Directory, SystemClock};
+use directory::{AdminPassword, Directory, PasswordStorage, SystemClock};
 use ldap::dn::Dn;
 
 use crate::failure::{Exit, Failure};
@@ -57,7 +57,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 /// Makes the data directory with the administrator's password and a certificate.
 pub(crate) fn make(data: &Path, suffixes: &[Dn], password: &[u8]) -> Result<(), Failure> {
-    Directory::init(data, suffixes, Some(password), Arc::new(SystemClock::new()))?;
+    let admin = AdminPassword { clear: password, storage: PasswordStorage::default() };
+    Directory::init(data, suffixes, Some(admin), Arc::new(SystemClock::new()))?;
     server::generate_self_signed(data, &[])?;
     Ok(())
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 pub use authentication::AuthenticationSettings;
 pub use error::SettingsError;
 
-use directory::Policy;
+use directory::{PasswordOptions, Policy};
 
 use crate::network::Network;
 
@@ -39,6 +39,8 @@ pub struct Settings {
     pub authentication: AuthenticationSettings,
     /// `[limits]`: what one connection may cost.
     pub limits: LimitSettings,
+    /// `[password]`: how passwords are stored and verified.
+    pub password: PasswordSettings,
     /// `[store]`: memory and disk of the store.
     pub store: StoreSettings,
     /// `[log]`: diagnostics.
@@ -58,12 +60,14 @@ pub struct ServerSettings {
     pub data: PathBuf,
     /// Threads that serve connections; 0 = one per core.
     pub workers: usize,
-    /// Threads for large searches and slow password hashes; 0 = one per core.
+    /// Threads for large searches; 0 = one per core.
     pub scan_threads: usize,
     /// Jobs that may wait for such a thread; one more is answered `busy`.
     pub scan_queue_max: usize,
     /// How long operations in progress may take to end when the server stops.
     pub shutdown_timeout: Duration,
+    /// Whether the system may write a core file, and debuggers look into the process.
+    pub core_dumps: bool,
 }
 
 /// `[listen]`.
@@ -142,6 +146,20 @@ pub struct LimitSettings {
     pub sort_entries_max: u64,
     /// Memory that one search takes for sorting, in bytes.
     pub sort_bytes_max: usize,
+}
+
+/// `[password]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PasswordSettings {
+    /// How passwords are stored, up to which cost they are verified, and whether they are stored
+    /// anew after a bind.
+    pub options: PasswordOptions,
+    /// Threads that hash passwords; 0 = one for each two cores.
+    pub hash_threads: usize,
+    /// Requests that may wait for such a thread; one more is answered `busy`.
+    pub hash_queue_max: usize,
+    /// Likewise, of one client address.
+    pub hash_queue_address_max: usize,
 }
 
 /// `[store]`.
@@ -312,6 +330,7 @@ impl Settings {
             tls: TlsSettings::default(),
             authentication: AuthenticationSettings::default(),
             limits: LimitSettings::default(),
+            password: PasswordSettings::default(),
             store: StoreSettings::default(),
             log: LogSettings::default(),
             access_log: AccessLogSettings::default(),

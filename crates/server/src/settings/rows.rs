@@ -8,6 +8,7 @@ use crate::network::Network;
 use crate::tls::{CIPHER_SUITES, VERSIONS};
 
 mod logs;
+pub(super) mod passwords;
 
 /// The row of a setting.
 pub(super) fn find(section: &str, key: &str) -> Option<&'static Row> {
@@ -23,13 +24,15 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("limits", "What one connection and one search may cost."),
     ("store", "Memory and disk of the store."),
     ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
+    ("password", "How passwords are stored and verified."),
     ("access_log", "Who asked for what: a line for each operation. See how-to/logs.md."),
     ("audit_log", "What was changed, by whom: every change, without a gap. See how-to/logs.md."),
 ];
 
 /// All settings, by section.
-pub(super) const ROWS: &[Row] =
-    &join::<{ NODE_ROWS.len() + logs::ROWS.len() }>(&[NODE_ROWS, logs::ROWS]);
+pub(super) const ROWS: &[Row] = &join::<
+    { NODE_ROWS.len() + passwords::ROWS.len() + logs::ROWS.len() },
+>(&[NODE_ROWS, passwords::ROWS, logs::ROWS]);
 
 /// Several tables as one; `N` is how many rows they have together.
 #[allow(clippy::indexing_slicing, reason = "the compiler does it, and would stop")]
@@ -79,7 +82,7 @@ const NODE_ROWS: &[Row] = &[
             set: |s, n| s.server.scan_threads = size(n),
         },
         default: "0",
-        sentence: "Threads for large searches and slow password hashes; 0 means one per core.",
+        sentence: "Threads for large searches; 0 means one per core.",
     },
     Row {
         section: "server",
@@ -104,6 +107,16 @@ const NODE_ROWS: &[Row] = &[
         },
         default: "10",
         sentence: "How long operations in progress may take to end when the server stops.",
+    },
+    Row {
+        section: "server",
+        key: "core_dumps",
+        kind: Kind::Word {
+            words: passwords::ON_OFF,
+            set: |s, word| s.server.core_dumps = word == "on",
+        },
+        default: "off",
+        sentence: "Whether core files may be written and debuggers attached: both show passwords.",
     },
     Row {
         section: "listen",

@@ -289,3 +289,15 @@ fn relative_paths_are_taken_from_the_data_directory() {
     assert!(!settings.has_default_certificate());
     assert_eq!(settings.ldapi_path(), None);
 }
+
+#[test]
+fn every_scheme_can_be_set() {
+    assert_eq!(directory::Scheme::words().collect::<Vec<_>>(), rows::passwords::SCHEMES);
+    let settings = parse("[password]\nscheme = \"SSHA512\"\nrehash_on_bind = \"off\"").unwrap();
+    let options = settings.password.options;
+    assert_eq!(options.storage.scheme, directory::Scheme::Ssha512);
+    assert!(!options.rehash_on_bind);
+    // The defaults of the settings are those of the directory.
+    let default = Settings::default().password.options;
+    assert_eq!(default, PasswordOptions::default());
+}

@@ -4,6 +4,7 @@ mod addresses;
 mod limits;
 mod local;
 mod logs;
+mod passwords;
 mod proxies;
 mod sasl;
 mod session;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use directory::{Directory, DirectoryOptions, SystemClock};
+use directory::{AdminPassword, Directory, DirectoryOptions, Scheme, SystemClock};
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;
@@ -47,6 +48,10 @@ struct Running {
     data: tempfile::TempDir,
 }
 
+fn admin() -> AdminPassword<'static> {
+    AdminPassword { clear: b"secret", storage: Scheme::Ssha512.into() }
+}
+
 impl Running {
     fn start() -> Self {
         Self::with(|_| {})
@@ -57,15 +62,17 @@ impl Running {
         let path = data.path().join("data");
         let clock = Arc::new(SystemClock::new());
         let suffix = Dn::parse("dc=example,dc=org").unwrap();
-        Directory::init(&path, &[suffix], Some(b"secret"), clock.clone()).unwrap();
+        Directory::init(&path, &[suffix], Some(admin()), clock.clone()).unwrap();
         let mut settings = Settings::default();
         settings.server.data = path.clone();
         settings.server.workers = 2;
+        settings.server.core_dumps = true;
         settings.listen.ldap = vec!["127.0.0.1:0".parse().unwrap()];
         settings.listen.ldaps = vec!["127.0.0.1:0".parse().unwrap()];
         change(&mut settings);
         let mut options = DirectoryOptions::new(&path);
         options.offers_tls = true;
+        options.passwords.storage = Scheme::Ssha512.into();
         options.authentication = settings.authentication.options();
         let directory = Directory::open(options, clock).unwrap();
         let server = Server::start(directory, &settings).unwrap();

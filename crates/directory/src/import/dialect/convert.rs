@@ -149,8 +149,7 @@ pub(super) fn verifiable_password(value: &[u8]) -> Option<Vec<u8>> {
     password::is_hashed(value).then(|| value.to_vec())
 }
 
-/// The password itself where the scheme says that it is not hashed, and crypt(3) under its usual
-/// name.
+/// The password itself where the scheme says that it is not hashed.
 pub(super) fn plain_password(value: &[u8]) -> Option<Vec<u8>> {
     let (scheme, rest) = scheme_of(value)?;
     let is = |name: &str| scheme.eq_ignore_ascii_case(name.as_bytes());
@@ -158,8 +157,6 @@ pub(super) fn plain_password(value: &[u8]) -> Option<Vec<u8>> {
         Some(rest.to_vec())
     } else if is("BASE64") {
         STANDARD.decode(rest).ok()
-    } else if is("BCRYPT") && rest.starts_with(b"$2") {
-        Some([b"{CRYPT}", rest].concat())
     } else {
         None
     }
@@ -291,7 +288,7 @@ mod tests {
         check(lock_from_control, "512", None);
         check(plain_password, "{clear}secret", Some("secret"));
         check(plain_password, "{BASE64}c2VjcmV0", Some("secret"));
-        check(plain_password, "{BCRYPT}$2b$08$abc", Some("{CRYPT}$2b$08$abc"));
+        check(plain_password, "{BCRYPT}$2b$08$abc", None);
         check(plain_password, "{SSHA}abc", None);
         assert_eq!(
             scheme_of(b"{X- ORCLNTV}abc"),

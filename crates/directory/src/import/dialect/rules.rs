@@ -315,7 +315,7 @@ pub(super) static RULES: &[Rule] = &[
         "all",
         &["userPassword"],
         convert::plain_password,
-        "`{CLEAR}` and `{BASE64}` hold the password itself, to be hashed; `{BCRYPT}` is `{CRYPT}`.",
+        "`{CLEAR}` and `{BASE64}` hold the password itself, to be hashed.",
     ),
     Rule {
         name: "password-foreign",

@@ -3,22 +3,17 @@
 mod sasl;
 mod simple;
 
-use std::sync::Arc;
-
-use aci::{Access, Identity};
+use aci::Identity;
 use ldap::message::{Authentication, BindRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
 
 use crate::dispatch::answer;
 use crate::identity_mapper::UserName;
-use crate::job::Job;
 use crate::refusal::Refusal;
-use crate::sasl::{authorize, plain};
 use crate::session::{SIMPLE, Session};
-use crate::stop::Stop;
 use crate::worker::{Next, Worker};
 
-pub(crate) use simple::Simple;
+pub(crate) use simple::{Candidate, Simple};
 
 use sasl::{Bound, Sent};
 
@@ -69,31 +64,10 @@ pub(crate) fn start(
     Ok(answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success)))
 }
 
-/// Hands the bind to the pool: nothing of the connection is carried out before it is verified.
-fn later(worker: &Worker, session: &mut Session, id: MessageId, bytes: &[u8]) -> Next {
-    let stop = Stop::new(session.begin(id), Arc::clone(&worker.directory.clock));
-    Next::Later(Job {
-        id,
-        message: bytes.to_vec(),
-        access: Arc::clone(session.access()),
-        denied: Vec::new(),
-        stop,
-        exclusive: true,
-    })
-}
-
-/// Carries out a bind with a password on a pool thread; who is bound, and by which mechanism.
-pub(crate) fn verify(
-    worker: &mut Worker,
-    request: &BindRequest<'_>,
-) -> Result<(Access, &'static str), Refusal> {
-    if let Authentication::Simple(clear) = &request.authentication {
-        let name = bind_name(worker, request.name);
-        return Ok((simple::verify(worker, name, clear)?, SIMPLE));
-    }
-    let plain = plain::of_request(&request.authentication).ok_or_else(invalid_credentials)?;
-    let access = simple::verify(worker, UserName::of_sasl(plain.authcid), plain.password)?;
-    Ok((authorize(worker, access, plain.authzid)?, plain::PLAIN))
+/// Hands the bind to the hash pool: nothing of the connection is carried out before the password is
+/// looked at; then the same request is handled once more.
+fn later(worker: &mut Worker, session: &mut Session, id: MessageId, bytes: &[u8]) -> Next {
+    Next::Hash(worker.hashing.job(session, id, bytes))
 }
 
 /// Verifies the password of a SASL message as far as it goes on this thread.

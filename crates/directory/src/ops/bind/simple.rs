@@ -2,10 +2,12 @@
 
 use aci::{Access, Identity};
 use ldap::result::ResultCode;
-use schema::EntryRead as _;
+use schema::{DnKey, EntryRead as _};
 
 use super::invalid_credentials;
+use crate::hashing::Behind;
 use crate::identity_mapper::{self, Found, UserName};
+use crate::ops::rehash;
 use crate::password;
 use crate::refusal::Refusal;
 use crate::worker::Worker;
@@ -14,11 +16,15 @@ use crate::worker::Worker;
 pub(crate) enum Simple {
     /// To its end.
     Verified(Access),
-    /// The password is stored in a form that takes long to verify.
+    /// The password is stored in a form that takes long to verify: that was asked for.
     Slow,
 }
 
-/// Begins a simple bind.
+/// Begins a simple bind, or goes on with it when what it asked for is known.
+///
+/// Refuses with `invalidCredentials` alike when the name does not exist, has no password, or the
+/// password is wrong; and no refusal takes less time than verifying a password that is stored like
+/// new ones.
 pub(super) fn start(
     worker: &mut Worker,
     name: UserName<'_>,
@@ -28,10 +34,26 @@ pub(super) fn start(
         return Ok(Simple::Verified(Access::of(identity)));
     }
     let candidate = candidate(worker, name)?;
-    if candidate.as_ref().is_some_and(Candidate::is_slow) {
-        return Ok(Simple::Slow);
+    let stored = candidate.as_ref().map(|one| one.passwords.as_slice()).unwrap_or_default();
+    let hashing = &mut worker.hashing;
+    match (hashing.which(password, stored), candidate) {
+        (Behind::Asked, _) => Ok(Simple::Slow),
+        (Behind::At(place), Some(candidate)) => {
+            rehash::after_bind(worker, &candidate, place, password);
+            Ok(Simple::Verified(candidate.access))
+        }
+        (Behind::At(_), None) => Err(invalid_credentials()),
+        (Behind::Nowhere, candidate) => {
+            let max = &worker.directory.passwords.cost_max;
+            let mut passwords = candidate.iter().flat_map(|one| &one.passwords);
+            let was_slow = passwords.any(|one| password::is_slow(one, max));
+            let decoy = std::slice::from_ref(&worker.directory.decoy);
+            if !was_slow && hashing.which(password, decoy) == Behind::Asked {
+                return Ok(Simple::Slow);
+            }
+            Err(invalid_credentials())
+        }
     }
-    Candidate::verify(candidate, password).map(Simple::Verified)
 }
 
 /// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).
@@ -47,41 +69,12 @@ fn without_password(name: UserName<'_>, password: &[u8]) -> Result<Option<Identi
     }
 }
 
-/// Verifies name and password on a pool thread.
-pub(super) fn verify(
-    worker: &mut Worker,
-    name: UserName<'_>,
-    clear: &[u8],
-) -> Result<Access, Refusal> {
-    Candidate::verify(candidate(worker, name)?, clear)
-}
-
 /// Who a name is, and what its password must match one of.
-struct Candidate {
-    access: Access,
-    passwords: Vec<Vec<u8>>,
-}
-
-impl Candidate {
-    /// Whether a password is stored in a form that takes long to verify.
-    fn is_slow(&self) -> bool {
-        self.passwords.iter().any(|stored| password::is_slow(stored))
-    }
-
-    /// Refuses with `invalidCredentials` alike when the name does not exist, has no password, or
-    /// the password is wrong.
-    fn verify(candidate: Option<Self>, clear: &[u8]) -> Result<Access, Refusal> {
-        match candidate {
-            Some(one) if !one.passwords.is_empty() => {
-                let right = one.passwords.iter().any(|stored| password::verify(stored, clear));
-                right.then_some(one.access).ok_or_else(invalid_credentials)
-            }
-            Some(_) | None => {
-                password::verify_nothing(clear);
-                Err(invalid_credentials())
-            }
-        }
-    }
+pub(crate) struct Candidate {
+    pub(crate) access: Access,
+    /// None for the administrator, who has no entry.
+    pub(crate) key: Option<DnKey>,
+    pub(crate) passwords: Vec<Vec<u8>>,
 }
 
 /// Looks `name` up; `None` when it stands for nobody.
@@ -94,10 +87,8 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
         Some(Found::Root) => {
             let access = Access::of(Identity::Root(directory.root.dn.clone()));
             let access = access.keyed(directory.root.key.clone());
-            return Ok(Some(Candidate {
-                access,
-                passwords: vec![directory.root.password.clone()],
-            }));
+            let passwords = vec![directory.root.password.clone()];
+            return Ok(Some(Candidate { access, key: None, passwords }));
         }
         Some(Found::Entry(id)) => view.entry(id)?,
     };
@@ -109,5 +100,7 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
         passwords.push(value.to_vec());
         true
     });
-    Ok(Some(Candidate { access: identity_mapper::access(&state, &entry)?, passwords }))
+    let access = identity_mapper::access(&state, &entry)?;
+    let key = access.key().cloned();
+    Ok(Some(Candidate { access, key, passwords }))
 }

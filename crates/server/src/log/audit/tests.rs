@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::unbounded;
-use directory::{DirectoryOptions, Next, Peer, SystemClock};
+use directory::{AdminPassword, DirectoryOptions, Next, Peer, SystemClock};
 use ldap::dn::Dn;
 use ldap::message::{
     AddRequest, AttributesBuf, Authentication, BindRequest, Controls, Message, MessageId,
@@ -29,7 +29,9 @@ impl House {
         let path = data.path().join("data");
         let clock = Arc::new(SystemClock::new());
         let suffix = Dn::parse("dc=example,dc=org").unwrap();
-        Directory::init(&path, &[suffix], Some(b"secret"), clock.clone()).unwrap();
+        let storage = directory::Scheme::Ssha.into();
+        let admin = AdminPassword { clear: b"secret", storage };
+        Directory::init(&path, &[suffix], Some(admin), clock.clone()).unwrap();
         let directory = Directory::open(DirectoryOptions::new(&path), clock).unwrap();
         Self { memory: Memory::default(), directory, _data: data }
     }

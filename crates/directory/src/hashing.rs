@@ -1,0 +1,273 @@
+//! Slow hashes, away from the threads that read requests and from the writer.
+//!
+//! A request that needs one asks for it: what is to be computed becomes a [`HashJob`], which needs
+//! nothing of the directory. When it is done the same request is handled once more, with the
+//! answers at hand, on whatever the directory is by then.
+//!
+//! Invariant: an answer is good for the very question only. If the password was changed meanwhile,
+//! the request asks again.
+//! Invariant: clear-text passwords are wiped when they are done with, and no text shows them.
+
+use std::fmt;
+
+use ldap::message::MessageId;
+use ldap::result::ResultCode;
+use zeroize::Zeroizing;
+
+use crate::chance::{Chance, OsChance};
+use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Verdict};
+use crate::refusal::Refusal;
+use crate::session::{Cancel, Session};
+
+/// How passwords are kept and verified.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PasswordOptions {
+    /// How new clear-text passwords are stored.
+    pub storage: PasswordStorage,
+    /// Up to which cost a stored hash is computed.
+    pub cost_max: HashCostMax,
+    /// Whether a password that is stored otherwise than a new one is stored anew after a bind
+    /// proved it.
+    pub rehash_on_bind: bool,
+}
+
+impl Default for PasswordOptions {
+    fn default() -> Self {
+        Self {
+            storage: PasswordStorage::default(),
+            cost_max: HashCostMax::default(),
+            rehash_on_bind: true,
+        }
+    }
+}
+
+/// What is to be computed.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) enum Question {
+    /// The stored form of a new password, which the server may have made up itself.
+    Stored { clear: Zeroizing<Vec<u8>>, is_generated: bool },
+    /// Which of these values the password is behind.
+    Which { clear: Zeroizing<Vec<u8>>, stored: Vec<Vec<u8>> },
+}
+
+/// What was computed.
+pub(crate) enum Answer {
+    /// The stored form; `None` when it could not be computed.
+    Stored(Option<Vec<u8>>),
+    /// The place of the first value that is right.
+    Which(Option<usize>),
+}
+
+/// What was found out about a password without waiting.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Behind {
+    /// It is behind the value at this place.
+    At(usize),
+    /// It is behind none of them.
+    Nowhere,
+    /// That takes long: it was asked for.
+    Asked,
+}
+
+/// The questions and answers of the request that a worker handles.
+pub(crate) struct Hashing {
+    options: PasswordOptions,
+    asked: Vec<Question>,
+    answered: Vec<(Question, Answer)>,
+}
+
+impl Hashing {
+    pub(crate) fn new(options: PasswordOptions) -> Self {
+        Self { options, asked: Vec::new(), answered: Vec::new() }
+    }
+
+    /// A request begins, or ends: what another one asked for is nothing to it.
+    pub(crate) fn forget_questions(&mut self) {
+        self.asked.clear();
+    }
+
+    /// Whether the request has to wait for answers. What it resolved to holds stand-ins, and must
+    /// be dropped.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// The stored form of a new password. Where that takes long it is asked for, and a stand-in
+    /// that is like no other value is returned.
+    pub(crate) fn stored_form(
+        &mut self,
+        clear: &[u8],
+        is_generated: bool,
+        chance: &mut dyn Chance,
+    ) -> Result<Vec<u8>, Refusal> {
+        if clear.len() > PASSWORD_MAX_BYTES {
+            return Err(Refusal::new(
+                ResultCode::ConstraintViolation,
+                format!("a password has at most {PASSWORD_MAX_BYTES} octets"),
+            ));
+        }
+        let storage = self.options.storage;
+        if !storage.is_slow() {
+            return storage.hash(clear, chance).ok_or_else(not_computed);
+        }
+        let known = self.answered.iter().find_map(|(question, answer)| match (question, answer) {
+            (Question::Stored { clear: other, .. }, Answer::Stored(form)) if **other == *clear => {
+                Some(form.clone())
+            }
+            _ => None,
+        });
+        if let Some(form) = known {
+            return form.ok_or_else(not_computed);
+        }
+        let stand_in = format!("{{STAND-IN}}{}", self.asked.len()).into_bytes();
+        let clear = Zeroizing::new(clear.to_vec());
+        self.asked.push(Question::Stored { clear, is_generated });
+        Ok(stand_in)
+    }
+
+    /// The password that the server made up when this request was handled first.
+    pub(crate) fn generated(&self) -> Option<Zeroizing<Vec<u8>>> {
+        self.answered.iter().find_map(|(question, _)| match question {
+            Question::Stored { clear, is_generated: true } => Some(clear.clone()),
+            Question::Stored { is_generated: false, .. } | Question::Which { .. } => None,
+        })
+    }
+
+    /// Which of the stored values the password is behind. Where one of them takes long, all are
+    /// asked for.
+    pub(crate) fn which(&mut self, clear: &[u8], stored: &[Vec<u8>]) -> Behind {
+        let max = &self.options.cost_max;
+        if !stored.iter().any(|one| password::is_slow(one, max)) {
+            return which(clear, stored, max).map_or(Behind::Nowhere, Behind::At);
+        }
+        let question =
+            Question::Which { clear: Zeroizing::new(clear.to_vec()), stored: stored.to_vec() };
+        let known = self.answered.iter().find(|(other, _)| *other == question);
+        if let Some((_, Answer::Which(place))) = known {
+            return place.map_or(Behind::Nowhere, Behind::At);
+        }
+        self.asked.push(question);
+        Behind::Asked
+    }
+
+    /// Makes what was asked for the work of the hash pool; the request is listed as outstanding
+    /// until the pool is done with it.
+    pub(crate) fn job(
+        &mut self,
+        session: &mut Session,
+        id: MessageId,
+        message: &[u8],
+    ) -> Box<HashJob> {
+        Box::new(HashJob {
+            id,
+            message: Zeroizing::new(message.to_vec()),
+            questions: std::mem::take(&mut self.asked),
+            cancel: session.begin(id),
+            options: self.options,
+        })
+    }
+
+    /// The answers to what this request asked for when it was handled before.
+    pub(crate) fn answer(&mut self, answered: Vec<(Question, Answer)>) {
+        self.answered = answered;
+    }
+}
+
+/// The first of the stored values that the password is behind.
+fn which(clear: &[u8], stored: &[Vec<u8>], max: &HashCostMax) -> Option<usize> {
+    stored.iter().position(|one| match password::verify(one, clear, max) {
+        Verdict::Right => true,
+        Verdict::Wrong => false,
+        Verdict::TooCostly(cost) => {
+            tracing::warn!(
+                ?cost,
+                ?max,
+                "a stored password was not verified: its hash costs more than the limits allow"
+            );
+            false
+        }
+    })
+}
+
+fn not_computed() -> Refusal {
+    Refusal::new(ResultCode::Other, "the password could not be hashed; the server's log says why")
+}
+
+/// Hashes to be computed by a thread of the hash pool, and the request that waits for them.
+pub struct HashJob {
+    id: MessageId,
+    message: Zeroizing<Vec<u8>>,
+    questions: Vec<Question>,
+    cancel: Cancel,
+    options: PasswordOptions,
+}
+
+impl HashJob {
+    /// Which request it is.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// The request as it was received, to be refused when there is no room for the job.
+    pub fn message(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
+    pub fn run(self) -> HashDone {
+        let Self { id, message, questions, cancel, options } = self;
+        let mut answered = Vec::with_capacity(questions.len());
+        for question in questions {
+            if cancel.is_set() {
+                break;
+            }
+            let answer = match &question {
+                Question::Stored { clear, .. } => {
+                    let form = options.storage.hash(clear, &mut OsChance);
+                    if form.is_none() {
+                        tracing::error!(?options.storage, "a password could not be hashed");
+                    }
+                    Answer::Stored(form)
+                }
+                Question::Which { clear, stored } => {
+                    Answer::Which(which(clear, stored, &options.cost_max))
+                }
+            };
+            answered.push((question, answer));
+        }
+        HashDone { id, message, answered, cancel }
+    }
+}
+
+// The message holds a password.
+impl fmt::Debug for HashJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashJob")
+            .field("id", &self.id)
+            .field("message_bytes", &self.message.len())
+            .field("questions", &self.questions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request whose hashes are computed; give it to `Worker::resume`.
+#[must_use]
+pub struct HashDone {
+    pub(crate) id: MessageId,
+    pub(crate) message: Zeroizing<Vec<u8>>,
+    pub(crate) answered: Vec<(Question, Answer)>,
+    pub(crate) cancel: Cancel,
+}
+
+impl HashDone {
+    /// Which request it is.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+}
+
+impl fmt::Debug for HashDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashDone").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,203 @@
+//! Accounts through time: each rule of the draft at its edges.
+
+use ldap::dn::Dn;
+use schema::Entry;
+
+use super::*;
+
+const DAY: u64 = 86_400;
+
+/// So many seconds after the beginning of the story.
+fn at(seconds: u64) -> Timestamp {
+    Timestamp((1_767_225_600 + seconds) * 1_000_000)
+}
+
+fn seconds(seconds: u64) -> Option<Duration> {
+    Some(Duration::from_secs(seconds))
+}
+
+fn new() -> AccountState {
+    AccountState { changed: Some(at(0)), ..AccountState::default() }
+}
+
+fn warning(state: &AccountState, policy: &Policy, now: u64) -> Option<PolicyWarning> {
+    state.after_success(policy, at(now)).unwrap().remark.warning
+}
+
+#[test]
+fn without_rules_nothing_is_refused() {
+    let policy = Policy { allow_user_change: true, ..Policy::default() };
+    let mut state = new();
+    for failure in 0..100 {
+        state = state.after_failure(&policy, at(failure));
+        assert_eq!(state.before_login(&policy, at(failure)), Ok(()));
+    }
+    let login = state.after_success(&policy, at(1_000 * DAY)).unwrap();
+    assert_eq!(login.remark, Remark::default());
+    assert_eq!(login.state.failures, []);
+    assert_eq!(state.may_change(&policy, false, at(0)), Ok(()));
+}
+
+#[test]
+fn a_password_expires_after_a_warning_and_some_grace() {
+    let policy = Policy {
+        max_age: seconds(30 * DAY),
+        expire_warning: seconds(7 * DAY),
+        grace_logins: 2,
+        ..Policy::default()
+    };
+    let state = new();
+    assert_eq!(warning(&state, &policy, 23 * DAY - 1), None);
+    let week = PolicyWarning::BeforeExpiration(Duration::from_secs(7 * DAY));
+    assert_eq!(warning(&state, &policy, 23 * DAY), Some(week));
+    let second = PolicyWarning::BeforeExpiration(Duration::from_secs(1));
+    assert_eq!(warning(&state, &policy, 30 * DAY - 1), Some(second));
+    let first = state.after_success(&policy, at(30 * DAY)).unwrap();
+    assert_eq!(first.remark.warning, Some(PolicyWarning::GraceRemaining(1)));
+    let last = first.state.after_success(&policy, at(31 * DAY)).unwrap();
+    assert_eq!(last.remark.warning, Some(PolicyWarning::GraceRemaining(0)));
+    assert_eq!(last.state.after_success(&policy, at(31 * DAY)), Err(Rejected::Expired));
+    let changed = last.state.after_change(&policy, true, None, at(31 * DAY));
+    assert_eq!(warning(&changed, &policy, 31 * DAY), None);
+    // Grace that is over, too.
+    let policy = Policy { grace_expiry: seconds(DAY), ..policy };
+    assert!(state.after_success(&policy, at(31 * DAY - 1)).is_ok());
+    assert_eq!(state.after_success(&policy, at(31 * DAY)), Err(Rejected::Expired));
+    // An entry that was never given a time does not expire.
+    assert_eq!(warning(&AccountState::default(), &policy, 31 * DAY), None);
+}
+
+#[test]
+fn failures_lock_an_account_for_a_while() {
+    let policy = Policy {
+        lockout: true,
+        max_failures: 3,
+        lockout_duration: seconds(600),
+        failure_interval: seconds(60),
+        ..Policy::default()
+    };
+    let mut state = new();
+    for failure in [0, 61, 62] {
+        state = state.after_failure(&policy, at(failure));
+        assert_eq!(state.before_login(&policy, at(failure)), Ok(()), "the first one is too old");
+    }
+    state = state.after_failure(&policy, at(63));
+    assert_eq!(state.locked, Some(Locked::Since(at(63))));
+    assert_eq!(state.before_login(&policy, at(63)), Err(Rejected::Locked));
+    assert_eq!(state.before_login(&policy, at(662)), Err(Rejected::Locked));
+    assert_eq!(state.before_login(&policy, at(663)), Ok(()));
+    // One more failure is the first of a new count.
+    let again = state.after_failure(&policy, at(663));
+    assert_eq!((again.locked, again.failures.len()), (None, 1));
+    assert_eq!(state.after_success(&policy, at(700)).unwrap().state.locked, None);
+    // Without a duration it stays locked; without the switch it never is.
+    let for_ever = Policy { lockout_duration: None, ..policy.clone() };
+    assert_eq!(state.before_login(&for_ever, at(1_000 * DAY)), Err(Rejected::Locked));
+    let off = Policy { lockout: false, ..policy };
+    let state = (0..10).fold(new(), |state, second| state.after_failure(&off, at(second)));
+    assert_eq!((state.locked, state.failures.len()), (None, 3));
+}
+
+#[test]
+fn each_failure_doubles_the_wait_up_to_the_most() {
+    let policy = Policy { min_delay: seconds(2), max_delay: seconds(10), ..Policy::default() };
+    let mut state = new();
+    let mut now = 0;
+    for wait in [2, 4, 8, 10, 10] {
+        state = state.after_failure(&policy, at(now));
+        let delayed = Rejected::Delayed(Duration::from_secs(1));
+        assert_eq!(state.before_login(&policy, at(now + wait - 1)), Err(delayed), "{wait}");
+        now += wait;
+        assert_eq!(state.before_login(&policy, at(now)), Ok(()));
+    }
+    let login = state.after_success(&policy, at(now)).unwrap();
+    assert_eq!(login.state.before_login(&policy, at(now)), Ok(()));
+}
+
+#[test]
+fn an_account_has_its_time_and_may_not_be_idle() {
+    let policy = Policy { max_idle: seconds(30 * DAY), ..Policy::default() };
+    let state = AccountState { start: Some(at(10)), end: Some(at(20)), ..new() };
+    for (now, want) in [(9, false), (10, true), (19, true), (20, false)] {
+        assert_eq!(state.before_login(&policy, at(now)).is_ok(), want, "{now}");
+    }
+    assert_eq!(new().before_login(&policy, at(30 * DAY - 1)), Ok(()), "never used");
+    assert_eq!(new().before_login(&policy, at(30 * DAY)), Err(Rejected::Locked));
+    let used = new().after_success(&policy, at(20 * DAY)).unwrap().state;
+    assert_eq!(used.before_login(&policy, at(49 * DAY)), Ok(()));
+    assert_eq!(used.before_login(&policy, at(50 * DAY)), Err(Rejected::Locked));
+    let closed = AccountState { locked: Some(Locked::ForEver), ..new() };
+    let policy = Policy { lockout_duration: seconds(1), ..Policy::default() };
+    assert_eq!(closed.before_login(&policy, at(DAY)), Err(Rejected::Locked));
+}
+
+#[test]
+fn a_password_that_somebody_set_has_to_be_changed_by_its_owner() {
+    let policy = Policy {
+        must_change: true,
+        allow_user_change: true,
+        min_age: seconds(DAY),
+        ..Policy::default()
+    };
+    let set = new().after_change(&policy, false, None, at(0));
+    assert!(set.after_success(&policy, at(1)).unwrap().remark.must_change);
+    assert_eq!(set.may_change(&policy, false, at(1)), Ok(()), "however young it is");
+    let own = set.after_change(&policy, true, None, at(1));
+    assert!(!own.after_success(&policy, at(2)).unwrap().remark.must_change);
+    assert_eq!(own.may_change(&policy, false, at(DAY)), Err(Rejected::TooYoung));
+    assert_eq!(own.may_change(&policy, false, at(DAY + 1)), Ok(()));
+    let safe = Policy { safe_modify: true, ..policy.clone() };
+    assert_eq!(own.may_change(&safe, false, at(2 * DAY)), Err(Rejected::OldPasswordMissing));
+    assert_eq!(own.may_change(&safe, true, at(2 * DAY)), Ok(()));
+    let none = Policy { allow_user_change: false, ..policy };
+    assert_eq!(own.may_change(&none, true, at(2 * DAY)), Err(Rejected::ChangeNotAllowed));
+}
+
+#[test]
+fn so_many_used_passwords_are_remembered() {
+    let policy = Policy { in_history: 2, ..Policy::default() };
+    let mut state = new();
+    for (second, stored) in [(1, "{A}#one"), (2, "{A}two"), (3, "{A}three")] {
+        state = state.after_change(&policy, true, Some(stored), at(second));
+    }
+    assert_eq!(state.used(&policy).collect::<Vec<_>>(), ["{A}two", "{A}three"]);
+    let fewer = Policy { in_history: 1, ..policy };
+    assert_eq!(state.used(&fewer).collect::<Vec<_>>(), ["{A}three"]);
+    let none = Policy { in_history: 0, ..fewer };
+    assert_eq!(state.used(&none).count(), 0);
+    assert_eq!(state.after_change(&none, true, Some("{A}x"), at(4)).history, []);
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let policy = Policy { in_history: 3, must_change: true, max_failures: 9, ..Policy::default() };
+    let mut state = new().after_change(&policy, false, Some("{SSHA}a#b=="), at(5));
+    state = state.after_failure(&policy, at(6)).after_failure(&policy, Timestamp(at(6).0 + 1));
+    state.grace_uses = vec![at(7)];
+    (state.start, state.end, state.last_success) = (Some(at(1)), Some(at(99)), Some(at(8)));
+    let schema = Schema::builtin();
+    for locked in [None, Some(Locked::ForEver), Some(Locked::Since(at(9)))] {
+        state.locked = locked;
+        let mut pairs = vec![("objectClass", b"account".to_vec()), ("uid", b"x".to_vec())];
+        for (name, values) in state.attributes() {
+            pairs.extend(values.into_iter().map(|value| (name, value.into_bytes())));
+        }
+        let pairs = pairs.iter().map(|(name, value)| (*name, value.as_slice()));
+        let name = Dn::parse("uid=x,dc=example").unwrap();
+        let entry = Entry::from_pairs(name, pairs, &schema).unwrap();
+        assert_eq!(AccountState::read(&entry, &schema), state);
+    }
+}
+
+#[test]
+fn a_lock_that_cannot_be_read_holds() {
+    let schema = Schema::builtin();
+    let pairs: [(&str, &[u8]); 3] = [
+        ("objectClass", b"account"),
+        ("uid", b"x"),
+        ("pwdHistory", b"20260101000000Z#1.3#99#short"),
+    ];
+    let name = Dn::parse("uid=x,dc=example").unwrap();
+    let entry = Entry::from_pairs(name, pairs, &schema).unwrap();
+    assert_eq!(AccountState::read(&entry, &schema), AccountState::default());
+}

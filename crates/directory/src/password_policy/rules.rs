@@ -1,0 +1,250 @@
+//! What a policy entry says: `pwdPolicy` of the draft (§5.2).
+
+use std::fmt;
+use std::time::Duration;
+
+use schema::{EntryRead, Schema};
+
+use super::attributes::text;
+
+/// What is done with passwords whose quality cannot be looked at because they come hashed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum CheckQuality {
+    /// No password is looked at.
+    #[default]
+    Off,
+    /// Hashed ones are accepted.
+    WherePossible,
+    /// Hashed ones are refused.
+    Always,
+}
+
+/// The rules for the accounts that a policy is for. Zero and `None` of the draft are `None` here.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Policy {
+    /// pwdMinAge: how long a password has to be used before it may be changed.
+    pub min_age: Option<Duration>,
+    /// pwdMaxAge: how long it may be used.
+    pub max_age: Option<Duration>,
+    /// pwdInHistory: how many used ones must not be used again.
+    pub in_history: u32,
+    /// pwdCheckQuality.
+    pub check_quality: CheckQuality,
+    /// pwdMinLength, in characters; 0: any.
+    pub min_length: u32,
+    /// pwdMaxLength, in characters; 0: any.
+    pub max_length: u32,
+    /// pwdExpireWarning: how long before it expires a bind is told so.
+    pub expire_warning: Option<Duration>,
+    /// pwdGraceAuthNLimit: how many binds an expired password is good for.
+    pub grace_logins: u32,
+    /// pwdGraceExpiry: for how long after it expired.
+    pub grace_expiry: Option<Duration>,
+    /// pwdLockout: whether failures lock the account.
+    pub lockout: bool,
+    /// pwdLockoutDuration: for how long; `None`: until somebody unlocks it.
+    pub lockout_duration: Option<Duration>,
+    /// pwdMaxFailure: after how many; 0: never.
+    pub max_failures: u32,
+    /// pwdFailureCountInterval: for how long a failure counts; `None`: until a bind succeeds.
+    pub failure_interval: Option<Duration>,
+    /// pwdMaxRecordedFailure: how many are noted; 0: as many as lock the account.
+    pub max_recorded_failures: u32,
+    /// pwdMustChange: whether a password that somebody else set has to be changed first.
+    pub must_change: bool,
+    /// pwdAllowUserChange: whether people may change their own.
+    pub allow_user_change: bool,
+    /// pwdSafeModify: whether the old one has to be sent with the new one.
+    pub safe_modify: bool,
+    /// pwdMinDelay: how long answers wait after the first failure.
+    pub min_delay: Option<Duration>,
+    /// pwdMaxDelay: up to what that doubles with each failure.
+    pub max_delay: Option<Duration>,
+    /// pwdMaxIdle: after how long without a bind the account is locked.
+    pub max_idle: Option<Duration>,
+}
+
+/// A value of a policy entry that is not what its attribute takes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PolicyFault {
+    /// The attribute.
+    pub attribute: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What it takes.
+    pub takes: &'static str,
+}
+
+impl fmt::Display for PolicyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attribute, value, takes } = self;
+        write!(f, "'{value}' of {attribute} is not {takes}")
+    }
+}
+
+impl Policy {
+    /// Reads a policy entry. What it does not say is as the draft has it: no rule.
+    ///
+    /// # Errors
+    /// The first value that is not what its attribute takes: a policy that was half understood
+    /// would be weaker than it looks.
+    pub fn read(entry: &dyn EntryRead, schema: &Schema) -> Result<Self, PolicyFault> {
+        let read = Reading { entry, schema };
+        let lockout_duration = read.seconds("pwdLockoutDuration")?;
+        let policy = Self {
+            min_age: read.seconds("pwdMinAge")?,
+            max_age: read.seconds("pwdMaxAge")?,
+            in_history: read.number("pwdInHistory")?,
+            check_quality: match read.number("pwdCheckQuality")? {
+                0 => CheckQuality::Off,
+                1 => CheckQuality::WherePossible,
+                2 => CheckQuality::Always,
+                other => {
+                    let (attribute, takes) = ("pwdCheckQuality", "0, 1 or 2");
+                    return Err(PolicyFault { attribute, value: other.to_string(), takes });
+                }
+            },
+            min_length: read.number("pwdMinLength")?,
+            max_length: read.number("pwdMaxLength")?,
+            expire_warning: read.seconds("pwdExpireWarning")?,
+            grace_logins: read.number("pwdGraceAuthNLimit")?,
+            grace_expiry: read.seconds("pwdGraceExpiry")?,
+            lockout: read.switch("pwdLockout", false)?,
+            lockout_duration,
+            max_failures: read.number("pwdMaxFailure")?,
+            failure_interval: read.seconds("pwdFailureCountInterval")?,
+            max_recorded_failures: read.number("pwdMaxRecordedFailure")?,
+            must_change: read.switch("pwdMustChange", false)?,
+            allow_user_change: read.switch("pwdAllowUserChange", true)?,
+            safe_modify: read.switch("pwdSafeModify", false)?,
+            min_delay: read.seconds("pwdMinDelay")?,
+            max_delay: read.seconds("pwdMaxDelay")?,
+            max_idle: read.seconds("pwdMaxIdle")?,
+        };
+        Ok(policy)
+    }
+
+    /// How many failures are kept in the entry.
+    pub fn failures_kept(&self) -> usize {
+        let most = match self.max_recorded_failures {
+            0 if self.max_failures == 0 => FAILURES_KEPT,
+            0 => self.max_failures,
+            recorded => recorded.max(self.max_failures),
+        };
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
+}
+
+/// A policy entry being read.
+struct Reading<'e> {
+    entry: &'e dyn EntryRead,
+    schema: &'e Schema,
+}
+
+impl Reading<'_> {
+    fn number(&self, attribute: &'static str) -> Result<u32, PolicyFault> {
+        let Some(value) = text(self.entry, self.schema, attribute) else { return Ok(0) };
+        let takes = "a whole number, not negative and below 2^32";
+        value.parse().map_err(|_| PolicyFault { attribute, value, takes })
+    }
+
+    fn seconds(&self, attribute: &'static str) -> Result<Option<Duration>, PolicyFault> {
+        let seconds = self.number(attribute)?;
+        Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
+    }
+
+    fn switch(&self, attribute: &'static str, default: bool) -> Result<bool, PolicyFault> {
+        match text(self.entry, self.schema, attribute) {
+            None => Ok(default),
+            Some(value) if value.eq_ignore_ascii_case("TRUE") => Ok(true),
+            Some(value) if value.eq_ignore_ascii_case("FALSE") => Ok(false),
+            Some(value) => Err(PolicyFault { attribute, value, takes: "TRUE or FALSE" }),
+        }
+    }
+}
+
+/// Failures that are kept when nothing is said about them.
+const FAILURES_KEPT: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use ldap::dn::Dn;
+    use schema::Entry;
+
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Policy, PolicyFault> {
+        let schema = Schema::builtin();
+        let fixed = [("objectClass", "pwdPolicy"), ("cn", "x"), ("pwdAttribute", "userPassword")];
+        let pairs = fixed.iter().chain(pairs).map(|(name, value)| (*name, value.as_bytes()));
+        let name = Dn::parse("cn=x,dc=example").unwrap();
+        let entry = Entry::from_pairs(name, pairs, &schema).unwrap();
+        Policy::read(&entry, &schema)
+    }
+
+    #[test]
+    fn what_is_not_said_is_no_rule() {
+        let policy = read(&[]).unwrap();
+        assert_eq!(policy, Policy { allow_user_change: true, ..Policy::default() });
+        assert_eq!(read(&[("pwdMaxAge", "0"), ("pwdLockoutDuration", "0")]).unwrap(), policy);
+    }
+
+    #[test]
+    fn every_attribute_is_read() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let policy = read(&[
+            ("pwdMinAge", "1"),
+            ("pwdMaxAge", "2"),
+            ("pwdInHistory", "3"),
+            ("pwdCheckQuality", "2"),
+            ("pwdMinLength", "5"),
+            ("pwdMaxLength", "6"),
+            ("pwdExpireWarning", "7"),
+            ("pwdGraceAuthNLimit", "8"),
+            ("pwdGraceExpiry", "9"),
+            ("pwdLockout", "TRUE"),
+            ("pwdLockoutDuration", "10"),
+            ("pwdMaxFailure", "11"),
+            ("pwdFailureCountInterval", "12"),
+            ("pwdMaxRecordedFailure", "13"),
+            ("pwdMustChange", "TRUE"),
+            ("pwdAllowUserChange", "FALSE"),
+            ("pwdSafeModify", "TRUE"),
+            ("pwdMinDelay", "14"),
+            ("pwdMaxDelay", "15"),
+            ("pwdMaxIdle", "16"),
+        ]);
+        let want = Policy {
+            min_age: seconds(1),
+            max_age: seconds(2),
+            in_history: 3,
+            check_quality: CheckQuality::Always,
+            min_length: 5,
+            max_length: 6,
+            expire_warning: seconds(7),
+            grace_logins: 8,
+            grace_expiry: seconds(9),
+            lockout: true,
+            lockout_duration: seconds(10),
+            max_failures: 11,
+            failure_interval: seconds(12),
+            max_recorded_failures: 13,
+            must_change: true,
+            allow_user_change: false,
+            safe_modify: true,
+            min_delay: seconds(14),
+            max_delay: seconds(15),
+            max_idle: seconds(16),
+        };
+        assert_eq!(policy.unwrap(), want);
+        assert_eq!(want.failures_kept(), 13);
+    }
+
+    #[test]
+    fn a_policy_is_understood_as_a_whole_or_not_at_all() {
+        let fault = read(&[("pwdMaxAge", "-1")]).unwrap_err().to_string();
+        assert!(fault.starts_with("'-1' of pwdMaxAge is not a whole number"), "{fault}");
+        let fault = read(&[("pwdCheckQuality", "3")]).unwrap_err().to_string();
+        assert_eq!(fault, "'3' of pwdCheckQuality is not 0, 1 or 2");
+    }
+}

@@ -1,0 +1,191 @@
+//! The rows of `[password]`.
+
+use directory::Scheme;
+
+use super::{Kind, Row, THREADS_MAX, number, size};
+
+/// `[password]`.
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        section: "password",
+        key: "scheme",
+        kind: Kind::Word {
+            words: SCHEMES,
+            set: |s, word| {
+                s.password.options.storage.scheme = Scheme::of_word(word).unwrap_or_default();
+            },
+        },
+        default: "ARGON2",
+        sentence: "How new passwords are stored; SSHA512 is the fast one. Imports have their flag.",
+    },
+    Row {
+        section: "password",
+        key: "argon2_memory_kib",
+        kind: Kind::Number {
+            min: 8,
+            max: 1048576,
+            unit: "KiB",
+            set: |s, n| s.password.options.storage.costs.argon2.memory_kib = number(n),
+        },
+        default: "19456",
+        sentence: "Memory for one Argon2id hash; each hash thread takes it while it computes.",
+    },
+    Row {
+        section: "password",
+        key: "argon2_passes",
+        kind: Kind::Number {
+            min: 1,
+            max: 1000,
+            unit: "passes",
+            set: |s, n| s.password.options.storage.costs.argon2.passes = number(n),
+        },
+        default: "2",
+        sentence: "Passes of Argon2id over its memory.",
+    },
+    Row {
+        section: "password",
+        key: "argon2_lanes",
+        kind: Kind::Number {
+            min: 1,
+            max: 64,
+            unit: "lanes",
+            set: |s, n| s.password.options.storage.costs.argon2.lanes = number(n),
+        },
+        default: "1",
+        sentence: "Lanes of Argon2id, which are computed one after the other.",
+    },
+    Row {
+        section: "password",
+        key: "pbkdf2_iterations",
+        kind: Kind::Number {
+            min: 1000,
+            max: 10000000,
+            unit: "iterations",
+            set: |s, n| s.password.options.storage.costs.pbkdf2_iterations = number(n),
+        },
+        default: "600000",
+        sentence: "Iterations of new PBKDF2 hashes.",
+    },
+    Row {
+        section: "password",
+        key: "bcrypt_cost",
+        kind: Kind::Number {
+            min: 4,
+            max: 18,
+            unit: "",
+            set: |s, n| s.password.options.storage.costs.bcrypt_cost = number(n),
+        },
+        default: "12",
+        sentence: "Cost of new bcrypt hashes: 2 to this power is the number of steps.",
+    },
+    Row {
+        section: "password",
+        key: "rehash_on_bind",
+        kind: Kind::Word {
+            words: ON_OFF,
+            set: |s, word| s.password.options.rehash_on_bind = word == "on",
+        },
+        default: "on",
+        sentence: "Whether a password that is stored otherwise than new ones is stored anew when \
+                   a bind has proved it.",
+    },
+    Row {
+        section: "password",
+        key: "verify_blocks_max",
+        kind: Kind::Number {
+            min: 1000,
+            max: 1_000_000_000,
+            unit: "blocks",
+            set: |s, n| s.password.options.cost_max.blocks = n,
+        },
+        default: "5000000",
+        sentence: "What verifying one stored hash may cost, in microseconds of a core about: \
+                   iterations, rounds, KiB times passes, N times r times p, 128 times 2^cost of \
+                   bcrypt.",
+    },
+    Row {
+        section: "password",
+        key: "verify_memory_max_mib",
+        kind: Kind::Number {
+            min: 1,
+            max: 65536,
+            unit: "MiB",
+            set: |s, n| s.password.options.cost_max.memory_bytes = n << 20,
+        },
+        default: "256",
+        sentence: "Memory that verifying one stored hash may take; times hash_threads.",
+    },
+    Row {
+        section: "password",
+        key: "verify_lanes_max",
+        kind: Kind::Number {
+            min: 1,
+            max: 1024,
+            unit: "lanes",
+            set: |s, n| s.password.options.cost_max.lanes = number(n),
+        },
+        default: "16",
+        sentence: "Lanes that a stored hash may have.",
+    },
+    Row {
+        section: "password",
+        key: "hash_threads",
+        kind: Kind::Number {
+            min: 0,
+            max: THREADS_MAX,
+            unit: "threads",
+            set: |s, n| s.password.hash_threads = size(n),
+        },
+        default: "0",
+        sentence: "Threads that hash passwords; 0 means one for each two cores.",
+    },
+    Row {
+        section: "password",
+        key: "hash_queue_max",
+        kind: Kind::Number {
+            min: 1,
+            max: 1_000_000,
+            unit: "requests",
+            set: |s, n| s.password.hash_queue_max = size(n),
+        },
+        default: "4000",
+        sentence: "Requests that may wait for such a thread; one more is answered busy.",
+    },
+    Row {
+        section: "password",
+        key: "hash_queue_address_max",
+        kind: Kind::Number {
+            min: 1,
+            max: 1_000_000,
+            unit: "requests",
+            set: |s, n| s.password.hash_queue_address_max = size(n),
+        },
+        default: "2000",
+        sentence: "Likewise, of one client address. Addresses take turns.",
+    },
+];
+
+/// What a switch takes.
+pub(super) const ON_OFF: &[&str] = &["on", "off"];
+
+/// What `password.scheme` takes; a test compares it with what there is.
+pub(in crate::settings) const SCHEMES: &[&str] = &[
+    "ARGON2",
+    "SSHA512",
+    "SSHA384",
+    "SSHA256",
+    "SSHA",
+    "PBKDF2-SHA1",
+    "PBKDF2-SHA256",
+    "PBKDF2-SHA512",
+    "PBKDF2_SHA256",
+    "PBKDF2",
+    "PBKDF2-HMAC-SHA256",
+    "PBKDF2-HMAC-SHA512",
+    "PKCS5S2",
+    "BCRYPT",
+    "SCRYPT",
+    "CRYPT-SHA256",
+    "CRYPT-SHA512",
+    "CRYPT-YESCRYPT",
+];
