@@ -41,7 +41,7 @@ fn what_was_acknowledged_survives_kills() {
 fn damage_would_be_noticed() {
     for (name, fault) in Fault::ALL {
         let folder = tempfile::tempdir().unwrap();
-        let damaged = Options { fault: Some(fault), ..options(&folder, 1, 2) };
+        let damaged = Options { fault: Some(fault), ..options(&folder, 5, 2) };
         let failure = run(&damaged, &mut |_| {}).expect_err(name);
         let text = failure.to_string();
         let want = match fault {

@@ -119,7 +119,7 @@ fn an_import_into_a_serving_directory_is_what_an_export_of_it_is() {
         "description: from file",
         "createTimestamp: 20010203040506Z",
         "entryUUID: 5c0e1d6b-3a51-4a3f-9f4e-0123456789ab",
-        "userPassword: {ARGON2}",
+        "userPassword: {SSHA512}",
     ] {
         assert!(online.contains(line), "{line}");
     }

@@ -392,7 +392,8 @@ fn damage(client: &mut Client, owners: &[Owner], fault: Fault) -> Result<(), Str
             container.pending.is_none().then(|| (owner.dn(which, entry), entry.attributes.clone()))
         })
     });
-    let (dn, attributes) = certain.ok_or("there is nobody to damage")?;
+    // A round may end before anybody is added: the next one damages.
+    let Some((dn, attributes)) = certain else { return Ok(()) };
     let superior = dn.split_once(',').map_or("", |(_, superior)| superior).to_owned();
     let request = match fault {
         Fault::Lost => Request::Delete { dn },

@@ -185,8 +185,8 @@ pub(crate) fn is_hashable(description: &AttributeDescription) -> bool {
 }
 
 /// The form in which a password is stored. A value that is hashed already is kept when it comes
-/// from those who may reset passwords; from anyone else it is taken for clear text, because nobody can tell
-/// how good a password there is behind a hash.
+/// from those who may reset passwords; from anyone else it is taken for clear text, because nobody
+/// can tell how good a password there is behind a hash.
 pub(crate) fn stored_password(
     worker: &mut Worker,
     access: &Access,
