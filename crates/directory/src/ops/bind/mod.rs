@@ -42,7 +42,8 @@ pub(crate) fn start(
             match simple::start(worker, name, password)? {
                 Simple::Verified(access) => {
                     let is_anonymous = *access.identity() == Identity::Anonymous;
-                    session.set_access(access, if is_anonymous { "" } else { SIMPLE });
+                    let mechanism = if is_anonymous { "" } else { SIMPLE };
+                    session.bind_as(&worker.directory, access, mechanism)?;
                 }
                 Simple::Slow => return Ok(later(worker, session, id, bytes)),
             }
