@@ -201,6 +201,8 @@ pub struct AccessLogSettings {
     pub file: LogFileSettings,
     /// Memory of each worker for lines that are not written yet, in bytes.
     pub buffer_bytes: usize,
+    /// Lines within a second of connections that were refused; others are counted.
+    pub refused_per_second_max: u32,
 }
 
 /// `[audit_log]`.
