@@ -21,7 +21,7 @@ impl Refusals {
 
     /// Whether the one that comes now may have a line; if not, it is counted.
     pub(super) fn may_be_told(&self, now_us: u64) -> bool {
-        let second = now_us / 1_000_000 << 32;
+        let second = (now_us / 1_000_000) << 32;
         let next = |told: u64| {
             // Workers look at the clock one after the other: the latest second counts.
             let (at, count) = if told >> 32 << 32 >= second { (told, told) } else { (second, 0) };
