@@ -28,6 +28,8 @@ use crate::ops::{
     access_config, add, delete, index_config, modify, modify_dn, password_modify, permit, rehash,
     subtree_delete, transaction,
 };
+use crate::password_policy::pending::{self, AccountEvents};
+use crate::password_policy::set::{self, PasswordPolicies};
 use crate::record::{OpKind, Origin};
 use crate::referral;
 use crate::refusal::Refusal;
@@ -60,7 +62,7 @@ impl WriteRequest {
             WriteOp::Modify(_) => (OpKind::Modify, None),
             WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
             WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
-            WriteOp::Rehash(_) => (OpKind::Internal, None),
+            WriteOp::Rehash(_) | WriteOp::AccountStates(_) => (OpKind::Internal, None),
             WriteOp::IndexConfig(op) => (op.kind, None),
             WriteOp::AccessConfig(_) => (OpKind::Modify, None),
             WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
@@ -85,6 +87,7 @@ pub(crate) enum WriteOp {
     ModifyDn(modify_dn::ModifyDn),
     PasswordModify(password_modify::PasswordModify),
     Rehash(rehash::Rehash),
+    AccountStates(Vec<AccountEvents>),
     IndexConfig(index_config::IndexConfig),
     AccessConfig(access_config::AccessConfig),
     Transaction(Transaction),
@@ -103,6 +106,7 @@ impl WriteOp {
             | Self::IndexConfig(_)
             | Self::AccessConfig(_)
             | Self::Rehash(_)
+            | Self::AccountStates(_)
             | Self::Transaction(_) => None,
         }
     }
@@ -160,6 +164,8 @@ pub(crate) struct Outcome {
     pub(crate) is_over: bool,
     /// The ACIs from now on, when the changes touch any.
     pub(crate) acis: Option<Arc<AciSet>>,
+    /// Likewise, the password policies.
+    pub(crate) password_policies: Option<Arc<PasswordPolicies>>,
 }
 
 impl Outcome {
@@ -267,7 +273,13 @@ impl Decider {
             changes.clear();
         }
         let acis = acis::after(&directory.acis.load(), &changes, &batch.view())?.map(Arc::new);
-        Ok(Outcome { changes, stamp, answer, is_over, acis })
+        let policies = directory.password_policies.load();
+        let policies = set::after(&policies, &changes, &batch.view())?;
+        if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {
+            directory.accounts.heed(&changes);
+        }
+        let password_policies = policies.map(Arc::new);
+        Ok(Outcome { changes, stamp, answer, is_over, acis, password_policies })
     }
 }
 
@@ -411,6 +423,7 @@ impl Attempt<'_, '_> {
                 WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
                 WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
                 WriteOp::Rehash(op) => (rehash::decide(&mut decide, op)?, true),
+                WriteOp::AccountStates(all) => (pending::decide(&mut decide, all)?, true),
                 WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
                 WriteOp::AccessConfig(op) => (access_config::decide(&decide, op)?, true),
                 // The updates of a transaction are decided on one by one.
@@ -474,7 +487,7 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
             return check(&op.entry, &guard.on(&op.entry)).map(|()| Vec::new());
         }
         WriteOp::SubtreeDelete(op) if op.is_begun() => return Ok(Vec::new()),
-        WriteOp::Transaction(_) => return Ok(Vec::new()),
+        WriteOp::Transaction(_) | WriteOp::AccountStates(_) => return Ok(Vec::new()),
         WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => {
             return Err(Refusal::new(
                 ResultCode::UnavailableCriticalExtension,

@@ -28,13 +28,14 @@ use crate::controls::paged::CookieKey;
 use crate::error::DirectoryError;
 use crate::grants::GrantTypes;
 use crate::hashing::PasswordOptions;
-use crate::identity_limits::Identities;
 use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
 use crate::log_monitor::{LogMonitor, LogStates};
 use crate::ops::rehash::Rehasher;
 use crate::ops::suffix;
 use crate::password::PasswordStorage;
+use crate::password_policy::pending::Accounts;
+use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions};
 use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::sasl::{TokenKeys, scram::ScramHash};
@@ -59,6 +60,8 @@ pub struct DirectoryOptions {
     pub limits: Limits,
     /// How passwords are kept and verified.
     pub passwords: PasswordOptions,
+    /// Which password policy is in force where nothing else says so, and what binds note.
+    pub password_policy: PasswordPolicyOptions,
     /// How the store is opened.
     pub store: StoreOptions,
     /// How changes are kept in memory and brought into the database.
@@ -112,6 +115,7 @@ impl DirectoryOptions {
             root_dn: ROOT_DN.to_owned(),
             limits: Limits::default(),
             passwords: PasswordOptions::default(),
+            password_policy: PasswordPolicyOptions::default(),
             store: StoreOptions::default(),
             flush: FlushOptions::default(),
             journal_segment_bytes: journal::SEGMENT_BYTES_DEFAULT,
@@ -142,9 +146,12 @@ pub struct Directory {
     pub(crate) state: Arc<ArcSwap<State>>,
     /// The ACIs in force; what a view has is never newer.
     pub(crate) acis: Arc<ArcSwap<AciSet>>,
+    /// The password policies in force; likewise.
+    pub(crate) password_policies: Arc<ArcSwap<PasswordPolicies>>,
+    /// What binds have left in accounts and is not written yet.
+    pub(crate) accounts: Accounts,
     pub(crate) root: RootIdentity,
     pub(crate) limits: Limits,
-    pub(crate) identities: Arc<Identities>,
     pub(crate) decode_limits: DecodeLimits,
     pub(crate) passwords: PasswordOptions,
     /// A stored password that nobody has: names that do not exist are verified against it.
@@ -274,6 +281,9 @@ impl Directory {
         // With the changes that were made online.
         let schema = store.schema();
         let acis = acis::read(store.reader().view()?, &schema)?;
+        let password_policies =
+            set::read(store.reader().view()?, &schema, &options.password_policy)?;
+        let (accounts, account_writer) = Accounts::new(&options.password_policy);
         let root = RootIdentity::new(&options, &schema)?;
         let policies = Policies::new(&options.policies, &schema)?;
         let owner_uid = fs::metadata(&options.data)
@@ -288,6 +298,8 @@ impl Directory {
             store,
             log,
             acis: Arc::new(ArcSwap::from_pointee(acis)),
+            password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
+            accounts,
             state: Arc::new(ArcSwap::from_pointee(State::new(schema))),
             root,
             decode_limits: DecodeLimits::default(),
@@ -307,7 +319,6 @@ impl Directory {
             space_limits: options.space_limits,
             queue: WriteQueue::new(options.limits.write_queue_max),
             limits: options.limits,
-            identities: Arc::default(),
             journal,
             journal_hold: options.journal_hold,
             policies,
@@ -317,6 +328,7 @@ impl Directory {
             make_chance: || Box::new(OsChance),
         });
         directory.queue.start(&directory);
+        account_writer.start(&directory);
         if directory.rehasher.is_some() {
             proved.start(&directory);
         }
@@ -373,10 +385,12 @@ impl Directory {
         &self.journal
     }
 
-    /// Writes what is queued and ends the writer; later writes are answered `unavailable`. Then
+    /// Writes what binds have left and what is queued, and ends the writer; later writes are
+    /// answered `unavailable`. Then
     /// brings all changes into the database, so that the next start has nothing to recover, and
     /// closes the journal. Reading goes on.
     pub fn shutdown(&self) {
+        self.accounts.finish();
         self.queue.shutdown();
         if let Some(flusher) = self.take_flusher() {
             flusher.stop();

@@ -15,6 +15,7 @@ use crate::live_entry::LiveEntry;
 use crate::ops::add::stamp_new;
 use crate::ops::update;
 use crate::password::{self, PASSWORD_MAX_BYTES, PasswordStorage};
+use crate::password_policy;
 use crate::stamp::{Csn, Stamp};
 
 /// How entries are completed and checked; the same for each thread.
@@ -112,7 +113,9 @@ impl Worker<'_> {
         update::hash_passwords_with(&mut entry, schema, &mut |value| {
             stored_form(storage, value, chance)
         })?;
-        acis::check_entry(schema, &entry).map_err(|refusal| Violation {
+        let checked = acis::check_entry(schema, &entry)
+            .and_then(|()| password_policy::set::check_entry(schema, &entry));
+        checked.map_err(|refusal| Violation {
             code: refusal.code,
             diagnostic: refusal.diagnostic.into_owned(),
         })?;

@@ -11,6 +11,7 @@ use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{index_config, relax, target};
+use crate::password_policy::set;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::stamp::Stamp;
@@ -37,7 +38,7 @@ pub(crate) fn resolve(
     let schema = &state.schema;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;
-    update::hash_passwords(worker, session, &mut entry, schema)?;
+    update::hash_passwords(worker, session.access(), &mut entry, schema)?;
     Ok(WriteOp::Add(Add { key, entry }))
 }
 
@@ -54,6 +55,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     let schema = &decide.state.schema;
     let relax = decide.controls.relax;
     acis::check_entry(schema, &op.entry)?;
+    set::check_entry(schema, &op.entry)?;
     let mode = if relax { Mode::Import } else { Mode::Client };
     let structure = validate(&op.entry, schema, mode)?;
     let mut entry = op.entry.clone();

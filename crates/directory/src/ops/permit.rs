@@ -57,7 +57,7 @@ pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         // Those are decided on by privileges alone.
         WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => Ok(()),
         // The server's own.
-        WriteOp::Rehash(_) => Ok(()),
+        WriteOp::Rehash(_) | WriteOp::AccountStates(_) => Ok(()),
         WriteOp::Transaction(_) => Ok(()),
     }
 }
@@ -82,6 +82,7 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
         | WriteOp::SubtreeDelete(_)
         | WriteOp::ModifyDn(_)
         | WriteOp::Rehash(_)
+        | WriteOp::AccountStates(_)
         | WriteOp::Transaction(_) => true,
     };
     if is_allowed { Ok(()) } else { Err(Denied.into()) }

@@ -1,15 +1,21 @@
-//! Password policy (draft-behera-ldap-password-policy-10), as a function of rules, state and time.
+//! Password policy (draft-behera-ldap-password-policy-10): what it says, as a function of rules,
+//! state and time; which policy is for whom (`set.rs`); what binds leave behind (`pending.rs`).
 //!
-//! Invariant: nothing here reads a directory, a clock or a password's hash. What may be done is
-//! decided from a [`Policy`], an [`AccountState`] and the moment that is handed in.
+//! Invariant: what may be done is decided from a [`Policy`], an [`AccountState`] and the moment
+//! that is handed in: no rule reads a directory, a clock or a password's hash.
 
 mod account;
 mod attributes;
 mod control;
+pub(crate) mod pending;
 mod quality;
 mod rules;
+pub(crate) mod set;
+mod subtree;
 
 pub use account::{AccountState, Locked, Login, Rejected, Remark, Used};
 pub use control::{PolicyError, PolicyWarning, REQUEST, response_value};
 pub use quality::{Fault, Words};
 pub use rules::{CheckQuality, Policy, PolicyFault};
+pub use set::{Governing, PasswordPolicies, PasswordPolicyOptions};
+pub use subtree::{Subtree, SubtreeFault};

@@ -6,8 +6,8 @@
 //! Invariant: a request is decided on the state that the requests before it left, durable or not,
 //! and answered only when that state is durable and visible. That holds for refusals too.
 //! Invariant: when a batch is lost, so is everything that was decided on top of it.
-//! Invariant: nothing is decided between a change of the schema or of ACIs and the moment it is in
-//! force.
+//! Invariant: nothing is decided between a change of the schema, of ACIs or of password policies
+//! and the moment it is in force.
 
 use std::collections::VecDeque;
 use std::iter;
@@ -29,6 +29,7 @@ use crate::decide::{Decider, Outcome, WriteRequest};
 use crate::directory::{Directory, State};
 use crate::limits::Limits;
 use crate::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
+use crate::password_policy::set::PasswordPolicies;
 use crate::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
 use crate::refusal::Refusal;
 use crate::space::SpaceWatch;
@@ -68,6 +69,8 @@ struct Open<'s> {
     changes_schema: bool,
     /// The ACIs from this batch on, when it touches any.
     acis: Option<Arc<AciSet>>,
+    /// Likewise, the password policies.
+    password_policies: Option<Arc<PasswordPolicies>>,
 }
 
 /// What the log tells the writer of one batch.
@@ -81,6 +84,7 @@ struct Done {
 struct InForce {
     state: Arc<ArcSwap<State>>,
     acis: Arc<ArcSwap<AciSet>>,
+    password_policies: Arc<ArcSwap<PasswordPolicies>>,
     store: Arc<Store>,
 }
 
@@ -89,6 +93,7 @@ impl InForce {
         Self {
             state: Arc::clone(&directory.state),
             acis: Arc::clone(&directory.acis),
+            password_policies: Arc::clone(&directory.password_policies),
             store: Arc::clone(&directory.store),
         }
     }
@@ -286,6 +291,9 @@ impl Pipeline {
                 if outcome.acis.is_some() {
                     open.acis.clone_from(&outcome.acis);
                 }
+                if outcome.password_policies.is_some() {
+                    open.password_policies.clone_from(&outcome.password_policies);
+                }
                 open.push(queued, &outcome, true);
             }
             Err(refusal) => {
@@ -337,6 +345,7 @@ impl Pipeline {
             is_synced,
             changes_schema,
             acis,
+            password_policies,
             ..
         } = open;
         if records.is_empty() {
@@ -351,6 +360,8 @@ impl Pipeline {
             let to_writer = self.to_writer.clone();
             // Before anybody can see the entries that they guard.
             let acis_before = acis.map(|acis| directory.acis.swap(acis));
+            let policies_before =
+                password_policies.map(|policies| directory.password_policies.swap(policies));
             let schema = changes_schema.then(|| InForce::of(directory));
             self.patience.left(waiting.len() + unfinished.len());
             let clock = Arc::clone(&directory.clock);
@@ -370,6 +381,11 @@ impl Pipeline {
                 && self.has_lost
             {
                 directory.acis.store(before);
+            }
+            if let Some(before) = policies_before
+                && self.has_lost
+            {
+                directory.password_policies.store(before);
             }
             return;
         }
@@ -432,12 +448,13 @@ impl<'s> Open<'s> {
             is_synced: false,
             changes_schema: false,
             acis: None,
+            password_policies: None,
         }
     }
 
-    /// Whether the next request must be decided under another schema or other ACIs.
+    /// Whether the next request must be decided under another schema, other ACIs or policies.
     fn changes_rules(&self) -> bool {
-        self.changes_schema || self.acis.is_some()
+        self.changes_schema || self.acis.is_some() || self.password_policies.is_some()
     }
 
     fn push(&mut self, queued: Queued, outcome: &Outcome, is_logged: bool) {
@@ -470,8 +487,10 @@ fn finish(
     // First the writer, which goes on while these are answered; and none of them may ask again
     // before it knows that a batch is lost.
     let Some(error) = &told.lost else {
-        if let Some(InForce { state, acis, store }) = schema {
+        if let Some(InForce { state, acis, password_policies, store }) = schema {
             let schema = store.schema();
+            let policies = password_policies.load().resolved_against(Arc::clone(&schema));
+            password_policies.store(Arc::new(policies));
             acis.store(Arc::new(acis.load().resolved_against(Arc::clone(&schema))));
             state.store(Arc::new(State::new(schema)));
         }

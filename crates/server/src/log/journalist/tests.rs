@@ -38,8 +38,7 @@ impl Desk {
         let (producer, consumer) = ring(0);
         let epoch = Instant::now();
         let control = Arc::<Control>::default();
-        let shared = (Arc::clone(&control.doorbell), Arc::default());
-        let scribe = Scribe::on(producer, shared, epoch);
+        let scribe = Scribe::on(producer, Arc::clone(&control.doorbell), epoch);
         let journalist =
             Journalist::new(vec![consumer], (file, Form::Json), control, (&directory, epoch));
         Self { memory, journalist, scribe, directory, clock, _data: data }

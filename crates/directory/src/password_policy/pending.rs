@@ -1,0 +1,609 @@
+//! What binds leave behind in accounts: kept in memory as events, and written in batches by a
+//! thread, so that no bind waits for a write.
+//!
+//! Invariant: every bind sees the events of all binds before it, written or not, and is decided
+//! and noted in one step: of many guesses at once no more are looked at than the policy allows.
+//! Invariant: events are put into the entry as it is when they are written. What an administrator
+//! or a new password did meanwhile is not undone: the events before it count no more.
+//! Invariant: memory is bounded, and nobody gets past a lock by filling it.
+//!
+//! What was not written when a process dies is lost: the events of the last `state_delay`.
+
+#![allow(dead_code, reason = "binds come with the next step")]
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use aci::{Access, Identity, Permitted};
+use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
+use ldap::message::{DecodeLimits, Message, MessageId, Response, ResponseKind};
+use ldap::result::ResultCode;
+use rustc_hash::FxHashMap;
+use schema::{Change, DnKey, EntryId, EntryRead as _, ModifyChange, Schema};
+use store::{Lsn, StoredEntry, View};
+
+use super::account::{AccountState, Rejected, Remark};
+use super::attributes::{after as later, between};
+use super::rules::Policy;
+use super::set::PasswordPolicyOptions;
+use crate::chance::{Chance as _, OsChance};
+use crate::clock::Timestamp;
+use crate::controls::WriteControls;
+use crate::decide::{Decide, Decision, WriteOp, WriteRequest};
+use crate::directory::Directory;
+use crate::ops::update;
+use crate::refusal::Refusal;
+use crate::session::{Cancel, Who};
+use crate::write_queue::PendingWrite;
+
+/// Something that a bind leaves behind. Of one account no two are of the same time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Event {
+    at: Timestamp,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum What {
+    /// The password was right.
+    Success,
+    /// It was wrong.
+    Failure,
+}
+
+/// The events of one account, the oldest first.
+#[derive(Debug, Default)]
+struct Pending {
+    events: Vec<Event>,
+    /// The first so many are with the writer.
+    sent: usize,
+    /// The change with this number has those that were sent.
+    decided: Option<Lsn>,
+    /// The writer says so.
+    is_written: bool,
+    /// It was said a while ago: nobody has an older view any more.
+    is_ripe: bool,
+    /// Those up to here count no more.
+    dead_through: Option<Timestamp>,
+}
+
+/// What is known of accounts beyond their entries.
+pub(crate) struct Accounts {
+    shards: Vec<Mutex<FxHashMap<EntryId, Pending>>>,
+    /// How many accounts have any.
+    count: AtomicUsize,
+    calls: Sender<Call>,
+    last_login: bool,
+    last_login_precision: Duration,
+}
+
+/// What the thread is told.
+enum Call {
+    /// There is something to write, some time.
+    Soon,
+    /// There is something that others should know.
+    Now,
+    /// Everything is to be written; then the answer is dropped.
+    Finish(Sender<()>),
+}
+
+/// An account at a bind: what its entry says in a view, and what governs it.
+pub(crate) struct Account<'a> {
+    pub(crate) id: EntryId,
+    pub(crate) policy: &'a Policy,
+    pub(crate) stored: &'a AccountState,
+    /// The point of the view.
+    pub(crate) lsn: Lsn,
+}
+
+/// Why a bind under a policy is refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum NotNow {
+    /// The policy says so.
+    Rejected(Rejected),
+    /// A failure could not be noted: too many wait to be written.
+    Busy,
+}
+
+impl Accounts {
+    /// Prepares the table; its thread is started with [`Writer::start`].
+    pub(crate) fn new(options: &PasswordPolicyOptions) -> (Self, Writer) {
+        let (calls, heard) = bounded(CALLS_MAX);
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let PasswordPolicyOptions { state_delay, last_login, last_login_precision, .. } = *options;
+        let count = AtomicUsize::new(0);
+        let accounts = Self { shards, count, calls, last_login, last_login_precision };
+        (accounts, Writer { heard, delay: state_delay })
+    }
+
+    /// Whether binds are to be noted where no policy says so.
+    pub(crate) fn keeps_last_login(&self) -> bool {
+        self.last_login
+    }
+
+    /// The state of an account: its entry in `view`, and what binds have left since.
+    pub(crate) fn state(
+        &self,
+        view: &View<'_>,
+        entry: &StoredEntry<'_>,
+        policy: &Policy,
+    ) -> AccountState {
+        let stored = AccountState::read(entry, view.schema());
+        let account = Account { id: entry.id(), policy, stored: &stored, lsn: view.lsn() };
+        match self.is_idle() {
+            true => stored,
+            false => account.now(self.shard(account.id).get(&account.id)).into_owned(),
+        }
+    }
+
+    /// Whether a password is looked at at all.
+    pub(crate) fn may_try(&self, account: &Account<'_>, now: Timestamp) -> Result<(), NotNow> {
+        let is_full = self.count.load(Ordering::Relaxed) >= ACCOUNTS_MAX;
+        let (state, has_room) = if self.is_idle() {
+            (Cow::Borrowed(account.stored), true)
+        } else {
+            let shard = self.shard(account.id);
+            let pending = shard.get(&account.id);
+            let has_room = pending.map_or(!is_full, |pending| pending.events.len() < EVENTS_MAX);
+            (account.now(pending), has_room)
+        };
+        state.before_login(account.policy, now).map_err(NotNow::Rejected)?;
+        // Or else whoever fills the table could guess without being counted.
+        if has_room || !counts_failures(account.policy) { Ok(()) } else { Err(NotNow::Busy) }
+    }
+
+    /// The password was looked at: what the bind is told, and a note of it. Whether it may succeed
+    /// is asked once more, after everything that was noted meanwhile.
+    pub(crate) fn settle(
+        &self,
+        account: &Account<'_>,
+        is_right: bool,
+        now: Timestamp,
+    ) -> Result<Remark, NotNow> {
+        let policy = account.policy;
+        let mut shard = self.shard(account.id);
+        let pending = shard.get(&account.id);
+        let state = account.now(pending);
+        state.before_login(policy, now).map_err(NotNow::Rejected)?;
+        let now = later_than_all(&state, pending, now);
+        if is_right {
+            let login = state.after_success(policy, now).map_err(NotNow::Rejected)?;
+            if self.is_worth(policy, &state, &login.state, now) {
+                self.note(&mut shard, account, Event { at: now, what: What::Success }, false);
+            }
+            return Ok(login.remark);
+        }
+        if counts_failures(policy) || counts_uses(policy, &state) {
+            let is_locked = state.after_failure(policy, now).locked != state.locked;
+            self.note(&mut shard, account, Event { at: now, what: What::Failure }, is_locked);
+        }
+        Ok(Remark::default())
+    }
+
+    /// Whether a successful bind changes more than the time of the last one, or that by much.
+    fn is_worth(
+        &self,
+        policy: &Policy,
+        before: &AccountState,
+        after: &AccountState,
+        now: Timestamp,
+    ) -> bool {
+        let unnoted = AccountState { last_success: before.last_success, ..after.clone() };
+        if unnoted != *before {
+            return true;
+        }
+        let precision = match policy.max_idle {
+            Some(idle) => self.last_login_precision.min(idle / IDLE_PARTS),
+            None if self.last_login => self.last_login_precision,
+            None => return false,
+        };
+        before.last_success.is_none_or(|last| between(last, now) >= precision)
+    }
+
+    fn note(
+        &self,
+        shard: &mut FxHashMap<EntryId, Pending>,
+        account: &Account<'_>,
+        event: Event,
+        is_urgent: bool,
+    ) {
+        let is_known = shard.contains_key(&account.id);
+        // A success that is not noted undoes nothing.
+        let most = if event.what == What::Success { ACCOUNTS_MAX / 2 } else { ACCOUNTS_MAX };
+        if !is_known && self.count.load(Ordering::Relaxed) >= most {
+            return;
+        }
+        let pending = shard.entry(account.id).or_default();
+        if is_urgent && pending.is_written {
+            // What follows is to be written at once.
+            pending.forget_sent();
+        }
+        pending.push(event, account.policy);
+        if !is_known && self.count.fetch_add(1, Ordering::Relaxed) == 0 {
+            let _ = self.calls.try_send(Call::Soon);
+        }
+        if is_urgent || pending.events.len() >= EVENTS_MAX / 2 {
+            let _ = self.calls.try_send(Call::Now);
+        }
+    }
+
+    /// A client's changes are decided: the events of accounts whose state they set count no more.
+    pub(crate) fn heed(&self, changes: &[Permitted<Change>]) {
+        if self.is_idle() {
+            return;
+        }
+        for change in changes {
+            let id = match change.get() {
+                Change::Modify(change) if sets_state(change) => change.id,
+                Change::Delete(change) => change.id,
+                _ => continue,
+            };
+            if let Some(pending) = self.shard(id).get_mut(&id) {
+                pending.dead_through = pending.events.last().map(|event| event.at);
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    fn shard(&self, id: EntryId) -> MutexGuard<'_, FxHashMap<EntryId, Pending>> {
+        let place = usize::try_from(id.0).unwrap_or_default() % SHARDS;
+        let shard = self.shards.get(place).expect("there are so many shards");
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has everything written, and waits for it no longer than a limit.
+    pub(crate) fn finish(&self) {
+        let (done, is_done) = bounded(0);
+        if self.is_idle() || self.calls.send(Call::Finish(done)).is_err() {
+            return;
+        }
+        if is_done.recv_timeout(FINISH_MAX) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
+            tracing::warn!("what binds have left in accounts could not be written in time");
+        }
+    }
+
+    /// Takes what is to be written now, and forgets what was written long enough ago.
+    fn take(&self, forgets: bool) -> Vec<Vec<AccountEvents>> {
+        let mut writes = Vec::new();
+        let mut some = Vec::new();
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.retain(|id, pending| {
+                if forgets && pending.is_written {
+                    match pending.is_ripe {
+                        true => pending.forget_sent(),
+                        false => pending.is_ripe = true,
+                    }
+                }
+                if pending.sent == 0 && !pending.events.is_empty() {
+                    pending.sent = pending.events.len();
+                    some.push(AccountEvents { id: *id, events: pending.events.clone() });
+                }
+                let is_kept = !pending.events.is_empty();
+                if !is_kept {
+                    self.count.fetch_sub(1, Ordering::Relaxed);
+                }
+                is_kept
+            });
+            while some.len() >= ACCOUNTS_PER_WRITE {
+                let rest = some.split_off(ACCOUNTS_PER_WRITE);
+                writes.push(std::mem::replace(&mut some, rest));
+            }
+        }
+        if !some.is_empty() {
+            writes.push(some);
+        }
+        writes
+    }
+
+    /// A write is over.
+    fn written(&self, ids: &[EntryId], is_done: bool) {
+        for id in ids {
+            if let Some(pending) = self.shard(*id).get_mut(id) {
+                pending.is_written = is_done;
+                if !is_done {
+                    (pending.sent, pending.decided) = (0, None);
+                }
+            }
+        }
+    }
+
+    /// Of the events that were sent, those that still count; they are part of the change `lsn`.
+    fn decided(&self, id: EntryId, events: &[Event], lsn: Lsn) -> Vec<Event> {
+        let mut shard = self.shard(id);
+        let Some(pending) = shard.get_mut(&id) else { return events.to_vec() };
+        pending.decided = Some(lsn);
+        events.iter().copied().filter(|event| pending.counts(*event)).collect()
+    }
+
+    /// Whether all is written.
+    fn is_done(&self) -> bool {
+        self.shards.iter().all(|shard| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.values().all(|one| one.is_written && one.sent == one.events.len())
+        })
+    }
+}
+
+impl Pending {
+    fn counts(&self, event: Event) -> bool {
+        self.dead_through.is_none_or(|dead| event.at > dead)
+    }
+
+    fn push(&mut self, event: Event, policy: &Policy) {
+        let sent = self.sent;
+        if event.what == What::Success {
+            // It supersedes those before it, but for what it counts of them.
+            if policy.grace_logins == 0 && !counts_uses_at_all(policy) {
+                self.events.truncate(sent);
+            }
+        } else if self.events.len().saturating_sub(sent) > policy.failures_kept() {
+            let mut unsent = self.events.iter().skip(sent);
+            let oldest = unsent.position(|event| event.what == What::Failure);
+            if let Some(oldest) = oldest.filter(|_| !counts_uses_at_all(policy)) {
+                self.events.remove(sent + oldest);
+            }
+        }
+        self.events.push(event);
+    }
+
+    fn forget_sent(&mut self) {
+        self.events.drain(..self.sent);
+        (self.sent, self.decided, self.is_written, self.is_ripe) = (0, None, false, false);
+    }
+}
+
+impl Account<'_> {
+    /// What the entry says and what is not in it yet.
+    fn now(&self, pending: Option<&Pending>) -> Cow<'_, AccountState> {
+        let Some(pending) = pending else { return Cow::Borrowed(self.stored) };
+        let is_there = pending.decided.is_some_and(|decided| self.lsn >= decided);
+        let unwritten = pending.events.iter().skip(if is_there { pending.sent } else { 0 });
+        let events = unwritten.copied().filter(|event| pending.counts(*event));
+        Cow::Owned(replay(self.stored.clone(), events, self.policy))
+    }
+}
+
+/// `now`, or a moment after everything that was noted when the clock was ahead.
+fn later_than_all(state: &AccountState, pending: Option<&Pending>, now: Timestamp) -> Timestamp {
+    let noted = pending.and_then(|one| one.events.last().map(|event| event.at));
+    let dead = pending.and_then(|one| one.dead_through);
+    let last = [noted, dead, state.failures.last().copied(), state.grace_uses.last().copied()];
+    let tick = Duration::from_micros(1);
+    last.into_iter().flatten().max().map_or(now, |last| now.max(later(last, tick)))
+}
+
+/// The state after these events.
+fn replay(
+    state: AccountState,
+    events: impl Iterator<Item = Event>,
+    policy: &Policy,
+) -> AccountState {
+    events.fold(state, |state, Event { at, what }| match what {
+        What::Failure => state.after_failure(policy, at),
+        // It was let in when it came, under the policy of then.
+        What::Success => match state.after_success(policy, at) {
+            Ok(login) => login.state,
+            Err(_) => state,
+        },
+    })
+}
+
+/// Whether a rule needs to know of wrong passwords.
+fn counts_failures(policy: &Policy) -> bool {
+    (policy.lockout && policy.max_failures > 0) || policy.min_delay.is_some()
+}
+
+/// Whether the number of binds counts, right or wrong: of a password that is good for a few.
+fn counts_uses(policy: &Policy, state: &AccountState) -> bool {
+    state.is_reset && counts_uses_at_all(policy)
+}
+
+fn counts_uses_at_all(_policy: &Policy) -> bool {
+    false
+}
+
+/// Whether a change sets what events are about.
+fn sets_state(change: &ModifyChange) -> bool {
+    change.deltas.iter().any(|delta| {
+        delta.description.is_password()
+            || STATE.iter().any(|name| delta.description.kind.name().eq_ignore_ascii_case(name))
+    })
+}
+
+/// The events of one account, on their way into its entry.
+#[derive(Debug)]
+pub(crate) struct AccountEvents {
+    id: EntryId,
+    events: Vec<Event>,
+}
+
+/// Decides on what the entries before it left: an account at a time, and one that cannot be changed
+/// stays as it is.
+pub(crate) fn decide(
+    decide: &mut Decide<'_>,
+    accounts: &[AccountEvents],
+) -> Result<Decision, Refusal> {
+    let lsn = Lsn(decide.view.lsn().0 + 1);
+    let mut decision = Decision::default();
+    for AccountEvents { id, events } in accounts {
+        let events = decide.directory.accounts.decided(*id, events, lsn);
+        match change(decide, *id, &events) {
+            Ok(change) => decision.changes.extend(change),
+            Err(refusal) => {
+                tracing::warn!(id = id.0, ?refusal, "what binds left in an account is dropped");
+            }
+        }
+    }
+    Ok(decision)
+}
+
+fn change(
+    decide: &Decide<'_>,
+    id: EntryId,
+    events: &[Event],
+) -> Result<Option<Permitted<Change>>, Refusal> {
+    let Some(stored) = decide.view.entry(id)? else { return Ok(None) };
+    let schema: &Schema = &decide.state.schema;
+    let policies = decide.directory.password_policies.load();
+    let key = DnKey::from_text(schema, stored.dn());
+    let governing = key.ok().and_then(|key| policies.of(&stored, &key));
+    let none = Policy::default();
+    let policy = governing.as_ref().map_or(&none, |one| &one.policy);
+    let state = AccountState::read(&stored, schema);
+    let events = events.iter().copied();
+    // Where no rule asks for it any more, only the last bind is of interest.
+    let events = events.filter(|one| governing.is_some() || one.what == What::Success);
+    let now = replay(state.clone(), events, policy);
+    let before = stored.to_entry()?;
+    let mut after = before.clone();
+    for ((name, old), (_, new)) in state.attributes().into_iter().zip(now.attributes()) {
+        if old != new {
+            let description = schema.describe(name).map_err(|error| {
+                Refusal::new(ResultCode::UndefinedAttributeType, error.to_string())
+            })?;
+            let values = new.into_iter().map(String::into_bytes).collect();
+            after.replace_values(schema, &description, values)?;
+        }
+    }
+    if after == before {
+        return Ok(None);
+    }
+    let known = schema.well_known();
+    let kept = [&known.modifiers_name, &known.modify_timestamp].map(Arc::clone);
+    update::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
+    let change = Change::Modify(update::modify_change(id, &before, &after));
+    Ok(Some(decide.guard.on(&stored).permit(change)?))
+}
+
+/// The other end of the calls.
+pub(crate) struct Writer {
+    heard: Receiver<Call>,
+    delay: Duration,
+}
+
+impl Writer {
+    /// Starts the thread, which ends when the directory is dropped.
+    pub(crate) fn start(self, directory: &Arc<Directory>) {
+        let weak = Arc::downgrade(directory);
+        let thread = thread::Builder::new().name("accounts".to_owned());
+        thread
+            .spawn(move || self.serve(&weak))
+            .expect("a process that starts can start one more thread");
+    }
+
+    fn serve(&self, directory: &Weak<Directory>) {
+        let mut alarm = never();
+        let mut is_armed = false;
+        // Until this is dropped somebody waits for it.
+        let mut finishing: Option<Sender<()>> = None;
+        let mut looks = 0;
+        loop {
+            let forgets = select! {
+                recv(self.heard) -> call => match call {
+                    Err(_) => return,
+                    Ok(Call::Soon) if is_armed => continue,
+                    Ok(Call::Soon) => {
+                        (alarm, is_armed) = (after(self.delay), true);
+                        continue;
+                    }
+                    Ok(Call::Now) => false,
+                    Ok(Call::Finish(done)) => {
+                        (finishing, looks) = (Some(done), 0);
+                        false
+                    }
+                },
+                recv(alarm) -> _ => {
+                    (alarm, is_armed) = (never(), false);
+                    true
+                }
+            };
+            let Some(directory) = directory.upgrade() else { return };
+            for accounts in directory.accounts.take(forgets) {
+                write(&directory, accounts);
+            }
+            if finishing.is_some() {
+                looks += 1;
+                if directory.accounts.is_done() || looks > FINISH_LOOKS_MAX {
+                    finishing = None;
+                } else {
+                    (alarm, is_armed) = (after(FINISH_LOOK), true);
+                }
+            } else if !is_armed && !directory.accounts.is_idle() {
+                (alarm, is_armed) = (after(self.delay), true);
+            }
+        }
+    }
+}
+
+/// Hands events to the writer of the directory.
+fn write(directory: &Arc<Directory>, accounts: Vec<AccountEvents>) {
+    let ids: Vec<EntryId> = accounts.iter().map(|account| account.id).collect();
+    let mut request = [0; 16];
+    OsChance.fill(&mut request);
+    let root = &directory.root.dn;
+    let request = WriteRequest {
+        id: MessageId(0),
+        kind: ResponseKind::Modify,
+        access: Arc::new(Access::of(Identity::Root(root.clone()))),
+        cancel: Cancel::default(),
+        is_lazy: true,
+        request,
+        who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
+        controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
+        op: WriteOp::AccountStates(accounts),
+    };
+    let write = PendingWrite { directory: Arc::clone(directory), request: Box::new(request) };
+    let weak = Arc::downgrade(directory);
+    write.submit(Box::new(move |answer| {
+        if let Some(directory) = weak.upgrade() {
+            directory.accounts.written(&ids, is_success(&answer));
+        }
+    }));
+}
+
+fn is_success(answer: &[u8]) -> bool {
+    let message = Message::<Response<'_>>::decode(answer, &DecodeLimits::default());
+    let Ok(Response::Modify(result)) = message.map(|one| one.op) else { return false };
+    result.code == ResultCode::Success
+}
+
+/// What events change: whoever sets one of these knows better. Passwords do so as well.
+const STATE: &[&str] = &[
+    "pwdAccountLockedTime",
+    "pwdFailureTime",
+    "pwdGraceUseTime",
+    "pwdChangedTime",
+    "pwdReset",
+    "pwdLastSuccess",
+];
+
+/// Accounts whose events wait to be written; about 20 MB of memory.
+const ACCOUNTS_MAX: usize = 100_000;
+
+/// Events of one account that wait.
+const EVENTS_MAX: usize = 256;
+
+/// Accounts in one change.
+const ACCOUNTS_PER_WRITE: usize = 250;
+
+/// Parts of the table that are locked alone.
+const SHARDS: usize = 64;
+
+/// Calls that wait to be heard. One that finds no room says nothing that the others do not.
+const CALLS_MAX: usize = 64;
+
+/// Into how many parts the time that an account may be idle is divided: so exactly the last bind is
+/// known.
+const IDLE_PARTS: u32 = 50;
+
+/// How long a shutdown waits for the last write, and how often it looks whether it is over.
+const FINISH_MAX: Duration = Duration::from_secs(5);
+const FINISH_LOOK: Duration = Duration::from_millis(2);
+const FINISH_LOOKS_MAX: u32 = 2_500;

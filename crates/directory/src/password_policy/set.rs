@@ -1,0 +1,461 @@
+//! Which policy governs an account: the one its entry points to, else that of the nearest subtree,
+//! else the default of the settings.
+//!
+//! Invariant: the set is that of the directory as the last change left it: it is read once at
+//! start, and every change that touches a policy, or the name of one, brings it up to date before
+//! it is visible. Without any policy a question costs one look.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aci::Permitted;
+use ldap::dn::Dn;
+use ldap::filter::Filter;
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+use schema::{
+    AttributeDescription, Change, DnKey, Entry, EntryId, EntryRead, RdnKey, ResolvedFilter, Schema,
+};
+use store::{Ask, StoreError, View};
+
+use super::attributes::text;
+use super::rules::{CheckQuality, Policy};
+use super::subtree::Subtree;
+use crate::error::DirectoryError;
+use crate::refusal::Refusal;
+
+/// What the settings of a node say about accounts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PasswordPolicyOptions {
+    /// The policy of accounts that nothing else says one for; empty: none.
+    pub default_dn: String,
+    /// How long what binds leave in an account's state may wait in memory.
+    pub state_delay: Duration,
+    /// Whether pwdLastSuccess is kept of every account, not only where a policy needs it.
+    pub last_login: bool,
+    /// How far pwdLastSuccess may be behind.
+    pub last_login_precision: Duration,
+}
+
+impl Default for PasswordPolicyOptions {
+    fn default() -> Self {
+        Self {
+            default_dn: String::new(),
+            state_delay: Duration::from_secs(1),
+            last_login: false,
+            last_login_precision: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// A policy in force, and its name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Governing {
+    /// The name of its entry.
+    pub name: Dn,
+    /// What it says.
+    pub policy: Policy,
+}
+
+/// All policies of a directory.
+pub struct PasswordPolicies {
+    schema: Arc<Schema>,
+    held: BTreeMap<DnKey, Held>,
+    /// Subtrees with a policy, the nearest first.
+    areas: Vec<(Subtree, Arc<Governing>)>,
+    /// The name in the settings, and the policy it stands for.
+    default_dn: Arc<str>,
+    default: Option<Arc<Governing>>,
+    /// The attributes that name the policy of an entry.
+    pointers: Vec<Arc<AttributeDescription>>,
+    /// A pointer to nothing was told of.
+    has_warned: AtomicBool,
+}
+
+/// A policy entry.
+#[derive(Clone, Debug)]
+struct Held {
+    governing: Arc<Governing>,
+    /// The subtree specification, when it is a subentry.
+    specification: Option<Arc<str>>,
+}
+
+impl fmt::Debug for PasswordPolicies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordPolicies").field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl PasswordPolicies {
+    fn new(schema: Arc<Schema>, default_dn: Arc<str>, held: BTreeMap<DnKey, Held>) -> Self {
+        let mut areas = Vec::new();
+        for (key, Held { governing, specification }) in &held {
+            let (Some(text), Some(point)) = (specification, key.parent()) else { continue };
+            match Subtree::parse(text, &point, &schema) {
+                Ok(subtree) => areas.push((point.depth(), subtree, Arc::clone(governing))),
+                Err(error) => {
+                    let policy = &governing.name;
+                    tracing::error!(%policy, %error, "a password policy governs no subtree");
+                }
+            }
+        }
+        // Of two that are as near the one whose name comes first.
+        areas.sort_by_key(|(point, subtree, _)| (Reverse(*point), Reverse(subtree.base().depth())));
+        let areas = areas.into_iter().map(|(_, subtree, governing)| (subtree, governing)).collect();
+        let default = DnKey::from_text(&schema, &default_dn)
+            .ok()
+            .and_then(|key| held.get(&key))
+            .map(|held| Arc::clone(&held.governing));
+        let pointers = POINTERS.iter().filter_map(|name| schema.describe(name).ok()).collect();
+        let has_warned = AtomicBool::new(false);
+        Self { schema, held, areas, default_dn, default, pointers, has_warned }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// The policy that governs the account of this name; none when nothing says one.
+    pub fn of(&self, entry: &dyn EntryRead, key: &DnKey) -> Option<Arc<Governing>> {
+        if self.held.is_empty() {
+            return None;
+        }
+        if let Some(pointer) = self.pointer(entry) {
+            if let Some(held) = self.held.get(&pointer) {
+                return Some(Arc::clone(&held.governing));
+            }
+            if !self.has_warned.swap(true, Ordering::Relaxed) {
+                let entry = entry.dn();
+                tracing::warn!(entry, "an account points to a password policy that is not there");
+            }
+        }
+        let mut areas = self.areas.iter();
+        let found = areas.find(|(subtree, _)| subtree.covers(entry, key, &self.schema));
+        found.map(|(_, governing)| governing).or(self.default.as_ref()).map(Arc::clone)
+    }
+
+    /// The policy that somebody wrote into the entry as its own, whether it is there or not.
+    pub fn pointer(&self, entry: &dyn EntryRead) -> Option<DnKey> {
+        self.pointers.iter().find_map(|description| {
+            let mut found = None;
+            entry.visit_values(description, &mut |_, value| {
+                let name = std::str::from_utf8(value).ok();
+                found = name.and_then(|name| DnKey::from_text(&self.schema, name).ok());
+                found.is_none()
+            });
+            found
+        })
+    }
+
+    /// The same policies under another schema.
+    pub(crate) fn resolved_against(&self, schema: Arc<Schema>) -> Self {
+        let held = self.held.iter().map(|(key, held)| {
+            let again = DnKey::from_dn(&schema, &held.governing.name);
+            (again.unwrap_or_else(|_| key.clone()), held.clone())
+        });
+        let held = held.collect();
+        Self::new(schema, Arc::clone(&self.default_dn), held)
+    }
+
+    fn within<'s>(&'s self, base: &'s DnKey) -> impl Iterator<Item = (&'s DnKey, &'s Held)> {
+        self.held.range::<DnKey, _>(base..).take_while(|(key, _)| key.is_within(base))
+    }
+}
+
+/// Reads all policies.
+pub(crate) fn read(
+    view: &View<'_>,
+    schema: &Arc<Schema>,
+    options: &PasswordPolicyOptions,
+) -> Result<PasswordPolicies, DirectoryError> {
+    let default_dn = &options.default_dn;
+    if let Err(error) = DnKey::from_text(schema, default_dn) {
+        return Err(DirectoryError::Name { text: default_dn.clone(), reason: error.to_string() });
+    }
+    let classes = CLASSES.iter().filter(|name| schema.object_class(name).is_some());
+    let classes = classes.map(|name| format!("(objectClass={name})")).collect::<String>();
+    let text = format!("(|{classes})");
+    let filter = Filter::parse(&text)
+        .map_or(ResolvedFilter::Undefined, |filter| ResolvedFilter::resolve(&filter, schema));
+    let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+    let mut all = BTreeMap::new();
+    for entry in plan.entries(view, EntryId::ROOT) {
+        let entry = entry?;
+        if let Some((key, held)) = held(&entry, schema) {
+            all.insert(key, held);
+        }
+    }
+    let policies = PasswordPolicies::new(Arc::clone(schema), default_dn.as_str().into(), all);
+    if policies.default.is_none() && !default_dn.is_empty() {
+        let name = default_dn;
+        tracing::warn!(name, "the default password policy of the settings is not there");
+    }
+    Ok(policies)
+}
+
+/// The set after these changes; none when they leave it as it is. `view` has them.
+pub(crate) fn after(
+    policies: &PasswordPolicies,
+    changes: &[Permitted<Change>],
+    view: &View<'_>,
+) -> Result<Option<PasswordPolicies>, StoreError> {
+    let mut changed: Option<PasswordPolicies> = None;
+    for change in changes {
+        let now = changed.as_ref().unwrap_or(policies);
+        if let Some(held) = touched(now, change.get(), view)? {
+            let (schema, default_dn) = (Arc::clone(&now.schema), Arc::clone(&now.default_dn));
+            changed = Some(PasswordPolicies::new(schema, default_dn, held));
+        }
+    }
+    Ok(changed)
+}
+
+/// The policies after a change that touches some.
+fn touched(
+    policies: &PasswordPolicies,
+    change: &Change,
+    view: &View<'_>,
+) -> Result<Option<BTreeMap<DnKey, Held>>, StoreError> {
+    let schema = view.schema();
+    let name = |dn: &Dn| DnKey::from_dn(schema, dn).unwrap_or_default();
+    let object_class = &schema.well_known().object_class;
+    Ok(match change {
+        Change::Add(add) => held(&add.entry, schema).map(|(key, one)| {
+            let mut all = policies.held.clone();
+            all.insert(key, one);
+            all
+        }),
+        Change::Modify(modify) => {
+            let key = name(&modify.dn);
+            let mut classes = modify.deltas.iter().filter(|one| one.description == *object_class);
+            if !policies.held.contains_key(&key)
+                && !classes.any(|one| one.added.iter().any(|value| is_class(value)))
+            {
+                return Ok(None);
+            }
+            let mut all = policies.held.clone();
+            all.remove(&key);
+            all.extend(view.entry(modify.id)?.and_then(|entry| held(&entry, schema)));
+            Some(all)
+        }
+        Change::Rename(rename) => {
+            let (old, new) = (name(&rename.old_dn), name(&rename.new_dn));
+            if policies.within(&old).next().is_none() {
+                return Ok(None);
+            }
+            let mut all = policies.held.clone();
+            let mut moved = Vec::new();
+            for (key, one) in policies.within(&old) {
+                all.remove(key);
+                let mut there = new.clone();
+                for rdn in key.rdns().skip(old.depth()) {
+                    there.push(&RdnKey::from_bytes(rdn.to_vec()));
+                }
+                moved.push((there, one.clone()));
+            }
+            for (there, mut one) in moved {
+                if let store::Resolved::Found(id) = view.resolve(&there)?
+                    && let Ok(dn) = Dn::parse(&view.dn(id)?)
+                {
+                    let policy = one.governing.policy.clone();
+                    one.governing = Arc::new(Governing { name: dn, policy });
+                }
+                all.insert(there, one);
+            }
+            Some(all)
+        }
+        Change::Delete(delete) => {
+            let gone = name(&delete.dn);
+            policies.held.contains_key(&gone).then(|| {
+                let mut all = policies.held.clone();
+                all.remove(&gone);
+                all
+            })
+        }
+        Change::Schema(_) | Change::Index(_) | Change::Setting(_) => None,
+    })
+}
+
+/// What an entry holds, if it is a policy.
+fn held(entry: &dyn EntryRead, schema: &Schema) -> Option<(DnKey, Held)> {
+    if !is_policy(entry, schema) {
+        return None;
+    }
+    let name = Dn::parse(entry.dn()).ok()?;
+    let key = DnKey::from_dn(schema, &name).ok()?;
+    let policy = Policy::read(entry, schema).unwrap_or_else(|fault| {
+        let policy = entry.dn();
+        tracing::error!(
+            policy,
+            %fault,
+            "a password policy cannot be understood: until it is mended it locks nobody out, and \
+             takes new passwords of {UNREADABLE_MIN_LENGTH} characters or more with the old one"
+        );
+        unreadable()
+    });
+    let specification = is_subentry(entry, schema)
+        .then(|| text(entry, schema, SUBTREE_SPECIFICATION))
+        .flatten()
+        .map(Arc::from);
+    Some((key, Held { governing: Arc::new(Governing { name, policy }), specification }))
+}
+
+/// What stands for a policy that was accepted once and cannot be understood any more: nobody is
+/// shut out by it, and no weak password comes in.
+fn unreadable() -> Policy {
+    Policy {
+        check_quality: CheckQuality::WherePossible,
+        min_length: UNREADABLE_MIN_LENGTH,
+        allow_user_change: true,
+        safe_modify: true,
+        ..Policy::default()
+    }
+}
+
+/// Whether an entry is a policy.
+pub(crate) fn is_policy(entry: &dyn EntryRead, schema: &Schema) -> bool {
+    let mut found = false;
+    entry.visit_values(&schema.well_known().object_class, &mut |_, value| {
+        found = is_class(value);
+        !found
+    });
+    found
+}
+
+fn is_class(value: &[u8]) -> bool {
+    value == PWD_POLICY_OID
+        || CLASSES.iter().any(|name| value.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+fn is_subentry(entry: &dyn EntryRead, schema: &Schema) -> bool {
+    let mut found = false;
+    entry.visit_values(&schema.well_known().object_class, &mut |_, value| {
+        found = SUBENTRIES.iter().any(|name| value.eq_ignore_ascii_case(name.as_bytes()));
+        !found
+    });
+    found
+}
+
+/// Refuses a policy that cannot be understood as a whole.
+pub(crate) fn check_entry(schema: &Schema, entry: &Entry) -> Result<(), Refusal> {
+    if !is_policy(entry, schema) {
+        return Ok(());
+    }
+    let refuse = |why: String| Refusal::new(ResultCode::ConstraintViolation, why);
+    Policy::read(entry, schema).map_err(|fault| refuse(fault.to_string()))?;
+    if let Some(text) = text(entry, schema, SUBTREE_SPECIFICATION)
+        && is_subentry(entry, schema)
+    {
+        let key = DnKey::from_dn(schema, entry.name()).unwrap_or_default();
+        let point = key.parent().unwrap_or_default();
+        Subtree::parse(&text, &point, schema).map_err(|fault| refuse(fault.to_string()))?;
+    }
+    Ok(())
+}
+
+/// The classes of policies: the draft's, and those of Sun, 389 and OpenDJ.
+const CLASSES: &[&str] = &[
+    "pwdPolicy",
+    "passwordPolicy",
+    "sunPwdPolicy",
+    "ds-pwp-password-policy",
+    "ds-cfg-password-policy",
+];
+
+/// `pwdPolicy`, as it may be written.
+const PWD_POLICY_OID: &[u8] = b"1.3.6.1.4.1.42.2.27.8.2.1";
+
+/// The classes of subentries.
+const SUBENTRIES: &[&str] = &["subentry", "ldapSubentry", "2.5.17.0"];
+
+/// What names the policy of an entry, the strongest first. 389 calls it like the draft does.
+const POINTERS: &[&str] = &["pwdPolicySubentry", "ds-pwp-password-policy-dn"];
+
+/// Which entries a subentry is about.
+const SUBTREE_SPECIFICATION: &str = "subtreeSpecification";
+
+/// Characters of a new password under a policy that cannot be understood.
+const UNREADABLE_MIN_LENGTH: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, pairs: &[(&str, &str)], schema: &Schema) -> Entry {
+        let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
+        Entry::from_pairs(Dn::parse(name).unwrap(), pairs, schema).unwrap()
+    }
+
+    fn set(entries: &[(&str, &[(&str, &str)])], default_dn: &str) -> PasswordPolicies {
+        let schema = Schema::builtin();
+        let fixed = [("objectClass", "pwdPolicy"), ("pwdAttribute", "userPassword")];
+        let all = entries.iter().filter_map(|(name, pairs)| {
+            let pairs = fixed.iter().chain(*pairs).copied().collect::<Vec<_>>();
+            held(&entry(name, &pairs, &schema), &schema)
+        });
+        let all = all.collect();
+        PasswordPolicies::new(schema, default_dn.into(), all)
+    }
+
+    #[track_caller]
+    fn check(policies: &PasswordPolicies, name: &str, pairs: &[(&str, &str)], want: &str) {
+        let schema = Schema::builtin();
+        let key = DnKey::from_text(&schema, name).unwrap();
+        let found = policies.of(&entry(name, pairs, &schema), &key);
+        let found = found.map(|one| one.name.to_string()).unwrap_or_default();
+        assert_eq!(found, want, "{name}");
+    }
+
+    #[test]
+    fn the_pointer_wins_then_the_nearest_subtree_then_the_default() {
+        let area = [("objectClass", "subentry"), (SUBTREE_SPECIFICATION, "{}")];
+        let deep = [("objectClass", "subentry"), (SUBTREE_SPECIFICATION, "{ base \"ou=b,ou=a\" }")];
+        let policies = set(
+            &[
+                ("cn=whole,dc=x", &area),
+                ("cn=deep,dc=x", &deep),
+                ("cn=near,ou=a,dc=x", &area),
+                ("cn=own,dc=x", &[]),
+                ("cn=default,dc=x", &[]),
+            ],
+            "CN=default,dc=x",
+        );
+        check(&policies, "uid=1,dc=x", &[], "cn=whole,dc=x");
+        check(&policies, "uid=1,ou=a,dc=x", &[], "cn=near,ou=a,dc=x");
+        // The nearest administrative point counts, not the base that is nearest.
+        check(&policies, "uid=1,ou=b,ou=a,dc=x", &[], "cn=near,ou=a,dc=x");
+        check(&policies, "uid=1,dc=y", &[], "cn=default,dc=x");
+        let own = [("pwdPolicySubentry", "cn=OWN, dc=x")];
+        check(&policies, "uid=1,ou=a,dc=x", &own, "cn=own,dc=x");
+        let dangling = [("pwdPolicySubentry", "cn=gone,dc=x")];
+        check(&policies, "uid=1,ou=a,dc=x", &dangling, "cn=near,ou=a,dc=x");
+        check(&set(&[], ""), "uid=1,dc=x", &own, "");
+        check(&set(&[("cn=own,dc=x", &[])], ""), "uid=1,dc=x", &[], "");
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_refused_and_locks_nobody_out_once_it_is_there() {
+        let schema = Schema::builtin();
+        let fixed = [("objectClass", "pwdPolicy"), ("objectClass", "subentry")];
+        let check = |pairs: &[(&str, &str)], want: &str| {
+            let pairs = fixed.iter().chain(pairs).copied().collect::<Vec<_>>();
+            let refused = check_entry(&schema, &entry("cn=p,dc=x", &pairs, &schema));
+            let refused = refused.map_err(|refusal| refusal.diagnostic.into_owned());
+            match want {
+                "" => assert_eq!(refused, Ok(())),
+                _ => assert!(refused.clone().unwrap_err().contains(want), "{refused:?}"),
+            }
+        };
+        check(&[("pwdMaxAge", "7"), (SUBTREE_SPECIFICATION, "{ minimum 1 }")], "");
+        check(&[("pwdMaxAge", "-7")], "'-7' of pwdMaxAge");
+        check(&[(SUBTREE_SPECIFICATION, "{ base }")], "at octet");
+        let wrong = [("pwdLockout", "TRUE"), ("pwdMaxFailure", "-1")];
+        let policies = set(&[("cn=own,dc=x", &wrong)], "cn=own,dc=x");
+        assert_eq!(policies.default.as_ref().unwrap().policy, unreadable());
+    }
+}
