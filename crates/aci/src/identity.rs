@@ -45,6 +45,10 @@ pub struct Grants {
     pub look_through_limit_entries: Option<u32>,
     /// Seconds its connection may stay silent; 0 = no limit. None: as everybody.
     pub idle_limit_s: Option<u32>,
+    /// Connections that are bound as it; 0 = any number. None: as everybody.
+    pub connections_max: Option<u32>,
+    /// Operations of its connections that are not answered; 0 = any number. None: as everybody.
+    pub operations_max: Option<u32>,
     /// What it may do to the server as a whole.
     pub privileges: Privileges,
     /// It may search where no index helps when it says by a control that it means to.

@@ -28,6 +28,7 @@ use crate::controls::paged::CookieKey;
 use crate::error::DirectoryError;
 use crate::grants::GrantTypes;
 use crate::hashing::PasswordOptions;
+use crate::identity_limits::Identities;
 use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
 use crate::log_monitor::{LogMonitor, LogStates};
@@ -152,6 +153,7 @@ pub struct Directory {
     pub(crate) accounts: Accounts,
     pub(crate) root: RootIdentity,
     pub(crate) limits: Limits,
+    pub(crate) identities: Arc<Identities>,
     pub(crate) decode_limits: DecodeLimits,
     pub(crate) passwords: PasswordOptions,
     /// A stored password that nobody has: names that do not exist are verified against it.
@@ -319,6 +321,7 @@ impl Directory {
             space_limits: options.space_limits,
             queue: WriteQueue::new(options.limits.write_queue_max),
             limits: options.limits,
+            identities: Arc::default(),
             journal,
             journal_hold: options.journal_hold,
             policies,

@@ -44,6 +44,7 @@ pub(crate) fn dispatch(
     let outcome = check_id(session, id)
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
+        .and_then(|()| take_turn(session, &message.op))
         .and_then(|()| controls::denied(&message.controls, worker, session))
         .and_then(|denied| controls::take(&message.controls, operation, &denied))
         .and_then(|controls| {
@@ -109,6 +110,11 @@ fn check_policy(
         return Ok(());
     }
     directory.policies.check(session, request, &directory.state.load().schema)
+}
+
+/// Counts the request among the operations of its identity; a bind changes who that is.
+fn take_turn(session: &mut Session, request: &Request<'_>) -> Result<(), Refusal> {
+    if matches!(request, Request::Bind(_)) { Ok(()) } else { session.take_turn() }
 }
 
 /// RFC 4511 §4.2.1: a client sends nothing but binds until an exchange of SASL messages is over.

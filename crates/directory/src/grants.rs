@@ -12,6 +12,8 @@ pub(crate) struct GrantTypes {
     time: Vec<Arc<AttributeDescription>>,
     look_through: Vec<Arc<AttributeDescription>>,
     idle: Vec<Arc<AttributeDescription>>,
+    connections: Vec<Arc<AttributeDescription>>,
+    operations: Vec<Arc<AttributeDescription>>,
     privilege: Vec<Arc<AttributeDescription>>,
 }
 
@@ -25,6 +27,8 @@ impl GrantTypes {
             time: known(&["ds-rlim-time-limit", "nsTimeLimit"]),
             look_through: known(&["ds-rlim-lookthrough-limit", "nsLookThroughLimit"]),
             idle: known(&["ds-rlim-idle-time-limit", "nsIdleTimeout"]),
+            connections: known(&["ds-rlim-connection-limit"]),
+            operations: known(&["ds-rlim-operation-limit"]),
             privilege: known(&["ds-privilege-name"]),
         }
     }
@@ -36,6 +40,8 @@ impl GrantTypes {
             time_limit_s: limit(entry, &self.time),
             look_through_limit_entries: limit(entry, &self.look_through),
             idle_limit_s: limit(entry, &self.idle),
+            connections_max: limit(entry, &self.connections),
+            operations_max: limit(entry, &self.operations),
             ..Grants::default()
         };
         let mut names: Vec<Vec<u8>> = Vec::new();
@@ -100,6 +106,10 @@ mod tests {
         check(
             &[("ds-rlim-idle-time-limit", "60"), ("nsIdleTimeout", "-1")],
             Grants { idle_limit_s: Some(60), ..nothing },
+        );
+        check(
+            &[("ds-rlim-connection-limit", "3"), ("ds-rlim-operation-limit", "0")],
+            Grants { connections_max: Some(3), operations_max: Some(0), ..nothing },
         );
         check(
             &[("ds-privilege-name", "config-read"), ("ds-privilege-name", "Unindexed-Search")],

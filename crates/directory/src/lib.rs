@@ -21,6 +21,7 @@ mod export;
 mod grants;
 mod guard;
 mod hashing;
+mod identity_limits;
 mod identity_mapper;
 mod import;
 pub mod in_order;

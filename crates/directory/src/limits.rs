@@ -15,6 +15,10 @@ pub struct Limits {
     /// Entries that a search which no index helps may look at, for those without the right to
     /// search so; 0 = such searches are always refused.
     pub unindexed_entries: u32,
+    /// Connections bound as one entry at the same time; 0 = any number.
+    pub connections_per_identity_max: u32,
+    /// Operations of one entry's connections that are not answered; 0 = any number.
+    pub operations_per_identity_max: u32,
     /// Candidates up to which a search runs on the thread that read it. More go to the scan pool.
     pub inline_candidates_max: u64,
     /// How long planning one search may take on the thread that read it, before the search is moved
@@ -49,6 +53,8 @@ impl Default for Limits {
             time_limit_s: 60,
             look_through_limit_entries: 0,
             unindexed_entries: 5_000,
+            connections_per_identity_max: 0,
+            operations_per_identity_max: 0,
             inline_candidates_max: 256,
             inline_planning_max: Duration::from_millis(2),
             inline_output_max_bytes: 256 * 1024,

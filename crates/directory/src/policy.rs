@@ -38,6 +38,10 @@ pub struct Policy {
     pub operations: Option<Vec<PolicyOperation>>,
     /// The subtrees that requests may name; empty = all.
     pub suffixes: Vec<String>,
+    /// Connections bound as one identity at the same time, 0 = any number; nothing = as elsewhere.
+    pub connections_per_identity_max: Option<u32>,
+    /// Operations of one identity that are not answered, likewise.
+    pub operations_per_identity_max: Option<u32>,
 }
 
 /// Where a connection comes from.
@@ -230,7 +234,13 @@ impl Policies {
         let policy = match known {
             Some(chosen) => chosen.policy,
             None => {
-                let policy = self.choose(session, schema);
+                let key = match session.identity() {
+                    Identity::Anonymous => None,
+                    Identity::Root(dn) | Identity::Entry(dn) => {
+                        Some(DnKey::from_dn(schema, dn).ok()?)
+                    }
+                };
+                let policy = self.choose(session, key.as_ref());
                 *session.policy() = Some(Chosen { access, secure, policy });
                 policy
             }
@@ -238,13 +248,21 @@ impl Policies {
         self.0.get(policy?)
     }
 
-    fn choose(&self, session: &Session, schema: &Schema) -> Option<usize> {
+    /// How many connections, and operations that are not answered, there may be of an identity that
+    /// has just proved itself, as far as its policy says.
+    pub(crate) fn identity_limits(
+        &self,
+        session: &Session,
+        key: &DnKey,
+    ) -> Option<(Option<u32>, Option<u32>)> {
+        let Resolved { policy, .. } = self.0.get(self.choose(session, Some(key))?)?;
+        Some((policy.connections_per_identity_max, policy.operations_per_identity_max))
+    }
+
+    /// The policy for a session when this identity is bound.
+    fn choose(&self, session: &Session, key: Option<&DnKey>) -> Option<usize> {
         let peer = session.peer();
         let address = peer.ip;
-        let key = match session.identity() {
-            Identity::Anonymous => None,
-            Identity::Root(dn) | Identity::Entry(dn) => Some(DnKey::from_dn(schema, dn).ok()?),
-        };
         let is_local = peer.local_user.is_some() || address.is_none();
         self.0.iter().position(|one| {
             let Policy { addresses, tls, identities, .. } = &one.policy;
@@ -253,7 +271,7 @@ impl Policies {
                 false => addresses.iter().any(|range| range.holds(address)),
             };
             let is_asker = identities.is_empty()
-                || match &key {
+                || match key {
                     None => one.is_for_anonymous,
                     Some(key) => one.identities.iter().any(|name| key.is_within(name)),
                 };

@@ -10,10 +10,12 @@ use ldap::message::{DecodeLimits, Message, MessageId, Request};
 
 use crate::authentication::Confidentiality;
 use crate::directory::Directory;
+use crate::identity_limits::{self, Seat, Turn};
 use crate::job::JobDone;
 use crate::policy::Chosen;
 use crate::protection::{ChannelBindings, ClientCertificate, Tls};
 pub(crate) use crate::record::Who;
+use crate::refusal::Refusal;
 use crate::sasl::{self, external::EXTERNAL};
 use crate::transactions::Transactions;
 
@@ -53,9 +55,21 @@ pub struct Session {
     tls: Option<Box<Tls>>,
     /// A SASL bind whose client is to send more.
     pending: Option<sasl::Pending>,
-    outstanding: Vec<(MessageId, Cancel)>,
+    outstanding: Vec<Outstanding>,
+    /// Its place among the connections of its identity, where those are counted.
+    seat: Option<Seat>,
+    /// That of the request at hand among the operations of its identity.
+    turn: Option<Turn>,
     transactions: Transactions,
     policy: Option<Chosen>,
+}
+
+/// A request that is not answered yet.
+#[derive(Debug)]
+struct Outstanding {
+    id: MessageId,
+    cancel: Cancel,
+    _turn: Option<Turn>,
 }
 
 impl Session {
@@ -72,6 +86,8 @@ impl Session {
             tls: None,
             pending: None,
             outstanding: Vec::new(),
+            seat: None,
+            turn: None,
             transactions: Transactions::default(),
             policy: None,
         };
@@ -196,8 +212,8 @@ impl Session {
     /// works for it. Writes that were decided go on. The requests stay listed until whoever works
     /// on them says they are over, as with `abandon`.
     pub fn abandon_all(&mut self) {
-        for (_, cancel) in &self.outstanding {
-            cancel.set();
+        for request in &self.outstanding {
+            request.cancel.set();
         }
     }
 
@@ -208,7 +224,7 @@ impl Session {
 
     /// The answer to a write of this connection has arrived.
     pub fn forget(&mut self, id: MessageId) {
-        self.outstanding.retain(|(other, _)| *other != id);
+        self.outstanding.retain(|request| request.id != id);
     }
 
     /// A whole message that will be handled later: when it abandons a request, that is given up
@@ -244,6 +260,7 @@ impl Session {
     /// The request at hand is done with: the session acts as itself.
     pub(crate) fn resume(&mut self) {
         self.assumed = None;
+        self.turn = None;
     }
 
     /// Who asks, as the change records note it; another one as soon as somebody else does.
@@ -252,6 +269,28 @@ impl Session {
             Some((_, who)) => who,
             None => &self.who,
         }
+    }
+
+    /// The client has proved who it is: from now on it is that identity, unless too many
+    /// connections are.
+    pub(crate) fn bind_as(
+        &mut self,
+        directory: &Directory,
+        access: Access,
+        mechanism: &'static str,
+    ) -> Result<(), Refusal> {
+        self.seat = identity_limits::admit(directory, self, &access)?;
+        self.set_access(access, mechanism);
+        Ok(())
+    }
+
+    /// Counts the request at hand among the operations of the identity, if there may be one more.
+    pub(crate) fn take_turn(&mut self) -> Result<(), Refusal> {
+        self.turn = match &self.seat {
+            Some(seat) => seat.turn()?,
+            None => None,
+        };
+        Ok(())
     }
 
     pub(crate) fn set_access(&mut self, access: Access, mechanism: &'static str) {
@@ -274,7 +313,7 @@ impl Session {
     }
 
     pub(crate) fn is_outstanding(&self, id: MessageId) -> bool {
-        self.outstanding.iter().any(|(other, _)| *other == id)
+        self.outstanding.iter().any(|request| request.id == id)
     }
 
     /// A bind came: all other requests of the session are given up (RFC 4511 §4.2.1), and it is
@@ -282,23 +321,23 @@ impl Session {
     pub(crate) fn start_bind(&mut self) {
         self.abandon_all();
         self.transactions.clear();
+        self.seat = None;
         self.set_access(Access::of(Identity::Anonymous), "");
     }
 
     /// Notes a request that will be answered later, so that it can be abandoned.
     pub(crate) fn begin(&mut self, id: MessageId) -> Cancel {
         let cancel = Cancel::default();
-        self.outstanding.push((id, cancel.clone()));
+        let turn = self.turn.take();
+        self.outstanding.push(Outstanding { id, cancel: cancel.clone(), _turn: turn });
         cancel
     }
 
     /// RFC 4511 §4.11: an unknown id is silently ignored. The request stays listed until whoever
     /// works on it says it is over, so that its id cannot be used twice meanwhile.
     pub(crate) fn abandon(&mut self, id: MessageId) {
-        for (other, cancel) in &self.outstanding {
-            if *other == id {
-                cancel.set();
-            }
+        for request in self.outstanding.iter().filter(|request| request.id == id) {
+            request.cancel.set();
         }
     }
 }

@@ -116,7 +116,7 @@ async fn pause_after(error: &io::Error) {
 /// connection without a header is one of somebody who can reach us from the same address.
 fn begin_proxied(worker: &Rc<Worker>, mut stream: TcpStream, mut peer: Peer, trail: Trail) {
     if !has_room(worker) {
-        return;
+        return worker.scribe.refused(&trail, &peer.address, TOO_MANY);
     }
     let worker = Rc::clone(worker);
     spawn_local(async move {
@@ -135,9 +135,14 @@ fn begin_proxied(worker: &Rc<Worker>, mut stream: TcpStream, mut peer: Peer, tra
                 return admit(&worker, Stream::Tcp(stream), peer, trail);
             }
             Some(Ok(Err(error))) => {
-                tracing::warn!(proxy = peer.address, %error, "a connection of a proxy is refused");
+                tracing::debug!(proxy = peer.address, %error, "a connection of a proxy is refused");
+                worker.scribe.refused(&trail, &peer.address, &error.to_string());
             }
-            Some(Err(_)) => tracing::debug!(proxy = peer.address, "no header came in time"),
+            Some(Err(_)) => {
+                tracing::debug!(proxy = peer.address, "no header came in time");
+                let why = "no header of the PROXY protocol came in time";
+                worker.scribe.refused(&trail, &peer.address, why);
+            }
             None => {}
         }
         worker.shared.counters.connections.subtract(1);
@@ -165,9 +170,11 @@ async fn read_proxy_header(stream: &mut TcpStream) -> io::Result<Option<SocketAd
 /// Admits a connection and serves it, or tells it that there are too many.
 fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, trail: Trail) {
     if has_room(worker) {
-        admit(worker, stream, peer, trail);
-    } else if !peer.secure {
-        refuse(&stream, "too many connections");
+        return admit(worker, stream, peer, trail);
+    }
+    worker.scribe.refused(&trail, &peer.address, TOO_MANY);
+    if !peer.secure {
+        refuse(&stream, TOO_MANY);
     }
 }
 
@@ -194,6 +201,7 @@ fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
             let address = &peer.address;
             tracing::warn!(%address, "limits.connections_per_address_max is reached");
         }
+        worker.scribe.refused(&trail, &peer.address, "too many connections of the address");
         if !peer.secure {
             refuse(&stream, "too many connections of your address");
         }
@@ -203,7 +211,10 @@ fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
     let secure = peer.secure;
     let session = shared.directory.session(peer);
     let (id, mailbox) = worker.admit();
-    worker.scribe.connected(&mut trail, &session);
+    if !secure {
+        // Of others the log hears when TLS protects them.
+        worker.scribe.connected(&mut trail, &session);
+    }
     let kept = (session, mailbox, trail, Origin::new(address, place));
     let connection = Connection::new(Rc::clone(worker), id, stream, kept);
     spawn_local(serve(connection, secure));
@@ -263,15 +274,20 @@ async fn handshake(connection: &mut Connection) -> bool {
         }
         Ok(Err(error)) => {
             tracing::debug!(connection = connection.id.0, %error, "TLS handshake failed");
-            connection.trail.ends(&format!("TLS handshake failed: {error}"));
+            not_secured(connection, &format!("TLS handshake failed: {error}"));
             false
         }
         Err(_) => {
             tracing::debug!(connection = connection.id.0, "TLS handshake took too long");
-            connection.trail.ends("TLS handshake took too long");
+            not_secured(connection, "TLS handshake took too long");
             false
         }
     }
+}
+
+fn not_secured(connection: &mut Connection, why: &str) {
+    let Connection { worker, trail, session, .. } = connection;
+    worker.scribe.not_secured(trail, session, why);
 }
 
 /// What protects a connection, as the access log says it.
@@ -312,6 +328,9 @@ async fn close(connection: &mut Connection, linger: Linger) {
     };
     let _ = timeout(LINGER, goodbye).await;
 }
+
+/// Why a connection is refused.
+const TOO_MANY: &str = "too many connections";
 
 /// How long a client has to take notice of its dismissal.
 const LINGER: Duration = Duration::from_secs(1);

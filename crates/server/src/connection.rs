@@ -594,6 +594,7 @@ impl Connection {
                     self.touch();
                 }
                 Poll::Ready(Some(Delivery::Hashed(done))) => {
+                    self.half_closed = None;
                     self.jobs.swap_remove(index);
                     self.touch();
                     self.resume(done);

@@ -38,7 +38,7 @@ pub(crate) fn resolve(
     let schema = &state.schema;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;
-    update::hash_passwords(worker, session.access(), &mut entry, schema)?;
+    update::hash_passwords(worker, session, &mut entry, schema)?;
     Ok(WriteOp::Add(Add { key, entry }))
 }
 

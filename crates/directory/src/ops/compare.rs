@@ -9,6 +9,7 @@ use crate::controls::RequestControls;
 use crate::guard::{Site, guarded};
 use crate::hashing::Behind;
 use crate::live_entry::LiveEntry;
+use crate::ops::bind::require_confidentiality;
 use crate::ops::target::{self, Lookup};
 use crate::ops::update;
 use crate::refusal::Refusal;
@@ -31,6 +32,9 @@ pub(crate) fn run(
     let key = DnKey::from_text(schema, request.name)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     let assertion = resolve(request, schema)?;
+    if update::is_hashable(&assertion.description) {
+        require_confidentiality(directory, session)?;
+    }
     let offer = Offer::to(session, directory);
     let (view, referrals) =
         worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;

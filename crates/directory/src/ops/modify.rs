@@ -17,7 +17,9 @@ use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::hashing::Behind;
 use crate::ops::update::{self, Named};
-use crate::ops::{access_config, excerpt, index_config, rehash, relax, schema_modify, target};
+use crate::ops::{
+    access_config, bind, excerpt, index_config, rehash, relax, schema_modify, target,
+};
 use crate::password;
 use crate::password_policy::set;
 use crate::refusal::Refusal;
@@ -75,6 +77,9 @@ fn resolve_one(
         .map_err(|error| Refusal::new(ResultCode::UndefinedAttributeType, error.to_string()))?;
     let operation = modification.operation;
     let values = attribute.values.iter();
+    if update::is_hashable(&description) && !attribute.values.is_empty() {
+        bind::require_confidentiality(&worker.directory, session)?;
+    }
     let values = match operation {
         ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
             let access = session.access();

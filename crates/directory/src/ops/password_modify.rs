@@ -50,7 +50,7 @@ pub(crate) fn start(
     call: &Call<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
-    crate::ops::bind::require_confidentiality(worker, session)?;
+    crate::ops::bind::require_confidentiality(&worker.directory, session)?;
     let value = match request.value {
         None => RequestValue::default(),
         Some(octets) => decode(octets).map_err(|_| {

@@ -15,6 +15,7 @@ use schema::{
 use crate::controls::RequestControls;
 use crate::decide::{Answer, Decide, WriteOp, WriteRequest};
 use crate::directory::State;
+use crate::ops::bind::require_confidentiality;
 use crate::password;
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Session};
@@ -147,10 +148,14 @@ pub(crate) fn name_key(key: &DnKey, parent: EntryId) -> RdnKey {
 /// Replaces clear-text passwords by their hashes; slow ones are asked for.
 pub(crate) fn hash_passwords(
     worker: &mut Worker,
-    access: &Access,
+    session: &Session,
     entry: &mut Entry,
     schema: &Schema,
 ) -> Result<(), Refusal> {
+    if entry.attributes().iter().any(|attribute| is_hashable(&attribute.description)) {
+        require_confidentiality(&worker.directory, session)?;
+    }
+    let access = session.access();
     hash_passwords_with(entry, schema, &mut |value| stored_password(worker, access, value))
 }
 

@@ -69,7 +69,7 @@ pub(super) fn step(
         // The client has acknowledged the reason.
         return Err(Refusal::new(ResultCode::InvalidCredentials, "the token is not accepted"));
     }
-    bind::require_confidentiality(worker, session)?;
+    bind::require_confidentiality(&worker.directory, session)?;
     let bearer = read(message.octets)?;
     let directory = Arc::clone(&worker.directory);
     let (Some(token), Some(keys)) = (bearer.token, directory.token_keys.load_full()) else {

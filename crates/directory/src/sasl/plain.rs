@@ -41,7 +41,7 @@ pub(super) fn step(
     session: &Session,
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
-    bind::require_confidentiality(worker, session)?;
+    bind::require_confidentiality(&worker.directory, session)?;
     let plain = read(message.octets)?;
     match bind::verify_sasl(worker, plain.authcid, plain.password)? {
         Simple::Verified(access) => {

@@ -7,7 +7,7 @@ use directory::{
     IdentityMapper, LocalUser, Peer, Tls, TokenOptions,
 };
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use ldap::message::{Authentication, BindRequest, Controls, Request, Scope};
+use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 use sha2::{Digest as _, Sha256};
 
@@ -195,7 +195,23 @@ fn passwords_from_afar_need_protection() {
                 assert_eq!(wrong == want, want == ResultCode::ConfidentialityRequired);
                 assert_eq!(client.bind("", ""), ResultCode::Success);
                 let changed = client.extended(PASSWORD_MODIFY, None).code();
-                assert_eq!(changed == want, want == ResultCode::ConfidentialityRequired);
+                // Likewise by an update, and where a compare would tell.
+                let replace = (ModifyOperation::Replace, "userPassword", &["new"][..]);
+                let add: &[(&str, &[&str])] =
+                    &[("objectClass", &["account"]), ("userPassword", &["new"])];
+                for code in [
+                    changed,
+                    client.modify(ANNA, &[replace]),
+                    client.add("uid=new,dc=example,dc=org", add),
+                    client.compare(ANNA, "userPassword", "secret"),
+                ] {
+                    assert_eq!(code == want, want == ResultCode::ConfidentialityRequired);
+                }
+                // What is no password is nobody's secret.
+                let none = (ModifyOperation::Delete, "userPassword", &[][..]);
+                let other = (ModifyOperation::Replace, "description", &["x"][..]);
+                let code = client.modify(ANNA, &[none, other]);
+                assert_eq!(code, ResultCode::InsufficientAccessRights);
             }
         }
     };

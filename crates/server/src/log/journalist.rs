@@ -12,6 +12,7 @@ use super::Control;
 use super::file::LogFile;
 use super::filter::Secrets;
 use super::line::Form;
+use super::refusals::Refusals;
 use super::render::Renderer;
 use super::ring::Consumer;
 
@@ -32,6 +33,10 @@ pub(super) struct Journalist {
     dropped_told: u64,
     /// Lines that could not be written, as far as the log has not told of them.
     lost: u64,
+    /// Connections that were refused, and which of those without a line were told of, and when.
+    refusals: Arc<Refusals>,
+    left_out_told: u64,
+    left_out_at: Instant,
     /// When the disk was looked at for files that have to go.
     kept: Instant,
 }
@@ -56,8 +61,16 @@ impl Journalist {
             record: Vec::new(),
             dropped_told: 0,
             lost: 0,
+            refusals: Arc::default(),
+            left_out_told: 0,
+            left_out_at: epoch,
             kept: epoch,
         }
+    }
+
+    /// One that also tells how many refused connections have no line.
+    pub(super) fn telling(self, refusals: Arc<Refusals>) -> Self {
+        Self { refusals, ..self }
     }
 
     /// Works until the server ends, and everything is written.
@@ -117,6 +130,7 @@ impl Journalist {
             self.renderer.dropped(more, "the log did not keep up", now, &mut self.lines);
             tracing::warn!(count = more, "records of the access log were dropped");
         }
+        self.tell_left_out(now);
         self.write(now);
         if self.file.is_due(now)
             && let Err(error) = self.file.rotate(now)
@@ -124,6 +138,18 @@ impl Journalist {
             tracing::error!(%error, "the access log cannot be put aside");
         }
         some
+    }
+
+    /// How many refused connections have no line: now and then, and at the end.
+    fn tell_left_out(&mut self, now: Timestamp) {
+        let left_out = self.refusals.left_out();
+        let more = left_out - self.left_out_told;
+        if more > 0 && (self.left_out_at.elapsed() >= LEFT_OUT_EVERY || self.control.is_stopping())
+        {
+            (self.left_out_told, self.left_out_at) = (left_out, Instant::now());
+            self.renderer.left_out(more, now, &mut self.lines);
+            self.count += 1;
+        }
     }
 
     fn write(&mut self, now: Timestamp) {
@@ -174,6 +200,9 @@ impl Journalist {
 
 /// How long lines are gathered.
 const GATHER: Duration = Duration::from_millis(50);
+
+/// How often it is told how many refused connections have no line.
+const LEFT_OUT_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a log sleeps at the most.
 const IDLE: Duration = Duration::from_secs(1);

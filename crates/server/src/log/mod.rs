@@ -15,6 +15,7 @@ mod filter;
 mod journalist;
 mod line;
 mod position;
+mod refusals;
 mod render;
 mod ring;
 mod scribe;
@@ -36,6 +37,7 @@ use self::file::{Keep, LogFile, Retention, Rotation};
 use self::files::{Compression, Disk, Files};
 use self::journalist::Journalist;
 use self::line::Form;
+use self::refusals::Refusals;
 pub(crate) use self::scribe::{Scribe, Trail};
 pub(crate) use self::told::told;
 use crate::error::ServerError;
@@ -247,10 +249,15 @@ fn start_access(
     let epoch = Instant::now();
     let rings = (0..workers).map(|_| ring::ring(settings.access_log.buffer_bytes));
     let (producers, consumers): (Vec<_>, Vec<_>) = rings.unzip();
-    let scribe = |ring| Scribe::on(ring, Arc::clone(&control.doorbell), epoch);
+    let refusals = Arc::new(Refusals::new(settings.access_log.refused_per_second_max));
+    let scribe = |ring| {
+        let shared = (Arc::clone(&control.doorbell), Arc::clone(&refusals));
+        Scribe::on(ring, shared, epoch)
+    };
     let scribes = producers.into_iter().map(scribe).collect();
     let journalist =
         Journalist::new(consumers, (file, form), Arc::clone(&control), (directory, epoch));
+    let journalist = journalist.telling(refusals);
     let thread = spawn("access-log", move || journalist.work())?;
     Ok((Log { control, thread }, scribes))
 }

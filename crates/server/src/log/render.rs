@@ -71,6 +71,7 @@ impl Renderer {
             Some(Kind::Identity) => self.identity(&mut parts),
             Some(Kind::Operation) => self.operation(&mut parts, out),
             Some(Kind::Disconnect) => self.disconnect(&mut parts, out),
+            Some(Kind::Refused) => self.refused(&mut parts, out),
             None => None,
         };
         if told.is_none() {
@@ -86,6 +87,26 @@ impl Renderer {
         line.number(key!("count", "count"), count);
         line.text(key!("reason", "reason"), why.as_bytes());
         line.end();
+    }
+
+    /// Appends a line that says how many connections were refused besides those that have a line.
+    pub(super) fn left_out(&mut self, count: u64, now: Timestamp, out: &mut Vec<u8>) {
+        let mut line = Line::begin(out, self.form, self.time.of(now), REFUSED);
+        line.number(key!("count", "count"), count);
+        line.text(key!("reason", "reason"), b"more than access_log.refused_per_second_max");
+        line.end();
+    }
+
+    fn refused(&mut self, parts: &mut Parts<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let time = parts.number()?;
+        let (client, listener, reason) = (parts.text()?, parts.text()?, parts.text()?);
+        let time = self.moment(time);
+        let mut line = Line::begin(out, self.form, self.time.of(time), REFUSED);
+        line.text(key!("client", "from"), client);
+        line.text(key!("listener", "protocol"), listener);
+        line.text(key!("reason", "reason"), reason);
+        line.end();
+        Some(())
     }
 
     fn moment(&self, since_epoch_us: u64) -> Timestamp {
@@ -387,6 +408,7 @@ fn extended_name(oid: &[u8]) -> Option<&'static str> {
     })
 }
 
+const REFUSED: (&str, &str) = ("refused", "REFUSED");
 const CONNECTION: Key = key!("conn", "conn");
 const PROXIED: Key = key!("proxied", "proxied");
 

@@ -17,6 +17,7 @@ use ldap::message::{
 };
 use tokio::time::Instant;
 
+use super::refusals::Refusals;
 use super::ring::Producer;
 use super::told::{Told, told};
 use super::wire::{Asked, Draft, Field, Figures, Kind, MESSAGE_MAX_BYTES};
@@ -36,6 +37,7 @@ struct On {
     draft: Vec<u8>,
     /// Ends of connections that found no room: the log thread must hear of each.
     ends: VecDeque<Vec<u8>>,
+    refusals: Arc<Refusals>,
 }
 
 /// What the access log follows of one connection.
@@ -89,7 +91,11 @@ impl Scribe {
         Self(None)
     }
 
-    pub(super) fn on(ring: Producer, doorbell: Arc<Doorbell>, epoch: Instant) -> Self {
+    pub(super) fn on(
+        ring: Producer,
+        (doorbell, refusals): (Arc<Doorbell>, Arc<Refusals>),
+        epoch: Instant,
+    ) -> Self {
         Self(Some(RefCell::new(On {
             ring,
             doorbell,
@@ -98,6 +104,7 @@ impl Scribe {
             read: Cell::new(epoch),
             draft: Vec::new(),
             ends: VecDeque::new(),
+            refusals,
         })))
     }
 
@@ -106,6 +113,32 @@ impl Scribe {
         if let Some(on) = &self.0 {
             on.borrow_mut().introduce(trail, session);
         }
+    }
+
+    /// A connection was refused before anything was asked. As many as come are counted, but not
+    /// that many have a line.
+    pub(crate) fn refused(&self, trail: &Trail, client: &str, reason: &str) {
+        let Some(on) = &self.0 else { return };
+        let mut on = on.borrow_mut();
+        let now = micros(on.epoch.elapsed());
+        if !on.refusals.may_be_told(now) {
+            // The count is told in time; there is no hurry.
+            return on.doorbell.ring();
+        }
+        let mut draft = std::mem::take(&mut on.draft);
+        let mut record = Draft::begin(&mut draft, Kind::Refused);
+        record.number(now).text(client.as_bytes());
+        record.text(trail.listener.as_bytes()).text(reason.as_bytes());
+        on.put(&draft);
+        on.draft = draft;
+    }
+
+    /// No TLS came about, and the connection ends. One that the log does not know yet was refused.
+    pub(crate) fn not_secured(&self, trail: &mut Trail, session: &Session, reason: &str) {
+        if !trail.is_told {
+            self.refused(trail, &session.who().address, reason);
+        }
+        trail.ends(reason);
     }
 
     /// Octets that were read are being handled from now on.

@@ -13,11 +13,18 @@ pub(super) enum Kind {
     Identity,
     Operation,
     Disconnect,
+    Refused,
 }
 
 impl Kind {
-    const ALL: [Self; 5] =
-        [Self::Connect, Self::Secured, Self::Identity, Self::Operation, Self::Disconnect];
+    const ALL: [Self; 6] = [
+        Self::Connect,
+        Self::Secured,
+        Self::Identity,
+        Self::Operation,
+        Self::Disconnect,
+        Self::Refused,
+    ];
 
     pub(super) fn of(octet: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == octet)

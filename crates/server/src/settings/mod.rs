@@ -140,6 +140,10 @@ pub struct LimitSettings {
     pub time_limit_s: u32,
     /// Entries one search may look at; 0 = no limit.
     pub look_through_limit_entries: u32,
+    /// Connections bound as one identity at the same time; 0 = any number.
+    pub connections_per_identity_max: u32,
+    /// Operations of one identity that are not answered; 0 = any number.
+    pub operations_per_identity_max: u32,
     /// Entries that a search which no index helps may look at without a privilege.
     pub unindexed_entries: u32,
     /// Entries that one search sorts in memory.
@@ -197,6 +201,8 @@ pub struct AccessLogSettings {
     pub file: LogFileSettings,
     /// Memory of each worker for lines that are not written yet, in bytes.
     pub buffer_bytes: usize,
+    /// Lines within a second of connections that were refused; others are counted.
+    pub refused_per_second_max: u32,
 }
 
 /// `[audit_log]`.

@@ -65,6 +65,12 @@ fn read_one(
             }
             "identities" => policy.identities = list(value, name, &at)?,
             "suffixes" => policy.suffixes = list(value, name, &at)?,
+            "connections_per_identity_max" => {
+                policy.connections_per_identity_max = Some(count(value, name, &at)?);
+            }
+            "operations_per_identity_max" => {
+                policy.operations_per_identity_max = Some(count(value, name, &at)?);
+            }
             "operations" => {
                 let words = PolicyOperation::ALL.map(|(word, _)| word).join(", ");
                 let find = |text: &str| {
@@ -99,6 +105,22 @@ fn text(
     text.ok_or_else(|| wrong(at(), &format!("policy.{name} must be text")))
 }
 
+/// A number of things, 0 = any.
+fn count(
+    value: &Spanned<DeValue<'_>>,
+    name: &str,
+    at: &dyn Fn() -> String,
+) -> Result<u32, SettingsError> {
+    let number = match value.get_ref() {
+        DeValue::Integer(number) => u32::from_str_radix(number.as_str(), number.radix()).ok(),
+        _ => None,
+    };
+    let number = number.filter(|number| *number <= COUNT_MAX);
+    number.ok_or_else(|| {
+        wrong(at(), &format!("policy.{name} must be a number from 0, which means any, to 1000000"))
+    })
+}
+
 fn list(
     value: &Spanned<DeValue<'_>>,
     name: &str,
@@ -118,7 +140,19 @@ fn wrong(place: String, reason: &str) -> SettingsError {
     SettingsError::Value { place, reason: reason.to_owned() }
 }
 
-const KEYS: [&str; 6] = ["name", "addresses", "tls", "identities", "operations", "suffixes"];
+const KEYS: [&str; 8] = [
+    "name",
+    "addresses",
+    "tls",
+    "identities",
+    "operations",
+    "suffixes",
+    "connections_per_identity_max",
+    "operations_per_identity_max",
+];
+
+/// As the rows of the same names have it.
+const COUNT_MAX: u32 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -147,6 +181,11 @@ mod tests {
         let want =
             Policy { name: "rest".to_owned(), operations: Some(Vec::new()), ..Policy::default() };
         assert_eq!(policies[1], want);
+        let text = "[[policy]]\nname = \"a\"\nconnections_per_identity_max = 100\n\
+                    operations_per_identity_max = 0";
+        let policy = parse(text).unwrap().remove(0);
+        assert_eq!(policy.connections_per_identity_max, Some(100));
+        assert_eq!(policy.operations_per_identity_max, Some(0));
         let (_, examples) = REFERENCE.split_once("```toml").unwrap();
         assert_eq!(parse(examples.trim_end_matches("```\n")).unwrap().len(), 3);
     }
@@ -175,6 +214,13 @@ mod tests {
              modify, modify_dn, password_modify, extended, not 'read'",
         );
         check("[[policy]]\nname = 1", "roster.toml:2: policy.name must be text");
+        for wrong in ["-1", "1000001", "\"x\"", "1.5"] {
+            check(
+                &format!("[[policy]]\nconnections_per_identity_max = {wrong}"),
+                "roster.toml:2: policy.connections_per_identity_max must be a number from 0, \
+                 which means any, to 1000000",
+            );
+        }
         check("[[policy]]\ntls = 1", "roster.toml:2: policy.tls must be true or false");
     }
 }

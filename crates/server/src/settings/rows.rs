@@ -416,6 +416,34 @@ const NODE_ROWS: &[Row] = &[
     },
     Row {
         section: "limits",
+        key: "connections_per_identity_max",
+        kind: Kind::Number {
+            min: 0,
+            max: 1_000_000,
+            unit: "connections",
+            set: |s, n| s.limits.connections_per_identity_max = number(n),
+        },
+        default: "0",
+        sentence: "Connections that are bound as one entry at the same time, whose next bind is \
+                   answered busy; 0 means any number; an entry may be given its own limit by \
+                   ds-rlim-connection-limit. Not for the administrator.",
+    },
+    Row {
+        section: "limits",
+        key: "operations_per_identity_max",
+        kind: Kind::Number {
+            min: 0,
+            max: 1_000_000,
+            unit: "operations",
+            set: |s, n| s.limits.operations_per_identity_max = number(n),
+        },
+        default: "0",
+        sentence: "Unanswered operations of all connections that are bound as one entry; one more \
+                   is answered busy; 0 means any number; an entry may be given its own limit by \
+                   ds-rlim-operation-limit. Not for the administrator.",
+    },
+    Row {
+        section: "limits",
         key: "bind_failures_max",
         kind: Kind::Number {
             min: 0,

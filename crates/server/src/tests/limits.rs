@@ -245,3 +245,136 @@ fn an_entry_has_an_idle_time_of_its_own() {
     root.send(&extended(3, WHO_AM_I));
     assert_eq!(root.receive(), "3 extended success dn:cn=Directory Manager");
 }
+
+/// Adds an entry that can sign in with the password `hers`.
+fn add_account(running: &Running, name: &str, own: &[(&str, &str)]) -> String {
+    let dn = format!("cn={name},dc=example,dc=org");
+    let mut pairs =
+        vec![("objectClass", "person"), ("cn", name), ("sn", "x"), ("userPassword", "hers")];
+    pairs.extend_from_slice(own);
+    let mut root = running.connect_root();
+    root.send(&add_entry(2, &dn, &pairs));
+    assert_eq!(root.receive(), "2 add success");
+    dn
+}
+
+/// A connection that is bound as `dn`, or what it was told.
+fn sign_in(running: &Running, dn: &str) -> Result<Client, String> {
+    let mut client = running.connect();
+    client.send(&bind(1, dn, "hers"));
+    match client.receive() {
+        answer if answer == "1 bind success" => Ok(client),
+        answer => Err(answer),
+    }
+}
+
+#[test]
+fn an_identity_has_so_many_connections_and_others_have_theirs() {
+    let running = Running::with(|settings| settings.limits.connections_per_identity_max = 2);
+    let [anna, ben] = ["anna", "ben"].map(|name| add_account(&running, name, &[]));
+    let carla = add_account(&running, "carla", &[("ds-rlim-connection-limit", "1")]);
+    let dora = add_account(&running, "dora", &[("ds-rlim-connection-limit", "0")]);
+    let mut hers = vec![sign_in(&running, &anna).unwrap(), sign_in(&running, &anna).unwrap()];
+    // One more is told; it stays open, bound as nobody.
+    let mut third = running.connect();
+    third.send(&bind(1, &anna, "hers"));
+    assert_eq!(third.receive(), "1 bind busy");
+    third.send(&extended(2, WHO_AM_I));
+    assert_eq!(third.receive(), "2 extended success");
+    // A wrong password is told as ever, whatever else there is.
+    third.send(&bind(3, &anna, "wrong"));
+    assert_eq!(third.receive(), "3 bind invalidCredentials");
+    // Others have their own, and some have a limit of their own.
+    let _his = [sign_in(&running, &ben).unwrap(), sign_in(&running, &ben).unwrap()];
+    let _one = sign_in(&running, &carla).unwrap();
+    assert_eq!(sign_in(&running, &carla).err().unwrap(), "1 bind busy");
+    let _many = [0; 4].map(|_| sign_in(&running, &dora).unwrap());
+    let _roots = [0; 4].map(|_| running.connect_root());
+    // A connection that becomes somebody else, or nobody, gives its place back, and so does one
+    // that ends.
+    let mut first = hers.remove(0);
+    first.send(&bind(2, &anna, "hers"));
+    assert_eq!(first.receive(), "2 bind success");
+    first.send(&bind(3, "", ""));
+    assert_eq!(first.receive(), "3 bind success");
+    third.send(&bind(4, &anna, "hers"));
+    assert_eq!(third.receive(), "4 bind success");
+    first.send(&bind(4, &anna, "hers"));
+    assert_eq!(first.receive(), "4 bind busy");
+    hers[0].send(&request(2, Request::Unbind));
+    assert_eq!(hers[0].receive(), "closed");
+    let mut id = 5;
+    loop {
+        first.send(&bind(id, &anna, "hers"));
+        if first.receive() == format!("{id} bind success") {
+            break;
+        }
+        id += 1;
+    }
+}
+
+#[test]
+fn an_identity_has_so_many_operations_under_way_over_all_its_connections() {
+    let running = Running::with(|settings| {
+        settings.server.scan_threads = 1;
+        settings.limits.output_buffer_max_bytes = 64 * 1024;
+        settings.limits.operations_per_identity_max = 2;
+        settings.limits.look_through_limit_entries = 0;
+        settings.limits.unindexed_entries = 1_000_000;
+        settings.limits.size_limit_entries = 0;
+        settings.limits.time_limit_s = 0;
+    });
+    fill(&running, 30, 1_000_000);
+    let [anna, ben] = ["anna", "ben"].map(|name| add_account(&running, name, &[]));
+    let mut hers = [0; 3].map(|_| sign_in(&running, &anna).unwrap());
+    // Searches of a client that does not read: they do not end. The second waits for the one
+    // thread there is.
+    for client in hers.iter_mut().take(2) {
+        client.send(&search_all(2, 0));
+    }
+    assert_eq!(hers[0].receive(), "2 entry dc=example,dc=org");
+    let mut id = 2;
+    loop {
+        // The other two are under way when this one is refused.
+        hers[2].send(&extended(id, WHO_AM_I));
+        let answer = hers[2].receive();
+        if answer == format!("{id} extended busy") {
+            break;
+        }
+        assert!(answer.starts_with(&format!("{id} extended success")), "{answer}");
+        id += 1;
+    }
+    let mut his = sign_in(&running, &ben).unwrap();
+    his.send(&extended(2, WHO_AM_I));
+    assert_eq!(his.receive(), format!("2 extended success dn:{ben}"));
+    // What a connection had under way ends with it.
+    let [first, _second, mut third] = hers;
+    drop(first);
+    loop {
+        id += 1;
+        third.send(&extended(id, WHO_AM_I));
+        let answer = third.receive();
+        if answer == format!("{id} extended success dn:{anna}") {
+            break;
+        }
+        assert_eq!(answer, format!("{id} extended busy"));
+    }
+}
+
+#[test]
+fn a_policy_limits_the_identities_it_is_for() {
+    let running = Running::with(|settings| {
+        settings.limits.connections_per_identity_max = 3;
+        settings.policies = vec![directory::Policy {
+            name: "applications".to_owned(),
+            identities: vec!["cn=anna,dc=example,dc=org".to_owned()],
+            connections_per_identity_max: Some(1),
+            ..directory::Policy::default()
+        }];
+    });
+    let [anna, ben] = ["anna", "ben"].map(|name| add_account(&running, name, &[]));
+    let _hers = sign_in(&running, &anna).unwrap();
+    assert_eq!(sign_in(&running, &anna).err().unwrap(), "1 bind busy");
+    let _his = [0; 3].map(|_| sign_in(&running, &ben).unwrap());
+    assert_eq!(sign_in(&running, &ben).err().unwrap(), "1 bind busy");
+}

@@ -409,3 +409,71 @@ fn the_audit_log_has_who_changed_what_from_where() {
         assert!(text.contains(want), "{want}\nis not in\n{text}");
     }
 }
+
+#[test]
+fn connections_that_are_refused_have_a_line_with_the_reason() {
+    let mut running = Running::with(|settings| {
+        settings.limits.connections_per_address_max = 1;
+        settings.listen.proxies = vec!["127.0.0.2".parse().unwrap()];
+        settings.access_log.refused_per_second_max = 1_000;
+    });
+    let mut first = running.connect();
+    first.send(&root_dse(1));
+    first.receive();
+    // More than the address may have.
+    let mut second = running.connect();
+    assert_eq!(second.receive(), "0 notice busy too many connections of your address");
+    let address = second.socket.as_ref().unwrap().local_addr().unwrap().to_string();
+    first.send(&request(2, Request::Unbind));
+    assert_eq!(first.receive_all().last().unwrap(), "1 done success");
+    while running.counters.connections.value() > 0 {
+        std::thread::yield_now();
+    }
+    // No TLS where TLS is due.
+    let mut plain = Client::plain(TcpStream::connect(running.addresses.ldaps[0]).unwrap());
+    plain.send(&root_dse(1));
+    while plain.transport.read(&mut [0; 100]).is_ok_and(|count| count > 0) {}
+    // A proxy that does not say for whom it speaks.
+    let from = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    from.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    from.connect(&running.ldap().into()).unwrap();
+    let mut proxied = Client::plain(from.into());
+    proxied.send(&root_dse(1));
+    assert_eq!(proxied.receive(), "closed");
+    let lines = running.lines();
+    let refused = of_kind(&lines, "refused");
+    assert_eq!(refused.len(), 3, "{refused:?}");
+    let of = |start: &str| {
+        let has = |line: &&&Value| line["reason"].as_str().unwrap().starts_with(start);
+        *refused.iter().find(has).unwrap_or_else(|| panic!("{start}: {refused:?}"))
+    };
+    let many = of("too many connections of the address");
+    check(many, json!({"client": address, "listener": "ldap"}));
+    check(of("TLS handshake failed: "), json!({"listener": "ldaps"}));
+    let header = of("the connection does not begin with a header of the PROXY protocol");
+    assert!(header["client"].as_str().unwrap().starts_with("127.0.0.2:"), "{header}");
+    // They were no connections: nothing else tells of them.
+    assert_eq!(of_kind(&lines, "connect").len(), 1);
+    assert_eq!(of_kind(&lines, "disconnect").len(), 1);
+}
+
+#[test]
+fn a_flood_of_refused_connections_is_counted_and_has_few_lines() {
+    let mut running = Running::with(|settings| {
+        settings.limits.connections_max = 1;
+        settings.access_log.refused_per_second_max = 2;
+    });
+    let mut first = running.connect();
+    first.send(&root_dse(1));
+    first.receive();
+    for _ in 0..200 {
+        let refused = running.connect().receive();
+        assert_eq!(refused, "0 notice busy too many connections");
+    }
+    let lines = running.lines();
+    let (counted, told): (Vec<_>, Vec<_>) =
+        of_kind(&lines, "refused").into_iter().partition(|line| line.get("count").is_some());
+    let left_out = counted.iter().map(|line| line["count"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(told.len() as u64 + left_out, 200, "{lines:?}");
+    assert!(told.len() < 100 && counted.len() < 10, "{} {}", told.len(), counted.len());
+}

@@ -74,6 +74,11 @@ impl Running {
         options.offers_tls = true;
         options.passwords.storage = Scheme::Ssha512.into();
         options.authentication = settings.authentication.options();
+        let (limits, given) = (&mut options.limits, &settings.limits);
+        limits.connections_per_identity_max = given.connections_per_identity_max;
+        limits.operations_per_identity_max = given.operations_per_identity_max;
+        limits.size_limit_entries = given.size_limit_entries;
+        options.policies = settings.policies.clone();
         let directory = Directory::open(options, clock).unwrap();
         let server = Server::start(directory, &settings).unwrap();
         Self {

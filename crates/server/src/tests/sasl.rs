@@ -278,3 +278,54 @@ fn scram_is_bound_to_the_channel_of_tls() {
     assert_eq!(scram_plus(&running, new, "tls-exporter", true), "invalidCredentials");
     assert_eq!(scram_plus(&running, old, "tls-server-end-point", true), "invalidCredentials");
 }
+
+/// A key set with one shared key, and a token for Anna that is signed with it.
+fn issued(key: &[u8; 32]) -> (String, String) {
+    let text = |octets: &[u8]| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(octets);
+    let keys = format!(r#"{{"keys":[{{"kty":"oct","alg":"HS256","k":"{}"}}]}}"#, text(key));
+    let expires = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let claims = format!(
+        r#"{{"iss":"https://idp.example","aud":"ldap","sub":"anna","exp":{}}}"#,
+        expires.as_secs() + 600
+    );
+    let signed = format!("{}.{}", text(br#"{"alg":"HS256"}"#), text(claims.as_bytes()));
+    let signature = text(&hmac(key, signed.as_bytes()));
+    (keys, format!("{signed}.{signature}"))
+}
+
+/// What a token is told.
+fn bearer(running: &Running, token: &str) -> String {
+    let message = format!("n,,\x01auth=Bearer {token}\x01\x01");
+    let authentication =
+        Authentication::Sasl { mechanism: "OAUTHBEARER", credentials: Some(message.as_bytes()) };
+    let mut client = running.connect();
+    client.send(&request(1, Request::Bind(BindRequest { version: 3, name: "", authentication })));
+    client.receive()
+}
+
+#[test]
+fn a_changed_key_file_for_tokens_takes_effect() {
+    let ((old_keys, old), (new_keys, new)) = (issued(&[1; 32]), issued(&[2; 32]));
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("idp.json");
+    fs::write(&path, &old_keys).unwrap();
+    let running = Running::with(|settings| {
+        settings.authentication.token_keys = path.clone();
+        settings.authentication.token_issuer = "https://idp.example".to_owned();
+        settings.authentication.token_audience = "ldap".to_owned();
+        settings.tls.reload_interval = Duration::from_millis(10);
+    });
+    add_anna(&running, &[]);
+    assert_eq!(bearer(&running, &old), "1 bind success");
+    assert_eq!(bearer(&running, &new), "1 bind saslBindInProgress");
+    // What is no key set is not used; the keys before it are.
+    fs::write(&path, "{").unwrap();
+    for _ in 0..20 {
+        assert_eq!(bearer(&running, &old), "1 bind success");
+    }
+    fs::write(&path, &new_keys).unwrap();
+    while bearer(&running, &new) != "1 bind success" {
+        std::thread::yield_now();
+    }
+    assert_eq!(bearer(&running, &old), "1 bind saslBindInProgress");
+}

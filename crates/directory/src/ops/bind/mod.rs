@@ -7,6 +7,7 @@ use aci::Identity;
 use ldap::message::{Authentication, BindRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
 
+use crate::directory::Directory;
 use crate::dispatch::answer;
 use crate::identity_mapper::UserName;
 use crate::refusal::Refusal;
@@ -36,13 +37,14 @@ pub(crate) fn start(
     match &request.authentication {
         Authentication::Simple(password) => {
             if !password.is_empty() {
-                require_confidentiality(worker, session)?;
+                require_confidentiality(&worker.directory, session)?;
             }
             let name = bind_name(worker, request.name);
             match simple::start(worker, name, password)? {
                 Simple::Verified(access) => {
                     let is_anonymous = *access.identity() == Identity::Anonymous;
-                    session.set_access(access, if is_anonymous { "" } else { SIMPLE });
+                    let mechanism = if is_anonymous { "" } else { SIMPLE };
+                    session.bind_as(&worker.directory, access, mechanism)?;
                 }
                 Simple::Slow => return Ok(later(worker, session, id, bytes)),
             }
@@ -80,8 +82,11 @@ pub(crate) fn verify_sasl(
 }
 
 /// Refuses what carries a password over a connection that others may listen to.
-pub(crate) fn require_confidentiality(worker: &Worker, session: &Session) -> Result<(), Refusal> {
-    if session.is_confidential(&worker.directory) {
+pub(crate) fn require_confidentiality(
+    directory: &Directory,
+    session: &Session,
+) -> Result<(), Refusal> {
+    if session.is_confidential(directory) {
         return Ok(());
     }
     Err(Refusal::new(

@@ -35,7 +35,7 @@ pub(super) fn start(
     let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
     match step {
         Step::Done { access, answer } => {
-            session.set_access(access, mechanism);
+            session.bind_as(&worker.directory, access, mechanism)?;
             respond(out, id, ResultCode::Success, answer.as_deref());
         }
         Step::Continue { exchange, challenge } => {

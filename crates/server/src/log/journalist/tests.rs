@@ -38,7 +38,8 @@ impl Desk {
         let (producer, consumer) = ring(0);
         let epoch = Instant::now();
         let control = Arc::<Control>::default();
-        let scribe = Scribe::on(producer, Arc::clone(&control.doorbell), epoch);
+        let shared = (Arc::clone(&control.doorbell), Arc::default());
+        let scribe = Scribe::on(producer, shared, epoch);
         let journalist =
             Journalist::new(vec![consumer], (file, Form::Json), control, (&directory, epoch));
         Self { memory, journalist, scribe, directory, clock, _data: data }

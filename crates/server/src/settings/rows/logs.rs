@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Kind, Row, size};
+use super::{Kind, Row, number, size};
 
 /// The rows of the file of one log.
 macro_rules! file_rows {
@@ -133,6 +133,19 @@ const ACCESS: &[Row] = &[
         sentence: "Memory of each worker for what is not written yet; beyond, lines are dropped \
                    and counted.",
     },
+    Row {
+        section: "access_log",
+        key: "refused_per_second_max",
+        kind: Kind::Number {
+            min: 0,
+            max: 1_000_000,
+            unit: "lines",
+            set: |s, n| s.access_log.refused_per_second_max = number(n),
+        },
+        default: "10",
+        sentence: "Lines of connections that were refused (too many, no TLS, no header of a \
+                   proxy) within a second; how many more there were is told every ten seconds.",
+    },
 ];
 
 const AUDIT: &[Row] = &[
@@ -160,7 +173,7 @@ const AUDIT: &[Row] = &[
 ];
 
 /// All of them.
-pub(super) const ROWS: &[Row] = &super::join::<20>(&[ACCESS, &ACCESS_FILE, AUDIT, &AUDIT_FILE]);
+pub(super) const ROWS: &[Row] = &super::join::<21>(&[ACCESS, &ACCESS_FILE, AUDIT, &AUDIT_FILE]);
 
 /// Ten years: longer is surely a mistake in the unit.
 const HOURS_MAX: u64 = 87_600;
