@@ -12,6 +12,7 @@ mod cost;
 mod crypt;
 mod digest;
 mod pbkdf2;
+mod scram;
 mod scrypt;
 mod storage;
 mod text;
@@ -29,6 +30,7 @@ pub use self::cost::{HashCost, HashCostMax};
 pub use self::storage::{HashCosts, PasswordStorage, Scheme};
 
 use self::pbkdf2::{Layout, Prf};
+use crate::sasl::scram::ScramHash;
 
 /// What came of verifying a password against one stored value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -100,6 +102,9 @@ const ROWS: &[Row] = &[
         name: "PBKDF2-HMAC-SHA512",
         parse: |hash| pbkdf2::parse(hash, Prf::Sha512, Layout::HashAndSalt),
     },
+    Row { name: "SCRAM-SHA-1", parse: |fields| scram::parse(fields, ScramHash::Sha1) },
+    Row { name: "SCRAM-SHA-256", parse: |fields| scram::parse(fields, ScramHash::Sha256) },
+    Row { name: "SCRAM-SHA-512", parse: |fields| scram::parse(fields, ScramHash::Sha512) },
     Row { name: "PKCS5S2", parse: |hash| pbkdf2::parse(hash, Prf::Sha1, Layout::SaltAndHash) },
 ];
 

@@ -6,8 +6,9 @@ use sha2::{Sha256, Sha384, Sha512};
 use super::argon2::{self, Argon2Cost};
 use super::crypt::{self, ShaCrypt};
 use super::pbkdf2::{self, Layout, Prf};
-use super::{Parameters, digest, read, scrypt};
+use super::{Parameters, digest, read, scram, scrypt};
 use crate::chance::Chance;
+use crate::sasl::scram::{ITERATIONS_DEFAULT, ScramHash};
 
 /// How new passwords are stored.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -43,6 +44,10 @@ pub enum Scheme {
     /// `{ARGON2}`: Argon2id, the default for people.
     #[default]
     Argon2id,
+    /// `{SCRAM-SHA-256}`: for SASL SCRAM as well as for simple binds.
+    ScramSha256,
+    /// `{SCRAM-SHA-512}`, likewise.
+    ScramSha512,
     /// `{CRYPT}$5$`.
     CryptSha256,
     /// `{CRYPT}$6$`.
@@ -58,6 +63,8 @@ pub struct HashCosts {
     pub argon2: Argon2Cost,
     /// Iterations of PBKDF2.
     pub pbkdf2_iterations: u32,
+    /// Iterations of SCRAM; a client computes as many at each of its binds.
+    pub scram_iterations: u32,
     /// Cost of bcrypt: two to this power is the number of steps.
     pub bcrypt_cost: u32,
     /// N of scrypt is two to this power.
@@ -71,6 +78,7 @@ impl Default for HashCosts {
         Self {
             argon2: Argon2Cost::default(),
             pbkdf2_iterations: 600_000,
+            scram_iterations: ITERATIONS_DEFAULT,
             bcrypt_cost: 12,
             scrypt_log_n: 15,
             crypt_rounds: 100_000,
@@ -144,6 +152,21 @@ macro_rules! sha_crypt {
     };
 }
 
+/// A row of SCRAM.
+macro_rules! scram {
+    ($scheme:ident, $word:literal, $hash:ident) => {
+        Row {
+            scheme: Scheme::$scheme,
+            word: $word,
+            name: $word,
+            make: |clear, costs, chance| {
+                Some(scram::make(clear, ScramHash::$hash, costs.scram_iterations, chance))
+            },
+            parameters: |costs| scram::parameters(costs.scram_iterations),
+        }
+    };
+}
+
 const ROWS: &[Row] = &[
     Row {
         scheme: Scheme::Argon2id,
@@ -164,6 +187,8 @@ const ROWS: &[Row] = &[
     pbkdf2!(Pbkdf2HmacSha256, "PBKDF2-HMAC-SHA256", Sha256, HashAndSalt),
     pbkdf2!(Pbkdf2HmacSha512, "PBKDF2-HMAC-SHA512", Sha512, HashAndSalt),
     pbkdf2!(Pkcs5s2, "PKCS5S2", Sha1, SaltAndHash),
+    scram!(ScramSha256, "SCRAM-SHA-256", Sha256),
+    scram!(ScramSha512, "SCRAM-SHA-512", Sha512),
     Row {
         scheme: Scheme::Bcrypt,
         word: "BCRYPT",
@@ -243,6 +268,8 @@ impl PasswordStorage {
             | Scheme::Bcrypt
             | Scheme::Scrypt
             | Scheme::Argon2id
+            | Scheme::ScramSha256
+            | Scheme::ScramSha512
             | Scheme::CryptSha256
             | Scheme::CryptSha512
             | Scheme::CryptYescrypt => true,

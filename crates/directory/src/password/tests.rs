@@ -15,6 +15,7 @@ fn low() -> HashCosts {
     HashCosts {
         argon2: Argon2Cost { memory_kib: 64, passes: 1, lanes: 2 },
         pbkdf2_iterations: 100,
+        scram_iterations: 100,
         bcrypt_cost: 4,
         scrypt_log_n: 4,
         crypt_rounds: 1_000,
@@ -54,6 +55,7 @@ fn a_value_of_other_costs_is_not_current() {
         ("PBKDF2-SHA256", |costs| costs.pbkdf2_iterations += 1),
         ("PBKDF2_SHA256", |costs| costs.pbkdf2_iterations += 1),
         ("PBKDF2", |costs| costs.pbkdf2_iterations += 1),
+        ("SCRAM-SHA-256", |costs| costs.scram_iterations += 1),
         ("BCRYPT", |costs| costs.bcrypt_cost += 1),
         ("SCRYPT", |costs| costs.scrypt_log_n += 1),
         ("CRYPT-SHA512", |costs| costs.crypt_rounds += 1),
@@ -119,6 +121,16 @@ const MADE_ELSEWHERE: &[&str] = &[
     "{PKCS5S2}AAECAwQFBgcICQoLDA0OD8O7V+ZxDKCL9nOaS+G4edWKL3+dAn80P9ezRVfqT6er",
     "{SCRYPT}$scrypt$ln=10,r=8,p=1$AAECAwQFBgcICQoLDA0ODw$Mdc/jTCPy+uU8aSLbM+FGBQC/AXSzfWCs\
      AUkF/VYCgk",
+    // Python's hashlib in the layouts of RFC 5803, and of Dovecot.
+    "{SCRAM-SHA-1}4096:AAECAwQFBgcICQoLDA0ODw==$Y70Wjxts9xDvZXVZpf765VU+gt4=:6tMKK7QnVeI0U1t+\
+     EDZXP1e5Qys=",
+    "{SCRAM-SHA-256}4096:AAECAwQFBgcICQoLDA0ODw==$THoPhoTAuqyoQsK4dUHncUzgfD8fdmhsgKZhWVqNP5U\
+     =:7YiHMMi2OcXGRogub03Ek06JRZ9bkhTOdCzHa5iPLiQ=",
+    "{SCRAM-SHA-512}4096:AAECAwQFBgcICQoLDA0ODw==$p0NRv7AnRYEnDMi+LJb8mmadO7hlzCayf5kUIROPSkM\
+     ktBhWBSZC2SSTpwiX/wTgdhXP1yVCxYG20zDPvsYR2w==:bSXNr+94D+xhqC+uXuzD1riNAGhDKr/M6m56dsacFL\
+     vOEouvG0Z24H/Oubr0fNZf9S4Z4ThZcUxXGF/QI8ek+A==",
+    "{SCRAM-SHA-256}4096,AAECAwQFBgcICQoLDA0ODw==,THoPhoTAuqyoQsK4dUHncUzgfD8fdmhsgKZhWVqNP5U\
+     =,7YiHMMi2OcXGRogub03Ek06JRZ9bkhTOdCzHa5iPLiQ=",
     // Python's hashlib (OpenSSL) in the layouts of 389 and OpenDJ.
     "{PBKDF2-SHA256}1000$AAECAwQFBgcICQoLDA0ODxAREhMUFRYX$x2ce9C8Piw9fv2t65Cc0g4XtSFMcnOsKnc\
      JQTOTPCGw=",
@@ -209,6 +221,9 @@ fn what_costs_too_much_is_not_computed() {
         "{CRYPT}_zzzzsaltnIAQkBgY6m2".to_owned(),
         "{CRYPT}$7$K6..../....saltsalt$QT6EOn4RV8S9VVWGb4lpN9pStNnF.5UJP0QkNQ5m8h1".to_owned(),
         "{PBKDF2}4294967295$AAECAwQFBgcICQoLDA0ODw$sFSyXPFcXgkxACFLfL2dSbbhY6k".to_owned(),
+        "{SCRAM-SHA-256}9999999:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4q\
+         Y=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+            .to_owned(),
         "{PBKDF2-HMAC-SHA256}4294967295:Tvsru20utY6o3q7VRBeuL9h/1QqKhWhwk2PaYNRWBgYAAQI".to_owned(),
     ] {
         let verdict = verify(stored.as_bytes(), b"secret", &max);
@@ -231,6 +246,7 @@ fn schemes_of_others_are_told_from_clear_text() {
         "{X- ORCLNTV}x",
         "{SSHA3-256}x",
         "{AES}x",
+        "{SCRAM-SHA-384}x",
         "{ARGON2D}x",
     ] {
         assert!(is_foreign(foreign.as_bytes()) && !is_hashed(foreign.as_bytes()), "{foreign}");

@@ -276,8 +276,8 @@ fn look_up(
     Ok(access.map(|access| (access, keys)))
 }
 
-/// Keys for a name that has none: the salt depends on the name and on this directory, the rest is
-/// right for no password.
+/// Keys for a name that has none: the salt depends on the name and on this directory, iterations
+/// are those of new keys, the rest is right for no password.
 fn made_up(directory: &Directory, hash: ScramHash, username: &str) -> ScramKeys {
     // Spellings of one name have one salt, as those of a name that exists.
     let name = username.trim().to_lowercase();
@@ -288,7 +288,7 @@ fn made_up(directory: &Directory, hash: ScramHash, username: &str) -> ScramKeys 
     salt.truncate(SALT_BYTES);
     ScramKeys {
         hash,
-        iterations: ITERATIONS_DEFAULT,
+        iterations: directory.passwords.storage.costs.scram_iterations,
         salt,
         stored_key: made("stored key"),
         server_key: made("server key"),

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use directory::{
     CertificateMapper, ChannelBindings, ClientCertificate, Confidentiality, FingerprintDigest,
-    IdentityMapper, LocalUser, Peer, Tls, TokenOptions,
+    IdentityMapper, LocalUser, Peer, Scheme, Tls, TokenOptions,
 };
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
@@ -352,6 +352,42 @@ fn scram_proves_the_password_of_an_entry() {
     // Another binding than was said at first.
     let other = Scram { binding: b"x", ..Scram::default() };
     assert_eq!(other.run(&mut client), ResultCode::InvalidCredentials);
+}
+
+#[test]
+fn a_password_that_is_stored_for_scram_is_one_for_everything() {
+    let served = Served::with(|options| {
+        options.passwords.storage.scheme = Scheme::ScramSha256;
+        options.passwords.storage.costs.scram_iterations = 4_096;
+    });
+    add(&served, ANNA, "anna", "secret", &[]);
+    let mut client = served.client();
+    let check = |client: &mut Client, password: &str| {
+        assert_eq!(client.bind(ANNA, password), ResultCode::Success);
+        assert_eq!(plain(client, "", "anna", password), ResultCode::Success);
+        let scram = Scram { password, ..Scram::default() };
+        assert_eq!(scram.run(client), ResultCode::Success);
+        assert_eq!(who(client), format!("dn:{ANNA}"));
+        assert_eq!(client.bind(ANNA, "wrong"), ResultCode::InvalidCredentials);
+        let mut root = served.root();
+        assert_eq!(root.compare(ANNA, "userPassword", password), ResultCode::CompareTrue);
+        assert_eq!(root.compare(ANNA, "userPassword", "wrong"), ResultCode::CompareFalse);
+    };
+    check(&mut client, "secret");
+    // A new one, in clear and by the client's own wish; then one that was made elsewhere.
+    assert_eq!(client.bind(ANNA, "secret"), ResultCode::Success);
+    let replace = |value: &str| {
+        let changes = [(ModifyOperation::Replace, "userPassword", &[value][..])];
+        assert_eq!(served.root().modify(ANNA, &changes), ResultCode::Success);
+    };
+    replace("geheim");
+    check(&mut client, "geheim");
+    replace(&scram_value("hidden").replacen("SCRAM-SHA-256$", "{SCRAM-SHA-256}", 1));
+    check(&mut client, "hidden");
+    let asked = Asked { base: ANNA, scope: Scope::Base, ..Asked::default() };
+    let entry = served.root().search(&asked).entries.remove(0);
+    let stored = format!("{entry:?}");
+    assert!(!stored.contains("hidden") && !stored.contains("geheim"), "{stored}");
 }
 
 #[test]

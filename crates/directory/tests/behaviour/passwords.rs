@@ -54,6 +54,7 @@ fn cheap(scheme: Scheme) -> PasswordStorage {
     let costs = HashCosts {
         argon2: Argon2Cost { memory_kib: 64, passes: 1, lanes: 1 },
         pbkdf2_iterations: 100,
+        scram_iterations: 100,
         bcrypt_cost: 4,
         scrypt_log_n: 4,
         crypt_rounds: 1_000,

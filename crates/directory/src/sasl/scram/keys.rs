@@ -85,7 +85,6 @@ impl ScramHash {
     }
 
     /// Hi() of RFC 5802 §2.2.
-    #[allow(dead_code, reason = "deriving and verifying are for the password schemes")]
     fn salted(self, clear: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
         let mut out = vec![0; self.length()];
         match self {
@@ -97,7 +96,6 @@ impl ScramHash {
     }
 }
 
-#[allow(dead_code, reason = "deriving and verifying are for the password schemes")]
 impl ScramKeys {
     /// Makes the keys of a password, which is prepared as clients do it (RFC 4013). Takes as long
     /// as the iterations say.
@@ -114,9 +112,11 @@ impl ScramKeys {
     }
 
     /// Whether `clear` is the password. Takes as long as the iterations say.
-    pub(crate) fn verify(&self, clear: &[u8]) -> bool {
+    pub(crate) fn is_of(&self, clear: &[u8]) -> bool {
         let made = Self::derive(self.hash, clear, self.salt.clone(), self.iterations);
-        made.stored_key.ct_eq(&self.stored_key).into()
+        // A value that only one of them fits is damaged.
+        let is_right = made.stored_key.ct_eq(&self.stored_key);
+        (is_right & made.server_key.ct_eq(&self.server_key)).into()
     }
 
     /// Reads a value of `userPassword`, `{SCRAM-SHA-256}iterations:salt$stored:server`, or of
@@ -127,8 +127,12 @@ impl ScramKeys {
             Some(braced) => split_once(braced, b'}')?,
             None => split_once(stored, b'$')?,
         };
-        let hash = ScramHash::named(name.trim_ascii())?;
-        let text = std::str::from_utf8(rest).ok()?;
+        Self::parse_fields(ScramHash::named(name.trim_ascii())?, rest)
+    }
+
+    /// Reads what follows the name of the scheme.
+    pub(crate) fn parse_fields(hash: ScramHash, fields: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(fields).ok()?;
         let mut parts = text.split([':', '$', ',']).map(str::trim);
         let iterations = parts.next()?.parse().ok()?;
         let mut octets = || STANDARD.decode(parts.next()?).ok();
@@ -142,18 +146,23 @@ impl ScramKeys {
     }
 }
 
-/// As a value of `userPassword`.
-impl fmt::Display for ScramKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{{{}}}{}:{}${}:{}",
-            self.hash.name(),
+impl ScramKeys {
+    /// What stands behind the name of the scheme.
+    pub(crate) fn fields(&self) -> String {
+        format!(
+            "{}:{}${}:{}",
             self.iterations,
             STANDARD.encode(&self.salt),
             STANDARD.encode(&self.stored_key),
             STANDARD.encode(&self.server_key)
         )
+    }
+}
+
+/// As a value of `userPassword`.
+impl fmt::Display for ScramKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{}}}{}", self.hash.name(), self.fields())
     }
 }
 
@@ -167,7 +176,6 @@ impl fmt::Debug for ScramKeys {
     }
 }
 
-#[allow(dead_code, reason = "deriving and verifying are for the password schemes")]
 /// SASLprep, where the password allows it. One that is not UTF-8, or has what SASLprep prohibits,
 /// is taken as it is, as other implementations do.
 fn prepared(clear: &[u8]) -> Vec<u8> {
@@ -217,9 +225,9 @@ mod tests {
         assert_eq!(ScramKeys::parse(text.as_bytes()), Some(keys.clone()));
         let dovecot = text.replace([':', '$'], ",").replace("SCRAM", "scram");
         assert_eq!(ScramKeys::parse(dovecot.as_bytes()), Some(keys.clone()));
-        assert!(keys.verify(b"x"));
-        assert!(!keys.verify(b"y"));
-        assert!(!keys.verify(b""));
+        assert!(keys.is_of(b"x"));
+        assert!(!keys.is_of(b"y"));
+        assert!(!keys.is_of(b""));
     }
 
     #[test]

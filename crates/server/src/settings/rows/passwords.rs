@@ -68,6 +68,19 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "password",
+        key: "scram_iterations",
+        kind: Kind::Number {
+            min: 4096,
+            max: 10000000,
+            unit: "iterations",
+            set: |s, n| s.password.options.storage.costs.scram_iterations = number(n),
+        },
+        default: "50000",
+        sentence: "Iterations of new keys for SCRAM; each client computes as many when it binds, \
+                   and Cyrus SASL refuses more than 65536.",
+    },
+    Row {
+        section: "password",
         key: "bcrypt_cost",
         kind: Kind::Number {
             min: 4,
@@ -183,6 +196,8 @@ pub(in crate::settings) const SCHEMES: &[&str] = &[
     "PBKDF2-HMAC-SHA256",
     "PBKDF2-HMAC-SHA512",
     "PKCS5S2",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512",
     "BCRYPT",
     "SCRYPT",
     "CRYPT-SHA256",
