@@ -3,6 +3,8 @@
 //! Invariant: nothing leaves the server and nothing is logged but by the rights on the very entry.
 //! Invariant: whoever has the privilege `bypass-acl` is asked nothing further.
 
+use std::sync::Arc;
+
 use schema::{AttributeDelta, AttributeDescription, Change, EntryRead, Selection};
 
 use crate::{
@@ -111,6 +113,33 @@ impl<'e> Rights<'e> {
         if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }
     }
 
+    /// Likewise, where the server's own rules change these attributes beside what was asked for:
+    /// the state of an account follows from a change of its password.
+    ///
+    /// # Errors
+    /// [`Denied`] when the identity lacks the right.
+    pub fn permit_beside(
+        &self,
+        change: Change,
+        own: &[Arc<AttributeDescription>],
+    ) -> Result<Permitted<Change>, Denied> {
+        let is_allowed = match &change {
+            Change::Modify(modify) => modify
+                .deltas
+                .iter()
+                .all(|delta| own.contains(&delta.description) || self.may_change(delta)),
+            Change::Add(add) => {
+                let mut attributes = add.entry.attributes().iter();
+                self.may_entry(Right::Add)
+                    && attributes.all(|one| {
+                        own.contains(&one.description) || self.has_privilege_for(&one.description)
+                    })
+            }
+            _ => return self.permit(change),
+        };
+        if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }
+    }
+
     /// Likewise for an entry that goes below another superior, on which `onto` are the rights.
     ///
     /// # Errors
@@ -154,7 +183,23 @@ fn privilege_for(description: &AttributeDescription) -> Option<Privilege> {
         Some(Privilege::ModifyAcl)
     } else if kind.is_named("ds-privilege-name") {
         Some(Privilege::PrivilegeChange)
+    } else if kind.is_operational() && ACCOUNT_STATE.iter().any(|name| kind.is_named(name)) {
+        Some(Privilege::PasswordReset)
     } else {
         None
     }
 }
+
+/// What locks, unlocks and ends accounts, and says by which policy: operational attributes that
+/// are written by those who may reset passwords.
+const ACCOUNT_STATE: &[&str] = &[
+    "pwdAccountLockedTime",
+    "pwdReset",
+    "pwdPolicySubentry",
+    "pwdStartTime",
+    "pwdEndTime",
+    "nsAccountLock",
+    "ds-pwp-account-disabled",
+    "ds-pwp-account-expiration-time",
+    "ds-pwp-password-policy-dn",
+];

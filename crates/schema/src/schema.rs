@@ -267,6 +267,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "09-roster.ldif",
         "10-limits.ldif",
         "11-certificates.ldif",
+        "13-password-policy.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };

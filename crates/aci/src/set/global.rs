@@ -6,7 +6,8 @@ pub const DEFAULT_GLOBAL_ACIS: &[&str] = &[
     // attributes, aci about all operational ones.
     "(targetattr != \"userPassword || authPassword || aci || pwdHistory || pwdFailureTime || \
      pwdAccountLockedTime || pwdGraceUseTime || pwdChangedTime || pwdReset || pwdStartTime || \
-     pwdEndTime || pwdLastSuccess\")(version 3.0; acl \"Anyone reads what is not secret\"; allow \
+     pwdEndTime || pwdLastSuccess || pwdTPRReset || pwdTPRUseCount || pwdTPRValidFrom || \
+     pwdTPRExpireAt\")(version 3.0; acl \"Anyone reads what is not secret\"; allow \
      (read,search,compare) userdn = \"ldap:///anyone\";)",
     "(targetattr = \"userPassword || authPassword\")(version 3.0; acl \"Everybody changes the own \
      password\"; allow (write) userdn = \"ldap:///self\";)",

@@ -7,6 +7,7 @@ use schema::{EntryRead, Schema};
 
 use super::attributes::{after, between, text, time, visit};
 use super::control::{PolicyError, PolicyWarning};
+use super::rows::HISTORY_MAX;
 use super::rules::Policy;
 use crate::clock::Timestamp;
 
@@ -31,6 +32,34 @@ pub struct AccountState {
     pub last_success: Option<Timestamp>,
     /// pwdHistory: passwords that were used, in their stored form, oldest first.
     pub history: Vec<Used>,
+    /// pwdTPRUseCount: binds, right or wrong, since the password was reset.
+    pub temporary_uses: u32,
+    /// pwdTPRValidFrom: the password that was reset is not good before.
+    pub temporary_from: Option<Timestamp>,
+    /// pwdTPRExpireAt: nor from then on.
+    pub temporary_until: Option<Timestamp>,
+}
+
+/// A change of the password.
+#[derive(Clone, Copy, Debug)]
+pub struct Changed<'c> {
+    /// By whom.
+    pub by: Changer,
+    /// What was stored.
+    pub old: &'c [&'c str],
+    /// When.
+    pub now: Timestamp,
+}
+
+/// Who sets a password.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Changer {
+    /// Whose it is.
+    Owner,
+    /// Somebody else.
+    Administrator,
+    /// Whoever adds the entry.
+    Adder,
 }
 
 /// Since when an account is locked.
@@ -132,13 +161,18 @@ impl AccountState {
             end: one("pwdEndTime"),
             last_success: one("pwdLastSuccess"),
             history,
+            temporary_uses: text(entry, schema, "pwdTPRUseCount")
+                .map_or(0, |value| value.parse().unwrap_or(u32::MAX)),
+            temporary_from: one("pwdTPRValidFrom"),
+            temporary_until: one("pwdTPRExpireAt"),
         }
     }
 
     /// The attributes that hold it, with all their values.
-    pub fn attributes(&self) -> [(&'static str, Vec<String>); 9] {
+    pub fn attributes(&self) -> [(&'static str, Vec<String>); 12] {
         let one = |moment: Option<Timestamp>| moment.map(written).into_iter().collect();
         let many = |moments: &[Timestamp]| moments.iter().copied().map(written).collect();
+        let number = |number: u32| (number > 0).then(|| number.to_string()).into_iter().collect();
         let locked = self.locked.map(|locked| match locked {
             Locked::ForEver => FOR_EVER.to_owned(),
             Locked::Since(moment) => written(moment),
@@ -153,6 +187,9 @@ impl AccountState {
             ("pwdEndTime", one(self.end)),
             ("pwdLastSuccess", one(self.last_success)),
             ("pwdHistory", self.history.iter().map(Used::written).collect()),
+            ("pwdTPRUseCount", number(self.temporary_uses)),
+            ("pwdTPRValidFrom", one(self.temporary_from)),
+            ("pwdTPRExpireAt", one(self.temporary_until)),
         ]
     }
 
@@ -174,10 +211,30 @@ impl AccountState {
         if is_locked || is_early || is_late || self.is_idle(policy, now) {
             return Err(Rejected::Locked);
         }
+        self.check_temporary(policy, now)?;
         match self.delay(policy, now) {
             Duration::ZERO => Ok(()),
             delay => Err(Rejected::Delayed(delay)),
         }
+    }
+
+    /// Whether a password that was reset is good yet, and still (389's temporary passwords).
+    fn check_temporary(&self, policy: &Policy, now: Timestamp) -> Result<(), Rejected> {
+        if !self.is_reset {
+            return Ok(());
+        }
+        if self.temporary_from.is_some_and(|from| now < from) {
+            return Err(Rejected::Locked);
+        }
+        let is_over = self.temporary_until.is_some_and(|until| now >= until);
+        let is_used_up = policy.temporary.max_uses.is_some_and(|most| self.temporary_uses >= most);
+        if is_over || is_used_up { Err(Rejected::Expired) } else { Ok(()) }
+    }
+
+    /// How often a password that was reset was used after one more bind.
+    fn uses_after(&self, policy: &Policy) -> u32 {
+        let is_counted = self.is_reset && policy.temporary.max_uses.is_some();
+        self.temporary_uses.saturating_add(u32::from(is_counted))
     }
 
     /// Nobody has signed in for too long. An account that never was used counts from its password.
@@ -204,7 +261,8 @@ impl AccountState {
     pub fn after_success(&self, policy: &Policy, now: Timestamp) -> Result<Login, Rejected> {
         let mut state =
             Self { failures: Vec::new(), locked: None, last_success: Some(now), ..self.clone() };
-        let must_change = policy.must_change && self.is_reset;
+        state.temporary_uses = self.uses_after(policy);
+        let must_change = policy.forces_change() && self.is_reset;
         let mut warning = None;
         if let Some(expiry) = self.expiry(policy) {
             if now >= expiry {
@@ -232,7 +290,7 @@ impl AccountState {
 
     /// A bind with a wrong password (§7.6).
     pub fn after_failure(&self, policy: &Policy, now: Timestamp) -> Self {
-        let mut state = self.clone();
+        let mut state = Self { temporary_uses: self.uses_after(policy), ..self.clone() };
         if let Some(length) = policy.failure_interval {
             state.failures.retain(|failure| between(*failure, now) < length);
         }
@@ -263,7 +321,7 @@ impl AccountState {
         sends_old: bool,
         now: Timestamp,
     ) -> Result<(), Rejected> {
-        let has_to = policy.must_change && self.is_reset;
+        let has_to = policy.forces_change() && self.is_reset;
         if !policy.allow_user_change {
             return Err(Rejected::ChangeNotAllowed);
         }
@@ -277,37 +335,57 @@ impl AccountState {
         if is_young && !has_to { Err(Rejected::TooYoung) } else { Ok(()) }
     }
 
-    /// The password was changed: by its owner, or by somebody else; `old` is what was stored.
-    pub fn after_change(
-        &self,
-        policy: &Policy,
-        by_owner: bool,
-        old: Option<&str>,
-        now: Timestamp,
-    ) -> Self {
+    /// The password was changed (§8.2.7).
+    pub fn after_change(&self, policy: &Policy, changed: &Changed<'_>) -> Self {
+        let Changed { by, now, .. } = *changed;
         let mut history = self.history.clone();
-        let kept = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
-        if let Some(stored) = old.filter(|_| kept > 0) {
-            history.push(Used { until: now, stored: stored.to_owned() });
+        if policy.remembers() {
+            let old = changed.old.iter().take(HISTORY_KEPT_MAX);
+            history.extend(old.map(|stored| Used { until: now, stored: (*stored).to_owned() }));
         }
-        history.drain(..history.len().saturating_sub(kept));
+        let beyond = history.len() - remembered(&history, policy, now).len();
+        history.drain(..beyond);
+        let is_reset = match by {
+            Changer::Owner => false,
+            Changer::Administrator => policy.must_change,
+            Changer::Adder => policy.must_change_new,
+        };
+        let since =
+            |length: Option<Duration>| length.filter(|_| is_reset).map(|length| after(now, length));
+        // Who locked an account for ever meant its owner.
+        let stays_locked = by == Changer::Owner && self.locked == Some(Locked::ForEver);
         Self {
             changed: Some(now),
-            locked: None,
+            locked: self.locked.filter(|_| stays_locked),
             failures: Vec::new(),
             grace_uses: Vec::new(),
-            is_reset: policy.must_change && !by_owner,
+            is_reset,
             history,
+            temporary_uses: 0,
+            temporary_from: since(policy.temporary.valid_after),
+            temporary_until: since(policy.temporary.expires_after),
             ..self.clone()
         }
     }
 
     /// The stored forms that a new password must not be behind, besides the one in use.
-    pub fn used<'s>(&'s self, policy: &Policy) -> impl Iterator<Item = &'s str> {
-        let kept = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
-        let beyond = self.history.len().saturating_sub(kept);
-        self.history.iter().skip(beyond).map(|used| used.stored.as_str())
+    pub fn used<'s>(
+        &'s self,
+        policy: &Policy,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &'s str> + use<'s> {
+        remembered(&self.history, policy, now).iter().map(|used| used.stored.as_str())
     }
+}
+
+/// The end of a history that counts: so many passwords, and those that were used not long ago.
+fn remembered<'h>(history: &'h [Used], policy: &Policy, now: Timestamp) -> &'h [Used] {
+    let counted = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
+    let is_old =
+        |used: &Used| policy.history_duration.is_none_or(|age| now >= after(used.until, age));
+    let old = history.iter().take_while(|used| is_old(used)).count();
+    let first = history.len().saturating_sub(counted).min(old);
+    history.get(first.max(history.len().saturating_sub(HISTORY_KEPT_MAX))..).unwrap_or_default()
 }
 
 impl Used {
@@ -333,6 +411,9 @@ fn written(moment: Timestamp) -> String {
 
 /// The time of a lock that nothing ends but somebody who unlocks it.
 const FOR_EVER: &str = "000001010000Z";
+
+/// Used passwords that are kept at most: a new one is hashed as often.
+const HISTORY_KEPT_MAX: usize = HISTORY_MAX as usize;
 
 /// The syntax of userPassword (RFC 4517 §3.3.25).
 const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";

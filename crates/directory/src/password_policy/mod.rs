@@ -9,13 +9,15 @@ mod attributes;
 mod control;
 pub(crate) mod pending;
 mod quality;
+mod rows;
 mod rules;
 pub(crate) mod set;
 mod subtree;
 
-pub use account::{AccountState, Locked, Login, Rejected, Remark, Used};
+pub use account::{AccountState, Changed, Changer, Locked, Login, Rejected, Remark, Used};
 pub use control::{PolicyError, PolicyWarning, REQUEST, response_value};
-pub use quality::{Fault, Words};
-pub use rules::{CheckQuality, Policy, PolicyFault};
+pub use quality::{Fault, NewPassword, OWN_VALUES_MAX, Quality, Words};
+pub use rows::reference_page;
+pub use rules::{CheckQuality, Hashed, Policy, PolicyFault, Temporary};
 pub use set::{Governing, PasswordPolicies, PasswordPolicyOptions};
 pub use subtree::{Subtree, SubtreeFault};

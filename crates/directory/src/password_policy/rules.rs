@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use schema::{EntryRead, Schema};
 
-use super::attributes::text;
+use super::attributes::visit;
+use super::quality::Quality;
+use super::rows;
+use crate::password::Scheme;
 
 /// What is done with passwords whose quality cannot be looked at because they come hashed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -62,6 +65,48 @@ pub struct Policy {
     pub max_delay: Option<Duration>,
     /// pwdMaxIdle: after how long without a bind the account is locked.
     pub max_idle: Option<Duration>,
+    /// Used passwords must not be used again for so long, however many they are.
+    pub history_duration: Option<Duration>,
+    /// Whether the password that an entry is added with has to be changed first.
+    pub must_change_new: bool,
+    /// What a password has to be like, besides its length.
+    pub quality: Quality,
+    /// What holds for passwords that have to be changed first.
+    pub temporary: Temporary,
+    /// Whether quality and history are no matter to those who set the passwords of others.
+    pub skips_administrators: bool,
+    /// Who may send a password that is hashed already.
+    pub hashed: Hashed,
+    /// Whether an entry may have several passwords.
+    pub allow_multiple: bool,
+    /// How passwords are stored; `None`: as the settings of the server have it.
+    pub scheme: Option<Scheme>,
+    /// Whether the time of the last bind is noted although no rule needs it.
+    pub records_login: bool,
+}
+
+/// What holds for a password that somebody else set and that has to be changed first: 389's
+/// temporary password rules.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Temporary {
+    /// For how many binds it is good, right or wrong.
+    pub max_uses: Option<u32>,
+    /// How long it is not good yet.
+    pub valid_after: Option<Duration>,
+    /// After how long it is not good any more.
+    pub expires_after: Option<Duration>,
+}
+
+/// Who may send a password that is hashed already.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Hashed {
+    /// Those who may set the passwords of others.
+    #[default]
+    Administrators,
+    /// Whoever may set the password.
+    Everybody,
+    /// The root identity alone.
+    Nobody,
 }
 
 /// A value of a policy entry that is not what its attribute takes.
@@ -69,7 +114,7 @@ pub struct Policy {
 pub struct PolicyFault {
     /// The attribute.
     pub attribute: &'static str,
-    /// Its value.
+    /// Its value, or the beginning of it.
     pub value: String,
     /// What it takes.
     pub takes: &'static str,
@@ -89,39 +134,39 @@ impl Policy {
     /// The first value that is not what its attribute takes: a policy that was half understood
     /// would be weaker than it looks.
     pub fn read(entry: &dyn EntryRead, schema: &Schema) -> Result<Self, PolicyFault> {
-        let read = Reading { entry, schema };
-        let lockout_duration = read.seconds("pwdLockoutDuration")?;
-        let policy = Self {
-            min_age: read.seconds("pwdMinAge")?,
-            max_age: read.seconds("pwdMaxAge")?,
-            in_history: read.number("pwdInHistory")?,
-            check_quality: match read.number("pwdCheckQuality")? {
-                0 => CheckQuality::Off,
-                1 => CheckQuality::WherePossible,
-                2 => CheckQuality::Always,
-                other => {
-                    let (attribute, takes) = ("pwdCheckQuality", "0, 1 or 2");
-                    return Err(PolicyFault { attribute, value: other.to_string(), takes });
-                }
-            },
-            min_length: read.number("pwdMinLength")?,
-            max_length: read.number("pwdMaxLength")?,
-            expire_warning: read.seconds("pwdExpireWarning")?,
-            grace_logins: read.number("pwdGraceAuthNLimit")?,
-            grace_expiry: read.seconds("pwdGraceExpiry")?,
-            lockout: read.switch("pwdLockout", false)?,
-            lockout_duration,
-            max_failures: read.number("pwdMaxFailure")?,
-            failure_interval: read.seconds("pwdFailureCountInterval")?,
-            max_recorded_failures: read.number("pwdMaxRecordedFailure")?,
-            must_change: read.switch("pwdMustChange", false)?,
-            allow_user_change: read.switch("pwdAllowUserChange", true)?,
-            safe_modify: read.switch("pwdSafeModify", false)?,
-            min_delay: read.seconds("pwdMinDelay")?,
-            max_delay: read.seconds("pwdMaxDelay")?,
-            max_idle: read.seconds("pwdMaxIdle")?,
-        };
-        Ok(policy)
+        rows::read(entry, schema)
+    }
+
+    /// Whether an entry is a policy, by its object classes.
+    pub fn is_policy(entry: &dyn EntryRead, schema: &Schema) -> bool {
+        let mut is_policy = false;
+        visit(entry, schema, "objectClass", &mut |class| {
+            is_policy = CLASSES.iter().any(|one| one.eq_ignore_ascii_case(class));
+            !is_policy
+        });
+        is_policy
+    }
+
+    /// What holds for passwords that people give themselves where no policy is written.
+    pub fn built_in() -> Self {
+        Self {
+            allow_user_change: true,
+            allow_multiple: true,
+            check_quality: CheckQuality::WherePossible,
+            min_length: BUILT_IN_MIN_CHARACTERS,
+            quality: Quality { dictionary: true, ..Quality::default() },
+            ..Self::default()
+        }
+    }
+
+    /// Whether used passwords are kept.
+    pub fn remembers(&self) -> bool {
+        self.in_history > 0 || self.history_duration.is_some()
+    }
+
+    /// Whether some passwords have to be changed first.
+    pub fn forces_change(&self) -> bool {
+        self.must_change || self.must_change_new
     }
 
     /// How many failures are kept in the entry.
@@ -135,33 +180,18 @@ impl Policy {
     }
 }
 
-/// A policy entry being read.
-struct Reading<'e> {
-    entry: &'e dyn EntryRead,
-    schema: &'e Schema,
-}
+/// Object classes of policies: of the draft, of 389 and Sun, of OpenDJ in entries and in its
+/// configuration.
+const CLASSES: &[&str] = &[
+    "pwdPolicy",
+    "passwordPolicy",
+    "sunPwdPolicy",
+    "ds-pwp-password-policy",
+    "ds-cfg-password-policy",
+];
 
-impl Reading<'_> {
-    fn number(&self, attribute: &'static str) -> Result<u32, PolicyFault> {
-        let Some(value) = text(self.entry, self.schema, attribute) else { return Ok(0) };
-        let takes = "a whole number, not negative and below 2^32";
-        value.parse().map_err(|_| PolicyFault { attribute, value, takes })
-    }
-
-    fn seconds(&self, attribute: &'static str) -> Result<Option<Duration>, PolicyFault> {
-        let seconds = self.number(attribute)?;
-        Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
-    }
-
-    fn switch(&self, attribute: &'static str, default: bool) -> Result<bool, PolicyFault> {
-        match text(self.entry, self.schema, attribute) {
-            None => Ok(default),
-            Some(value) if value.eq_ignore_ascii_case("TRUE") => Ok(true),
-            Some(value) if value.eq_ignore_ascii_case("FALSE") => Ok(false),
-            Some(value) => Err(PolicyFault { attribute, value, takes: "TRUE or FALSE" }),
-        }
-    }
-}
+/// The least characters of a password where no policy is written.
+const BUILT_IN_MIN_CHARACTERS: u32 = 8;
 
 /// Failures that are kept when nothing is said about them.
 const FAILURES_KEPT: u32 = 5;
@@ -235,6 +265,13 @@ mod tests {
             min_delay: seconds(14),
             max_delay: seconds(15),
             max_idle: seconds(16),
+            must_change_new: true,
+            quality: Quality {
+                dictionary: true,
+                own_attributes: rows::own_attributes(),
+                ..Quality::default()
+            },
+            ..Policy::default()
         };
         assert_eq!(policy.unwrap(), want);
         assert_eq!(want.failures_kept(), 13);
@@ -243,7 +280,7 @@ mod tests {
     #[test]
     fn a_policy_is_understood_as_a_whole_or_not_at_all() {
         let fault = read(&[("pwdMaxAge", "-1")]).unwrap_err().to_string();
-        assert!(fault.starts_with("'-1' of pwdMaxAge is not a whole number"), "{fault}");
+        assert!(fault.starts_with("'-1' of pwdMaxAge is not a time"), "{fault}");
         let fault = read(&[("pwdCheckQuality", "3")]).unwrap_err().to_string();
         assert_eq!(fault, "'3' of pwdCheckQuality is not 0, 1 or 2");
     }

@@ -4,6 +4,7 @@ use ldap::dn::Dn;
 use schema::Entry;
 
 use super::*;
+use crate::password_policy::Temporary;
 
 const DAY: u64 = 86_400;
 
@@ -18,6 +19,14 @@ fn seconds(seconds: u64) -> Option<Duration> {
 
 fn new() -> AccountState {
     AccountState { changed: Some(at(0)), ..AccountState::default() }
+}
+
+fn owner<'c>(old: &'c [&'c str], now: u64) -> Changed<'c> {
+    Changed { by: Changer::Owner, old, now: at(now) }
+}
+
+fn reset<'c>(old: &'c [&'c str], now: u64) -> Changed<'c> {
+    Changed { by: Changer::Administrator, old, now: at(now) }
 }
 
 fn warning(state: &AccountState, policy: &Policy, now: u64) -> Option<PolicyWarning> {
@@ -57,7 +66,7 @@ fn a_password_expires_after_a_warning_and_some_grace() {
     let last = first.state.after_success(&policy, at(31 * DAY)).unwrap();
     assert_eq!(last.remark.warning, Some(PolicyWarning::GraceRemaining(0)));
     assert_eq!(last.state.after_success(&policy, at(31 * DAY)), Err(Rejected::Expired));
-    let changed = last.state.after_change(&policy, true, None, at(31 * DAY));
+    let changed = last.state.after_change(&policy, &owner(&[], 31 * DAY));
     assert_eq!(warning(&changed, &policy, 31 * DAY), None);
     // Grace that is over, too.
     let policy = Policy { grace_expiry: seconds(DAY), ..policy };
@@ -139,10 +148,10 @@ fn a_password_that_somebody_set_has_to_be_changed_by_its_owner() {
         min_age: seconds(DAY),
         ..Policy::default()
     };
-    let set = new().after_change(&policy, false, None, at(0));
+    let set = new().after_change(&policy, &reset(&[], 0));
     assert!(set.after_success(&policy, at(1)).unwrap().remark.must_change);
     assert_eq!(set.may_change(&policy, false, at(1)), Ok(()), "however young it is");
-    let own = set.after_change(&policy, true, None, at(1));
+    let own = set.after_change(&policy, &owner(&[], 1));
     assert!(!own.after_success(&policy, at(2)).unwrap().remark.must_change);
     assert_eq!(own.may_change(&policy, false, at(DAY)), Err(Rejected::TooYoung));
     assert_eq!(own.may_change(&policy, false, at(DAY + 1)), Ok(()));
@@ -158,23 +167,25 @@ fn so_many_used_passwords_are_remembered() {
     let policy = Policy { in_history: 2, ..Policy::default() };
     let mut state = new();
     for (second, stored) in [(1, "{A}#one"), (2, "{A}two"), (3, "{A}three")] {
-        state = state.after_change(&policy, true, Some(stored), at(second));
+        state = state.after_change(&policy, &owner(&[stored], second));
     }
-    assert_eq!(state.used(&policy).collect::<Vec<_>>(), ["{A}two", "{A}three"]);
+    assert_eq!(state.used(&policy, at(4)).collect::<Vec<_>>(), ["{A}two", "{A}three"]);
     let fewer = Policy { in_history: 1, ..policy };
-    assert_eq!(state.used(&fewer).collect::<Vec<_>>(), ["{A}three"]);
+    assert_eq!(state.used(&fewer, at(4)).collect::<Vec<_>>(), ["{A}three"]);
     let none = Policy { in_history: 0, ..fewer };
-    assert_eq!(state.used(&none).count(), 0);
-    assert_eq!(state.after_change(&none, true, Some("{A}x"), at(4)).history, []);
+    assert_eq!(state.used(&none, at(4)).count(), 0);
+    assert_eq!(state.after_change(&none, &owner(&["{A}x"], 4)).history, []);
 }
 
 #[test]
 fn what_is_written_is_read_again() {
     let policy = Policy { in_history: 3, must_change: true, max_failures: 9, ..Policy::default() };
-    let mut state = new().after_change(&policy, false, Some("{SSHA}a#b=="), at(5));
+    let mut state = new().after_change(&policy, &reset(&["{SSHA}a#b=="], 5));
     state = state.after_failure(&policy, at(6)).after_failure(&policy, Timestamp(at(6).0 + 1));
     state.grace_uses = vec![at(7)];
     (state.start, state.end, state.last_success) = (Some(at(1)), Some(at(99)), Some(at(8)));
+    (state.temporary_uses, state.temporary_from, state.temporary_until) =
+        (2, Some(at(3)), Some(at(4)));
     let schema = Schema::builtin();
     for locked in [None, Some(Locked::ForEver), Some(Locked::Since(at(9)))] {
         state.locked = locked;
@@ -200,4 +211,68 @@ fn a_lock_that_cannot_be_read_holds() {
     let name = Dn::parse("uid=x,dc=example").unwrap();
     let entry = Entry::from_pairs(name, pairs, &schema).unwrap();
     assert_eq!(AccountState::read(&entry, &schema), AccountState::default());
+}
+
+#[test]
+fn used_passwords_are_remembered_for_so_long() {
+    let policy = Policy { history_duration: seconds(10), ..Policy::default() };
+    let mut state = new();
+    for (second, stored) in [(1, "one"), (2, "two"), (8, "three")] {
+        state = state.after_change(&policy, &owner(&[stored], second));
+    }
+    assert_eq!(state.used(&policy, at(10)).collect::<Vec<_>>(), ["one", "two", "three"]);
+    assert_eq!(state.used(&policy, at(11)).collect::<Vec<_>>(), ["two", "three"]);
+    assert_eq!(state.used(&policy, at(18)).count(), 0);
+    // What is counted stays, however old it is.
+    let both = Policy { in_history: 1, ..policy.clone() };
+    assert_eq!(state.used(&both, at(18)).collect::<Vec<_>>(), ["three"]);
+    let after = state.after_change(&policy, &owner(&["four"], 13));
+    assert_eq!(after.history.len(), 2, "the others are not needed any more");
+    let forms = (0..300).map(|n| n.to_string()).collect::<Vec<_>>();
+    for form in &forms {
+        state = state.after_change(&policy, &owner(&[form], 14));
+    }
+    assert_eq!(state.history.len(), 100);
+}
+
+#[test]
+fn a_temporary_password_has_its_time_and_its_uses() {
+    let temporary =
+        Temporary { max_uses: Some(2), valid_after: seconds(10), expires_after: seconds(60) };
+    let policy =
+        Policy { must_change: true, allow_user_change: true, temporary, ..Policy::default() };
+    let set = new().after_change(&policy, &reset(&[], 0));
+    assert_eq!(set.before_login(&policy, at(9)), Err(Rejected::Locked));
+    assert_eq!(set.before_login(&policy, at(10)), Ok(()));
+    assert_eq!(set.before_login(&policy, at(59)), Ok(()));
+    assert_eq!(set.before_login(&policy, at(60)), Err(Rejected::Expired));
+    // Right and wrong ones count.
+    let once = set.after_failure(&policy, at(20));
+    assert_eq!(once.before_login(&policy, at(20)), Ok(()));
+    let twice = once.after_success(&policy, at(21)).unwrap().state;
+    assert_eq!(twice.before_login(&policy, at(22)), Err(Rejected::Expired));
+    let own = twice.after_change(&policy, &owner(&[], 23));
+    assert_eq!((own.temporary_uses, own.temporary_from, own.temporary_until), (0, None, None));
+    assert_eq!(own.before_login(&policy, at(1_000)), Ok(()));
+    assert_eq!(own.after_failure(&policy, at(1_001)).temporary_uses, 0);
+    // An entry is added with one only where that is said.
+    let added = Changed { by: Changer::Adder, ..reset(&[], 0) };
+    assert!(!new().after_change(&policy, &added).is_reset);
+    let policy = Policy { must_change_new: true, ..policy };
+    assert!(new().after_change(&policy, &added).is_reset);
+}
+
+#[test]
+fn nobody_unlocks_himself() {
+    let policy = Policy { lockout: true, ..Policy::default() };
+    for (locked, by, want) in [
+        (Locked::ForEver, Changer::Owner, Some(Locked::ForEver)),
+        (Locked::ForEver, Changer::Administrator, None),
+        (Locked::Since(at(1)), Changer::Owner, None),
+        (Locked::Since(at(1)), Changer::Administrator, None),
+    ] {
+        let state = AccountState { locked: Some(locked), ..new() };
+        let changed = Changed { by, old: &[], now: at(2) };
+        assert_eq!(state.after_change(&policy, &changed).locked, want);
+    }
 }
