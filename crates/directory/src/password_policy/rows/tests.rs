@@ -5,7 +5,7 @@ use schema::Entry;
 
 use super::*;
 use crate::password::Scheme;
-use crate::password_policy::{Quality, Temporary};
+use crate::password_policy::{Hashed, Quality, Temporary};
 
 fn read(pairs: &[(&str, &str)]) -> Result<Policy, PolicyFault> {
     let schema = Schema::builtin();
