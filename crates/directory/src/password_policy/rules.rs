@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use schema::{EntryRead, Schema};
 
-use super::attributes::visit;
 use super::quality::Quality;
 use super::rows;
 use crate::password::Scheme;
@@ -137,16 +136,6 @@ impl Policy {
         rows::read(entry, schema)
     }
 
-    /// Whether an entry is a policy, by its object classes.
-    pub fn is_policy(entry: &dyn EntryRead, schema: &Schema) -> bool {
-        let mut is_policy = false;
-        visit(entry, schema, "objectClass", &mut |class| {
-            is_policy = CLASSES.iter().any(|one| one.eq_ignore_ascii_case(class));
-            !is_policy
-        });
-        is_policy
-    }
-
     /// What holds for passwords that people give themselves where no policy is written.
     pub fn built_in() -> Self {
         Self {
@@ -179,16 +168,6 @@ impl Policy {
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 }
-
-/// Object classes of policies: of the draft, of 389 and Sun, of OpenDJ in entries and in its
-/// configuration.
-const CLASSES: &[&str] = &[
-    "pwdPolicy",
-    "passwordPolicy",
-    "sunPwdPolicy",
-    "ds-pwp-password-policy",
-    "ds-cfg-password-policy",
-];
 
 /// The least characters of a password where no policy is written.
 const BUILT_IN_MIN_CHARACTERS: u32 = 8;
