@@ -29,6 +29,8 @@ pub struct Access {
 pub struct Origin {
     /// The client's address; none on a socket of this machine.
     pub address: Option<IpAddr>,
+    /// The name of the client's host; none when it is not known.
+    pub host_name: Option<Arc<str>>,
     /// How strongly the connection is protected, in bits of a key; 0 = not at all.
     pub ssf: u32,
     /// How the identity was proved.
@@ -154,7 +156,7 @@ impl Access {
         key: Option<&'a DnKey>,
         surroundings: &'a dyn Surroundings,
     ) -> Asker<'a> {
-        let Origin { address, ssf, method } = self.origin;
+        let Origin { address, ssf, method, .. } = self.origin;
         Asker {
             identity: self.key.as_ref().or(key),
             address,

@@ -299,6 +299,24 @@ impl<'r> Reach<'r> {
         is_same.then_some(found)
     }
 
+    /// Whether a right that [`Self::always`] is there to an attribute is there to all that asking
+    /// for the attribute gets: types derived from it, and values with options.
+    pub fn always_all(&self, right: Right, attribute: &AttributeDescription) -> bool {
+        let set = &self.rules.set;
+        let mut subtypes = set.schema().subtypes(&attribute.kind).iter();
+        !set.names_options_of(attribute)
+            && subtypes.all(|one| self.always(right, one) == Some(true))
+    }
+
+    /// Whether a right to attributes is there to nothing in the entry and in all below it.
+    pub fn never(&self, right: Right) -> bool {
+        let applied = &self.base;
+        let mut bare = applied.words(&applied.chain.of_whole_entry, right);
+        let is_bare = bare.any(|(asked, always, open)| asked & (always | open) != 0);
+        let any = applied.any.get(right as usize).copied().flatten();
+        self.varies.is_none() && !is_bare && any == Some(false)
+    }
+
     /// Whether a control may be used, where the reach begins.
     pub fn may_use_control(&self, oid: &str) -> bool {
         self.may_request(|targets| targets.controls.as_ref().is_some_and(|list| list.covers(oid)))

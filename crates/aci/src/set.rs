@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use schema::{DnKey, Schema};
+use schema::{AttributeDescription, DnKey, Schema};
 
 pub(crate) use self::chain::{Chain, Link, Mask, Placed, WORD_BITS};
 pub use self::global::DEFAULT_GLOBAL_ACIS;
-use crate::rule::{Aci, Bind, Subject, TargetScope, Targets, Test};
+use crate::rule::{Aci, AttributeName, Bind, Subject, TargetScope, Targets, Test};
 
 /// Every ACI of the directory.
 pub struct AciSet {
@@ -28,6 +28,8 @@ pub struct AciSet {
     holders: BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>,
     places: Vec<Arc<Place>>,
     needs: Needs,
+    /// The attributes with options that ACIs name.
+    with_options: Vec<Arc<AttributeDescription>>,
 }
 
 /// What rules must know of the world.
@@ -56,7 +58,8 @@ impl AciSet {
     /// The set without ACIs.
     pub fn new(schema: Arc<Schema>) -> Self {
         let places = vec![Place::new(DnKey::root(), Arc::default())];
-        Self { schema, holders: BTreeMap::new(), places, needs: Needs::default() }
+        let (needs, with_options) = (Needs::default(), Vec::new());
+        Self { schema, holders: BTreeMap::new(), places, needs, with_options }
     }
 
     /// The set in which these entries hold these ACIs and no others. Global ACIs are held by the
@@ -78,8 +81,8 @@ impl AciSet {
             changed.insert(holder);
         }
         let places = self.places_with(&holders, &changed, &touched);
-        let needs = needs(&holders);
-        Self { schema: Arc::clone(&self.schema), holders, places, needs }
+        let (needs, with_options) = (needs(&holders), with_options(&holders));
+        Self { schema: Arc::clone(&self.schema), holders, places, needs, with_options }
     }
 
     /// The places after a change of some holders, whose ACIs are or were at the places `touched`.
@@ -172,6 +175,11 @@ impl AciSet {
     /// Whether a rule asks for the time.
     pub fn depends_on_time(&self) -> bool {
         self.needs.time
+    }
+
+    /// Whether an ACI is about some values of an attribute by their options.
+    pub(crate) fn names_options_of(&self, attribute: &AttributeDescription) -> bool {
+        self.with_options.iter().any(|name| attribute.covers(name))
     }
 
     pub(crate) fn schema(&self) -> &Schema {
@@ -278,6 +286,13 @@ fn applies(aci: &Aci, is_at: bool) -> bool {
         TargetScope::OneLevel | TargetScope::Subordinate => !is_at,
         TargetScope::Subtree => true,
     }
+}
+
+fn with_options(holders: &BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>) -> Vec<Arc<AttributeDescription>> {
+    let targets = holders.values().flat_map(|acis| acis.iter().map(|aci| &aci.targets));
+    let lists = targets.filter_map(|targets| targets.entries()?.attributes.as_ref());
+    let names = lists.flat_map(|list| list.names.iter().filter_map(AttributeName::known));
+    names.filter(|name| !name.options().is_empty()).cloned().collect()
 }
 
 fn needs(holders: &BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>) -> Needs {

@@ -1,7 +1,9 @@
 //! Time, as a parameter: nothing else in this crate asks the operating system for it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+
+use jiff::tz::TimeZone;
 
 /// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -37,19 +39,36 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
     /// A clock that never goes back, for time limits; its zero is arbitrary.
     fn elapsed(&self) -> Duration;
+    /// Seconds that clocks on the wall are ahead of UTC at a moment; none when that is not known.
+    fn offset_s(&self, _at: Timestamp) -> Option<i32> {
+        Some(0)
+    }
 }
 
 /// The clock of the machine.
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
+    /// The time zone of the process: `TZ`, or that of the machine. None when `TZ` names one that
+    /// is not there.
+    zone: Option<TimeZone>,
 }
 
 impl SystemClock {
-    /// A clock whose `elapsed` starts now.
+    /// A clock whose `elapsed` starts now. The time zone stays what it is now.
     #[allow(clippy::disallowed_methods, reason = "this is the one place where time comes in")]
     pub fn new() -> Self {
-        Self { started: Instant::now() }
+        let named = std::env::var_os("TZ").is_some_and(|name| !name.is_empty());
+        let zone = match TimeZone::try_system() {
+            Ok(zone) => Some(zone),
+            // A machine without a zone has the one of the C library.
+            Err(_) if !named => Some(TimeZone::UTC),
+            Err(error) => {
+                tracing::warn!(%error, "the time zone that TZ names is not there");
+                None
+            }
+        };
+        Self { started: Instant::now(), zone }
     }
 }
 
@@ -69,32 +88,49 @@ impl Clock for SystemClock {
     fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
+
+    fn offset_s(&self, at: Timestamp) -> Option<i32> {
+        let at = jiff::Timestamp::from_second(i64::try_from(at.seconds()).ok()?).ok()?;
+        Some(self.zone.as_ref()?.to_offset(at).seconds())
+    }
 }
 
 /// A clock that a test sets.
 #[derive(Debug, Default)]
-pub struct ManualClock(AtomicU64);
+pub struct ManualClock {
+    micros: AtomicU64,
+    offset_s: AtomicI32,
+}
 
 impl ManualClock {
     /// A clock that stands at `now`.
     pub fn at(now: Timestamp) -> Self {
-        Self(AtomicU64::new(now.0))
+        Self { micros: AtomicU64::new(now.0), offset_s: AtomicI32::new(0) }
+    }
+
+    /// Sets how many seconds local time is ahead of UTC.
+    pub fn set_offset_s(&self, offset_s: i32) {
+        self.offset_s.store(offset_s, Ordering::Relaxed);
     }
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
-        self.0.fetch_add(micros, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::Relaxed))
+        Timestamp(self.micros.load(Ordering::Relaxed))
     }
 
     fn elapsed(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::Relaxed))
+        Duration::from_micros(self.micros.load(Ordering::Relaxed))
+    }
+
+    fn offset_s(&self, _at: Timestamp) -> Option<i32> {
+        Some(self.offset_s.load(Ordering::Relaxed))
     }
 }
 

@@ -514,7 +514,8 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
     let name = dn.to_string();
     let id = target::find(decide.view, decide.state, decide.guard, &decide.lookup(&name, key))?;
     let stored = target::stored(decide.view, id)?;
-    check(&LiveEntry::new(decide.view, &stored, known, true), &guard.on(&stored))?;
+    let live = LiveEntry::new(decide.view, &stored, known, true).seen_by(guard);
+    check(&live, &guard.on(&stored))?;
     if let Some(wanted) = pre_read {
         read.push(wanted.read(read_entry::PRE_READ, decide.view, &stored, known, guard));
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use aci::AciSet;
+use aci::{Access, AciSet, Grants, Identity, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::bounded;
 use journal::{Disk, FileDisk, Journal, JournalOptions};
@@ -57,6 +57,8 @@ pub struct DirectoryOptions {
     pub data: PathBuf,
     /// The name of the administrator, who has no entry.
     pub root_dn: String,
+    /// What changes the privileges of the administrator, who has all: `-NAME` takes one away.
+    pub root_privileges: Vec<String>,
     /// What one request may cost.
     pub limits: Limits,
     /// How passwords are kept and verified.
@@ -114,6 +116,7 @@ impl DirectoryOptions {
         Self {
             data: data.into(),
             root_dn: ROOT_DN.to_owned(),
+            root_privileges: Vec::new(),
             limits: Limits::default(),
             passwords: PasswordOptions::default(),
             password_policy: PasswordPolicyOptions::default(),
@@ -222,6 +225,7 @@ pub(crate) struct RootIdentity {
     pub(crate) key: DnKey,
     /// The stored form of the password.
     pub(crate) password: Vec<u8>,
+    privileges: Privileges,
 }
 
 impl Directory {
@@ -560,7 +564,15 @@ impl RootIdentity {
                          write a new one with roster init",
             });
         }
-        Ok(Self { dn, key, password })
+        let changes = options.root_privileges.iter().map(|name| name.as_bytes());
+        let privileges = Privileges::ALL.changed_by(changes);
+        Ok(Self { dn, key, password, privileges })
+    }
+
+    /// What it may do.
+    pub(crate) fn access(&self) -> Access {
+        let grants = Grants { privileges: self.privileges, ..Grants::default() };
+        Access::with(Identity::Root(self.dn.clone()), grants).keyed(self.key.clone())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aci::Grants;
+use aci::{Grants, Privilege};
 use schema::{AttributeDescription, EntryRead, Schema};
 
 /// The attributes that grant something, in one version of the schema.
@@ -56,6 +56,11 @@ impl GrantTypes {
         grants.privileges = grants.privileges.changed_by(names.iter().map(Vec::as_slice));
         grants
     }
+}
+
+/// Whether a text takes a privilege away: `-NAME`.
+pub fn takes_privilege(text: &str) -> bool {
+    text.strip_prefix('-').is_some_and(|name| Privilege::from_name(name.as_bytes()).is_some())
 }
 
 /// The limit that the first of these attributes sets. What is not positive is no limit: 0 means

@@ -6,6 +6,7 @@
 //! visible, so a view never has entries that are newer than the rules.
 
 use std::cell::OnceCell;
+use std::hint::black_box;
 
 use aci::{Access, Asker, EntryRights, Privilege, Reach, Right, Rights, Rules};
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
@@ -51,7 +52,8 @@ pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<
         (None, Some(dn)) => DnKey::from_dn(schema, dn).ok(),
         (Some(_), _) | (None, None) => None,
     };
-    let around = Around::new(view, schema, directory);
+    let host_name = access.origin().host_name.as_deref();
+    let around = Around::new(view, schema, directory).asked_from(host_name);
     let asker = access.asker(key.as_ref(), &around);
     let reach = rules.below(&asker, base);
     let in_force =
@@ -102,15 +104,26 @@ impl<'a> Guard<'a> {
         act(&Guard { access: self.access, rules: Some(in_force) })
     }
 
+    /// Whether the asker may search for values of an attribute, if that is so for every entry.
+    pub(crate) fn may_search(&self, description: &AttributeDescription) -> Option<bool> {
+        self.reach().map_or(Some(true), |reach| reach.always(Right::Search, description))
+    }
+
+    /// Whether the asker may search for whatever an index on an attribute that may be searched may
+    /// hold: values of its subtypes, and such with options.
+    pub(crate) fn may_search_all_of(&self, description: &AttributeDescription) -> bool {
+        self.reach().is_none_or(|reach| reach.always_all(Right::Search, description))
+    }
+
     /// Whether the asker may search for values of an attribute in every entry there is: only then
     /// what an index says need not be asked of the entries.
     pub(crate) fn may_search_everywhere(&self, description: &AttributeDescription) -> bool {
-        self.reach().is_none_or(|reach| reach.always(Right::Search, description) == Some(true))
+        self.may_search(description) == Some(true) && self.may_search_all_of(description)
     }
 
     /// Whether there is an entry in which the asker may search for values of an attribute.
     pub(crate) fn may_search_somewhere(&self, description: &AttributeDescription) -> bool {
-        self.reach().is_none_or(|reach| reach.always(Right::Search, description) != Some(false))
+        self.may_search(description) != Some(false)
     }
 
     /// Whether the asker may see every entry there is: all have an object class.
@@ -140,7 +153,24 @@ impl<'a> Guard<'a> {
         self.missing(view, above)
     }
 
-    /// `noSuchObject` for what is not there below `nearest`.
+    /// `noSuchObject` for a name that is not there below `nearest`, after as much work as there is
+    /// for one that is hidden: how long the answer takes shall not tell the two apart.
+    pub(crate) fn not_there(&self, view: &View<'_>, nearest: EntryId) -> Result<Refusal, Refusal> {
+        if !self.is_bypassed() && nearest != EntryId::ROOT {
+            let stored = target::stored(view, nearest)?;
+            black_box(self.anywhere(|guard| guard.on(&stored).is_disclosed()));
+            black_box(target::stored(view, nearest)?.id());
+        }
+        self.missing(view, nearest)
+    }
+
+    /// Whether the asker may know of nothing at the base and below it, if that is so for all.
+    pub(crate) fn knows_nothing(&self) -> bool {
+        let rights = [Right::Read, Right::Search, Right::Compare];
+        self.reach().is_some_and(|reach| rights.into_iter().all(|one| reach.never(one)))
+    }
+
+    /// `noSuchObject` for what is not known of below `nearest`.
     pub(crate) fn missing(&self, view: &View<'_>, nearest: EntryId) -> Result<Refusal, Refusal> {
         let matched = self.nearest_known(view, nearest)?;
         Ok(Refusal::no_such_object(matched, NO_SUCH_ENTRY))

@@ -233,10 +233,7 @@ pub(crate) fn access_of(
     found: Found,
 ) -> Result<Option<Access>, Refusal> {
     match found {
-        Found::Root => {
-            let access = Access::of(Identity::Root(directory.root.dn.clone()));
-            Ok(Some(access.keyed(directory.root.key.clone())))
-        }
+        Found::Root => Ok(Some(directory.root.access())),
         Found::Entry(id) => view.entry(id)?.map(|entry| access(state, &entry)).transpose(),
     }
 }

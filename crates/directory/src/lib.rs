@@ -69,6 +69,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
+pub use grants::takes_privilege;
 pub use hashing::{HashDone, HashJob, PasswordOptions};
 pub use import::{
     ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,

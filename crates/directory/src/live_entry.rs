@@ -4,6 +4,8 @@ use ldap::message::{Values, ValuesBuf};
 use schema::{AttributeDescription, EntryRead, WellKnown};
 use store::{StoredEntry, View};
 
+use crate::guard::Guard;
+
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
 /// (RFC 4512 §4.2), `hasSubordinates` and `numSubordinates`.
 pub(crate) struct LiveEntry<'v> {
@@ -12,6 +14,8 @@ pub(crate) struct LiveEntry<'v> {
     known: &'v WellKnown,
     /// Whether a reader of all attributes is to see the computed ones; they cost look-ups.
     computed: bool,
+    /// Who reads it, when that is not the server itself.
+    reader: Option<&'v Guard<'v>>,
 }
 
 impl<'v> LiveEntry<'v> {
@@ -21,7 +25,13 @@ impl<'v> LiveEntry<'v> {
         known: &'v WellKnown,
         computed: bool,
     ) -> Self {
-        Self { view, stored, known, computed }
+        Self { view, stored, known, computed, reader: None }
+    }
+
+    /// Likewise, as this reader sees it: subordinates that may not be seen are not counted.
+    #[must_use]
+    pub(crate) fn seen_by(self, reader: &'v Guard<'v>) -> Self {
+        Self { reader: Some(reader), ..self }
     }
 
     /// The descriptions that are computed.
@@ -42,13 +52,34 @@ impl<'v> LiveEntry<'v> {
             Some(SUBSCHEMA_DN.to_owned())
         } else {
             // A store that cannot count answers as if there were no such attribute.
-            let count = self.view.child_count(self.stored.id()).ok()?;
-            if *description == *known.has_subordinates {
+            let asks_how_many = *description == *known.num_subordinates;
+            let count = match self.reader.filter(|reader| !reader.sees_all()) {
+                None => self.view.child_count(self.stored.id()).ok()?,
+                Some(reader) => self.seen(reader, if asks_how_many { u64::MAX } else { 1 })?,
+            };
+            if !asks_how_many {
                 Some(if count > 0 { "TRUE" } else { "FALSE" }.to_owned())
             } else {
                 Some(count.to_string())
             }
         }
+    }
+
+    /// How many subordinates the reader may see, up to `enough`; none when there are too many to
+    /// look at each.
+    fn seen(&self, reader: &Guard<'_>, enough: u64) -> Option<u64> {
+        let mut count = 0;
+        for (number, child) in self.view.children(self.stored.id()).ok()?.enumerate() {
+            if number >= SUBORDINATES_LOOKED_AT_MAX {
+                return None;
+            }
+            let child = self.view.entry(child.ok()?).ok()??;
+            count += u64::from(reader.on(&child).may_see());
+            if count >= enough {
+                break;
+            }
+        }
+        Some(count)
     }
 }
 
@@ -89,6 +120,10 @@ impl EntryRead for LiveEntry<'_> {
         }
     }
 }
+
+/// The most subordinates of an entry that are looked at to count those its reader may see. Of an
+/// entry with more, a reader who may not see all is told neither attribute.
+pub(crate) const SUBORDINATES_LOOKED_AT_MAX: usize = 1_000;
 
 /// The name of the subschema subentry of the whole server.
 pub(crate) const SUBSCHEMA_DN: &str = "cn=schema";

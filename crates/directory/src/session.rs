@@ -52,6 +52,8 @@ pub struct Session {
     /// As whom the request at hand is carried out, when it is somebody else.
     assumed: Option<(Arc<Access>, Arc<Who>)>,
     secure: bool,
+    /// The name of the client's host, as it was confirmed.
+    host_name: Option<Arc<str>>,
     tls: Option<Box<Tls>>,
     /// A SASL bind whose client is to send more.
     pending: Option<sasl::Pending>,
@@ -83,6 +85,7 @@ impl Session {
             access: Arc::new(Access::of(identity.clone())),
             secure,
             assumed: None,
+            host_name: None,
             tls: None,
             pending: None,
             outstanding: Vec::new(),
@@ -111,8 +114,16 @@ impl Session {
         self.access = Arc::new((*self.access).clone().from_origin(origin));
     }
 
+    /// The name of the client's host is known, or that it has none.
+    pub fn set_host_name(&mut self, name: Option<Arc<str>>) {
+        self.host_name = name;
+        let Origin { method, .. } = *self.access.origin();
+        let origin = Origin { method, ..self.origin("") };
+        self.access = Arc::new((*self.access).clone().from_origin(origin));
+    }
+
     /// Where requests come from, as access rules ask about it.
-    fn origin(&self, mechanism: &'static str) -> Origin {
+    pub(crate) fn origin(&self, mechanism: &'static str) -> Origin {
         let address = match self.peer.local_user {
             Some(_) => None,
             None => match self.peer.ip {
@@ -126,7 +137,7 @@ impl Session {
             EXTERNAL if self.secure => Method::Certificate,
             name => Method::Sasl(name),
         };
-        Origin { address, ssf: self.ssf(), method }
+        Origin { address, host_name: self.host_name.clone(), ssf: self.ssf(), method }
     }
 
     /// The client's address; `None` on a Unix socket.

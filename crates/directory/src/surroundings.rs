@@ -27,11 +27,17 @@ pub(crate) struct Around<'a> {
     view: &'a View<'a>,
     schema: &'a Schema,
     clock: &'a dyn Clock,
+    host_name: Option<&'a str>,
 }
 
 impl<'a> Around<'a> {
     pub(crate) fn new(view: &'a View<'a>, schema: &'a Schema, directory: &'a Directory) -> Self {
-        Self { view, schema, clock: &*directory.clock }
+        Self { view, schema, clock: &*directory.clock, host_name: None }
+    }
+
+    /// Likewise, for a client on this host.
+    pub(crate) fn asked_from(self, host_name: Option<&'a str>) -> Self {
+        Self { host_name, ..self }
     }
 
     fn entry(&self, name: &DnKey) -> Result<Option<StoredEntry<'_>>, StoreError> {
@@ -227,9 +233,10 @@ impl Surroundings for Around<'_> {
         }
     }
 
-    /// In UTC: the server knows no other time.
     fn time(&self) -> Option<TimeOfWeek> {
-        let minutes = self.clock.now().seconds() / 60;
+        let now = self.clock.now();
+        let local = now.seconds().checked_add_signed(self.clock.offset_s(now)?.into())?;
+        let minutes = local / 60;
         let days = minutes / MINUTES_PER_DAY;
         Some(TimeOfWeek {
             day: u8::try_from((days + FIRST_DAY) % 7).unwrap_or(0),
@@ -237,9 +244,8 @@ impl Surroundings for Around<'_> {
         })
     }
 
-    /// Not known: nobody is asked about names while a request waits.
     fn host_name(&self) -> Option<String> {
-        None
+        self.host_name.map(str::to_owned)
     }
 }
 

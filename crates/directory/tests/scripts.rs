@@ -41,7 +41,7 @@ struct Connections<'a> {
 
 impl Target for Connections<'_> {
     fn open(&mut self) -> usize {
-        self.open.push(Connection::new(&self.served.directory, Address::default()));
+        self.open.push(Connection::new(&self.served.directory, address()));
         self.open.len() - 1
     }
 
@@ -94,4 +94,10 @@ fn load_fixture(ldif: &Path) -> TempDir {
 #[test]
 fn every_dialogue_goes_as_written() {
     testing::check_all(&mut InProcess::default());
+}
+
+/// A client on this machine, as over TCP.
+fn address() -> Address {
+    let ip = Some(std::net::IpAddr::from([127, 0, 0, 1]));
+    Address { address: "127.0.0.1:1".to_owned(), ip, ..Address::default() }
 }

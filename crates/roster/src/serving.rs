@@ -98,6 +98,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     // The server makes a certificate where none is.
     options.offers_tls = true;
     options.authentication = settings.authentication.options();
+    options.root_privileges = settings.access_control.administrator_privileges.clone();
     let bounds = &settings.store;
     let limits = &settings.limits;
     options.limits.size_limit_entries = limits.size_limit_entries;

@@ -33,6 +33,15 @@ impl AttributeDescription {
         Self::new(kind, Vec::new())
     }
 
+    /// The same, sent as it is written here: for attributes whose readers expect their options in
+    /// an order of their own.
+    #[must_use]
+    pub fn written_as(&self, text: &str) -> Self {
+        let Self { kind, options, is_password, .. } = self;
+        let (kind, options) = (Arc::clone(kind), options.clone());
+        Self { kind, options, text: text.to_owned(), is_password: *is_password }
+    }
+
     /// Reads the part of `text` after the type's name, such as `;lang-de`; it may be empty.
     pub(crate) fn with_options(
         kind: Arc<AttributeType>,

@@ -46,6 +46,8 @@ pub struct Schema {
     other_oids: NameMap<String>,
     content_rules: FxHashMap<String, ContentRule>,
     well_known: WellKnown,
+    /// What is derived from each type, by the type's number: made when first asked for.
+    subtypes: OnceLock<FxHashMap<u64, Vec<Arc<AttributeDescription>>>>,
 }
 
 /// What else entries of a structural class must, may and may not hold (RFC 4512 §4.1.6).
@@ -152,6 +154,23 @@ impl Schema {
     /// Every attribute type, in the order of the files.
     pub fn attribute_types(&self) -> impl Iterator<Item = &Arc<AttributeType>> {
         self.attribute_types.iter()
+    }
+
+    /// All types derived from one, at least: a type of the same number may have added its own.
+    pub fn subtypes(&self, kind: &AttributeType) -> &[Arc<AttributeDescription>] {
+        let all = self.subtypes.get_or_init(|| {
+            let mut all: FxHashMap<u64, Vec<Arc<AttributeDescription>>> = FxHashMap::default();
+            for kind in &self.attribute_types {
+                let mut next = &kind.superior;
+                while let Some(superior) = next {
+                    let plain = AttributeDescription::plain(Arc::clone(kind));
+                    all.entry(superior.number()).or_default().push(Arc::new(plain));
+                    next = &superior.superior;
+                }
+            }
+            all
+        });
+        all.get(&kind.number()).map_or(&[], Vec::as_slice)
     }
 
     /// Every object class, in the order of the files.

@@ -233,6 +233,12 @@ fn refuse(stream: &Stream, why: &str) {
 
 /// One connection from its first byte to its last.
 async fn serve(mut connection: Connection, secure: bool) {
+    if let (Some(names), Some(address)) =
+        (&connection.worker.shared.host_names, connection.session.ip())
+    {
+        let name = names.of(address).await;
+        connection.session.set_host_name(name);
+    }
     if secure && !handshake(&mut connection).await {
         return;
     }

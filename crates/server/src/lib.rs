@@ -13,6 +13,7 @@ mod counters;
 mod error;
 mod files;
 mod hash_pool;
+mod host_names;
 mod listen;
 mod log;
 mod network;
@@ -32,9 +33,9 @@ pub use network::Network;
 pub use proxy_header::{NoProxyHeader, ProxyHeader};
 pub use server::{Server, ShutdownHandle};
 pub use settings::{
-    AccessLogSettings, AuditLogSettings, AuthenticationSettings, LimitSettings, ListenSettings,
-    LogFileSettings, LogSettings, ServerSettings, Settings, SettingsError, StoreSettings,
-    TlsSettings,
+    AccessControlSettings, AccessLogSettings, AuditLogSettings, AuthenticationSettings,
+    LimitSettings, ListenSettings, LogFileSettings, LogSettings, ServerSettings, Settings,
+    SettingsError, StoreSettings, TlsSettings,
 };
 pub use tls::generate_self_signed;
 

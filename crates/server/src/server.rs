@@ -16,6 +16,7 @@ use crate::counters::{Counters, Counts};
 use crate::error::ServerError;
 use crate::files::{self, FileWatch, KeyFile};
 use crate::hash_pool::{HashPool, HashPoolSize};
+use crate::host_names::HostNames;
 use crate::listen::{self, Addresses, SocketFile};
 use crate::log::{Logs, Scribe};
 use crate::pool::Pool;
@@ -104,6 +105,10 @@ impl Server {
             pool,
             hash_pool,
             counters: Arc::clone(&counters),
+            host_names: {
+                let settings = &settings.access_control;
+                settings.host_names.then(|| HostNames::of_system(settings.host_name_wait))
+            },
             addresses: ClientAddresses::new(AddressLimits {
                 connections_max: settings.limits.connections_per_address_max,
                 bind_failures_max: settings.limits.bind_failures_max,

@@ -25,6 +25,7 @@ use crate::addresses::Addresses;
 use crate::connection::READ_BUFFER_BYTES;
 use crate::counters::Counters;
 use crate::hash_pool::HashPool;
+use crate::host_names::HostNames;
 use crate::listen::Listener;
 use crate::log::Scribe;
 use crate::network::Network;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.
     pub(crate) addresses: Addresses,
+    /// Finds the names of clients' hosts, when access rules are to ask for them.
+    pub(crate) host_names: Option<HostNames>,
 }
 
 /// Names a connection of one worker; never used twice.

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use aci::{Access, Privilege, Right, Rights, ValueChange};
+use aci::{Access, Considered, Outcome, Privilege, Question, Right, Rights, ValueChange};
 use ldap::ber::{DecodeError, Reader, Tag};
 use ldap::message::{Control, Values, ValuesBuf};
 use schema::{AttributeDescription, EntryRead, Schema, Selection};
 use store::View;
 
 use super::{RequestControls, malformed};
-use crate::directory::State;
+use crate::directory::{RootIdentity, State};
 use crate::guard::Guard;
 use crate::ops::why;
 use crate::refusal::Refusal;
@@ -68,7 +68,7 @@ impl EffectiveRights<'_> {
         &self,
         asker: &Access,
         view: &View<'_>,
-        (state, root): (&State, &schema::DnKey),
+        (state, root): (&State, &RootIdentity),
     ) -> Result<Access, Refusal> {
         let Some(name) = self.identity else { return Ok(asker.clone()) };
         if !asker.has(Privilege::BypassAcl) && !asker.has(Privilege::ModifyAcl) {
@@ -83,6 +83,8 @@ impl EffectiveRights<'_> {
 pub(crate) struct Told<'a> {
     pub(crate) guard: &'a Guard<'a>,
     pub(crate) asked: &'a EffectiveRights<'a>,
+    /// Whether the reader may know the names of the ACIs that decide.
+    pub(crate) is_explained: bool,
 }
 
 impl Told<'_> {
@@ -94,15 +96,14 @@ impl Told<'_> {
         schema: &Schema,
     ) -> WithRights<'e> {
         let rights = self.guard.on(entry);
-        let mut lines = Vec::new();
-        let mut put = |name: &str, line: String| {
-            if let Ok(description) = schema.describe(name)
-                && selection.selects(&description)
-            {
-                lines.push((description, line));
-            }
-        };
-        put("aclRights;entryLevel", entry_level(&rights));
+        let mut lines = Lines { selection, schema, lines: Vec::new() };
+        lines.put("aclRights;entryLevel", || entry_level(&rights));
+        for (name, right) in ENTRY_LEVEL.into_iter().filter(|_| self.is_explained) {
+            lines.put(&format!("{INFO};entryLevel;{name}"), || {
+                let question = Question::Entry(right);
+                self.reason(entry, (name, None), rights.may_entry(right), &question)
+            });
+        }
         let mut names: Vec<Arc<AttributeDescription>> = Vec::new();
         for name in &self.asked.attributes {
             names.extend(schema.describe(name).ok());
@@ -113,22 +114,128 @@ impl Told<'_> {
             }
         });
         for description in &names {
-            let name = format!("aclRights;attributeLevel;{}", description.text());
-            put(&name, attribute_level(&rights, description));
+            let text = description.text();
+            let name = format!("aclRights;attributeLevel;{text}");
+            lines.put(&name, || attribute_level(&rights, description));
+            if self.is_explained {
+                self.explain(entry, &rights, description, &mut lines);
+            }
         }
-        WithRights { entry, lines }
+        WithRights { entry, lines: lines.lines }
+    }
+
+    /// A line for each right to an attribute.
+    fn explain(
+        &self,
+        entry: &dyn EntryRead,
+        rights: &Rights<'_>,
+        description: &AttributeDescription,
+        lines: &mut Lines<'_>,
+    ) {
+        let text = description.text();
+        for (name, right) in ATTRIBUTE_LEVEL {
+            lines.put(&format!("{INFO};attributeLevel;{name};{text}"), || {
+                let (question, may) = match right {
+                    Right::Proxy => (Question::Entry(right), rights.may_entry(right)),
+                    _ => (Question::Attribute(right, description), rights.may(right, description)),
+                };
+                self.reason(entry, (name, Some(text)), may, &question)
+            });
+        }
+        let own = self.guard.access().identity().dn().map(ToString::to_string).unwrap_or_default();
+        for (name, change) in
+            [("selfwrite_add", ValueChange::Add), ("selfwrite_delete", ValueChange::Delete)]
+        {
+            lines.put(&format!("{INFO};attributeLevel;{name};{text}"), || {
+                let question = Question::Value(change, description, own.as_bytes());
+                let may = rights.may_self(change, description);
+                self.reason(entry, (name, Some(text)), may, &question)
+            });
+        }
+    }
+
+    /// Why a right is there or not, in the words of Sun's servers.
+    fn reason(
+        &self,
+        entry: &dyn EntryRead,
+        (right, attribute): (&str, Option<&str>),
+        may: bool,
+        question: &Question<'_>,
+    ) -> String {
+        let dn = entry.dn();
+        let who = self.guard.access().identity().dn().map(ToString::to_string);
+        let why = match self.guard.explained(entry, |rights| rights.explain(question)) {
+            None => "the privilege bypass-acl".to_owned(),
+            Some(told) => {
+                let decides = told.decided_by.and_then(|place| told.considered.get(place));
+                let is_for_others = |one: &Considered| {
+                    one.allows && matches!(one.outcome, Outcome::OtherAsker | Outcome::Unknown)
+                };
+                match decides {
+                    Some(one) => {
+                        let verb = if one.allows { "allow" } else { "deny" };
+                        format!("evaluated {verb} , deciding_aci: \"{}\"", one.aci.name())
+                    }
+                    None if told.considered.iter().any(is_for_others) => {
+                        "no acis matched the subject".to_owned()
+                    }
+                    None => "no acis matched the resource".to_owned(),
+                }
+            }
+        };
+        format!(
+            "acl_summary(main): access {}({right}) on entry/attr({dn}, {}) to ({}) \
+             (not proxied) (reason: {why} )",
+            if may { "allowed" } else { "not allowed" },
+            attribute.unwrap_or("NULL"),
+            who.as_deref().unwrap_or("anonymous"),
+        )
     }
 }
 
+/// What is told beside an entry, as far as it is asked for.
+struct Lines<'a> {
+    selection: &'a Selection,
+    schema: &'a Schema,
+    lines: Vec<(AttributeDescription, String)>,
+}
+
+impl Lines<'_> {
+    fn put(&mut self, name: &str, line: impl FnOnce() -> String) {
+        let Ok(description) = self.schema.describe(name) else { return };
+        // What explains is asked for by name, since it costs much.
+        let is_wanted = if name.starts_with(INFO) {
+            self.selection.names_attribute(&description)
+        } else {
+            self.selection.selects(&description)
+        };
+        if is_wanted {
+            self.lines.push((description.written_as(name), line()));
+        }
+    }
+}
+
+const INFO: &str = "aclRightsInfo;logs";
+
+const ENTRY_LEVEL: [(&str, Right); 5] = [
+    ("add", Right::Add),
+    ("delete", Right::Delete),
+    ("read", Right::Read),
+    ("write", Right::Write),
+    ("proxy", Right::Proxy),
+];
+
+const ATTRIBUTE_LEVEL: [(&str, Right); 5] = [
+    ("search", Right::Search),
+    ("read", Right::Read),
+    ("compare", Right::Compare),
+    ("write", Right::Write),
+    ("proxy", Right::Proxy),
+];
+
 fn entry_level(rights: &Rights<'_>) -> String {
-    let all = [
-        ("add", Right::Add),
-        ("delete", Right::Delete),
-        ("read", Right::Read),
-        ("write", Right::Write),
-        ("proxy", Right::Proxy),
-    ];
-    let all = all.map(|(name, right)| format!("{name}:{}", u8::from(rights.may_entry(right))));
+    let all =
+        ENTRY_LEVEL.map(|(name, right)| format!("{name}:{}", u8::from(rights.may_entry(right))));
     all.join(",")
 }
 
@@ -150,7 +257,7 @@ fn attribute_level(rights: &Rights<'_>, description: &AttributeDescription) -> S
 /// An entry with lines about it.
 pub(crate) struct WithRights<'e> {
     entry: &'e dyn EntryRead,
-    lines: Vec<(Arc<AttributeDescription>, String)>,
+    lines: Vec<(AttributeDescription, String)>,
 }
 
 impl EntryRead for WithRights<'_> {

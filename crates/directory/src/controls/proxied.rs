@@ -4,20 +4,16 @@
 //! Invariant: nobody becomes another without the privilege `proxied-auth` and the right `proxy` on
 //! the other's entry, and the refusal is the same whether there is such an entry or not.
 
-use std::sync::Arc;
-
 use aci::{Access, Identity, Privilege, Right};
 use ldap::ber::{DecodeError, Reader, Tag};
-use ldap::dn::Dn;
-use ldap::filter::{AvaFilter, Filter};
-use ldap::message::{Control, Scope};
+use ldap::message::Control;
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryId, EntryRead as _, ResolvedFilter, Truth};
-use store::{Ask, Resolved, View};
+use schema::DnKey;
 
 use super::{RequestControls, malformed};
 use crate::directory::State;
-use crate::guard::{Guard, Site, guarded};
+use crate::guard::{Site, guarded};
+use crate::identity_mapper::{self, Found, UserName};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::Worker;
@@ -115,69 +111,44 @@ pub(crate) fn assume(
 fn found(worker: &mut Worker, session: &Session, proxied: Proxied<'_>) -> Result<Access, Refusal> {
     let directory = &worker.directory;
     let state = directory.state.load();
-    let schema = &state.schema;
     let view = worker.snapshot.view()?;
-    let site = Site { directory, access: session.access(), view, schema };
-    guarded(&site, &DnKey::root(), |guard| {
-        if let Proxied::Dn(name) = proxied
-            && DnKey::from_text(schema, name).is_ok_and(|key| key == directory.root.key)
-        {
-            // Nobody becomes more than they are.
-            return if session.access().is_root() {
-                Ok(Access::clone(session.access()))
-            } else {
-                Err(denied())
-            };
-        }
-        let id = find(view, &state, proxied)?.ok_or_else(denied)?;
-        access(guard, view, &state, id)
-    })
-}
-
-/// The access of an entry, if the asker may have it.
-fn access(
-    guard: &Guard<'_>,
-    view: &View<'_>,
-    state: &Arc<State>,
-    id: EntryId,
-) -> Result<Access, Refusal> {
-    let entry = view.entry(id)?.ok_or_else(denied)?;
-    if !guard.on(&entry).may_entry(Right::Proxy) {
-        return Err(denied());
-    }
-    let name = Dn::parse(entry.dn())?;
-    let key = DnKey::from_dn(&state.schema, &name).map_err(|_| denied())?;
-    Ok(Access::with(Identity::Entry(name), state.grants.read(&entry)).keyed(key))
-}
-
-fn find(view: &View<'_>, state: &State, proxied: Proxied<'_>) -> Result<Option<EntryId>, Refusal> {
-    let schema = &state.schema;
     let name = match proxied {
-        Proxied::Anonymous => return Ok(None),
-        Proxied::Dn(name) => {
-            let Ok(key) = DnKey::from_text(schema, name) else { return Ok(None) };
-            return Ok(match view.resolve(&key)? {
-                Resolved::Found(id) => Some(id),
-                Resolved::Missing { .. } | Resolved::NoContext => None,
-            });
-        }
-        Proxied::User(name) => name,
+        Proxied::Anonymous => return Ok(Access::of(Identity::Anonymous)),
+        Proxied::Dn(name) => UserName::Dn(name),
+        Proxied::User(name) => UserName::User(name),
     };
-    // The one entry with this uid.
-    let filter = Filter::Equality(AvaFilter { description: "uid", value: name.as_bytes().into() });
-    let filter = ResolvedFilter::resolve(&filter, schema);
-    let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
-    let mut found = None;
-    for entry in plan.entries(view, EntryId::ROOT) {
-        let entry = entry?;
-        if plan.exact || filter.matches(schema, &entry) == Truth::True {
-            if found.is_some() {
-                return Ok(None);
-            }
-            found = Some(entry.id());
-        }
+    let found = match identity_mapper::find(directory, &state, view, name) {
+        Err(refusal) if refusal.code == ResultCode::InvalidDnSyntax => None,
+        found => found?,
+    };
+    let site = Site { directory, access: session.access(), view, schema: &state.schema };
+    found
+        .and_then(|found| access_as(&site, &state, found).transpose())
+        .unwrap_or_else(|| Err(denied()))
+}
+
+/// The access of whoever was found, if the one at the site may act as them: with the privilege
+/// `proxied-auth` and the right `proxy` on the entry, or the administrator as itself. Nobody else
+/// becomes the administrator.
+pub(crate) fn access_as(
+    site: &Site<'_>,
+    state: &State,
+    found: Found,
+) -> Result<Option<Access>, Refusal> {
+    let &Site { directory, access, view, .. } = site;
+    if !access.has(Privilege::ProxiedAuth) {
+        return Ok(None);
     }
-    Ok(found)
+    let id = match found {
+        Found::Root => return Ok(access.is_root().then(|| access.clone())),
+        Found::Entry(id) => id,
+    };
+    let Some(entry) = view.entry(id)? else { return Ok(None) };
+    let may = guarded(site, &DnKey::root(), |guard| guard.on(&entry).may_entry(Right::Proxy));
+    if !may {
+        return Ok(None);
+    }
+    identity_mapper::access_of(directory, state, view, found)
 }
 
 fn denied() -> Refusal {

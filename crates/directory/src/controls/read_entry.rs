@@ -80,7 +80,7 @@ impl ReadEntry {
         guard: &Guard<'_>,
     ) -> ResponseControl {
         let computed = self.selection.may_select_operational();
-        let live = LiveEntry::new(view, stored, known, computed);
+        let live = LiveEntry::new(view, stored, known, computed).seen_by(guard);
         self.response(oid, &live, &guard.on(stored))
     }
 

@@ -61,7 +61,7 @@ pub(crate) fn run(
         if !rights.is_disclosed() {
             return Err(guard.hidden(view, id)?);
         }
-        let live = LiveEntry::new(view, &stored, schema.well_known(), false);
+        let live = LiveEntry::new(view, &stored, schema.well_known(), false).seen_by(guard);
         let outcome = check(&live, &rights)?;
         let mut values = Vec::new();
         if outcome == ResultCode::CompareFalse && update::is_hashable(&assertion.description) {

@@ -13,11 +13,12 @@ mod run;
 mod sorted;
 mod special;
 mod unindexed;
+mod usable;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use aci::{Access, WantedValues};
+use aci::{Access, Privilege, WantedValues};
 use ldap::message::{Controls, MessageId, Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, ResolvedFilter, Selection};
@@ -28,6 +29,7 @@ pub(crate) use self::bounds::Bounds;
 use self::chain::Expanded;
 pub(crate) use self::done::Done;
 pub(crate) use self::run::{Run, Step};
+use self::usable::Usable;
 use crate::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::controls::effective_rights::Told;
 use crate::controls::paged::Position;
@@ -162,6 +164,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) shown: Shown,
     /// Which of their values are.
     pub(crate) wanted: Option<WantedValues<'a>>,
+    /// Whether the asker may use all of the filter in every entry.
+    pub(crate) searchable: bool,
     /// What the asker may see.
     pub(crate) guard: &'a Guard<'a>,
     /// Whose rights are told beside the entries.
@@ -211,10 +215,11 @@ impl Search<'_> {
                 self.run_guarded((guard, None), (&ground, &state), asked, sink)
             });
         };
-        let other = effective.access(access, ground.view, (&state, &directory.root.key))?;
+        let other = effective.access(access, ground.view, (&state, &directory.root))?;
         let of_other = Site { access: &other, ..site };
         guarded(&of_other, top, |other| {
-            let told = Told { guard: other, asked: effective };
+            let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
+            let told = Told { guard: other, asked: effective, is_explained };
             guarded(&site, top, |guard| {
                 self.run_guarded((guard, Some(&told)), (&ground, &state), asked, sink)
             })
@@ -260,6 +265,8 @@ impl Search<'_> {
             self.check_base(view, state, guard, base)?;
         }
         let (shown, regions) = (self.shown(subentries), None);
+        let Usable { searchable, filter: usable } = Usable::of(filter, guard);
+        let filter = usable.as_ref().unwrap_or(filter);
         let mut resolved = Resolved {
             base,
             scope,
@@ -269,6 +276,7 @@ impl Search<'_> {
             referrals,
             shown,
             wanted,
+            searchable,
             guard,
             told,
         };
@@ -320,7 +328,7 @@ impl Search<'_> {
         let controls = self.controls;
         let is_told = controls.assertion.is_some() || controls.entry_count.is_some();
         let is_later_page = controls.paged.as_ref().is_some_and(|page| !page.cookie.is_empty());
-        if is_told || self.request.scope == Scope::Base {
+        if is_told || self.request.scope == Scope::Base || guard.knows_nothing() {
             return Err(guard.hidden(view, base)?);
         }
         Ok(!is_later_page)
@@ -381,7 +389,7 @@ impl Search<'_> {
             return self.controls.check_assertion(&root, &guard.on(&root), schema);
         }
         let stored = target::stored(view, base)?;
-        let live = LiveEntry::new(view, &stored, schema.well_known(), true);
+        let live = LiveEntry::new(view, &stored, schema.well_known(), true).seen_by(guard);
         self.controls.check_assertion(&live, &guard.on(&stored), schema)
     }
 
@@ -414,7 +422,7 @@ impl Search<'_> {
         if let Some(watch) = &self.watch {
             watch.planned(plan.estimate, unindexed::is_unindexed(&plan));
         }
-        self.check_indexed(&plan, view, &ask)?;
+        self.check_indexed(&plan, view, (&ask, resolved.guard))?;
         let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
         if let Some(request) = &self.controls.entry_count {
             return self.count(request, &plan, &mut run);

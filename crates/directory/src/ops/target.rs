@@ -89,7 +89,7 @@ fn find_for(
     match resolved {
         Resolved::Found(id) => Ok(id),
         Resolved::Missing { nearest } => {
-            Err(guard.missing(view, nearest.unwrap_or(EntryId::ROOT))?)
+            Err(guard.not_there(view, nearest.unwrap_or(EntryId::ROOT))?)
         }
         Resolved::NoContext => Err(Refusal::no_such_object(
             String::new(),

@@ -14,7 +14,7 @@ use schema::{DnKey, EntryRead as _};
 use serde::{Deserialize, Serialize};
 use store::{Resolved, View};
 
-use crate::directory::State;
+use crate::directory::{RootIdentity, State};
 use crate::guard::{Site, guarded};
 use crate::ops::extended::{Call, respond};
 use crate::refusal::Refusal;
@@ -83,7 +83,7 @@ pub(crate) fn start(
     let state = worker.directory.state.load_full();
     let directory = Arc::clone(&worker.directory);
     let view = worker.snapshot.view()?;
-    let access = access_of(&asked.identity, view, &state, &directory.root.key)?
+    let access = access_of(&asked.identity, view, &state, &directory.root)?
         .from_origin(session.access().origin().clone());
     let site = Site { directory: &directory, access: &access, view, schema: &state.schema };
     let answer = answer(&site, &state, &asked)?;
@@ -97,15 +97,15 @@ pub(crate) fn access_of(
     name: &str,
     view: &View<'_>,
     state: &State,
-    root: &DnKey,
+    root: &RootIdentity,
 ) -> Result<Access, Refusal> {
     if name.is_empty() {
         return Ok(Access::of(Identity::Anonymous));
     }
     let dn = Dn::parse(name)?;
     let key = crate::ops::update::key(&state.schema, &dn)?;
-    if key == *root {
-        return Ok(Access::of(Identity::Root(dn)).keyed(key));
+    if key == root.key {
+        return Ok(root.access());
     }
     let Resolved::Found(id) = view.resolve(&key)? else {
         return Err(Refusal::new(ResultCode::NoSuchObject, "there is no such identity"));

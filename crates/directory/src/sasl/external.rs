@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use aci::{Access, Identity};
+use aci::Access;
 use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::result::ResultCode;
@@ -36,12 +36,9 @@ pub(super) fn step(
 ) -> Result<Step, Refusal> {
     let asked = std::str::from_utf8(message.octets)
         .map_err(|_| super::malformed("the authorization identity is not UTF-8"))?;
-    let access = match (session.peer().local_user, session.client_certificate()) {
-        (Some(user), _) => local(worker, user, asked)?,
-        (None, Some(certificate)) => {
-            let proven = by_certificate(worker, certificate)?;
-            authorize(worker, proven, asked)?
-        }
+    let proven = match (session.peer().local_user, session.client_certificate()) {
+        (Some(user), _) => local(worker, user)?,
+        (None, Some(certificate)) => by_certificate(worker, certificate)?,
         (None, None) => {
             return Err(Refusal::new(
                 ResultCode::InappropriateAuthentication,
@@ -50,11 +47,12 @@ pub(super) fn step(
             ));
         }
     };
-    Ok(Step::Done { access, answer: None })
+    let proven = proven.from_origin(session.origin(message.mechanism));
+    Ok(Step::Done { access: authorize(worker, proven, asked)?, answer: None })
 }
 
 /// A local administrator is the root identity.
-fn local(worker: &mut Worker, user: LocalUser, asked: &str) -> Result<Access, Refusal> {
+fn local(worker: &Worker, user: LocalUser) -> Result<Access, Refusal> {
     let directory = &worker.directory;
     if user.uid != 0 && user.uid != directory.owner_uid {
         return Err(Refusal::new(
@@ -62,9 +60,7 @@ fn local(worker: &mut Worker, user: LocalUser, asked: &str) -> Result<Access, Re
             "only root and the user the server runs as are administrators here",
         ));
     }
-    let root = Access::of(Identity::Root(directory.root.dn.clone()));
-    let root = root.keyed(directory.root.key.clone());
-    authorize(worker, root, asked)
+    Ok(directory.root.access())
 }
 
 fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Result<Access, Refusal> {

@@ -11,11 +11,12 @@ mod oauthbearer;
 pub(crate) mod plain;
 pub(crate) mod scram;
 
-use aci::{Access, Identity};
+use aci::{Access, Identity, Privilege};
 use ldap::result::ResultCode;
-use schema::DnKey;
 
+use crate::controls::proxied;
 use crate::directory::Directory;
+use crate::guard::Site;
 use crate::identity_mapper::{self, UserName};
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -39,6 +40,8 @@ pub(crate) struct Message<'m> {
     pub(crate) exchange: Option<Exchange>,
     /// The message.
     pub(crate) octets: &'m [u8],
+    /// The mechanism it is of.
+    pub(crate) mechanism: &'static str,
 }
 
 /// How far an authentication came.
@@ -197,16 +200,21 @@ pub(crate) fn step(
                 Step::Continue { exchange: Exchange::First, challenge: Vec::new() },
             ));
         }
-        (Some(Exchange::First), octets) => {
-            Message { exchange: None, octets: octets.unwrap_or_default() }
+        (Some(Exchange::First), octets) => Message {
+            exchange: None,
+            octets: octets.unwrap_or_default(),
+            mechanism: mechanism.name,
+        },
+        (exchange, octets) => {
+            Message { exchange, octets: octets.unwrap_or_default(), mechanism: mechanism.name }
         }
-        (exchange, octets) => Message { exchange, octets: octets.unwrap_or_default() },
     };
     Ok((mechanism.name, (mechanism.step)(worker, session, message)?))
 }
 
-/// Whom a client is let in as that has proved to be `proven` and asks to be `asked`: itself, or for
-/// the administrator anybody.
+/// Whom a client is let in as that has proved to be `proven` and asks to be `asked`: itself, or
+/// whomever it may act as by the proxied authorization control. `proven` comes from where the
+/// client is: rules about the right `proxy` may ask for that.
 pub(crate) fn authorize(
     worker: &mut Worker,
     proven: Access,
@@ -226,22 +234,18 @@ pub(crate) fn authorize(
     let state = worker.directory.state.load_full();
     let directory = std::sync::Arc::clone(&worker.directory);
     if name == UserName::Dn("") {
-        // Anonymous; only the administrator has a use for it.
-        let is_root = matches!(proven.identity(), Identity::Root(_));
-        return is_root.then(|| Access::of(Identity::Anonymous)).ok_or_else(refused);
+        let may = proven.has(Privilege::ProxiedAuth);
+        return may.then(|| Access::of(Identity::Anonymous)).ok_or_else(refused);
     }
     let view = worker.snapshot.view()?;
     let found = identity_mapper::find(&directory, &state, view, name)?;
     let Some(found) = found else { return Err(refused()) };
     let other = identity_mapper::access_of(&directory, &state, view, found)?.ok_or_else(refused)?;
-    let key = |access: &Access| {
-        access.identity().dn().and_then(|dn| DnKey::from_dn(&state.schema, dn).ok())
-    };
-    match proven.identity() {
-        Identity::Root(_) => Ok(other),
-        Identity::Entry(_) if key(&other) == key(&proven) => Ok(proven),
-        Identity::Entry(_) | Identity::Anonymous => Err(refused()),
+    if proven.key().is_some() && other.key() == proven.key() {
+        return Ok(proven);
     }
+    let site = Site { directory: &directory, access: &proven, view, schema: &state.schema };
+    proxied::access_as(&site, &state, found)?.ok_or_else(refused)
 }
 
 /// A message that is not as its mechanism says.

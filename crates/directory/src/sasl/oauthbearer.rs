@@ -96,7 +96,8 @@ pub(super) fn step(
     };
     match access {
         Some(access) => {
-            Ok(Step::Done { access: authorize(worker, access, &bearer.authzid)?, answer: None })
+            let proven = access.from_origin(session.origin(message.mechanism));
+            Ok(Step::Done { access: authorize(worker, proven, &bearer.authzid)?, answer: None })
         }
         None => Ok(refused("invalid_token", "nobody has the name it gives")),
     }

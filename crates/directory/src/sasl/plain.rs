@@ -45,7 +45,8 @@ pub(super) fn step(
     let plain = read(message.octets)?;
     match bind::verify_sasl(worker, plain.authcid, plain.password)? {
         Simple::Verified(access) => {
-            Ok(Step::Done { access: authorize(worker, access, plain.authzid)?, answer: None })
+            let proven = access.from_origin(session.origin(message.mechanism));
+            Ok(Step::Done { access: authorize(worker, proven, plain.authzid)?, answer: None })
         }
         Simple::Slow => Ok(Step::Slow),
     }

@@ -141,7 +141,8 @@ pub(super) fn step(
         Some(super::Exchange::Scram(exchange)) => {
             let last = ClientFinal::read(message.octets)?;
             let (access, answer) = exchange.finish(&last)?;
-            let access = authorize(worker, access, &exchange.authzid)?;
+            let proven = access.from_origin(session.origin(message.mechanism));
+            let access = authorize(worker, proven, &exchange.authzid)?;
             Ok(Step::Done { access, answer: Some(answer) })
         }
         Some(super::Exchange::First | super::Exchange::TokenRefused) | None => {

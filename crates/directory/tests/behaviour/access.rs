@@ -1,5 +1,6 @@
 //! ACIs at work: where they are kept, when they are in force, what privileges and groups do.
 
+use directory::Clock as _;
 use ldap::message::{Control, ControlsBuf, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 
@@ -543,16 +544,146 @@ fn effective_rights_are_told_beside_the_entries() {
     let entry = &answer.entries[0];
     assert_eq!(entry.texts("cn"), ["anna"]);
     let entry_level = ["add:0,delete:0,read:1,write:1,proxy:0"];
-    assert_eq!(entry.texts("aclRights;entrylevel"), entry_level, "{entry:?}");
+    assert_eq!(entry.texts("aclRights;entryLevel"), entry_level, "{entry:?}");
     let may_write = "search:1,read:1,compare:1,write:1,selfwrite_add:1,selfwrite_delete:1,proxy:0";
-    assert_eq!(entry.texts("aclRights;attributelevel;telephonenumber"), [may_write], "{entry:?}");
+    assert_eq!(entry.texts("aclRights;attributeLevel;telephoneNumber"), [may_write], "{entry:?}");
     let nothing = "search:0,read:0,compare:0,write:0,selfwrite_add:0,selfwrite_delete:0,proxy:0";
-    assert_eq!(entry.texts("aclRights;attributelevel;userpassword"), [nothing]);
+    assert_eq!(entry.texts("aclRights;attributeLevel;userPassword"), [nothing]);
+    // Why, in the words of Sun's servers.
+    let answer = of(&mut root, Some(&value), &["aclRightsInfo"]);
+    let why = |name: &str| answer.entries[0].texts(&format!("aclRightsInfo;logs;{name}"));
+    let line = |verdict: &str, attribute: &str, reason: &str| {
+        [format!(
+            "acl_summary(main): access {verdict} on entry/attr({ANNA}, {attribute}) to ({BERT}) \
+             (not proxied) (reason: {reason} )"
+        )]
+    };
+    assert_eq!(
+        why("entryLevel;add"),
+        line("not allowed(add)", "NULL", "no acis matched the resource")
+    );
+    let phones = "evaluated allow , deciding_aci: \"phones\"";
+    let phones = line("allowed(write)", "telephoneNumber", phones);
+    assert_eq!(why("attributeLevel;write;telephoneNumber"), phones);
+    let own = "no acis matched the subject";
+    let own = line("not allowed(write)", "userPassword", own);
+    assert_eq!(why("attributeLevel;write;userPassword"), own);
+    assert_eq!(answer.entries[0].texts("aclRights;entryLevel"), [""; 0]);
     // Who asks for nothing of it is told nothing of it.
     assert_eq!(of(&mut root, Some(&value), &["cn"]).entries[0].attributes.len(), 1);
     let mut bert = bound(&served, BERT);
-    let own = of(&mut bert, None, &["aclRights"]);
-    assert_eq!(own.entries[0].texts("aclRights;entrylevel"), entry_level);
+    let own = of(&mut bert, None, &["aclRights", "aclRightsInfo"]);
+    assert_eq!(own.entries[0].texts("aclRights;entryLevel"), entry_level);
+    let is_why = |name: &String| name.starts_with("aclRightsInfo");
+    assert!(!own.entries[0].attributes.keys().any(is_why), "ACIs are not for everybody");
     let of_other = of(&mut bert, Some(b"\x30\x05\x04\x03dn:"), &["aclRights"]);
     assert_eq!(of_other.code(), ResultCode::InsufficientAccessRights);
+}
+
+/// The administrator without `bypass-acl` is bound by ACIs, and mends them all the same.
+#[test]
+fn acis_bind_the_administrator_who_may_not_bypass_them() {
+    let served = Served::with(|options| options.root_privileges = vec!["-bypass-acl".to_owned()]);
+    let mut root = served.root();
+    let entry = |client: &mut Client| {
+        client.search(&Asked { scope: Scope::Base, attributes: &["*"], ..Asked::default() })
+    };
+    let device = format!("cn=device,{SUFFIX}");
+    let attributes: [(&str, &[&str]); 1] = [("objectClass", &["device"])];
+    assert_eq!(root.add(&device, &attributes), ResultCode::InsufficientAccessRights);
+    assert_eq!(entry(&mut root).entries.len(), 1, "by the ACI for everybody");
+    // What changes rules takes privileges alone.
+    let all = concat!(
+        r#"(targetattr="* || +")(version 3.0; acl "administrator"; allow (all) "#,
+        r#"userdn="ldap:///cn=Directory Manager";)"#,
+    );
+    let change = [(ModifyOperation::Add, "ds-cfg-global-aci", &[all][..])];
+    assert_eq!(root.modify("cn=Access Control Handler,cn=config", &change), ResultCode::Success);
+    assert_eq!(root.add(&device, &attributes), ResultCode::Success);
+    put(
+        &mut root,
+        SUFFIX,
+        r#"(targetattr="*")(version 3.0; acl "nobody"; deny (read) userdn="ldap:///anyone";)"#,
+    );
+    assert!(entry(&mut root).entries.iter().all(|one| one.attributes.is_empty()));
+}
+
+/// Times and days are those of the clocks on the wall.
+#[test]
+fn rules_ask_for_the_local_time() {
+    let served = served();
+    let mut root = served.root();
+    put(
+        &mut root,
+        ANNA,
+        concat!(
+            r#"(targetattr="description")(version 3.0; acl "hours"; allow (write) "#,
+            r#"timeofday >= "0900" and timeofday < "1700" and userdn = "ldap:///all";)"#,
+        ),
+    );
+    put(
+        &mut root,
+        BERT,
+        concat!(
+            r#"(targetattr="description")(version 3.0; acl "week"; allow (write) "#,
+            r#"dayofweek = "mon,tue,wed,thu,fri" and userdn = "ldap:///all";)"#,
+        ),
+    );
+    let mut bert = bound(&served, BERT);
+    let change = [(ModifyOperation::Replace, "description", &["x"][..])];
+    let second = i32::try_from(served.clock.now().seconds() % 86_400).unwrap();
+    let day = (served.clock.now().seconds() / 86_400 + 4) % 7;
+    for (hour, may) in [(8, false), (9, true), (16, true), (17, false), (23, false)] {
+        served.clock.set_offset_s(hour * 3_600 + 1_800 - second);
+        assert_eq!(bert.modify(ANNA, &change) == ResultCode::Success, may, "at {hour}:30");
+    }
+    for ahead in 0..7 {
+        served.clock.set_offset_s(i32::try_from(ahead).unwrap() * 86_400);
+        let may = ![0, 6].contains(&((day + ahead) % 7));
+        assert_eq!(bert.modify(BERT, &change) == ResultCode::Success, may, "{ahead} days on");
+    }
+}
+
+/// A name gives rights and takes denies away; without one neither happens.
+#[test]
+fn rules_ask_for_the_name_of_the_clients_host() {
+    let served = served();
+    let mut root = served.root();
+    put(
+        &mut root,
+        ANNA,
+        concat!(
+            r#"(targetattr="description")(version 3.0; acl "ours"; allow (write) "#,
+            r#"dns = "*.example.org" and userdn = "ldap:///all";)"#,
+        ),
+    );
+    put(
+        &mut root,
+        BERT,
+        concat!(
+            r#"(targetattr="description")(version 3.0; acl "all"; allow (write) "#,
+            r#"userdn = "ldap:///all";)"#,
+        ),
+    );
+    put(
+        &mut root,
+        BERT,
+        concat!(
+            r#"(targetattr="description")(version 3.0; acl "not theirs"; deny (write) "#,
+            r#"dns = "*.example.com";)"#,
+        ),
+    );
+    let change = [(ModifyOperation::Replace, "description", &["x"][..])];
+    for (name, anna, bert) in [
+        (None, false, false),
+        (Some("www.example.org"), true, true),
+        (Some("www.example.com"), false, false),
+        (Some("www.example.net"), false, true),
+    ] {
+        let mut client = served.client();
+        client.connection.session.set_host_name(name.map(Into::into));
+        assert_eq!(client.bind(BERT, "secret"), ResultCode::Success);
+        assert_eq!(client.modify(ANNA, &change) == ResultCode::Success, anna, "{name:?}");
+        assert_eq!(client.modify(BERT, &change) == ResultCode::Success, bert, "{name:?}");
+    }
 }

@@ -110,6 +110,38 @@ fn only_the_administrator_acts_as_another() {
     assert_eq!(code, ResultCode::AuthorizationDenied);
 }
 
+/// As with the proxied authorization control: by the privilege and the right on the other's entry.
+#[test]
+fn whoever_may_proxy_may_sign_in_as_another() {
+    let served = with_anna(|_| {});
+    add(&served, BEN, "ben", "secret", &[]);
+    let mut root = served.root();
+    let give = [(ModifyOperation::Add, "ds-privilege-name", &["proxied-auth"][..])];
+    assert_eq!(root.modify(ANNA, &give), ResultCode::Success);
+    let mut client = served.client();
+    assert_eq!(plain(&mut client, "u:ben", "anna", "secret"), ResultCode::AuthorizationDenied);
+    // Anonymous has no entry that anybody could be asked about.
+    assert_eq!(plain(&mut client, "dn:", "anna", "secret"), ResultCode::Success);
+    assert_eq!(who(&mut client), "");
+    // How the proof was made is asked as well: by PLAIN, not by a simple bind.
+    let aci = format!(
+        "(version 3.0; acl \"proxy\"; allow (proxy) userdn=\"ldap:///{ANNA}\" and \
+         authmethod=\"sasl PLAIN\";)"
+    );
+    let put = [(ModifyOperation::Add, "aci", &[aci.as_str()][..])];
+    assert_eq!(root.modify(BEN, &put), ResultCode::Success);
+    for name in ["u:ben", "ben", BEN] {
+        assert_eq!(plain(&mut client, name, "anna", "secret"), ResultCode::Success, "{name}");
+        assert_eq!(who(&mut client), format!("dn:{BEN}"));
+    }
+    for other in ["u:nobody", "dn:cn=nobody,dc=example,dc=org", "dn:cn=Directory Manager"] {
+        let code = plain(&mut client, other, "anna", "secret");
+        assert_eq!(code, ResultCode::AuthorizationDenied, "{other}");
+    }
+    assert_eq!(plain(&mut client, "u:anna", "ben", "secret"), ResultCode::AuthorizationDenied);
+    assert_eq!(plain(&mut client, "u:ben", "anna", "x"), ResultCode::InvalidCredentials);
+}
+
 #[test]
 fn a_slow_password_of_a_sasl_bind_is_verified_on_the_pool() {
     let served = Served::new();

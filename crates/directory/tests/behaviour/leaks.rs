@@ -2,6 +2,8 @@
 //! and control, and the answers are compared with what a naive evaluator allows, and with the
 //! answers about what is not there.
 
+mod controls;
+
 use std::collections::BTreeMap;
 
 use ldap::control_value::sort::{SortKey, write_sort_keys};
@@ -143,7 +145,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let served = Served::new();
+        Self::on(Served::new())
+    }
+
+    fn on(served: Served) -> Self {
         let mut root = served.root();
         let mut tree = Tree::new();
         let mut add = |dn: &str, pairs: &[(&str, &str)]| {

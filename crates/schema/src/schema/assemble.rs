@@ -1,7 +1,7 @@
 //! Builds a schema from definitions: looks up what they refer to, resolves what they inherit.
 
 use std::hash::BuildHasher as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
@@ -47,6 +47,7 @@ impl Schema {
             other_oids: rest.oids,
             content_rules: rest.content_rules,
             well_known,
+            subtypes: OnceLock::new(),
             sources,
         })
     }

@@ -7,6 +7,7 @@
 //! Order, the later wins: default, `roster.toml`, environment (`ROSTER_SECTION__KEY`, or
 //! `ROSTER_SECTION__KEY_FILE` naming a file that holds the value), flags.
 
+mod access_control;
 mod authentication;
 mod error;
 mod load;
@@ -19,6 +20,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use access_control::AccessControlSettings;
 pub use authentication::AuthenticationSettings;
 pub use error::SettingsError;
 
@@ -37,6 +39,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// `[authentication]`: how clients prove who they are.
     pub authentication: AuthenticationSettings,
+    /// `[access_control]`: what access rules ask for.
+    pub access_control: AccessControlSettings,
     /// `[limits]`: what one connection may cost.
     pub limits: LimitSettings,
     /// `[password]`: how passwords are stored and verified.
@@ -335,6 +339,7 @@ impl Settings {
             listen: ListenSettings::default(),
             tls: TlsSettings::default(),
             authentication: AuthenticationSettings::default(),
+            access_control: AccessControlSettings::default(),
             limits: LimitSettings::default(),
             password: PasswordSettings::default(),
             store: StoreSettings::default(),

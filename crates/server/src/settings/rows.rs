@@ -7,6 +7,7 @@ use super::row::{Kind, Row};
 use crate::network::Network;
 use crate::tls::{CIPHER_SUITES, VERSIONS};
 
+mod access_control;
 mod logs;
 pub(super) mod passwords;
 
@@ -24,6 +25,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("limits", "What one connection and one search may cost."),
     ("store", "Memory and disk of the store."),
     ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
+    ("access_control", "What ACIs ask for, and whom they bind."),
     ("password", "How passwords are stored and verified."),
     ("access_log", "Who asked for what: a line for each operation. See how-to/logs.md."),
     ("audit_log", "What was changed, by whom: every change, without a gap. See how-to/logs.md."),
@@ -31,8 +33,8 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
 
 /// All settings, by section.
 pub(super) const ROWS: &[Row] = &join::<
-    { NODE_ROWS.len() + passwords::ROWS.len() + logs::ROWS.len() },
->(&[NODE_ROWS, passwords::ROWS, logs::ROWS]);
+    { NODE_ROWS.len() + access_control::ROWS.len() + passwords::ROWS.len() + logs::ROWS.len() },
+>(&[NODE_ROWS, access_control::ROWS, passwords::ROWS, logs::ROWS]);
 
 /// Several tables as one; `N` is how many rows they have together.
 #[allow(clippy::indexing_slicing, reason = "the compiler does it, and would stop")]

@@ -85,8 +85,7 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
     let entry = match identity_mapper::find(directory, &state, view, name)? {
         None => return Ok(None),
         Some(Found::Root) => {
-            let access = Access::of(Identity::Root(directory.root.dn.clone()));
-            let access = access.keyed(directory.root.key.clone());
+            let access = directory.root.access();
             let passwords = vec![directory.root.password.clone()];
             return Ok(Some(Candidate { access, key: None, passwords }));
         }

@@ -116,8 +116,7 @@ pub(crate) fn find_base(
         }
         let mut next = aliased(&alias, schema, guard)
             .ok_or_else(|| problem(closed, "the alias names nothing that may be followed"))?;
-        let is_there = matches!(view.resolve(&next)?, Resolved::Found(_))
-            || nearest_is_alias(view, schema, &next)?;
+        let is_there = is_known(view, guard, &next)? || nearest_is_alias(view, schema, &next)?;
         if !is_there {
             return Err(problem(useless, "the alias names no entry of this server"));
         }
@@ -128,6 +127,14 @@ pub(crate) fn find_base(
         }
         name = Some(next);
     }
+}
+
+/// Whether there is an entry of this name that the asker may know of: whoever may read where an
+/// alias leads is not told by it whether anything is there.
+fn is_known(view: &View<'_>, guard: &Guard<'_>, key: &DnKey) -> Result<bool, Refusal> {
+    let Resolved::Found(id) = view.resolve(key)? else { return Ok(false) };
+    let stored = target::stored(view, id)?;
+    Ok(guard.is_bypassed() || guard.on(&stored).is_disclosed())
 }
 
 /// Whether the way to a name goes through an alias.

@@ -122,7 +122,7 @@ impl Chains<'_> {
                 }
                 planned => planned?,
             };
-            search.check_indexed(&plan, view, &ask)?;
+            search.check_indexed(&plan, view, (&ask, guard))?;
             // A level may have thousands of parts: what the plan proved is not tested again.
             let is_certain = plan.exact && guard.may_search_everywhere(description);
             let mut next = Vec::new();

@@ -1,11 +1,10 @@
 //! The candidates of a search, one by one: in scope? filter true? then limits, then out with it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ldap::message::Scope;
 use ldap::result::ResultCode;
-use schema::{AttributeDescription, EntryId, EntryRead, Truth};
+use schema::{EntryId, EntryRead, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
@@ -67,11 +66,7 @@ impl<'a> Run<'a> {
         plan: &Plan,
         (bounds, start): (Bounds, Position),
     ) -> Self {
-        let (mut searchable, sees_all) = (true, resolved.guard.sees_all());
-        let guard = resolved.guard;
-        let mut ask =
-            |one: &Arc<AttributeDescription>| searchable &= guard.may_search_everywhere(one);
-        resolved.filter.visit_descriptions(&mut ask);
+        let (searchable, sees_all) = (resolved.searchable, resolved.guard.sees_all());
         let selection = resolved.selection;
         let computed = LiveEntry::computed_descriptions(state.schema.well_known());
         Self {
@@ -151,7 +146,7 @@ impl<'a> Run<'a> {
             return Ok(is_shown);
         }
         // A filter may ask for computed attributes that the client does not want to have.
-        let live = LiveEntry::new(self.view, stored, known, true);
+        let live = LiveEntry::new(self.view, stored, known, true).seen_by(guard);
         let rights = guard.on(stored);
         let is_match =
             self.exact || filter.matches(schema, &rights.searchable(&live)) == Truth::True;
@@ -170,8 +165,8 @@ impl<'a> Run<'a> {
         self.sent += 1;
         self.last = stored.id();
         let known = self.state.schema.well_known();
-        let live = LiveEntry::new(self.view, stored, known, self.computed);
         let Resolved { selection, wanted, guard, told, .. } = *self.resolved;
+        let live = LiveEntry::new(self.view, stored, known, self.computed).seen_by(guard);
         let rights = guard.on(stored);
         let beside = told.map(|told| told.beside(&live, selection, &self.state.schema));
         let entry: &dyn EntryRead = match &beside {

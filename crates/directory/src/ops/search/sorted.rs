@@ -364,8 +364,7 @@ impl<'a> Sorting<'a> {
     fn index(&self) -> Option<OrderingIndex> {
         let key = self.order.primary();
         let index = self.view().ordering_index(&key.description, key.rule)?;
-        let schema = &self.run.state.schema;
-        self.order.may_use_index(schema, self.run.resolved.guard).then_some(index)
+        self.order.may_use_index(self.run.resolved.guard).then_some(index)
     }
 
     /// All entries, or a page of them.
@@ -438,8 +437,9 @@ impl<'a> Sorting<'a> {
     fn key_of(&self, stored: &StoredEntry<'_>, key: &mut Vec<u8>) {
         key.clear();
         let schema = &self.run.state.schema;
-        let live = LiveEntry::new(self.run.view, stored, schema.well_known(), true);
-        let rights = self.run.resolved.guard.on(stored);
+        let guard = self.run.resolved.guard;
+        let live = LiveEntry::new(self.run.view, stored, schema.well_known(), true).seen_by(guard);
+        let rights = guard.on(stored);
         self.order.append_key(schema, &rights.searchable(&live), key);
     }
 

@@ -10,6 +10,7 @@ use schema::ResolvedFilter;
 use store::{Ask, Plan, Source, TermReport, View};
 
 use super::Search;
+use crate::guard::Guard;
 use crate::refusal::Refusal;
 
 impl Search<'_> {
@@ -19,7 +20,7 @@ impl Search<'_> {
         &self,
         plan: &Plan,
         view: &View<'_>,
-        ask: &Ask<'_>,
+        (ask, guard): (&Ask<'_>, &Guard<'_>),
     ) -> Result<(), Refusal> {
         if !is_unindexed(plan) {
             return Ok(());
@@ -50,13 +51,17 @@ impl Search<'_> {
             Some(index) => format!(" (an index '{index}' would)"),
             None => String::new(),
         };
+        // How many there are is for those alone who may see them.
+        let all = match guard.sees_all() {
+            true => format!("all {} entries", plan.estimate),
+            false => "all entries".to_owned(),
+        };
         Err(Refusal::new(
             code,
             format!(
-                "the search is unindexed: no index answers {}{would_help}, so all {} entries \
-                 would be looked at; {why}",
+                "the search is unindexed: no index answers {}{would_help}, so {all} would be \
+                 looked at; {why}",
                 shortened(&term),
-                plan.estimate,
             ),
         ))
     }
