@@ -11,7 +11,10 @@ use aci::{Surroundings, TimeOfWeek};
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use ldap::url::LdapUrl;
-use schema::{Assertion, DnKey, EntryId, EntryRead, MatchingRule, ResolvedFilter, Schema, Truth};
+use schema::{
+    Assertion, AttributeDescription, DnKey, EntryId, EntryRead, MatchingRule, ResolvedFilter,
+    Schema, Truth,
+};
 use store::{Ask, Resolved, StoreError, StoredEntry, View};
 
 use crate::clock::Clock;
@@ -21,6 +24,9 @@ use crate::directory::Directory;
 pub(crate) const GROUPS_MAX: usize = 1_000;
 /// How deep groups are looked for in groups.
 pub(crate) const GROUP_DEPTH_MAX: usize = 16;
+/// How deep roles are looked for in roles, and how many parts of one are looked at.
+const ROLE_DEPTH_MAX: usize = 4;
+const ROLE_PARTS_MAX: usize = 16;
 
 /// The directory at one point in time, as rules ask about it.
 pub(crate) struct Around<'a> {
@@ -51,6 +57,9 @@ impl<'a> Around<'a> {
     /// since an index knows which groups a name is in.
     fn membership(&self, group: &DnKey, who: &DnKey) -> Result<Truth, StoreError> {
         let Some(target) = self.entry(group)? else { return Ok(Truth::Undefined) };
+        if let Some(kind) = RoleKind::of(&target, self.schema) {
+            return self.has_role((&target, kind), group, who, 0);
+        }
         let person = self.entry(who)?;
         let is_meant = |urls: &StoredEntry<'_>| {
             person.as_ref().is_some_and(|person| self.is_described(urls, person, who))
@@ -92,6 +101,70 @@ impl<'a> Around<'a> {
             level = next;
         }
         Ok(Truth::Undefined)
+    }
+
+    /// Whether `who` has a role (of Sun's and 389's servers): roles are for entries below the
+    /// superior of the one that defines them.
+    fn has_role(
+        &self,
+        (definition, kind): (&StoredEntry<'_>, RoleKind),
+        role: &DnKey,
+        who: &DnKey,
+        depth: usize,
+    ) -> Result<Truth, StoreError> {
+        let known = self.schema.well_known();
+        let Some(person) = self.entry(who)? else { return Ok(Truth::False) };
+        if !role.parent().is_some_and(|superior| who.is_within(&superior)) {
+            return Ok(Truth::False);
+        }
+        Ok(match kind {
+            RoleKind::Managed => {
+                let names = self.names(&person, &known.ns_role_dn);
+                if names.contains(role) { Truth::True } else { Truth::False }
+            }
+            RoleKind::Filtered => {
+                let mut found = Truth::Undefined;
+                definition.visit_values(&known.ns_role_filter, &mut |_, value| {
+                    let text = std::str::from_utf8(value).ok();
+                    let filter = text.and_then(|text| Filter::parse(text).ok());
+                    found = filter.map_or(Truth::Undefined, |filter| {
+                        ResolvedFilter::resolve(&filter, self.schema).matches(self.schema, &person)
+                    });
+                    false
+                });
+                found
+            }
+            RoleKind::Nested if depth >= ROLE_DEPTH_MAX => Truth::Undefined,
+            RoleKind::Nested => {
+                let mut found = Truth::False;
+                let names = self.names(definition, &known.ns_role_dn);
+                for (number, part) in names.iter().enumerate() {
+                    let entry = self.entry(part)?.filter(|_| number < ROLE_PARTS_MAX);
+                    let kind = entry.as_ref().and_then(|entry| RoleKind::of(entry, self.schema));
+                    found = found.or(match (&entry, kind) {
+                        (Some(entry), Some(kind)) => {
+                            self.has_role((entry, kind), part, who, depth + 1)?
+                        }
+                        _ => Truth::Undefined,
+                    });
+                    if found == Truth::True {
+                        break;
+                    }
+                }
+                found
+            }
+        })
+    }
+
+    /// The names that an attribute of an entry has.
+    fn names(&self, entry: &StoredEntry<'_>, asked: &AttributeDescription) -> Vec<DnKey> {
+        let mut names = Vec::new();
+        entry.visit_values(asked, &mut |_, value| {
+            let text = std::str::from_utf8(value).ok();
+            names.extend(text.and_then(|text| DnKey::from_text(self.schema, text).ok()));
+            true
+        });
+        names
     }
 
     /// The groups that name `member`. Without an index on members only `target` is looked at.
@@ -191,6 +264,35 @@ impl<'a> Around<'a> {
 
     fn key(&self, entry: &StoredEntry<'_>) -> DnKey {
         DnKey::from_text(self.schema, entry.dn()).unwrap_or_default()
+    }
+}
+
+/// How a role says who has it.
+#[derive(Clone, Copy)]
+enum RoleKind {
+    /// Their entries name it.
+    Managed,
+    /// By a filter.
+    Filtered,
+    /// They have one of other roles.
+    Nested,
+}
+
+impl RoleKind {
+    /// What an entry defines, if it defines a role.
+    fn of(entry: &dyn EntryRead, schema: &Schema) -> Option<Self> {
+        let mut kind = None;
+        entry.visit_values(&schema.well_known().object_class, &mut |_, class| {
+            let rows = [
+                (&b"nsManagedRoleDefinition"[..], Self::Managed),
+                (b"nsFilteredRoleDefinition", Self::Filtered),
+                (b"nsNestedRoleDefinition", Self::Nested),
+            ];
+            let found = rows.into_iter().find(|(name, _)| class.eq_ignore_ascii_case(name));
+            kind = found.map(|(_, kind)| kind);
+            kind.is_none()
+        });
+        kind
     }
 }
 

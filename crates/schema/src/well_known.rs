@@ -117,6 +117,8 @@ well_known! {
         auth_password = "authPassword",
         aci = "aci",
         member_url = "memberURL",
+        ns_role_dn = "nsRoleDN",
+        ns_role_filter = "nsRoleFilter",
     }
     classes {
         top = "top",

@@ -106,7 +106,8 @@ impl<'t> Parser<'t> {
                 let number = number.ok_or_else(|| value.fault(AciReason::Value(SSF)))?;
                 is(false, Test::Strength(comparator, number))
             }
-            "roledn" => return Err(word.fault(AciReason::NotSupported(ROLES))),
+            // Whoever is asked about a group knows what a role is.
+            "roledn" => is(self.operator()?, Test::Group(self.each(Self::group)?)),
             "" => return Err(word.expected("a bind rule, such as userdn = \"ldap:///self\"")),
             _ => return Err(word.fault(AciReason::Keyword(word.text.to_owned()))),
         })
@@ -167,9 +168,8 @@ impl<'t> Parser<'t> {
         let attribute = self.attribute(name.trim())?;
         let relation = match value.text.to_ascii_uppercase().as_str() {
             "USERDN" => Relation::User,
-            "GROUPDN" => Relation::Group,
+            "GROUPDN" | "ROLEDN" => Relation::Group,
             "LDAPURL" => Relation::Url,
-            "ROLEDN" => return Err(value.fault(AciReason::NotSupported(ROLES))),
             "SELFDN" => return Err(value.fault(AciReason::NotSupported(SELF_DN))),
             "" => return Err(value.expected("USERDN, GROUPDN, LDAPURL or a value after '#'")),
             _ => Relation::Value(value.text.to_owned(), self.assertion(&attribute, value)?),
@@ -277,7 +277,6 @@ const METHODS: &str = "methods are none, simple, ssl, and sasl with a mechanism:
 const HOSTS: &str = "hosts are names, with a star for what is before a dot: \"*.example.com\"";
 const ADDRESSES: &str = "addresses are IPv4 or IPv6, with '/BITS', '+NETMASK' or, in IPv4, stars \
                          for octets";
-const ROLES: &str = "roles are not supported: make the role a group and use groupdn";
 const SELF_DN: &str = "SELFDN is not supported: use USERDN, or the right selfwrite";
 const GROUP_URLS: &str = "groupdn takes names of groups, no searches";
 const USER_ATTRIBUTE: &str = "an attribute, '#', and USERDN, GROUPDN, LDAPURL or a value";

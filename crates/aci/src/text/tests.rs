@@ -149,6 +149,8 @@ fn bind_rules_are_read_and_written() {
     check_rule("groupdnattr=\"owner\"", "userattr = \"owner#GROUPDN\"");
     check_rule("ip=\"10.1.*\" || \"10.2.3.0+255.255.255.0\"", "ip = \"10.1.0.0/16,10.2.3.0/24\"");
     check_rule("dayofweek=\"Mon, Tue\"", "dayofweek = \"mon,tue\"");
+    check_rule("roledn=\"ldap:///cn=a\"", "groupdn = \"ldap:///cn=a\"");
+    check_rule("userattr=\"cn#ROLEDN\"", "userattr = \"cn#GROUPDN\"");
     check_rule("authmethod=\"SASL external\"", "authmethod = \"sasl EXTERNAL\"");
     check_rule(
         "userdn=\"ldap:///a\" || \"ldap:///b\""
@@ -255,16 +257,6 @@ fn wrong_bind_rules_are_refused() {
     check_rule_refused("userdn=ldap:///self", 8, "expected a value in quotes");
     check_rule_refused("userdn=\"self\"", 9, "expected a name after 'ldap:///'");
     check_rule_refused("userdn=\"ldap://host/dc=a\"", 9, "expected a name after 'ldap:///'");
-    check_rule_refused(
-        "roledn=\"ldap:///cn=a\"",
-        1,
-        "roles are not supported: make the role a group and use groupdn",
-    );
-    check_rule_refused(
-        "userattr=\"nsrole#ROLEDN\"",
-        18,
-        "roles are not supported: make the role a group and use groupdn",
-    );
     check_rule_refused(
         "userattr=\"manager\"",
         11,

@@ -328,7 +328,10 @@ impl Search<'_> {
         let controls = self.controls;
         let is_told = controls.assertion.is_some() || controls.entry_count.is_some();
         let is_later_page = controls.paged.as_ref().is_some_and(|page| !page.cookie.is_empty());
-        if is_told || self.request.scope == Scope::Base || guard.knows_nothing() {
+        // Where nothing below it is to be found, that is not looked for: it would take time.
+        let is_alone = || Ok::<_, Refusal>(view.child_count(base)? == 0);
+        let is_bare = is_told || self.request.scope == Scope::Base || guard.knows_nothing();
+        if is_bare || is_alone()? {
             return Err(guard.hidden(view, base)?);
         }
         Ok(!is_later_page)

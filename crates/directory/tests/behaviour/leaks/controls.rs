@@ -471,3 +471,91 @@ fn a_hidden_entry_may_be_managed_by_nobody_else() {
     let asked = Asked { base: &one, scope: Scope::Base, controls: &controls, ..Asked::default() };
     assert_eq!(bert.search(&asked).code(), ResultCode::NoSuchObject);
 }
+
+const PAGED: &str = "1.2.840.113556.1.4.319";
+const PROXIED: &str = "2.16.840.1.113730.3.4.18";
+
+/// Every search control, with a value that is well formed.
+fn search_controls() -> Vec<(&'static str, Option<Vec<u8>>)> {
+    let sort = write_sort_keys(&[SortKey { attribute: "uid", rule: None, reverse: true }]);
+    // (cn=*), a list of it, (objectClass=*), and a page of two.
+    let item = b"\x87\x02cn".to_vec();
+    let items = b"\x30\x04\x87\x02cn".to_vec();
+    let present = b"\x87\x0bobjectClass".to_vec();
+    let page = vec![0x30, 0x05, 0x02, 0x01, 0x02, 0x04, 0x00];
+    vec![
+        (MANAGE_DSA_IT, None),
+        (PAGED, Some(page)),
+        (SORT, Some(sort)),
+        ("1.3.6.1.4.1.4203.1.10.1", Some(vec![1, 1, 0xff])),
+        ("1.3.6.1.4.1.4203.1.10.1", Some(vec![1, 1, 0])),
+        ("1.2.826.0.1.3344810.2.3", Some(items)),
+        ("1.3.6.1.4.1.30221.2.5.54", None),
+        ("1.3.6.1.4.1.30221.2.5.55", None),
+        ("1.3.6.1.1.12", Some(present)),
+        ("1.3.6.1.1.12", Some(item)),
+        ("1.3.6.1.4.1.42.2.27.9.5.2", None),
+    ]
+}
+
+/// Whatever control comes with a search from wherever in the tree: what is returned may be read.
+#[test]
+fn no_control_returns_what_may_not_be_read() {
+    let world = World::new();
+    let controls = search_controls();
+    for who in EVERYBODY.into_iter().filter(|who| *who != "root") {
+        let mut client = world.client(who);
+        for base in world.tree.keys() {
+            for scope in [Scope::Base, Scope::One, Scope::Subtree, Scope::Subordinate] {
+                let attributes: &[&str] = &["*", "+", "userPassword", "aclRightsInfo"];
+                let plain = Asked { base, scope, attributes, ..Asked::default() };
+                let without = client.search(&plain);
+                for (oid, value) in &controls {
+                    let sent = [(*oid, true, value.as_deref())];
+                    let answer = client.search(&Asked { controls: &sent, ..plain.clone() });
+                    let what = format!("{who}: {scope:?} {base}, {oid}");
+                    for found in &answer.entries {
+                        assert!(is_visible(who, &found.dn), "{what}: {}", found.dn);
+                        assert!(without.names().contains(&found.dn.as_str()), "{what}");
+                        for name in found.attributes.keys() {
+                            // The tree has no password, and nothing operational.
+                            let may = allows(who, &found.dn, name, Right::Read)
+                                && world.tree[&found.dn].contains_key(name);
+                            assert!(may, "{what}: {name} of {}", found.dn);
+                        }
+                    }
+                    if answer.entries.is_empty() && !is_known(who, base) {
+                        assert_eq!(answer.code(), ResultCode::NoSuchObject, "{what}");
+                    }
+                    let told = answer.controls.iter().find(|(one, _)| one == PAGED);
+                    if let Some((_, value)) = told {
+                        // SEQUENCE { size INTEGER 0, cookie }: how many there are is not told.
+                        assert_eq!(value[2..5], [2, 1, 0], "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Who acts as somebody else gets the answers of that one.
+#[test]
+fn a_request_as_somebody_else_is_answered_as_to_them() {
+    let world = World::new();
+    for who in ["anna", "bert", "carla", "anonymous"] {
+        let (mut client, mut root) = (world.client(who), world.served.root());
+        let value = if who == "anonymous" { String::new() } else { format!("dn:{}", person(who)) };
+        let sent = [(PROXIED, true, Some(value.as_bytes()))];
+        for base in world.tree.keys() {
+            for scope in [Scope::Base, Scope::One, Scope::Subtree] {
+                for filter in ["(objectClass=*)", "(mail=*)", "(!(sn=see))", "(description=*)"] {
+                    let asked =
+                        Asked { base, scope, filter, attributes: &["*"], ..Asked::default() };
+                    let own = client.search(&asked);
+                    let as_them = root.search(&Asked { controls: &sent, ..asked.clone() });
+                    assert_eq!(own, as_them, "{who}: {scope:?} {base} {filter}");
+                }
+            }
+        }
+    }
+}
