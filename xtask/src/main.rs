@@ -12,6 +12,7 @@ mod conform;
 mod crash;
 mod fuzz;
 mod gauges;
+mod kerberos;
 mod servers;
 mod shell;
 mod test;
@@ -81,6 +82,12 @@ const VERBS: &[Verb] = &[
         run: fuzz::run,
     },
     Verb { name: "gauges", arguments: "", purpose: "measures of the source", run: gauges::run },
+    Verb {
+        name: "kerberos",
+        arguments: "",
+        purpose: "roster with GSSAPI, and its test with a realm of its own",
+        run: kerberos::run,
+    },
     Verb {
         name: "test",
         arguments: "",

@@ -10,9 +10,9 @@ use crate::shell::{cargo, command, root, step, succeeds};
 use crate::{Error, conform, no_arguments, shell};
 
 /// A Debian package and how to see that what we need of it is there.
-struct Package {
-    name: &'static str,
-    is_present: fn() -> bool,
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    pub(crate) is_present: fn() -> bool,
 }
 
 const PACKAGES: &[Package] = &[
@@ -42,7 +42,7 @@ const PACKAGES: &[Package] = &[
 ];
 
 /// Whether a library is where Debian puts it, on whatever processor.
-fn is_library(name: &str) -> bool {
+pub(crate) fn is_library(name: &str) -> bool {
     let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     folders.into_iter().any(|folder| folder.path().join(name).exists())
 }
@@ -50,7 +50,7 @@ fn is_library(name: &str) -> bool {
 /// Runs every test there is.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
-    install_missing()?;
+    install_missing(PACKAGES)?;
     let mut counts = Counts::default();
     shell::timed("tests", || cargo_test(&mut counts))?;
     conform::run(&[])?;
@@ -99,8 +99,9 @@ fn cargo_test(counts: &mut Counts) -> Result<(), Error> {
     if status.success() { Ok(()) } else { Err(Error::Wrong("tests failed".to_owned())) }
 }
 
-fn install_missing() -> Result<(), Error> {
-    let missing: Vec<&str> = PACKAGES
+/// Installs those of the packages that are missing.
+pub(crate) fn install_missing(packages: &[Package]) -> Result<(), Error> {
+    let missing: Vec<&str> = packages
         .iter()
         .filter(|package| !(package.is_present)())
         .map(|package| package.name)

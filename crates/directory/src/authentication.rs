@@ -30,7 +30,7 @@ impl Default for AuthenticationOptions {
         Self {
             confidentiality: Confidentiality::default(),
             mechanisms: sasl::mechanisms()
-                .filter(|name| *name != sasl::ANONYMOUS)
+                .filter(|name| ![sasl::ANONYMOUS, sasl::GSSAPI].contains(name))
                 .map(str::to_owned)
                 .collect(),
             bind_by_name: true,
@@ -115,8 +115,8 @@ impl AuthenticationOptions {
             Err(DirectoryError::Authentication { text: text.to_owned(), reason })
         };
         for name in &self.mechanisms {
-            if !sasl::mechanisms().any(|known| known == name) {
-                return bad(name, "there is no such SASL mechanism here".to_owned());
+            if let Err(reason) = sasl::check(name) {
+                return bad(name, reason);
             }
         }
         for base in &self.names.bases {

@@ -17,6 +17,7 @@ mod failure;
 mod import_watch;
 mod index;
 mod interrupt;
+mod keytab;
 mod online;
 mod output;
 mod preload;

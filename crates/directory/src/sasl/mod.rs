@@ -6,6 +6,8 @@
 
 pub(crate) mod anonymous;
 pub(crate) mod external;
+#[cfg(feature = "gssapi")]
+mod gssapi;
 mod jwt;
 mod oauthbearer;
 pub(crate) mod plain;
@@ -70,6 +72,9 @@ pub(crate) enum Step {
 pub(crate) enum Exchange {
     /// The client was asked for its first message.
     First,
+    /// Some tokens of Kerberos came and went.
+    #[cfg(feature = "gssapi")]
+    Gssapi(Box<gssapi::Exchange>),
     /// The salt was sent.
     Scram(Box<scram::Exchange>),
     /// The client was told why its token is not accepted, and has to acknowledge it.
@@ -87,6 +92,24 @@ pub(crate) struct Pending {
 
 /// Needs no proof (RFC 4505).
 pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
+
+/// Kerberos (RFC 4752), where it is built in.
+pub(crate) const GSSAPI: &str = "GSSAPI";
+
+/// Whether the mechanism of this name has what it needs, beyond what its name says; if not, why.
+pub(crate) fn check(name: &str) -> Result<(), String> {
+    if !mechanisms().any(|known| known == name) {
+        return Err(match name {
+            GSSAPI => "this server was built without it (feature gssapi)".to_owned(),
+            _ => "there is no such SASL mechanism here".to_owned(),
+        });
+    }
+    #[cfg(feature = "gssapi")]
+    if name == GSSAPI {
+        gssapi::check().map_err(|error| format!("there is no key for Kerberos: {error}"))?;
+    }
+    Ok(())
+}
 
 /// All mechanisms, the strongest first: many clients take the first one they know.
 const MECHANISMS: &[Mechanism] = &[
@@ -115,6 +138,8 @@ const MECHANISMS: &[Mechanism] = &[
         can_succeed: |_, _| true,
         step: |worker, session, message| scram::step(scram::SHA_256, worker, session, message),
     },
+    #[cfg(feature = "gssapi")]
+    Mechanism { name: GSSAPI, can_succeed: |_, _| true, step: gssapi::step },
     Mechanism {
         name: "OAUTHBEARER",
         can_succeed: |directory, session| {

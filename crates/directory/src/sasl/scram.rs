@@ -145,7 +145,7 @@ pub(super) fn step(
             let access = authorize(worker, proven, &exchange.authzid)?;
             Ok(Step::Done { access, answer: Some(answer) })
         }
-        Some(super::Exchange::First | super::Exchange::TokenRefused) | None => {
+        Some(_) | None => {
             let first = ClientFirst::read(message.octets)?;
             begin(kind, worker, session, &first)
         }

@@ -13,6 +13,7 @@ use server::Addresses;
 
 use super::init::{ADMINISTRATOR, generate_password, make};
 use crate::failure::{Exit, Failure};
+use crate::keytab;
 use crate::output;
 use crate::progress;
 use crate::serving::{Listeners, start, start_log};
@@ -48,15 +49,17 @@ Examples:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    // A demo says what is wrong, not what goes well, and asks for no more files than usual.
+    let quiet =
+        [("log.level", "warn".to_owned()), ("limits.connections_max", CONNECTIONS_MAX.to_string())];
+    // Before there is anything that the program would leave behind when it begins once more.
+    keytab::prepare(&options.listeners.settings(None, options.data.as_deref(), &quiet)?)?;
     let temporary = match &options.data {
         Some(_) => None,
         None => Some(TemporaryFolder::new("demo")?),
     };
     let data = options.data.as_deref().or(temporary.as_ref().map(TemporaryFolder::path));
     let data = data.unwrap_or(Path::new(""));
-    // A demo says what is wrong, not what goes well, and asks for no more files than usual.
-    let quiet =
-        [("log.level", "warn".to_owned()), ("limits.connections_max", CONNECTIONS_MAX.to_string())];
     let settings = options.listeners.settings(None, Some(data), &quiet)?;
     start_log(&settings);
     let password = if has_data(data) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::{Exit, Failure};
+use crate::keytab;
 use crate::preload::Preload;
 use crate::serving::{Listeners, start, start_log};
 
@@ -44,6 +45,7 @@ Examples:
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (config, data) = (options.config.as_deref(), options.data.as_deref());
     let settings = options.listeners.settings(config, data, &[])?;
+    keytab::prepare(&settings)?;
     start_log(&settings);
     let (server, store) = start(&settings)?;
     options.listeners.ready(server.addresses(), &[])?;

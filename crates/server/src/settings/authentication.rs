@@ -30,6 +30,9 @@ pub struct AuthenticationSettings {
     pub certificate_fingerprint_attribute: String,
     /// `sha256` or `sha1`.
     pub certificate_fingerprint_digest: &'static str,
+    /// Keys of the service for Kerberos; relative to the data directory; empty = as the system has
+    /// it.
+    pub keytab: PathBuf,
     /// JSON Web Key Set; relative to the data directory; empty = none.
     pub token_keys: PathBuf,
     /// `iss`.
@@ -107,6 +110,7 @@ pub(super) const MECHANISMS: &[&str] = &[
     "SCRAM-SHA-256-PLUS",
     "SCRAM-SHA-512",
     "SCRAM-SHA-256",
+    "GSSAPI",
     "OAUTHBEARER",
     "PLAIN",
     "ANONYMOUS",
@@ -126,6 +130,6 @@ mod tests {
         assert_eq!(ours.bind_by_name, theirs.bind_by_name);
         assert_eq!(ours.names, theirs.names);
         assert_eq!(ours.certificates, theirs.certificates);
-        assert_eq!(MECHANISMS.len(), theirs.mechanisms.len() + 1, "all but ANONYMOUS");
+        assert_eq!(MECHANISMS.len(), theirs.mechanisms.len() + 2, "all but GSSAPI, ANONYMOUS");
     }
 }

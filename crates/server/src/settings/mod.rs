@@ -316,6 +316,12 @@ impl Settings {
         self.optional(&self.authentication.token_keys)
     }
 
+    /// Where the service's keys for Kerberos are.
+    #[must_use]
+    pub fn keytab_path(&self) -> Option<PathBuf> {
+        self.optional(&self.authentication.keytab)
+    }
+
     /// Whether certificate and key are where `roster init` puts self-signed ones.
     #[must_use]
     pub fn has_default_certificate(&self) -> bool {

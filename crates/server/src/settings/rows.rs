@@ -263,7 +263,8 @@ const NODE_ROWS: &[Row] = &[
         },
         default: "EXTERNAL,SCRAM-SHA-512-PLUS,SCRAM-SHA-256-PLUS,SCRAM-SHA-512,SCRAM-SHA-256,\
                   OAUTHBEARER,PLAIN",
-        sentence: "SASL mechanisms that are offered where they can succeed.",
+        sentence: "SASL mechanisms that are offered where they can succeed; GSSAPI and ANONYMOUS \
+                   have to be named.",
     },
     Row {
         section: "authentication",
@@ -349,6 +350,15 @@ const NODE_ROWS: &[Row] = &[
         },
         default: "sha256",
         sentence: "For fingerprint: what it is made with.",
+    },
+    Row {
+        section: "authentication",
+        key: "keytab",
+        kind: Kind::Path { may_be_empty: true, set: |s, path| s.authentication.keytab = path },
+        default: "",
+        sentence: "Keys of the service ldap/HOST for Kerberos (GSSAPI), where that is built in and \
+                   named in mechanisms; relative to the data directory. Empty: those of \
+                   KRB5_KTNAME, or of the system.",
     },
     Row {
         section: "authentication",
