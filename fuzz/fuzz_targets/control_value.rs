@@ -1,7 +1,9 @@
 //! Any octets are the value of a control, or an error; what a value says is inside it.
 #![no_main]
 
+use ldap::control_value::policy_state::PolicyState;
 use ldap::control_value::sort::{SortResult, sort_keys, write_sort_keys};
+use ldap::control_value::usability::Usability;
 use ldap::control_value::vlv::{VlvRequest, VlvResponse};
 use ldap::control_value::{TransactionEnd, assertion, attribute_selection};
 use ldap::message::DecodeLimits;
@@ -31,6 +33,12 @@ fuzz_target!(|value: &[u8]| {
     }
     if let Ok(response) = VlvResponse::decode(value) {
         assert_eq!(VlvResponse::decode(&response.encode()), Ok(response));
+    }
+    if let Ok(state) = PolicyState::decode(value) {
+        assert_eq!(PolicyState::decode(&state.encode()), Ok(state));
+    }
+    if let Ok(usability) = Usability::decode(value) {
+        assert_eq!(Usability::decode(&usability.encode()), Ok(usability));
     }
     if let Ok(end) = TransactionEnd::decode(value) {
         assert!(end.identifier.len() < value.len());

@@ -25,8 +25,8 @@ use crate::guard::{Guard, Site, guarded};
 use crate::live_entry::LiveEntry;
 use crate::ops::target::{self, Lookup};
 use crate::ops::{
-    access_config, add, delete, index_config, modify, modify_dn, password_modify, permit, rehash,
-    subtree_delete, transaction,
+    access_config, account_state, add, delete, index_config, modify, modify_dn, password_modify,
+    permit, rehash, subtree_delete, transaction,
 };
 use crate::password_policy::pending::{self, AccountEvents};
 use crate::password_policy::set::{self, PasswordPolicies};
@@ -63,6 +63,7 @@ impl WriteRequest {
             WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
             WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
             WriteOp::Rehash(_) | WriteOp::AccountStates(_) => (OpKind::Internal, None),
+            WriteOp::StateChange(_) => (OpKind::Modify, None),
             WriteOp::IndexConfig(op) => (op.kind, None),
             WriteOp::AccessConfig(_) => (OpKind::Modify, None),
             WriteOp::Transaction(all) => (OpKind::Transaction, Some(all.recorded())),
@@ -88,6 +89,7 @@ pub(crate) enum WriteOp {
     PasswordModify(password_modify::PasswordModify),
     Rehash(rehash::Rehash),
     AccountStates(Vec<AccountEvents>),
+    StateChange(account_state::StateChange),
     IndexConfig(index_config::IndexConfig),
     AccessConfig(access_config::AccessConfig),
     Transaction(Transaction),
@@ -107,6 +109,7 @@ impl WriteOp {
             | Self::AccessConfig(_)
             | Self::Rehash(_)
             | Self::AccountStates(_)
+            | Self::StateChange(_)
             | Self::Transaction(_) => None,
         }
     }
@@ -424,6 +427,7 @@ impl Attempt<'_, '_> {
                 WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
                 WriteOp::Rehash(op) => (rehash::decide(&mut decide, op)?, true),
                 WriteOp::AccountStates(all) => (pending::decide(&mut decide, all)?, true),
+                WriteOp::StateChange(op) => (account_state::decide(&mut decide, op)?, true),
                 WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
                 WriteOp::AccessConfig(op) => (access_config::decide(&decide, op)?, true),
                 // The updates of a transaction are decided on one by one.
@@ -500,6 +504,7 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
         WriteOp::ModifyDn(op) => (&op.dn, &op.key),
         WriteOp::PasswordModify(op) => (&op.dn, &op.key),
         WriteOp::Rehash(op) => (&op.dn, &op.key),
+        WriteOp::StateChange(op) => (&op.dn, &op.key),
     };
     let known = schema.well_known();
     let mut read = Vec::new();

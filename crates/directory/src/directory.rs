@@ -35,6 +35,7 @@ use crate::log_monitor::{LogMonitor, LogStates};
 use crate::ops::rehash::Rehasher;
 use crate::ops::suffix;
 use crate::password::PasswordStorage;
+use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions};
 use crate::policy::{Policies, Policy};
@@ -198,6 +199,7 @@ pub(crate) struct State {
     pub(crate) virtual_trees: VirtualTrees,
     pub(crate) subentries: Subentries,
     pub(crate) grants: GrantTypes,
+    pub(crate) switches: SwitchTypes,
 }
 
 impl State {
@@ -205,8 +207,9 @@ impl State {
         let (subschema, subschema_key) = subschema::entry(&schema);
         let virtual_trees = VirtualTrees::new(&schema);
         let (subentries, grants) = (Subentries::new(&schema), GrantTypes::new(&schema));
+        let switches = SwitchTypes::new(&schema);
         let subschema = Arc::new(subschema);
-        Self { schema, subschema, subschema_key, virtual_trees, subentries, grants }
+        Self { schema, subschema, subschema_key, virtual_trees, subentries, grants, switches }
     }
 }
 

@@ -71,6 +71,11 @@ impl<'b> ResponseSink<'b> {
 
     /// One SearchResultEntry (RFC 4511 §4.5.2).
     pub(crate) fn entry(&mut self, entry: &VisibleEntry<'_>) -> Flow {
+        self.entry_with(entry, Controls::EMPTY)
+    }
+
+    /// Likewise, with controls of its own.
+    pub(crate) fn entry_with(&mut self, entry: &VisibleEntry<'_>, controls: Controls<'_>) -> Flow {
         let types_only = self.types_only;
         let mut writer = EntryWriter::begin(self.out, self.id, entry.dn());
         entry.visit(&mut |description, values| {
@@ -80,7 +85,7 @@ impl<'b> ResponseSink<'b> {
                 writer.attribute(description, values);
             }
         });
-        writer.finish(Controls::EMPTY);
+        writer.finish(controls);
         self.has_sent = true;
         self.flow()
     }

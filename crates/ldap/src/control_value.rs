@@ -3,7 +3,9 @@
 //! Invariants: a value is one element and nothing after it; what a writer here writes, the reader
 //! beside it reads back equal; decoding borrows and has the limits of messages.
 
+pub mod policy_state;
 pub mod sort;
+pub mod usability;
 pub mod vlv;
 
 use crate::ber::{DecodeError, Reader, Tag, Writer};

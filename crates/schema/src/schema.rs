@@ -286,6 +286,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "09-roster.ldif",
         "10-limits.ldif",
         "11-certificates.ldif",
+        "12-accounts.ldif",
         "13-password-policy.ldif",
     ];
     let file =

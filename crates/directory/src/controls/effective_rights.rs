@@ -94,7 +94,7 @@ impl Told<'_> {
         entry: &'e dyn EntryRead,
         selection: &Selection,
         schema: &Schema,
-    ) -> WithRights<'e> {
+    ) -> WithLines<'e> {
         let rights = self.guard.on(entry);
         let mut lines = Lines { selection, schema, lines: Vec::new() };
         lines.put("aclRights;entryLevel", || entry_level(&rights));
@@ -121,7 +121,7 @@ impl Told<'_> {
                 self.explain(entry, &rights, description, &mut lines);
             }
         }
-        WithRights { entry, lines: lines.lines }
+        WithLines::new(entry, lines.lines)
     }
 
     /// A line for each right to an attribute.
@@ -254,13 +254,23 @@ fn attribute_level(rights: &Rights<'_>, description: &AttributeDescription) -> S
     )
 }
 
+/// An attribute that is not the entry's own, with its value.
+pub(crate) type Line = (AttributeDescription, String);
+
 /// An entry with lines about it.
-pub(crate) struct WithRights<'e> {
+pub(crate) struct WithLines<'e> {
     entry: &'e dyn EntryRead,
-    lines: Vec<(AttributeDescription, String)>,
+    lines: Vec<Line>,
 }
 
-impl EntryRead for WithRights<'_> {
+impl<'e> WithLines<'e> {
+    /// They are read with all attributes, and with none by its name.
+    pub(crate) fn new(entry: &'e dyn EntryRead, lines: Vec<Line>) -> Self {
+        Self { entry, lines }
+    }
+}
+
+impl EntryRead for WithLines<'_> {
     fn dn(&self) -> &str {
         self.entry.dn()
     }

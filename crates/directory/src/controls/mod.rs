@@ -1,6 +1,7 @@
 //! Request controls: taken before the operation, refused when critical and unknown
 //! (RFC 4511 §4.1.11).
 
+pub(crate) mod account_usability;
 pub(crate) mod assertion;
 pub(crate) mod authorization_identity;
 pub(crate) mod effective_rights;
@@ -77,6 +78,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) effective_rights: Option<EffectiveRights<'a>>,
     /// A bind is to answer who the client is (RFC 3829).
     pub(crate) authorization_identity: bool,
+    /// Whether accounts can be used is wanted beside their entries.
+    pub(crate) account_usability: bool,
     /// OIDs of those that the asker may not use and that were left out.
     pub(crate) denied: Vec<&'static str>,
     /// OIDs of those that the change records note.
@@ -326,6 +329,12 @@ const CONTROLS: &[ControlRow] = &[
         applies: &[Operation::Search],
         recorded: false,
         take: effective_rights::take,
+    },
+    ControlRow {
+        oid: account_usability::OID,
+        applies: &[Operation::Search],
+        recorded: false,
+        take: account_usability::take,
     },
     ControlRow { oid: proxied::V1, applies: PROXIED, recorded: false, take: proxied::take_v1 },
     ControlRow { oid: proxied::V2, applies: PROXIED, recorded: false, take: proxied::take_v2 },

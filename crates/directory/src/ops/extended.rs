@@ -1,6 +1,7 @@
 //! Extended operations (RFC 4511 §4.12): a table of those that are known.
 
 use aci::Privilege;
+use ldap::control_value::policy_state;
 use ldap::message::{Controls, ExtendedRequest, LdapResult, Message, MessageId, Response};
 use ldap::result::ResultCode;
 use schema::DnKey;
@@ -8,7 +9,7 @@ use schema::DnKey;
 use crate::controls::RequestControls;
 use crate::directory::Directory;
 use crate::guard::{Site, guarded};
-use crate::ops::{password_modify, transaction, why};
+use crate::ops::{account_state, password_modify, transaction, why};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
@@ -40,6 +41,8 @@ const OPERATIONS: &[(&str, Start)] = &[
     ("1.3.6.1.4.1.4203.1.11.3", who_am_i),
     (transaction::START, transaction::start),
     (transaction::END, transaction::end),
+    (policy_state::OID, account_state::start),
+    (policy_state::PING_OID, account_state::start),
     (why::OID, why::start),
 ];
 

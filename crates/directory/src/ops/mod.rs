@@ -1,6 +1,7 @@
 //! One file per operation.
 
 pub(crate) mod access_config;
+pub(crate) mod account_state;
 pub(crate) mod add;
 pub(crate) mod bind;
 pub(crate) mod compare;

@@ -54,6 +54,10 @@ pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
                     && rights.may_value(ValueChange::Add, password, op.stored())
             })
         }
+        // Its values are decided on when they are known.
+        WriteOp::StateChange(op) => {
+            on_target(decide, (&op.dn, &op.key), |_, rights| rights.is_disclosed())
+        }
         // Those are decided on by privileges alone.
         WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => Ok(()),
         // The server's own.
@@ -73,6 +77,7 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
         WriteOp::PasswordModify(op) => {
             access.has(Privilege::PasswordReset) || access.key() == Some(&op.key)
         }
+        WriteOp::StateChange(_) => access.has(Privilege::PasswordReset),
         WriteOp::IndexConfig(_) => access.has(Privilege::ConfigWrite),
         WriteOp::AccessConfig(_) => {
             access.has(Privilege::ConfigWrite) && access.has(Privilege::ModifyAcl)

@@ -7,12 +7,15 @@
 mod account;
 mod attributes;
 mod control;
+pub mod netscape;
 pub(crate) mod pending;
 mod quality;
 mod rows;
 mod rules;
 pub(crate) mod set;
+mod standing;
 mod subtree;
+mod switches;
 
 pub use account::{AccountState, Changed, Changer, Locked, Login, Rejected, Remark, Used};
 pub use control::{PolicyError, PolicyWarning, REQUEST, response_value};
@@ -20,4 +23,9 @@ pub use quality::{Fault, NewPassword, OWN_VALUES_MAX, Quality, Words};
 pub use rows::reference_page;
 pub use rules::{CheckQuality, Hashed, Policy, PolicyFault, Temporary};
 pub use set::{Governing, PasswordPolicies, PasswordPolicyOptions};
+pub use standing::{Account, Condition, Weight};
 pub use subtree::{Subtree, SubtreeFault};
+pub use switches::{Off, SwitchTypes, Switches};
+
+pub(crate) use attributes::time;
+pub(crate) use switches::{DISABLED, EXPIRATION};

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod access;
+mod accounts;
 mod aliases;
 mod authentication;
 mod counting;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aci::Rights;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{EntryId, EntryRead, Truth};
@@ -9,7 +10,9 @@ use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
 use super::{Bounds, Done, Outcome, Resolved, Search};
+use crate::controls::account_usability::AccountsAsked;
 use crate::controls::paged::Position;
+use crate::decide::ResponseControl;
 use crate::directory::State;
 use crate::live_entry::LiveEntry;
 use crate::referral;
@@ -29,6 +32,8 @@ pub(crate) struct Run<'a> {
     scope_exact: bool,
     /// Computed attributes are asked for.
     computed: bool,
+    /// What is asked for of accounts.
+    accounts: Option<AccountsAsked>,
     pub(crate) bounds: Bounds,
     pub(crate) start: Position,
     /// Entries sent for this request.
@@ -78,6 +83,7 @@ impl<'a> Run<'a> {
             scope_exact: plan.scope_exact && resolved.regions.is_none(),
             computed: selection.may_select_operational()
                 && computed.iter().any(|description| selection.selects(description)),
+            accounts: AccountsAsked::of(search.controls, selection, search.directory, state),
             bounds,
             sent: 0,
             last: start.after,
@@ -173,11 +179,34 @@ impl<'a> Run<'a> {
             Some(beside) => beside,
             None => &live,
         };
-        let visible = rights.visible(entry, selection).only(wanted);
-        Ok(match sink.entry(&visible) {
+        let flow = match &self.accounts {
+            None => sink.entry(&rights.visible(entry, selection).only(wanted)),
+            Some(asked) => self.send_account((asked, stored), entry, &rights, sink),
+        };
+        Ok(match flow {
             Flow::Continue => Step::Next,
             Flow::Stop => Step::End(self.stopped()),
         })
+    }
+
+    /// Sends an entry with what is asked for of its account.
+    fn send_account(
+        &self,
+        (asked, stored): (&AccountsAsked, &StoredEntry<'_>),
+        entry: &dyn EntryRead,
+        rights: &Rights<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Flow {
+        let Resolved { selection, wanted, guard, .. } = *self.resolved;
+        let directory = self.search.directory;
+        let Some((known, key)) = asked.account((directory, self.state), self.view, stored) else {
+            return sink.entry(&rights.visible(entry, selection).only(wanted));
+        };
+        let beside = asked.beside(entry, &known);
+        let control = asked.control((&known, &key), (guard.access(), rights), directory);
+        let visible = rights.visible(&beside, selection).only(wanted);
+        let controls = ResponseControl::list(control.as_slice());
+        sink.entry_with(&visible, controls.as_ref())
     }
 
     /// What ends the search before the next candidate is looked at: nobody waits, or it has looked
