@@ -13,7 +13,7 @@ use ldap::message::Control;
 use schema::{AttributeDescription, DnKey, EntryRead as _, Selection};
 use store::{StoredEntry, View};
 
-use super::effective_rights::{Line, WithLines};
+use super::effective_rights::WithLines;
 use super::{RequestControls, check_no_value};
 use crate::decide::ResponseControl;
 use crate::directory::{Directory, State};
@@ -87,8 +87,8 @@ impl AccountsAsked {
         &self,
         entry: &'e dyn schema::EntryRead,
         known: &Known,
-    ) -> WithLines<'e> {
-        let mut lines: Vec<Line> = Vec::new();
+    ) -> WithLines<'e, Arc<AttributeDescription>> {
+        let mut lines = Vec::new();
         let mut put = |description: &Option<Arc<AttributeDescription>>, value: Option<String>| {
             if let (Some(description), Some(value)) = (description, value) {
                 let mut is_there = false;
@@ -97,7 +97,7 @@ impl AccountsAsked {
                     false
                 });
                 if !is_there {
-                    lines.push(((**description).clone(), value));
+                    lines.push((Arc::clone(description), value));
                 }
             }
         };

@@ -4,6 +4,7 @@
 //! Invariant: what is returned of the entry itself is what the asker may see, whoever the rights
 //! are of.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use aci::{Access, Considered, Outcome, Privilege, Question, Right, Rights, ValueChange};
@@ -94,7 +95,7 @@ impl Told<'_> {
         entry: &'e dyn EntryRead,
         selection: &Selection,
         schema: &Schema,
-    ) -> WithLines<'e> {
+    ) -> WithLines<'e, AttributeDescription> {
         let rights = self.guard.on(entry);
         let mut lines = Lines { selection, schema, lines: Vec::new() };
         lines.put("aclRights;entryLevel", || entry_level(&rights));
@@ -254,23 +255,20 @@ fn attribute_level(rights: &Rights<'_>, description: &AttributeDescription) -> S
     )
 }
 
-/// An attribute that is not the entry's own, with its value.
-pub(crate) type Line = (AttributeDescription, String);
-
-/// An entry with lines about it.
-pub(crate) struct WithLines<'e> {
+/// An entry with lines about it: attributes that are not its own, each with a value.
+pub(crate) struct WithLines<'e, D> {
     entry: &'e dyn EntryRead,
-    lines: Vec<Line>,
+    lines: Vec<(D, String)>,
 }
 
-impl<'e> WithLines<'e> {
+impl<'e, D> WithLines<'e, D> {
     /// They are read with all attributes, and with none by its name.
-    pub(crate) fn new(entry: &'e dyn EntryRead, lines: Vec<Line>) -> Self {
+    pub(crate) fn new(entry: &'e dyn EntryRead, lines: Vec<(D, String)>) -> Self {
         Self { entry, lines }
     }
 }
 
-impl EntryRead for WithLines<'_> {
+impl<D: Borrow<AttributeDescription>> EntryRead for WithLines<'_, D> {
     fn dn(&self) -> &str {
         self.entry.dn()
     }
@@ -288,7 +286,7 @@ impl EntryRead for WithLines<'_> {
         for (description, line) in &self.lines {
             let mut values = ValuesBuf::new();
             values.push(line.as_bytes());
-            visit(description, values.as_ref());
+            visit(description.borrow(), values.as_ref());
         }
     }
 }
