@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, bench, check, demo, explain, export, generate, import, index, init, restore, serve, why,
+    account, backup, bench, check, demo, explain, export, generate, import, index, init, restore,
+    serve, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -37,6 +38,7 @@ enum Command {
     Export(export::Options),
     Explain(explain::Options),
     Why(why::Options),
+    Account(account::Options),
     Index(index::Options),
     Check(check::Options),
     Backup(backup::Options),
@@ -55,6 +57,7 @@ impl Command {
             Self::Export(options) => export::run(&options),
             Self::Explain(options) => explain::run(&options),
             Self::Why(options) => why::run(&options),
+            Self::Account(options) => account::run(&options),
             Self::Index(options) => index::run(&options),
             Self::Check(options) => check::run(&options),
             Self::Backup(options) => backup::run(&options),

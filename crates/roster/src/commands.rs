@@ -1,5 +1,6 @@
 //! The subcommands, one file each: its options, and a `run` that does it.
 
+pub(crate) mod account;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;

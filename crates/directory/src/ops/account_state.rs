@@ -194,6 +194,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     write(&known.account, &mut after, schema)?;
     let value = known.told(now).value(&op.asked);
     if update::deltas(&before, &after).is_empty() {
+        // What binds left that is not written yet was undone.
+        decide.directory.accounts.forget(id);
         return Ok(Decision { value: Some(value), ..Decision::default() });
     }
     update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;

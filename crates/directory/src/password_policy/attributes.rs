@@ -31,7 +31,7 @@ pub(super) fn visit(
 }
 
 /// A GeneralizedTime in UTC (RFC 4517 §3.3.13), with or without a fraction.
-pub(crate) fn time(text: &str) -> Option<Timestamp> {
+pub fn time(text: &str) -> Option<Timestamp> {
     let digits = text.strip_suffix('Z')?;
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_plain = |text: &str| text.bytes().all(|octet| octet.is_ascii_digit());

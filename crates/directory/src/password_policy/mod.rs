@@ -27,5 +27,5 @@ pub use standing::{Account, Condition, Weight};
 pub use subtree::{Subtree, SubtreeFault};
 pub use switches::{Off, SwitchTypes, Switches};
 
-pub(crate) use attributes::time;
+pub use attributes::time;
 pub(crate) use switches::{DISABLED, EXPIRATION};

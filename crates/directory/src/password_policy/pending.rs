@@ -241,9 +241,14 @@ impl Accounts {
                 Change::Delete(change) => change.id,
                 _ => continue,
             };
-            if let Some(pending) = self.shard(id).get_mut(&id) {
-                pending.dead_through = pending.events.last().map(|event| event.at);
-            }
+            self.forget(id);
+        }
+    }
+
+    /// What binds left so far counts no more for an account: it was undone.
+    pub(crate) fn forget(&self, id: EntryId) {
+        if let Some(pending) = self.shard(id).get_mut(&id) {
+            pending.dead_through = pending.events.last().map(|event| event.at);
         }
     }
 

@@ -1,0 +1,136 @@
+//! `roster account`: who can sign in, why not, and what mends it.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand};
+
+use crate::account::act::{self, Act};
+use crate::account::{moment, reset, show};
+use crate::connect::ServerOptions;
+use crate::failure::{Exit, Failure};
+
+/// See and change whether people can sign in.
+///
+/// Asks a running server, as an identity with the privilege password-reset, such as the
+/// administrator. An account is named by its DN, or by its uid where that is one entry's only.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  roster account show anna -W
+  roster account unlock uid=anna,ou=people,dc=example,dc=com -W
+  roster account disable anna bert -W
+  roster account expire anna --at 2027-01-31 -W
+  roster account expire anna --password -W
+  roster account reset anna -W";
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Show(Show),
+    /// Switch accounts on, from now on.
+    Enable(Plain),
+    /// Switch accounts off, whatever the mechanism they sign in by.
+    Disable(Plain),
+    /// Unlock accounts that failed sign-ins, an administrator or idleness locked.
+    Unlock(Plain),
+    /// Lock accounts until they are unlocked: passwords are of no use.
+    Lock(Plain),
+    Expire(Expire),
+    Reset(Reset),
+}
+
+/// Tell whether an account can be signed in with, why not, and what mends it.
+#[derive(Args, Debug)]
+struct Show {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    plain: Plain,
+}
+
+/// Which accounts, on which server.
+#[derive(Args, Debug)]
+struct Plain {
+    /// The accounts: DNs, or values of uid
+    #[arg(value_name = "ACCOUNT", required = true)]
+    accounts: Vec<String>,
+
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// End an account, now or at a time; or its password.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("when").multiple(false))]
+struct Expire {
+    /// At this time: 2027-01-31, 2027-01-31T18:00:00Z or 20270131180000Z, all in UTC
+    #[arg(long, value_name = "TIME", group = "when", value_parser = moment::parsed)]
+    at: Option<directory::Timestamp>,
+
+    /// After so long: 30d, 12h, 90m or 3600s
+    #[arg(long = "in", value_name = "LENGTH", group = "when", value_parser = moment::length)]
+    after: Option<std::time::Duration>,
+
+    /// Never: the account has no end
+    #[arg(long, group = "when")]
+    never: bool,
+
+    /// Not the account, but its password: it has to be changed at the next sign-in
+    #[arg(long, group = "when")]
+    password: bool,
+
+    #[command(flatten)]
+    plain: Plain,
+}
+
+/// Give an account a new password; without one the server makes it, and it is printed.
+#[derive(Args, Debug)]
+struct Reset {
+    /// Read the new password from this file; all of it, without the newline at its end
+    #[arg(long, value_name = "FILE")]
+    new_password_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    plain: Plain,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    match &options.action {
+        Action::Show(Show { json, plain }) => {
+            let mut connection = plain.server.connect()?;
+            show::run(&mut connection, &plain.accounts, *json)
+        }
+        Action::Enable(plain) => plain.act(&Act::Enable),
+        Action::Disable(plain) => plain.act(&Act::Disable),
+        Action::Unlock(plain) => plain.act(&Act::Unlock),
+        Action::Lock(plain) => plain.act(&Act::Lock),
+        Action::Expire(Expire { at, after, never, password, plain }) => {
+            plain.act(&match (at, after) {
+                _ if *password => Act::ChangePassword,
+                _ if *never => Act::NeverExpire,
+                (Some(at), _) => Act::Expire(*at),
+                (None, Some(length)) => Act::Expire(moment::from_now(*length)),
+                (None, None) => Act::Expire(moment::now()),
+            })
+        }
+        Action::Reset(Reset { new_password_file, plain }) => {
+            let new = new_password_file.as_deref().map(reset::read).transpose()?;
+            let mut connection = plain.server.connect()?;
+            reset::run(&mut connection, &plain.accounts, new.as_deref())
+        }
+    }
+}
+
+impl Plain {
+    fn act(&self, act: &Act) -> Result<Exit, Failure> {
+        act::run(&mut self.server.connect()?, &self.accounts, act)
+    }
+}
