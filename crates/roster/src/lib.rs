@@ -2,7 +2,8 @@
 //!
 //! Start at `cli.rs`, the table; each subcommand is one file in `commands/`. What a subcommand
 //! needs beyond the other crates lives here too: `template` makes up directories, `bench` puts load
-//! on a server, `account` asks about accounts, `online` imports into and exports from one that serves.
+//! on a server, `online` imports into and exports from one that serves, `account` asks one about
+//! accounts.
 //!
 //! Invariant: a subcommand prints through `output` only and ends with one of the exit codes in
 //! `failure`.

@@ -7,7 +7,7 @@ mod demo;
 use common::{Run, roster};
 use demo::Demo;
 
-const PERSON: &str = "uid=user.42,ou=People,dc=example,dc=com";
+const PERSON: &str = "uid=user.42,ou=people,dc=example,dc=com";
 
 /// Runs the program as the administrator of the demo.
 fn account(demo: &Demo, arguments: &[&str]) -> Run {

@@ -83,8 +83,8 @@ struct Expire {
     never: bool,
 
     /// Not the account, but its password: it has to be changed at the next sign-in
-    #[arg(long, group = "when")]
-    password: bool,
+    #[arg(long = "password", group = "when")]
+    must_change: bool,
 
     #[command(flatten)]
     plain: Plain,
@@ -112,9 +112,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Action::Disable(plain) => plain.act(&Act::Disable),
         Action::Unlock(plain) => plain.act(&Act::Unlock),
         Action::Lock(plain) => plain.act(&Act::Lock),
-        Action::Expire(Expire { at, after, never, password, plain }) => {
+        Action::Expire(Expire { at, after, never, must_change, plain }) => {
             plain.act(&match (at, after) {
-                _ if *password => Act::ChangePassword,
+                _ if *must_change => Act::ChangePassword,
                 _ if *never => Act::NeverExpire,
                 (Some(at), _) => Act::Expire(*at),
                 (None, Some(length)) => Act::Expire(moment::from_now(*length)),
