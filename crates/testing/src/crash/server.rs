@@ -22,6 +22,10 @@ pub const ADMIN_DN: &str = "cn=Directory Manager";
 /// Its password.
 pub const ADMIN_PASSWORD: &str = "correct horse";
 
+/// The same in a form that takes no time to verify.
+const ADMIN_PASSWORD_STORED: &str = "{SSHA512}WBYKoEC7J6Zf/Fo15ZS/9IOzmwDEvESwo7nV7rG4lzb6MAfe\
+                                     MijfY+Q+gzAyGY7VzoyqghfILu0aaXlvaBxeQ3Jvc3RlcnJvc3RlcnJvc3Q=\n";
+
 /// A program and the folder where its data and log are.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -68,7 +72,10 @@ impl Place {
         let password = self.folder.join("password");
         fs::write(&password, ADMIN_PASSWORD).map_err(|error| error.to_string())?;
         let mut command = self.command(&["init", "--suffix", SUFFIX]);
-        self.run(command.arg("--admin-password-file").arg(password)).map(drop)
+        self.run(command.arg("--admin-password-file").arg(password))?;
+        // A load that lasts milliseconds is no time to hash a password slowly.
+        let stored = self.data().join("admin-password");
+        fs::write(stored, ADMIN_PASSWORD_STORED).map_err(|error| error.to_string())
     }
 
     /// Runs another subcommand on the data directory; its output. Failing is an error.
@@ -90,7 +97,7 @@ impl Place {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.roster);
         command.args(arguments).arg("--data").arg(self.data()).stdin(Stdio::null());
-        // A load that lasts milliseconds is no time to hash a password slowly.
+        // Likewise.
         command.env("ROSTER_PASSWORD__SCHEME", "SSHA512");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
