@@ -243,10 +243,11 @@ fn a_demo_answers_the_load_generator() {
         assert_eq!((code, errors.as_str()), (0, ""), "{operation}: {output}");
         assert!(output.contains("\"wrong_answers\":0"), "{output}");
     }
-    let added = "uid=user.[1000001-1000010],ou=people,dc=example,dc=com";
+    // Their passwords are hashed slowly, so that a busy machine adds few in a second.
+    let added = "uid=user.[1000001-1000003],ou=people,dc=example,dc=com";
     let (code, output, errors) = load("delete", &[&admin[..], &["--dn", added]].concat());
     assert_eq!((code, errors.as_str()), (0, ""), "{output}");
-    assert!(output.contains("\"operations\":10,"), "{output}");
+    assert!(output.contains("\"operations\":3,"), "{output}");
 
     let (code, _, errors) = load("search", &["--filter", "(uid=nobody)"]);
     assert_eq!(code, 1);
