@@ -219,7 +219,7 @@ impl AccountState {
     }
 
     /// Whether a password that was reset is good yet, and still (389's temporary passwords).
-    fn check_temporary(&self, policy: &Policy, now: Timestamp) -> Result<(), Rejected> {
+    pub(super) fn check_temporary(&self, policy: &Policy, now: Timestamp) -> Result<(), Rejected> {
         if !self.is_reset {
             return Ok(());
         }

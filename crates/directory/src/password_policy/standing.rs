@@ -50,6 +50,10 @@ pub enum Condition {
     PasswordExpired(Timestamp),
     /// The password has expired, and may still be used so often.
     Grace(Timestamp, u32),
+    /// Somebody else set the password, and it is not good before.
+    TemporaryLater(Timestamp),
+    /// Somebody else set the password; it was not changed by then, or was used too often.
+    TemporaryOver(Option<Timestamp>),
     /// The password has to be changed before anything else.
     MustChange,
     /// The password expires then.
@@ -171,7 +175,13 @@ impl Account {
             }
             None => {}
         }
-        let must_change = policy.must_change && state.is_reset;
+        if state.check_temporary(policy, now).is_err() {
+            found.push(match state.temporary_from.filter(|from| now < *from) {
+                Some(from) => Condition::TemporaryLater(from),
+                None => Condition::TemporaryOver(state.temporary_until.filter(|end| now >= *end)),
+            });
+        }
+        let must_change = policy.forces_change() && state.is_reset;
         found.extend(must_change.then_some(Condition::MustChange));
         let count = self.failures(policy, now);
         let left = self.failures_left(policy, now);
@@ -189,9 +199,11 @@ impl Account {
         let mut why = Unusable::default();
         for condition in self.conditions(policy, now) {
             match condition {
-                Condition::Disabled | Condition::NotYetActive(_) | Condition::Expired(_) => {
-                    why.inactive = true;
-                }
+                Condition::Disabled
+                | Condition::NotYetActive(_)
+                | Condition::Expired(_)
+                | Condition::TemporaryLater(_) => why.inactive = true,
+                Condition::TemporaryOver(_) => (why.expired, why.grace) = (true, Some(0)),
                 Condition::Locked { until: Some(until), .. } | Condition::Delayed(until) => {
                     let left = i32::try_from(seconds(between(now, until))).unwrap_or(i32::MAX);
                     why.unlock_s = Some(left.max(1));
@@ -228,6 +240,8 @@ impl Condition {
             | Self::Idle(_)
             | Self::PasswordExpired(_)
             | Self::Grace(..)
+            | Self::TemporaryLater(_)
+            | Self::TemporaryOver(_)
             | Self::MustChange => Weight::Error,
             Self::PasswordExpires(_) | Self::Failures { .. } => Weight::Warning,
             Self::TooYoung(_) | Self::NoPassword => Weight::Notice,
@@ -244,6 +258,8 @@ impl Condition {
             | Self::Delayed(_)
             | Self::Idle(_)
             | Self::PasswordExpired(_)
+            | Self::TemporaryLater(_)
+            | Self::TemporaryOver(_)
             | Self::NoPassword => true,
             Self::Grace(..)
             | Self::MustChange
@@ -266,6 +282,9 @@ impl Condition {
                 (5, "account-temporarily-locked-due-to-bind-failures")
             }
             Self::Idle(_) => (6, "account-idle-locked"),
+            Self::TemporaryOver(_) => (7, "account-reset-locked"),
+            // PingDirectory has none for it.
+            Self::TemporaryLater(_) => (100, "temporary-password-not-yet-valid"),
             Self::PasswordExpired(_) => (8, "password-expired"),
             Self::Grace(..) => (10, "password-expired-with-grace-logins"),
             Self::MustChange => (11, "must-change-password"),
@@ -306,6 +325,13 @@ impl Condition {
                 at(since),
                 times(*left as usize)
             ),
+            Self::TemporaryLater(from) => {
+                format!("the temporary password is not valid before {}", at(from))
+            }
+            Self::TemporaryOver(Some(end)) => {
+                format!("the temporary password was not changed before {}", at(end))
+            }
+            Self::TemporaryOver(None) => "the temporary password was used too often".to_owned(),
             Self::MustChange => {
                 "the password was reset: it has to be changed before anything else".to_owned()
             }

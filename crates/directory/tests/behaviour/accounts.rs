@@ -204,6 +204,55 @@ fn what_cannot_be_done_says_why() {
     assert_eq!(answer.code(), ResultCode::UnwillingToPerform);
 }
 
+#[test]
+fn which_policy_governs_and_when_the_password_expires_are_computed_where_asked_for() {
+    let (served, _, mut root) = served();
+    let classes: &[&str] = &["top", "subentry", "pwdPolicy"];
+    let policy = "cn=policy,dc=example,dc=org";
+    let rules: [(&str, &[&str]); 6] = [
+        ("objectClass", classes),
+        ("cn", &["policy"]),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdMaxAge", &["86400"]),
+        ("pwdGraceAuthNLimit", &["3"]),
+    ];
+    assert_eq!(root.add(policy, &rules), ResultCode::Success);
+    let changed = with(operation::SET_CHANGED, &["20200101000000Z"]);
+    assert_eq!(ask(&mut root, OID, ANNA, &[changed]).code(), ResultCode::Success);
+    let found = |client: &mut Client, name: &str, attributes: &[&str]| {
+        let search = Asked { base: name, scope: Scope::Base, attributes, ..Asked::default() };
+        client.search(&search).entries.remove(0)
+    };
+    let both = ["pwdPolicySubentry", "pwdExpirationTime"];
+    for attributes in [&both[..], &["*", "+"], &["+"]] {
+        let anna = found(&mut root, ANNA, attributes);
+        assert_eq!(anna.texts(both[0]), [policy], "{attributes:?}");
+        assert_eq!(anna.texts(both[1]), ["20200102000000Z"], "{attributes:?}");
+    }
+    for attributes in [&["*"][..], &["uid", "createTimestamp"]] {
+        let anna = found(&mut root, ANNA, attributes);
+        assert!(!both.iter().any(|name| anna.attributes.contains_key(*name)), "{attributes:?}");
+    }
+    // What a policy does not govern has none, and who may not read it is told none.
+    assert!(found(&mut root, "dc=example,dc=org", &["+"]).texts(both[0]).is_empty());
+    let aci = "(targetattr=\"pwdExpirationTime\")(version 3.0; acl \"hide\"; deny (read) \
+               userdn=\"ldap:///anyone\";)";
+    let deny = [(ModifyOperation::Add, "aci", &[aci][..])];
+    assert_eq!(root.modify("dc=example,dc=org", &deny), ResultCode::Success);
+    let mut client = served.client();
+    let anna = found(&mut client, ANNA, &both);
+    assert_eq!(anna.texts(both[0]), [policy]);
+    assert!(anna.texts(both[1]).is_empty());
+    // The operation and the control tell of the same.
+    let asks = [operation::POLICY_DN, operation::REMAINING_GRACE, operation::PASSWORD_EXPIRED];
+    let answer = told(&ask(&mut root, OID, ANNA, &asks.map(StateOperation::of)));
+    let values = answer.into_iter().flat_map(|(_, values)| values).collect::<Vec<_>>();
+    assert_eq!(values, [policy, "3", "true"]);
+    let expired = Unusable { expired: true, grace: Some(3), ..Unusable::default() };
+    assert_eq!(usable(&mut root, ANNA), [(ANNA.to_owned(), Usability::Unusable(expired))]);
+}
+
 /// The control of each entry that is found, by its name.
 fn usable(client: &mut Client, base: &str) -> Vec<(String, Usability)> {
     let search = Asked {

@@ -191,7 +191,10 @@ fn mend(finding: &Finding, dn: &str) -> Option<String> {
         "account-permanently-locked-due-to-bind-failures"
         | "account-temporarily-locked-due-to-bind-failures"
         | "account-idle-locked" => "unlock",
-        "password-expired" | "password-expired-with-grace-logins" | "no-static-password" => "reset",
+        "password-expired"
+        | "password-expired-with-grace-logins"
+        | "account-reset-locked"
+        | "no-static-password" => "reset",
         // What only the person can do.
         _ => return None,
     };

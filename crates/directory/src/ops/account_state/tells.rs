@@ -54,7 +54,9 @@ static ROWS: &[Row] = &[
     row(number::LAST_LOGIN, |it| moment(it.account.state.last_success)),
     row(number::UNTIL_IDLE_LOCK, |it| it.until(it.account.idle(it.policy))),
     row(number::RESET, |it| truth(it.account.state.is_reset)),
-    row(number::UNTIL_RESET_LOCK, |_| Vec::new()),
+    row(number::UNTIL_RESET_LOCK, |it| {
+        it.until(it.account.state.temporary_until.filter(|_| it.account.state.is_reset))
+    }),
     row(number::GRACE_USES, |it| moments(&it.account.state.grace_uses)),
     row(number::REMAINING_GRACE, |it| vec![it.account.grace_left(it.policy, it.now).to_string()]),
     row(number::REQUIRED_CHANGE, |_| Vec::new()),

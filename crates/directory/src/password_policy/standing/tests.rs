@@ -1,6 +1,7 @@
 //! Every condition, and that it is told exactly when binds are refused.
 
 use super::*;
+use crate::password_policy::Temporary;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const NOW: Timestamp = Timestamp(1_800_000_000_000_000);
@@ -118,6 +119,35 @@ fn what_is_good_to_know_refuses_nothing() {
     let whole = Usability::Usable { expires_s: Some(90 * 86_400) };
     check(&account(state), &[Condition::TooYoung(after(NOW, DAY))], whole);
     assert!(Condition::NoPassword.refuses());
+}
+
+#[test]
+fn temporary_passwords_have_their_time_and_their_uses() {
+    let policy = Policy {
+        must_change: true,
+        temporary: Temporary { max_uses: Some(2), ..Temporary::default() },
+        ..Policy::default()
+    };
+    let tomorrow = after(NOW, DAY);
+    let reset = |uses, from, until| AccountState {
+        is_reset: true,
+        temporary_uses: uses,
+        temporary_from: from,
+        temporary_until: until,
+        ..AccountState::default()
+    };
+    let must = Condition::MustChange;
+    for (state, want) in [
+        (reset(1, Some(ago(1)), Some(tomorrow)), vec![must]),
+        (reset(0, Some(tomorrow), None), vec![Condition::TemporaryLater(tomorrow), must]),
+        (reset(0, None, Some(ago(1))), vec![Condition::TemporaryOver(Some(ago(1))), must]),
+        (reset(2, None, Some(tomorrow)), vec![Condition::TemporaryOver(None), must]),
+    ] {
+        let refused = state.before_login(&policy, NOW).is_err();
+        let found = account(state).conditions(&policy, NOW);
+        assert_eq!(found, want);
+        assert_eq!(found.iter().any(Condition::refuses), refused);
+    }
 }
 
 #[test]
