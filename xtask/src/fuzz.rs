@@ -14,6 +14,7 @@ const WITH_ROSTER: &[&str] = &[
     "dialect",
     "entry_record",
     "index_definition",
+    "password_policy",
     "password_value",
     "proxy_header",
     "record",

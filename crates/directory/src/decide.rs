@@ -28,6 +28,7 @@ use crate::ops::{
     access_config, account_state, add, delete, index_config, modify, modify_dn, password_modify,
     permit, rehash, subtree_delete, transaction,
 };
+use crate::password_policy;
 use crate::password_policy::pending::{self, AccountEvents};
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::record::{OpKind, Origin};
@@ -224,7 +225,12 @@ impl Answer {
         let mut out = Vec::new();
         let mut urls = StringsBuf::new();
         let result = self.result.to_result(&mut urls);
-        let list = ResponseControl::list(&self.controls);
+        let mut list = ResponseControl::list(&self.controls);
+        if let (true, Some(error)) = (request.controls.password_policy, self.result.policy) {
+            let value = password_policy::response_value(None, Some(error));
+            let (oid, value) = (password_policy::REQUEST, Some(value.as_slice()));
+            list.push(Control { oid, critical: false, value });
+        }
         let controls = list.as_ref();
         match &self.value {
             None => encode::result(&mut out, request.id, request.kind, &result, controls),

@@ -15,7 +15,8 @@ use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
 use crate::chance::{Chance, OsChance};
-use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Verdict};
+use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
+use crate::password_policy::PolicyError;
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Session};
 
@@ -29,6 +30,9 @@ pub struct PasswordOptions {
     /// Whether a password that is stored otherwise than a new one is stored anew after a bind
     /// proved it.
     pub rehash_on_bind: bool,
+    /// Whether the quality of a password that people give themselves is looked at where no
+    /// password policy says what it has to be like.
+    pub check_own: bool,
 }
 
 impl Default for PasswordOptions {
@@ -37,6 +41,7 @@ impl Default for PasswordOptions {
             storage: PasswordStorage::default(),
             cost_max: HashCostMax::default(),
             rehash_on_bind: true,
+            check_own: true,
         }
     }
 }
@@ -45,7 +50,7 @@ impl Default for PasswordOptions {
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) enum Question {
     /// The stored form of a new password, which the server may have made up itself.
-    Stored { clear: Zeroizing<Vec<u8>>, is_generated: bool },
+    Stored { clear: Zeroizing<Vec<u8>>, storage: PasswordStorage, is_generated: bool },
     /// Which of these values the password is behind.
     Which { clear: Zeroizing<Vec<u8>>, stored: Vec<Vec<u8>> },
 }
@@ -92,26 +97,36 @@ impl Hashing {
         !self.asked.is_empty()
     }
 
-    /// The stored form of a new password. Where that takes long it is asked for, and a stand-in
+    /// How passwords are stored in this scheme, or in that of the settings.
+    fn storage(&self, scheme: Option<Scheme>) -> PasswordStorage {
+        let PasswordStorage { scheme: usual, costs } = self.options.storage;
+        PasswordStorage { scheme: scheme.unwrap_or(usual), costs }
+    }
+
+    /// The stored form of a new password, in the scheme of its policy. Where that takes long it
+    /// is asked for, and a stand-in
     /// that is like no other value is returned.
     pub(crate) fn stored_form(
         &mut self,
         clear: &[u8],
-        is_generated: bool,
+        (scheme, is_generated): (Option<Scheme>, bool),
         chance: &mut dyn Chance,
     ) -> Result<Vec<u8>, Refusal> {
         if clear.len() > PASSWORD_MAX_BYTES {
             return Err(Refusal::new(
                 ResultCode::ConstraintViolation,
                 format!("a password has at most {PASSWORD_MAX_BYTES} octets"),
-            ));
+            )
+            .because(PolicyError::PasswordTooLong));
         }
-        let storage = self.options.storage;
+        let storage = self.storage(scheme);
         if !storage.is_slow() {
             return storage.hash(clear, chance).ok_or_else(not_computed);
         }
         let known = self.answered.iter().find_map(|(question, answer)| match (question, answer) {
-            (Question::Stored { clear: other, .. }, Answer::Stored(form)) if **other == *clear => {
+            (Question::Stored { clear: other, storage: by, .. }, Answer::Stored(form))
+                if **other == *clear && *by == storage =>
+            {
                 Some(form.clone())
             }
             _ => None,
@@ -121,14 +136,14 @@ impl Hashing {
         }
         let stand_in = format!("{{STAND-IN}}{}", self.asked.len()).into_bytes();
         let clear = Zeroizing::new(clear.to_vec());
-        self.asked.push(Question::Stored { clear, is_generated });
+        self.asked.push(Question::Stored { clear, storage, is_generated });
         Ok(stand_in)
     }
 
     /// The password that the server made up when this request was handled first.
     pub(crate) fn generated(&self) -> Option<Zeroizing<Vec<u8>>> {
         self.answered.iter().find_map(|(question, _)| match question {
-            Question::Stored { clear, is_generated: true } => Some(clear.clone()),
+            Question::Stored { clear, is_generated: true, .. } => Some(clear.clone()),
             Question::Stored { is_generated: false, .. } | Question::Which { .. } => None,
         })
     }
@@ -222,10 +237,10 @@ impl HashJob {
                 break;
             }
             let answer = match &question {
-                Question::Stored { clear, .. } => {
-                    let form = options.storage.hash(clear, &mut OsChance);
+                Question::Stored { clear, storage, .. } => {
+                    let form = storage.hash(clear, &mut OsChance);
                     if form.is_none() {
-                        tracing::error!(?options.storage, "a password could not be hashed");
+                        tracing::error!(?storage, "a password could not be hashed");
                     }
                     Answer::Stored(form)
                 }

@@ -10,6 +10,7 @@ use schema::{EntryError, Violation};
 use store::StoreError;
 
 use crate::log::CommitError;
+use crate::password_policy::PolicyError;
 use crate::record::RecordError;
 
 /// Why a request was not carried out: a value, not a failure.
@@ -23,12 +24,20 @@ pub(crate) struct Refusal {
     pub(crate) diagnostic: Cow<'static, str>,
     /// URLs where to go on; only with `referral` (RFC 4511 §4.1.10).
     pub(crate) referrals: Vec<String>,
+    /// What the password policy control says of it, to who asked for that.
+    pub(crate) policy: Option<PolicyError>,
 }
 
 impl Refusal {
     /// A refusal with a diagnostic.
     pub(crate) fn new(code: ResultCode, diagnostic: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, matched: String::new(), diagnostic: diagnostic.into(), referrals: Vec::new() }
+        let (matched, referrals, policy) = (String::new(), Vec::new(), None);
+        Self { code, matched, diagnostic: diagnostic.into(), referrals, policy }
+    }
+
+    /// It is refused by a password policy.
+    pub(crate) fn because(self, error: PolicyError) -> Self {
+        Self { policy: Some(error), ..self }
     }
 
     /// `noSuchObject`, naming the nearest superior the asker may see.

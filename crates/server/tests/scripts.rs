@@ -48,6 +48,7 @@ impl Running {
         let path = data.path().join("data");
         let mut options = DirectoryOptions::new(&path);
         options.passwords.storage = Scheme::Ssha512.into();
+        options.passwords.check_own = false;
         let directory = Directory::open(options, Arc::new(SystemClock::new())).unwrap();
         let mut settings = Settings::default();
         settings.server.data = path;

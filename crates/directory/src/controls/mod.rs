@@ -29,6 +29,7 @@ use self::read_entry::{ReadEntry, ReadRequest};
 use self::sort::SortRequest;
 use crate::guard::{Site, guarded};
 use crate::ops::{password_modify, transaction};
+use crate::password_policy;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::Worker;
@@ -80,6 +81,8 @@ pub(crate) struct RequestControls<'a> {
     pub(crate) authorization_identity: bool,
     /// Whether accounts can be used is wanted beside their entries.
     pub(crate) account_usability: bool,
+    /// What a password policy says is wanted.
+    pub(crate) password_policy: bool,
     /// OIDs of those that the asker may not use and that were left out.
     pub(crate) denied: Vec<&'static str>,
     /// OIDs of those that the change records note.
@@ -96,6 +99,8 @@ pub(crate) struct WriteControls {
     pub(crate) permissive: bool,
     pub(crate) no_op: bool,
     pub(crate) relax: bool,
+    /// What a password policy says is wanted.
+    pub(crate) password_policy: bool,
     /// OIDs of those that the change records note.
     pub(crate) recorded: Vec<&'static str>,
 }
@@ -125,6 +130,7 @@ impl RequestControls<'_> {
             permissive: self.permissive,
             no_op: self.no_op,
             relax: self.relax,
+            password_policy: self.password_policy,
             recorded: self.recorded.clone(),
         }
     }
@@ -359,6 +365,22 @@ const CONTROLS: &[ControlRow] = &[
         take: take_lazy,
     },
     ControlRow {
+        oid: password_policy::REQUEST,
+        applies: &[
+            Operation::Bind,
+            Operation::Search,
+            Operation::Compare,
+            Operation::Add,
+            Operation::Delete,
+            Operation::Modify,
+            Operation::ModifyDn,
+            Operation::PasswordModify,
+            Operation::Extended,
+        ],
+        recorded: false,
+        take: take_password_policy,
+    },
+    ControlRow {
         // Session tracking (draft-wahl-ldap-session): for the access log alone.
         oid: "1.3.6.1.4.1.21008.108.63.1",
         applies: &[
@@ -500,6 +522,14 @@ fn take_relax<'a>(taken: &mut RequestControls<'a>, control: &Control<'a>) -> Res
 
 fn take_lazy<'a>(taken: &mut RequestControls<'a>, control: &Control<'a>) -> Result<(), Refusal> {
     taken.lazy = true;
+    check_no_value(control)
+}
+
+fn take_password_policy<'a>(
+    taken: &mut RequestControls<'a>,
+    control: &Control<'a>,
+) -> Result<(), Refusal> {
+    taken.password_policy = true;
     check_no_value(control)
 }
 

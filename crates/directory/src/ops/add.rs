@@ -1,5 +1,7 @@
 //! Add (RFC 4511 §4.7).
 
+use std::sync::Arc;
+
 use ldap::message::AddRequest;
 use ldap::result::ResultCode;
 use schema::{AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, validate};
@@ -11,6 +13,7 @@ use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{index_config, relax, target};
+use crate::password_policy::change::{self, Looked, Sent};
 use crate::password_policy::set;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -22,6 +25,8 @@ pub(crate) struct Add {
     pub(crate) key: DnKey,
     /// As the client sent it.
     pub(crate) entry: Entry,
+    /// What the policy says of the passwords in it, if there are any.
+    pub(crate) looked: Option<Result<Looked, Refusal>>,
 }
 
 /// Resolves the request.
@@ -38,8 +43,24 @@ pub(crate) fn resolve(
     let schema = &state.schema;
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
     entry.add_naming_values(schema)?;
-    update::hash_passwords(worker, session, &mut entry, schema)?;
-    Ok(WriteOp::Add(Add { key, entry }))
+    let access = session.access();
+    let looked = sent_passwords(&entry)
+        .map(|sent| change::look_at_new(worker, access, (&key, &entry), &sent));
+    let storing = looked.as_ref().map(|looked| change::storing(looked, access));
+    let storing = storing.unwrap_or_default();
+    update::hash_passwords(worker, session, &mut entry, (schema, &storing))?;
+    Ok(WriteOp::Add(Add { key, entry, looked }))
+}
+
+/// The passwords of a new entry; none when it has none.
+fn sent_passwords(entry: &Entry) -> Option<Sent<'_>> {
+    let mut sent = None;
+    for attribute in entry.attributes().iter().filter(|one| one.description.is_password()) {
+        let sent = sent.get_or_insert_with(Sent::default);
+        let is_hashable = update::is_hashable(&attribute.description);
+        attribute.values.iter().for_each(|value| sent.take(value, is_hashable));
+    }
+    sent
 }
 
 /// Decides on what the entries before it left.
@@ -74,6 +95,15 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
         }
     }
     let uuid = random_uuid(decide.chance);
+    let mut own = Vec::new();
+    if let Some(looked) = &op.looked {
+        let looked = looked.as_ref().map_err(Refusal::clone)?;
+        let touched = op.entry.attributes().iter();
+        let touched = touched.map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
+        let target =
+            change::Target { key: &op.key, stored: None, proves_old: false, touched: &touched };
+        own = change::decide(decide, looked, &target, &mut entry)?;
+    }
     stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
     let change = Change::Add(AddChange {
         id: decide.next_id,
@@ -81,7 +111,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
         key: update::name_key(&op.key, parent),
         entry,
     });
-    Ok(Decision::change(decide.guard.on(&op.entry).permit(change)?))
+    Ok(Decision::change(decide.guard.on(&op.entry).permit_beside(change, &own)?))
 }
 
 /// The id of the entry the new one goes below; ROOT for the entry of a naming context.

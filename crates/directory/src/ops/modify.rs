@@ -16,11 +16,12 @@ use crate::controls::WriteControls;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::hashing::Behind;
-use crate::ops::update::{self, Named};
+use crate::ops::update::{self, Named, Storing};
 use crate::ops::{
     access_config, bind, excerpt, index_config, rehash, relax, schema_modify, target,
 };
 use crate::password;
+use crate::password_policy::change::{self, Looked, Sent};
 use crate::password_policy::set;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -31,6 +32,8 @@ pub(crate) struct Modify {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
     pub(crate) modifications: Vec<Modification>,
+    /// What the policy says of the passwords in it, if there are any.
+    pub(crate) looked: Option<Result<Looked, Refusal>>,
 }
 
 /// One modification, resolved.
@@ -57,18 +60,47 @@ pub(crate) fn resolve(
     if key.depth() == 0 {
         return Err(update::refuse_special());
     }
+    let access = session.access();
+    let sent = sent_passwords(request, &state.schema);
+    let looked = sent.map(|sent| change::look(worker, access, &key, &sent));
+    let storing = looked.as_ref().map(|looked| change::storing(looked, access));
+    let storing = storing.unwrap_or_default();
     let mut modifications = Vec::new();
     for modification in request.changes.iter() {
-        modifications.push(resolve_one(worker, session, &state.schema, &key, &modification)?);
+        let context = (&*state.schema, &key, &storing);
+        modifications.push(resolve_one(worker, session, context, &modification)?);
     }
-    Ok(WriteOp::Modify(Modify { key, dn, modifications }))
+    Ok(WriteOp::Modify(Modify { key, dn, modifications, looked }))
+}
+
+/// The passwords of a request; none when it is not about any.
+fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Sent<'r>> {
+    let mut sent = None;
+    for modification in request.changes.iter() {
+        let attribute = &modification.attribute;
+        let Ok(description) = schema.describe(attribute.description) else { continue };
+        if !description.is_password() {
+            continue;
+        }
+        let sent = sent.get_or_insert_with(Sent::default);
+        let is_hashable = update::is_hashable(&description);
+        for value in attribute.values.iter() {
+            match modification.operation {
+                ModifyOperation::Add | ModifyOperation::Replace => sent.take(value, is_hashable),
+                ModifyOperation::Delete if is_hashable && !password::is_hashed(value) => {
+                    sent.old = sent.old.or(Some(value));
+                }
+                ModifyOperation::Delete | ModifyOperation::Increment => {}
+            }
+        }
+    }
+    sent
 }
 
 fn resolve_one(
     worker: &mut Worker,
     session: &Session,
-    schema: &Schema,
-    key: &DnKey,
+    (schema, key, storing): (&Schema, &DnKey, &Storing),
     modification: &ldap::message::Modification<'_>,
 ) -> Result<Modification, Refusal> {
     let attribute = &modification.attribute;
@@ -82,9 +114,8 @@ fn resolve_one(
     }
     let values = match operation {
         ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
-            let access = session.access();
             values
-                .map(|value| update::stored_password(worker, access, value))
+                .map(|value| update::stored_password(worker, storing, value))
                 .collect::<Result<_, _>>()?
         }
         ModifyOperation::Delete if update::is_hashable(&description) => {
@@ -157,11 +188,31 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     if relax && touched.contains(&known.entry_uuid) {
         relax::check_uuid(decide, &after, Some(id))?;
     }
+    let mut own = Vec::new();
+    if let Some(looked) = &op.looked {
+        let looked = looked.as_ref().map_err(Refusal::clone)?;
+        let proves_old = proves_old(decide.directory, &before, op);
+        let target =
+            change::Target { key: &op.key, stored: Some(&stored), proves_old, touched: &touched };
+        own = change::decide(decide, looked, &target, &mut after)?;
+    }
     // What was set under relaxed rules stays as it was set.
     let kept = if relax { &touched[..] } else { &[] };
     update::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    Ok(Decision::change(decide.guard.on(&stored).permit(change)?))
+    Ok(Decision::change(decide.guard.on(&stored).permit_beside(change, &own)?))
+}
+
+/// Whether a password that is to be deleted is one of the entry: permissive modifies do not mind.
+fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
+    op.modifications.iter().any(|one| {
+        let Modification { operation: ModifyOperation::Delete, description, values } = one else {
+            return false;
+        };
+        let found = stored_forms(directory, before, description, values);
+        update::is_hashable(description)
+            && found.iter().any(|value| before.values(description).contains(value))
+    })
 }
 
 /// Whether the entry may be left like this.

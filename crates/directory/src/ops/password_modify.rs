@@ -6,15 +6,15 @@ use ldap::dn::Dn;
 use ldap::message::{ExtendedRequest, ResponseKind};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Mode, validate};
-use zeroize::Zeroizing;
 
-use crate::chance::Chance;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::State;
 use crate::hashing::Behind;
 use crate::ops::extended::Call;
 use crate::ops::update::{self, Asked};
 use crate::ops::{modify, rehash, target};
+use crate::password_policy::change::{self, Looked, Sent};
+use crate::password_policy::generator;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
@@ -32,6 +32,8 @@ pub(crate) struct PasswordModify {
     stored: Vec<u8>,
     /// The password the server made up, to be told to the client.
     generated: Option<Vec<u8>>,
+    /// What the policy says of it.
+    looked: Result<Looked, Refusal>,
 }
 
 /// PasswdModifyRequestValue.
@@ -65,25 +67,42 @@ pub(crate) fn start(
         Some(old) => Some(behind(worker, &key, &state, old)?),
         None => None,
     };
-    let (new, is_generated) = match value.new {
-        Some(new) if !new.is_empty() => (Zeroizing::new(new.to_vec()), false),
-        Some(_) => {
-            return Err(Refusal::new(
-                ResultCode::UnwillingToPerform,
-                "an empty password is refused; leave it out and one is generated",
-            ));
-        }
-        // Another one would have to be hashed again.
-        None => match worker.hashing.generated() {
-            Some(made) => (made, true),
-            None => (Zeroizing::new(generate(&mut *worker.chance)), true),
-        },
+    if value.new.is_some_and(<[u8]>::is_empty) {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "an empty password is refused; leave it out and one is generated",
+        ));
+    }
+    let sent = Sent { clear: value.new.into_iter().collect(), old: value.old, ..Sent::default() };
+    let looked = change::look(worker, session.access(), &key, &sent);
+    let (stored, generated) = match &looked {
+        Ok(looked) => new_password(worker, looked, value.new)?,
+        // Nothing is hashed for it; the writer tells why.
+        Err(_) => (Vec::new(), None),
     };
-    let stored = worker.hashing.stored_form(&new, is_generated, &mut *worker.chance)?;
-    let generated = is_generated.then(|| new.to_vec());
-    let op = WriteOp::PasswordModify(PasswordModify { key, dn, old, stored, generated });
+    let op = WriteOp::PasswordModify(PasswordModify { key, dn, old, stored, generated, looked });
     let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
     update::submit(worker, session, call.controls, &asked, op, out)
+}
+
+/// The stored form of the new password, and it itself when the server has made it up.
+fn new_password(
+    worker: &mut Worker,
+    looked: &Looked,
+    new: Option<&[u8]>,
+) -> Result<(Vec<u8>, Option<Vec<u8>>), Refusal> {
+    let made = match new {
+        Some(_) => None,
+        // Another one would have to be hashed again.
+        None => Some(match worker.hashing.generated() {
+            Some(made) => made,
+            None => generator::generate(looked.policy(), &mut *worker.chance)?,
+        }),
+    };
+    let clear = new.or(made.as_ref().map(|made| made.as_slice())).unwrap_or_default();
+    let as_what = (looked.scheme(), made.is_some());
+    let stored = worker.hashing.stored_form(clear, as_what, &mut *worker.chance)?;
+    Ok((stored, made.map(|made| made.to_vec())))
 }
 
 /// The stored value that the old password is behind. An empty one stands for none: whether there
@@ -165,12 +184,20 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     {
         return Err(Refusal::new(ResultCode::InvalidCredentials, "the old password is not right"));
     }
+    let looked = op.looked.as_ref().map_err(Refusal::clone)?;
     let mut after = before.clone();
     after.replace_values(schema, &known.user_password, vec![op.stored.clone()])?;
+    let target = change::Target {
+        key: &op.key,
+        stored: Some(&stored),
+        proves_old: op.old.is_some(),
+        touched: &[],
+    };
+    let own = change::decide(decide, looked, &target, &mut after)?;
     validate(&after, schema, Mode::Import)?;
     update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    let mut decision = Decision::change(decide.guard.on(&stored).permit(change)?);
+    let mut decision = Decision::change(decide.guard.on(&stored).permit_beside(change, &own)?);
     decision.value = op.response_value();
     Ok(decision)
 }
@@ -196,19 +223,3 @@ fn response_value(generated: &[u8]) -> Vec<u8> {
     writer.end(sequence);
     value
 }
-
-/// A password to be typed: letters and digits without those that look alike.
-fn generate(chance: &mut dyn Chance) -> Vec<u8> {
-    let mut octets = [0_u8; GENERATED_CHARACTERS];
-    chance.fill(&mut octets);
-    octets
-        .iter()
-        .filter_map(|octet| ALPHABET.get(usize::from(*octet) % ALPHABET.len()).copied())
-        .collect()
-}
-
-/// 32 characters, so that every octet maps evenly: 5 bits each.
-const ALPHABET: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
-
-/// 16 characters of 5 bits: 80 bits of chance.
-const GENERATED_CHARACTERS: usize = 16;

@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ldap::dn::Dn;
 use ldap::message::{MessageId, ResponseKind};
 use schema::{Change, DnKey};
+use store::Resolved;
 use zeroize::Zeroizing;
 
 use crate::chance::{Chance as _, OsChance};
@@ -20,6 +21,7 @@ use crate::decide::{Decide, Decision, WriteOp, WriteRequest};
 use crate::directory::Directory;
 use crate::ops::bind::Candidate;
 use crate::ops::{target, update};
+use crate::password::{PasswordStorage, Scheme};
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Who};
 use crate::worker::Worker;
@@ -31,6 +33,8 @@ struct Proved {
     dn: Dn,
     old: Vec<u8>,
     clear: Zeroizing<Vec<u8>>,
+    /// How it is to be stored.
+    storage: PasswordStorage,
 }
 
 /// The change: one value takes the place of another.
@@ -92,20 +96,34 @@ impl Queue {
 
 /// After a successful bind: if the password is not stored as a new one would be, it will be soon.
 /// When many are waiting, the next bind does it.
-pub(crate) fn after_bind(worker: &Worker, candidate: &Candidate, place: usize, clear: &[u8]) {
+pub(crate) fn after_bind(worker: &mut Worker, candidate: &Candidate, place: usize, clear: &[u8]) {
+    let scheme = candidate.key.as_ref().and_then(|key| scheme(worker, key));
     let directory = &worker.directory;
     let options = &directory.passwords;
+    let PasswordStorage { scheme: usual, costs } = options.storage;
+    let storage = PasswordStorage { scheme: scheme.unwrap_or(usual), costs };
     let (Some(rehasher), Some(key)) = (&directory.rehasher, &candidate.key) else { return };
     let (Some(old), Some(dn)) = (candidate.passwords.get(place), candidate.access.identity().dn())
     else {
         return;
     };
-    if !options.rehash_on_bind || options.storage.is_current(old) || is_kept(old) {
+    if !options.rehash_on_bind || storage.is_current(old) || is_kept(old) {
         return;
     }
     let (key, dn, old) = (key.clone(), dn.clone(), old.clone());
     let clear = Zeroizing::new(clear.to_vec());
-    let _ = rehasher.queue.try_send(Proved { key, dn, old, clear });
+    let _ = rehasher.queue.try_send(Proved { key, dn, old, clear, storage });
+}
+
+/// In which scheme the policy of an account wants its passwords, if in any.
+fn scheme(worker: &mut Worker, key: &DnKey) -> Option<Scheme> {
+    let policies = worker.directory.password_policies.load_full();
+    if policies.is_empty() || !worker.directory.passwords.rehash_on_bind {
+        return None;
+    }
+    let view = worker.snapshot.view().ok()?;
+    let Resolved::Found(id) = view.resolve(key).ok()? else { return None };
+    policies.of(&view.entry(id).ok()??, key)?.policy.scheme
 }
 
 /// The value that is stored now of one that was found when a request was resolved: itself, or what
@@ -131,8 +149,8 @@ fn is_kept(stored: &[u8]) -> bool {
 
 /// Hashes the password, and hands the change to the writer.
 fn store(directory: &Arc<Directory>, proved: Proved) {
-    let Proved { key, dn, old, clear } = proved;
-    let Some(new) = directory.passwords.storage.hash(&clear, &mut OsChance) else { return };
+    let Proved { key, dn, old, clear, storage } = proved;
+    let Some(new) = storage.hash(&clear, &mut OsChance) else { return };
     drop(clear);
     let mut request = [0; 16];
     OsChance.fill(&mut request);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use aci::{Access, Privilege};
 use ldap::dn::Dn;
 use ldap::message::{MessageId, ResponseKind};
 use ldap::result::ResultCode;
@@ -16,7 +15,7 @@ use crate::controls::RequestControls;
 use crate::decide::{Answer, Decide, WriteOp, WriteRequest};
 use crate::directory::State;
 use crate::ops::bind::require_confidentiality;
-use crate::password;
+use crate::password::{self, Scheme};
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Session};
 use crate::stamp::Stamp;
@@ -150,13 +149,12 @@ pub(crate) fn hash_passwords(
     worker: &mut Worker,
     session: &Session,
     entry: &mut Entry,
-    schema: &Schema,
+    (schema, storing): (&Schema, &Storing),
 ) -> Result<(), Refusal> {
     if entry.attributes().iter().any(|attribute| is_hashable(&attribute.description)) {
         require_confidentiality(&worker.directory, session)?;
     }
-    let access = session.access();
-    hash_passwords_with(entry, schema, &mut |value| stored_password(worker, access, value))
+    hash_passwords_with(entry, schema, &mut |value| stored_password(worker, storing, value))
 }
 
 /// Gives the form in which a password is stored.
@@ -189,18 +187,32 @@ pub(crate) fn is_hashable(description: &AttributeDescription) -> bool {
     description.is_password() && description.kind.name() != "authPassword"
 }
 
+/// How the new passwords of a request are stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Storing {
+    /// The policy has refused them: nothing is hashed, and the writer tells why.
+    pub(crate) is_refused: bool,
+    /// Hashed values stay.
+    pub(crate) keeps_hashed: bool,
+    /// In which scheme, if not in that of the settings.
+    pub(crate) scheme: Option<Scheme>,
+}
+
 /// The form in which a password is stored. A value that is hashed already is kept when it comes
-/// from those who may reset passwords; from anyone else it is taken for clear text, because nobody
+/// from those who may send one; from anyone else it is taken for clear text, because nobody
 /// can tell how good a password there is behind a hash.
 pub(crate) fn stored_password(
     worker: &mut Worker,
-    access: &Access,
+    storing: &Storing,
     value: &[u8],
 ) -> Result<Vec<u8>, Refusal> {
-    if access.has(Privilege::PasswordReset) && password::is_hashed(value) {
+    if storing.is_refused {
+        return Ok(REFUSED.to_vec());
+    }
+    if storing.keeps_hashed && password::is_hashed(value) {
         return Ok(value.to_vec());
     }
-    worker.hashing.stored_form(value, false, &mut *worker.chance)
+    worker.hashing.stored_form(value, (storing.scheme, false), &mut *worker.chance)
 }
 
 /// Notes who changed the entry last, and when. Of the attributes in `kept` all but the CSN stay.
@@ -278,3 +290,6 @@ pub(crate) fn refuse_special() -> Refusal {
         "the root DSE, cn=schema, cn=config and cn=monitor are made by the server",
     )
 }
+
+/// Stands for a password that was refused: it is stored nowhere.
+const REFUSED: &[u8] = b"{REFUSED}";

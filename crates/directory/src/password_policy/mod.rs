@@ -6,7 +6,9 @@
 
 mod account;
 mod attributes;
+pub(crate) mod change;
 mod control;
+pub(crate) mod generator;
 pub mod netscape;
 pub(crate) mod pending;
 mod quality;

@@ -297,4 +297,4 @@ const OWN_VALUE_MAX_CHARACTERS: usize = 128;
 /// Words of each.
 const OWN_TOKENS_MAX: usize = 32;
 /// Characters of a password that is looked at.
-pub(super) const LOOKED_AT_MAX_CHARACTERS: u32 = 1_024;
+pub(in crate::password_policy) const LOOKED_AT_MAX_CHARACTERS: u32 = 1_024;

@@ -15,6 +15,7 @@ mod large_groups;
 mod leaks;
 mod limits;
 mod paging;
+mod password_changes;
 mod passwords;
 mod policies;
 mod referrals;

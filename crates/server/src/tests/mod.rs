@@ -73,6 +73,7 @@ impl Running {
         let mut options = DirectoryOptions::new(&path);
         options.offers_tls = true;
         options.passwords.storage = Scheme::Ssha512.into();
+        options.passwords.check_own = false;
         options.authentication = settings.authentication.options();
         let (limits, given) = (&mut options.limits, &settings.limits);
         limits.connections_per_identity_max = given.connections_per_identity_max;

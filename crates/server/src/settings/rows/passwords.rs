@@ -104,6 +104,17 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "password",
+        key: "check_own",
+        kind: Kind::Word {
+            words: ON_OFF,
+            set: |s, word| s.password.options.check_own = word == "on",
+        },
+        default: "on",
+        sentence: "Whether a password that people give themselves has at least 8 characters and \
+                   is none that many use, where no password policy says what it has to be like.",
+    },
+    Row {
+        section: "password",
         key: "verify_blocks_max",
         kind: Kind::Number {
             min: 1000,

@@ -1,0 +1,442 @@
+//! New passwords: whether the policy accepts them, and what becomes of the account.
+//!
+//! In two steps. [`look`] is asked where a request is resolved: there slow hashes can be waited
+//! for, so that a new password is compared with the used ones. [`decide`] is asked by the writer,
+//! on what the changes before it left.
+//!
+//! Invariant: what was found out is good for the very passwords it was found out about. When the
+//! entry has others by the time of the decision, or another policy governs it, the client is asked
+//! to try again.
+//! Invariant: nothing is told before the right to write the password was decided on: the verdict of
+//! the first step is a value that the writer reads.
+
+use std::sync::Arc;
+
+use aci::{Access, Privilege};
+use ldap::result::ResultCode;
+use schema::{AttributeDescription, DnKey, Entry, EntryRead, Schema};
+use store::{Resolved, StoredEntry};
+
+use super::account::{AccountState, Changed, Changer, Rejected};
+use super::control::PolicyError;
+use super::quality::{Fault, NewPassword, OWN_VALUES_MAX, Words};
+use super::rules::{Hashed, Policy};
+use super::set::Governing;
+use crate::decide::Decide;
+use crate::hashing::Behind;
+use crate::ops::rehash;
+use crate::ops::update::Storing;
+use crate::password::{self, Scheme};
+use crate::refusal::Refusal;
+use crate::worker::Worker;
+
+/// Passwords as a request brings them.
+#[derive(Default)]
+pub(crate) struct Sent<'r> {
+    /// New ones in clear text.
+    pub(crate) clear: Vec<&'r [u8]>,
+    /// New ones that name a scheme: hashed, or clear text that looks so.
+    pub(crate) hashed: Vec<&'r [u8]>,
+    /// There are new ones that are hashed by their syntax (RFC 3112).
+    pub(crate) has_keys: bool,
+    /// The old one, in clear text.
+    pub(crate) old: Option<&'r [u8]>,
+}
+
+impl<'r> Sent<'r> {
+    /// Takes a new value of an attribute that is hashed when it comes in clear text, or of one
+    /// that is not.
+    pub(crate) fn take(&mut self, value: &'r [u8], is_hashable: bool) {
+        match is_hashable {
+            true if password::is_hashed(value) => self.hashed.push(value),
+            true => self.clear.push(value),
+            false => self.has_keys = true,
+        }
+    }
+}
+
+/// Who asks for a change of a password.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Asker {
+    /// The root identity, for whom there are no rules.
+    Root,
+    /// Who may set the passwords of others.
+    Administrator,
+    /// Whose password it is.
+    Owner,
+    /// Somebody else, who will be refused.
+    Stranger,
+}
+
+impl Asker {
+    fn of(access: &Access, key: &DnKey) -> Self {
+        if access.is_root() {
+            Self::Root
+        } else if access.key() == Some(key) {
+            Self::Owner
+        } else if access.has(Privilege::PasswordReset) {
+            Self::Administrator
+        } else {
+            Self::Stranger
+        }
+    }
+
+    /// Whether quality and history matter.
+    fn is_checked(self, policy: &Policy) -> bool {
+        match self {
+            Self::Root => false,
+            Self::Administrator => !policy.skips_administrators,
+            Self::Owner | Self::Stranger => true,
+        }
+    }
+}
+
+/// What was found out about the passwords of a request.
+pub(crate) struct Looked {
+    asker: Asker,
+    is_added: bool,
+    sends_old: bool,
+    keeps_hashed: bool,
+    /// There are new ones in clear text.
+    has_clear: bool,
+    governing: Option<Arc<Governing>>,
+    /// Stored forms that none of the new ones is behind.
+    compared: Vec<Vec<u8>>,
+}
+
+impl Looked {
+    /// How new passwords of the entry are stored, if not as the settings have it.
+    pub(crate) fn scheme(&self) -> Option<Scheme> {
+        self.governing.as_ref()?.policy.scheme
+    }
+
+    /// The policy whose quality a password that the server makes up has to have.
+    pub(crate) fn policy(&self) -> Option<&Policy> {
+        self.governing.as_ref().map(|governing| &governing.policy)
+    }
+}
+
+/// How the new passwords of a request are stored.
+pub(crate) fn storing(looked: &Result<Looked, Refusal>, access: &Access) -> Storing {
+    match looked {
+        Ok(looked) => {
+            let (scheme, keeps_hashed) = (looked.scheme(), looked.keeps_hashed);
+            Storing { is_refused: false, keeps_hashed, scheme }
+        }
+        Err(_) => {
+            let keeps_hashed = access.has(Privilege::PasswordReset);
+            Storing { is_refused: true, keeps_hashed, scheme: None }
+        }
+    }
+}
+
+/// What there is of an entry before the change.
+#[derive(Default)]
+struct Known {
+    governing: Option<Arc<Governing>>,
+    state: AccountState,
+    /// Values that a new password must not be made of.
+    own: Vec<String>,
+    stored: Vec<Vec<u8>>,
+}
+
+/// Looks at the new passwords of an entry that is there.
+///
+/// # Errors
+/// The verdict of the policy, to be told when the right to write the password was decided on.
+pub(crate) fn look(
+    worker: &mut Worker,
+    access: &Access,
+    key: &DnKey,
+    sent: &Sent<'_>,
+) -> Result<Looked, Refusal> {
+    let asker = Asker::of(access, key);
+    // What is not allowed costs nothing, and says nothing.
+    let known = if asker == Asker::Stranger { Known::default() } else { known(worker, key)? };
+    looked(worker, (access, asker, false), sent, known)
+}
+
+/// Looks at the passwords of an entry to be added.
+///
+/// # Errors
+/// Likewise.
+pub(crate) fn look_at_new(
+    worker: &mut Worker,
+    access: &Access,
+    (key, entry): (&DnKey, &Entry),
+    sent: &Sent<'_>,
+) -> Result<Looked, Refusal> {
+    let asker = if access.is_root() { Asker::Root } else { Asker::Administrator };
+    let policies = worker.directory.password_policies.load_full();
+    let mut governing = None;
+    let mut own = Vec::new();
+    if !policies.is_empty() {
+        let schema = Arc::clone(&worker.directory.state.load().schema);
+        // As it will be: the filter of a subtree may ask for a superior class.
+        let mut entry = entry.clone();
+        entry.add_superior_classes(&schema)?;
+        governing = policies.of(&entry, key);
+        if let Some(governing) = &governing {
+            own = own_values(&governing.policy, &entry, &schema);
+        }
+    }
+    let known = Known { governing, own, ..Known::default() };
+    looked(worker, (access, asker, true), sent, known)
+}
+
+/// What there is of an entry; nothing when it is not there, which the writer will tell.
+fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
+    let directory = Arc::clone(&worker.directory);
+    let state = directory.state.load();
+    let view = worker.snapshot.view()?;
+    let Resolved::Found(id) = view.resolve(key)? else { return Ok(Known::default()) };
+    let Some(entry) = view.entry(id)? else { return Ok(Known::default()) };
+    let governing = directory.password_policies.load().of(&entry, key);
+    let mut known = Known { governing, ..Known::default() };
+    if let Some(governing) = &known.governing {
+        known.state = directory.accounts.state(view, &entry, &governing.policy);
+        known.own = own_values(&governing.policy, &entry, &state.schema);
+    }
+    entry.visit_values(&state.schema.well_known().user_password, &mut |_, value| {
+        known.stored.push(value.to_vec());
+        true
+    });
+    Ok(known)
+}
+
+fn own_values(policy: &Policy, entry: &dyn EntryRead, schema: &Schema) -> Vec<String> {
+    let mut own = Vec::new();
+    for name in &policy.quality.own_attributes {
+        let Ok(description) = schema.describe(name) else { continue };
+        entry.visit_values(&description, &mut |_, value| {
+            own.extend(std::str::from_utf8(value).ok().map(str::to_owned));
+            own.len() < OWN_VALUES_MAX
+        });
+    }
+    own
+}
+
+fn looked(
+    worker: &mut Worker,
+    (access, asker, is_added): (&Access, Asker, bool),
+    sent: &Sent<'_>,
+    known: Known,
+) -> Result<Looked, Refusal> {
+    let Known { governing, state, own, stored } = known;
+    let mut compared = Vec::new();
+    let is_privileged = access.has(Privilege::PasswordReset);
+    let policy = governing.as_ref().map(|governing| &governing.policy);
+    let keeps_hashed = is_privileged || policy.is_some_and(|one| one.hashed == Hashed::Everybody);
+    // What is not stored as it is, is clear text.
+    let mut clear = sent.clear.clone();
+    if !keeps_hashed {
+        clear.extend(&sent.hashed);
+    }
+    let has_hashed = sent.has_keys || (keeps_hashed && !sent.hashed.is_empty());
+    if let Some(governing) = &governing {
+        let policy = &governing.policy;
+        if has_hashed && asker != Asker::Root {
+            if policy.hashed == Hashed::Nobody || !keeps_hashed {
+                return Err(refused_for(Fault::Hashed));
+            }
+            policy.check_hashed().map_err(refused_for)?;
+        }
+        if asker.is_checked(policy) {
+            check_quality(policy, (&clear, sent.old), &own)?;
+            if policy.remembers() {
+                let now = worker.directory.clock.now();
+                let used = state.used(policy, now).map(|one| one.as_bytes().to_vec());
+                compared = stored.into_iter().chain(used).collect();
+                check_history(worker, &clear, &compared)?;
+            }
+        }
+    } else if asker == Asker::Owner && worker.directory.passwords.check_own {
+        check_quality(&Policy::built_in(), (&clear, sent.old), &[])?;
+    }
+    let (sends_old, has_clear) = (sent.old.is_some(), !clear.is_empty());
+    Ok(Looked { asker, is_added, sends_old, keeps_hashed, has_clear, governing, compared })
+}
+
+fn check_quality(
+    policy: &Policy,
+    (clear, old): (&[&[u8]], Option<&[u8]>),
+    own: &[String],
+) -> Result<(), Refusal> {
+    let own = own.iter().map(String::as_str).collect::<Vec<_>>();
+    let old = old.map(String::from_utf8_lossy);
+    for clear in clear {
+        let clear = String::from_utf8_lossy(clear);
+        let new = NewPassword { clear: &clear, old: old.as_deref(), own: &own };
+        policy.check_quality(&new, Words::built_in()).map_err(refused_for)?;
+    }
+    Ok(())
+}
+
+fn check_history(
+    worker: &mut Worker,
+    clear: &[&[u8]],
+    compared: &[Vec<u8>],
+) -> Result<(), Refusal> {
+    for clear in clear {
+        if let Behind::At(_) = worker.hashing.which(clear, compared) {
+            let why = "the password was used before";
+            return Err(Refusal::new(ResultCode::ConstraintViolation, why)
+                .because(PolicyError::PasswordInHistory));
+        }
+    }
+    Ok(())
+}
+
+fn refused_for(fault: Fault) -> Refusal {
+    Refusal::new(ResultCode::ConstraintViolation, fault.reason()).because(fault.error())
+}
+
+/// An entry whose password is changed.
+pub(crate) struct Target<'t> {
+    pub(crate) key: &'t DnKey,
+    /// As it was; none when it is added.
+    pub(crate) stored: Option<&'t StoredEntry<'t>>,
+    /// One of its passwords was sent.
+    pub(crate) proves_old: bool,
+    /// What the request itself sets: that stays.
+    pub(crate) touched: &'t [Arc<AttributeDescription>],
+}
+
+/// Decides on a change of the password on what the entries before it left, and puts the state of
+/// the account into the entry. Gives the attributes that it set.
+///
+/// # Errors
+/// When the policy does not allow the change now.
+pub(crate) fn decide(
+    decide: &Decide<'_>,
+    looked: &Looked,
+    target: &Target<'_>,
+    after: &mut Entry,
+) -> Result<Vec<Arc<AttributeDescription>>, Refusal> {
+    let directory = decide.directory;
+    let policies = directory.password_policies.load();
+    let governing = match target.stored {
+        Some(stored) => policies.of(stored, target.key),
+        None => policies.of(&*after, target.key),
+    };
+    if governing != looked.governing {
+        return Err(changed_meanwhile());
+    }
+    let Some(governing) = governing else { return Ok(Vec::new()) };
+    let policy = &governing.policy;
+    let (state, was) = match target.stored {
+        Some(stored) => (
+            directory.accounts.state(decide.view, stored, policy),
+            AccountState::read(stored, &decide.state.schema),
+        ),
+        None => <(AccountState, AccountState)>::default(),
+    };
+    let now = directory.clock.now();
+    if looked.asker == Asker::Owner && !looked.is_added {
+        state.may_change(policy, looked.sends_old && target.proves_old, now).map_err(
+            |rejected| {
+                let (code, why) = answer(rejected);
+                Refusal::new(code, why).because(rejected.error())
+            },
+        )?;
+    }
+    let schema = &decide.state.schema;
+    let password = &schema.well_known().user_password;
+    let old = stored_passwords(target.stored, password);
+    if looked.has_clear && looked.asker.is_checked(policy) && policy.remembers() {
+        let used = state.used(policy, now).map(str::as_bytes);
+        if !old.iter().map(Vec::as_slice).chain(used).all(|one| is_compared(decide, looked, one)) {
+            return Err(changed_meanwhile());
+        }
+    }
+    let new = after.values(password);
+    if new.len() > 1 && !policy.allow_multiple && looked.asker != Asker::Root {
+        return Err(Refusal::new(
+            ResultCode::ConstraintViolation,
+            "the password policy allows one password",
+        ));
+    }
+    if new == old.as_slice() {
+        return Ok(Vec::new());
+    }
+    let by = match looked.asker {
+        _ if looked.is_added => Changer::Adder,
+        Asker::Owner => Changer::Owner,
+        Asker::Root | Asker::Administrator | Asker::Stranger => Changer::Administrator,
+    };
+    let old = old.iter().filter_map(|one| std::str::from_utf8(one).ok()).collect::<Vec<_>>();
+    let state = state.after_change(policy, &Changed { by, old: &old, now });
+    put(&was, &state, target.touched, after, schema)
+}
+
+/// Whether the new passwords were compared with this stored form, or with what it was before it
+/// was stored anew.
+fn is_compared(decide: &Decide<'_>, looked: &Looked, stored: &[u8]) -> bool {
+    let now = [stored.to_vec()];
+    looked.compared.iter().any(|one| rehash::stored_now(decide.directory, &now, one).is_some())
+}
+
+fn stored_passwords(
+    stored: Option<&StoredEntry<'_>>,
+    password: &AttributeDescription,
+) -> Vec<Vec<u8>> {
+    let mut old = Vec::new();
+    if let Some(stored) = stored {
+        stored.visit_values(password, &mut |_, value| {
+            old.push(value.to_vec());
+            true
+        });
+    }
+    old
+}
+
+/// Puts what is different into the entry.
+fn put(
+    was: &AccountState,
+    state: &AccountState,
+    touched: &[Arc<AttributeDescription>],
+    after: &mut Entry,
+    schema: &Schema,
+) -> Result<Vec<Arc<AttributeDescription>>, Refusal> {
+    let mut set = Vec::new();
+    for ((name, now), (_, before)) in state.attributes().into_iter().zip(was.attributes()) {
+        let Ok(description) = schema.describe(name) else { continue };
+        if now == before || touched.contains(&description) {
+            continue;
+        }
+        let values = now.into_iter().map(String::into_bytes).collect();
+        after.replace_values(schema, &description, values)?;
+        set.push(description);
+    }
+    Ok(set)
+}
+
+/// What a change that is refused so is answered, and why.
+fn answer(rejected: Rejected) -> (ResultCode, &'static str) {
+    match rejected {
+        Rejected::Locked | Rejected::Delayed(_) => {
+            (ResultCode::UnwillingToPerform, "the account is locked")
+        }
+        Rejected::Expired => (ResultCode::UnwillingToPerform, "the password has expired"),
+        Rejected::ChangeNotAllowed => (
+            ResultCode::InsufficientAccessRights,
+            "the password policy does not let people change their own password",
+        ),
+        Rejected::OldPasswordMissing => (
+            ResultCode::InsufficientAccessRights,
+            "the old password has to be sent, too: delete it in the modify that adds the new one, \
+             or use the password modify operation",
+        ),
+        Rejected::TooYoung => (
+            ResultCode::ConstraintViolation,
+            "the password was changed not long ago; it cannot be changed again yet",
+        ),
+    }
+}
+
+fn changed_meanwhile() -> Refusal {
+    Refusal::new(
+        ResultCode::Busy,
+        "the password or its policy was changed at the same time; try again",
+    )
+}

@@ -1,0 +1,502 @@
+//! New passwords under a policy: what is refused and why, and what becomes of the account.
+
+use std::time::Duration;
+
+use directory::{Argon2Cost, HashCosts, Next, PasswordStorage, Scheme};
+use ldap::message::{
+    AddRequest, Control, ControlsBuf, ExtendedRequest, ModifyOperation, ModifyRequest, Request,
+    Scope,
+};
+use ldap::result::ResultCode;
+
+use crate::support::{Answer, Asked, Client, Served, add_attributes, modifications};
+
+const ANNA: &str = "uid=anna,dc=example,dc=org";
+const BERT: &str = "uid=bert,dc=example,dc=org";
+const POLICY: &str = "cn=policy,dc=example,dc=org";
+const CONTROL: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
+const PASSWORD_MODIFY: &str = "1.3.6.1.4.1.4203.1.11.1";
+const FIRST: &str = "first of all";
+
+/// PolicyError by its number in the control.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Why {
+    NotAllowed = 3,
+    OldMissing = 4,
+    Quality = 5,
+    Short = 6,
+    Young = 7,
+    History = 8,
+    Long = 9,
+}
+
+type Outcome = (ResultCode, Option<u8>);
+
+const DONE: Outcome = (ResultCode::Success, None);
+
+fn refused(why: Why) -> Outcome {
+    let code = match why {
+        Why::NotAllowed | Why::OldMissing => ResultCode::InsufficientAccessRights,
+        _ => ResultCode::ConstraintViolation,
+    };
+    (code, Some(why as u8))
+}
+
+/// A directory with a policy for all of it, Anna, who has a password, and Bert, who may set those
+/// of others.
+fn served(rules: &[(&str, &str)]) -> Served {
+    served_with(rules, Scheme::Ssha512.into())
+}
+
+fn served_with(rules: &[(&str, &str)], storage: PasswordStorage) -> Served {
+    let served = Served::with(|options| {
+        options.passwords.storage = storage;
+        options.passwords.check_own = true;
+    });
+    let mut root = served.root();
+    if !rules.is_empty() {
+        add_policy(&mut root, rules);
+    }
+    add_person(&mut root, ANNA, "Anna", &[FIRST]);
+    add_person(&mut root, BERT, "Bert", &[FIRST]);
+    let give = [(ModifyOperation::Add, "ds-privilege-name", &["password-reset"][..])];
+    assert_eq!(root.modify(BERT, &give), ResultCode::Success);
+    let rule = "(targetattr = \"*\")(version 3.0; acl \"Bert\"; allow (all) \
+                userdn = \"ldap:///uid=bert,dc=example,dc=org\";)";
+    let allow = [(ModifyOperation::Add, "aci", &[rule][..])];
+    assert_eq!(root.modify("dc=example,dc=org", &allow), ResultCode::Success);
+    served
+}
+
+fn add_policy(root: &mut Client, rules: &[(&str, &str)]) {
+    let fixed = [
+        ("objectClass", "subentry"),
+        ("objectClass", "pwdPolicy"),
+        ("cn", "policy"),
+        ("subtreeSpecification", "{}"),
+        ("pwdAttribute", "userPassword"),
+    ];
+    let mut attributes: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, value) in fixed.iter().chain(rules) {
+        match attributes.iter_mut().find(|(known, _)| known == name) {
+            Some((_, values)) => values.push(value),
+            None => attributes.push((name, vec![value])),
+        }
+    }
+    let attributes = attributes.iter().map(|(name, values)| (*name, &values[..]));
+    let answer = root.try_add(POLICY, &attributes.collect::<Vec<_>>());
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+}
+
+fn add_person(root: &mut Client, dn: &str, name: &str, passwords: &[&str]) {
+    let attributes: &[(&str, &[&str])] = &[
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &[name]),
+        ("sn", &["Berg"]),
+        ("userPassword", passwords),
+    ];
+    let answer = root.try_add(dn, attributes);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+}
+
+fn signed_in(served: &Served, dn: &str, password: &str) -> Client {
+    let mut client = served.client();
+    assert_eq!(client.bind(dn, password), ResultCode::Success);
+    client
+}
+
+/// Code, and the error in the control, which is asked for.
+fn outcome(client: &mut Client, request: Request<'_>) -> Outcome {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: CONTROL, critical: true, value: None });
+    let answer = client.request(request, controls.as_ref());
+    (answer.code(), error(&answer))
+}
+
+fn error(answer: &Answer) -> Option<u8> {
+    let (_, value) = answer.controls.iter().find(|(oid, _)| oid == CONTROL)?;
+    // SEQUENCE { [1] ENUMERATED }
+    assert_eq!(value[..4], [0x30, 0x03, 0x81, 0x01], "{value:02x?}");
+    Some(value[4])
+}
+
+fn modify(client: &mut Client, dn: &str, changes: &[(ModifyOperation, &str, &[&str])]) -> Outcome {
+    let list = modifications(changes);
+    outcome(client, Request::Modify(ModifyRequest { name: dn, changes: list.as_ref() }))
+}
+
+fn replace(client: &mut Client, dn: &str, password: &str) -> Outcome {
+    modify(client, dn, &[(ModifyOperation::Replace, "userPassword", &[password])])
+}
+
+fn exchange(client: &mut Client, dn: &str, old: &str, new: &str) -> Outcome {
+    let changes = [
+        (ModifyOperation::Delete, "userPassword", &[old][..]),
+        (ModifyOperation::Add, "userPassword", &[new]),
+    ];
+    modify(client, dn, &changes)
+}
+
+fn request_value(user: &str, old: Option<&str>, new: Option<&str>) -> Vec<u8> {
+    let mut value = Vec::new();
+    for (tag, text) in [(0x80, Some(user)), (0x81, old), (0x82, new)] {
+        let Some(text) = text else { continue };
+        value.extend([tag, u8::try_from(text.len()).unwrap()]);
+        value.extend_from_slice(text.as_bytes());
+    }
+    value.splice(0..0, [0x30, u8::try_from(value.len()).unwrap()]);
+    value
+}
+
+fn password_modify(client: &mut Client, dn: &str, old: Option<&str>, new: &str) -> Outcome {
+    let value = request_value(dn, old, Some(new));
+    let request = ExtendedRequest { oid: PASSWORD_MODIFY, value: Some(&value) };
+    outcome(client, Request::Extended(request))
+}
+
+fn values(served: &Served, dn: &str, attribute: &str) -> Vec<String> {
+    let attributes: &[&str] = &[attribute];
+    let search = Asked { base: dn, scope: Scope::Base, attributes, ..Asked::default() };
+    served.root().search(&search).entries[0].texts(attribute)
+}
+
+fn cheap(scheme: Scheme) -> PasswordStorage {
+    let argon2 = Argon2Cost { memory_kib: 64, passes: 1, lanes: 1 };
+    PasswordStorage { scheme, costs: HashCosts { argon2, ..HashCosts::default() } }
+}
+
+#[test]
+fn quality_holds_wherever_a_password_is_set() {
+    let served = served(&[
+        ("pwdCheckQuality", "1"),
+        ("pwdMinLength", "8"),
+        ("pwdMaxLength", "30"),
+        ("passwordMinDigits", "1"),
+        ("passwordMaxRepeats", "2"),
+        ("passwordMaxSequence", "3"),
+        ("passwordPalindrome", "on"),
+        ("passwordBadWords", "acme"),
+        ("ds-pwp-similarity-based-min-password-difference", "3"),
+    ]);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    let mut bert = signed_in(&served, BERT, FIRST);
+    for (password, why) in [
+        ("sixsix6", Why::Short),
+        (&"x1".repeat(16), Why::Long),
+        ("no number in it", Why::Quality),
+        ("kooo kooo 1", Why::Quality),
+        ("kabcd fgh 1", Why::Quality),
+        ("1lagerregal1", Why::Quality),
+        ("my ACME key 1", Why::Quality),
+        ("password1", Why::Quality),
+        ("P4ssw0rd2026!", Why::Quality),
+        ("anna is it 1", Why::Quality),
+    ] {
+        assert_eq!(replace(&mut anna, ANNA, password), refused(why), "{password}");
+        assert_eq!(password_modify(&mut anna, ANNA, None, password), refused(why), "{password}");
+        assert_eq!(replace(&mut bert, ANNA, password), refused(why), "{password}");
+        let list = add_attributes(&[
+            ("objectClass", &["inetOrgPerson"]),
+            ("cn", &["Anna"]),
+            ("sn", &["C"]),
+            ("userPassword", &[password]),
+        ]);
+        let name = "uid=carla,dc=example,dc=org";
+        let add = Request::Add(AddRequest { name, attributes: list.as_ref() });
+        assert_eq!(outcome(&mut bert, add), refused(why), "{password}");
+    }
+    // The old one is known: it has to be another.
+    let similar = password_modify(&mut anna, ANNA, Some(FIRST), "first of a11");
+    assert_eq!(similar, refused(Why::Quality));
+    assert_eq!(exchange(&mut anna, ANNA, FIRST, "first of a11"), refused(Why::Quality));
+    assert_eq!(
+        password_modify(&mut anna, ANNA, Some("wrong"), "x").0,
+        ResultCode::InvalidCredentials
+    );
+    assert_eq!(exchange(&mut anna, ANNA, FIRST, "quite other 1"), DONE);
+    assert_eq!(served.client().bind(ANNA, "quite other 1"), ResultCode::Success);
+    // Without the control nothing but the code and the reason.
+    let change = [(ModifyOperation::Replace, "userPassword", &["sixsix6"][..])];
+    let answer = anna.try_modify(ANNA, &change);
+    assert_eq!((answer.code(), error(&answer)), (ResultCode::ConstraintViolation, None));
+    assert_eq!(answer.diagnostic, "a password has at least 8 characters");
+    // There are no rules for the root identity.
+    assert_eq!(replace(&mut served.root(), ANNA, "x"), DONE);
+}
+
+#[test]
+fn nothing_is_told_to_those_who_may_not_write_it() {
+    let served = served(&[("pwdCheckQuality", "1"), ("pwdMinLength", "8"), ("pwdInHistory", "3")]);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    let mut nobody = served.client();
+    for password in ["x", FIRST, "a good one indeed"] {
+        for client in [&mut anna, &mut nobody] {
+            let denied = (ResultCode::InsufficientAccessRights, None);
+            assert_eq!(replace(client, BERT, password), denied);
+            assert_eq!(password_modify(client, BERT, None, password), denied);
+        }
+    }
+}
+
+#[test]
+fn a_young_password_stays_and_its_owner_sends_the_old_one() {
+    let served = served(&[("pwdMinAge", "60"), ("pwdSafeModify", "TRUE")]);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(replace(&mut anna, ANNA, "second"), refused(Why::OldMissing));
+    assert_eq!(password_modify(&mut anna, ANNA, None, "second"), refused(Why::OldMissing));
+    assert_eq!(exchange(&mut anna, ANNA, FIRST, "second"), refused(Why::Young));
+    served.clock.advance(Duration::from_secs(59));
+    assert_eq!(exchange(&mut anna, ANNA, FIRST, "second"), refused(Why::Young));
+    served.clock.advance(Duration::from_secs(1));
+    assert_eq!(exchange(&mut anna, ANNA, "wrong", "second").0, ResultCode::NoSuchAttribute);
+    // A permissive modify minds no value that is missing: that proves nothing.
+    let changes = modifications(&[
+        (ModifyOperation::Delete, "userPassword", &["wrong"][..]),
+        (ModifyOperation::Replace, "userPassword", &["second"]),
+    ]);
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: "1.2.840.113556.1.4.1413", critical: true, value: None });
+    let request = Request::Modify(ModifyRequest { name: ANNA, changes: changes.as_ref() });
+    let answer = anna.request(request, controls.as_ref());
+    assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{}", answer.diagnostic);
+    assert_eq!(exchange(&mut anna, ANNA, FIRST, "second"), DONE);
+    // Who may set those of others is asked neither.
+    let mut bert = signed_in(&served, BERT, FIRST);
+    assert_eq!(replace(&mut bert, ANNA, "third"), DONE);
+    assert_eq!(served.client().bind(ANNA, "third"), ResultCode::Success);
+}
+
+#[test]
+fn people_change_their_own_only_where_they_may() {
+    let served = served(&[("pwdAllowUserChange", "FALSE")]);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(replace(&mut anna, ANNA, "second"), refused(Why::NotAllowed));
+    assert_eq!(password_modify(&mut anna, ANNA, Some(FIRST), "two"), refused(Why::NotAllowed));
+    let delete = [(ModifyOperation::Delete, "userPassword", &[][..])];
+    assert_eq!(modify(&mut anna, ANNA, &delete), refused(Why::NotAllowed));
+    assert_eq!(replace(&mut signed_in(&served, BERT, FIRST), ANNA, "second"), DONE);
+}
+
+#[test]
+fn used_passwords_are_compared_in_the_hash_pool() {
+    for (scheme, hashes) in [(Scheme::Argon2id, 1), (Scheme::Ssha512, 0)] {
+        let served = served_with(&[("pwdInHistory", "2")], cheap(scheme));
+        let mut anna = signed_in(&served, ANNA, FIRST);
+        let before = anna.connection.hashes;
+        assert_eq!(replace(&mut anna, ANNA, FIRST), refused(Why::History), "the same as now");
+        for (count, password) in ["second", "third", "fourth"].into_iter().enumerate() {
+            served.clock.advance(Duration::from_secs(1));
+            assert_eq!(password_modify(&mut anna, ANNA, None, password), DONE);
+            assert_eq!(anna.connection.hashes - before, hashes * (2 * count + 2));
+            let old = replace(&mut anna, ANNA, if count == 0 { FIRST } else { "second" });
+            assert_eq!(old, refused(Why::History), "{password}");
+        }
+        let history = values(&served, ANNA, "pwdHistory");
+        assert_eq!(history.len(), 2);
+        assert!(history.iter().all(|one| one.contains("#1.3.6.1.4.1.1466.115.121.1.40#")));
+        let mut bert = signed_in(&served, BERT, FIRST);
+        assert_eq!(replace(&mut bert, ANNA, "third"), refused(Why::History));
+        served.clock.advance(Duration::from_secs(1));
+        assert_eq!(replace(&mut anna, ANNA, FIRST), DONE, "forgotten by now");
+    }
+}
+
+#[test]
+fn a_used_password_is_forbidden_for_a_time() {
+    let served = served(&[("ds-pwp-password-history-duration", "10 days")]);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    for password in ["second", "third", "fourth"] {
+        served.clock.advance(Duration::from_secs(86_400));
+        assert_eq!(replace(&mut anna, ANNA, password), DONE);
+    }
+    assert_eq!(replace(&mut anna, ANNA, FIRST), refused(Why::History));
+    served.clock.advance(Duration::from_secs(8 * 86_400));
+    assert_eq!(replace(&mut anna, ANNA, "second"), refused(Why::History));
+    assert_eq!(replace(&mut anna, ANNA, FIRST), DONE);
+    assert_eq!(values(&served, ANNA, "pwdHistory").len(), 3);
+}
+
+#[test]
+fn a_password_that_was_changed_meanwhile_is_no_way_around_the_history() {
+    let served = served_with(&[("pwdInHistory", "3")], cheap(Scheme::Argon2id));
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    let value = request_value(ANNA, None, Some("second"));
+    let request = ExtendedRequest { oid: PASSWORD_MODIFY, value: Some(&value) };
+    let message = anna.encode(Request::Extended(request), ldap::message::Controls::EMPTY);
+    let connection = &mut anna.connection;
+    let mut out = Vec::new();
+    let next = connection.worker.handle(&mut connection.session, &message, &mut out);
+    let Next::Hash(job) = next else { panic!("slow hashes go to the pool") };
+    let next = connection.worker.resume(&mut connection.session, job.run(), &mut out);
+    let Next::Write(pending) = next else { panic!("the change goes to the writer") };
+    // The same one, set by another connection between the look and the decision.
+    assert_eq!(replace(&mut signed_in(&served, ANNA, FIRST), ANNA, "second"), DONE);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    let mut answer = Answer::default();
+    answer.take(&receiver.recv().unwrap());
+    assert_eq!(answer.code(), ResultCode::Busy, "{}", answer.diagnostic);
+}
+
+#[test]
+fn a_reset_is_noted_and_the_owner_ends_it() {
+    let served = served(&[
+        ("pwdMustChange", "TRUE"),
+        ("pwdMinAge", "3600"),
+        ("passwordTPRMaxUse", "5"),
+        ("passwordTPRDelayValidFrom", "10"),
+        ("passwordTPRDelayExpireAt", "600"),
+    ]);
+    assert_eq!(values(&served, ANNA, "pwdReset"), ["TRUE"], "whoever added it");
+    served.clock.advance(Duration::from_secs(20));
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(replace(&mut anna, ANNA, "second"), DONE, "however young it is");
+    let state = ["pwdReset", "pwdTPRUseCount", "pwdTPRValidFrom", "pwdTPRExpireAt"];
+    for name in state {
+        assert!(values(&served, ANNA, name).is_empty(), "{name}");
+    }
+    assert_eq!(values(&served, ANNA, "pwdChangedTime"), ["20260101000020.000000Z"]);
+    assert_eq!(replace(&mut anna, ANNA, "third"), refused(Why::Young));
+    assert_eq!(replace(&mut served.root(), ANNA, "fourth"), DONE);
+    assert_eq!(values(&served, ANNA, "pwdReset"), ["TRUE"]);
+    assert_eq!(values(&served, ANNA, "pwdTPRValidFrom"), ["20260101000030.000000Z"]);
+    assert_eq!(values(&served, ANNA, "pwdTPRExpireAt"), ["20260101001020.000000Z"]);
+    // What the administrator says in the same request stays.
+    let changes = [
+        (ModifyOperation::Replace, "userPassword", &["fifth"][..]),
+        (ModifyOperation::Replace, "pwdReset", &["FALSE"]),
+    ];
+    assert_eq!(modify(&mut served.root(), ANNA, &changes), DONE);
+    assert_eq!(values(&served, ANNA, "pwdReset"), ["FALSE"]);
+}
+
+#[test]
+fn hashed_and_several_passwords_need_to_be_allowed() {
+    let hashed = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
+    let keys = "SCRAM-SHA-256$4096:AAAA$AAAA:AAAA";
+    let quality = (ResultCode::ConstraintViolation, Some(Why::Quality as u8));
+    let several = (ResultCode::ConstraintViolation, None);
+    for (rules, own, by_bert, two) in [
+        (&[("pwdCheckQuality", "1")][..], DONE, DONE, several),
+        (&[("pwdCheckQuality", "2")], DONE, quality, several),
+        (&[("ds-pwp-allow-pre-encoded-passwords", "false")], DONE, quality, several),
+        (&[("ds-pwp-allow-multiple-password-values", "true")], DONE, DONE, DONE),
+    ] {
+        let served = served(rules);
+        let mut anna = signed_in(&served, ANNA, FIRST);
+        let mut bert = signed_in(&served, BERT, FIRST);
+        // From Anna it is clear text, however it looks.
+        assert_eq!(replace(&mut anna, ANNA, hashed), own, "{rules:?}");
+        assert_eq!(served.client().bind(ANNA, "secret"), ResultCode::InvalidCredentials);
+        let auth = [
+            (ModifyOperation::Add, "objectClass", &["authPasswordObject"][..]),
+            (ModifyOperation::Add, "authPassword", &[keys]),
+        ];
+        assert_ne!(modify(&mut anna, ANNA, &auth).0, ResultCode::Success, "{rules:?}");
+        assert_eq!(replace(&mut bert, ANNA, hashed), by_bert, "{rules:?}");
+        let add = [(ModifyOperation::Add, "userPassword", &["one more"][..])];
+        assert_eq!(modify(&mut anna, ANNA, &add), two, "{rules:?}");
+        assert_eq!(modify(&mut served.root(), ANNA, &add), DONE);
+        assert_eq!(replace(&mut served.root(), ANNA, hashed), DONE);
+        assert_eq!(served.client().bind(ANNA, "secret"), ResultCode::Success);
+    }
+    let served = served(&[("ds-pwp-allow-pre-encoded-passwords", "true")]);
+    assert_eq!(replace(&mut signed_in(&served, ANNA, FIRST), ANNA, hashed), DONE);
+    assert_eq!(served.client().bind(ANNA, "secret"), ResultCode::Success);
+}
+
+#[test]
+fn the_server_makes_up_what_the_policy_accepts() {
+    let served = served(&[
+        ("pwdCheckQuality", "2"),
+        ("pwdMinLength", "20"),
+        ("passwordMinUppers", "3"),
+        ("passwordMinSpecials", "2"),
+        ("passwordMinDigits", "2"),
+        ("pwdInHistory", "2"),
+    ]);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    let value = request_value(ANNA, None, None);
+    let answer = anna.extended(PASSWORD_MODIFY, Some(&value));
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    let told = String::from_utf8(answer.value.unwrap()[4..].to_vec()).unwrap();
+    assert_eq!(told.len(), 20);
+    assert_eq!(served.client().bind(ANNA, &told), ResultCode::Success);
+    assert_eq!(replace(&mut anna, ANNA, &told), refused(Why::History));
+}
+
+#[test]
+fn a_policy_has_its_scheme() {
+    let served = served_with(&[("pwdDefaultHash", "{SSHA256}")], cheap(Scheme::Argon2id));
+    assert!(values(&served, ANNA, "userPassword")[0].starts_with("{SSHA256}"));
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(anna.connection.hashes, 0);
+    assert_eq!(replace(&mut anna, ANNA, "second"), DONE);
+    assert!(values(&served, ANNA, "userPassword")[0].starts_with("{SSHA256}"));
+    assert_eq!(served.client().bind(ANNA, "second"), ResultCode::Success);
+    served.directory.shutdown();
+    assert!(values(&served, ANNA, "userPassword")[0].starts_with("{SSHA256}"));
+}
+
+#[test]
+fn a_policy_for_some_of_a_subtree_holds_for_new_entries() {
+    let served = served(&[]);
+    let mut root = served.root();
+    let rules: &[(&str, &[&str])] = &[
+        ("objectClass", &["subentry", "pwdPolicy"]),
+        ("cn", &["policy"]),
+        ("subtreeSpecification", &["{ specificationFilter item:person }"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdInHistory", &["1"]),
+    ];
+    let answer = root.try_add(POLICY, rules);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    add_person(&mut root, "uid=carla,dc=example,dc=org", "Carla", &["one"]);
+    assert_eq!(values(&served, "uid=carla,dc=example,dc=org", "pwdChangedTime").len(), 1);
+}
+
+#[test]
+fn without_a_policy_people_choose_no_password_that_everybody_guesses() {
+    let served = served(&[]);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(replace(&mut anna, ANNA, "seven77"), refused(Why::Short));
+    assert_eq!(replace(&mut anna, ANNA, "Password1!"), refused(Why::Quality));
+    assert_eq!(replace(&mut anna, ANNA, FIRST), DONE, "nothing is remembered");
+    let more = [(ModifyOperation::Add, "userPassword", &["another one"][..])];
+    assert_eq!(modify(&mut anna, ANNA, &more), DONE);
+    assert_eq!(replace(&mut signed_in(&served, BERT, FIRST), ANNA, "x"), DONE);
+    for name in ["pwdChangedTime", "pwdHistory", "pwdReset"] {
+        assert!(values(&served, ANNA, name).is_empty(), "nothing is recorded: {name}");
+    }
+}
+
+#[test]
+fn state_is_written_by_those_who_may_reset_passwords() {
+    let served = served(&[("pwdMustChange", "TRUE")]);
+    let rule = "(targetattr = \"+ || *\")(version 3.0; acl \"Anna\"; allow (all) \
+                userdn = \"ldap:///uid=anna,dc=example,dc=org\";)";
+    let allow = [(ModifyOperation::Add, "aci", &[rule][..])];
+    assert_eq!(served.root().modify(BERT, &allow), ResultCode::Success);
+    let mut bert = signed_in(&served, BERT, FIRST);
+    assert_eq!(replace(&mut bert, BERT, "second"), DONE);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(replace(&mut anna, ANNA, "second"), DONE);
+    for (name, value) in [
+        ("pwdAccountLockedTime", "000001010000Z"),
+        ("pwdReset", "TRUE"),
+        ("pwdPolicySubentry", POLICY),
+        ("pwdStartTime", "20250101000000Z"),
+        ("pwdEndTime", "20300101000000Z"),
+        ("nsAccountLock", "false"),
+    ] {
+        let change = [(ModifyOperation::Replace, name, &[value][..])];
+        let denied = (ResultCode::InsufficientAccessRights, None);
+        assert_eq!(modify(&mut anna, BERT, &change), denied, "{name}");
+        assert_eq!(modify(&mut served.root(), BERT, &change), DONE, "{name}");
+    }
+    for name in ["pwdChangedTime", "pwdHistory", "pwdFailureTime", "pwdTPRUseCount"] {
+        let change = [(ModifyOperation::Replace, name, &[][..])];
+        let answer = modify(&mut served.root(), BERT, &change);
+        assert_eq!(answer.0, ResultCode::ConstraintViolation, "{name}");
+    }
+}
