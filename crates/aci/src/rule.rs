@@ -2,12 +2,13 @@
 //! what it allows or denies.
 //!
 //! Invariants: every name is a key, every filter is resolved, every address is a number; nothing
-//! is parsed when a question is asked. An ACI does not know the entry that holds it, so an entry
-//! with ACIs is renamed without reading them again.
+//! is parsed when a question is asked, but what macros make. An ACI does not know its holder, so
+//! one that is renamed needs no reading of its ACIs.
 
 pub(crate) mod network;
 pub(crate) mod pattern;
 mod right;
+pub(crate) mod template;
 
 use std::fmt;
 use std::sync::Arc;
@@ -270,6 +271,8 @@ impl AttributeList {
 pub(crate) struct FilterTarget {
     pub(crate) negated: bool,
     pub(crate) filter: FilterText,
+    /// The filter has macros: it is made for each entry.
+    pub(crate) has_macro: bool,
 }
 
 /// A filter, and how it was written.

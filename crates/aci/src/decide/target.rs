@@ -6,7 +6,8 @@ use schema::{AttributeDescription, DnKey, EntryRead, Schema, Truth};
 
 use super::truth;
 use crate::rule::pattern::OneValue;
-use crate::rule::{NameTarget, TargetScope, ValueFilter};
+use crate::rule::template;
+use crate::rule::{EntryTargets, NameTarget, TargetScope, ValueFilter};
 use crate::set::Link;
 
 /// The entry that is asked about.
@@ -51,10 +52,38 @@ pub(super) fn target_truth(link: &Link, target: &Target<'_>, schema: &Schema) ->
     match &targets.filter {
         None => name,
         Some(own) => {
-            let matches = own.filter.filter.matches(schema, target.entry);
+            let matches = if own.has_macro {
+                template_truth(&own.filter.text, targets, target, schema)
+            } else {
+                own.filter.filter.matches(schema, target.entry)
+            };
             name.and(if own.negated { !matches } else { matches })
         }
     }
+}
+
+/// What a filter with macros says of an entry; not known without a `($dn)` in the target.
+fn template_truth(
+    text: &str,
+    targets: &EntryTargets,
+    target: &Target<'_>,
+    schema: &Schema,
+) -> Truth {
+    let key = target.key(schema);
+    let name = targets.name.as_ref().zip(key);
+    let part = name.and_then(|(name, key)| name.pattern.part(key, schema));
+    let Some(part) = part else { return Truth::Undefined };
+    let steps = if template::goes_up(text) { part.len() } else { 1 };
+    let mut found = Truth::False;
+    for step in 0..steps {
+        let name = part.text(target.entry.dn(), step);
+        let filter = template::instance(text, &name, schema);
+        found = found.or(filter.map_or(Truth::Undefined, |one| one.matches(schema, target.entry)));
+        if found == Truth::True {
+            break;
+        }
+    }
+    found
 }
 
 /// Whether the name of an entry within reach of the ACI is meant.

@@ -218,7 +218,7 @@ impl DnPattern {
             {
                 let mut rdns = names.get(first..last)?.to_vec();
                 rdns.reverse();
-                return Some(Part { rdns, is_whole: start == 0 });
+                return Some(Part { rdns, is_whole: start == 0, first });
             }
         }
         None
@@ -272,6 +272,21 @@ pub(crate) struct Part<'k> {
     rdns: Vec<&'k [u8]>,
     /// Whether nothing is left of the name below the target.
     is_whole: bool,
+    /// How many RDNs are before it.
+    first: usize,
+}
+
+impl Part<'_> {
+    /// How many RDNs it has.
+    pub(crate) fn len(&self) -> usize {
+        self.rdns.len()
+    }
+
+    /// The part of this name, without so many of its first RDNs, as it is written.
+    pub(crate) fn text(&self, name: &str, step: usize) -> String {
+        let end = self.first + self.len();
+        split(name).get(self.first + step..end).unwrap_or_default().join(",")
+    }
 }
 
 impl RdnPattern {

@@ -1,14 +1,16 @@
 //! The targets of an ACI.
 
 use ldap::description::is_numeric_oid;
+use schema::ResolvedFilter;
 
 use super::Parser;
 use super::error::AciReason;
 use super::scan::{Fault, Part};
 use crate::rule::pattern::{Allowed, Macros};
+use crate::rule::template;
 use crate::rule::{
-    AttributeList, EntryTargets, FilterTarget, NameTarget, OidList, RequestTargets, TargetScope,
-    Targets, ValueFilter, ValueFilters,
+    AttributeList, EntryTargets, FilterTarget, FilterText, NameTarget, OidList, RequestTargets,
+    TargetScope, Targets, ValueFilter, ValueFilters,
 };
 
 /// What was read of the targets.
@@ -67,7 +69,7 @@ impl<'t> Parser<'t> {
             "targetfilter" => {
                 let negated = self.operator()?;
                 let text = self.one_value()?;
-                entries.filter = Some(FilterTarget { negated, filter: self.filter(text)? });
+                entries.filter = Some(self.filter_target(negated, text)?);
             }
             "targattrfilters" | "targetattrfilters" => {
                 self.equal_sign()?;
@@ -98,6 +100,21 @@ impl<'t> Parser<'t> {
             _ => return Err(word.fault(AciReason::Target(word.text.to_owned()))),
         }
         Ok(())
+    }
+
+    /// Reads a filter, which may have `($dn)` or `[$dn]` in it.
+    fn filter_target(&mut self, negated: bool, part: Part<'t>) -> Result<FilterTarget, Fault> {
+        let has_macro = template::has_macro(part.text);
+        if !has_macro {
+            return Ok(FilterTarget { negated, filter: self.filter(part)?, has_macro });
+        }
+        self.count(part)?;
+        // Whatever is put in, the form stays the same.
+        if template::instance(part.text, SAMPLE, self.schema).is_none() {
+            return Err(part.fault(AciReason::Value(FILTER_MACROS)));
+        }
+        let filter = FilterText { text: part.text.to_owned(), filter: ResolvedFilter::Undefined };
+        Ok(FilterTarget { negated, filter, has_macro })
     }
 
     /// Reads `=` or `!=`; true if it negates.
@@ -231,6 +248,8 @@ fn is_of_requests(keyword: &Part<'_>) -> bool {
     ["targetcontrol", "extop"].iter().any(|own| keyword.text.eq_ignore_ascii_case(own))
 }
 
+const SAMPLE: &str = "dc=x";
+const FILTER_MACROS: &str = "the filter is wrong where '($dn)' or '[$dn]' are replaced by a name";
 const SCOPES: &str = "the scope must be base, onelevel, subtree or subordinate";
 const OIDS: &str = "controls and extended operations are given by OIDs, or as '*'";
 const TARGET_TO: &str = "'target_to' and 'target_from' are not supported: use the right 'export' \

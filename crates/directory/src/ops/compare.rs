@@ -1,9 +1,11 @@
 //! Compare (RFC 4511 §4.10).
 
 use aci::Rights;
-use ldap::message::{CompareRequest, Scope};
+use ldap::message::{CompareRequest, Scope, Values};
 use ldap::result::ResultCode;
-use schema::{Assertion, AssertionError, DnKey, EntryRead, Schema, Selection, Truth};
+use schema::{
+    Assertion, AssertionError, AttributeDescription, DnKey, EntryRead, Schema, Selection, Truth,
+};
 
 use crate::controls::RequestControls;
 use crate::guard::{Site, guarded};
@@ -65,7 +67,8 @@ pub(crate) fn run(
         let outcome = check(&live, &rights)?;
         let mut values = Vec::new();
         if outcome == ResultCode::CompareFalse && update::is_hashable(&assertion.description) {
-            live.visit_values(&assertion.description, &mut |_, value| {
+            let comparable = Comparable { entry: &live, rights: &rights };
+            comparable.visit_values(&assertion.description, &mut |_, value| {
                 values.push(value.to_vec());
                 true
             });
@@ -104,6 +107,7 @@ fn evaluate(
             "values of this attribute may not be compared",
         ));
     }
+    let entry = &Comparable { entry, rights };
     let mut present = false;
     entry.visit_values(&assertion.description, &mut |_, _| {
         present = true;
@@ -118,5 +122,37 @@ fn evaluate(
     match assertion.holds(schema, entry) {
         Truth::True => Ok(ResultCode::CompareTrue),
         Truth::False | Truth::Undefined => Ok(ResultCode::CompareFalse),
+    }
+}
+
+/// An entry as a compare may see it: an attribute that may be compared may have values with options
+/// or subtypes that may not.
+struct Comparable<'e> {
+    entry: &'e dyn EntryRead,
+    rights: &'e Rights<'e>,
+}
+
+impl EntryRead for Comparable<'_> {
+    fn dn(&self) -> &str {
+        self.entry.dn()
+    }
+
+    fn visit_values(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        self.entry.visit_values(asked, &mut |description, value| {
+            (description != asked && !self.rights.may_compare(description))
+                || visit(description, value)
+        })
+    }
+
+    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        self.entry.visit_attributes(&mut |description, values| {
+            if self.rights.may_compare(description) {
+                visit(description, values);
+            }
+        });
     }
 }

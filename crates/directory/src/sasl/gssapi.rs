@@ -83,7 +83,7 @@ fn credentials() -> Result<Cred, Error> {
 
 pub(super) fn step(
     worker: &mut Worker,
-    _: &Session,
+    session: &Session,
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
     if message.octets.len() > MESSAGE_MAX_BYTES {
@@ -115,6 +115,7 @@ pub(super) fn step(
             let sent = context.unwrap(message.octets).map_err(|error| refused(&error))?;
             let asked = read_layer(&sent).ok_or_else(wrong)?;
             let proven = proven(worker, &context)?;
+            let proven = proven.from_origin(session.origin(message.mechanism));
             Ok(Step::Done { access: authorize(worker, proven, asked)?, answer: None })
         }
     }

@@ -1,6 +1,7 @@
 //! The server over real sockets: raw bytes go in, and what comes out is compared as text.
 
 mod addresses;
+mod host_names;
 mod limits;
 mod local;
 mod logs;

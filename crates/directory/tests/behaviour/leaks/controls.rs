@@ -4,7 +4,8 @@
 use ldap::control_value::sort::{SortKey, write_sort_keys};
 use ldap::control_value::vlv::{VlvRequest, VlvResponse, VlvTarget};
 use ldap::message::{
-    Control, DeleteRequest, DerefAliases, ModifyOperation, ModifyRequest, Request, Scope,
+    Control, DeleteRequest, DerefAliases, ModifyDnRequest, ModifyOperation, ModifyRequest, Request,
+    Scope,
 };
 use ldap::result::ResultCode;
 
@@ -400,6 +401,68 @@ fn an_index_finds_nothing_by_values_with_options_that_may_not_be_searched() {
         assert!(told.starts_with("examined 0"), "{who}: {told}");
     }
     assert_eq!(root.search(&asked).entries.len(), 1);
+}
+
+/// Who may move an entry is not told what is where it may not come to.
+#[test]
+fn a_move_tells_nothing_of_a_superior_that_is_hidden() {
+    let world = World::new();
+    let mut root = world.served.root();
+    let move_own = concat!(
+        r#"(targetattr="uid")(version 3.0; acl "own name"; allow (write,export) "#,
+        r#"userdn="ldap:///self";)"#,
+    );
+    put(&mut root, PEOPLE, move_own);
+    let mut bert = world.client("bert");
+    let own = person("bert");
+    let mut moved = |superior: &str| {
+        let rename = ModifyDnRequest {
+            name: &own,
+            new_rdn: "uid=bert",
+            delete_old_rdn: false,
+            new_superior: Some(superior),
+        };
+        with_control(&mut bert, Request::ModifyDn(rename), None)
+    };
+    let hidden = moved(&format!("cn=one,{SECRET}"));
+    assert_eq!(hidden.code(), ResultCode::NoSuchObject, "{}", hidden.diagnostic);
+    assert_eq!(hidden, moved(&format!("cn=six,{SECRET}")));
+    assert_eq!(moved(&person("anna")).code(), ResultCode::InsufficientAccessRights);
+}
+
+/// A compare of an attribute says nothing of values with options, or of derived types, that may not
+/// be compared; neither does the check of a password.
+#[test]
+fn a_compare_tells_nothing_of_values_that_may_not_be_compared() {
+    let world = World::new();
+    let mut root = world.served.root();
+    let anna = person("anna");
+    let change = [(ModifyOperation::Add, "cn;lang-de", &["Geheim"][..])];
+    assert_eq!(root.modify(&anna, &change), ResultCode::Success);
+    let change = [(ModifyOperation::Add, "userPassword;x-old", &["older"][..])];
+    assert_eq!(root.modify(&anna, &change), ResultCode::Success);
+    let mut bert = world.client("bert");
+    assert_eq!(bert.compare(&anna, "cn", "geheim"), ResultCode::CompareTrue);
+    let deny = concat!(
+        r#"(targetattr="cn;lang-de || userPassword;x-old")(version 3.0; acl "not these"; "#,
+        r#"deny (compare) userdn="ldap:///anyone";)"#,
+    );
+    put(&mut root, PEOPLE, deny);
+    let allow = concat!(
+        r#"(targetattr="name || userPassword")(version 3.0; acl "these"; "#,
+        r#"allow (compare) userdn="ldap:///anyone";)"#,
+    );
+    put(&mut root, PEOPLE, allow);
+    for (attribute, value, want) in [
+        ("cn", "anna", ResultCode::CompareTrue),
+        ("cn", "geheim", ResultCode::CompareFalse),
+        ("name", "geheim", ResultCode::CompareFalse),
+        ("cn;lang-de", "geheim", ResultCode::InsufficientAccessRights),
+        ("userPassword", "secret", ResultCode::CompareTrue),
+        ("userPassword", "older", ResultCode::CompareFalse),
+    ] {
+        assert_eq!(bert.compare(&anna, attribute, value), want, "{attribute}={value}");
+    }
 }
 
 /// Likewise for types derived from the one that is asked for.
