@@ -418,9 +418,8 @@ pub(super) static RULES: &[Rule] = &[
             "ds-pwp-reset-time",
             "ds-pwp-warned-time",
             "ds-pwp-last-login-ip-address",
-            "ds-rlim-idle-time-limit",
         ],
-        "Times that follow from others, and limits that this server does not know.",
+        "Times that follow from others.",
     ),
     // Oracle Internet Directory.
     moves(
