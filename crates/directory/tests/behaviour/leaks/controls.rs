@@ -622,3 +622,34 @@ fn a_request_as_somebody_else_is_answered_as_to_them() {
         }
     }
 }
+
+/// The privilege to reset passwords comes beside rights: who has it is told of no account that is
+/// hidden.
+#[test]
+fn who_may_reset_passwords_is_told_of_no_hidden_account() {
+    let world = World::new();
+    let mut root = world.served.root();
+    let hidden = format!("uid=spy,{SECRET}");
+    let attributes: [(&str, &[&str]); 4] = [
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["spy"]),
+        ("sn", &["spy"]),
+        ("userPassword", &["secret"]),
+    ];
+    assert_eq!(root.add(&hidden, &attributes), ResultCode::Success);
+    let give = [(ModifyOperation::Add, "ds-privilege-name", &["password-reset"][..])];
+    assert_eq!(root.modify(&person("bert"), &give), ResultCode::Success);
+    let mut bert = world.client("bert");
+    let mut ask = |name: &str| {
+        let field = |tag: u8| [&[tag, name.len() as u8], name.as_bytes()].concat();
+        let sequence = |content: Vec<u8>| [&[0x30, content.len() as u8], &content[..]].concat();
+        let state = bert.extended("1.3.6.1.4.1.26027.1.6.1", Some(&sequence(field(0x04))));
+        let change = sequence([field(0x80), vec![0x82, 3, b'n', b'e', b'w']].concat());
+        let changed = bert.extended("1.3.6.1.4.1.4203.1.11.1", Some(&change));
+        (state, changed)
+    };
+    let (state, changed) = ask(&hidden);
+    assert_ne!(state.code(), ResultCode::Success);
+    assert_ne!(changed.code(), ResultCode::Success);
+    assert_eq!((state, changed), ask(&format!("uid=spa,{SECRET}")));
+}
