@@ -455,6 +455,64 @@ fn a_policy_for_some_of_a_subtree_holds_for_new_entries() {
     assert_eq!(values(&served, "uid=carla,dc=example,dc=org", "pwdChangedTime").len(), 1);
 }
 
+/// Entries as 389 and OpenDJ have them, with the pointers of each.
+#[test]
+fn policies_of_other_products_hold() {
+    let served = served(&[]);
+    let mut root = served.root();
+    let ds389: &[(&str, &[&str])] = &[
+        ("objectClass", &["ldapSubentry", "passwordPolicy"]),
+        ("cn", &["389"]),
+        ("passwordCheckSyntax", &["on"]),
+        ("passwordMinLength", &["10"]),
+        ("passwordHistory", &["on"]),
+        ("passwordInHistory", &["1"]),
+        ("passwordMustChange", &["on"]),
+    ];
+    let opendj: &[(&str, &[&str])] = &[
+        ("objectClass", &["subentry", "ds-pwp-password-policy", "ds-pwp-length-based-validator"]),
+        ("cn", &["opendj"]),
+        ("subtreeSpecification", &["{ base \"ou=none\" }"]),
+        ("ds-pwp-password-attribute", &["userPassword"]),
+        ("ds-pwp-default-password-storage-scheme", &["Salted SHA-256"]),
+        ("ds-pwp-length-based-min-password-length", &["12"]),
+        ("ds-pwp-password-change-requires-current-password", &["true"]),
+    ];
+    for (name, attributes) in [("cn=389", ds389), ("cn=opendj", opendj)] {
+        let answer = root.try_add(&format!("{name},dc=example,dc=org"), attributes);
+        assert_eq!(answer.code(), ResultCode::Success, "{name} {}", answer.diagnostic);
+    }
+    let point = |root: &mut Client, pointer: &str, name: &str| {
+        let dn = format!("{name},dc=example,dc=org");
+        let change = [(ModifyOperation::Replace, pointer, &[dn.as_str()][..])];
+        assert_eq!(modify(root, ANNA, &change), DONE, "{pointer}");
+    };
+    point(&mut root, "pwdPolicySubentry", "cn=389");
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(replace(&mut anna, ANNA, "Nine chr9"), refused(Why::Short));
+    assert_eq!(replace(&mut anna, ANNA, "of two kinds"), refused(Why::Quality));
+    assert_eq!(replace(&mut anna, ANNA, "of Three kinds"), DONE);
+    assert_eq!(replace(&mut anna, ANNA, "of Three kinds"), refused(Why::History));
+    assert_eq!(replace(&mut root, ANNA, FIRST), DONE);
+    assert_eq!(values(&served, ANNA, "pwdReset"), ["TRUE"]);
+    let none = [
+        (ModifyOperation::Replace, "pwdPolicySubentry", &[][..]),
+        (ModifyOperation::Replace, "pwdReset", &[]),
+    ];
+    assert_eq!(modify(&mut root, ANNA, &none), DONE);
+    point(&mut root, "ds-pwp-password-policy-dn", "cn=opendj");
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(replace(&mut anna, ANNA, "long enough it is"), refused(Why::OldMissing));
+    assert_eq!(exchange(&mut anna, ANNA, FIRST, "not so long"), refused(Why::Short));
+    assert_eq!(exchange(&mut anna, ANNA, FIRST, "long enough it is"), DONE);
+    assert!(values(&served, ANNA, "userPassword")[0].starts_with("{SSHA256}"));
+    // One that is not understood is no policy at all.
+    let wrong = [(ModifyOperation::Replace, "passwordMinLength", &["many"][..])];
+    let answer = root.try_modify("cn=389,dc=example,dc=org", &wrong);
+    assert_eq!(answer.code(), ResultCode::ConstraintViolation);
+    assert!(answer.diagnostic.contains("'many' of passwordMinLength"), "{}", answer.diagnostic);
+}
+
 #[test]
 fn without_a_policy_people_choose_no_password_that_everybody_guesses() {
     let served = served(&[]);

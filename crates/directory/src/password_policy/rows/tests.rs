@@ -1,11 +1,14 @@
 //! What entries of each product read as.
 
 use ldap::dn::Dn;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 use schema::Entry;
 
 use super::*;
 use crate::password::Scheme;
-use crate::password_policy::{Hashed, Quality, Temporary};
+use crate::password_policy::{Hashed, NewPassword, Quality, Temporary, Words};
 
 fn read(pairs: &[(&str, &str)]) -> Result<Policy, PolicyFault> {
     let schema = Schema::builtin();
@@ -192,4 +195,30 @@ fn the_reference_page_is_up_to_date() {
         std::fs::write(path, reference_page()).unwrap();
     }
     assert_eq!(std::fs::read_to_string(path).unwrap(), reference_page());
+}
+
+proptest! {
+    #[test]
+    fn whatever_an_entry_says_is_understood_or_refused(
+        said in vec((any::<Index>(), "[-0-9a-zA-Z ,.{}=]{0,20}"), 0..8),
+        clear in ".{0,40}",
+    ) {
+        let rows = all().collect::<Vec<_>>();
+        let pairs = said.iter().map(|(at, value)| (at.get(&rows).attribute, value.as_bytes()));
+        let classes = ["pwdPolicy", "passwordPolicy", "ds-pwp-password-policy"];
+        let classes = classes.map(|class| ("objectClass", class.as_bytes()));
+        let schema = Schema::builtin();
+        let name = Dn::parse("cn=x,dc=example").unwrap();
+        let Ok(entry) = Entry::from_pairs(name, classes.into_iter().chain(pairs), &schema) else {
+            return Ok(());
+        };
+        match super::read(&entry, &schema) {
+            Ok(policy) => {
+                let new = NewPassword { clear: &clear, old: Some("old one"), own: &["anna berg"] };
+                let _ = policy.check_quality(&new, Words::built_in());
+                prop_assert!(policy.in_history <= HISTORY_MAX);
+            }
+            Err(fault) => prop_assert!(fault.to_string().len() < 500, "{fault}"),
+        }
+    }
 }
