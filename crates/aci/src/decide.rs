@@ -2,33 +2,38 @@
 //!
 //! A rule is decided as early as it can be: [`Rules`] hold what does not depend on the entry, a bit
 //! for each statement of a chain; what is left is asked of an entry at most once. So where nothing
-//! depends on the entry, a question is one look-up in a table and a few operations on bits.
+//! depends on the entry, a question is one look-up in a table.
+//!
+//! What applies to an entry is found by the name of its superior as it is written: names are not
+//! read anew, and nothing is locked or allocated, for each entry.
 //!
 //! Invariants: a deny that applies wins; nothing is allowed that no ACI allows. What cannot be
 //! found out (no such group, no name of the client's host) is [`Truth::Undefined`]: an allow
 //! applies when its condition is true, a deny unless its condition is false. So it never gives
 //! access and never lifts a deny.
 
+mod applied;
 mod bind;
 mod explain;
 #[cfg(test)]
 mod naive;
+mod reach;
 mod target;
 #[cfg(test)]
 mod tests;
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::net::IpAddr;
-use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use schema::{AttributeDescription, DnKey, EntryRead, Schema, Truth};
+use schema::{AttributeDescription, AttributeType, DnKey, EntryRead, Truth};
 
+use self::applied::{Applied, Held};
 pub use self::explain::{Considered, Explanation, Outcome};
+pub use self::reach::Reach;
 use self::target::{Target, target_truth};
-use crate::rule::{Bind, RequestTargets, Right, Targets, ValueFilter};
-use crate::set::{AciSet, Chain, Link, Mask, WORD_BITS};
+use crate::rule::{Right, ValueFilter};
+use crate::set::{AciSet, Chain, Growing, Link, Row, Spot, WORD_BITS, mix};
 
 /// Who asks, and all that bind rules want to know of the connection.
 #[derive(Clone, Copy)]
@@ -113,20 +118,32 @@ pub enum ValueChange {
 pub struct Rules {
     set: Arc<AciSet>,
     store_stamp: u64,
-    applied: Mutex<HashMap<usize, Arc<Applied>>>,
-    /// What applies to all entries below the one with this name, as it is written.
-    parents: Mutex<HashMap<String, Arc<Applied>>>,
+    applied: Growing<Applied>,
+    everywhere: Growing<(About, Everywhere)>,
+}
+
+/// What was asked about a spot and all that is below it.
+struct About {
+    /// Where its chains are, which stay there with the set, and which place is the first below.
+    spot: [usize; 3],
+    right: Right,
+    kind: Arc<AttributeType>,
+}
+
+/// What holds for all entries of a part of the tree.
+#[derive(Clone, Copy)]
+struct Everywhere {
+    /// Whether a right to an attribute is there, if that is so for all.
+    found: Option<bool>,
+    /// Whether what is said of the attribute is said of all that asking for it gets.
+    is_even: bool,
 }
 
 impl Rules {
     /// The rules of a set. `store_stamp` changes when an entry does.
     pub fn new(set: &Arc<AciSet>, store_stamp: u64) -> Self {
-        Self {
-            set: Arc::clone(set),
-            store_stamp,
-            applied: Mutex::default(),
-            parents: Mutex::default(),
-        }
+        let set = Arc::clone(set);
+        Self { set, store_stamp, applied: Growing::default(), everywhere: Growing::default() }
     }
 
     /// Whether they are still the rules of the same asker.
@@ -138,26 +155,72 @@ impl Rules {
 
     /// What is asked about an entry and those below it.
     pub fn below<'r>(&'r self, asker: &'r Asker<'r>, base: &DnKey) -> Reach<'r> {
-        let (at, below) = (self.set.chain(base), self.set.chain_below(base));
-        let is_fixed = Arc::ptr_eq(at, below) && !self.set.has_places_below(base);
-        let varies = (!is_fixed).then(|| base.clone());
-        let base = self.applied(at, asker);
-        Reach { rules: self, asker, base, varies, last: RefCell::new(None) }
+        Reach::new(self, asker, self.set.spot(base))
     }
 
-    fn applied(&self, chain: &Arc<Chain>, asker: &Asker<'_>) -> Arc<Applied> {
-        let key = Arc::as_ptr(chain) as usize;
-        let found = {
-            let applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
-            applied.get(&key).map(Arc::clone)
+    /// What applies where a chain does.
+    fn applied(&self, chain: &Arc<Chain>, asker: &Asker<'_>) -> Held<'_> {
+        let hash = mix(address(chain) as u64);
+        let is_it = |one: &Applied| Arc::ptr_eq(&one.chain, chain);
+        if let Some((found, applied)) = self.applied.find(hash, is_it) {
+            return Held::Kept(found, applied);
+        }
+        let made = Applied::new(chain, asker, self.set.schema());
+        match self.applied.add(hash, made, is_it) {
+            Ok((found, applied)) => Held::Kept(found, applied),
+            Err(made) => Held::Made(Arc::new(made)),
+        }
+    }
+
+    /// Whether a right to an attribute is there at a spot and below it.
+    fn everywhere(
+        &self,
+        spot: &Spot<'_>,
+        asker: &Asker<'_>,
+        (right, attribute): (Right, &AttributeDescription),
+    ) -> Everywhere {
+        if !attribute.options().is_empty() {
+            return self.find_everywhere(spot, asker, (right, attribute));
+        }
+        let number = [address(spot.at), address(spot.below), spot.places.start];
+        let hash = mix(attribute.kind.number() ^ mix(address(spot.at) as u64) ^ right as u64);
+        let is_it = |(about, _): &(About, Everywhere)| {
+            about.right == right && about.kind == attribute.kind && about.spot == number
         };
-        // Made without the lock: a rule may have to read the store.
-        found.unwrap_or_else(|| {
-            let made = Arc::new(Applied::new(chain, asker, self.set.schema()));
-            let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
-            applied.insert(key, Arc::clone(&made));
-            made
-        })
+        if let Some((_, (_, known))) = self.everywhere.find(hash, is_it) {
+            return *known;
+        }
+        let found = self.find_everywhere(spot, asker, (right, attribute));
+        let about = About { spot: number, right, kind: Arc::clone(&attribute.kind) };
+        // Without room it is found anew each time.
+        let _ = self.everywhere.add(hash, (about, found), is_it);
+        found
+    }
+
+    fn find_everywhere(
+        &self,
+        spot: &Spot<'_>,
+        asker: &Asker<'_>,
+        (right, attribute): (Right, &AttributeDescription),
+    ) -> Everywhere {
+        let mut all = Everywhere { found: None, is_even: true };
+        if spot.places.len() > PLACES_ASKED_MAX {
+            return Everywhere { found: None, is_even: false };
+        }
+        let mut is_first = true;
+        let mut ask = |chain: &Arc<Chain>| {
+            let found = self.applied(chain, asker).always_may(right, attribute);
+            all.found = if is_first || all.found == found { found } else { None };
+            all.is_even &= chain.is_even(attribute);
+            is_first = false;
+        };
+        [spot.at, spot.below].into_iter().for_each(&mut ask);
+        for (acis, chains) in self.set.places_in(&spot.places) {
+            if acis.iter().any(|placed| placed.aci.is_about(right, attribute)) {
+                chains.into_iter().for_each(&mut ask);
+            }
+        }
+        all
     }
 }
 
@@ -167,246 +230,6 @@ impl std::fmt::Debug for Rules {
             .field("set", &self.set)
             .field("store_stamp", &self.store_stamp)
             .finish_non_exhaustive()
-    }
-}
-
-/// A chain, and what is known of it for one asker.
-struct Applied {
-    chain: Arc<Chain>,
-    /// The statements that apply to every entry.
-    always: Mask,
-    /// Those that depend on the entry, with what is left of their rules.
-    open: Mask,
-    rules: HashMap<usize, Bind>,
-    /// Whether some attribute may be read, searched, compared, written of every entry.
-    any: [Option<bool>; 4],
-}
-
-impl Applied {
-    fn new(chain: &Arc<Chain>, asker: &Asker<'_>, schema: &Schema) -> Self {
-        let words = chain.words();
-        let (mut always, mut open) = (vec![0; words], vec![0; words]);
-        let mut rules = HashMap::new();
-        for (position, link) in chain.links.iter().enumerate() {
-            let statement = link.statement();
-            let rule = bind::reduce(&statement.rule, asker, schema);
-            let mask = match rule {
-                Bind::Known(Truth::False) => continue,
-                Bind::Known(Truth::Undefined) if statement.allows => continue,
-                Bind::Known(_) if !target::depends_on_entry(link) => &mut always,
-                rule => {
-                    rules.insert(position, rule);
-                    &mut open
-                }
-            };
-            set_bit(mask, position);
-        }
-        let mut applied = Self { chain: Arc::clone(chain), always, open, rules, any: [None; 4] };
-        let rights = [Right::Read, Right::Search, Right::Compare, Right::Write];
-        applied.any = rights.map(|right| applied.any_attribute(right));
-        applied
-    }
-
-    /// Whether a right is there to some attribute, if that is so for all entries.
-    fn any_attribute(&self, right: Right) -> Option<bool> {
-        let mut may_be = false;
-        for row in self.chain.rows() {
-            let (mut denied, mut maybe_denied, mut allowed, mut maybe_allowed) =
-                (false, false, false, false);
-            for (word, denies) in self.words(row, right).zip(&self.chain.denies) {
-                let (asked, always, open) = word;
-                denied |= asked & always & denies != 0;
-                maybe_denied |= asked & open & denies != 0;
-                allowed |= asked & always & !denies != 0;
-                maybe_allowed |= asked & open & !denies != 0;
-            }
-            if allowed && !denied && !maybe_denied {
-                return Some(true);
-            }
-            may_be |= !denied && (allowed || maybe_allowed);
-        }
-        (!may_be).then_some(false)
-    }
-
-    /// Whether a right to an attribute is there, if that is so for all entries of the chain.
-    fn always_may(&self, right: Right, attribute: &AttributeDescription) -> Option<bool> {
-        let row = self.chain.row(attribute);
-        let (mut allowed, mut may_allow, mut may_deny) = (false, false, false);
-        for ((asked, always, open), denies) in self.words(&row, right).zip(&self.chain.denies) {
-            if asked & always & denies != 0 {
-                return Some(false);
-            }
-            allowed |= asked & always & !denies != 0;
-            may_allow |= asked & open & !denies != 0;
-            may_deny |= asked & open & denies != 0;
-        }
-        match allowed {
-            true => (!may_deny).then_some(true),
-            false => (!may_allow).then_some(false),
-        }
-    }
-
-    /// For each word the statements asked about, those that apply always and those that may.
-    fn words(&self, row: &[u64], right: Right) -> impl Iterator<Item = (u64, u64, u64)> {
-        let asked = row.iter().zip(self.chain.right(right)).map(|(row, right)| row & right);
-        asked.zip(self.always.iter().zip(&self.open)).map(|(asked, (a, o))| (asked, *a, *o))
-    }
-}
-
-/// An entry and those below it, as one asker reaches them in one request.
-pub struct Reach<'r> {
-    rules: &'r Rules,
-    asker: &'r Asker<'r>,
-    /// What applies to the entry.
-    base: Arc<Applied>,
-    /// The entry, when not the same applies to all entries below it.
-    varies: Option<DnKey>,
-    /// What applies to all entries below the one with this name, which was asked for last.
-    last: RefCell<Option<(String, Arc<Applied>)>>,
-}
-
-impl<'r> Reach<'r> {
-    /// The rights to an entry.
-    pub fn of<'e>(&'e self, entry: &'e dyn EntryRead) -> EntryRights<'e>
-    where
-        'r: 'e,
-    {
-        self.rights(Target::new(entry, None))
-    }
-
-    /// Likewise, when the key of its name is at hand.
-    pub fn named<'e>(&'e self, entry: &'e dyn EntryRead, key: &'e DnKey) -> EntryRights<'e>
-    where
-        'r: 'e,
-    {
-        self.rights(Target::new(entry, Some(key)))
-    }
-
-    /// Whether a right to an attribute is there, if that is so for the entry and all below it.
-    pub fn always(&self, right: Right, attribute: &AttributeDescription) -> Option<bool> {
-        let found = self.base.always_may(right, attribute)?;
-        let Some(base) = &self.varies else { return Some(found) };
-        let set = &self.rules.set;
-        let below = self.rules.applied(set.chain_below(base), self.asker);
-        let mut is_same = below.always_may(right, attribute) == Some(found);
-        for (number, acis) in set.places_below(base).enumerate() {
-            let mut is_about = acis.iter().map(|placed| placed.aci.is_about(right, attribute));
-            is_same &= number < PLACES_ASKED_MAX && !is_about.any(|is_about| is_about);
-            if !is_same {
-                return None;
-            }
-        }
-        is_same.then_some(found)
-    }
-
-    /// Whether a right that [`Self::always`] is there to an attribute is there to all that asking
-    /// for the attribute gets: types derived from it, and values with options.
-    pub fn always_all(&self, right: Right, attribute: &AttributeDescription) -> bool {
-        let set = &self.rules.set;
-        let mut subtypes = set.schema().subtypes(&attribute.kind).iter();
-        !set.names_options_of(attribute)
-            && subtypes.all(|one| self.always(right, one) == Some(true))
-    }
-
-    /// Whether a right to attributes is there to nothing in the entry and in all below it.
-    pub fn never(&self, right: Right) -> bool {
-        let applied = &self.base;
-        let mut bare = applied.words(&applied.chain.of_whole_entry, right);
-        let is_bare = bare.any(|(asked, always, open)| asked & (always | open) != 0);
-        let any = applied.any.get(right as usize).copied().flatten();
-        self.varies.is_none() && !is_bare && any == Some(false)
-    }
-
-    /// Whether a control may be used, where the reach begins.
-    pub fn may_use_control(&self, oid: &str) -> bool {
-        self.may_request(|targets| targets.controls.as_ref().is_some_and(|list| list.covers(oid)))
-    }
-
-    /// Whether an extended operation may be used.
-    pub fn may_extend(&self, oid: &str) -> bool {
-        let covers = |targets: &RequestTargets| {
-            targets.operations.as_ref().is_some_and(|list| list.covers(oid))
-        };
-        self.may_request(covers)
-    }
-
-    fn may_request(&self, covers: impl Fn(&RequestTargets) -> bool) -> bool {
-        let Applied { chain, always, open, .. } = &*self.base;
-        let mut is_allowed = false;
-        for (position, link) in chain.links.iter().enumerate() {
-            let Targets::Requests(targets) = &link.placed.aci.targets else { continue };
-            let statement = link.statement();
-            if !statement.rights.has(Right::Read) || !covers(targets) {
-                continue;
-            }
-            // There is no entry to ask: what depends on one is not known.
-            match statement.allows {
-                true => is_allowed |= bit(always, position),
-                false if bit(always, position) || bit(open, position) => return false,
-                false => {}
-            }
-        }
-        is_allowed
-    }
-
-    fn rights<'e>(&'e self, target: Target<'e>) -> EntryRights<'e> {
-        let applied = if self.varies.is_none() {
-            Held::Shared(&self.base)
-        } else {
-            Held::Own(self.applied_to(&target))
-        };
-        EntryRights { reach: self, target, applied, asked: Cell::new(0), holds: Cell::new(0) }
-    }
-
-    /// What applies to an entry. Those below one entry mostly follow each other.
-    fn applied_to(&self, target: &Target<'_>) -> Arc<Applied> {
-        let set = &self.rules.set;
-        let parent = parent_text(target.entry.dn());
-        if let Some((above, applied)) = &*self.last.borrow()
-            && Some(above.as_str()) == parent
-        {
-            return Arc::clone(applied);
-        }
-        let known = parent.and_then(|parent| {
-            let parents = self.rules.parents.lock().unwrap_or_else(PoisonError::into_inner);
-            parents.get(parent).map(Arc::clone)
-        });
-        if let Some(applied) = known {
-            return applied;
-        }
-        let Some(key) = target.key(set.schema()) else {
-            // Nobody knows where it is, so nothing is allowed.
-            let nothing = Arc::new(Chain::new(Vec::new(), set.schema()));
-            return Arc::new(Applied::new(&nothing, self.asker, set.schema()));
-        };
-        let applied = self.rules.applied(set.chain(key), self.asker);
-        if let Some(parent) = parent
-            && let Some(above) = key.parent()
-            && !set.has_places_below(&above)
-        {
-            *self.last.borrow_mut() = Some((parent.to_owned(), Arc::clone(&applied)));
-            let mut parents = self.rules.parents.lock().unwrap_or_else(PoisonError::into_inner);
-            if parents.len() < PARENTS_KEPT_MAX {
-                parents.insert(parent.to_owned(), Arc::clone(&applied));
-            }
-        }
-        applied
-    }
-}
-
-enum Held<'e> {
-    Shared(&'e Applied),
-    Own(Arc<Applied>),
-}
-
-impl Deref for Held<'_> {
-    type Target = Applied;
-
-    fn deref(&self) -> &Applied {
-        match self {
-            Self::Shared(applied) => applied,
-            Self::Own(applied) => applied,
-        }
     }
 }
 
@@ -435,9 +258,18 @@ impl EntryRights<'_> {
     /// Whether a right to an attribute is there. Changes of values are for [`Self::may_value`].
     pub fn may(&self, right: Right, attribute: &AttributeDescription) -> bool {
         match self.applied.chain.row(attribute) {
-            std::borrow::Cow::Borrowed(row) => self.decide_row(row, right),
-            std::borrow::Cow::Owned(row) => self.decide_row(&row, right),
+            Row::Kept(number, row) => {
+                let known = self.applied.known(number, right);
+                known.unwrap_or_else(|| self.decide_row(row, right))
+            }
+            Row::Made(row) => self.decide_row(&row, right),
         }
+    }
+
+    /// Whether a right to an attribute and to all that asking for it gets is surely there: to its
+    /// options, and to types derived from its own.
+    pub fn may_all(&self, right: Right, attribute: &AttributeDescription) -> bool {
+        self.applied.chain.is_even(attribute) && self.may(right, attribute)
     }
 
     /// Whether a right to the entry is there. A right to attributes is if it is to any of them, or
@@ -446,6 +278,9 @@ impl EntryRights<'_> {
         let chain = &self.applied.chain;
         if !right.is_of_attributes() {
             return self.decide_row(&chain.of_entries, right);
+        }
+        if let Some(known) = self.applied.known_of_entry(right) {
+            return known;
         }
         let bare = &chain.of_whole_entry;
         let is_bare = bare.iter().zip(chain.right(right)).any(|(bare, right)| bare & right != 0);
@@ -457,8 +292,7 @@ impl EntryRights<'_> {
                 return true;
             }
         }
-        let known = self.applied.any.get(right as usize).copied().flatten();
-        known.unwrap_or_else(|| chain.rows().any(|row| self.decide_row(row, right)))
+        chain.rows().any(|row| self.decide_row(row, right))
     }
 
     /// Whether a value may be added or deleted.
@@ -481,7 +315,8 @@ impl EntryRights<'_> {
             {
                 continue;
             }
-            let about = self.about_value(link, bit(&row, position), (change, attribute, value));
+            let about =
+                self.about_value(link, bit(row.mask(), position), (change, attribute, value));
             if about == Truth::False {
                 continue;
             }
@@ -507,14 +342,14 @@ impl EntryRights<'_> {
             ValueChange::Delete => filters.delete.as_deref(),
         });
         let Some(list) = list else { return truth(is_in_row) };
-        let schema = self.reach.rules.set.schema();
+        let schema = self.reach.schema();
         target::value_truth(list, attribute, value, schema)
     }
 
     /// Whether a value of an attribute of names is the name of the asker.
     fn names_asker(&self, attribute: &AttributeDescription, value: &[u8]) -> bool {
         let Some(asker) = self.reach.asker.identity else { return false };
-        let schema = self.reach.rules.set.schema();
+        let schema = self.reach.schema();
         NAME_SYNTAXES.contains(&attribute.kind.syntax.oid)
             && bind::key_of(value, schema).is_some_and(|key| key == *asker)
     }
@@ -593,7 +428,7 @@ impl EntryRights<'_> {
             _ => filters.delete.as_deref(),
         });
         let Some(list) = list else { return Truth::True };
-        let (entry, schema) = (self.target.entry, self.reach.rules.set.schema());
+        let (entry, schema) = (self.target.entry, self.reach.schema());
         target::entry_values_truth(list, link.statement().allows, entry, schema)
     }
 
@@ -603,13 +438,13 @@ impl EntryRights<'_> {
         if bit(&self.applied.always, position) {
             return Truth::True;
         }
-        let Some(rule) = self.applied.rules.get(&position) else { return Truth::False };
+        let Some(rule) = self.applied.rule(position) else { return Truth::False };
         let mask = if position < WORD_BITS && !adding { 1 << position } else { 0 };
         let allows = link.statement().allows;
         if self.asked.get() & mask != 0 {
             return truth(self.holds.get() & mask != 0);
         }
-        let schema = self.reach.rules.set.schema();
+        let schema = self.reach.schema();
         let mut found = target_truth(link, &self.target, schema);
         if found != Truth::False {
             let question = bind::Asked { target: &self.target, link, adding };
@@ -625,16 +460,8 @@ impl EntryRights<'_> {
     }
 }
 
-/// The name above the one in this text, as it is written; none above the root.
-fn parent_text(name: &str) -> Option<&str> {
-    let mut is_escaped = false;
-    for (position, byte) in name.bytes().enumerate() {
-        if byte == b',' && !is_escaped {
-            return name.get(position + 1..);
-        }
-        is_escaped = byte == b'\\' && !is_escaped;
-    }
-    None
+fn address(chain: &Arc<Chain>) -> usize {
+    Arc::as_ptr(chain).addr()
 }
 
 fn truth(holds: bool) -> Truth {
@@ -652,9 +479,7 @@ fn set_bit(mask: &mut [u64], position: usize) {
     }
 }
 
-/// The most names of superiors that an asker's rules remember.
-const PARENTS_KEPT_MAX: usize = 64;
 /// The most places below an entry that are asked whether they make a difference.
-const PLACES_ASKED_MAX: usize = 256;
+const PLACES_ASKED_MAX: usize = 64;
 /// DN, and Name and Optional UID: attributes of such values may be given to selfwrite.
 const NAME_SYNTAXES: [&str; 2] = ["1.3.6.1.4.1.1466.115.121.1.12", "1.3.6.1.4.1.1466.115.121.1.34"];

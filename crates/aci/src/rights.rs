@@ -37,6 +37,11 @@ impl<'e> Rights<'e> {
         self.may(Right::Search, description)
     }
 
+    /// Whether this attribute, and all that asking for it gets, may be used in a filter.
+    pub fn may_search_all(&self, description: &AttributeDescription) -> bool {
+        self.rules.as_ref().is_none_or(|rules| rules.may_all(Right::Search, description))
+    }
+
     /// Whether a compare may assert a value of this attribute.
     pub fn may_compare(&self, description: &AttributeDescription) -> bool {
         self.may(Right::Compare, description)

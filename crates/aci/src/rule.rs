@@ -85,7 +85,9 @@ impl Aci {
     pub(crate) fn is_about(&self, right: Right, attribute: &AttributeDescription) -> bool {
         let Some(targets) = self.targets.entries() else { return false };
         self.statements.iter().filter(|statement| statement.rights.has(right)).any(|statement| {
-            targets.attributes.as_ref().is_some_and(|list| list.covers(attribute, statement.allows))
+            targets.attributes.as_ref().is_some_and(|list| {
+                list.covers(attribute, statement.allows) || list.names_some_of(attribute)
+            })
         })
     }
 
@@ -243,6 +245,11 @@ impl AttributeList {
         } else {
             of_kind || is_named
         }
+    }
+
+    /// Whether it names something that asking for this gets.
+    fn names_some_of(&self, asked: &AttributeDescription) -> bool {
+        self.names.iter().filter_map(AttributeName::known).any(|name| asked.covers(name))
     }
 
     /// Whether there is no attribute that is not meant.

@@ -9,27 +9,32 @@
 
 mod chain;
 mod global;
+mod growing;
+mod superiors;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use schema::{AttributeDescription, DnKey, Schema};
+use schema::{DnKey, Schema};
 
-pub(crate) use self::chain::{Chain, Link, Mask, Placed, WORD_BITS};
+pub(crate) use self::chain::{Chain, Link, Mask, Placed, Row, WORD_BITS};
 pub use self::global::DEFAULT_GLOBAL_ACIS;
-use crate::rule::{Aci, AttributeName, Bind, Subject, TargetScope, Targets, Test};
+pub(crate) use self::growing::{Found, Growing, mix};
+use self::superiors::Superiors;
+pub(crate) use self::superiors::{Above, Superior};
+use crate::rule::{Aci, Bind, Subject, TargetScope, Targets, Test};
 
 /// Every ACI of the directory.
 pub struct AciSet {
     schema: Arc<Schema>,
     holders: BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>,
     places: Vec<Arc<Place>>,
+    superiors: Superiors,
     needs: Needs,
-    /// The attributes with options that ACIs name.
-    with_options: Vec<Arc<AttributeDescription>>,
 }
 
 /// What rules must know of the world.
@@ -43,6 +48,8 @@ struct Needs {
 struct Place {
     key: DnKey,
     acis: Arc<[Placed]>,
+    /// Whether what applies to the entry itself may differ from what applies below it.
+    is_scoped: bool,
     /// What applies to the entry itself, and to those below: made when first asked for.
     at: OnceLock<Arc<Chain>>,
     below: OnceLock<Arc<Chain>>,
@@ -50,7 +57,25 @@ struct Place {
 
 impl Place {
     fn new(key: DnKey, acis: Arc<[Placed]>) -> Arc<Self> {
-        Arc::new(Self { key, acis, at: OnceLock::new(), below: OnceLock::new() })
+        let is_scoped = acis.iter().any(|placed| has_scope_of_place(&placed.aci));
+        Arc::new(Self { key, acis, is_scoped, at: OnceLock::new(), below: OnceLock::new() })
+    }
+}
+
+/// What applies to one entry and below it.
+pub(crate) struct Spot<'s> {
+    /// To the entry.
+    pub(crate) at: &'s Arc<Chain>,
+    /// To what is directly below it and no place.
+    pub(crate) below: &'s Arc<Chain>,
+    /// The places below it.
+    pub(crate) places: Range<usize>,
+}
+
+impl Spot<'_> {
+    /// Whether the same applies to the entry and to all below it.
+    pub(crate) fn is_even(&self) -> bool {
+        Arc::ptr_eq(self.at, self.below) && self.places.is_empty()
     }
 }
 
@@ -58,8 +83,8 @@ impl AciSet {
     /// The set without ACIs.
     pub fn new(schema: Arc<Schema>) -> Self {
         let places = vec![Place::new(DnKey::root(), Arc::default())];
-        let (needs, with_options) = (Needs::default(), Vec::new());
-        Self { schema, holders: BTreeMap::new(), places, needs, with_options }
+        let (holders, superiors) = (BTreeMap::new(), Superiors::default());
+        Self { schema, holders, places, superiors, needs: Needs::default() }
     }
 
     /// The set in which these entries hold these ACIs and no others. Global ACIs are held by the
@@ -81,8 +106,9 @@ impl AciSet {
             changed.insert(holder);
         }
         let places = self.places_with(&holders, &changed, &touched);
-        let (needs, with_options) = (needs(&holders), with_options(&holders));
-        Self { schema: Arc::clone(&self.schema), holders, places, needs, with_options }
+        let needs = needs(&holders);
+        let (schema, superiors) = (Arc::clone(&self.schema), Superiors::default());
+        Self { schema, holders, places, superiors, needs }
     }
 
     /// The places after a change of some holders, whose ACIs are or were at the places `touched`.
@@ -177,42 +203,62 @@ impl AciSet {
         self.needs.time
     }
 
-    /// Whether an ACI is about some values of an attribute by their options.
-    pub(crate) fn names_options_of(&self, attribute: &AttributeDescription) -> bool {
-        self.with_options.iter().any(|name| attribute.covers(name))
-    }
-
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Whether ACIs apply from somewhere below this entry on.
-    pub(crate) fn has_places_below(&self, base: &DnKey) -> bool {
-        self.places_below(base).next().is_some()
-    }
-
-    /// The ACIs that apply from somewhere below this entry on, place by place.
-    pub(crate) fn places_below(&self, base: &DnKey) -> impl Iterator<Item = &[Placed]> {
-        let first = self.places.partition_point(|place| place.key <= *base);
-        let below = self.places.get(first..).unwrap_or_default().iter();
-        below.take_while(|place| place.key.is_within(base)).map(|place| &*place.acis)
-    }
-
-    /// What applies to this entry.
-    pub(crate) fn chain(&self, entry: &DnKey) -> &Arc<Chain> {
-        let place = self.place_above(entry).unwrap_or_default();
+    /// What applies to an entry and to those below it.
+    pub(crate) fn spot(&self, entry: &DnKey) -> Spot<'_> {
+        let after = self.places.partition_point(|place| place.key <= *entry);
+        let place = self.place_before(after, entry).unwrap_or_default();
         let is_at = self.places.get(place).is_some_and(|place| place.key == *entry);
-        self.chain_of(place, is_at)
+        let rest = self.places.get(after..).unwrap_or_default();
+        let count = rest.partition_point(|place| place.key.is_within(entry));
+        Spot {
+            at: self.chain_of(place, is_at),
+            below: self.chain_of(place, false),
+            places: after..after + count,
+        }
     }
 
-    /// What applies to the entries directly below this one that are no places.
-    pub(crate) fn chain_below(&self, entry: &DnKey) -> &Arc<Chain> {
-        self.chain_of(self.place_above(entry).unwrap_or_default(), false)
+    /// What applies to the entry directly below a superior with this leaf; none if it has no key.
+    pub(crate) fn chain_under(&self, superior: &Superior, leaf: &str) -> Option<&Arc<Chain>> {
+        if superior.has_places {
+            let key = superior.below(leaf, &self.schema)?;
+            if let Ok(place) = self.places.binary_search_by(|place| place.key.cmp(&key)) {
+                return Some(self.chain_of(place, true));
+            }
+        }
+        Some(self.chain_of(superior.place, false))
+    }
+
+    /// The ACIs of some places, and what applies to each and to what is below it.
+    pub(crate) fn places_in(
+        &self,
+        places: &Range<usize>,
+    ) -> impl Iterator<Item = (&[Placed], [&Arc<Chain>; 2])> {
+        places.clone().filter_map(|number| {
+            let place = self.places.get(number)?;
+            Some((&*place.acis, [true, false].map(|is_at| self.chain_of(number, is_at))))
+        })
+    }
+
+    fn has_places_directly_below(&self, entry: &DnKey) -> bool {
+        let depth = entry.depth() + 1;
+        let first = self.places.partition_point(|place| place.key <= *entry);
+        let below = self.places.get(first..).unwrap_or_default().iter();
+        let mut below = below.take_while(|place| place.key.is_within(entry));
+        below.any(|place| place.key.depth() == depth)
     }
 
     /// The lowest place that is the entry or above it.
     fn place_above(&self, entry: &DnKey) -> Option<usize> {
-        let mut place = self.places.partition_point(|place| place.key <= *entry).checked_sub(1)?;
+        self.place_before(self.places.partition_point(|place| place.key <= *entry), entry)
+    }
+
+    /// Likewise, when the places from `after` on are after the entry.
+    fn place_before(&self, after: usize, entry: &DnKey) -> Option<usize> {
+        let mut place = after.checked_sub(1)?;
         loop {
             let key = &self.places.get(place)?.key;
             if entry.is_within(key) {
@@ -231,9 +277,8 @@ impl AciSet {
 
     fn chain_of(&self, place: usize, is_at: bool) -> &Arc<Chain> {
         let own = self.places.get(place).expect("the index of a place is from the set");
-        let is_scoped = || own.acis.iter().any(|placed| has_scope_of_place(&placed.aci));
-        let cell = if is_at && is_scoped() { &own.at } else { &own.below };
-        let is_at = std::ptr::eq(cell, &own.at);
+        let is_at = is_at && own.is_scoped;
+        let cell = if is_at { &own.at } else { &own.below };
         cell.get_or_init(|| {
             let here = own.acis.iter().filter(|placed| applies(&placed.aci, is_at));
             let mut acis: Vec<Placed> = here.cloned().collect();
@@ -286,13 +331,6 @@ fn applies(aci: &Aci, is_at: bool) -> bool {
         TargetScope::OneLevel | TargetScope::Subordinate => !is_at,
         TargetScope::Subtree => true,
     }
-}
-
-fn with_options(holders: &BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>) -> Vec<Arc<AttributeDescription>> {
-    let targets = holders.values().flat_map(|acis| acis.iter().map(|aci| &aci.targets));
-    let lists = targets.filter_map(|targets| targets.entries()?.attributes.as_ref());
-    let names = lists.flat_map(|list| list.names.iter().filter_map(AttributeName::known));
-    names.filter(|name| !name.options().is_empty()).cloned().collect()
 }
 
 fn needs(holders: &BTreeMap<Arc<DnKey>, Arc<[Arc<Aci>]>>) -> Needs {

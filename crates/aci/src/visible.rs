@@ -92,6 +92,10 @@ impl EntryRead for Searchable<'_> {
         self.entry.dn()
     }
 
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        self.entry.split_dn()
+    }
+
     fn visit_values(
         &self,
         asked: &AttributeDescription,

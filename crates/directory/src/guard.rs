@@ -136,6 +136,17 @@ impl<'a> Guard<'a> {
         })
     }
 
+    /// Whether the asker may learn that there is the entry at which the guard begins, when that is
+    /// so whatever the entry holds.
+    pub(crate) fn discloses_base(&self) -> Option<bool> {
+        let Some(reach) = self.reach() else { return Some(true) };
+        let may = [Right::Read, Right::Search, Right::Compare].map(|one| reach.may_base(one));
+        match may.contains(&Some(true)) {
+            true => Some(true),
+            false => may.iter().all(Option::is_some).then_some(false),
+        }
+    }
+
     /// Whether the asker may use a control.
     pub(crate) fn may_use_control(&self, oid: &str) -> bool {
         self.reach().is_none_or(|reach| reach.may_use_control(oid))

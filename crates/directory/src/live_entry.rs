@@ -88,6 +88,10 @@ impl EntryRead for LiveEntry<'_> {
         self.stored.dn()
     }
 
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        self.stored.split_dn()
+    }
+
     fn visit_values(
         &self,
         asked: &AttributeDescription,

@@ -22,6 +22,12 @@ pub trait EntryRead {
     /// The name, as it was sent when the entry was added.
     fn dn(&self) -> &str;
 
+    /// The leaf of the name and the name of the superior, of an entry in the store below another:
+    /// it has them apart.
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        None
+    }
+
     /// Calls `visit` with each value of each attribute that `asked` covers, until it returns false.
     ///
     /// Returns false when the question may not be asked: an assertion about it is Undefined.

@@ -122,6 +122,11 @@ impl EntryRead for StoredEntry<'_> {
         self.dn.get_or_init(|| join(self.rdn, &self.superior))
     }
 
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        // The name of a naming context is in one piece.
+        (!self.superior.is_empty()).then_some((self.rdn, &*self.superior))
+    }
+
     fn visit_values(
         &self,
         asked: &AttributeDescription,

@@ -217,14 +217,8 @@ fn is_subject(
     let Some(who) = asker.identity else { return Some(Truth::False) };
     Some(match subject {
         Subject::Anyone | Subject::All => Truth::True,
-        Subject::Oneself => match asked?.target.key(schema) {
-            Some(key) => truth(key == who),
-            None => Truth::Undefined,
-        },
-        Subject::Parent => match asked?.target.key(schema) {
-            Some(key) => truth(key.parent().is_some_and(|parent| parent == *who)),
-            None => Truth::Undefined,
-        },
+        Subject::Oneself => asked?.target.is(who),
+        Subject::Parent => asked?.target.is_directly_below(who),
         Subject::Name(pattern) if pattern.has_macro() => {
             instances(pattern, asked?, schema, |rdns| {
                 truth(pattern::matches_name(rdns, who, schema))
@@ -261,7 +255,7 @@ fn instances(
     let mut part = None;
     if pattern.needs_part() {
         let name = asked.link.entry_targets().and_then(|targets| targets.name.as_ref());
-        let key = asked.target.key(schema);
+        let key = asked.target.key();
         part = name.zip(key).and_then(|(name, key)| name.pattern.part(key, schema));
         if part.is_none() {
             return Truth::Undefined;
@@ -320,7 +314,7 @@ fn is_related(
                 truth => truth,
             }
         } else {
-            match asked.target.key(schema) {
+            match asked.target.key() {
                 None => Truth::Undefined,
                 Some(key) => match above(key, level) {
                     None => Truth::False,

@@ -8,24 +8,53 @@ use super::truth;
 use crate::rule::pattern::OneValue;
 use crate::rule::template;
 use crate::rule::{EntryTargets, NameTarget, TargetScope, ValueFilter};
-use crate::set::Link;
+use crate::set::{Above, AciSet, Link};
 
 /// The entry that is asked about.
 pub(super) struct Target<'e> {
     pub(super) entry: &'e dyn EntryRead,
     given: Option<&'e DnKey>,
     made: OnceCell<Option<DnKey>>,
+    set: &'e AciSet,
 }
 
 impl<'e> Target<'e> {
-    pub(super) fn new(entry: &'e dyn EntryRead, key: Option<&'e DnKey>) -> Self {
-        Self { entry, given: key, made: OnceCell::new() }
+    pub(super) fn new(entry: &'e dyn EntryRead, key: Option<&'e DnKey>, set: &'e AciSet) -> Self {
+        Self { entry, given: key, made: OnceCell::new(), set }
     }
 
     /// The key of its name, made when it is first asked for; none if the name has none.
-    pub(super) fn key(&self, schema: &Schema) -> Option<&DnKey> {
-        let make = || DnKey::from_text(schema, self.entry.dn()).ok();
+    pub(super) fn key(&self) -> Option<&DnKey> {
+        let make = || match self.superior() {
+            Some((leaf, above)) => above.superior().below(leaf, self.set.schema()),
+            None => DnKey::from_text(self.set.schema(), self.entry.dn()).ok(),
+        };
         self.given.or_else(|| self.made.get_or_init(make).as_ref())
+    }
+
+    /// Its leaf and its superior, when they are at hand.
+    fn superior(&self) -> Option<(&'e str, Above<'e>)> {
+        let (leaf, above) = self.entry.split_dn()?;
+        Some((leaf, self.set.superior(above)?))
+    }
+
+    /// Whether this is its name. Most are told apart by their superiors.
+    pub(super) fn is(&self, who: &DnKey) -> Truth {
+        if let Some((_, above)) = self.superior()
+            && !who.is_within(&above.superior().key)
+        {
+            return Truth::False;
+        }
+        self.key().map_or(Truth::Undefined, |key| truth(key == who))
+    }
+
+    /// Whether this is the name of its superior.
+    pub(super) fn is_directly_below(&self, who: &DnKey) -> Truth {
+        if let Some((_, above)) = self.superior() {
+            return truth(above.superior().key == *who);
+        }
+        let is_above = |key: &DnKey| key.parent().is_some_and(|parent| parent == *who);
+        self.key().map_or(Truth::Undefined, |key| truth(is_above(key)))
     }
 }
 
@@ -69,7 +98,7 @@ fn template_truth(
     target: &Target<'_>,
     schema: &Schema,
 ) -> Truth {
-    let key = target.key(schema);
+    let key = target.key();
     let name = targets.name.as_ref().zip(key);
     let part = name.and_then(|(name, key)| name.pattern.part(key, schema));
     let Some(part) = part else { return Truth::Undefined };
@@ -95,7 +124,7 @@ pub(super) fn name_truth(link: &Link, target: &Target<'_>, schema: &Schema) -> T
     if pattern.is_none() && scope != TargetScope::OneLevel {
         return Truth::True;
     }
-    let Some(key) = target.key(schema) else { return Truth::Undefined };
+    let Some(key) = target.key() else { return Truth::Undefined };
     let above: &DnKey = &link.placed.holder;
     match pattern {
         Some(NameTarget { negated: false, pattern }) => {

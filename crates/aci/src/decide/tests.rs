@@ -63,6 +63,8 @@ impl World {
             entry("cn=staff,ou=groups,dc=a,dc=x", &[("member", "uid=bert,ou=people,dc=x")]),
             entry("ou=people,dc=b,dc=a,dc=x", &[("ou", "people"), ("cn", "staff")]),
             entry("cn=staff,ou=groups,dc=b,dc=a,dc=x", &[("cn", "staff")]),
+            entry("CN=Erik,Ou=People,DC=X", &[("cn", "Erik"), ("l", "Rome")]),
+            entry("cn=fritz,UID=Anna,ou=People,dc=X", &[("cn", "fritz"), ("l", "Oslo")]),
         ];
         Self { entries, time: None, host: None }
     }
@@ -112,6 +114,37 @@ pub(super) fn set_of(holders: &Holders) -> Arc<AciSet> {
     Arc::new(AciSet::new(Schema::builtin()).with_holders(holders.iter().cloned()))
 }
 
+/// An entry as the store has it: its leaf and its superior apart.
+struct Split<'e>(&'e Entry);
+
+impl EntryRead for Split<'_> {
+    fn dn(&self) -> &str {
+        self.0.dn()
+    }
+
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        self.0.dn().split_once(',')
+    }
+
+    fn visit_values(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        self.0.visit_values(asked, visit)
+    }
+
+    fn visit_attributes(
+        &self,
+        visit: &mut dyn FnMut(&AttributeDescription, ldap::message::Values<'_>),
+    ) {
+        self.0.visit_attributes(visit);
+    }
+}
+
+/// What asking for some attributes gets.
+const KINDS: [&str; 6] = ["cn", "cn;lang-de", "sn", "title", "l", "uid"];
+
 /// The answer to a question, which is the same whatever way it is asked.
 #[track_caller]
 pub(super) fn answer(
@@ -138,12 +171,28 @@ pub(super) fn answer(
         for base in std::iter::successors(Some(name.clone()), DnKey::parent) {
             let reach = rules.below(asker, &base);
             assert_eq!(reach.named(entry, name).decide(question), want, "{base:?} {}", told());
-            let rights = reach.of(entry);
-            assert_eq!(rights.decide(question), want, "{base:?} {}", told());
-            assert_eq!(rights.decide(question), want, "again {base:?} {}", told());
-            if let Question::Attribute(right, attribute) = question {
-                let always = reach.always(*right, attribute);
-                assert!(always.is_none_or(|always| always == want), "{base:?} {}", told());
+            let split = Split(entry);
+            for rights in [reach.of(entry), reach.of(&split), reach.of(&split)] {
+                assert_eq!(rights.decide(question), want, "{base:?} {}", told());
+                assert_eq!(rights.decide(question), want, "again {base:?} {}", told());
+            }
+            if let Question::Entry(right) = question
+                && base == *name
+            {
+                let known = reach.may_base(*right);
+                assert!(known.is_none_or(|known| known == want), "{}", told());
+            }
+            let Question::Attribute(right, attribute) = *question else { continue };
+            let always = reach.always(right, attribute);
+            assert_eq!(reach.always(right, attribute), always);
+            assert!(always.is_none_or(|always| always == want), "{base:?} {}", told());
+            let may_all = reach.of(&split).may_all(right, attribute);
+            assert!(want || !may_all, "{base:?} {}", told());
+            let always = (may_all || reach.always_all(right, attribute)).then_some(true);
+            let kinds = KINDS.map(|kind| schema.describe(kind).unwrap());
+            for kind in kinds.iter().filter(|kind| attribute.covers(kind)) {
+                let of_kind = naive.decide(&Question::Attribute(right, kind));
+                assert!(always.is_none_or(|always| always == of_kind), "{kind:?} {}", told());
             }
         }
     }
@@ -214,9 +263,38 @@ impl Case {
     /// Asks what WHO may do with an entry.
     #[track_caller]
     pub(super) fn ask(&self, who: &str, what: &str, name: &str) -> bool {
-        let schema = Schema::builtin();
         let name = key(name);
         let entry = self.world.find(&name).unwrap();
+        self.question(what, |question| {
+            self.asked(who, |asker| {
+                answer(&self.set, &self.holders, asker, (&name, entry), question)
+            })
+        })
+    }
+
+    /// Asks what WHO may do with each entry below another, one after the other, as a search does.
+    #[track_caller]
+    pub(super) fn walk(&self, who: &str, what: &str, base: &str) {
+        let (schema, base) = (Schema::builtin(), key(base));
+        self.question(what, |question| {
+            self.asked(who, |asker| {
+                let rules = Rules::new(&self.set, 0);
+                for _ in 0..2 {
+                    let reach = rules.below(asker, &base);
+                    let below = self.world.entries.iter().filter(|(key, _)| key.is_within(&base));
+                    for (_, entry) in below {
+                        let naive = Naive { holders: &self.holders, asker, schema: &schema, entry };
+                        let answer = reach.of(&Split(entry)).decide(question);
+                        assert_eq!(answer, naive.decide(question), "{question:?} {:?}", entry.dn());
+                    }
+                }
+            });
+        });
+    }
+
+    /// Calls `ask` with a question in the words of [`Self::check`].
+    fn question<T>(&self, what: &str, ask: impl FnOnce(&Question<'_>) -> T) -> T {
+        let schema = Schema::builtin();
         let attribute;
         let question = if what.starts_with(['+', '-']) {
             let (change, rest) = what.split_at(1);
@@ -235,6 +313,6 @@ impl Case {
                 None => Question::Entry(Right::find(what).unwrap()),
             }
         };
-        self.asked(who, |asker| answer(&self.set, &self.holders, asker, (&name, entry), &question))
+        ask(&question)
     }
 }

@@ -3,7 +3,6 @@
 //!
 //! Invariant: a chain does not depend on who asks; it is made once and shared by all.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use schema::{AttributeDescription, AttributeType, DnKey, Schema};
@@ -88,18 +87,50 @@ impl Chain {
     }
 
     /// The statements about an attribute.
-    pub(crate) fn row(&self, asked: &AttributeDescription) -> Cow<'_, [u64]> {
-        match self.table.row(asked) {
-            Some(row) => Cow::Borrowed(row),
-            None => Cow::Owned(mask_of(&self.links, &|link| covers(link, asked))),
-        }
+    pub(crate) fn row(&self, asked: &AttributeDescription) -> Row<'_> {
+        self.table.row(asked).map_or_else(
+            || Row::Made(mask_of(&self.links, &|link| covers(link, asked))),
+            |number| Row::Kept(number, self.table.rows.get(number).map_or(&[], Vec::as_slice)),
+        )
     }
 
-    /// The rows of all attributes that are named, and of those that are not.
+    /// The rows of user and of operational attributes that nobody names, and of those that are
+    /// named.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &[u64]> {
-        let Table { user, operational, named, .. } = &self.table;
-        let named = named.iter().map(|named| named.row.as_slice());
-        [user.as_slice(), operational.as_slice()].into_iter().chain(named)
+        self.table.rows.iter().map(Vec::as_slice)
+    }
+
+    /// Whether the same statements are about an attribute and all that asking for it gets of an
+    /// entry that is no subentry: with more options, and of types derived from its own.
+    pub(crate) fn is_even(&self, asked: &AttributeDescription) -> bool {
+        match self.table.find(&asked.kind) {
+            Some(named) => !named.by_options && !named.is_varied,
+            None => {
+                let above = std::iter::successors(asked.kind.superior.as_ref(), |kind| {
+                    kind.superior.as_ref()
+                });
+                let mut above = above.filter_map(|kind| self.table.find(kind));
+                !above.any(|named| named.by_options)
+                    && !self.table.above_named.contains(&asked.kind)
+            }
+        }
+    }
+}
+
+/// The statements that are about an attribute.
+pub(crate) enum Row<'c> {
+    /// A row of the table, and its number.
+    Kept(usize, &'c [u64]),
+    /// Found for just this attribute.
+    Made(Mask),
+}
+
+impl Row<'_> {
+    pub(crate) fn mask(&self) -> &[u64] {
+        match self {
+            Self::Kept(_, mask) => mask,
+            Self::Made(mask) => mask,
+        }
     }
 }
 
@@ -120,19 +151,23 @@ fn mask_of(links: &[Link], is_in: &dyn Fn(&Link) -> bool) -> Mask {
 
 /// For each attribute the statements about it.
 struct Table {
-    /// User and operational attributes that nobody names.
-    user: Mask,
-    operational: Mask,
+    /// User and operational attributes that nobody names, then those that are named.
+    rows: Vec<Mask>,
     named: Vec<Named>,
     /// Places of `named` by the number of the type: open addressing, twice as many as needed.
     slots: Vec<Option<usize>>,
+    /// Types that are not named, and from which some that are named are derived.
+    above_named: Vec<Arc<AttributeType>>,
 }
 
 struct Named {
     kind: Arc<AttributeType>,
     /// Whether somebody names it with options.
     by_options: bool,
-    row: Mask,
+    /// Whether other statements are about a type derived from it.
+    is_varied: bool,
+    /// The number of its row.
+    row: usize,
 }
 
 impl Table {
@@ -142,22 +177,21 @@ impl Table {
                 link.attributes().is_some_and(|list| list.covers_unnamed(operational))
             })
         };
-        let (user, operational) = (unnamed(false), unnamed(true));
-        let mut table = Self { user, operational, named: Vec::new(), slots: Vec::new() };
+        let rows = vec![unnamed(false), unnamed(true)];
         let lists = links.iter().filter_map(Link::attributes);
         let names = lists.flat_map(|list| &list.names).filter_map(|name| name.known());
         let names: Vec<&Arc<AttributeDescription>> = names.collect();
-        table.slots = vec![None; (2 * names.len() + 1).next_power_of_two()];
+        let slots = vec![None; (2 * names.len() + 1).next_power_of_two()];
+        let mut table = Self { rows, named: Vec::new(), slots, above_named: Vec::new() };
         for name in names {
             let by_options = !name.options().is_empty();
-            if let Some(known) = table.find(&name.kind) {
+            if let Some(known) = table.position(&name.kind) {
                 if let Some(known) = table.named.get_mut(known) {
                     known.by_options |= by_options;
                 }
                 continue;
             }
             let Some(plain) = schema.plain_description(&name.kind.oid) else { continue };
-            let row = mask_of(links, &|link| covers(link, plain));
             let mut slot = table.first_slot(&name.kind);
             while table.slots.get(slot).is_some_and(Option::is_some) {
                 slot = (slot + 1) & (table.slots.len() - 1);
@@ -165,9 +199,39 @@ impl Table {
             if let Some(slot) = table.slots.get_mut(slot) {
                 *slot = Some(table.named.len());
             }
-            table.named.push(Named { kind: Arc::clone(&name.kind), by_options, row });
+            let (kind, row) = (Arc::clone(&name.kind), table.rows.len());
+            table.rows.push(mask_of(links, &|link| covers(link, plain)));
+            table.named.push(Named { kind, by_options, is_varied: false, row });
+        }
+        table.above_named = table.superiors_of_named();
+        let varied: Vec<bool> =
+            table.named.iter().map(|named| table.is_varied(named, links, schema)).collect();
+        for (named, is_varied) in table.named.iter_mut().zip(varied) {
+            named.is_varied = is_varied;
         }
         table
+    }
+
+    /// Whether other statements are about a type derived from this one than about itself.
+    /// Collective types do not count: only subentries hold them (RFC 3671 §2).
+    fn is_varied(&self, named: &Named, links: &[Link], schema: &Schema) -> bool {
+        let own = self.rows.get(named.row);
+        let mut derived = schema.subtypes(&named.kind).iter().filter(|one| !one.kind.collective);
+        derived.any(|one| {
+            let is_named_by_options = self.find(&one.kind).is_some_and(|named| named.by_options);
+            is_named_by_options || own != Some(&mask_of(links, &|link| covers(link, one)))
+        })
+    }
+
+    fn superiors_of_named(&self) -> Vec<Arc<AttributeType>> {
+        let above = |named: &Named| {
+            std::iter::successors(named.kind.superior.clone(), |kind| kind.superior.clone())
+        };
+        let mut kinds: Vec<Arc<AttributeType>> = self.named.iter().flat_map(above).collect();
+        kinds.retain(|kind| self.position(kind).is_none());
+        kinds.sort_unstable_by(|one, other| one.oid.cmp(&other.oid));
+        kinds.dedup();
+        kinds
     }
 
     fn first_slot(&self, kind: &AttributeType) -> usize {
@@ -175,7 +239,7 @@ impl Table {
         usize::try_from(kind.number() & (self.slots.len() as u64 - 1)).unwrap_or_default()
     }
 
-    fn find(&self, kind: &AttributeType) -> Option<usize> {
+    fn position(&self, kind: &AttributeType) -> Option<usize> {
         let mut slot = self.first_slot(kind);
         loop {
             let named = (*self.slots.get(slot)?)?;
@@ -186,11 +250,15 @@ impl Table {
         }
     }
 
-    /// The row of an attribute; none if it must be made for just this one.
-    fn row(&self, asked: &AttributeDescription) -> Option<&[u64]> {
-        if let Some(named) = self.find(&asked.kind).and_then(|found| self.named.get(found)) {
+    fn find(&self, kind: &AttributeType) -> Option<&Named> {
+        self.named.get(self.position(kind)?)
+    }
+
+    /// The number of the row of an attribute; none if it must be made for just this one.
+    fn row(&self, asked: &AttributeDescription) -> Option<usize> {
+        if let Some(named) = self.find(&asked.kind) {
             let is_plain = !named.by_options || asked.options().is_empty();
-            return is_plain.then_some(&named.row);
+            return is_plain.then_some(named.row);
         }
         let mut kind = &asked.kind;
         while let Some(superior) = &kind.superior {
@@ -200,7 +268,7 @@ impl Table {
             }
             kind = superior;
         }
-        Some(if asked.is_operational() { &self.operational } else { &self.user })
+        Some(usize::from(asked.is_operational()))
     }
 }
 

@@ -21,8 +21,9 @@ fn check(set: &AciSet, entry: &str, at: &str, below: &str) {
         names.join(" ")
     };
     let entry = key(entry);
-    assert_eq!(names(set.chain(&entry)), at, "at {entry:?}");
-    assert_eq!(names(set.chain_below(&entry)), below, "below {entry:?}");
+    let spot = set.spot(&entry);
+    assert_eq!(names(spot.at), at, "at {entry:?}");
+    assert_eq!(names(spot.below), below, "below {entry:?}");
 }
 
 fn sample() -> AciSet {
@@ -63,23 +64,22 @@ fn an_aci_applies_from_its_place_on() {
         "a global one people star under x",
     );
     check(&set, "uid=y,ou=people,dc=a", below, below);
-    assert!(set.has_places_below(&key("ou=people,dc=a")));
-    assert!(set.has_places_below(&key("dc=a")));
-    assert!(!set.has_places_below(&key("ou=groups,dc=a")));
-    assert!(!set.has_places_below(&key("uid=x,ou=people,dc=a")));
+    let count = |name: &str| set.spot(&key(name)).places.len();
+    assert_eq!(["", "dc=a", "ou=people,dc=a"].map(count), [3, 2, 1]);
+    assert_eq!(["ou=groups,dc=a", "dc=b", "uid=x,ou=people,dc=a"].map(count), [0; 3]);
     assert_eq!(set.len(), 9);
 }
 
 #[test]
 fn a_change_of_one_holder_leaves_the_others() {
     let set = sample();
-    let untouched = Arc::clone(set.chain(&key("dc=b")));
+    let untouched = Arc::clone(set.spot(&key("dc=b")).at);
     let moved = set.at(&key("uid=x,ou=people,dc=a")).to_vec();
     let changed = set.with_holders([
         (key("uid=x,ou=people,dc=a"), Vec::new()),
         (key("uid=z,ou=people,dc=a"), moved),
     ]);
-    assert!(Arc::ptr_eq(&untouched, changed.chain(&key("dc=b"))));
+    assert!(Arc::ptr_eq(&untouched, changed.spot(&key("dc=b")).at));
     let below = "a global one people star under";
     check(&changed, "uid=x,ou=people,dc=a", below, below);
     let own = "a global one people star under x";
@@ -102,14 +102,14 @@ fn a_set_of_the_same_acis_is_the_same_however_it_was_made() {
     for (holder, acis) in once.within(&DnKey::root()) {
         for count in 1..=acis.len() {
             grown = grown.with_holders([(holder.clone(), acis[..count].to_vec())]);
-            grown.chain(&key("uid=x,ou=people,dc=a"));
-            grown.chain(&key("dc=a"));
+            grown.spot(&key("uid=x,ou=people,dc=a"));
+            grown.spot(&key("dc=a"));
         }
     }
     let again = once.resolved_against(Schema::builtin());
     for name in ["", "dc=a", "dc=b", "ou=people,dc=a", "uid=x,ou=people,dc=a", "ou=g,dc=a"] {
         let names = |set: &AciSet| {
-            let links = set.chain(&key(name)).links.iter();
+            let links = set.spot(&key(name)).at.links.iter();
             let mut names: Vec<String> =
                 links.map(|link| link.placed.aci.name().to_owned()).collect();
             names.sort();

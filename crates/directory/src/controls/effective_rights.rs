@@ -273,6 +273,10 @@ impl<D: Borrow<AttributeDescription>> EntryRead for WithLines<'_, D> {
         self.entry.dn()
     }
 
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        self.entry.split_dn()
+    }
+
     fn visit_values(
         &self,
         asked: &AttributeDescription,

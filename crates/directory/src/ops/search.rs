@@ -260,7 +260,9 @@ impl Search<'_> {
         } else {
             target::find(view, state, guard, &lookup)?
         };
-        let hidden = self.hidden(view, guard, base)?;
+        // The guard begins at the base, unless aliases and chains may lead away from it.
+        let is_local = !aliases && !chain::asks(filter);
+        let hidden = self.hidden(view, guard, (base, is_local))?;
         if self.controls.assertion.is_some() {
             self.check_base(view, state, guard, base)?;
         }
@@ -316,12 +318,20 @@ impl Search<'_> {
 
     /// Whether the asker may not know of the base: then the answer, if nothing is found, is that
     /// there is none. Entries below it may be seen all the same, and tell of it themselves.
-    fn hidden(&self, view: &View<'_>, guard: &Guard<'_>, base: EntryId) -> Result<bool, Refusal> {
+    fn hidden(
+        &self,
+        view: &View<'_>,
+        guard: &Guard<'_>,
+        (base, is_local): (EntryId, bool),
+    ) -> Result<bool, Refusal> {
         if guard.sees_all() || base == EntryId::ROOT {
             return Ok(false);
         }
-        let stored = target::stored(view, base)?;
-        if guard.on(&stored).is_disclosed() {
+        let is_disclosed = match guard.discloses_base().filter(|_| is_local) {
+            Some(is_disclosed) => is_disclosed,
+            None => guard.on(&target::stored(view, base)?).is_disclosed(),
+        };
+        if is_disclosed {
             return Ok(false);
         }
         // These tell of it whatever is found.

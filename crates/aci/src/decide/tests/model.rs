@@ -36,6 +36,7 @@ fn any_targets() -> impl Strategy<Value = String> {
         "(targetattr=\"name\")",
         "(targetattr!=\"name || noSuchType\")",
         "(targetattr=\"cn;lang-de || member\")",
+        "(targetattr=\"name;lang-de\")",
     ]);
     let filter = pick(&[
         "",
@@ -143,7 +144,8 @@ fn any_aci() -> impl Strategy<Value = (&'static str, String)> {
 
 /// A question in the words of `Case::check`.
 fn any_question() -> impl Strategy<Value = String> {
-    let attribute = pick(&["cn", "cn;lang-de", "sn", "l", "uid", "member", "createTimestamp"]);
+    let attribute =
+        pick(&["cn", "cn;lang-de", "sn", "name", "l", "uid", "member", "createTimestamp"]);
     let of_attribute = (pick(&["read", "search", "compare", "write"]), attribute)
         .prop_map(|(right, attribute)| format!("{right} {attribute}"));
     let of_entry = pick(&["read", "search", "write", "add", "delete", "import", "proxy"]);
@@ -169,7 +171,8 @@ proptest! {
         acis in prop::collection::vec(any_aci(), 1..7),
         many in prop::bool::weighted(0.1),
         who in pick(&["", "anna", "bert", "carl", "cn=root"]),
-        questions in prop::collection::vec((any_question(), 0_usize..13), 1..12),
+        base in pick(&["", "dc=x", "ou=people,dc=x", "uid=anna,ou=people,dc=x"]),
+        questions in prop::collection::vec((any_question(), 0_usize..15), 1..12),
         address in pick(&[None, Some("10.200.0.1"), Some("10.1.0.1"), Some("2001:db8::1")]),
         ssf in pick(&[0_u32, 256]),
         method in pick(&[
@@ -197,9 +200,10 @@ proptest! {
         (case.world.time, case.world.host) = (time, host);
         let names: Vec<String> =
             case.world.entries.iter().map(|(_, entry)| entry.dn().to_owned()).collect();
-        for (question, place) in questions {
-            case.ask(who, &question, &names[place]);
+        for (question, place) in &questions {
+            case.ask(who, question, &names[*place]);
         }
+        case.walk(who, &questions[0].0, base);
     }
 
     #[test]

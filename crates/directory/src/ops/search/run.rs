@@ -5,7 +5,7 @@ use std::time::Duration;
 use aci::Rights;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
-use schema::{EntryId, EntryRead, Truth};
+use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
@@ -26,7 +26,9 @@ pub(crate) struct Run<'a> {
     pub(crate) view: &'a View<'a>,
     pub(crate) state: &'a State,
     pub(crate) resolved: &'a Resolved<'a>,
-    /// The plan proved the filter for every candidate, and the asker may use all of it.
+    /// The plan proved the filter for every candidate.
+    proved: bool,
+    /// The same, and the asker may use all of it in every entry.
     exact: bool,
     /// The plan proved the scope for every candidate.
     scope_exact: bool,
@@ -71,7 +73,10 @@ impl<'a> Run<'a> {
         plan: &Plan,
         (bounds, start): (Bounds, Position),
     ) -> Self {
-        let (searchable, sees_all) = (resolved.searchable, resolved.guard.sees_all());
+        // Of a subentry asking for an attribute may get a collective one with rules of its own.
+        let is_even = resolved.guard.is_bypassed() || resolved.shown != Shown::Subentries;
+        let searchable = resolved.searchable && is_even;
+        let sees_all = resolved.guard.sees_all();
         let selection = resolved.selection;
         let computed = LiveEntry::computed_descriptions(state.schema.well_known());
         Self {
@@ -79,6 +84,7 @@ impl<'a> Run<'a> {
             view,
             state,
             resolved,
+            proved: plan.exact && is_even,
             exact: plan.exact && searchable,
             scope_exact: plan.scope_exact && resolved.regions.is_none(),
             computed: selection.may_select_operational()
@@ -151,11 +157,12 @@ impl<'a> Run<'a> {
         if !is_shown || (self.exact && self.sees_all) {
             return Ok(is_shown);
         }
-        // A filter may ask for computed attributes that the client does not want to have.
-        let live = LiveEntry::new(self.view, stored, known, true).seen_by(guard);
         let rights = guard.on(stored);
-        let is_match =
-            self.exact || filter.matches(schema, &rights.searchable(&live)) == Truth::True;
+        let is_match = self.exact || (self.proved && may_use_all(filter, &rights)) || {
+            // A filter may ask for computed attributes that the client does not want to have.
+            let live = LiveEntry::new(self.view, stored, known, true).seen_by(guard);
+            filter.matches(schema, &rights.searchable(&live)) == Truth::True
+        };
         Ok(is_match && (self.sees_all || rights.may_see()))
     }
 
@@ -340,6 +347,13 @@ impl<'a> Run<'a> {
         }
         Ok(Step::Next)
     }
+}
+
+/// Whether every attribute of a filter may be searched in an entry.
+fn may_use_all(filter: &ResolvedFilter, rights: &Rights<'_>) -> bool {
+    let mut may = true;
+    filter.visit_descriptions(&mut |one| may = may && rights.may_search_all(one));
+    may
 }
 
 /// Candidates between two looks at the clock, at the most.
