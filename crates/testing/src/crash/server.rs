@@ -23,8 +23,8 @@ pub const ADMIN_DN: &str = "cn=Directory Manager";
 pub const ADMIN_PASSWORD: &str = "correct horse";
 
 /// The same in a form that takes no time to verify.
-const ADMIN_PASSWORD_STORED: &str = "{SSHA512}WBYKoEC7J6Zf/Fo15ZS/9IOzmwDEvESwo7nV7rG4lzb6MAfe\
-                                     MijfY+Q+gzAyGY7VzoyqghfILu0aaXlvaBxeQ3Jvc3RlcnJvc3RlcnJvc3Q=\n";
+const ADMIN_PASSWORD_STORED: &str = "{SSHA512}WBYKoEC7J6Zf/Fo15ZS/9IOzmwDEvESwo7nV7rG4lzb6MAfeMi\
+                                     jfY+Q+gzAyGY7VzoyqghfILu0aaXlvaBxeQ3Jvc3RlcnJvc3RlcnJvc3Q=\n";
 
 /// A program and the folder where its data and log are.
 #[derive(Clone, Debug)]
