@@ -19,6 +19,7 @@ const WITH_ROSTER: &[&str] = &[
     "proxy_header",
     "record",
     "sasl_message",
+    "subtree_specification",
     "template",
 ];
 /// How long CI gives each target.

@@ -1,14 +1,18 @@
 //! All operations on one screen: controls first, then one `match`.
 
 use ldap::encode;
-use ldap::message::{Controls, Message, MessageId, Request, ResponseKind, StringsBuf};
+use ldap::message::{
+    Control, Controls, ControlsBuf, Message, MessageId, Request, ResponseKind, StringsBuf,
+};
 use ldap::result::ResultCode;
 
 use crate::controls::{self, Operation, RequestControls, authorization_identity, proxied};
 use crate::job::{Job, JobDone};
 use crate::ops;
+use crate::ops::bind::must_change;
 use crate::ops::extended::Call;
 use crate::ops::update::{self, Asked};
+use crate::password_policy;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::sink::{Flow, ResponseSink};
@@ -44,6 +48,7 @@ pub(crate) fn dispatch(
     let outcome = check_id(session, id)
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
+        .and_then(|()| must_change::check(worker, session, message))
         .and_then(|()| take_turn(session, &message.op))
         .and_then(|()| controls::denied(&message.controls, worker, session))
         .and_then(|denied| controls::take(&message.controls, operation, &denied))
@@ -61,7 +66,7 @@ pub(crate) fn dispatch(
         Ok(next) => next,
         Err(refusal) => {
             let aborted = abort_transaction(session, &message.controls, &refusal);
-            let next = answer(out, id, kind, Err(refusal));
+            let next = refuse(out, (id, kind), &refusal, &message.controls);
             out.extend_from_slice(&aborted);
             next
         }
@@ -140,7 +145,7 @@ fn carry_out(
     let id = message.id;
     let asked = |kind| Asked { id, kind, bytes };
     match &message.op {
-        Request::Bind(bind) => ops::bind::start(worker, session, bind, id, bytes, out),
+        Request::Bind(bind) => ops::bind::start(worker, session, bind, controls, (id, bytes), out),
         Request::Search(search) => {
             ops::search::start(worker, session, search, controls, (id, bytes), out)
         }
@@ -206,6 +211,30 @@ pub(crate) fn run(
         let _ = flush(out);
     }
     JobDone { id: job.id, noted: worker.noted() }
+}
+
+/// The answer to a request that is refused, with what a password policy has to say of it.
+fn refuse(
+    out: &mut Vec<u8>,
+    (id, kind): (MessageId, ResponseKind),
+    refusal: &Refusal,
+    controls: &Controls<'_>,
+) -> Next {
+    let mut list = ControlsBuf::new();
+    let asked = password_policy::REQUEST;
+    if let Some(error) = refusal.policy.filter(|_| controls.iter().any(|one| one.oid == asked)) {
+        let value = password_policy::response_value(None, Some(error));
+        list.push(Control { oid: asked, critical: false, value: Some(&value) });
+    }
+    if kind == ResponseKind::Bind
+        && let Some((oid, value)) = ops::bind::login::unasked(refusal)
+    {
+        list.push(Control { oid, critical: false, value: Some(&value) });
+    }
+    let mut urls = StringsBuf::new();
+    let mut sink = ResponseSink::bounded(out, id, usize::MAX);
+    sink.result(kind, &refusal.to_result(&mut urls), list.as_ref());
+    Next::Answered
 }
 
 /// Writes the final answer of an operation that has nothing but a result.

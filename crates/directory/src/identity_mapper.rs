@@ -15,6 +15,7 @@ use schema::{DnKey, EntryId, EntryRead as _, ResolvedFilter, Truth};
 use store::{Ask, Resolved, StoredEntry, View};
 
 use crate::directory::{Directory, State};
+use crate::ops::bind::login;
 use crate::refusal::Refusal;
 
 /// What a client calls somebody.
@@ -54,6 +55,16 @@ pub(crate) enum Found {
     Root,
     /// An entry.
     Entry(EntryId),
+}
+
+impl Found {
+    /// The entry, if there is one.
+    pub(crate) fn entry(self) -> Option<EntryId> {
+        match self {
+            Self::Root => None,
+            Self::Entry(id) => Some(id),
+        }
+    }
 }
 
 /// Who `name` stands for; `None` when nobody does. Refuses a DN that is none.
@@ -225,7 +236,24 @@ pub(crate) fn access(state: &State, entry: &StoredEntry<'_>) -> Result<Access, R
     Ok(Access::with(Identity::Entry(dn), state.grants.read(entry)).keyed(key))
 }
 
-/// Likewise for whoever was found; `None` when the entry is gone.
+/// Likewise for whoever has proved by other means than a password to be who was found. Refuses
+/// accounts that are switched off, expired, or locked by somebody.
+pub(crate) fn access_without_password(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    found: Found,
+) -> Result<Option<Access>, Refusal> {
+    if let Found::Entry(id) = found
+        && let Some(entry) = view.entry(id)?
+    {
+        login::check_usable(directory, state, &entry)?;
+    }
+    access_of(directory, state, view, found)
+}
+
+/// Likewise for whoever was found, whether anything was proved or not; `None` when the entry is
+/// gone.
 pub(crate) fn access_of(
     directory: &Directory,
     state: &State,

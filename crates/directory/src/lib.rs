@@ -84,6 +84,7 @@ pub use password::{
     Argon2Cost, HashCost, HashCostMax, HashCosts, PasswordStorage, Scheme, Verdict,
     verify as verify_password,
 };
+pub use password_policy::PasswordPolicyOptions;
 pub use policy::{AddressRange, Policy, PolicyOperation};
 pub use protection::{ChannelBindings, ClientCertificate, Tls};
 pub use recovery::{JournalCheck, check_journal};

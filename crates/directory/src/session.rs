@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aci::{Access, Identity, Method, Origin};
 use ldap::message::{DecodeLimits, Message, MessageId, Request};
+use schema::EntryId;
 
 use crate::authentication::Confidentiality;
 use crate::directory::Directory;
@@ -64,6 +65,8 @@ pub struct Session {
     turn: Option<Turn>,
     transactions: Transactions,
     policy: Option<Chosen>,
+    /// The account that has to change its password before anything else.
+    must_change: Option<EntryId>,
 }
 
 /// A request that is not answered yet.
@@ -93,6 +96,7 @@ impl Session {
             turn: None,
             transactions: Transactions::default(),
             policy: None,
+            must_change: None,
         };
         session.set_access(Access::of(identity), "");
         session
@@ -313,6 +317,15 @@ impl Session {
         }
     }
 
+    /// The account that has to change its password before anything else.
+    pub(crate) fn must_change(&self) -> Option<EntryId> {
+        self.must_change
+    }
+
+    pub(crate) fn set_must_change(&mut self, account: Option<EntryId>) {
+        self.must_change = account;
+    }
+
     /// The policy that was found for it.
     pub(crate) fn policy(&mut self) -> &mut Option<Chosen> {
         &mut self.policy
@@ -333,6 +346,7 @@ impl Session {
         self.abandon_all();
         self.transactions.clear();
         self.seat = None;
+        self.must_change = None;
         self.set_access(Access::of(Identity::Anonymous), "");
     }
 

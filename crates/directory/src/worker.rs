@@ -18,6 +18,7 @@ use crate::dispatch;
 use crate::hashing::{HashDone, HashJob, Hashing};
 use crate::job::{Job, JobDone};
 use crate::note::{Note, Noted};
+use crate::ops::bind::Told;
 use crate::ops::search::aliases;
 use crate::referral;
 use crate::refusal::Refusal;
@@ -33,6 +34,8 @@ pub struct Worker {
     pub(crate) recorder: Recorder,
     pub(crate) note: Note,
     pub(crate) hashing: Hashing,
+    /// What the bind under way is told of its account.
+    pub(crate) told: Told,
 }
 
 /// What the connection has to do after a message was handled.
@@ -61,7 +64,8 @@ impl Worker {
         let snapshot = Snapshot { reader, referrals: None, subentries: None, aliases: None };
         let recorder = directory.analyser.recorder();
         let hashing = Hashing::new(directory.passwords);
-        Self { directory, snapshot, chance, recorder, note: Note::default(), hashing }
+        let (note, told) = (Note::default(), Told::default());
+        Self { directory, snapshot, chance, recorder, note, hashing, told }
     }
 
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to

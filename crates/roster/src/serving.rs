@@ -110,6 +110,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     options.limits.sort_entries_max = limits.sort_entries_max;
     options.limits.sort_bytes_max = limits.sort_bytes_max;
     options.passwords = settings.password.options;
+    options.password_policy = settings.password_policy.options.clone();
     options.store.map_size_bytes = bounds.map_size_bytes;
     options.flush = FlushOptions {
         index_build_percent: bounds.index_build_percent,

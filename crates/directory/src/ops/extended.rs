@@ -32,13 +32,16 @@ pub(crate) struct Call<'m> {
 }
 
 /// StartTLS.
-const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+pub(crate) const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+
+/// Who am I?
+pub(crate) const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 
 /// All supported extended operations.
 const OPERATIONS: &[(&str, Start)] = &[
     (START_TLS, start_tls),
     (password_modify::OID, password_modify::start),
-    ("1.3.6.1.4.1.4203.1.11.3", who_am_i),
+    (WHO_AM_I, who_am_i),
     (transaction::START, transaction::start),
     (transaction::END, transaction::end),
     (policy_state::OID, account_state::start),

@@ -5,7 +5,7 @@ use ldap::ber::{DecodeError, Reader, Tag, Writer};
 use ldap::dn::Dn;
 use ldap::message::{ExtendedRequest, ResponseKind};
 use ldap::result::ResultCode;
-use schema::{Change, DnKey, Mode, validate};
+use schema::{Change, DnKey, Mode, Schema, validate};
 
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::State;
@@ -114,6 +114,16 @@ fn behind(worker: &mut Worker, key: &DnKey, state: &State, old: &[u8]) -> Result
         Behind::At(place) => Ok(stored.get(place).cloned().unwrap_or_default()),
         Behind::Nowhere | Behind::Asked => Ok(Vec::new()),
     }
+}
+
+/// Whether a request is about the password of `key`, the account of whoever asks.
+pub(crate) fn is_own(schema: &Schema, value: Option<&[u8]>, key: &DnKey) -> bool {
+    let Some(octets) = value else { return true };
+    let Ok(RequestValue { user, .. }) = decode(octets) else { return false };
+    let Some(user) = user else { return true };
+    let name = std::str::from_utf8(user).ok();
+    let name = name.map(|text| text.strip_prefix("dn:").unwrap_or(text));
+    name.and_then(|name| DnKey::from_text(schema, name).ok()).is_some_and(|user| user == *key)
 }
 
 fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {

@@ -9,8 +9,6 @@
 //!
 //! What was not written when a process dies is lost: the events of the last `state_delay`.
 
-#![allow(dead_code, reason = "binds come with the next step")]
-
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -76,6 +74,7 @@ pub(crate) struct Accounts {
     /// How many accounts have any.
     count: AtomicUsize,
     calls: Sender<Call>,
+    accounts_max: usize,
     last_login: bool,
     last_login_precision: Duration,
 }
@@ -90,8 +89,8 @@ enum Call {
     Finish(Sender<()>),
 }
 
-/// An account at a bind: what its entry says in a view, and what governs it.
-pub(crate) struct Account<'a> {
+/// An account as a bind found it: what its entry says in a view, and what governs it.
+pub(crate) struct Seen<'a> {
     pub(crate) id: EntryId,
     pub(crate) policy: &'a Policy,
     pub(crate) stored: &'a AccountState,
@@ -113,10 +112,15 @@ impl Accounts {
     pub(crate) fn new(options: &PasswordPolicyOptions) -> (Self, Writer) {
         let (calls, heard) = bounded(CALLS_MAX);
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let PasswordPolicyOptions { state_delay, last_login, last_login_precision, .. } = *options;
-        let count = AtomicUsize::new(0);
-        let accounts = Self { shards, count, calls, last_login, last_login_precision };
-        (accounts, Writer { heard, delay: state_delay })
+        let accounts = Self {
+            shards,
+            count: AtomicUsize::new(0),
+            calls,
+            accounts_max: options.accounts_max,
+            last_login: options.last_login,
+            last_login_precision: options.last_login_precision,
+        };
+        (accounts, Writer { heard, delay: options.state_delay })
     }
 
     /// Whether binds are to be noted where no policy says so.
@@ -132,7 +136,7 @@ impl Accounts {
         policy: &Policy,
     ) -> AccountState {
         let stored = AccountState::read(entry, view.schema());
-        let account = Account { id: entry.id(), policy, stored: &stored, lsn: view.lsn() };
+        let account = Seen { id: entry.id(), policy, stored: &stored, lsn: view.lsn() };
         match self.is_idle() {
             true => stored,
             false => account.now(self.shard(account.id).get(&account.id)).into_owned(),
@@ -140,8 +144,8 @@ impl Accounts {
     }
 
     /// Whether a password is looked at at all.
-    pub(crate) fn may_try(&self, account: &Account<'_>, now: Timestamp) -> Result<(), NotNow> {
-        let is_full = self.count.load(Ordering::Relaxed) >= ACCOUNTS_MAX;
+    pub(crate) fn may_try(&self, account: &Seen<'_>, now: Timestamp) -> Result<(), NotNow> {
+        let is_full = self.count.load(Ordering::Relaxed) >= self.accounts_max;
         let (state, has_room) = if self.is_idle() {
             (Cow::Borrowed(account.stored), true)
         } else {
@@ -159,7 +163,7 @@ impl Accounts {
     /// is asked once more, after everything that was noted meanwhile.
     pub(crate) fn settle(
         &self,
-        account: &Account<'_>,
+        account: &Seen<'_>,
         is_right: bool,
         now: Timestamp,
     ) -> Result<Remark, NotNow> {
@@ -197,7 +201,7 @@ impl Accounts {
         }
         let precision = match policy.max_idle {
             Some(idle) => self.last_login_precision.min(idle / IDLE_PARTS),
-            None if self.last_login => self.last_login_precision,
+            None if self.last_login || policy.records_login => self.last_login_precision,
             None => return false,
         };
         before.last_success.is_none_or(|last| between(last, now) >= precision)
@@ -206,13 +210,16 @@ impl Accounts {
     fn note(
         &self,
         shard: &mut FxHashMap<EntryId, Pending>,
-        account: &Account<'_>,
+        account: &Seen<'_>,
         event: Event,
         is_urgent: bool,
     ) {
         let is_known = shard.contains_key(&account.id);
         // A success that is not noted undoes nothing.
-        let most = if event.what == What::Success { ACCOUNTS_MAX / 2 } else { ACCOUNTS_MAX };
+        let most = match event.what {
+            What::Success => self.accounts_max / 2,
+            What::Failure => self.accounts_max,
+        };
         if !is_known && self.count.load(Ordering::Relaxed) >= most {
             return;
         }
@@ -364,7 +371,7 @@ impl Pending {
     }
 }
 
-impl Account<'_> {
+impl Seen<'_> {
     /// What the entry says and what is not in it yet.
     fn now(&self, pending: Option<&Pending>) -> Cow<'_, AccountState> {
         let Some(pending) = pending else { return Cow::Borrowed(self.stored) };
@@ -410,8 +417,8 @@ fn counts_uses(policy: &Policy, state: &AccountState) -> bool {
     state.is_reset && counts_uses_at_all(policy)
 }
 
-fn counts_uses_at_all(_policy: &Policy) -> bool {
-    false
+fn counts_uses_at_all(policy: &Policy) -> bool {
+    policy.temporary.max_uses.is_some()
 }
 
 /// Whether a change sets what events are about.
@@ -588,9 +595,6 @@ const STATE: &[&str] = &[
     "pwdReset",
     "pwdLastSuccess",
 ];
-
-/// Accounts whose events wait to be written; about 20 MB of memory.
-const ACCOUNTS_MAX: usize = 100_000;
 
 /// Events of one account that wait.
 const EVENTS_MAX: usize = 256;

@@ -22,9 +22,10 @@ use schema::{
 };
 use store::{Ask, StoreError, View};
 
-use super::attributes::text;
+use super::attributes::{text, time};
 use super::rules::{CheckQuality, Policy};
 use super::subtree::Subtree;
+use crate::clock::Timestamp;
 use crate::error::DirectoryError;
 use crate::refusal::Refusal;
 
@@ -35,6 +36,8 @@ pub struct PasswordPolicyOptions {
     pub default_dn: String,
     /// How long what binds leave in an account's state may wait in memory.
     pub state_delay: Duration,
+    /// Accounts whose state may wait; about 200 octets of memory each.
+    pub accounts_max: usize,
     /// Whether pwdLastSuccess is kept of every account, not only where a policy needs it.
     pub last_login: bool,
     /// How far pwdLastSuccess may be behind.
@@ -46,6 +49,7 @@ impl Default for PasswordPolicyOptions {
         Self {
             default_dn: String::new(),
             state_delay: Duration::from_secs(1),
+            accounts_max: 100_000,
             last_login: false,
             last_login_precision: Duration::from_secs(3_600),
         }
@@ -72,6 +76,7 @@ pub struct PasswordPolicies {
     default: Option<Arc<Governing>>,
     /// The attributes that name the policy of an entry.
     pointers: Vec<Arc<AttributeDescription>>,
+    locks: Locks,
     /// A pointer to nothing was told of.
     has_warned: AtomicBool,
 }
@@ -111,8 +116,8 @@ impl PasswordPolicies {
             .and_then(|key| held.get(&key))
             .map(|held| Arc::clone(&held.governing));
         let pointers = POINTERS.iter().filter_map(|name| schema.describe(name).ok()).collect();
-        let has_warned = AtomicBool::new(false);
-        Self { schema, held, areas, default_dn, default, pointers, has_warned }
+        let (locks, has_warned) = (Locks::new(&schema), AtomicBool::new(false));
+        Self { schema, held, areas, default_dn, default, pointers, locks, has_warned }
     }
 
     /// Whether there are none.
@@ -152,6 +157,17 @@ impl PasswordPolicies {
         })
     }
 
+    /// Whether an account is locked under any policy and without one: by somebody, or because it is
+    /// not its time.
+    pub fn is_locked(&self, entry: &dyn EntryRead, now: Timestamp) -> bool {
+        let Locks { locked, start, end } = &self.locks;
+        // A lock that was made by failures is over some time, and only the policy knows when.
+        let for_ever = read_first(entry, locked, |text| time(text).is_none());
+        let early = read_first(entry, start, |text| time(text).is_some_and(|start| now < start));
+        let late = read_first(entry, end, |text| time(text).is_some_and(|end| now >= end));
+        for_ever || early || late
+    }
+
     /// The same policies under another schema.
     pub(crate) fn resolved_against(&self, schema: Arc<Schema>) -> Self {
         let held = self.held.iter().map(|(key, held)| {
@@ -165,6 +181,39 @@ impl PasswordPolicies {
     fn within<'s>(&'s self, base: &'s DnKey) -> impl Iterator<Item = (&'s DnKey, &'s Held)> {
         self.held.range::<DnKey, _>(base..).take_while(|(key, _)| key.is_within(base))
     }
+}
+
+/// The attributes that lock an account whatever its policy.
+struct Locks {
+    locked: Option<Arc<AttributeDescription>>,
+    start: Option<Arc<AttributeDescription>>,
+    end: Option<Arc<AttributeDescription>>,
+}
+
+impl Locks {
+    fn new(schema: &Schema) -> Self {
+        let find = |name| schema.describe(name).ok();
+        Self {
+            locked: find("pwdAccountLockedTime"),
+            start: find("pwdStartTime"),
+            end: find("pwdEndTime"),
+        }
+    }
+}
+
+/// Whether the first value of an attribute is so.
+fn read_first(
+    entry: &dyn EntryRead,
+    description: &Option<Arc<AttributeDescription>>,
+    is_so: impl Fn(&str) -> bool,
+) -> bool {
+    let Some(description) = description else { return false };
+    let mut found = false;
+    entry.visit_values(description, &mut |_, value| {
+        found = std::str::from_utf8(value).is_ok_and(&is_so);
+        false
+    });
+    found
 }
 
 /// Reads all policies.

@@ -81,7 +81,7 @@ fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Resul
     };
     let access = match found {
         Some(found @ Found::Entry(_)) => {
-            identity_mapper::access_of(&directory, &state, view, found)?
+            identity_mapper::access_without_password(&directory, &state, view, found)?
         }
         // The administrator has no certificate that anybody could have configured.
         Some(Found::Root) | None => None,

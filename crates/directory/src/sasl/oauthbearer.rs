@@ -90,7 +90,7 @@ pub(super) fn step(
     // An identity provider does not decide who is the administrator here.
     let access = match found {
         Some(found @ identity_mapper::Found::Entry(_)) => {
-            identity_mapper::access_of(&directory, &state, view, found)?
+            identity_mapper::access_without_password(&directory, &state, view, found)?
         }
         Some(identity_mapper::Found::Root) | None => None,
     };

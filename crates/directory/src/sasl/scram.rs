@@ -12,13 +12,14 @@ use aci::Access;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ldap::result::ResultCode;
-use schema::EntryRead as _;
+use schema::{DnKey, EntryId, EntryRead as _};
 use subtle::ConstantTimeEq as _;
 
 use super::{Mechanism, Message, Step, authorize, malformed};
 use crate::chance::Chance;
 use crate::directory::Directory;
 use crate::identity_mapper::{self, Found, UserName};
+use crate::ops::bind::login::Login;
 use crate::protection::ChannelBindings;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -43,6 +44,8 @@ pub(super) const SHA_512_PLUS: Kind = Kind { hash: ScramHash::Sha512, with_bindi
 pub(crate) struct Exchange {
     /// Whose keys these are; none when they are made up.
     access: Option<Access>,
+    /// The account they belong to; the administrator has none.
+    account: Option<EntryId>,
     keys: ScramKeys,
     /// Whom the client wants to be.
     authzid: String,
@@ -140,7 +143,15 @@ pub(super) fn step(
     match message.exchange {
         Some(super::Exchange::Scram(exchange)) => {
             let last = ClientFinal::read(message.octets)?;
-            let (access, answer) = exchange.finish(&last)?;
+            let answer = exchange.verify(&last)?;
+            let login = exchange.login(worker)?;
+            if let Some(login) = &login {
+                login.may_try(&worker.directory)?;
+                login.settle(worker, answer.is_some())?;
+            }
+            let (Some(answer), Some(access)) = (answer, exchange.access) else {
+                return Err(Refusal::new(ResultCode::InvalidCredentials, ""));
+            };
             let proven = access.from_origin(session.origin(message.mechanism));
             let access = authorize(worker, proven, &exchange.authzid)?;
             Ok(Step::Done { access, answer: Some(answer) })
@@ -161,13 +172,14 @@ fn begin(
 ) -> Result<Step, Refusal> {
     let binding = binding(kind, &worker.directory, session, first)?;
     let nonce = format!("{}{}", first.nonce, made_nonce(&mut *worker.chance));
-    let (access, keys) = match look_up(worker, kind.hash, &first.username)? {
-        Some((access, keys)) => (Some(access), keys),
-        None => (None, made_up(&worker.directory, kind.hash, &first.username)),
+    let (access, account, keys) = match look_up(worker, kind.hash, &first.username)? {
+        Some((found, access, keys)) => (Some(access), found.entry(), keys),
+        None => (None, None, made_up(&worker.directory, kind.hash, &first.username)),
     };
     let challenge = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);
     let exchange = Exchange {
         access,
+        account,
         keys,
         authzid: first.authzid.clone(),
         binding,
@@ -220,8 +232,23 @@ fn binding(
 }
 
 impl Exchange {
-    /// Verifies the proof; the identity and the server's proof.
-    fn finish(&self, last: &ClientFinal<'_>) -> Result<(Access, Vec<u8>), Refusal> {
+    /// The account as it is now, if there is one.
+    fn login(&self, worker: &mut Worker) -> Result<Option<Login>, Refusal> {
+        let Some(id) = self.account else { return Ok(None) };
+        let directory = &worker.directory;
+        let state = directory.state.load();
+        let view = worker.snapshot.view()?;
+        // It may have gone since.
+        let Some(entry) = view.entry(id)? else {
+            return Err(Refusal::new(ResultCode::InvalidCredentials, ""));
+        };
+        let key = DnKey::from_text(&state.schema, entry.dn())
+            .map_err(|error| Refusal::new(ResultCode::Other, error.to_string()))?;
+        Ok(Some(Login::read(directory, &state, view, &entry, &key)))
+    }
+
+    /// Verifies the proof: the server's, or none when the client's is wrong.
+    fn verify(&self, last: &ClientFinal<'_>) -> Result<Option<Vec<u8>>, Refusal> {
         let ScramKeys { hash, stored_key, server_key, .. } = &self.keys;
         if last.nonce != self.nonce {
             return Err(malformed("the nonce is not the one of the exchange"));
@@ -233,11 +260,9 @@ impl Exchange {
         let is_right = last.proof.len() == signature.len()
             && bool::from(hash.digest(&client_key).ct_eq(stored_key))
             && bool::from(last.binding.ct_eq(&self.binding));
-        let Some(access) = self.access.as_ref().filter(|_| is_right) else {
-            return Err(Refusal::new(ResultCode::InvalidCredentials, ""));
-        };
         let verifier = STANDARD.encode(hash.hmac(server_key, auth_message.as_bytes()));
-        Ok((access.clone(), format!("v={verifier}").into_bytes()))
+        let is_right = is_right && self.access.is_some();
+        Ok(is_right.then(|| format!("v={verifier}").into_bytes()))
     }
 }
 
@@ -246,7 +271,7 @@ fn look_up(
     worker: &mut Worker,
     hash: ScramHash,
     username: &str,
-) -> Result<Option<(Access, ScramKeys)>, Refusal> {
+) -> Result<Option<(Found, Access, ScramKeys)>, Refusal> {
     let directory = Arc::clone(&worker.directory);
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
@@ -274,7 +299,7 @@ fn look_up(
     };
     let (Some(found), Some(keys)) = (found, keys) else { return Ok(None) };
     let access = identity_mapper::access_of(&directory, &state, view, found)?;
-    Ok(access.map(|access| (access, keys)))
+    Ok(access.map(|access| (found, access, keys)))
 }
 
 /// Keys for a name that has none: the salt depends on the name and on this directory, iterations

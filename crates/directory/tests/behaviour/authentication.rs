@@ -703,3 +703,54 @@ fn what_can_never_work_is_refused_at_the_start() {
     let text = refused(&|it| it.names.bases = vec!["people".to_owned()]);
     assert!(text.contains("'people' cannot be used"), "{text}");
 }
+
+#[test]
+fn an_account_that_is_off_is_refused_whatever_the_proof() {
+    let served = Served::new();
+    add_anna_with_keys(&served);
+    let mut root = served.root();
+    let mut client = served.client();
+    let mut proofs = |expected: ResultCode| {
+        assert_eq!(client.bind(ANNA, "other"), expected);
+        assert_eq!(plain(&mut client, "", "anna", "other"), expected);
+        assert_eq!(Scram::default().run(&mut client), expected);
+        let mut certified = certified(&served, ANNA);
+        assert_eq!(sasl(&mut certified, "EXTERNAL", Some(b"")).code(), expected);
+    };
+    proofs(ResultCode::Success);
+    let off: (ModifyOperation, &str, &[&str]) =
+        (ModifyOperation::Replace, "nsAccountLock", &["true"]);
+    assert_eq!(root.modify(ANNA, &[off]), ResultCode::Success);
+    proofs(ResultCode::InvalidCredentials);
+}
+
+#[test]
+fn every_mechanism_that_proves_a_password_counts_failures() {
+    let served = Served::with(|options| {
+        options.password_policy.state_delay = std::time::Duration::from_secs(3_600);
+    });
+    add_anna_with_keys(&served);
+    let policy: [(&str, &[&str]); 5] = [
+        ("objectClass", &["subentry", "pwdPolicy"]),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdLockout", &["TRUE"]),
+        ("pwdMaxFailure", &["3"]),
+    ];
+    let added = served.root().try_add("cn=policy,dc=example,dc=org", &policy);
+    assert_eq!(added.code(), ResultCode::Success, "{}", added.diagnostic);
+    let mut client = served.client();
+    let (no, ok) = (ResultCode::InvalidCredentials, ResultCode::Success);
+    let wrong = || Scram { password: "wrong", ..Scram::default() };
+    // A right one makes the others forgotten.
+    assert_eq!((wrong().run(&mut client), client.bind(ANNA, "wrong")), (no, no));
+    assert_eq!(Scram::default().run(&mut client), ok);
+    assert_eq!((wrong().run(&mut client), client.bind(ANNA, "wrong")), (no, no));
+    assert_eq!(plain(&mut client, "", "anna", "wrong"), no);
+    assert_eq!(Scram::default().run(&mut client), no);
+    assert_eq!(plain(&mut client, "", "anna", "other"), no);
+    assert_eq!(client.bind(ANNA, "other"), no);
+    // A certificate is no guess.
+    let mut certified = certified(&served, ANNA);
+    assert_eq!(sasl(&mut certified, "EXTERNAL", Some(b"")).code(), ok);
+}

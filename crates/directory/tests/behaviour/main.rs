@@ -7,6 +7,7 @@ mod access;
 mod accounts;
 mod aliases;
 mod authentication;
+mod binds_under_policy;
 mod counting;
 mod durable;
 mod explain;

@@ -24,7 +24,7 @@ pub use access_control::AccessControlSettings;
 pub use authentication::AuthenticationSettings;
 pub use error::SettingsError;
 
-use directory::{PasswordOptions, Policy};
+use directory::{PasswordOptions, PasswordPolicyOptions, Policy};
 
 use crate::network::Network;
 
@@ -45,6 +45,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// `[password]`: how passwords are stored and verified.
     pub password: PasswordSettings,
+    /// `[password_policy]`: which policy is the default, and what binds note.
+    pub password_policy: PasswordPolicySettings,
     /// `[store]`: memory and disk of the store.
     pub store: StoreSettings,
     /// `[log]`: diagnostics.
@@ -168,6 +170,13 @@ pub struct PasswordSettings {
     pub hash_queue_max: usize,
     /// Likewise, of one client address.
     pub hash_queue_address_max: usize,
+}
+
+/// `[password_policy]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PasswordPolicySettings {
+    /// Which policy is the default, and what binds note in accounts.
+    pub options: PasswordPolicyOptions,
 }
 
 /// `[store]`.
@@ -348,6 +357,7 @@ impl Settings {
             access_control: AccessControlSettings::default(),
             limits: LimitSettings::default(),
             password: PasswordSettings::default(),
+            password_policy: PasswordPolicySettings::default(),
             store: StoreSettings::default(),
             log: LogSettings::default(),
             access_log: AccessLogSettings::default(),

@@ -27,6 +27,10 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
     ("access_control", "What ACIs ask for, and whom they bind."),
     ("password", "How passwords are stored and verified."),
+    (
+        "password_policy",
+        "What binds note in accounts. Policies are entries: see how-to/password-policy.md.",
+    ),
     ("access_log", "Who asked for what: a line for each operation. See how-to/logs.md."),
     ("audit_log", "What was changed, by whom: every change, without a gap. See how-to/logs.md."),
 ];

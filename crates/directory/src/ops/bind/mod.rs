@@ -1,5 +1,7 @@
 //! Bind (RFC 4511 §4.2, RFC 4513): by name and password in `simple.rs`, by SASL in `sasl.rs`.
 
+pub(crate) mod login;
+pub(crate) mod must_change;
 mod sasl;
 mod simple;
 
@@ -7,6 +9,7 @@ use aci::Identity;
 use ldap::message::{Authentication, BindRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
 
+use crate::controls::RequestControls;
 use crate::directory::Directory;
 use crate::dispatch::answer;
 use crate::identity_mapper::UserName;
@@ -14,6 +17,7 @@ use crate::refusal::Refusal;
 use crate::session::{SIMPLE, Session};
 use crate::worker::{Next, Worker};
 
+pub(crate) use login::Told;
 pub(crate) use simple::{Candidate, Simple};
 
 use sasl::{Bound, Sent};
@@ -23,11 +27,13 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &BindRequest<'_>,
-    id: MessageId,
-    bytes: &[u8],
+    controls: &RequestControls<'_>,
+    (id, bytes): (MessageId, &[u8]),
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     let pending = session.take_pending();
+    let (begin, is_asked) = (out.len(), controls.password_policy);
+    worker.told = Told::default();
     if request.version != 3 {
         return Err(Refusal::new(
             ResultCode::ProtocolError,
@@ -45,16 +51,17 @@ pub(crate) fn start(
                     let is_anonymous = *access.identity() == Identity::Anonymous;
                     let mechanism = if is_anonymous { "" } else { SIMPLE };
                     session.bind_as(&worker.directory, access, mechanism)?;
+                    let _ = answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success));
                 }
                 Simple::Slow => return Ok(later(worker, session, id, bytes)),
             }
         }
         Authentication::Sasl { mechanism, credentials } => {
             let sent = Sent { pending, mechanism, credentials: *credentials };
-            return Ok(match sasl::start(worker, session, sent, id, out)? {
-                Bound::Answered => Next::Answered,
-                Bound::Slow => later(worker, session, id, bytes),
-            });
+            match sasl::start(worker, session, sent, id, out)? {
+                Bound::Answered => {}
+                Bound::Slow => return Ok(later(worker, session, id, bytes)),
+            }
         }
         Authentication::Other(_) => {
             return Err(Refusal::new(
@@ -63,7 +70,9 @@ pub(crate) fn start(
             ));
         }
     }
-    Ok(answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success)))
+    session.set_must_change(worker.told.must_change());
+    worker.told.add_to(out, begin, is_asked);
+    Ok(Next::Answered)
 }
 
 /// Hands the bind to the hash pool: nothing of the connection is carried out before the password is

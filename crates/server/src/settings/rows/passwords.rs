@@ -1,10 +1,12 @@
-//! The rows of `[password]`.
+//! The rows of `[password]` and `[password_policy]`.
+
+use std::time::Duration;
 
 use directory::Scheme;
 
 use super::{Kind, Row, THREADS_MAX, number, size};
 
-/// `[password]`.
+/// `[password]` and `[password_policy]`.
 pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
@@ -186,6 +188,64 @@ pub(super) const ROWS: &[Row] = &[
         },
         default: "2000",
         sentence: "Likewise, of one client address. Addresses take turns.",
+    },
+    Row {
+        section: "password_policy",
+        key: "default_dn",
+        kind: Kind::Text { set: |s, text| s.password_policy.options.default_dn = text },
+        default: "",
+        sentence: "Name of the policy for accounts that nothing else names one for; empty: none.",
+    },
+    Row {
+        section: "password_policy",
+        key: "state_delay_ms",
+        kind: Kind::Number {
+            min: 10,
+            max: 60_000,
+            unit: "milliseconds",
+            set: |s, n| s.password_policy.options.state_delay = Duration::from_millis(n),
+        },
+        default: "1000",
+        sentence: "How long what binds leave in accounts waits in memory before it is written; \
+                   what waits is lost when the process is killed. Locks are written at once.",
+    },
+    Row {
+        section: "password_policy",
+        key: "accounts_max",
+        kind: Kind::Number {
+            min: 1000,
+            max: 100_000_000,
+            unit: "accounts",
+            set: |s, n| s.password_policy.options.accounts_max = size(n),
+        },
+        default: "100000",
+        sentence: "Accounts that may wait so, at 200 octets or more each; binds whose failures \
+                   could not be noted are busy.",
+    },
+    Row {
+        section: "password_policy",
+        key: "last_login",
+        kind: Kind::Word {
+            words: ON_OFF,
+            set: |s, word| s.password_policy.options.last_login = word == "on",
+        },
+        default: "off",
+        sentence: "Whether pwdLastSuccess is kept of all accounts, and not only where a policy \
+                   needs it.",
+    },
+    Row {
+        section: "password_policy",
+        key: "last_login_precision_s",
+        kind: Kind::Number {
+            min: 0,
+            max: 31_536_000,
+            unit: "seconds",
+            set: |s, n| {
+                s.password_policy.options.last_login_precision = Duration::from_secs(n);
+            },
+        },
+        default: "3600",
+        sentence: "How far pwdLastSuccess may be behind: it is written no more often.",
     },
 ];
 

@@ -1,0 +1,183 @@
+//! Signing in with an account: whether it may be used, what its policy says before and after the
+//! password is looked at, and what is noted of it.
+//!
+//! Invariant: what keeps an account from being used is told in controls and in the log; the answer
+//! is that of a wrong password, and takes as long.
+
+use std::sync::{Arc, LazyLock};
+
+use ldap::message::{Control, ControlsBuf, DecodeLimits, Message, Response};
+use ldap::result::ResultCode;
+use schema::{DnKey, EntryId};
+use store::{Lsn, StoredEntry, View};
+
+use super::invalid_credentials;
+use crate::directory::{Directory, State};
+use crate::password_policy::pending::{NotNow, Seen};
+use crate::password_policy::set::PasswordPolicies;
+use crate::password_policy::{
+    self, AccountState, Governing, Policy, PolicyError, Rejected, Remark, netscape, response_value,
+};
+use crate::refusal::Refusal;
+use crate::worker::Worker;
+
+/// An account whose password is to be looked at.
+#[derive(Debug)]
+pub(crate) struct Login {
+    id: EntryId,
+    lsn: Lsn,
+    /// It is off, whatever its password.
+    is_barred: bool,
+    governing: Option<Arc<Governing>>,
+    /// The state in its entry; the default where nothing asks for it.
+    stored: AccountState,
+}
+
+/// What a bind that succeeds is told, and about whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    remark: Remark,
+    account: Option<EntryId>,
+}
+
+/// What is asked where there is no policy.
+static NONE: LazyLock<Policy> = LazyLock::new(Policy::default);
+
+impl Login {
+    /// Reads what decides about the account of `entry`.
+    pub(crate) fn read(
+        directory: &Directory,
+        state: &State,
+        view: &View<'_>,
+        entry: &StoredEntry<'_>,
+        key: &DnKey,
+    ) -> Self {
+        let policies = directory.password_policies.load();
+        let governing = policies.of(entry, key);
+        let is_barred = is_barred(directory, state, &policies, entry);
+        let is_asked = governing.is_some() || directory.accounts.keeps_last_login();
+        let stored = match is_asked {
+            true => AccountState::read(entry, &state.schema),
+            false => AccountState::default(),
+        };
+        Self { id: entry.id(), lsn: view.lsn(), is_barred, governing, stored }
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        let policy = self.governing.as_ref().map_or(&*NONE, |one| &one.policy);
+        Seen { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
+    }
+
+    fn is_noted(&self, directory: &Directory) -> bool {
+        self.governing.is_some() || directory.accounts.keeps_last_login()
+    }
+
+    /// Whether the password counts. It is looked at even when it does not, so that nobody can tell
+    /// by the time it takes.
+    pub(crate) fn may_try(&self, directory: &Directory) -> Result<(), Refusal> {
+        if self.is_barred {
+            return Err(barred());
+        }
+        if !self.is_noted(directory) {
+            return Ok(());
+        }
+        directory.accounts.may_try(&self.seen(), directory.clock.now()).map_err(refusal)
+    }
+
+    /// The password was looked at: a note of it, and whether the account may be used.
+    ///
+    /// Refuses a right password when the policy does, and every wrong one.
+    pub(crate) fn settle(&self, worker: &mut Worker, is_right: bool) -> Result<(), Refusal> {
+        if self.is_barred {
+            return Err(barred());
+        }
+        let directory = &worker.directory;
+        if self.is_noted(directory) {
+            let now = directory.clock.now();
+            let remark = directory.accounts.settle(&self.seen(), is_right, now).map_err(refusal)?;
+            worker.told = Told { remark, account: Some(self.id) };
+        }
+        if is_right { Ok(()) } else { Err(invalid_credentials()) }
+    }
+}
+
+impl Told {
+    /// The account that may do nothing before its password is changed.
+    pub(crate) fn must_change(&self) -> Option<EntryId> {
+        self.account.filter(|_| self.remark.must_change)
+    }
+
+    /// Puts what there is to tell to the answer of a bind that begins at `start`.
+    pub(crate) fn add_to(&self, out: &mut Vec<u8>, start: usize, is_asked: bool) {
+        let mut controls = Vec::new();
+        let error = self.remark.must_change.then_some(PolicyError::ChangeAfterReset);
+        if is_asked && self.account.is_some() {
+            let value = response_value(self.remark.warning, error);
+            controls.push((password_policy::REQUEST, value));
+        }
+        controls.extend(netscape::control(Ok(self.remark)));
+        if !controls.is_empty() {
+            add_controls(out, start, &controls);
+        }
+    }
+}
+
+/// Puts controls to the answer that begins at `start`.
+fn add_controls(out: &mut Vec<u8>, start: usize, added: &[(&'static str, Vec<u8>)]) {
+    let answer = out.get(start..).unwrap_or_default().to_vec();
+    let limits = DecodeLimits::default();
+    let Ok(message) = Message::<Response<'_>>::decode(&answer, &limits) else { return };
+    let Response::Bind { .. } = &message.op else { return };
+    let mut controls = ControlsBuf::new();
+    for control in message.controls.iter() {
+        controls.push(control);
+    }
+    for (oid, value) in added {
+        controls.push(Control { oid, critical: false, value: Some(value) });
+    }
+    out.truncate(start);
+    Message { id: message.id, op: message.op, controls: controls.as_ref() }.encode(out);
+}
+
+/// Refuses an account that is off: disabled, expired, or locked by somebody. For proofs that are no
+/// passwords, of which the policy has nothing to say.
+pub(crate) fn check_usable(
+    directory: &Directory,
+    state: &State,
+    entry: &StoredEntry<'_>,
+) -> Result<(), Refusal> {
+    let policies = directory.password_policies.load();
+    if is_barred(directory, state, &policies, entry) { Err(barred()) } else { Ok(()) }
+}
+
+fn is_barred(
+    directory: &Directory,
+    state: &State,
+    policies: &PasswordPolicies,
+    entry: &StoredEntry<'_>,
+) -> bool {
+    let now = directory.clock.now();
+    state.switches.read(entry).check(now).is_err() || policies.is_locked(entry, now)
+}
+
+fn barred() -> Refusal {
+    invalid_credentials().because(PolicyError::AccountLocked)
+}
+
+fn refusal(not_now: NotNow) -> Refusal {
+    match not_now {
+        NotNow::Rejected(rejected) => invalid_credentials().because(rejected.error()),
+        NotNow::Busy => Refusal::new(
+            ResultCode::Busy,
+            "too many binds wait to be noted in their accounts; try again",
+        ),
+    }
+}
+
+/// What a refused bind is told unasked.
+pub(crate) fn unasked(refusal: &Refusal) -> Option<(&'static str, Vec<u8>)> {
+    match refusal.policy {
+        Some(PolicyError::PasswordExpired) => netscape::control(Err(Rejected::Expired)),
+        Some(_) | None => None,
+    }
+}

@@ -1,0 +1,87 @@
+//! Sessions whose password was set by somebody else: they change it, or do nothing
+//! (draft-behera-ldap-password-policy-10 §8.1.2.2).
+//!
+//! Invariant: nothing of it is remembered but the account: whether it still has to, its entry says,
+//! at each request.
+
+use ldap::message::{Message, Request};
+use ldap::result::ResultCode;
+use schema::{DnKey, EntryId, EntryRead as _};
+use store::View;
+
+use crate::controls::proxied;
+use crate::directory::{Directory, State};
+use crate::ops::{extended, password_modify};
+use crate::password_policy::PolicyError;
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::worker::Worker;
+
+/// Refuses everything but a change of the own password to a session that has to make one.
+pub(crate) fn check(
+    worker: &mut Worker,
+    session: &mut Session,
+    message: &Message<'_, Request<'_>>,
+) -> Result<(), Refusal> {
+    let Some(account) = session.must_change() else { return Ok(()) };
+    let directory = &worker.directory;
+    let state = directory.state.load();
+    let view = worker.snapshot.view()?;
+    if !must_change(directory, &state, view, account)? {
+        session.set_must_change(None);
+        return Ok(());
+    }
+    let proxied = [proxied::V1, proxied::V2];
+    let is_proxied = message.controls.iter().any(|control| proxied.contains(&control.oid));
+    if !is_proxied && is_allowed(&state, session, &message.op) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::UnwillingToPerform,
+        "the password was set by somebody else: change it before anything else",
+    )
+    .because(PolicyError::ChangeAfterReset))
+}
+
+/// Whether a request may come from whoever has to change the password.
+fn is_allowed(state: &State, session: &Session, request: &Request<'_>) -> bool {
+    let schema = &state.schema;
+    let Some(own) = session.access().key() else { return false };
+    match request {
+        Request::Bind(_) | Request::Unbind | Request::Abandon(_) => true,
+        Request::Extended(request) => match request.oid {
+            extended::START_TLS | extended::WHO_AM_I => true,
+            password_modify::OID => password_modify::is_own(schema, request.value, own),
+            _ => false,
+        },
+        Request::Modify(modify) => {
+            let password = &schema.well_known().user_password;
+            let is_password = |description: &str| {
+                schema.describe(description).is_ok_and(|description| description == *password)
+            };
+            DnKey::from_text(schema, modify.name).is_ok_and(|name| name == *own)
+                && modify.changes.iter().all(|one| is_password(one.attribute.description))
+        }
+        Request::Search(_)
+        | Request::Compare(_)
+        | Request::Add(_)
+        | Request::Delete(_)
+        | Request::ModifyDn(_) => false,
+    }
+}
+
+/// Whether an account still has to change its password before anything else.
+fn must_change(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    account: EntryId,
+) -> Result<bool, Refusal> {
+    let Some(entry) = view.entry(account)? else { return Ok(false) };
+    let Ok(key) = DnKey::from_text(&state.schema, entry.dn()) else { return Ok(false) };
+    let Some(governing) = directory.password_policies.load().of(&entry, &key) else {
+        return Ok(false);
+    };
+    let state = directory.accounts.state(view, &entry, &governing.policy);
+    Ok(governing.policy.must_change && state.is_reset)
+}

@@ -1,0 +1,478 @@
+//! Binds under a password policy: what is refused, what is told, and what is noted without anybody
+//! waiting for it.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use directory::DirectoryOptions;
+use directory::password_policy::{PolicyError, PolicyWarning, netscape, response_value};
+use ldap::message::{
+    Authentication, BindRequest, Control, ControlsBuf, ModifyOperation, ModifyRequest, Request,
+    Scope,
+};
+use ldap::result::ResultCode;
+
+use crate::support::disk::FaultyDisk;
+use crate::support::{Answer, Asked, Client, SUFFIX, Served, modifications};
+
+const ANNA: &str = "uid=anna,dc=example,dc=org";
+const POLICY: &str = "cn=policy,dc=example,dc=org";
+const CONTROL: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
+const RELAX: &str = "1.3.6.1.4.1.4203.666.5.12";
+const DAY: Duration = Duration::from_secs(86_400);
+const LONG: Duration = Duration::from_secs(3_600);
+
+fn add_person(root: &mut Client, name: &str) {
+    let classes: &[&str] = &["inetOrgPerson"];
+    let attributes: [(&str, &[&str]); 4] =
+        [("objectClass", classes), ("cn", &["x"]), ("sn", &["x"]), ("userPassword", &["right"])];
+    let answer = root.try_add(name, &attributes);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+}
+
+fn try_add_policy(root: &mut Client, name: &str, rules: &[(&str, &str)]) -> Answer {
+    let mut attributes: Vec<(&str, &[&str])> = vec![
+        ("objectClass", &["top", "subentry", "pwdPolicy"]),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+    ];
+    attributes.extend(rules.iter().map(|(name, value)| (*name, std::slice::from_ref(value))));
+    root.try_add(name, &attributes)
+}
+
+/// Anna, and a policy for all entries.
+fn with(rules: &[(&str, &str)], adjust: impl FnOnce(&mut DirectoryOptions)) -> (Served, Client) {
+    let served = Served::with(|options| {
+        options.password_policy.state_delay = Duration::from_millis(5);
+        adjust(options);
+    });
+    let mut root = served.root();
+    add_person(&mut root, ANNA);
+    let answer = try_add_policy(&mut root, POLICY, rules);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    (served, root)
+}
+
+/// Likewise; what binds leave stays in memory.
+fn unwritten(rules: &[(&str, &str)]) -> (Served, Client) {
+    with(rules, |options| options.password_policy.state_delay = LONG)
+}
+
+const LOCKOUT: &[(&str, &str)] = &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3")];
+
+/// A bind that asks what the policy says.
+fn ask(client: &mut Client, name: &str, password: &str) -> Answer {
+    let authentication = Authentication::Simple(password.as_bytes());
+    let bind = BindRequest { version: 3, name, authentication };
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: CONTROL, critical: true, value: None });
+    client.request(Request::Bind(bind), controls.as_ref())
+}
+
+/// What the answer to a bind says.
+#[track_caller]
+fn check(
+    answer: &Answer,
+    code: ResultCode,
+    warning: Option<PolicyWarning>,
+    error: Option<PolicyError>,
+) {
+    assert_eq!((answer.code(), answer.diagnostic.as_str()), (code, ""));
+    let mut told = answer.controls.iter().filter(|(oid, _)| oid == CONTROL);
+    let want = (warning.is_some() || error.is_some() || code == ResultCode::Success)
+        .then(|| response_value(warning, error));
+    assert_eq!(told.next().map(|(_, value)| value.clone()), want);
+}
+
+fn unasked(answer: &Answer) -> Vec<(&str, &str)> {
+    let controls = answer.controls.iter().filter(|(oid, _)| oid != CONTROL);
+    let text = |value| std::str::from_utf8(value).unwrap();
+    controls.map(|(oid, value)| (oid.as_str(), text(value))).collect()
+}
+
+fn values(root: &mut Client, name: &str, attribute: &str) -> Vec<String> {
+    let attributes = [attribute];
+    let search =
+        Asked { base: name, scope: Scope::Base, attributes: &attributes, ..Asked::default() };
+    root.search(&search).entries[0].texts(attribute)
+}
+
+/// Waits until an attribute has so many values.
+#[track_caller]
+fn wait_for(root: &mut Client, name: &str, attribute: &str, count: usize) -> Vec<String> {
+    for _ in 0..2_000_000 {
+        let found = values(root, name, attribute);
+        if found.len() == count {
+            return found;
+        }
+        thread::yield_now();
+    }
+    panic!("{attribute} of {name} never had {count} values: {:?}", values(root, name, attribute));
+}
+
+fn replace(root: &mut Client, name: &str, attribute: &str, values: &[&str]) {
+    let changes = modifications(&[(ModifyOperation::Replace, attribute, values)]);
+    let modify = ModifyRequest { name, changes: changes.as_ref() };
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: RELAX, critical: true, value: None });
+    let answer = root.request(Request::Modify(modify), controls.as_ref());
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+}
+
+const OK: ResultCode = ResultCode::Success;
+const NO: ResultCode = ResultCode::InvalidCredentials;
+const LOCKED: Option<PolicyError> = Some(PolicyError::AccountLocked);
+
+#[test]
+fn failures_lock_an_account_and_its_time_or_an_administrator_unlocks_it() {
+    let rules = [LOCKOUT, &[("pwdLockoutDuration", "600")]].concat();
+    let (served, mut root) = with(&rules, |_| {});
+    let mut client = served.client();
+    for _ in 0..3 {
+        check(&ask(&mut client, ANNA, "wrong"), NO, None, None);
+    }
+    // It is told in the control alone, whatever the password.
+    check(&ask(&mut client, ANNA, "right"), NO, None, LOCKED);
+    check(&ask(&mut client, ANNA, "wrong"), NO, None, LOCKED);
+    assert_eq!(client.bind(ANNA, "right"), NO);
+    wait_for(&mut root, ANNA, "pwdAccountLockedTime", 1);
+    wait_for(&mut root, ANNA, "pwdFailureTime", 3);
+    assert_eq!(values(&mut root, ANNA, "modifiersName"), values(&mut root, ANNA, "creatorsName"));
+    served.clock.advance(Duration::from_secs(601));
+    check(&ask(&mut client, ANNA, "right"), OK, None, None);
+    wait_for(&mut root, ANNA, "pwdFailureTime", 0);
+    wait_for(&mut root, ANNA, "pwdAccountLockedTime", 0);
+    for _ in 0..3 {
+        assert_eq!(client.bind(ANNA, "wrong"), NO);
+    }
+    assert_eq!(client.bind(ANNA, "right"), NO);
+    wait_for(&mut root, ANNA, "pwdAccountLockedTime", 1);
+    replace(&mut root, ANNA, "pwdAccountLockedTime", &[]);
+    replace(&mut root, ANNA, "pwdFailureTime", &[]);
+    assert_eq!(client.bind(ANNA, "right"), OK);
+}
+
+#[test]
+fn what_is_not_written_yet_counts_as_well_and_no_bind_writes_or_waits() {
+    let mut faults = None;
+    let (served, mut root) = with(LOCKOUT, |options| {
+        let (disk, switches) = FaultyDisk::of(&options.data);
+        options.disk = Some(disk);
+        options.password_policy.state_delay = LONG;
+        options.password_policy.last_login = true;
+        faults = Some(switches);
+    });
+    let faults = faults.unwrap();
+    let (syncs, lsn) =
+        (faults.syncs.load(Ordering::SeqCst), served.directory.store().published().lsn);
+    // Whoever waited for the disk would wait for ever.
+    faults.hold();
+    let mut client = served.client();
+    for _ in 0..50 {
+        assert_eq!(client.bind(ANNA, "wrong"), NO);
+        assert_eq!(client.bind(ANNA, "wrong"), NO);
+        check(&ask(&mut client, ANNA, "right"), OK, None, None);
+    }
+    assert_eq!(values(&mut root, ANNA, "pwdFailureTime"), [""; 0]);
+    assert_eq!(faults.syncs.load(Ordering::SeqCst), syncs);
+    assert_eq!(served.directory.store().published().lsn, lsn);
+    faults.release();
+    drop((client, root));
+    // A shutdown writes what there is.
+    let served = served.reopen();
+    assert_eq!(values(&mut served.root(), ANNA, "pwdLastSuccess").len(), 1);
+}
+
+#[test]
+fn a_shutdown_keeps_failures_and_a_crash_loses_those_not_written() {
+    let (served, mut root) = unwritten(LOCKOUT);
+    let mut client = served.client();
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    assert_eq!(values(&mut root, ANNA, "pwdFailureTime"), [""; 0]);
+    drop((client, root));
+    let served = served.reopen();
+    let (mut root, mut client) = (served.root(), served.client());
+    assert_eq!(values(&mut root, ANNA, "pwdFailureTime").len(), 2);
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    drop((client, root));
+    let served = served.killed();
+    assert_eq!(values(&mut served.root(), ANNA, "pwdFailureTime").len(), 2);
+    // A lock is written at once, and is there after a crash.
+    let mut client = served.client();
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    check(&ask(&mut client, ANNA, "right"), NO, None, LOCKED);
+    wait_for(&mut served.root(), ANNA, "pwdAccountLockedTime", 1);
+    drop(client);
+    let served = served.killed();
+    check(&ask(&mut served.client(), ANNA, "right"), NO, None, LOCKED);
+}
+
+#[test]
+fn what_somebody_does_meanwhile_is_not_undone_by_what_is_written_later() {
+    let (served, mut root) = unwritten(LOCKOUT);
+    let mut client = served.client();
+    for unlock in ["userPassword", "pwdFailureTime"] {
+        assert_eq!(client.bind(ANNA, "wrong"), NO);
+        assert_eq!(client.bind(ANNA, "wrong"), NO);
+        // Something else does not unlock.
+        replace(&mut root, ANNA, "description", &["x"]);
+        match unlock {
+            "userPassword" => replace(&mut root, ANNA, unlock, &["right"]),
+            _ => {
+                replace(&mut root, ANNA, unlock, &["20250101000000Z"]);
+                replace(&mut root, ANNA, unlock, &[]);
+            }
+        }
+        assert_eq!(client.bind(ANNA, "wrong"), NO);
+        assert_eq!(client.bind(ANNA, "wrong"), NO);
+        check(&ask(&mut client, ANNA, "right"), OK, None, None);
+    }
+    // Another name is the same account.
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    assert_eq!(root.rename(ANNA, "uid=berta", true, None), OK);
+    let berta = "uid=berta,dc=example,dc=org";
+    assert_eq!(client.bind(berta, "wrong"), NO);
+    check(&ask(&mut client, berta, "right"), NO, None, LOCKED);
+}
+
+#[test]
+fn of_many_guesses_at_once_no_more_count_than_the_policy_allows() {
+    let (served, mut root) = with(&[("pwdLockout", "TRUE"), ("pwdMaxFailure", "8")], |_| {});
+    let looked_at: usize = thread::scope(|scope| {
+        let guess = || {
+            let mut client = served.client();
+            (0..40).filter(|_| ask(&mut client, ANNA, "wrong").controls.is_empty()).count()
+        };
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(guess)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(looked_at, 8);
+    wait_for(&mut root, ANNA, "pwdFailureTime", 8);
+    assert_eq!(served.client().bind(ANNA, "right"), NO);
+}
+
+#[test]
+fn a_full_table_refuses_to_guess_rather_than_to_count() {
+    let (served, mut root) = with(LOCKOUT, |options| {
+        options.password_policy.state_delay = LONG;
+        options.password_policy.accounts_max = 2;
+    });
+    let names: Vec<String> = (0..4).map(|number| format!("uid={number},{SUFFIX}")).collect();
+    names.iter().for_each(|name| add_person(&mut root, name));
+    let mut client = served.client();
+    assert_eq!(client.bind(&names[0], "wrong"), NO);
+    assert_eq!(client.bind(&names[1], "wrong"), NO);
+    for password in ["wrong", "right"] {
+        assert_eq!(client.bind(&names[2], password), ResultCode::Busy, "{password}");
+    }
+    assert_eq!(client.bind(&names[0], "wrong"), NO);
+    assert_eq!(client.bind(&names[0], "right"), OK);
+    // A lock has everything written, and what is written makes room.
+    for _ in 0..3 {
+        assert_eq!(client.bind(&names[1], "wrong"), NO);
+    }
+    wait_for(&mut root, &names[1], "pwdAccountLockedTime", 1);
+    drop((client, root));
+    let served = served.reopen();
+    assert_eq!(served.client().bind(&names[2], "right"), OK);
+}
+
+#[test]
+fn a_password_expires_with_a_warning_and_grace() {
+    let rules =
+        [("pwdMaxAge", "864000"), ("pwdExpireWarning", "86400"), ("pwdGraceAuthNLimit", "2")];
+    let (served, mut root) = with(&rules, |_| {});
+    replace(&mut root, ANNA, "pwdChangedTime", &["20260101000000Z"]);
+    let mut client = served.client();
+    let answer = ask(&mut client, ANNA, "right");
+    check(&answer, OK, None, None);
+    assert_eq!(unasked(&answer), []);
+    served.clock.advance(DAY * 9 + Duration::from_secs(100));
+    let left = Duration::from_secs(86_300);
+    let answer = ask(&mut client, ANNA, "right");
+    check(&answer, OK, Some(PolicyWarning::BeforeExpiration(left)), None);
+    assert_eq!(unasked(&answer), [(netscape::EXPIRING, "86300")]);
+    served.clock.advance(DAY);
+    for left in [1, 0] {
+        let answer = ask(&mut client, ANNA, "right");
+        check(&answer, OK, Some(PolicyWarning::GraceRemaining(left)), None);
+        assert_eq!(unasked(&answer), [(netscape::EXPIRED, "0")]);
+    }
+    let answer = ask(&mut client, ANNA, "right");
+    check(&answer, NO, None, Some(PolicyError::PasswordExpired));
+    assert_eq!(unasked(&answer), [(netscape::EXPIRED, "0")]);
+    // Whoever does not know the password is not told.
+    let answer = ask(&mut client, ANNA, "wrong");
+    check(&answer, NO, None, None);
+    assert_eq!(unasked(&answer), []);
+    wait_for(&mut root, ANNA, "pwdGraceUseTime", 2);
+    let answer = ask(&mut client, ANNA, "right");
+    check(&answer, NO, None, Some(PolicyError::PasswordExpired));
+}
+
+#[test]
+fn a_password_that_was_reset_is_changed_before_anything_else() {
+    let (served, mut root) = with(&[("pwdMustChange", "TRUE")], |_| {});
+    replace(&mut root, ANNA, "pwdReset", &["TRUE"]);
+    let mut client = served.client();
+    let answer = ask(&mut client, ANNA, "right");
+    check(&answer, OK, None, Some(PolicyError::ChangeAfterReset));
+    assert_eq!(unasked(&answer), [(netscape::EXPIRED, "0")]);
+    let controls: &[(&str, bool, Option<&[u8]>)] = &[(CONTROL, false, None)];
+    let answer = client.search(&Asked { controls, ..Asked::default() });
+    assert_eq!((answer.code(), answer.entries.len()), (ResultCode::UnwillingToPerform, 0));
+    let value = response_value(None, Some(PolicyError::ChangeAfterReset));
+    assert_eq!(answer.controls, [(CONTROL.to_owned(), value)]);
+    let no = ResultCode::UnwillingToPerform;
+    let change: (ModifyOperation, &str, &[&str]) =
+        (ModifyOperation::Replace, "description", &["x"]);
+    let password: (ModifyOperation, &str, &[&str]) =
+        (ModifyOperation::Replace, "userPassword", &["another one"]);
+    assert_eq!(client.modify(ANNA, &[change]), no);
+    assert_eq!(client.modify(ANNA, &[password, change]), no);
+    assert_eq!(client.modify(SUFFIX, &[password]), no);
+    assert_eq!(client.compare(ANNA, "cn", "x"), no);
+    assert_eq!(client.delete(ANNA), no);
+    assert_eq!(client.add(&format!("ou=x,{SUFFIX}"), &[]), no);
+    assert_eq!(client.extended("1.3.6.1.4.1.4203.1.11.3", None).code(), OK);
+    let other = b"\x30\x0c\x80\x0adc=example";
+    assert_eq!(client.extended("1.3.6.1.4.1.4203.1.11.1", Some(other)).code(), no);
+    assert_eq!(client.modify(ANNA, &[password]), OK);
+    // What the entry says counts, not what the session remembers.
+    replace(&mut root, ANNA, "pwdReset", &[]);
+    assert_eq!(client.search(&Asked::default()).code(), OK);
+}
+
+#[test]
+fn an_account_that_is_not_used_is_locked_and_binds_are_noted_seldom() {
+    let (served, mut root) = with(&[("pwdMaxIdle", "864000")], |_| {});
+    let mut client = served.client();
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    let first = wait_for(&mut root, ANNA, "pwdLastSuccess", 1);
+    served.clock.advance(Duration::from_secs(60));
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    served.clock.advance(DAY * 9);
+    assert_eq!(values(&mut root, ANNA, "pwdLastSuccess"), first);
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    for _ in 0..2_000_000 {
+        if values(&mut root, ANNA, "pwdLastSuccess") != first {
+            break;
+        }
+        thread::yield_now();
+    }
+    served.clock.advance(DAY * 9);
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    served.clock.advance(DAY * 10);
+    check(&ask(&mut client, ANNA, "right"), NO, None, LOCKED);
+}
+
+#[test]
+fn the_nearest_policy_is_in_force_as_soon_as_it_is_there() {
+    let (served, mut root) = unwritten(&[]);
+    let (branch, deep) = (format!("ou=a,{SUFFIX}"), format!("uid=b,ou=a,{SUFFIX}"));
+    assert_eq!(root.add(&branch, &[("objectClass", &["organizationalUnit"])]), OK);
+    add_person(&mut root, &deep);
+    let mut client = served.client();
+    let mut is_locked_after_one = |root: &mut Client, name: &str| {
+        assert_eq!(client.bind(name, "wrong"), NO);
+        let is_locked = client.bind(name, "right") != OK;
+        replace(root, name, "userPassword", &["right"]);
+        is_locked
+    };
+    assert!(!is_locked_after_one(&mut root, ANNA));
+    let one: &[(&str, &str)] = &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "1")];
+    let near = format!("cn=near,{branch}");
+    assert_eq!(try_add_policy(&mut root, &near, one).code(), OK);
+    assert!(is_locked_after_one(&mut root, &deep));
+    assert!(!is_locked_after_one(&mut root, ANNA));
+    replace(&mut root, ANNA, "pwdPolicySubentry", &[&near]);
+    assert!(is_locked_after_one(&mut root, ANNA));
+    replace(&mut root, &near, "pwdMaxFailure", &["2"]);
+    assert!(!is_locked_after_one(&mut root, &deep));
+    replace(&mut root, &near, "pwdMaxFailure", &["1"]);
+    assert_eq!(root.rename(&branch, "ou=c", true, None), OK);
+    let deep = format!("uid=b,ou=c,{SUFFIX}");
+    assert!(is_locked_after_one(&mut root, &deep));
+    // The pointer names nothing any more: it is as if it were not there.
+    assert!(!is_locked_after_one(&mut root, ANNA));
+    assert_eq!(root.delete(&format!("cn=near,ou=c,{SUFFIX}")), OK);
+    assert!(!is_locked_after_one(&mut root, &deep));
+    let answer = try_add_policy(&mut root, &near, &[("pwdMaxFailure", "-1")]);
+    assert_eq!(answer.code(), ResultCode::NoSuchObject);
+    let answer = try_add_policy(&mut root, &format!("cn=x,{SUFFIX}"), &[("pwdMaxAge", "-1")]);
+    assert_eq!(answer.code(), ResultCode::ConstraintViolation);
+    assert!(answer.diagnostic.contains("'-1' of pwdMaxAge"), "{}", answer.diagnostic);
+    let wrong: (ModifyOperation, &str, &[&str]) =
+        (ModifyOperation::Replace, "pwdCheckQuality", &["7"]);
+    assert_eq!(root.modify(POLICY, &[wrong]), ResultCode::ConstraintViolation);
+}
+
+#[test]
+fn the_default_of_the_settings_is_for_those_that_have_no_other() {
+    let served = Served::with(|options| {
+        options.password_policy.default_dn = format!("CN=default, {SUFFIX}");
+        options.password_policy.state_delay = LONG;
+    });
+    let mut root = served.root();
+    add_person(&mut root, ANNA);
+    let mut client = served.client();
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    // It governs no subtree of its own.
+    let rules: [(&str, &[&str]); 5] = [
+        ("objectClass", &["device", "pwdPolicy"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdLockout", &["TRUE"]),
+        ("pwdMaxFailure", &["1"]),
+        ("cn", &["default"]),
+    ];
+    assert_eq!(root.add(&format!("cn=default,{SUFFIX}"), &rules), OK);
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    assert_eq!(client.bind(ANNA, "right"), NO);
+    drop((client, root));
+    let served = served.reopen();
+    assert_eq!(served.client().bind(ANNA, "right"), NO);
+}
+
+#[test]
+fn accounts_are_switched_off_with_and_without_a_policy() {
+    let served = Served::new();
+    let mut root = served.root();
+    add_person(&mut root, ANNA);
+    let mut client = served.client();
+    for (attribute, value) in [
+        ("nsAccountLock", "true"),
+        ("ds-pwp-account-disabled", "TRUE"),
+        ("ds-pwp-account-expiration-time", "20251231235959Z"),
+        ("pwdAccountLockedTime", "000001010000Z"),
+        ("pwdStartTime", "20270101000000Z"),
+        ("pwdEndTime", "20251231235959Z"),
+    ] {
+        replace(&mut root, ANNA, attribute, &[value]);
+        check(&ask(&mut client, ANNA, "right"), NO, None, LOCKED);
+        check(&ask(&mut client, ANNA, "wrong"), NO, None, LOCKED);
+        replace(&mut root, ANNA, attribute, &[]);
+        assert_eq!(client.bind(ANNA, "right"), OK, "{attribute}");
+    }
+    assert_eq!(values(&mut root, ANNA, "pwdLastSuccess"), [""; 0]);
+}
+
+#[test]
+fn binds_wait_after_failures_where_the_policy_says_so() {
+    let (served, mut root) = with(&[("pwdMinDelay", "2"), ("pwdMaxDelay", "60")], |_| {});
+    let mut client = served.client();
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    check(&ask(&mut client, ANNA, "right"), NO, None, LOCKED);
+    served.clock.advance(Duration::from_secs(3));
+    assert_eq!(client.bind(ANNA, "wrong"), NO);
+    served.clock.advance(Duration::from_secs(3));
+    check(&ask(&mut client, ANNA, "right"), NO, None, LOCKED);
+    served.clock.advance(Duration::from_secs(2));
+    wait_for(&mut root, ANNA, "pwdFailureTime", 2);
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    wait_for(&mut root, ANNA, "pwdFailureTime", 0);
+}
