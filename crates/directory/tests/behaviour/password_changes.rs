@@ -371,6 +371,34 @@ fn a_reset_is_noted_and_the_owner_ends_it() {
 }
 
 #[test]
+fn a_temporary_password_has_its_time() {
+    let served = served(&[
+        ("pwdMustChange", "TRUE"),
+        ("passwordTPRDelayValidFrom", "10"),
+        ("passwordTPRDelayExpireAt", "600"),
+    ]);
+    assert_eq!(served.client().bind(ANNA, FIRST), ResultCode::InvalidCredentials, "not yet");
+    served.clock.advance(Duration::from_secs(10));
+    assert_eq!(served.client().bind(ANNA, FIRST), ResultCode::Success);
+    served.clock.advance(Duration::from_secs(590));
+    assert_eq!(served.client().bind(ANNA, FIRST), ResultCode::InvalidCredentials, "over");
+}
+
+#[test]
+fn a_temporary_password_is_used_up() {
+    let served = served(&[("pwdMustChange", "TRUE"), ("passwordTPRMaxUse", "2")]);
+    assert_eq!(served.client().bind(ANNA, "wrong"), ResultCode::InvalidCredentials);
+    assert_eq!(served.client().bind(ANNA, FIRST), ResultCode::Success);
+    assert_eq!(served.client().bind(ANNA, FIRST), ResultCode::InvalidCredentials);
+    assert_eq!(replace(&mut served.root(), ANNA, "second"), DONE);
+    let mut anna = signed_in(&served, ANNA, "second");
+    assert_eq!(replace(&mut anna, ANNA, "third"), DONE);
+    for _ in 0..5 {
+        assert_eq!(served.client().bind(ANNA, "third"), ResultCode::Success);
+    }
+}
+
+#[test]
 fn hashed_and_several_passwords_need_to_be_allowed() {
     let hashed = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
     let keys = "SCRAM-SHA-256$4096:AAAA$AAAA:AAAA";
