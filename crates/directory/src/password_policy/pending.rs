@@ -62,15 +62,21 @@ struct Pending {
     decided: Option<Lsn>,
     /// The writer says so.
     is_written: bool,
-    /// It was said a while ago: nobody has an older view any more.
-    is_ripe: bool,
     /// Those up to here count no more.
     dead_through: Option<Timestamp>,
 }
 
+/// A part of the table.
+#[derive(Default)]
+struct Shard {
+    accounts: FxHashMap<EntryId, Pending>,
+    /// The last change of which the events are not here any more: older views lack them.
+    forgotten: Lsn,
+}
+
 /// What is known of accounts beyond their entries.
 pub(crate) struct Accounts {
-    shards: Vec<Mutex<FxHashMap<EntryId, Pending>>>,
+    shards: Vec<Mutex<Shard>>,
     /// How many accounts have any.
     count: AtomicUsize,
     calls: Sender<Call>,
@@ -105,6 +111,8 @@ pub(crate) enum NotNow {
     Rejected(Rejected),
     /// A failure could not be noted: too many wait to be written.
     Busy,
+    /// The view is too old: the account is to be read again.
+    Stale,
 }
 
 impl Accounts {
@@ -139,22 +147,18 @@ impl Accounts {
         let account = Seen { id: entry.id(), policy, stored: &stored, lsn: view.lsn() };
         match self.is_idle() {
             true => stored,
-            false => account.now(self.shard(account.id).get(&account.id)).into_owned(),
+            false => account.now(self.shard(account.id).accounts.get(&account.id)).into_owned(),
         }
     }
 
     /// Whether a password is looked at at all.
     pub(crate) fn may_try(&self, account: &Seen<'_>, now: Timestamp) -> Result<(), NotNow> {
         let is_full = self.count.load(Ordering::Relaxed) >= self.accounts_max;
-        let (state, has_room) = if self.is_idle() {
-            (Cow::Borrowed(account.stored), true)
-        } else {
-            let shard = self.shard(account.id);
-            let pending = shard.get(&account.id);
-            let has_room = pending.map_or(!is_full, |pending| pending.events.len() < EVENTS_MAX);
-            (account.now(pending), has_room)
-        };
-        state.before_login(account.policy, now).map_err(NotNow::Rejected)?;
+        let shard = self.shard(account.id);
+        account.check_fresh(&shard)?;
+        let pending = shard.accounts.get(&account.id);
+        let has_room = pending.map_or(!is_full, |pending| pending.events.len() < EVENTS_MAX);
+        account.now(pending).before_login(account.policy, now).map_err(NotNow::Rejected)?;
         // Or else whoever fills the table could guess without being counted.
         if has_room || !counts_failures(account.policy) { Ok(()) } else { Err(NotNow::Busy) }
     }
@@ -169,7 +173,8 @@ impl Accounts {
     ) -> Result<Remark, NotNow> {
         let policy = account.policy;
         let mut shard = self.shard(account.id);
-        let pending = shard.get(&account.id);
+        account.check_fresh(&shard)?;
+        let pending = shard.accounts.get(&account.id);
         let state = account.now(pending);
         state.before_login(policy, now).map_err(NotNow::Rejected)?;
         let now = later_than_all(&state, pending, now);
@@ -207,14 +212,8 @@ impl Accounts {
         before.last_success.is_none_or(|last| between(last, now) >= precision)
     }
 
-    fn note(
-        &self,
-        shard: &mut FxHashMap<EntryId, Pending>,
-        account: &Seen<'_>,
-        event: Event,
-        is_urgent: bool,
-    ) {
-        let is_known = shard.contains_key(&account.id);
+    fn note(&self, shard: &mut Shard, account: &Seen<'_>, event: Event, is_urgent: bool) {
+        let is_known = shard.accounts.contains_key(&account.id);
         // A success that is not noted undoes nothing.
         let most = match event.what {
             What::Success => self.accounts_max / 2,
@@ -223,10 +222,10 @@ impl Accounts {
         if !is_known && self.count.load(Ordering::Relaxed) >= most {
             return;
         }
-        let pending = shard.entry(account.id).or_default();
+        let pending = shard.accounts.entry(account.id).or_default();
         if is_urgent && pending.is_written {
             // What follows is to be written at once.
-            pending.forget_sent();
+            shard.forgotten = shard.forgotten.max(pending.forget_sent());
         }
         pending.push(event, account.policy);
         if !is_known && self.count.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -254,7 +253,7 @@ impl Accounts {
 
     /// What binds left so far counts no more for an account: it was undone.
     pub(crate) fn forget(&self, id: EntryId) {
-        if let Some(pending) = self.shard(id).get_mut(&id) {
+        if let Some(pending) = self.shard(id).accounts.get_mut(&id) {
             pending.dead_through = pending.events.last().map(|event| event.at);
         }
     }
@@ -263,7 +262,7 @@ impl Accounts {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    fn shard(&self, id: EntryId) -> MutexGuard<'_, FxHashMap<EntryId, Pending>> {
+    fn shard(&self, id: EntryId) -> MutexGuard<'_, Shard> {
         let place = usize::try_from(id.0).unwrap_or_default() % SHARDS;
         let shard = self.shards.get(place).expect("there are so many shards");
         shard.lock().unwrap_or_else(PoisonError::into_inner)
@@ -286,12 +285,10 @@ impl Accounts {
         let mut some = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.retain(|id, pending| {
+            let Shard { accounts, forgotten } = &mut *shard;
+            accounts.retain(|id, pending| {
                 if forgets && pending.is_written {
-                    match pending.is_ripe {
-                        true => pending.forget_sent(),
-                        false => pending.is_ripe = true,
-                    }
+                    *forgotten = (*forgotten).max(pending.forget_sent());
                 }
                 if pending.sent == 0 && !pending.events.is_empty() {
                     pending.sent = pending.events.len();
@@ -317,7 +314,7 @@ impl Accounts {
     /// A write is over.
     fn written(&self, ids: &[EntryId], is_done: bool) {
         for id in ids {
-            if let Some(pending) = self.shard(*id).get_mut(id) {
+            if let Some(pending) = self.shard(*id).accounts.get_mut(id) {
                 pending.is_written = is_done;
                 if !is_done {
                     (pending.sent, pending.decided) = (0, None);
@@ -329,7 +326,7 @@ impl Accounts {
     /// Of the events that were sent, those that still count; they are part of the change `lsn`.
     fn decided(&self, id: EntryId, events: &[Event], lsn: Lsn) -> Vec<Event> {
         let mut shard = self.shard(id);
-        let Some(pending) = shard.get_mut(&id) else { return events.to_vec() };
+        let Some(pending) = shard.accounts.get_mut(&id) else { return events.to_vec() };
         pending.decided = Some(lsn);
         events.iter().copied().filter(|event| pending.counts(*event)).collect()
     }
@@ -338,7 +335,7 @@ impl Accounts {
     fn is_done(&self) -> bool {
         self.shards.iter().all(|shard| {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.values().all(|one| one.is_written && one.sent == one.events.len())
+            shard.accounts.values().all(|one| one.is_written && one.sent == one.events.len())
         })
     }
 }
@@ -365,13 +362,20 @@ impl Pending {
         self.events.push(event);
     }
 
-    fn forget_sent(&mut self) {
+    /// The change that has them; older views do not.
+    fn forget_sent(&mut self) -> Lsn {
         self.events.drain(..self.sent);
-        (self.sent, self.decided, self.is_written, self.is_ripe) = (0, None, false, false);
+        (self.sent, self.is_written) = (0, false);
+        self.decided.take().unwrap_or_default()
     }
 }
 
 impl Seen<'_> {
+    /// The view must not be older than what was forgotten.
+    fn check_fresh(&self, shard: &Shard) -> Result<(), NotNow> {
+        if self.lsn < shard.forgotten { Err(NotNow::Stale) } else { Ok(()) }
+    }
+
     /// What the entry says and what is not in it yet.
     fn now(&self, pending: Option<&Pending>) -> Cow<'_, AccountState> {
         let Some(pending) = pending else { return Cow::Borrowed(self.stored) };
@@ -442,15 +446,21 @@ pub(crate) fn decide(
     decide: &mut Decide<'_>,
     accounts: &[AccountEvents],
 ) -> Result<Decision, Refusal> {
-    let lsn = Lsn(decide.view.lsn().0 + 1);
+    let before = decide.view.lsn();
     let mut decision = Decision::default();
     for AccountEvents { id, events } in accounts {
-        let events = decide.directory.accounts.decided(*id, events, lsn);
+        let events = decide.directory.accounts.decided(*id, events, Lsn(before.0 + 1));
         match change(decide, *id, &events) {
             Ok(change) => decision.changes.extend(change),
             Err(refusal) => {
                 tracing::warn!(id = id.0, ?refusal, "what binds left in an account is dropped");
             }
+        }
+    }
+    if decision.changes.is_empty() {
+        // There is no such change: what there is to know is in the view of now.
+        for AccountEvents { id, .. } in accounts {
+            decide.directory.accounts.decided(*id, &[], before);
         }
     }
     Ok(decision)

@@ -12,7 +12,7 @@ use aci::Access;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryId, EntryRead as _};
+use schema::{EntryId, EntryRead as _};
 use subtle::ConstantTimeEq as _;
 
 use super::{Mechanism, Message, Step, authorize, malformed};
@@ -144,8 +144,8 @@ pub(super) fn step(
         Some(super::Exchange::Scram(exchange)) => {
             let last = ClientFinal::read(message.octets)?;
             let answer = exchange.verify(&last)?;
-            let login = exchange.login(worker)?;
-            if let Some(login) = &login {
+            if let Some(id) = exchange.account {
+                let login = Login::again(worker, id)?;
                 login.may_try(&worker.directory)?;
                 login.settle(worker, answer.is_some())?;
             }
@@ -232,21 +232,6 @@ fn binding(
 }
 
 impl Exchange {
-    /// The account as it is now, if there is one.
-    fn login(&self, worker: &mut Worker) -> Result<Option<Login>, Refusal> {
-        let Some(id) = self.account else { return Ok(None) };
-        let directory = &worker.directory;
-        let state = directory.state.load();
-        let view = worker.snapshot.view()?;
-        // It may have gone since.
-        let Some(entry) = view.entry(id)? else {
-            return Err(Refusal::new(ResultCode::InvalidCredentials, ""));
-        };
-        let key = DnKey::from_text(&state.schema, entry.dn())
-            .map_err(|error| Refusal::new(ResultCode::Other, error.to_string()))?;
-        Ok(Some(Login::read(directory, &state, view, &entry, &key)))
-    }
-
     /// Verifies the proof: the server's, or none when the client's is wrong.
     fn verify(&self, last: &ClientFinal<'_>) -> Result<Option<Vec<u8>>, Refusal> {
         let ScramKeys { hash, stored_key, server_key, .. } = &self.keys;

@@ -241,7 +241,7 @@ fn what_somebody_does_meanwhile_is_not_undone_by_what_is_written_later() {
 
 #[test]
 fn of_many_guesses_at_once_no_more_count_than_the_policy_allows() {
-    let (served, mut root) = unwritten(&[("pwdLockout", "TRUE"), ("pwdMaxFailure", "8")]);
+    let (served, mut root) = with(&[("pwdLockout", "TRUE"), ("pwdMaxFailure", "8")], |_| {});
     let looked_at: usize = thread::scope(|scope| {
         let guess = || {
             let mut client = served.client();

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use ldap::message::{Control, ControlsBuf, DecodeLimits, Message, Response};
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryId};
+use schema::{DnKey, EntryId, EntryRead as _};
 use store::{Lsn, StoredEntry, View};
 
 use super::invalid_credentials;
@@ -40,6 +40,10 @@ pub(crate) struct Told {
     account: Option<EntryId>,
 }
 
+/// How often an account is read that changes each time before it is decided on; then the bind is
+/// refused.
+const LOOKS_MAX: u32 = 100;
+
 /// What is asked where there is no policy.
 static NONE: LazyLock<Policy> = LazyLock::new(Policy::default);
 
@@ -63,6 +67,17 @@ impl Login {
         Self { id: entry.id(), lsn: view.lsn(), is_barred, governing, stored }
     }
 
+    /// Reads the account of an entry as it is now. It may have gone meanwhile.
+    pub(crate) fn again(worker: &mut Worker, id: EntryId) -> Result<Self, Refusal> {
+        let directory = &worker.directory;
+        let state = directory.state.load();
+        let view = worker.snapshot.view()?;
+        let entry = view.entry(id)?.ok_or_else(invalid_credentials)?;
+        let key = DnKey::from_text(&state.schema, entry.dn())
+            .map_err(|error| Refusal::new(ResultCode::Other, error.to_string()))?;
+        Ok(Self::read(directory, &state, view, &entry, &key))
+    }
+
     fn seen(&self) -> Seen<'_> {
         let policy = self.governing.as_ref().map_or(&*NONE, |one| &one.policy);
         Seen { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
@@ -81,21 +96,35 @@ impl Login {
         if !self.is_noted(directory) {
             return Ok(());
         }
-        directory.accounts.may_try(&self.seen(), directory.clock.now()).map_err(refusal)
+        match directory.accounts.may_try(&self.seen(), directory.clock.now()) {
+            // It is asked again when the password was looked at.
+            Ok(()) | Err(NotNow::Stale) => Ok(()),
+            Err(not_now) => Err(refusal(not_now)),
+        }
     }
 
     /// The password was looked at: a note of it, and whether the account may be used.
     ///
     /// Refuses a right password when the policy does, and every wrong one.
-    pub(crate) fn settle(&self, worker: &mut Worker, is_right: bool) -> Result<(), Refusal> {
-        if self.is_barred {
-            return Err(barred());
-        }
-        let directory = &worker.directory;
-        if self.is_noted(directory) {
-            let now = directory.clock.now();
-            let remark = directory.accounts.settle(&self.seen(), is_right, now).map_err(refusal)?;
-            worker.told = Told { remark, account: Some(self.id) };
+    pub(crate) fn settle(mut self, worker: &mut Worker, is_right: bool) -> Result<(), Refusal> {
+        let directory = Arc::clone(&worker.directory);
+        let mut looks = 0;
+        loop {
+            if self.is_barred {
+                return Err(barred());
+            }
+            if !self.is_noted(&directory) {
+                break;
+            }
+            looks += 1;
+            match directory.accounts.settle(&self.seen(), is_right, directory.clock.now()) {
+                Ok(remark) => {
+                    worker.told = Told { remark, account: Some(self.id) };
+                    break;
+                }
+                Err(NotNow::Stale) if looks < LOOKS_MAX => self = Self::again(worker, self.id)?,
+                Err(not_now) => return Err(refusal(not_now)),
+            }
         }
         if is_right { Ok(()) } else { Err(invalid_credentials()) }
     }
@@ -167,7 +196,7 @@ fn barred() -> Refusal {
 fn refusal(not_now: NotNow) -> Refusal {
     match not_now {
         NotNow::Rejected(rejected) => invalid_credentials().because(rejected.error()),
-        NotNow::Busy => Refusal::new(
+        NotNow::Busy | NotNow::Stale => Refusal::new(
             ResultCode::Busy,
             "too many binds wait to be noted in their accounts; try again",
         ),
