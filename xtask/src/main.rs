@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints")]
 
+mod bench_access;
 mod bench_import;
 mod bench_search;
 mod bench_writes;
@@ -49,6 +50,12 @@ const VERBS: &[Verb] = &[
         arguments: "[--entries N] [--compress] [--slapd] [--folder F]",
         purpose: "what loading costs and takes, plain, compressed and slapadd",
         run: bench_import::run,
+    },
+    Verb {
+        name: "bench-access",
+        arguments: "[--entries N] [--turns N] [--no-slapd]",
+        purpose: "what access control, logs and password schemes cost, roster and slapd",
+        run: bench_access::run,
     },
     Verb {
         name: "bench-search",

@@ -14,6 +14,9 @@ use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, SUFFIX, n
 pub(crate) const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
 const SLAPD: &str = "/usr/sbin/slapd";
 const SLAPD_DN: &str = "cn=admin,dc=example,dc=com";
+/// Everybody reads everything.
+const OPEN_RULES: &str = "sizelimit unlimited
+access to * by * read";
 /// How long slapd may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -136,10 +139,15 @@ pub(crate) fn kill_and_start(server: &mut Server) -> Result<Recovered, String> {
 
 /// Loads slapd, unless it is loaded, and starts it; its writes are durable, as by default.
 pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
+    slapd_with(folder, people, OPEN_RULES)
+}
+
+/// Likewise, with global settings of its own: limits, modules, rules.
+pub(crate) fn slapd_with(folder: &Path, people: &Path, rules: &str) -> Result<Server, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder.join("db")).map_err(failed)?;
     let config = folder.join("slapd.conf");
-    fs::write(&config, configuration(folder)).map_err(failed)?;
+    fs::write(&config, configuration(folder, rules)).map_err(failed)?;
     // A load that was broken off is begun again.
     let loaded = folder.join("loaded");
     if !loaded.exists() {
@@ -184,11 +192,10 @@ pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
     Ok(server)
 }
 
-fn configuration(folder: &Path) -> String {
+fn configuration(folder: &Path, rules: &str) -> String {
     slapd_configuration(
         folder,
-        "sizelimit unlimited
-access to * by * read",
+        rules,
         "maxsize 34359738368
 index objectClass eq
 index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub
@@ -243,7 +250,7 @@ mod tests {
         let folder = testing::crash::server::scratch("slapd-configuration");
         fs::create_dir_all(folder.join("db")).unwrap();
         let file = folder.join("slapd.conf");
-        fs::write(&file, configuration(&folder)).unwrap();
+        fs::write(&file, configuration(&folder, OPEN_RULES)).unwrap();
         let tested = Command::new(SLAPD).args(["-T", "test", "-u", "-f"]).arg(&file).output();
         let tested = tested.unwrap();
         let said = String::from_utf8_lossy(&tested.stderr).into_owned();
