@@ -1,10 +1,10 @@
-//! `cargo xtask bench-access`: what access control, logs and password schemes cost, roster and slapd
-//! in turns on one machine in one run, as tables for `docs/performance.md`.
+//! `cargo xtask bench-access`: what access control, logs and password schemes cost, roster and
+//! slapd in turns on one machine in one run, as tables for `docs/performance.md`.
 //!
 //! Both hold the same people with the same indexes. A thousand people each have their passwords as
 //! `{SSHA}`, `{SSHA512}` and `{ARGON2}`, made by slapd's own program with its defaults; the same
-//! hashes for both. `roster bench` asks, and checks every answer. The rows of a table are measured in
-//! turns, and each figure is the median of its turns.
+//! hashes for both. `roster bench` asks, and checks every answer. The rows of a table are measured
+//! in turns, and each figure is the median of its turns.
 //!
 //! Invariant: only servers started here, on loopback, are asked, and they end with the run.
 
