@@ -65,6 +65,9 @@ pub(crate) fn dispatch(
     let next = match outcome {
         Ok(next) => next,
         Err(refusal) => {
+            if let Some(error) = refusal.policy {
+                worker.note.policy(error);
+            }
             let aborted = abort_transaction(session, &message.controls, &refusal);
             let next = refuse(out, (id, kind), &refusal, &message.controls);
             out.extend_from_slice(&aborted);

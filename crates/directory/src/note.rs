@@ -4,6 +4,8 @@
 
 use std::cell::Cell;
 
+use crate::password_policy::PolicyError;
+
 /// What was noted of one operation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Noted {
@@ -11,6 +13,8 @@ pub struct Noted {
     pub candidates: u64,
     /// No index helped, whether the search was carried out or refused for it.
     pub is_unindexed: bool,
+    /// What the password policy had against it, asked for by the client or not.
+    pub policy: Option<PolicyError>,
 }
 
 /// Where the operation under way on this thread leaves it.
@@ -18,6 +22,7 @@ pub struct Noted {
 pub(crate) struct Note {
     candidates: Cell<u64>,
     is_unindexed: Cell<bool>,
+    policy: Cell<Option<PolicyError>>,
 }
 
 impl Note {
@@ -31,8 +36,17 @@ impl Note {
         self.is_unindexed.set(true);
     }
 
+    /// The password policy refuses.
+    pub(crate) fn policy(&self, error: PolicyError) {
+        self.policy.set(Some(error));
+    }
+
     /// What was noted; nothing is afterwards.
     pub(crate) fn take(&self) -> Noted {
-        Noted { candidates: self.candidates.take(), is_unindexed: self.is_unindexed.take() }
+        Noted {
+            candidates: self.candidates.take(),
+            is_unindexed: self.is_unindexed.take(),
+            policy: self.policy.take(),
+        }
     }
 }

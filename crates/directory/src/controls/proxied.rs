@@ -14,6 +14,7 @@ use super::{RequestControls, malformed};
 use crate::directory::State;
 use crate::guard::{Site, guarded};
 use crate::identity_mapper::{self, Found, UserName};
+use crate::ops::bind::login;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::Worker;
@@ -145,7 +146,8 @@ pub(crate) fn access_as(
     };
     let Some(entry) = view.entry(id)? else { return Ok(None) };
     let may = guarded(site, &DnKey::root(), |guard| guard.on(&entry).may_entry(Right::Proxy));
-    if !may {
+    // Who cannot sign in does nothing through others either.
+    if !may || login::check_usable(directory, state, &entry).is_err() {
         return Ok(None);
     }
     identity_mapper::access_of(directory, state, view, found)

@@ -41,6 +41,39 @@ pub enum PolicyError {
     PasswordTooLong = 9,
 }
 
+impl PolicyError {
+    /// All of them, by their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::PasswordExpired,
+        Self::AccountLocked,
+        Self::ChangeAfterReset,
+        Self::PasswordModNotAllowed,
+        Self::MustSupplyOldPassword,
+        Self::InsufficientPasswordQuality,
+        Self::PasswordTooShort,
+        Self::PasswordTooYoung,
+        Self::PasswordInHistory,
+        Self::PasswordTooLong,
+    ];
+
+    /// Its name in the draft.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PasswordExpired => "passwordExpired",
+            Self::AccountLocked => "accountLocked",
+            Self::ChangeAfterReset => "changeAfterReset",
+            Self::PasswordModNotAllowed => "passwordModNotAllowed",
+            Self::MustSupplyOldPassword => "mustSupplyOldPassword",
+            Self::InsufficientPasswordQuality => "insufficientPasswordQuality",
+            Self::PasswordTooShort => "passwordTooShort",
+            Self::PasswordTooYoung => "passwordTooYoung",
+            Self::PasswordInHistory => "passwordInHistory",
+            Self::PasswordTooLong => "passwordTooLong",
+        }
+    }
+}
+
 /// The value of the response control.
 pub fn response_value(warning: Option<PolicyWarning>, error: Option<PolicyError>) -> Vec<u8> {
     let mut value = Vec::new();
@@ -68,6 +101,12 @@ const MAX_INT: u64 = 2_147_483_647;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_stands_at_its_number() {
+        let numbers = PolicyError::ALL.map(|error| error as usize);
+        assert_eq!(numbers, std::array::from_fn(|number| number));
+    }
 
     #[test]
     fn the_value_is_as_the_draft_has_it() {

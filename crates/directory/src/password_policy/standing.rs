@@ -184,7 +184,7 @@ impl Account {
         let must_change = policy.forces_change() && state.is_reset;
         found.extend(must_change.then_some(Condition::MustChange));
         let count = self.failures(policy, now);
-        let left = self.failures_left(policy, now);
+        let left = self.failures_left(policy, now).filter(|left| *left > 0);
         found.extend((count > 0).then_some(Condition::Failures { count, left }));
         let young = policy.min_age.zip(state.changed).map(|(least, changed)| after(changed, least));
         let young = young.filter(|until| now < *until && !must_change);

@@ -140,6 +140,10 @@ fn whoever_may_proxy_may_sign_in_as_another() {
     }
     assert_eq!(plain(&mut client, "u:anna", "ben", "secret"), ResultCode::AuthorizationDenied);
     assert_eq!(plain(&mut client, "u:ben", "anna", "x"), ResultCode::InvalidCredentials);
+    // Nobody acts as an account that is switched off.
+    let off = [(ModifyOperation::Add, "ds-pwp-account-disabled", &["true"][..])];
+    assert_eq!(root.modify(BEN, &off), ResultCode::Success);
+    assert_eq!(plain(&mut client, "u:ben", "anna", "secret"), ResultCode::AuthorizationDenied);
 }
 
 #[test]

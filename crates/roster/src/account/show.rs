@@ -171,7 +171,7 @@ fn lines(state: &State, now: Timestamp) -> Vec<String> {
     row("last sign-in", at(operation::LAST_LOGIN));
     let failures = state.values(operation::FAILURES);
     let last = failures.last().map(|last| format!(", last {}", moment::told(last, now)));
-    let left = state.value(operation::REMAINING_FAILURES);
+    let left = state.value(operation::REMAINING_FAILURES).filter(|left| *left != "0");
     let left = left.map(|left| format!("; {left} more lock the account")).unwrap_or_default();
     let failed = format!("{}{}{left}", failures.len(), last.unwrap_or_default());
     row("failed sign-ins", (!failures.is_empty() || !left.is_empty()).then_some(failed));
@@ -237,7 +237,7 @@ uid=anna,dc=example
   password set     2026-12-01 10:00 UTC (31 days ago)
   expires          2027-03-01 10:00 UTC (in 58 days)
   last sign-in     2026-12-30 10:00 UTC (2 days ago)
-  failed sign-ins  2, last 2027-01-01 10:00 UTC (30 minutes ago); 0 more lock the account
+  failed sign-ins  2, last 2027-01-01 10:00 UTC (30 minutes ago)
   used passwords   3 remembered";
         assert_eq!(lines(&told, now).join("\n"), want);
         let json = serde_json::to_value(shown(&told)).unwrap();

@@ -208,6 +208,9 @@ fn outcome(line: &mut Line<'_>, figures: &Figures, diagnostic: &[u8], is_search:
     if !diagnostic.is_empty() {
         line.text(key!("diagnostic", "message"), diagnostic);
     }
+    if let Some(error) = figures.policy {
+        line.text(key!("policy", "policy"), error.name().as_bytes());
+    }
     if figures.is_abandoned {
         line.flag(key!("abandoned", "abandoned"));
     }

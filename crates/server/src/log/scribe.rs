@@ -360,6 +360,7 @@ impl Figures {
     fn note(&mut self, noted: Noted) {
         self.candidates = noted.candidates;
         self.is_unindexed = noted.is_unindexed;
+        self.policy = noted.policy;
     }
 }
 

@@ -5,6 +5,8 @@
 //! Values that are asserted, of searches and compares, are there as they came; the log thread hides
 //! those of passwords.
 
+use directory::password_policy::PolicyError;
+
 /// What a record tells of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
@@ -108,6 +110,8 @@ pub(super) struct Figures {
     /// The tag of the operation.
     pub(super) tag: u8,
     pub(super) is_unindexed: bool,
+    /// What the password policy had against it.
+    pub(super) policy: Option<PolicyError>,
     /// Nobody was told the outcome.
     pub(super) is_abandoned: bool,
 }
@@ -154,7 +158,8 @@ impl<'b> Draft<'b> {
 
     pub(super) fn figures(&mut self, figures: &Figures) -> &mut Self {
         let flags = u64::from(figures.is_unindexed) | u64::from(figures.is_abandoned) << 1;
-        let small = flags << 8 | u64::from(figures.tag);
+        let policy = figures.policy.map_or(0, |error| error as u64 + 1);
+        let small = policy << 16 | flags << 8 | u64::from(figures.tag);
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let code = figures.code.unwrap_or(NO_CODE);
         for number in [
@@ -225,6 +230,8 @@ impl<'a> Parts<'a> {
         figures.tag = small as u8;
         figures.is_unindexed = small >> 8 & 1 != 0;
         figures.is_abandoned = small >> 9 & 1 != 0;
+        let policy = (small >> 16 & 0xff) as usize;
+        figures.policy = policy.checked_sub(1).and_then(|at| PolicyError::ALL.get(at).copied());
         Some(figures)
     }
 }
@@ -261,9 +268,16 @@ mod tests {
             message_id: i32::MAX,
             tag: 0x63,
             is_unindexed: true,
+            policy: Some(PolicyError::PasswordTooLong),
             is_abandoned: false,
         };
-        let other = Figures { code: None, is_unindexed: false, is_abandoned: true, ..figures };
+        let other = Figures {
+            code: None,
+            is_unindexed: false,
+            is_abandoned: true,
+            policy: None,
+            ..figures
+        };
         for figures in [figures, other] {
             let mut out = Vec::new();
             let mut draft = Draft::begin(&mut out, Kind::Operation);

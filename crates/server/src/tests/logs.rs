@@ -234,6 +234,27 @@ fn no_password_is_ever_in_a_log() {
 }
 
 #[test]
+fn what_a_password_policy_refuses_is_told_here_alone() {
+    let mut running = Running::start();
+    let mut root = running.connect_root();
+    add_anna(&mut root, 2);
+    root.send(&modify(3, ANNA, &[(ModifyOperation::Add, "nsAccountLock", "true")]));
+    assert_eq!(root.receive(), "3 modify success");
+    let mut client = running.connect();
+    for (id, password) in [(1, "hers"), (2, "another")] {
+        client.send(&bind(id, ANNA, password));
+        assert_eq!(client.receive(), format!("{id} bind invalidCredentials"));
+    }
+    let lines = running.lines();
+    let binds = of_kind(&lines, "bind");
+    assert_eq!(binds[0].get("policy"), None, "{binds:?}");
+    for line in &binds[1..] {
+        check(line, json!({"dn": ANNA, "code": 49, "policy": "accountLocked"}));
+    }
+    assert_eq!(binds.len(), 3);
+}
+
+#[test]
 fn a_client_cannot_forge_lines() {
     let mut running = Running::start();
     let mut client = running.connect();
