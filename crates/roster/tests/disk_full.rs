@@ -183,13 +183,13 @@ fn writes_stop_before_the_disk_is_full_and_go_on_by_themselves() {
     own.bind(&dn("one"), "first password").unwrap();
     let password =
         |old: &str, new: &str| Request::Password { old: old.to_owned(), new: new.to_owned() };
-    assert_eq!(own.call(&password("first password", "second")).unwrap().code, 0);
+    assert_eq!(own.call(&password("first password", "second password")).unwrap().code, 0);
 
     // Little room: only the administrator may write.
     disk.leave_mib(45);
     let answer = until(&mut admin, &describe("one", "little room"), 0);
     assert_eq!(answer.code, 0);
-    let answer = until(&mut own, &password("second", "second"), NO_ROOM);
+    let answer = until(&mut own, &password("second password", "second password"), NO_ROOM);
     assert!(answer.diagnostic.contains("MiB"), "{answer:?}");
     assert_eq!(admin.call(&person("two", "little room")).unwrap().code, 0);
 
@@ -204,7 +204,7 @@ fn writes_stop_before_the_disk_is_full_and_go_on_by_themselves() {
     // Room again: writes go on without anybody's help.
     disk.free();
     until(&mut admin, &describe("one", "room again"), 0);
-    until(&mut own, &password("second", "third"), 0);
+    until(&mut own, &password("second password", "third password"), 0);
     let after = read(&mut admin, "(objectClass=person)");
     assert_eq!(after["one"], "room again");
     assert_eq!(after["two"], "little room");

@@ -8,6 +8,7 @@ use schema::{Change, EntryId, IndexChange, ResolvedFilter, Schema};
 
 use super::IndexStep;
 use crate::conformance::{Chance, History, Rows, agree, contexts, indexes};
+use crate::error::StoreError;
 use crate::flush::{FlushOptions, set_failing};
 use crate::index::{IndexConfig, IndexState};
 use crate::index_status::{IndexStatus, IndexStatusOptions};
@@ -242,7 +243,15 @@ fn check_random(seed: u64, count: usize) {
 
 /// Opens the store again, and applies what is not in its base.
 fn recover(directory: &tempfile::TempDir, history: &History) -> Arc<Store> {
-    let store = Store::open(directory.path(), &options(), Schema::builtin()).unwrap();
+    // Where another test starts a process, that holds this one's locks until it runs.
+    let mut store = Store::open(directory.path(), &options(), Schema::builtin());
+    wait_until(|| {
+        if matches!(store, Err(StoreError::InUse { .. })) {
+            store = Store::open(directory.path(), &options(), Schema::builtin());
+        }
+        !matches!(store, Err(StoreError::InUse { .. }))
+    });
+    let store = store.unwrap();
     let base = usize::try_from(store.base().lsn.0).unwrap();
     write(&store, &history.changes()[base..]);
     assert_eq!(store.published().lsn, Lsn(history.changes().len() as u64));
@@ -272,7 +281,7 @@ fn the_threads_do_it_by_themselves() {
     check_sound(&store);
 }
 
-fn wait_until(is_so: impl Fn() -> bool) {
+fn wait_until(mut is_so: impl FnMut() -> bool) {
     let begin = crate::flush::now();
     while !is_so() {
         assert!(begin.elapsed() < Duration::from_secs(60));
