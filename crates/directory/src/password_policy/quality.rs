@@ -56,7 +56,7 @@ pub struct Quality {
     pub bad_words: Vec<String>,
     /// Attributes of the entry whose values it must not be made of.
     pub own_attributes: Vec<String>,
-    /// Words of those values that are shorter are not looked for; 0: [`OWN_MIN_CHARACTERS`].
+    /// Words of those values that are shorter are not looked for; 0: four characters.
     pub min_token_length: u32,
     /// No part of such a value that is so long is in it; 0: words as a whole are looked for.
     pub min_own_substring: u32,
