@@ -4,7 +4,10 @@
 //! Both hold the same people with the same indexes. A thousand people each have their passwords as
 //! `{SSHA}`, `{SSHA512}` and `{ARGON2}`, made by slapd's own program with its defaults; the same
 //! hashes for both. `roster bench` asks, and checks every answer. The rows of a table are measured
-//! in turns, and each figure is the median of its turns.
+//! in turns, every other turn backwards, and each figure is the median of its turns. A machine's
+//! speed drifts by more than what is to be measured, so rows are also compared turn by turn with
+//! the row they have to be compared with: the median of these ratios, and between what half of
+//! them lie. Many short turns tell more than few long ones (`--seconds 1 --turns 9 --rows search`).
 //!
 //! Invariant: only servers started here, on loopback, are asked, and they end with the run.
 
@@ -31,6 +34,10 @@ const DEFAULT_TURNS: u64 = 3;
 const CONNECTIONS: &str = "50";
 /// How many people have their passwords in one scheme.
 const OF_SCHEME: u64 = 1_000;
+/// The server that the one with logs is compared with.
+const QUIET: &str = "roster, logs off";
+/// What the other rows of a server are compared with.
+const AS_ADMINISTRATOR: &str = "search as the administrator";
 /// The schemes, each with the module of slapd that knows it.
 const SCHEMES: [(&str, &str); 3] =
     [("{SSHA}", "pw-sha2"), ("{SSHA512}", "pw-sha2"), ("{ARGON2}", "argon2")];
@@ -56,6 +63,8 @@ struct Asked {
     seconds: u64,
     turns: u64,
     with_slapd: bool,
+    /// Only rows whose names begin so.
+    rows: String,
     roster: Option<PathBuf>,
     folder: PathBuf,
 }
@@ -113,34 +122,64 @@ fn measure(asked: &Asked, program: &Path) -> Result<String, String> {
         servers::roster_with(program, &folder.join("logged"), &people, &logged)?,
     ];
     for server in &list {
-        give_acis(server)?;
+        give(server, "examples/access-control.ldif")?;
     }
     if asked.with_slapd {
         list.push(servers::slapd_with(&folder.join("slapd"), &people, SLAPD_RULES)?);
     }
     let mut rows = rows(&list);
+    rows.retain(|row| row.name.starts_with(&asked.rows));
     for turn in 0..asked.turns {
         note(&format!("turn {} of {}", turn + 1, asked.turns));
         for row in &mut rows {
             let server = list.get(row.server).ok_or("there is no such server")?;
             load(asked, program, server, row)?;
         }
+        // What comes after what must make no difference; the figures of a turn stay beside.
+        rows.reverse();
     }
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
     let mut text = format!(
         "{} people, {CONNECTIONS} connections, {} turns of {} s; {}\n\n\
-         | load | server CPU, median | all turns | operations/s |\n|---|---:|---:|---:|\n",
+         | load | server CPU, median | all turns | operations/s | turn by turn |\n\
+         |---|---:|---:|---:|---|\n",
         asked.entries,
         asked.turns,
         asked.seconds,
         load_average()
     );
-    for row in &mut rows {
+    let told: Vec<String> = rows.iter().map(|row| compared(row, &rows)).collect();
+    for (row, told) in rows.iter_mut().zip(told) {
         let all: Vec<String> = row.cpu_us.iter().map(|one| format!("{one:.1}")).collect();
         let (cpu_us, per_s) = (median(&mut row.cpu_us), median(&mut row.per_s));
         let all = all.join(" · ");
-        let _ = writeln!(text, "| {} | {cpu_us:.1} µs | {all} | {per_s:.0} |", row.name);
+        let _ = writeln!(text, "| {} | {cpu_us:.1} µs | {all} | {per_s:.0} | {told} |", row.name);
     }
     Ok(text)
+}
+
+/// A search beside those it has to be compared with: the same without logs, and by the
+/// administrator.
+fn compared(row: &Row, rows: &[Row]) -> String {
+    let Some((load, who)) = row.name.split_once(": ") else { return String::new() };
+    let mut others = Vec::new();
+    if load.starts_with("search") && load != AS_ADMINISTRATOR {
+        others.push((format!("{AS_ADMINISTRATOR}: {who}"), "the administrator"));
+    }
+    if load.starts_with("search") && who.starts_with("roster") && who != QUIET {
+        others.push((format!("{load}: {QUIET}"), "the same without logs"));
+    }
+    let told = others.iter().filter_map(|(name, called)| {
+        let other = rows.iter().find(|other| other.name == *name)?;
+        let pairs = row.cpu_us.iter().zip(&other.cpu_us);
+        let mut ratios: Vec<f64> = pairs.map(|(one, other)| one / other).collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |place: usize| ratios.get(place).copied();
+        let quarter = ratios.len() / 4;
+        let (low, high) = (at(quarter)?, at(ratios.len().checked_sub(quarter + 1)?)?);
+        Some(format!("{:.3} × {called} ({low:.3}–{high:.3})", at(ratios.len() / 2)?))
+    });
+    told.collect::<Vec<_>>().join("; ")
 }
 
 fn rows(list: &[Server]) -> Vec<Row> {
@@ -152,7 +191,7 @@ fn rows(list: &[Server]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (number, server) in list.iter().enumerate() {
         let who = match number {
-            0 => "roster, logs off",
+            0 => QUIET,
             1 => "roster, access log and audit log as JSON",
             _ => "slapd, log off",
         };
@@ -161,15 +200,20 @@ fn rows(list: &[Server]) -> Vec<Row> {
             let (cpu_us, per_s) = (Vec::new(), Vec::new());
             rows.push(Row { name, server: number, arguments, cpu_us, per_s });
         };
-        row("search as the administrator", search(server.dn, server.password));
+        row(AS_ADMINISTRATOR, search(server.dn, server.password));
         row("search as a user, rules by attribute", search(USER, "password"));
         for (place, (scheme, _)) in SCHEMES.iter().enumerate() {
             if number == 1 {
                 continue;
             }
             let first = OF_SCHEME * place as u64 + 1;
-            let dn = format!("uid=user.[{first}-{}],ou=people,{SUFFIX}", first + OF_SCHEME - 1);
+            let name = format!("user.[{first}-{}]", first + OF_SCHEME - 1);
+            let dn = format!("uid={name},ou=people,{SUFFIX}");
             row(&format!("bind {scheme}"), vec!["bind".to_owned(), "--dn".to_owned(), dn]);
+            // Found by one connection, bound on another.
+            let filter = format!("(uid={name})");
+            let auth = ["auth", "-D", USER, "-w", "password", "-b", SUFFIX, "-f", &filter];
+            row(&format!("cycle of search and bind {scheme}"), auth.map(str::to_owned).to_vec());
         }
     }
     rows.sort_by_key(|row| row.name.split(':').next().map(str::to_owned));
@@ -192,26 +236,40 @@ fn load(asked: &Asked, program: &Path, server: &Server, row: &mut Row) -> Result
         let found = value.pointer(pointer).and_then(Value::as_f64);
         found.ok_or_else(|| format!("roster bench gives no {pointer}: {value}"))
     };
-    row.cpu_us.push(number("/server_cpu_us_per_operation")?);
-    row.per_s.push(number("/operations_per_s")?);
+    row.cpu_us.push(number("/cost/server/cpu_us_per_operation")?);
+    row.per_s.push(number("/streams/0/operations_per_s")?);
     Ok(())
 }
 
 /// Gives the first people hashed passwords, scheme by scheme; the others have that of the first.
 fn hash_passwords(people: &Path) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", people.display());
-    let mut hashes = Vec::new();
-    for (scheme, module) in SCHEMES {
-        let output = Command::new("slappasswd")
-            .args(["-n", "-o", &format!("module-load={module}"), "-h", scheme, "-s", "password"])
-            .output()
-            .map_err(|error| format!("slappasswd: {error}"))?;
-        if !output.status.success() {
-            let why = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("slappasswd: {why}(Debian package slapd-contrib)"));
-        }
-        hashes.push(String::from_utf8_lossy(&output.stdout).into_owned());
+    let hashes: Result<Vec<_>, _> =
+        SCHEMES.iter().map(|(scheme, module)| hash(scheme, Some(module))).collect();
+    put_passwords(people, &hashes?)
+}
+
+/// Gives all people passwords hashed by a scheme that needs no module.
+pub(crate) fn hash_passwords_as(people: &Path, scheme: &str) -> Result<(), String> {
+    put_passwords(people, &[hash(scheme, None)?])
+}
+
+/// "password" as slapd's own program hashes it.
+fn hash(scheme: &str, module: Option<&str>) -> Result<String, String> {
+    let mut command = Command::new("slappasswd");
+    if let Some(module) = module {
+        command.args(["-o", &format!("module-load={module}")]);
     }
+    let output = command.args(["-n", "-h", scheme, "-s", "password"]).output();
+    let output = output.map_err(|error| format!("slappasswd: {error}"))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("slappasswd: {why}(Debian package slapd-contrib)"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn put_passwords(people: &Path, hashes: &[String]) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", people.display());
     let first = hashes.first().ok_or("there are schemes")?;
     let mut text = String::new();
     let mut number = 0;
@@ -227,12 +285,12 @@ fn hash_passwords(people: &Path) -> Result<(), String> {
     std::fs::write(people, text).map_err(failed)
 }
 
-/// Loads the example: twenty ACIs by attribute.
-fn give_acis(server: &Server) -> Result<(), String> {
+/// Changes roster by a file of the source tree.
+pub(crate) fn give(server: &Server, file: &str) -> Result<(), String> {
     let output = Command::new("ldapmodify")
         .args(["-x", "-H", &format!("ldap://{}", server.address), "-D", server.dn])
         .args(["-w", server.password, "-f"])
-        .arg(shell::root().join("examples/access-control.ldif"))
+        .arg(shell::root().join(file))
         .output()
         .map_err(|error| format!("ldapmodify: {error}"))?;
     match output.status.success() {
@@ -252,6 +310,7 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
         seconds: DEFAULT_SECONDS,
         turns: DEFAULT_TURNS,
         with_slapd: true,
+        rows: String::new(),
         roster: None,
         folder: scratch("bench-access"),
     };
@@ -271,6 +330,7 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
             "--entries" => asked.entries = number()?.max(DEFAULT_ENTRIES),
             "--seconds" => asked.seconds = number()?,
             "--turns" => asked.turns = number()?,
+            "--rows" => asked.rows.clone_from(value),
             "--roster" => asked.roster = Some(PathBuf::from(value)),
             "--folder" => asked.folder = PathBuf::from(value),
             other => return Err(Error::usage(format!("unknown option: {other}"))),

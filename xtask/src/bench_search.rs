@@ -302,11 +302,11 @@ fn bench(
         found.ok_or_else(|| format!("roster bench gives no {pointer}: {value}"))
     };
     let figures = Figures {
-        cpu_us: number("/server_cpu_us_per_operation")?,
-        per_s: number("/operations_per_s")?,
-        p50_ms: number("/latency_us/p50")? / 1000.0,
-        p99_ms: number("/latency_us/p99")? / 1000.0,
-        entries: number("/entries")? / number("/operations")?.max(1.0),
+        cpu_us: number("/cost/server/cpu_us_per_operation")?,
+        per_s: number("/streams/0/operations_per_s")?,
+        p50_ms: number("/streams/0/latency/p50")? / 1000.0,
+        p99_ms: number("/streams/0/latency/p99")? / 1000.0,
+        entries: number("/streams/0/entries")? / number("/streams/0/operations")?.max(1.0),
     };
     note(&format!(
         "  {}: {:.1} µs, {:.1} entries, {:.0}/s",

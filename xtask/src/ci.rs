@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: exactly what CI runs, cheapest first.
 
 use crate::shell::{cargo, command, step, succeeds};
-use crate::{Error, fuzz, gauges, no_arguments, test};
+use crate::{Error, fuzz, gauge, gauges, no_arguments, test};
 
 /// Runs every check; stops at the first that fails.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
@@ -10,6 +10,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     step("lints", cargo(&lint))?;
     test::run(&[])?;
+    // Takes what the tests were built with.
+    gauge::run(&[])?;
     // The README's first command must find the program among those of the workspace.
     step("cargo run", cargo(&["run", "--quiet", "--", "--version"]))?;
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);

@@ -11,6 +11,8 @@ const DEFAULT_SECONDS: u64 = 600;
 /// Targets that need the command line, and with it the whole server.
 const WITH_ROSTER: &[&str] = &[
     "backup",
+    "bench_agent",
+    "bench_record",
     "dialect",
     "entry_record",
     "index_definition",

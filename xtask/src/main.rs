@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints")]
 
+mod bench;
 mod bench_access;
 mod bench_import;
 mod bench_search;
@@ -12,8 +13,10 @@ mod ci;
 mod conform;
 mod crash;
 mod fuzz;
+mod gauge;
 mod gauges;
 mod kerberos;
+mod scaling;
 mod servers;
 mod shell;
 mod test;
@@ -46,6 +49,12 @@ impl Error {
 
 const VERBS: &[Verb] = &[
     Verb {
+        name: "bench",
+        arguments: "[--quick] [--entries N] [--servers LIST]",
+        purpose: "roster, slapd, 389 DS and OpenDJ in turns",
+        run: bench::run,
+    },
+    Verb {
         name: "bench-import",
         arguments: "[--entries N] [--compress] [--slapd] [--folder F]",
         purpose: "what loading costs and takes, plain, compressed and slapadd",
@@ -53,7 +62,7 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "bench-access",
-        arguments: "[--entries N] [--turns N] [--no-slapd]",
+        arguments: "[--entries N] [--turns N] [--seconds N] [--rows NAME] [--no-slapd]",
         purpose: "what access control, logs and password schemes cost, roster and slapd",
         run: bench_access::run,
     },
@@ -88,12 +97,24 @@ const VERBS: &[Verb] = &[
         purpose: "search for inputs that break a parser",
         run: fuzz::run,
     },
+    Verb {
+        name: "gauge",
+        arguments: "[--write]",
+        purpose: "instructions of each operation against the baseline",
+        run: gauge::run,
+    },
     Verb { name: "gauges", arguments: "", purpose: "measures of the source", run: gauges::run },
     Verb {
         name: "kerberos",
         arguments: "",
         purpose: "roster with GSSAPI, and its test with a realm of its own",
         run: kerberos::run,
+    },
+    Verb {
+        name: "scaling",
+        arguments: "[--turns N]",
+        purpose: "what a second worker costs, and what follows for more",
+        run: scaling::run,
     },
     Verb {
         name: "test",

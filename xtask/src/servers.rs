@@ -1,6 +1,11 @@
-//! The servers that are measured: roster, and Debian's slapd with the same people and indexes.
+//! The servers that are measured: roster, and Debian's slapd with the same people and indexes; the
+//! others, and slapd as its experts set it up, are in `peers.rs`.
 //!
 //! Invariant: dropping a server ends its process, by its own id.
+
+pub(crate) mod guard;
+mod ldif;
+pub(crate) mod peers;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,6 +15,8 @@ use std::time::Duration;
 
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, SUFFIX, now, pause};
 
+use self::guard::Guard;
+
 /// How often memory is looked at while a load runs.
 pub(crate) const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
 const SLAPD: &str = "/usr/sbin/slapd";
@@ -17,8 +24,8 @@ const SLAPD_DN: &str = "cn=admin,dc=example,dc=com";
 /// Everybody reads everything.
 const OPEN_RULES: &str = "sizelimit unlimited
 access to * by * read";
-/// How long slapd may take to listen.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running server.
 #[derive(Debug)]
@@ -30,12 +37,14 @@ pub(crate) struct Server {
     /// Where its data are.
     folder: PathBuf,
     process: Process,
+    /// Ends it if we do not.
+    guard: Guard,
 }
 
 #[derive(Debug)]
 enum Process {
     Roster(Roster),
-    Slapd(Child),
+    Other(Child),
 }
 
 /// roster as a process that can be started again.
@@ -59,8 +68,20 @@ impl Server {
     pub(crate) fn id(&self) -> u32 {
         match &self.process {
             Process::Roster(roster) => roster.running.as_ref().map_or(0, Running::id),
-            Process::Slapd(child) => child.id(),
+            Process::Other(child) => child.id(),
         }
+    }
+
+    /// Waits until it listens.
+    fn wait(&self) -> Result<(), String> {
+        let begin = now();
+        while TcpStream::connect(self.address).is_err() {
+            if begin.elapsed() > PATIENCE {
+                return Err(format!("{} does not listen", self.name));
+            }
+            pause(SAMPLE_PAUSE);
+        }
+        Ok(())
     }
 
     /// Memory that is not backed by files; 0 when it cannot be read.
@@ -79,14 +100,16 @@ impl Server {
     pub(crate) fn log_tail(&self) -> String {
         match &self.process {
             Process::Roster(roster) => roster.place.log_tail(),
-            Process::Slapd(_) => String::new(),
+            Process::Other(_) => String::new(),
         }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Process::Slapd(child) = &mut self.process {
+        // Before its number can be another process's.
+        self.guard.dismiss();
+        if let Process::Other(child) = &mut self.process {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -119,6 +142,7 @@ pub(crate) fn roster_with(
         dn: ADMIN_DN,
         password: ADMIN_PASSWORD,
         folder: place.data(),
+        guard: Guard::process(running.id()),
         process: Process::Roster(Roster { place, running: Some(running) }),
     })
 }
@@ -128,11 +152,13 @@ pub(crate) fn kill_and_start(server: &mut Server) -> Result<Recovered, String> {
     let Process::Roster(roster) = &mut server.process else {
         return Err("only roster is killed".to_owned());
     };
+    server.guard.dismiss();
     roster.running.take().map_or(Ok(()), Running::kill)?;
     let journal_bytes = disk_bytes(&roster.place.data().join("journal"));
     let running = roster.place.start()?;
     let start = running.start;
     server.address = running.address;
+    server.guard = Guard::process(running.id());
     roster.running = Some(running);
     Ok(Recovered { journal_bytes, start })
 }
@@ -164,8 +190,7 @@ pub(crate) fn slapd_with(folder: &Path, people: &Path, rules: &str) -> Result<Se
         }
         fs::write(loaded, "").map_err(failed)?;
     }
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|one| one.local_addr());
-    let address = free.map_err(failed)?;
+    let address = free_address()?;
     let child = Command::new(SLAPD)
         .args(["-d", "0", "-h", &format!("ldap://{address}/"), "-f"])
         .arg(&config)
@@ -180,16 +205,17 @@ pub(crate) fn slapd_with(folder: &Path, people: &Path, rules: &str) -> Result<Se
         dn: SLAPD_DN,
         password: "secret",
         folder: folder.to_owned(),
-        process: Process::Slapd(child),
+        guard: Guard::process(child.id()),
+        process: Process::Other(child),
     };
-    let begin = now();
-    while TcpStream::connect(address).is_err() {
-        if begin.elapsed() > PATIENCE {
-            return Err("slapd does not listen".to_owned());
-        }
-        pause(SAMPLE_PAUSE);
-    }
+    server.wait()?;
     Ok(server)
+}
+
+/// An address on this machine that nobody listens at.
+fn free_address() -> Result<SocketAddr, String> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|one| one.local_addr());
+    free.map_err(|error| format!("no free port: {error}"))
 }
 
 fn configuration(folder: &Path, rules: &str) -> String {

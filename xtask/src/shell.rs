@@ -27,9 +27,14 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 /// The server, built as it is released.
 pub(crate) fn roster() -> Result<PathBuf, Error> {
     step("the server", cargo(&["build", "--quiet", "--release", "--package", "roster"]))?;
+    Ok(target().join("release/roster"))
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    Ok(root().join(target).join("release/roster"))
+    root().join(target)
 }
 
 /// Whether a command exists and ends well; nothing is printed.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use schema::DnKey;
@@ -140,13 +140,14 @@ impl Access {
     /// What the rules mean for this identity, kept until they change. `stamp` says how far the
     /// directory is: rules may ask for groups.
     pub fn rules(&self, set: &Arc<AciSet>, stamp: u64) -> Arc<Rules> {
-        if let Some(rules) = &*self.memo.0.load()
+        let memo = self.memo.0.get_or_init(ArcSwapOption::default);
+        if let Some(rules) = &*memo.load()
             && rules.is_current(set, stamp)
         {
             return Arc::clone(rules);
         }
         let rules = Arc::new(Rules::new(set, stamp));
-        self.memo.0.store(Some(Arc::clone(&rules)));
+        memo.store(Some(Arc::clone(&rules)));
         rules
     }
 
@@ -172,9 +173,10 @@ impl Access {
     }
 }
 
-/// What the rules meant when they were looked at last. It is no part of who asks.
+/// What the rules meant when they were looked at last. It is no part of who asks. Made when they
+/// are looked at: many connections only bind.
 #[derive(Default)]
-struct Memo(ArcSwapOption<Rules>);
+struct Memo(OnceLock<ArcSwapOption<Rules>>);
 
 impl Clone for Memo {
     fn clone(&self) -> Self {

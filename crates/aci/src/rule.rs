@@ -439,6 +439,8 @@ pub(crate) struct Url {
 /// `userattr`: what the asker has to do with an attribute of the target.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct UserAttribute {
+    /// Of groups: only those at or below this name count.
+    pub(crate) within: Option<DnPattern>,
     /// How many levels above the target the attribute may be; 0 is the target itself.
     pub(crate) levels: Vec<u8>,
     pub(crate) attribute: AttributeName,

@@ -144,6 +144,11 @@ impl Connection {
         self.stream.as_ref().is_some_and(Stream::is_secure)
     }
 
+    /// Gives up the socket, for those who send and read by themselves. `None` if it is lost.
+    pub fn into_stream(mut self) -> Option<Stream> {
+        self.stream.take()
+    }
+
     /// StartTLS (RFC 4511 §4.14). An error after the server agreed leaves no connection.
     pub fn start_tls(&mut self) -> Result<(), ClientError> {
         let config = tls::config(&self.options.tls)?;

@@ -20,4 +20,5 @@ pub use connection::{
 };
 pub use error::ClientError;
 pub use pipeline::{Answer, Pipeline, Window};
+pub use stream::Stream;
 pub use tls::{CertificateCheck, TlsOptions};

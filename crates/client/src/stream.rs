@@ -13,9 +13,12 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use crate::error::ClientError;
 
 /// One of the ways to a server.
-pub(crate) enum Stream {
+pub enum Stream {
+    /// `ldap://`.
     Tcp(TcpStream),
+    /// `ldapi://`.
     Unix(UnixStream),
+    /// `ldaps://`, or StartTLS.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 

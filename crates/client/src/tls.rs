@@ -3,7 +3,7 @@
 //! Invariant: TLS 1.2 and 1.3 only, as the server has it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
@@ -20,6 +20,15 @@ pub struct TlsOptions {
     pub check: CertificateCheck,
     /// PEM file of the certificates trusted; without it, those of the system.
     pub trusted: Option<PathBuf>,
+    /// Made once for all connections with these options and their clones.
+    config: Arc<OnceLock<Arc<ClientConfig>>>,
+}
+
+impl TlsOptions {
+    /// What to trust, and whether to look.
+    pub fn new(check: CertificateCheck, trusted: Option<PathBuf>) -> Self {
+        Self { check, trusted, config: Arc::default() }
+    }
 }
 
 /// Whether the server must prove who it is.
@@ -45,6 +54,14 @@ impl CertificateCheck {
 
 /// The configuration that `options` ask for.
 pub(crate) fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, ClientError> {
+    if let Some(config) = options.config.get() {
+        return Ok(Arc::clone(config));
+    }
+    let config = make(options)?;
+    Ok(Arc::clone(options.config.get_or_init(|| config)))
+}
+
+fn make(options: &TlsOptions) -> Result<Arc<ClientConfig>, ClientError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])

@@ -26,12 +26,13 @@ use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
 use crate::controls::paged::CookieKey;
 use crate::error::DirectoryError;
+use crate::figure_monitor::{FigureMonitor, Figures};
 use crate::grants::GrantTypes;
 use crate::hashing::PasswordOptions;
 use crate::identity_limits::Identities;
 use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
-use crate::log_monitor::{LogMonitor, LogStates};
+use crate::log_monitor::{LogMonitor, LogState, LogStates};
 use crate::ops::rehash::Rehasher;
 use crate::ops::suffix;
 use crate::password::PasswordStorage;
@@ -185,6 +186,7 @@ pub struct Directory {
     pub(crate) policies: Policies,
     pub(crate) log_monitor: LogMonitor,
     pub(crate) tls_monitor: TlsMonitor,
+    pub(crate) figure_monitor: FigureMonitor,
     /// None once the directory is shut down.
     flusher: Mutex<Option<Flusher>>,
     make_chance: fn() -> Box<dyn Chance>,
@@ -334,6 +336,7 @@ impl Directory {
             policies,
             log_monitor: LogMonitor::default(),
             tls_monitor: TlsMonitor::default(),
+            figure_monitor: FigureMonitor::default(),
             flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),
         });
@@ -388,6 +391,31 @@ impl Directory {
     /// What was counted of searches since the start.
     pub fn search_counts(&self) -> SearchCounts {
         self.search_counters.read()
+    }
+
+    /// How many writes wait for the writer, and how many may.
+    pub fn write_queue_depth(&self) -> (usize, usize) {
+        self.queue.depth()
+    }
+
+    /// Bytes that may still be written where the data directory is; none when nobody knows.
+    pub fn disk_free_bytes(&self) -> Option<u64> {
+        self.space.free_bytes().ok()
+    }
+
+    /// How many access rules are in force.
+    pub fn aci_count(&self) -> usize {
+        self.acis.load().len()
+    }
+
+    /// How the logs of requests and changes are, if there are any.
+    pub fn log_states(&self) -> Vec<LogState> {
+        self.log_monitor.states()
+    }
+
+    /// Has `cn=monitor` show what `figures` tells; once in the life of a directory.
+    pub fn show_figures(&self, figures: Figures) {
+        self.figure_monitor.set(figures);
     }
 
     /// The journal, for backups and for those who watch it.

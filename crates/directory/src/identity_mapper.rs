@@ -230,9 +230,18 @@ fn is_below_any(
 /// What an entry that has proved itself may do. Everybody who authenticates as an entry comes by
 /// here, whatever the proof was.
 pub(crate) fn access(state: &State, entry: &StoredEntry<'_>) -> Result<Access, Refusal> {
-    let dn = Dn::parse(entry.dn())?;
-    let key = DnKey::from_dn(&state.schema, &dn)
+    let key = DnKey::from_text(&state.schema, entry.dn())
         .map_err(|error| Refusal::new(ResultCode::Other, error.to_string()))?;
+    access_keyed(state, entry, key)
+}
+
+/// Likewise, where the key of the entry's name is known.
+pub(crate) fn access_keyed(
+    state: &State,
+    entry: &StoredEntry<'_>,
+    key: DnKey,
+) -> Result<Access, Refusal> {
+    let dn = Dn::parse(entry.dn())?;
     Ok(Access::with(Identity::Entry(dn), state.grants.read(entry)).keyed(key))
 }
 

@@ -67,6 +67,8 @@ pub struct Session {
     policy: Option<Chosen>,
     /// The account that has to change its password before anything else.
     must_change: Option<EntryId>,
+    /// Nobody on this connection, once it was: every bind begins as that.
+    nobody: Option<(Arc<Access>, Arc<Who>)>,
 }
 
 /// A request that is not answered yet.
@@ -97,6 +99,7 @@ impl Session {
             transactions: Transactions::default(),
             policy: None,
             must_change: None,
+            nobody: None,
         };
         session.set_access(Access::of(identity), "");
         session
@@ -111,6 +114,8 @@ impl Session {
     pub fn set_tls(&mut self, tls: Tls) {
         self.secure = true;
         self.tls = Some(Box::new(tls));
+        // It came from elsewhere.
+        self.nobody = None;
         // What was begun without protection does not go on under it.
         self.pending = None;
         let Origin { method, .. } = *self.access.origin();
@@ -121,6 +126,7 @@ impl Session {
     /// The name of the client's host is known, or that it has none.
     pub fn set_host_name(&mut self, name: Option<Arc<str>>) {
         self.host_name = name;
+        self.nobody = None;
         let Origin { method, .. } = *self.access.origin();
         let origin = Origin { method, ..self.origin("") };
         self.access = Arc::new((*self.access).clone().from_origin(origin));
@@ -347,7 +353,15 @@ impl Session {
         self.transactions.clear();
         self.seat = None;
         self.must_change = None;
-        self.set_access(Access::of(Identity::Anonymous), "");
+        match &self.nobody {
+            Some((access, who)) => {
+                (self.access, self.who) = (Arc::clone(access), Arc::clone(who));
+            }
+            None => {
+                self.set_access(Access::of(Identity::Anonymous), "");
+                self.nobody = Some((Arc::clone(&self.access), Arc::clone(&self.who)));
+            }
+        }
     }
 
     /// Notes a request that will be answered later, so that it can be abandoned.

@@ -22,6 +22,15 @@ pub struct CertificateState {
     pub error: Option<String>,
 }
 
+impl CertificateState {
+    /// Whole days until it expires, from this second since 1970 on; negative when it has.
+    #[must_use]
+    pub fn days_left(&self, now_s: u64) -> i64 {
+        let seconds = i64::try_from(self.expires_s).unwrap_or(i64::MAX);
+        (seconds - i64::try_from(now_s).unwrap_or(i64::MAX)).div_euclid(SECONDS_PER_DAY)
+    }
+}
+
 /// Tells how the certificate is, whenever it is asked.
 pub type CertificateTeller = Box<dyn Fn() -> CertificateState + Send + Sync>;
 
@@ -42,11 +51,17 @@ pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
         return Ok(Vec::new());
     };
     let state = tell();
+    let now_s = site.directory.clock.now().seconds();
     let expires = Timestamp(state.expires_s.saturating_mul(1_000_000)).generalized_time();
     let entry = site
         .entry(TLS_MONITOR_DN, &["top", "extensibleObject"])
         .value("roster-tls-subject", &state.subject)
         .value("roster-tls-expires", &expires)
+        .value("roster-tls-expires-us", &state.expires_s.saturating_mul(1_000_000).to_string())
+        .value("roster-tls-days", &state.days_left(now_s).to_string())
+        .value("roster-tls-failed", if state.error.is_some() { "1" } else { "0" })
         .values("roster-tls-error", state.error);
     Ok(vec![entry.done()])
 }
+
+const SECONDS_PER_DAY: i64 = 86_400;

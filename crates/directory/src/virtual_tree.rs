@@ -15,6 +15,7 @@ use schema::{DnKey, Entry, Schema, Selection};
 
 use crate::analyser::branch;
 use crate::directory::{Directory, State};
+use crate::figure_monitor;
 use crate::guard::Guard;
 use crate::index_monitor;
 use crate::live_entry::SUBSCHEMA_DN;
@@ -27,16 +28,24 @@ use crate::tls_monitor;
 struct Tree {
     name: &'static str,
     branches: &'static [Branch],
+    /// Likewise, what the server tells.
+    figures: &'static [Branch],
+}
+
+impl Tree {
+    fn all(&self) -> impl Iterator<Item = &'static Branch> + use<> {
+        self.branches.iter().chain(self.figures)
+    }
 }
 
 /// A part of a tree: everything at and below one name.
 pub(crate) struct Branch {
     /// The name of its topmost entry, whose superior is an entry of the tree.
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// Making it may take longer than a connection's neighbours should wait: it goes to the pool.
-    is_slow: bool,
+    pub(crate) is_slow: bool,
     /// Makes its entries, the topmost first and every superior before its subordinates.
-    entries: fn(&Site<'_>) -> Result<Vec<Entry>, Refusal>,
+    pub(crate) entries: fn(&Site<'_>) -> Result<Vec<Entry>, Refusal>,
 }
 
 /// Every tree. A new branch is a row here and a function that makes its entries.
@@ -55,6 +64,7 @@ const TREES: &[Tree] = &[
                 entries: access_config::entries,
             },
         ],
+        figures: &[],
     },
     Tree {
         name: "cn=monitor",
@@ -76,6 +86,7 @@ const TREES: &[Tree] = &[
                 entries: tls_monitor::entries,
             },
         ],
+        figures: &figure_monitor::BRANCHES,
     },
 ];
 
@@ -182,7 +193,7 @@ impl VirtualTrees {
         let resolve = |tree: &'static Tree| TreeKeys {
             tree,
             root: key(tree.name),
-            branches: tree.branches.iter().map(|branch| (key(branch.name), branch)).collect(),
+            branches: tree.all().map(|branch| (key(branch.name), branch)).collect(),
         };
         Self(TREES.iter().map(resolve).collect())
     }

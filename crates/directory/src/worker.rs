@@ -17,6 +17,7 @@ use crate::directory::{Directory, State};
 use crate::dispatch;
 use crate::hashing::{HashDone, HashJob, Hashing};
 use crate::job::{Job, JobDone};
+use crate::name_memo::NameMemo;
 use crate::note::{Note, Noted};
 use crate::ops::bind::Told;
 use crate::ops::search::aliases;
@@ -31,6 +32,8 @@ pub struct Worker {
     pub(crate) directory: Arc<Directory>,
     pub(crate) snapshot: Snapshot,
     pub(crate) chance: Box<dyn Chance>,
+    /// Names that were asked for.
+    pub(crate) names: NameMemo,
     pub(crate) recorder: Recorder,
     pub(crate) note: Note,
     pub(crate) hashing: Hashing,
@@ -65,7 +68,8 @@ impl Worker {
         let recorder = directory.analyser.recorder();
         let hashing = Hashing::new(directory.passwords);
         let (note, told) = (Note::default(), Told::default());
-        Self { directory, snapshot, chance, recorder, note, hashing, told }
+        let names = NameMemo::default();
+        Self { directory, snapshot, chance, names, recorder, note, hashing, told }
     }
 
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to

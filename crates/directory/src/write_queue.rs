@@ -11,9 +11,10 @@ use std::process;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
+use aci::{Access, Identity};
 use arc_swap::ArcSwapOption;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use ldap::message::MessageId;
+use ldap::message::{MessageId, ResponseKind};
 use ldap::result::ResultCode;
 
 use self::answers::refuse_all;
@@ -21,9 +22,12 @@ use self::outbox::To;
 pub use self::outbox::{Outbox, Reply};
 pub(crate) use self::pipeline::BATCH_ROWS_MAX_BYTES;
 use self::pipeline::Pipeline;
-use crate::decide::WriteRequest;
+use crate::chance::{Chance as _, OsChance};
+use crate::controls::WriteControls;
+use crate::decide::{WriteOp, WriteRequest};
 use crate::directory::Directory;
 use crate::refusal::Refusal;
+use crate::session::{Cancel, Who};
 
 /// A write that was read and resolved but not submitted yet.
 #[must_use]
@@ -33,6 +37,26 @@ pub struct PendingWrite {
 }
 
 impl PendingWrite {
+    /// A change of the server's own: as the administrator, and not waiting for the disk where it
+    /// is lazy.
+    pub(crate) fn of_server(directory: &Arc<Directory>, op: WriteOp, is_lazy: bool) -> Self {
+        let mut request = [0; 16];
+        OsChance.fill(&mut request);
+        let root = &directory.root.dn;
+        let request = WriteRequest {
+            id: MessageId(0),
+            kind: ResponseKind::Modify,
+            access: Arc::new(Access::of(Identity::Root(root.clone()))),
+            cancel: Cancel::default(),
+            is_lazy,
+            request,
+            who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
+            controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
+            op,
+        };
+        Self { directory: Arc::clone(directory), request: Box::new(request) }
+    }
+
     /// Which request it is; the connection lists it as outstanding until the answer comes.
     pub fn id(&self) -> MessageId {
         self.request.id
@@ -83,6 +107,11 @@ impl WriteQueue {
             .spawn(move || write_all(&receiver, &weak, pipeline))
             .expect("a process that starts can start one more thread");
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    }
+
+    /// How many requests wait for the writer, and how many may.
+    pub(crate) fn depth(&self) -> (usize, usize) {
+        (self.receiver.len(), self.receiver.capacity().unwrap_or(usize::MAX))
     }
 
     fn submit(&self, queued: Queued) {

@@ -93,7 +93,7 @@ fn load_fixture(ldif: &Path) -> TempDir {
 
 #[test]
 fn every_dialogue_goes_as_written() {
-    testing::check_all(&mut InProcess::default());
+    testing::check_all(InProcess::default);
 }
 
 /// A client on this machine, as over TCP.

@@ -66,6 +66,12 @@ pub struct JournalStatus {
     pub appended: u64,
     /// Syncs since the journal was opened.
     pub syncs: u64,
+    /// How long they took together, in µs.
+    pub sync_us: u64,
+    /// How long the longest took, in µs.
+    pub longest_sync_us: u64,
+    /// Bytes written since the journal was opened.
+    pub written_bytes: u64,
     /// Whether the last append failed for want of space.
     pub is_full: bool,
     /// Why no more is appended, if so.

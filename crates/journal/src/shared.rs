@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::files::Files;
 use crate::log::Log;
@@ -33,11 +34,22 @@ pub(crate) struct Counters {
     pub(crate) groups: AtomicU64,
     pub(crate) appended: AtomicU64,
     pub(crate) syncs: AtomicU64,
+    pub(crate) sync_us: AtomicU64,
+    pub(crate) longest_sync_us: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
 }
 
 impl Counters {
     pub(crate) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// A sync took so long.
+    pub(crate) fn synced(&self, time: Duration) {
+        let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Self::add(&self.syncs, 1);
+        Self::add(&self.sync_us, time_us);
+        self.longest_sync_us.fetch_max(time_us, Ordering::Relaxed);
     }
 }
 
@@ -111,6 +123,9 @@ impl Shared {
             groups: self.counters.groups.load(Ordering::Relaxed),
             appended: self.counters.appended.load(Ordering::Relaxed),
             syncs: self.counters.syncs.load(Ordering::Relaxed),
+            sync_us: self.counters.sync_us.load(Ordering::Relaxed),
+            longest_sync_us: self.counters.longest_sync_us.load(Ordering::Relaxed),
+            written_bytes: self.counters.written_bytes.load(Ordering::Relaxed),
             is_full: state.is_full,
             is_poisoned: self.poison.get().cloned(),
         }

@@ -457,7 +457,8 @@ impl Writer {
         let end = offset + self.group.bytes();
         let frame = Frame { offset, synced: self.tail.durable, stamp, previous };
         let (checksum, bytes) = self.group.finish(stream, frame);
-        let written = self.tail.segment.opened.file.write_at(bytes, offset);
+        let (written_bytes, written) =
+            (bytes.len() as u64, self.tail.segment.opened.file.write_at(bytes, offset));
         self.group.shrink(GROUP_BYTES as usize);
         if let Err(error) = written {
             let error = JournalError::io(&self.tail.segment.opened.name, &error);
@@ -470,6 +471,7 @@ impl Writer {
         self.tail.previous = checksum;
         self.is_marked = false;
         Counters::add(&self.shared.counters.groups, 1);
+        Counters::add(&self.shared.counters.written_bytes, written_bytes);
         let mark = Mark { index: first.unwrap_or(0), offset, previous, stamp: stamp - 1 };
         Ok((mark, self.committed.take()))
     }
@@ -481,6 +483,7 @@ impl Writer {
             return Ok(());
         }
         let name = &self.tail.segment.opened.name;
+        let begin = now();
         // Whatever it says: after a failed sync nobody knows what is on the medium.
         self.tail
             .segment
@@ -488,7 +491,7 @@ impl Writer {
             .file
             .sync()
             .map_err(|error| self.shared.poison(format!("the sync of {name} failed: {error}")))?;
-        Counters::add(&self.shared.counters.syncs, 1);
+        self.shared.counters.synced(begin.elapsed());
         self.tail.durable = self.tail.end;
         self.unsynced_since = None;
         let mut state = self.shared.state();

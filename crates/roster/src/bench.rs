@@ -1,17 +1,35 @@
-//! Load on a directory server: one kind of operation, as fast as answers come or at a steady rate,
-//! every answer checked.
+//! Load on a directory server: streams of requests, as fast as answers come or at a rate, every
+//! answer checked.
 //!
-//! Start at `run.rs`. `pattern` and `request` make the requests, `connection` sends them and reads
-//! the answers, `answer` judges these, `pace` keeps a rate, `process` reads what the server spent,
-//! `report` prints it.
+//! Start at `plan.rs`, what a run does, and `run.rs`, how it goes. `jobs` makes plans from texts,
+//! `profiles` those of published benchmarks;
+//! `pattern`, `keys`, `request` and `work` make the requests, `lane` drives the connections of a
+//! thread, `wire` is one of them, `schedule` keeps a rate, `answer` judges what comes back, `tally`
+//! and `seconds` count it; `cost` and `process` read what the server spent, `live` and `summary`
+//! show a run, `agent` spreads it over processes, `record` keeps it, and `page` makes a page of
+//! records.
 //!
 //! Invariant: an operation counts only if its answer was right; one wrong answer spoils the run.
 
+pub mod agent;
 pub(crate) mod answer;
-mod connection;
-mod pace;
+pub(crate) mod cost;
+pub(crate) mod jobs;
+pub(crate) mod keys;
+mod lane;
+mod live;
+mod open;
+pub mod page;
 pub(crate) mod pattern;
+pub(crate) mod plan;
 pub(crate) mod process;
-pub(crate) mod report;
+pub(crate) mod profiles;
+pub mod record;
 pub(crate) mod request;
 pub(crate) mod run;
+mod schedule;
+mod seconds;
+pub(crate) mod summary;
+mod tally;
+mod wire;
+mod work;

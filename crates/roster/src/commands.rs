@@ -13,4 +13,5 @@ pub(crate) mod index;
 pub(crate) mod init;
 pub(crate) mod restore;
 pub(crate) mod serve;
+pub(crate) mod top;
 pub(crate) mod why;

@@ -1,14 +1,16 @@
 //! Connecting to a running server: the options every such subcommand has, with the letters of
 //! OpenLDAP's tools.
 
-use std::cell::Cell;
+use std::fmt;
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use client::{CertificateCheck, ClientError, ConnectOptions, Connection, TlsOptions};
 use ldap::result::ResultCode;
+use serde::{Deserialize, Serialize};
 
 use crate::commands::init::ADMINISTRATOR;
 use crate::failure::Failure;
@@ -36,7 +38,17 @@ pub(crate) struct ServerOptions {
 impl ServerOptions {
     /// Connects and binds.
     pub(crate) fn connect(&self) -> Result<Connection, Failure> {
-        self.login.on(&self.uri)?.connect()
+        self.login()?.connect()
+    }
+
+    /// How the server is connected to, as often as there is need.
+    pub(crate) fn login(&self) -> Result<Login, Failure> {
+        self.login.on(&self.uri)
+    }
+
+    /// Where the server is.
+    pub(crate) fn uri(&self) -> &str {
+        &self.uri
     }
 
     /// Likewise, for requests that the server works on as long as it takes, as when it compares an
@@ -110,7 +122,7 @@ impl LoginOptions {
     /// How the server at `uri` is connected to. The password is asked for once.
     fn on(&self, uri: &str) -> Result<Login, Failure> {
         let mut options = ConnectOptions::new(uri);
-        options.tls = TlsOptions { check: self.reqcert, trusted: self.cacert.clone() };
+        options.tls = TlsOptions::new(self.reqcert, self.cacert.clone());
         let bind = match (self.password()?, &self.bind_dn) {
             (Some(password), dn) => {
                 let dn = dn.as_deref().unwrap_or(ADMINISTRATOR);
@@ -124,7 +136,7 @@ impl LoginOptions {
             (None, None) => Bind::Anonymous,
         };
         let start_tls = self.start_tls;
-        Ok(Login { options, start_tls, bind, is_noted: Cell::new(false) })
+        Ok(Login { options, start_tls, bind, is_noted: AtomicBool::new(false) })
     }
 
     fn password(&self) -> Result<Option<Vec<u8>>, Failure> {
@@ -161,14 +173,33 @@ pub(crate) struct Login {
     start_tls: u8,
     bind: Bind,
     /// That there is no TLS was told.
-    is_noted: Cell<bool>,
+    is_noted: AtomicBool,
 }
 
 /// As whom.
+#[derive(Clone, Deserialize, Serialize)]
 enum Bind {
     Anonymous,
     External,
     Simple(String, Vec<u8>),
+}
+
+/// How a server is connected to, for another process to do it.
+#[derive(Clone, Deserialize, Serialize)]
+pub(crate) struct LoginText {
+    url: String,
+    checks_certificate: bool,
+    /// A file on the machine of that process.
+    trusted: Option<PathBuf>,
+    start_tls: u8,
+    bind: Bind,
+}
+
+/// What it holds besides the address is a secret.
+impl fmt::Debug for LoginText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoginText").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 impl Login {
@@ -178,15 +209,54 @@ impl Login {
         self
     }
 
+    /// For another process.
+    pub(crate) fn text(&self) -> LoginText {
+        LoginText {
+            url: self.options.url.clone(),
+            checks_certificate: self.options.tls.check == CertificateCheck::Demand,
+            trusted: self.options.tls.trusted.clone(),
+            start_tls: self.start_tls,
+            bind: self.bind.clone(),
+        }
+    }
+
+    /// What another process was told.
+    pub(crate) fn of(text: LoginText) -> Self {
+        let check = match text.checks_certificate {
+            true => CertificateCheck::Demand,
+            false => CertificateCheck::Never,
+        };
+        let mut options = ConnectOptions::new(text.url);
+        options.tls = TlsOptions::new(check, text.trusted);
+        let (start_tls, bind) = (text.start_tls, text.bind);
+        Self { options, start_tls, bind, is_noted: AtomicBool::new(false) }
+    }
+
+    /// Which server.
+    pub(crate) fn uri(&self) -> &str {
+        &self.options.url
+    }
+
     /// Connects and binds.
     pub(crate) fn connect(&self) -> Result<Connection, Failure> {
+        let mut connection = self.connect_unbound()?;
+        match &self.bind {
+            Bind::Anonymous => {}
+            Bind::External => connection.bind_external()?,
+            Bind::Simple(dn, password) => connection.bind(dn, password)?,
+        }
+        Ok(connection)
+    }
+
+    /// Connects, with TLS where that is asked for, and stays anonymous.
+    pub(crate) fn connect_unbound(&self) -> Result<Connection, Failure> {
         let mut connection = Connection::open(self.options.clone())?;
         if self.start_tls > 0 && !connection.is_secure() {
             match connection.start_tls() {
                 Ok(()) => {}
                 // Refused, the connection is as it was before.
                 Err(ClientError::Refused { outcome, .. }) if self.start_tls == 1 => {
-                    if !self.is_noted.replace(true) {
+                    if !self.is_noted.swap(true, Ordering::Relaxed) {
                         let text = format_args!("roster: note: without TLS, as {outcome}");
                         output::note(text);
                     }
@@ -194,12 +264,16 @@ impl Login {
                 Err(error) => return Err(error.into()),
             }
         }
-        match &self.bind {
-            Bind::Anonymous => {}
-            Bind::External => connection.bind_external()?,
-            Bind::Simple(dn, password) => connection.bind(dn, password)?,
-        }
         Ok(connection)
+    }
+
+    /// How connections are protected: `none`, `starttls` or `ldaps`.
+    pub(crate) fn protection(&self) -> &'static str {
+        match (self.options.url.starts_with("ldaps:"), self.start_tls) {
+            (true, _) => "ldaps",
+            (false, 0) => "none",
+            (false, _) => "starttls",
+        }
     }
 }
 

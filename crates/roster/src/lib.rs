@@ -3,13 +3,13 @@
 //! Start at `cli.rs`, the table; each subcommand is one file in `commands/`. What a subcommand
 //! needs beyond the other crates lives here too: `template` makes up directories, `bench` puts load
 //! on a server, `online` imports into and exports from one that serves, `account` asks one about
-//! accounts.
+//! accounts, `top` shows what one does.
 //!
 //! Invariant: a subcommand prints through `output` only and ends with one of the exit codes in
 //! `failure`.
 
 mod account;
-mod bench;
+pub mod bench;
 mod chance;
 mod cli;
 mod commands;
@@ -28,6 +28,7 @@ mod rejects;
 mod serving;
 pub mod template;
 mod temporary;
+mod top;
 mod whole_file;
 
 pub use cli::run;

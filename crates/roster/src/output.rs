@@ -69,6 +69,11 @@ pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Whether standard output may have colours: a terminal, and nobody said no (no-color.org).
+pub(crate) fn may_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
+}
+
 /// The width of a terminal that does not tell.
 const COLUMNS: u16 = 80;
 const BUFFER_BYTES: usize = 256 * 1024;

@@ -31,6 +31,10 @@ pub(crate) struct Listeners {
     #[arg(long, value_name = "PATH")]
     ldapi: Option<PathBuf>,
 
+    /// Serve metrics and health over HTTP here; several can be given, port 0 is any free one
+    #[arg(long, value_name = "ADDR")]
+    admin: Vec<SocketAddr>,
+
     /// Write addresses to this file as soon as clients are served
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -55,6 +59,7 @@ impl Listeners {
             ("listen.ldap", list(&self.ldap)),
             ("listen.ldaps", list(&self.ldaps)),
             ("listen.ldapi", self.ldapi.as_deref().map(path)),
+            ("admin.listen", list(&self.admin)),
         ] {
             overrides.extend(value.map(|value| (name, value)));
         }
@@ -78,6 +83,9 @@ impl Listeners {
         }
         if let Some(path) = &addresses.ldapi {
             put("ldapi", &path.display().to_string());
+        }
+        for address in &addresses.admin {
+            put("admin", &address.to_string());
         }
         for (key, value) in more {
             put(key, value);

@@ -241,7 +241,7 @@ fn a_demo_answers_the_load_generator() {
     ] {
         let (code, output, errors) = load(operation, more);
         assert_eq!((code, errors.as_str()), (0, ""), "{operation}: {output}");
-        assert!(output.contains("\"wrong_answers\":0"), "{output}");
+        assert!(output.contains("\"wrong\":0"), "{output}");
     }
     // Their passwords are hashed slowly, so that a busy machine adds few in a second.
     let added = "uid=user.[1000001-1000003],ou=people,dc=example,dc=com";
@@ -255,4 +255,81 @@ fn a_demo_answers_the_load_generator() {
     let (code, _, errors) = load("search", &["-D", "cn=Directory Manager", "-w", "wrong"]);
     assert_eq!(code, 1);
     assert!(errors.contains("invalidCredentials (49)"), "{errors}");
+}
+
+#[test]
+fn a_run_leaves_a_record_without_its_password() {
+    let running = demo::Demo::start(50);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (record, csv, uri) = (path("run.json"), path("run.csv"), running.url("ldap"));
+    let admin = ["-D", running.admin_dn.as_str(), "-w", running.admin_password.as_str()];
+    let pid = running.pid().to_string();
+    let base = ["bench", "search", "-H", &uri, "-c", "2", "-t", "2", "--warmup", "0"];
+    let files = ["--output", &record, "--csv", &csv, "--server-pid", &pid];
+    let named = ["--filter", "(uid=user.[1-50])", "--note", "hash=SSHA512", "--note", "entries=50"];
+    succeed(&[&base[..], &files, &named, &admin].concat());
+    let text = std::fs::read_to_string(&record).unwrap();
+    assert!(!text.contains(&running.admin_password), "{text}");
+    let read = roster::bench::record::Record::parse(text.as_bytes()).unwrap();
+    assert_eq!(read.name, "search");
+    assert!(read.label.starts_with("roster") && read.server.vendor.is_some(), "{}", read.label);
+    assert_eq!(read.load.entries, Some(50));
+    assert_eq!(read.server.settings["hash"], "SSHA512");
+    assert!(read.machine.client_on_same_machine);
+    let spent = read.cost.server.as_ref().unwrap();
+    assert_eq!(spent.source, "pid");
+    assert!(spent.user_us + spent.system_us > 0 && spent.voluntary_switches > Some(0), "{text}");
+    assert!(spent.anonymous_bytes > Some(1 << 20) && spent.written_bytes.is_some(), "{text}");
+    let of_seconds: u64 = read.seconds.iter().filter_map(|second| second.server_cpu_us).sum();
+    assert!(of_seconds.abs_diff(spent.user_us + spent.system_us) < 1_000, "{text}");
+    assert_eq!(read.seconds.len(), 2);
+    let counted: u64 = read.seconds.iter().map(|second| second.operations).sum();
+    // The last answers may come after the last look.
+    assert!(counted > 0 && counted.abs_diff(read.operations()) < 100, "{text}");
+    let rows = &read.streams[0].histogram;
+    assert_eq!(rows.iter().map(|row| row.1).sum::<u64>(), read.operations());
+    assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 3);
+
+    // A roster that is elsewhere tells it itself, to those who may know.
+    let elsewhere = path("elsewhere.json");
+    succeed(&[&base[..], &["--output", &elsewhere], &named[..2], &admin].concat());
+    let told = std::fs::read_to_string(elsewhere).unwrap();
+    let told = roster::bench::record::Record::parse(told.as_bytes()).unwrap();
+    let own = told.cost.server.as_ref().unwrap();
+    assert_eq!(own.source, "monitor");
+    let ratio = own.cpu_us_per_operation / spent.cpu_us_per_operation;
+    assert!((0.2..5.0).contains(&ratio), "{own:?} {spent:?}");
+    assert!(own.resident_bytes > Some(1 << 20), "{own:?}");
+
+    let page = path("page.html");
+    let output = succeed(&["bench", "report", &record, &record, "-o", &page]);
+    assert_eq!(output, format!("wrote {page} (2 runs)\n"));
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains(&read.label) && !text.contains(&running.admin_password));
+    let operations = read.operations().to_string();
+    let (thousands, rest) = operations.split_at(operations.len().saturating_sub(3));
+    let grouped =
+        if thousands.is_empty() { operations.clone() } else { format!("{thousands},{rest}") };
+    assert!(operations.len() > 6 || text.contains(&grouped), "{grouped} operations");
+}
+
+#[test]
+fn what_is_no_record_makes_no_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (missing, wrong, page) = (path("missing.json"), path("wrong.json"), path("page.html"));
+    let hint = "roster: hint: records are made by 'roster bench JOB --output FILE'";
+    let report = |record: &str, message: &str| {
+        let run = roster(&["bench", "report", record, "-o", &page]);
+        assert_eq!(run.code, 2, "{}", run.errors);
+        assert!(run.errors.contains(message) && run.errors.contains(hint), "{}", run.errors);
+        assert!(!Path::new(&page).exists());
+    };
+    report(&missing, "roster: error: cannot read ");
+    std::fs::write(&wrong, "{\"format\": \"roster-bench 9\"}").unwrap();
+    report(&wrong, "its format is 'roster-bench 9', not 'roster-bench 1'");
+    std::fs::write(&wrong, "<html>").unwrap();
+    report(&wrong, "it is no record of a run: expected value at line 1 column 1");
+    check(&["bench", "report"], 2, "<RUN>");
 }

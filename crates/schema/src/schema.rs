@@ -288,6 +288,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "11-certificates.ldif",
         "12-accounts.ldif",
         "13-password-policy.ldif",
+        "14-monitor.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };

@@ -207,6 +207,7 @@ fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
         }
         return;
     };
+    worker.scribe.meter().accepted(trail.listener());
     let address = peer.ip;
     let secure = peer.secure;
     let session = shared.directory.session(peer);
@@ -259,7 +260,7 @@ async fn serve(mut connection: Connection, secure: bool) {
 /// Puts TLS on a connection; says whether that succeeded. If not, it is to be dropped: a client
 /// that asked for TLS must not be left without (RFC 4513 §3.1.1).
 async fn handshake(connection: &mut Connection) -> bool {
-    let Stream::Tcp(stream) = std::mem::replace(&mut connection.stream, Stream::Gone) else {
+    let Stream::Tcp(stream) = connection.stream.replace(Stream::Gone) else {
         return false;
     };
     let shared = Arc::clone(&connection.worker.shared);
@@ -273,6 +274,7 @@ async fn handshake(connection: &mut Connection) -> bool {
     match shaken {
         Ok(Ok((stream, facts))) => {
             let (version, cipher) = protection(stream.get_ref().1);
+            connection.worker.scribe.meter().handshake(Some(version));
             connection.trail.secured(version, cipher);
             connection.resume_secure(Stream::Tls(Box::new(stream)), facts);
             connection.worker.scribe.connected(&mut connection.trail, &connection.session);
@@ -293,6 +295,7 @@ async fn handshake(connection: &mut Connection) -> bool {
 
 fn not_secured(connection: &mut Connection, why: &str) {
     let Connection { worker, trail, session, .. } = connection;
+    worker.scribe.meter().handshake(None);
     worker.scribe.not_secured(trail, session, why);
 }
 
@@ -321,11 +324,11 @@ enum Linger {
 async fn close(connection: &mut Connection, linger: Linger) {
     connection.abandon();
     let goodbye = async {
-        let shut = poll_fn(|cx| connection.stream.poll_shutdown(cx)).await;
+        let shut = poll_fn(|cx| connection.stream.borrow_mut().poll_shutdown(cx)).await;
         while linger == Linger::Yes && shut.is_ok() {
             let dropped = poll_fn(|cx| {
                 let mut buffer = connection.worker.read_buffer.borrow_mut();
-                connection.stream.poll_read(cx, &mut buffer)
+                connection.stream.borrow_mut().poll_read(cx, &mut buffer)
             });
             if dropped.await.unwrap_or(0) == 0 {
                 return;

@@ -9,6 +9,7 @@
 
 pub(crate) mod patience;
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -26,6 +27,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use self::patience::{Origin, Turn};
+use crate::departures::Round;
 use crate::hash_pool::Client;
 use crate::log::Trail;
 use crate::pool::Delivery;
@@ -36,7 +38,8 @@ use crate::worker::{ConnectionId, Mailbox, Worker};
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     pub(crate) id: ConnectionId,
-    pub(crate) stream: Stream,
+    /// Also with the answers that are to be sent.
+    pub(crate) stream: Rc<RefCell<Stream>>,
     pub(crate) session: Session,
     pub(crate) mailbox: Rc<Mailbox>,
     /// For the access log.
@@ -44,6 +47,8 @@ pub(crate) struct Connection {
     origin: Origin,
     input: Input,
     output: Output,
+    /// Answers of this connection leave with that round, or have left.
+    departing: Option<Round>,
     /// Jobs on the pools.
     jobs: Vec<Running>,
     /// Set when no further message will be handled, to what is to be done once all is sent.
@@ -143,13 +148,14 @@ impl Connection {
         Self {
             worker,
             id,
-            stream,
+            stream: Rc::new(RefCell::new(stream)),
             session,
             mailbox,
             trail,
             origin,
             input: Input::default(),
             output: Output::default(),
+            departing: None,
             jobs: Vec::new(),
             ending: None,
             idle,
@@ -161,9 +167,14 @@ impl Connection {
     pub(crate) fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         self.mailbox.register(cx.waker());
         let mut turn = MESSAGES_PER_TURN_MAX;
+        // What was handled before this turn is answered by now, or the client waits for it.
+        self.settle();
         loop {
             self.take_replies();
             let more_waits = self.take_chunks(cx);
+            if !self.may_linger() {
+                self.settle();
+            }
             match self.poll_output(cx) {
                 Poll::Ready(Ok(())) if more_waits => continue,
                 Poll::Ready(Ok(())) => match self.after_output() {
@@ -201,7 +212,7 @@ impl Connection {
 
     /// Goes on with the session, now protected by TLS.
     pub(crate) fn resume_secure(&mut self, stream: Stream, tls: directory::Tls) {
-        self.stream = stream;
+        self.stream.replace(stream);
         self.session.set_tls(tls);
         self.ending = None;
     }
@@ -222,6 +233,25 @@ impl Connection {
             && !self.jobs.iter().any(|job| job.exclusive)
             && waiting_bytes < limits.output_buffer_max_bytes
             && self.session.outstanding() < limits.outstanding_max
+    }
+
+    /// Whether answers that are to be sent may wait for those of others.
+    fn may_linger(&self) -> bool {
+        self.output.bytes.is_empty()
+            && self.ending.is_none()
+            && !self.input.ended
+            && !self.worker.is_stopping()
+    }
+
+    /// Sees to it that all answers that were handed in are sent, or are the first of the output.
+    fn settle(&mut self) {
+        let Some(round) = self.departing.take() else { return };
+        self.worker.departures.send_round(round);
+        let mut left = self.mailbox.take_left();
+        if !left.is_empty() {
+            left.extend_from_slice(&self.output.bytes);
+            self.output.bytes = left;
+        }
     }
 
     /// Everything was sent: what now?
@@ -258,7 +288,7 @@ impl Connection {
         let worker = Rc::clone(&self.worker);
         if self.input.bytes.is_empty() {
             let mut buffer = worker.read_buffer.borrow_mut();
-            let received = ready!(self.stream.poll_read(cx, &mut buffer))?;
+            let received = ready!(self.stream.borrow_mut().poll_read(cx, &mut buffer))?;
             let Some(bytes) = buffer.get(..received).filter(|bytes| !bytes.is_empty()) else {
                 self.input.ended = true;
                 return Poll::Ready(Ok(()));
@@ -296,7 +326,7 @@ impl Connection {
         }
         self.input.bytes.resize(AHEAD_MAX_BYTES, 0);
         let spare = self.input.bytes.get_mut(have..).unwrap_or_default();
-        let read = self.stream.poll_read(cx, spare);
+        let read = self.stream.borrow_mut().poll_read(cx, spare);
         let received = match &read {
             Poll::Ready(Ok(received)) => *received,
             Poll::Ready(Err(_)) | Poll::Pending => 0,
@@ -330,7 +360,7 @@ impl Connection {
         // Room grows with what has arrived, not with what a length field claims.
         self.input.bytes.resize(have + missing.min(have.max(READ_BUFFER_BYTES)), 0);
         let spare = self.input.bytes.get_mut(have..).unwrap_or_default();
-        let read = self.stream.poll_read(cx, spare);
+        let read = self.stream.borrow_mut().poll_read(cx, spare);
         let received = match &read {
             Poll::Ready(Ok(received)) => *received,
             Poll::Ready(Err(_)) | Poll::Pending => 0,
@@ -357,24 +387,44 @@ impl Connection {
         let read = self.input.read.unwrap_or(now);
         worker.scribe.read(read, now);
         worker.note_activity();
-        // Answers are collected in the worker's buffer, unless earlier ones still wait.
-        let mut shared = worker.write_buffer.borrow_mut();
-        shared.clear();
+        worker.departures.send_old(now);
+        // Answers are collected with those of others, unless earlier ones still wait.
+        let mut shared = worker.departures.octets().borrow_mut();
+        let start = shared.len();
         let mut own = std::mem::take(&mut self.output.bytes);
-        let out = if own.is_empty() { &mut *shared } else { &mut own };
-        let used = self.handle_into(worker, bytes, turn, out);
+        let is_alone = own.is_empty();
+        let (out, sent) =
+            if is_alone { (&mut *shared, start) } else { (&mut own, self.output.sent) };
+        let used = self.handle_into(worker, bytes, turn, (out, sent));
         // What is whole, and left, waits since then.
         self.input.read = (used < bytes.len() && self.input.need == 0).then_some(read);
-        if !own.is_empty() {
+        if !is_alone {
             self.output.bytes = own;
             return Ok(used);
         }
-        let sent = self.stream.send(cx, &shared)?;
-        self.output.flushed = self.stream.poll_flush(cx)?.is_ready();
-        if let Some(rest) = shared.get(sent..).filter(|rest| !rest.is_empty()) {
+        if shared.len() == start {
+            return Ok(used);
+        }
+        if self.ending.is_none() && self.stream.borrow().is_plain() {
+            drop(shared);
+            let round = worker.departures.add(&self.stream, &self.mailbox, now);
+            self.departing = Some(round);
+            return Ok(used);
+        }
+        if self.departing.is_some() {
+            let answer = shared.split_off(start);
+            drop(shared);
+            self.settle();
+            self.output.append(answer);
+            return Ok(used);
+        }
+        let mut stream = self.stream.borrow_mut();
+        let sent = stream.send(cx, shared.get(start..).unwrap_or_default())?;
+        self.output.flushed = stream.poll_flush(cx)?.is_ready();
+        if let Some(rest) = shared.get(start + sent..).filter(|rest| !rest.is_empty()) {
             self.output.bytes.extend_from_slice(rest);
         }
-        shared.shrink_to(WRITE_BUFFER_KEPT_BYTES);
+        shared.truncate(start);
         Ok(used)
     }
 
@@ -383,12 +433,12 @@ impl Connection {
         worker: &Rc<Worker>,
         bytes: &[u8],
         turn: &mut usize,
-        out: &mut Vec<u8>,
+        (out, sent): (&mut Vec<u8>, usize),
     ) -> usize {
         let mut used = 0;
         self.input.need = 0;
         while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
-            if *turn == 0 || !self.may_handle(out.len() - self.output.sent) {
+            if *turn == 0 || !self.may_handle(out.len() - sent) {
                 return used;
             }
             match frame(rest, self.message_size_max()) {
@@ -617,7 +667,7 @@ impl Connection {
             return Poll::Ready(Ok(()));
         }
         let waiting = self.output.bytes.get(self.output.sent..).unwrap_or_default();
-        let sent = self.stream.send(cx, waiting)?;
+        let sent = self.stream.borrow_mut().send(cx, waiting)?;
         if sent > 0 {
             self.output.sent += sent;
             self.output.timer = None;
@@ -625,7 +675,7 @@ impl Connection {
         if self.output.waiting() == 0 {
             self.output.bytes = Vec::new();
             self.output.sent = 0;
-            if self.stream.poll_flush(cx)?.is_ready() {
+            if self.stream.borrow_mut().poll_flush(cx)?.is_ready() {
                 self.output.flushed = true;
                 self.output.timer = None;
                 return Poll::Ready(Ok(()));
@@ -746,6 +796,3 @@ const AHEAD_MAX_BYTES: usize = 16 * 1024;
 
 /// What one read takes at the most; also the first step in which room for a large message grows.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;
-
-/// Room for answers a worker keeps; larger answers give theirs back.
-const WRITE_BUFFER_KEPT_BYTES: usize = 512 * 1024;

@@ -30,6 +30,9 @@ pub(crate) struct Counters {
     pub(crate) refused: Counter,
     /// Requests that panicked.
     pub(crate) panics: Counter,
+    /// Requests whose passwords were hashed on the hash pool, and how long that took, in µs.
+    pub(crate) hashes: Counter,
+    pub(crate) hash_us: Counter,
 }
 
 /// The counters at one moment.

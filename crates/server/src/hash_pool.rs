@@ -13,9 +13,11 @@ use std::thread::{self, JoinHandle};
 
 use directory::HashJob;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::counters::Counters;
 use crate::error::ServerError;
+use crate::metrics::micros;
 use crate::pool::Delivery;
 
 /// Who has a turn.
@@ -97,6 +99,11 @@ impl HashPool {
             handles.push(handle);
         }
         Ok((pool, handles))
+    }
+
+    /// How many jobs wait, and how many may.
+    pub(crate) fn depth(&self) -> (usize, usize) {
+        (self.turns.lock().total, self.turns.size.queue_max)
     }
 
     /// Hands in a job; gives it back when too many are waiting.
@@ -181,9 +188,12 @@ fn serve(turns: &Turns<Queued>, counters: &Counters) {
     // Of this thread alone. Where the system does not allow it, it runs like the others.
     let _ = rustix::process::setpriority_process(None, HASH_NICE);
     while let Some(Queued { job, deliver }) = turns.take() {
+        let begin = Instant::now();
         // A channel that closes without a delivery tells of the panic.
         match catch_unwind(AssertUnwindSafe(|| job.run())) {
             Ok(done) => {
+                counters.hashes.add(1);
+                counters.hash_us.add(micros(begin.elapsed()));
                 let _ = deliver.try_send(Delivery::Hashed(done));
             }
             Err(_) => {

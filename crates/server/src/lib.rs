@@ -8,14 +8,17 @@
 
 mod accept;
 mod addresses;
+mod admin;
 mod connection;
 mod counters;
+mod departures;
 mod error;
 mod files;
 mod hash_pool;
 mod host_names;
 mod listen;
 mod log;
+mod metrics;
 mod network;
 mod pool;
 mod proxy_header;
@@ -33,9 +36,9 @@ pub use network::Network;
 pub use proxy_header::{NoProxyHeader, ProxyHeader};
 pub use server::{Server, ShutdownHandle};
 pub use settings::{
-    AccessControlSettings, AccessLogSettings, AuditLogSettings, AuthenticationSettings,
-    LimitSettings, ListenSettings, LogFileSettings, LogSettings, ServerSettings, Settings,
-    SettingsError, StoreSettings, TlsSettings,
+    AccessControlSettings, AccessLogSettings, AdminSettings, AuditLogSettings,
+    AuthenticationSettings, LimitSettings, ListenSettings, LogFileSettings, LogSettings,
+    ServerSettings, Settings, SettingsError, StoreSettings, TlsSettings,
 };
 pub use tls::generate_self_signed;
 

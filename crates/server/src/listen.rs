@@ -24,6 +24,8 @@ pub struct Addresses {
     pub ldaps: Vec<SocketAddr>,
     /// The Unix socket.
     pub ldapi: Option<PathBuf>,
+    /// HTTP, for metrics.
+    pub admin: Vec<SocketAddr>,
 }
 
 /// One listening socket of one worker.
@@ -104,6 +106,14 @@ fn open_tcp(
     Ok((bound, sockets))
 }
 
+/// The socket of the admin listener, of which there is one for each address.
+pub(crate) fn open_admin(address: SocketAddr) -> Result<(SocketAddr, TcpListener), ServerError> {
+    let failed = |source| ServerError::Listen { address, source };
+    let socket = tcp_socket(address, false).map_err(failed)?;
+    socket2::SockRef::from(&socket).listen(ADMIN_BACKLOG_CONNECTIONS).map_err(failed)?;
+    Ok((socket.local_addr().map_err(failed)?, socket))
+}
+
 /// A bound socket that does not listen yet.
 fn tcp_socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -179,6 +189,8 @@ fn make_unix(beside: &Path, mode: u32, path: &Path) -> io::Result<(SocketFile, U
 
 /// Connections the kernel holds for us until they are accepted.
 const BACKLOG_CONNECTIONS: i32 = 1_024;
+/// Likewise, of the admin listener.
+const ADMIN_BACKLOG_CONNECTIONS: i32 = 32;
 
 #[cfg(test)]
 mod tests {

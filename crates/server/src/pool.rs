@@ -67,6 +67,11 @@ impl Pool {
         Ok((Self { queue }, handles))
     }
 
+    /// How many jobs wait, and how many may.
+    pub(crate) fn depth(&self) -> (usize, usize) {
+        (self.queue.len(), self.queue.capacity().unwrap_or(usize::MAX))
+    }
+
     /// Hands in a job; `None` when too many are waiting.
     pub(crate) fn submit(&self, job: Job) -> Option<mpsc::Receiver<Delivery>> {
         let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX);

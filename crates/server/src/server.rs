@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::addresses::{AddressLimits, Addresses as ClientAddresses};
+use crate::admin::Admin;
 use crate::counters::{Counters, Counts};
 use crate::error::ServerError;
 use crate::files::{self, FileWatch, KeyFile};
@@ -19,6 +20,7 @@ use crate::hash_pool::{HashPool, HashPoolSize};
 use crate::host_names::HostNames;
 use crate::listen::{self, Addresses, SocketFile};
 use crate::log::{Logs, Scribe};
+use crate::metrics::{self, Meter, Metrics, Process};
 use crate::pool::Pool;
 use crate::settings::{PasswordSettings, Settings};
 use crate::tls::Tls;
@@ -29,6 +31,8 @@ pub struct Server {
     directory: Arc<Directory>,
     addresses: Addresses,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) metrics: Arc<Metrics>,
+    admin: Option<Admin>,
     workers: Vec<WorkerThread>,
     pool_threads: Vec<JoinHandle<()>>,
     logs: Logs,
@@ -74,6 +78,7 @@ impl Server {
             Signals::new().map_err(ServerError::Thread)?
         };
         let workers = or_cores(settings.server.workers);
+        let process = Process::own();
         if !settings.server.core_dumps {
             forbid_core_dumps();
         }
@@ -91,7 +96,8 @@ impl Server {
             or_cores(settings.server.scan_threads),
             settings.server.scan_queue_max,
         )?;
-        let (logs, scribes) = Logs::start(&directory, settings, workers)?;
+        let meters: Vec<_> = (0..workers).map(|_| Arc::<Meter>::default()).collect();
+        let (logs, scribes) = Logs::start(&directory, settings, &meters)?;
         let (hash_pool, hash_threads) =
             HashPool::start(&counters, hash_pool_size(&settings.password))?;
         let pool_threads = pool_threads.into_iter().chain(hash_threads).collect();
@@ -115,11 +121,18 @@ impl Server {
                 bind_delay_max: settings.limits.bind_delay_max,
             }),
         });
+        let metrics = Metrics::new(&shared, meters, process);
+        let shown = Arc::clone(&metrics);
+        shared.directory.show_figures(Box::new(move |branch| {
+            shown.scene().map(|scene| metrics::entries(&scene, branch)).unwrap_or_default()
+        }));
         let (ended_sender, ended) = unbounded_channel();
         let mut server = Self {
             directory,
             addresses: listeners.addresses,
             counters,
+            metrics,
+            admin: None,
             workers: Vec::new(),
             pool_threads,
             logs,
@@ -134,6 +147,10 @@ impl Server {
         for (number, list) in lists.enumerate() {
             server.start_worker(number, &shared, list, &ended_sender)?;
         }
+        // The last: whoever asks there whether clients are served is told the truth.
+        let admin = Admin::start(&settings.admin.listen, &server.metrics)?;
+        server.addresses.admin = admin.addresses().to_vec();
+        server.admin = Some(admin);
         tracing::info!(workers, addresses = ?server.addresses, "serving");
         Ok(server)
     }
@@ -190,7 +207,7 @@ impl Server {
     /// # Errors
     /// A worker ended by itself.
     pub fn wait(mut self) -> Result<(), ServerError> {
-        let Self { control, signals, shutdown, ended, workers, logs, .. } = &mut self;
+        let Self { control, signals, shutdown, ended, workers, logs, metrics, .. } = &mut self;
         let outcome = control.block_on(async {
             let outcome = loop {
                 tokio::select! {
@@ -203,6 +220,7 @@ impl Server {
                 }
             };
             tracing::info!("stopping");
+            metrics.stopping();
             send_all(workers, || Order::Stop);
             // It closes when the last worker has ended.
             let all_ended = async { while ended.recv().await.is_some() {} };
@@ -219,6 +237,7 @@ impl Server {
 
     /// Ends all threads, the workers first: the pool and the writer still serve them.
     fn join(&mut self) {
+        self.admin = None;
         send_all(&self.workers, || Order::Kill);
         for worker in self.workers.drain(..) {
             let _ = worker.thread.join();

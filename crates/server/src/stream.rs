@@ -52,6 +52,25 @@ impl Stream {
         Ok(sent)
     }
 
+    /// Whether [`Stream::try_send`] may be asked: without TLS.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Tcp(_) | Self::Unix(_))
+    }
+
+    /// Sends as much of `bytes` as the peer takes now, and says how much. Nobody is woken when it
+    /// takes more.
+    pub(crate) fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+            Self::Tls(_) | Self::Gone => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            sent => sent,
+        }
+    }
+
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -15,15 +16,17 @@ use std::time::Duration;
 use directory::{Directory, HashDone, Next, Noted, Outbox, Session};
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::accept;
 use crate::addresses::Addresses;
 use crate::connection::READ_BUFFER_BYTES;
 use crate::counters::Counters;
+use crate::departures::Departures;
 use crate::hash_pool::HashPool;
 use crate::host_names::HostNames;
 use crate::listen::Listener;
@@ -102,6 +105,8 @@ impl Outbox for Inbox {
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     answers: RefCell<VecDeque<(MessageId, Vec<u8>)>>,
+    /// What the peer has not taken of an answer that was sent.
+    left: RefCell<Vec<u8>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -109,6 +114,22 @@ impl Mailbox {
     /// The oldest answer.
     pub(crate) fn take(&self) -> Option<(MessageId, Vec<u8>)> {
         self.answers.borrow_mut().pop_front()
+    }
+
+    /// The connection has to send this before anything else.
+    pub(crate) fn leave(&self, octets: &[u8]) {
+        self.left.borrow_mut().extend_from_slice(octets);
+        self.wake();
+    }
+
+    /// Whether there is something that has to be sent before anything else.
+    pub(crate) fn has_left(&self) -> bool {
+        !self.left.borrow().is_empty()
+    }
+
+    /// What is to be sent before anything else.
+    pub(crate) fn take_left(&self) -> Vec<u8> {
+        self.left.take()
     }
 
     /// Whom to wake.
@@ -134,8 +155,8 @@ pub(crate) struct Worker {
     pub(crate) outbox: Arc<dyn Outbox>,
     /// What a connection reads into; whole messages are handled where they are.
     pub(crate) read_buffer: RefCell<Vec<u8>>,
-    /// Where answers are collected before they are sent.
-    pub(crate) write_buffer: RefCell<Vec<u8>>,
+    /// Answers that are to be sent.
+    pub(crate) departures: Departures,
     directory: RefCell<directory::Worker>,
     connections: RefCell<FxHashMap<ConnectionId, Rc<Mailbox>>>,
     next_id: Cell<u64>,
@@ -160,7 +181,7 @@ impl Worker {
             outbox: Arc::<Inbox>::clone(&inbox),
             inbox,
             read_buffer: RefCell::new(vec![0; READ_BUFFER_BYTES]),
-            write_buffer: RefCell::default(),
+            departures: Departures::default(),
             directory,
             connections: RefCell::default(),
             next_id: Cell::new(0),
@@ -317,11 +338,12 @@ pub(crate) fn run(
     orders: UnboundedReceiver<Order>,
     started: &dyn Fn(io::Result<()>),
 ) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return started(Err(error)),
     };
-    LocalSet::new().block_on(&runtime, async {
+    runtime.block_on(async {
         let worker = Rc::new(Worker::new(shared, scribe));
         for listener in listeners {
             if let Err(error) = accept::start(&worker, listener) {
@@ -331,6 +353,8 @@ pub(crate) fn run(
         started(Ok(()));
         let watch = Rc::clone(&worker);
         spawn_local(async move { watch.watch_idle().await });
+        let sender = Rc::clone(&worker);
+        spawn_local(poll_fn(move |cx| sender.departures.poll_work(cx)));
         worker.distribute(orders).await;
     });
 }

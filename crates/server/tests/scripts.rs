@@ -91,5 +91,5 @@ fn load_fixture(ldif: &Path) -> TempDir {
 
 #[test]
 fn every_dialogue_goes_as_written() {
-    testing::check_all(&mut OverTcp::default());
+    testing::check_all(OverTcp::default);
 }

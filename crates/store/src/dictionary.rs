@@ -52,7 +52,7 @@ struct TypeIndexes {
 struct KnownAttribute {
     description: Arc<AttributeDescription>,
     /// One bit for the type and each of its superiors: what is not in here is certainly none.
-    family: u64,
+    family: u128,
     /// Positions of the indexes its values go into.
     indexes: Vec<usize>,
 }
@@ -91,6 +91,18 @@ impl Dictionary {
     #[inline]
     pub(crate) const fn compression(&self) -> Option<&Arc<Compression>> {
         self.compression.as_ref()
+    }
+
+    /// How many attribute descriptions have a number.
+    #[must_use]
+    pub fn attribute_count(&self) -> usize {
+        self.attributes.len()
+    }
+
+    /// Whether records are compressed.
+    #[must_use]
+    pub const fn compresses(&self) -> bool {
+        self.compression.is_some()
     }
 
     /// The rows that the indexes were made of, their definitions canonical.
@@ -189,6 +201,12 @@ impl Dictionary {
         Ok(id)
     }
 
+    /// The families of the attribute `id`: what it may be covered by, see [`Asked::may_be_in`].
+    #[inline]
+    pub(crate) fn family(&self, id: u32) -> u128 {
+        self.attributes.get(id as usize).map_or(0, |known| known.family)
+    }
+
     /// Whether values of the attribute `id` are values of `asked`.
     #[inline]
     pub(crate) fn is_covered(&self, id: u32, asked: &Asked<'_>) -> bool {
@@ -278,13 +296,20 @@ impl TypeIndexes {
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     description: &'a AttributeDescription,
-    family: u64,
+    family: u128,
 }
 
 impl<'a> Asked<'a> {
     #[inline]
     pub(crate) fn new(description: &'a AttributeDescription) -> Self {
         Self { description, family: family_bit(&description.kind) }
+    }
+
+    /// Whether it may cover one of the attributes that these families are of; not, when it
+    /// certainly covers none.
+    #[inline]
+    pub(crate) const fn may_be_in(&self, families: u128) -> bool {
+        families & self.family != 0
     }
 }
 
@@ -300,10 +325,10 @@ fn each_superior(kind: &AttributeType, mut visit: impl FnMut(&AttributeType)) {
     }
 }
 
-fn family_bit(kind: &AttributeType) -> u64 {
+fn family_bit(kind: &AttributeType) -> u128 {
     let mut hasher = FxHasher::default();
     kind.oid.hash(&mut hasher);
-    1 << (hasher.finish() >> 58)
+    1 << (hasher.finish() >> 57)
 }
 
 /// The schema with a definition for each type that it lacks.

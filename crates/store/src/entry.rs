@@ -22,6 +22,9 @@ pub struct StoredEntry<'v> {
     attributes: Attributes<'v>,
     superior: Arc<str>,
     dn: OnceCell<String>,
+    /// The families of all its attributes, once somebody has looked at each: a bind asks for
+    /// dozens that an entry seldom has.
+    families: OnceCell<u128>,
     dictionary: &'v Dictionary,
 }
 
@@ -50,7 +53,8 @@ impl<'v> StoredEntry<'v> {
             }
         };
         let (parent, rdn) = (head.parent, head.rdn);
-        Ok(Self { id, parent, rdn, attributes, superior, dn: OnceCell::new(), dictionary })
+        let (dn, families) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { id, parent, rdn, attributes, superior, dn, families, dictionary })
     }
 
     #[inline]
@@ -133,14 +137,21 @@ impl EntryRead for StoredEntry<'_> {
         visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
     ) -> bool {
         let asked = Asked::new(asked);
+        if self.families.get().is_some_and(|&families| !asked.may_be_in(families)) {
+            return true;
+        }
+        let mut families = 0;
         for (id, values) in self.record().attributes() {
+            families |= self.dictionary.family(id);
             if self.dictionary.is_covered(id, &asked)
                 && let Some(description) = self.dictionary.description(id)
                 && !values.iter().all(|value| visit(description, value))
             {
-                break;
+                return true;
             }
         }
+        // All of them were looked at.
+        let _ = self.families.set(families);
         true
     }
 

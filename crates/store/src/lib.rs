@@ -78,7 +78,7 @@ pub use plan::{
 pub use preload::{PreloadProgress, Preloaded};
 pub use reader::Reader;
 pub use record::RECORD_LENGTH_MAX_BYTES;
-pub use store::{CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};
+pub use store::{BaseStatus, CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};
 pub use view::{
     Members, OrderedGroup, OrderedGroups, OrderingIndex, Resolved, TREE_DEPTH_MAX, View,
     ordering_would_help,

@@ -298,6 +298,18 @@ impl Environment {
         StoreOptions { map_size_bytes: info.map_size as u64, readers_max }
     }
 
+    /// How much of what is reserved is used.
+    pub(crate) fn usage(&self) -> Usage {
+        let info = self.env.info();
+        Usage {
+            map_bytes: info.map_size as u64,
+            pages: info.last_page_number as u64 + 1,
+            last_commit: info.last_txn_id as u64,
+            readers: u64::from(info.number_of_readers),
+            readers_max: u64::from(info.maximum_number_of_readers),
+        }
+    }
+
     /// The size of the data file, in bytes.
     pub(crate) fn file_bytes(&self) -> Result<u64, StoreError> {
         Ok(self.env.real_disk_size()?)
@@ -311,6 +323,16 @@ impl std::fmt::Debug for Environment {
             .field("is_fixed", &self.fixed.is_some())
             .finish_non_exhaustive()
     }
+}
+
+/// How much of an environment is used.
+pub(crate) struct Usage {
+    pub(crate) map_bytes: u64,
+    /// Pages that were ever used.
+    pub(crate) pages: u64,
+    pub(crate) last_commit: u64,
+    pub(crate) readers: u64,
+    pub(crate) readers_max: u64,
 }
 
 /// EIO.

@@ -54,6 +54,10 @@ impl NameCache {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(crate) fn parent(&self, id: u64) -> Option<&KnownParent> {
         self.by_id.get(&id)
     }

@@ -2,10 +2,13 @@
 //!
 //! Invariant: taking a view takes no lock and waits for nobody.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::flush::now;
 use crate::names::NameCache;
 use crate::stack::Ground;
 use crate::store::Store;
@@ -21,6 +24,64 @@ pub struct Reader {
     view: Option<View<'static>>,
     /// Kept here while there is no view.
     names: NameCache,
+    /// For whoever asks who keeps old pages.
+    hold: Arc<Hold>,
+}
+
+/// Which commit of LMDB a reader holds.
+#[derive(Debug, Default)]
+struct Hold {
+    /// 0 while it holds none.
+    commit: AtomicU64,
+    /// Since when, in µs since the store was opened.
+    since_us: AtomicU64,
+    /// How many names it remembers.
+    names: AtomicU64,
+}
+
+/// What the readers of a store hold.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    opened: std::time::Instant,
+    all: Mutex<Vec<Weak<Hold>>>,
+}
+
+impl Default for Holds {
+    fn default() -> Self {
+        Self { opened: now(), all: Mutex::default() }
+    }
+}
+
+impl Holds {
+    fn add(&self) -> Arc<Hold> {
+        let hold = Arc::<Hold>::default();
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|hold| hold.strong_count() > 0);
+        all.push(Arc::downgrade(&hold));
+        hold
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn names(&self) -> u64 {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).map(|hold| hold.names.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How long a reader has held pages that would be free without it: those of a commit before
+    /// `last`.
+    pub(crate) fn oldest(&self, last: u64) -> Duration {
+        let now_us = self.elapsed_us();
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = all.iter().filter_map(Weak::upgrade).filter(|hold| {
+            let commit = hold.commit.load(Ordering::Relaxed);
+            commit > 0 && commit < last
+        });
+        let since = held.map(|hold| hold.since_us.load(Ordering::Relaxed)).min();
+        Duration::from_micros(since.map_or(0, |since| now_us.saturating_sub(since)))
+    }
 }
 
 impl Store {
@@ -28,7 +89,8 @@ impl Store {
     #[must_use]
     pub fn reader(self: &Arc<Self>) -> Reader {
         let (store, names) = (Arc::clone(self), NameCache::default());
-        Reader { store, exchanges: 0, view: None, names }
+        let hold = self.holds.add();
+        Reader { store, exchanges: 0, view: None, names, hold }
     }
 
     /// A view of what is published.
@@ -66,7 +128,10 @@ impl Reader {
             return Ok(());
         }
         self.release();
-        self.view = Some(self.store.snapshot(std::mem::take(&mut self.names))?);
+        let view = self.store.snapshot(std::mem::take(&mut self.names))?;
+        self.hold.since_us.store(self.store.holds.elapsed_us(), Ordering::Relaxed);
+        self.hold.commit.store(view.commit(), Ordering::Relaxed);
+        self.view = Some(view);
         Ok(())
     }
 
@@ -75,6 +140,8 @@ impl Reader {
     pub fn release(&mut self) {
         if let Some(view) = self.view.take() {
             self.names = view.into_names();
+            self.hold.names.store(self.names.len() as u64, Ordering::Relaxed);
+            self.hold.commit.store(0, Ordering::Relaxed);
         }
     }
 }

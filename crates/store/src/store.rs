@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
@@ -24,6 +25,7 @@ use crate::layer::Layer;
 use crate::lmdb::{ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables};
 use crate::meta::{self, Counters, LogPosition, Lsn, Mark};
 use crate::names::NameCache;
+use crate::reader::Holds;
 use crate::version::{Version, Versions};
 
 /// The most naming contexts of one store.
@@ -38,6 +40,7 @@ pub struct Store {
     seat: Mutex<Seat>,
     flushing: Mutex<()>,
     pub(crate) pace: Pace,
+    pub(crate) holds: Holds,
     /// Records that were not the next ones.
     voids: AtomicU64,
     /// Indexes that others took the place of, and the last change that may have written to them.
@@ -145,6 +148,7 @@ impl Store {
             seat: Mutex::default(),
             flushing: Mutex::default(),
             pace: Pace::default(),
+            holds: Holds::default(),
             voids: AtomicU64::new(0),
             replaced: Mutex::default(),
         }
@@ -278,6 +282,40 @@ impl Store {
         Ok(Statistics { entries, tables, file_bytes: environment.file_bytes()? })
     }
 
+    /// How many entries there are, as readers see them.
+    #[must_use]
+    pub fn entry_count(&self) -> u64 {
+        self.versions.with(|version| version.counters.entry_count)
+    }
+
+    /// How many names of superiors readers remember, as of when each last took or gave up a view.
+    #[must_use]
+    pub fn remembered_names(&self) -> u64 {
+        self.holds.names()
+    }
+
+    /// How the base is; costs a few looks at pages, however large it is.
+    ///
+    /// # Errors
+    /// When LMDB fails.
+    pub fn base_status(&self) -> Result<BaseStatus, StoreError> {
+        let statistics = self.statistics()?;
+        let environment = self.base_environment();
+        let snapshot = environment.snapshot()?;
+        let page_bytes = Tables::stat(environment.tables.meta, snapshot.txn())?.page_size;
+        let usage = environment.usage();
+        Ok(BaseStatus {
+            map_bytes: usage.map_bytes,
+            used_bytes: usage.pages * u64::from(page_bytes),
+            table_bytes: statistics.tables.iter().map(|table| table.bytes).sum(),
+            file_bytes: statistics.file_bytes,
+            commits: usage.last_commit,
+            readers: usage.readers,
+            readers_max: usage.readers_max,
+            oldest_reader: self.holds.oldest(usage.last_commit),
+        })
+    }
+
     pub(crate) fn contexts(&self) -> &[Context] {
         &self.contexts
     }
@@ -355,6 +393,27 @@ impl Store {
     pub(crate) const fn data_directory(&self) -> &DataDirectory {
         &self.directory
     }
+}
+
+/// How the base is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BaseStatus {
+    /// Address space reserved for it.
+    pub map_bytes: u64,
+    /// Up to where pages of the file were ever used.
+    pub used_bytes: u64,
+    /// What the tables take of them; the rest is free to be used again.
+    pub table_bytes: u64,
+    /// What the file takes of the disk.
+    pub file_bytes: u64,
+    /// The number of the last commit.
+    pub commits: u64,
+    /// Places of readers that are taken.
+    pub readers: u64,
+    /// Places of readers that there are.
+    pub readers_max: u64,
+    /// How long a reader has held pages that later commits gave up; zero when none does.
+    pub oldest_reader: Duration,
 }
 
 /// What there is in a store.

@@ -104,6 +104,11 @@ impl std::ops::Deref for Names<'_> {
 }
 
 impl View<'static> {
+    /// The number of the commit of LMDB that it reads.
+    pub(crate) fn commit(&self) -> u64 {
+        self.ground.snapshot.txn().id() as u64
+    }
+
     /// The view of a reader, which lends what it remembers of names.
     pub(crate) fn of_reader(
         ground: Ground,

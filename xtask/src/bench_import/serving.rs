@@ -179,11 +179,12 @@ pub(super) fn serve_and_measure(
     note(&format!("  preload {preload_seconds:.1} s; searches {preloaded}"));
     let bench = |operation: &str, more: &[&str]| {
         let value = bench(program, &serving, operation, seconds, more)?;
-        let number = |name: &str| {
-            let found = value.get(name).and_then(Value::as_f64);
-            found.ok_or_else(|| format!("roster bench gives no {name}: {value}"))
+        let number = |pointer: &str| {
+            let found = value.pointer(pointer).and_then(Value::as_f64);
+            found.ok_or_else(|| format!("roster bench gives no {pointer}: {value}"))
         };
-        Ok::<_, String>((number("operations_per_s")?, number("server_cpu_us_per_operation")?))
+        let per_s = number("/streams/0/operations_per_s")?;
+        Ok::<_, String>((per_s, number("/cost/server/cpu_us_per_operation")?))
     };
     let filter = format!("(uid=user.[1-{entries}])");
     let searches = bench("search", &["-b", SUFFIX, "-f", &filter, "--expect", "1"])?;

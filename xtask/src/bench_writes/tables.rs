@@ -27,31 +27,31 @@ pub(super) struct Figures {
 impl Figures {
     /// Takes the figures out of what `roster bench --json` prints.
     pub(super) fn new(value: &Value, peak_bytes: u64) -> Result<Self, String> {
-        let with = match value.get("with") {
-            Some(with) => Some((number(with, "operations_per_s")?, latencies(with)?)),
+        let with = match value.pointer("/streams/1") {
+            Some(_) => Some((number(value, "/streams/1/operations_per_s")?, latencies(value, 1)?)),
             None => None,
         };
         Ok(Self {
-            per_s: number(value, "operations_per_s")?,
-            made: number(value, "requests_made")? as u64,
-            cpu_us: number(value, "server_cpu_us_per_operation")?,
-            client_cpu_us: number(value, "client_cpu_us_per_operation")?,
-            cores: number(value, "server_cores")?,
-            latencies_us: latencies(value)?,
+            per_s: number(value, "/streams/0/operations_per_s")?,
+            made: number(value, "/streams/0/made")? as u64,
+            cpu_us: number(value, "/cost/server/cpu_us_per_operation")?,
+            client_cpu_us: number(value, "/cost/client_cpu_us_per_operation")?,
+            cores: number(value, "/cost/server/cores")?,
+            latencies_us: latencies(value, 0)?,
             peak_bytes,
             with,
         })
     }
 }
 
-fn number(value: &Value, name: &str) -> Result<f64, String> {
-    let number = value.get(name).and_then(Value::as_f64);
-    number.ok_or_else(|| format!("roster bench gives no {name}: {value}"))
+fn number(value: &Value, pointer: &str) -> Result<f64, String> {
+    let number = value.pointer(pointer).and_then(Value::as_f64);
+    number.ok_or_else(|| format!("roster bench gives no {pointer}: {value}"))
 }
 
-fn latencies(value: &Value) -> Result<[f64; 4], String> {
-    let list = value.get("latency_us").unwrap_or(&Value::Null);
-    Ok([number(list, "p50")?, number(list, "p99")?, number(list, "p99_9")?, number(list, "max")?])
+fn latencies(value: &Value, stream: usize) -> Result<[f64; 4], String> {
+    let at = |name: &str| number(value, &format!("/streams/{stream}/latency/{name}"));
+    Ok([at("p50")?, at("p99")?, at("p99_9")?, at("max")?])
 }
 
 impl fmt::Display for Figures {
@@ -210,9 +210,10 @@ mod tests {
 
     #[test]
     fn figures_become_a_row() {
-        let json = r#"{"operations_per_s": 20000.0, "requests_made": 7, "server_cores": 0.5,
-            "server_cpu_us_per_operation": 25.0, "client_cpu_us_per_operation": 8.0,
-            "latency_us": {"p50": 1000.0, "p99": 2000.0, "p99_9": 3000.0, "max": 4000.0}}"#;
+        let json = r#"{"streams": [{"operations_per_s": 20000.0, "made": 7,
+            "latency": {"p50": 1000.0, "p99": 2000.0, "p99_9": 3000.0, "max": 4000.0}}],
+            "cost": {"server": {"cores": 0.5, "cpu_us_per_operation": 25.0},
+            "client_cpu_us_per_operation": 8.0}}"#;
         let value = serde_json::from_str(json).unwrap();
         let own = Figures::new(&value, 5 << 20).unwrap();
         let other = Figures { per_s: 2000.0, cpu_us: 250.0, ..own.clone() };

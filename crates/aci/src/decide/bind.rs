@@ -304,8 +304,14 @@ fn is_related(
     asked: &Asked<'_>,
 ) -> Truth {
     let Some(name) = attribute.attribute.known() else { return Truth::Undefined };
-    let relation =
-        |entry: &dyn EntryRead| is_related_to(&attribute.relation, name, entry, who, asker, schema);
+    let counts = |group: &DnKey| match &attribute.within {
+        None => Truth::True,
+        Some(within) => is_within(group, within, asked, schema),
+    };
+    let relation = |entry: &dyn EntryRead| {
+        let relation = (&attribute.relation, &counts as &dyn Fn(&DnKey) -> Truth);
+        is_related_to(relation, name, entry, who, asker, schema)
+    };
     let mut found = Truth::False;
     for &level in &attribute.levels {
         let truth = if level == 0 {
@@ -338,8 +344,20 @@ fn above(key: &DnKey, levels: u8) -> Option<DnKey> {
     Some(above)
 }
 
+/// Whether a name is at or below one that may have macros.
+fn is_within(name: &DnKey, within: &DnPattern, asked: &Asked<'_>, schema: &Schema) -> Truth {
+    if let Some(within) = within.exact() {
+        return truth(name.is_within(within));
+    }
+    instances(within, asked, schema, |rdns| match pattern::exact_key(rdns) {
+        Some(within) => truth(name.is_within(&within)),
+        None => Truth::Undefined,
+    })
+}
+
+/// Of groups only those for which `counts` holds.
 fn is_related_to(
-    relation: &Relation,
+    (relation, counts): (&Relation, &dyn Fn(&DnKey) -> Truth),
     attribute: &AttributeDescription,
     entry: &dyn EntryRead,
     who: &DnKey,
@@ -359,7 +377,10 @@ fn is_related_to(
             each(&|value| truth(key_of(value, schema).is_some_and(|key| key == *who)))
         }
         Relation::Group => each(&|value| match key_of(value, schema) {
-            Some(group) => asker.surroundings.is_member(&group, who),
+            Some(group) => match counts(&group) {
+                Truth::False => Truth::False,
+                counts => counts.and(asker.surroundings.is_member(&group, who)),
+            },
             None => Truth::False,
         }),
         Relation::Url => each(&|value| {

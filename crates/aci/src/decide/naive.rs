@@ -263,7 +263,7 @@ impl Naive<'_> {
             })),
             Test::Attribute(attribute) => match identity {
                 None => Truth::False,
-                Some(who) => self.is_related(attribute, who, adding),
+                Some(who) => self.is_related(attribute, who, aci, adding),
             },
             Test::Address(ranges) => {
                 truth(address.is_some_and(|own| ranges.iter().any(|range| range.holds(own))))
@@ -346,7 +346,16 @@ impl Naive<'_> {
         if visited == Truth::Undefined { Truth::Undefined } else { found }
     }
 
-    fn is_related(&self, attribute: &UserAttribute, who: &DnKey, adding: bool) -> Truth {
+    fn is_related(&self, attribute: &UserAttribute, who: &DnKey, aci: &Aci, adding: bool) -> Truth {
+        let counts = |group: &DnKey| match &attribute.within {
+            None => Truth::True,
+            Some(within) => match within.exact() {
+                Some(within) => truth(group.is_within(within)),
+                None => self.instances(within, aci, &|rdns| {
+                    exact_key(rdns).map_or(Truth::Undefined, |key| truth(group.is_within(&key)))
+                }),
+            },
+        };
         let Some(name) = attribute.attribute.known() else { return Truth::Undefined };
         let of_entry = |entry: &dyn EntryRead| {
             let mut values: Vec<Vec<u8>> = Vec::new();
@@ -359,8 +368,9 @@ impl Naive<'_> {
             };
             let of_value = |value: &Vec<u8>| match &attribute.relation {
                 Relation::User => truth(key(value).as_ref() == Some(who)),
-                Relation::Group => key(value)
-                    .map_or(Truth::False, |group| self.asker.surroundings.is_member(&group, who)),
+                Relation::Group => key(value).map_or(Truth::False, |group| {
+                    counts(&group).and(self.asker.surroundings.is_member(&group, who))
+                }),
                 Relation::Url => {
                     let text = String::from_utf8(value.clone()).unwrap();
                     let url = ldap::url::LdapUrl::parse(&text).ok();

@@ -59,7 +59,10 @@ impl World {
             entry("ou=groups,dc=x", &[("ou", "groups")]),
             entry("cn=staff,ou=groups,dc=x", &[("member", "uid=bert,ou=people,dc=x")]),
             entry("cn=admins,ou=groups,dc=x", &[("member", "uid=carl,ou=people,dc=x")]),
-            entry("dc=a,dc=x", &[("dc", "a"), ("ou", "people,dc=x")]),
+            entry(
+                "dc=a,dc=x",
+                &[("dc", "a"), ("ou", "people,dc=x"), ("owner", "cn=staff,ou=groups,dc=a,dc=x")],
+            ),
             entry("cn=staff,ou=groups,dc=a,dc=x", &[("member", "uid=bert,ou=people,dc=x")]),
             entry("ou=people,dc=b,dc=a,dc=x", &[("ou", "people"), ("cn", "staff")]),
             entry("cn=staff,ou=groups,dc=b,dc=a,dc=x", &[("cn", "staff")]),

@@ -158,13 +158,35 @@ impl<'t> Parser<'t> {
     /// Reads the attribute of an old keyword.
     fn related(&mut self, relation: Relation) -> Result<UserAttribute, Fault> {
         let value = self.scanner.quoted()?.trim();
+        let (within, value) = self.groups_within(value, &relation)?;
         let (levels, name) = levels(value)?;
-        Ok(UserAttribute { levels, attribute: self.attribute(name)?, relation })
+        Ok(UserAttribute { within, levels, attribute: self.attribute(name)?, relation })
+    }
+
+    /// Reads `ldap:///NAME?` before an attribute with groups, if it is there.
+    fn groups_within(
+        &mut self,
+        part: Part<'t>,
+        relation: &Relation,
+    ) -> Result<(Option<DnPattern>, Part<'t>), Fault> {
+        if after_scheme(part).is_err() {
+            return Ok((None, part));
+        }
+        if *relation != Relation::Group {
+            return Err(part.fault(AciReason::Value(ONLY_GROUPS_WITHIN)));
+        }
+        let (name, rest) = part.split_once("?").ok_or_else(|| part.expected(GROUPS_WITHIN))?;
+        let allowed = Allowed { stars: false, macros: Macros::Subject };
+        Ok((Some(self.pattern(name, allowed)?), rest))
     }
 
     fn user_attribute(&mut self, part: Part<'t>) -> Result<UserAttribute, Fault> {
-        let (levels, rest) = levels(part)?;
-        let (name, value) = rest.split_once("#").ok_or_else(|| rest.expected(USER_ATTRIBUTE))?;
+        let (place, value) = part.split_once("#").ok_or_else(|| part.expected(USER_ATTRIBUTE))?;
+        let is_of_groups =
+            ["GROUPDN", "ROLEDN"].iter().any(|one| value.text.eq_ignore_ascii_case(one));
+        let relation = if is_of_groups { Relation::Group } else { Relation::User };
+        let (within, place) = self.groups_within(place, &relation)?;
+        let (levels, name) = levels(place)?;
         let attribute = self.attribute(name.trim())?;
         let relation = match value.text.to_ascii_uppercase().as_str() {
             "USERDN" => Relation::User,
@@ -174,7 +196,7 @@ impl<'t> Parser<'t> {
             "" => return Err(value.expected("USERDN, GROUPDN, LDAPURL or a value after '#'")),
             _ => Relation::Value(value.text.to_owned(), self.assertion(&attribute, value)?),
         };
-        Ok(UserAttribute { levels, attribute, relation })
+        Ok(UserAttribute { within, levels, attribute, relation })
     }
 
     fn assertion(
@@ -279,4 +301,6 @@ const ADDRESSES: &str = "addresses are IPv4 or IPv6, with '/BITS', '+NETMASK' or
                          for octets";
 const SELF_DN: &str = "SELFDN is not supported: use USERDN, or the right selfwrite";
 const GROUP_URLS: &str = "groupdn takes names of groups, no searches";
+const GROUPS_WITHIN: &str = "'?' and an attribute after the name that groups are within";
+const ONLY_GROUPS_WITHIN: &str = "a URL can stand before an attribute with GROUPDN only";
 const USER_ATTRIBUTE: &str = "an attribute, '#', and USERDN, GROUPDN, LDAPURL or a value";

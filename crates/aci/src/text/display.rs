@@ -174,7 +174,10 @@ fn user_attribute(attribute: &UserAttribute) -> String {
         Relation::Url => "LDAPURL",
         Relation::Value(text, _) => text,
     };
-    format!("{levels}{}#{relation}", attribute.attribute.text())
+    // A `#` of the name is not the one that ends the attribute.
+    let within = attribute.within.as_ref().map(|name| shown(name).replace('#', "%23") + "?");
+    let within = within.unwrap_or_default();
+    format!("{within}{levels}{}#{relation}", attribute.attribute.text())
 }
 
 fn method(method: &Method) -> String {

@@ -133,6 +133,9 @@ fn bind_rules_are_read_and_written() {
     same("userattr = \"manager#USERDN\"");
     same("userattr != \"parent[0,1].owner#GROUPDN\"");
     same("userattr = \"parent[1].labeledURI#LDAPURL\"");
+    same("userattr = \"ldap:///ou=groups,dc=a?owner#GROUPDN\"");
+    same("userattr = \"ldap:///cn=a%23b,dc=a?owner#GROUPDN\"");
+    same("userattr != \"ldap:///ou=groups,($dn),dc=a?parent[0,1].owner#GROUPDN\"");
     same("userattr = \"l#Some Where\"");
     same("ip = \"10.0.0.0/8,192.168.1.7,2001:db8::/32\"");
     same("dns != \"*.example.com,host\"");
@@ -147,6 +150,7 @@ fn bind_rules_are_read_and_written() {
     check_rule("NOT userdn=\"ldap:///self\"", "not (userdn = \"ldap:///self\")");
     check_rule("userdnattr=\"manager\"", "userattr = \"manager#USERDN\"");
     check_rule("groupdnattr=\"owner\"", "userattr = \"owner#GROUPDN\"");
+    check_rule("groupdnattr=\"ldap:///dc=a?owner\"", "userattr = \"ldap:///dc=a?owner#GROUPDN\"");
     check_rule("ip=\"10.1.*\" || \"10.2.3.0+255.255.255.0\"", "ip = \"10.1.0.0/16,10.2.3.0/24\"");
     check_rule("dayofweek=\"Mon, Tue\"", "dayofweek = \"mon,tue\"");
     check_rule("roledn=\"ldap:///cn=a\"", "groupdn = \"ldap:///cn=a\"");
@@ -261,6 +265,16 @@ fn wrong_bind_rules_are_refused() {
         "userattr=\"manager\"",
         11,
         "expected an attribute, '#', and USERDN, GROUPDN, LDAPURL or a value",
+    );
+    check_rule_refused(
+        "userattr=\"ldap:///dc=a?manager#USERDN\"",
+        11,
+        "a URL can stand before an attribute with GROUPDN only",
+    );
+    check_rule_refused(
+        "userattr=\"ldap:///dc=a#GROUPDN\"",
+        11,
+        "expected '?' and an attribute after the name that groups are within",
     );
     check_rule_refused(
         "userattr=\"parent[10].cn#USERDN\"",

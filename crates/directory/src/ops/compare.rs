@@ -4,7 +4,7 @@ use aci::Rights;
 use ldap::message::{CompareRequest, Scope, Values};
 use ldap::result::ResultCode;
 use schema::{
-    Assertion, AssertionError, AttributeDescription, DnKey, EntryRead, Schema, Selection, Truth,
+    Assertion, AssertionError, AttributeDescription, EntryRead, Schema, Selection, Truth,
 };
 
 use crate::controls::RequestControls;
@@ -31,13 +31,14 @@ pub(crate) fn run(
     let directory = &worker.directory;
     let state = directory.state.load();
     let schema = &state.schema;
-    let key = DnKey::from_text(schema, request.name)
+    let key = worker
+        .names
+        .key(schema, request.name)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
     let assertion = resolve(request, schema)?;
     if update::is_hashable(&assertion.description) {
         require_confidentiality(directory, session)?;
     }
-    let offer = Offer::to(session, directory);
     let (view, referrals) =
         worker.snapshot.view_for(schema.well_known(), controls.manage_dsa_it)?;
     let site = Site { directory, access: session.access(), view, schema };
@@ -46,7 +47,9 @@ pub(crate) fn run(
             controls.check_assertion(entry, rights, schema)?;
             evaluate(entry, rights, &assertion, schema)
         };
-        if let Some(special) = target::special(directory, &state, &key, offer) {
+        if let Some(special) =
+            target::special(directory, &state, &key, || Offer::to(session, directory))
+        {
             return Ok((check(special.entry(), &guard.on(special.entry()))?, Vec::new()));
         }
         let nothing = Selection::none();

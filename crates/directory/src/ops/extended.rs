@@ -14,6 +14,9 @@ use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
 
+#[cfg(test)]
+mod tests;
+
 /// What starts an extended operation.
 type Start = fn(
     &mut Worker,

@@ -6,10 +6,12 @@ use ldap::dn::Dn;
 use ldap::message::{ExtendedRequest, ResponseKind};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Mode, Schema, validate};
+use store::Resolved;
 
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::State;
 use crate::hashing::Behind;
+use crate::ops::bind::login::Login;
 use crate::ops::extended::Call;
 use crate::ops::update::{self, Asked};
 use crate::ops::{modify, rehash, target};
@@ -26,7 +28,7 @@ pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";
 pub(crate) struct PasswordModify {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
-    /// The stored value that the old password was found behind, if one was given.
+    /// The stored value that the old password was found behind, if one was given; empty if none.
     old: Option<Vec<u8>>,
     /// The new password as it will be stored.
     stored: Vec<u8>,
@@ -80,6 +82,10 @@ pub(crate) fn start(
         // Nothing is hashed for it; the writer tells why.
         Err(_) => (Vec::new(), None),
     };
+    // Noted when nothing is computed any more, so that it is noted once.
+    if old.as_ref().is_some_and(Vec::is_empty) && !worker.hashing.is_waiting() {
+        note_wrong(worker, &key, &state)?;
+    }
     let op = WriteOp::PasswordModify(PasswordModify { key, dn, old, stored, generated, looked });
     let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
     update::submit(worker, session, call.controls, &asked, op, out)
@@ -106,14 +112,33 @@ fn new_password(
 }
 
 /// The stored value that the old password is behind. An empty one stands for none: whether there
-/// is such an entry at all, the decision tells.
+/// is such an entry at all, the decision tells. It is looked at, but does not count, when no bind
+/// with it would: nobody guesses here what they may not guess there.
 fn behind(worker: &mut Worker, key: &DnKey, state: &State, old: &[u8]) -> Result<Vec<u8>, Refusal> {
     let known = state.schema.well_known();
     let stored = modify::stored_now(worker, key, &known.user_password)?;
-    match worker.hashing.which(old, &stored) {
-        Behind::At(place) => Ok(stored.get(place).cloned().unwrap_or_default()),
-        Behind::Nowhere | Behind::Asked => Ok(Vec::new()),
+    let Behind::At(place) = worker.hashing.which(old, &stored) else { return Ok(Vec::new()) };
+    let may_try =
+        login(worker, key, state)?.is_some_and(|login| login.may_try(&worker.directory).is_ok());
+    Ok(stored.get(place).filter(|_| may_try).cloned().unwrap_or_default())
+}
+
+/// The old password was wrong: to the policy a bind that failed.
+fn note_wrong(worker: &mut Worker, key: &DnKey, state: &State) -> Result<(), Refusal> {
+    if let Some(login) = login(worker, key, state)? {
+        // Why it is refused is told by the decision, to those who may know of the entry.
+        let _ = login.settle(worker, false);
     }
+    Ok(())
+}
+
+/// The account of an entry, if there is one.
+fn login(worker: &mut Worker, key: &DnKey, state: &State) -> Result<Option<Login>, Refusal> {
+    let directory = &worker.directory;
+    let view = worker.snapshot.view()?;
+    let Resolved::Found(id) = view.resolve(key)? else { return Ok(None) };
+    let entry = view.entry(id)?;
+    Ok(entry.map(|entry| Login::read(directory, state, view, &entry, key)))
 }
 
 /// Whether a request is about the password of `key`, the account of whoever asks.

@@ -7,23 +7,19 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
-use aci::{Access, Identity};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ldap::dn::Dn;
-use ldap::message::{MessageId, ResponseKind};
 use schema::{Change, DnKey};
 use store::Resolved;
 use zeroize::Zeroizing;
 
-use crate::chance::{Chance as _, OsChance};
-use crate::controls::WriteControls;
-use crate::decide::{Decide, Decision, WriteOp, WriteRequest};
+use crate::chance::OsChance;
+use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::ops::bind::Candidate;
 use crate::ops::{target, update};
 use crate::password::{PasswordStorage, Scheme};
 use crate::refusal::Refusal;
-use crate::session::{Cancel, Who};
 use crate::worker::Worker;
 use crate::write_queue::PendingWrite;
 
@@ -152,21 +148,8 @@ fn store(directory: &Arc<Directory>, proved: Proved) {
     let Proved { key, dn, old, clear, storage } = proved;
     let Some(new) = storage.hash(&clear, &mut OsChance) else { return };
     drop(clear);
-    let mut request = [0; 16];
-    OsChance.fill(&mut request);
-    let root = &directory.root.dn;
-    let request = WriteRequest {
-        id: MessageId(0),
-        kind: ResponseKind::Modify,
-        access: Arc::new(Access::of(Identity::Root(root.clone()))),
-        cancel: Cancel::default(),
-        is_lazy: false,
-        request,
-        who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
-        controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
-        op: WriteOp::Rehash(Rehash { key, dn, old, new }),
-    };
-    let write = PendingWrite { directory: Arc::clone(directory), request: Box::new(request) };
+    let op = WriteOp::Rehash(Rehash { key, dn, old, new });
+    let write = PendingWrite::of_server(directory, op, false);
     // Nobody waits. If it is refused, the next bind tries again.
     write.submit(Box::new(|_| {}));
 }

@@ -38,6 +38,7 @@ use crate::directory::{Directory, State};
 use crate::guard::{Guard, Site, guarded};
 use crate::job::Job;
 use crate::live_entry::LiveEntry;
+use crate::name_memo::NameMemo;
 use crate::note::Note;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
@@ -58,7 +59,7 @@ pub(crate) fn start(
     (id, bytes): (MessageId, &[u8]),
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
-    let Worker { directory, snapshot, recorder, note, .. } = worker;
+    let Worker { directory, snapshot, names, recorder, note, .. } = worker;
     let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, directory));
     let limits = &directory.limits;
     let mut sink = ResponseSink::bounded(out, id, limits.inline_output_max_bytes);
@@ -70,11 +71,11 @@ pub(crate) fn start(
         stop: None,
         candidates_max: Some(limits.inline_candidates_max),
         begun: directory.clock.elapsed(),
-        offer: Offer::to(session, directory),
+        session: Some(session),
         watch,
         note,
     };
-    match search.run(snapshot, &mut sink)? {
+    match search.run((snapshot, names), &mut sink)? {
         Outcome::Done(done) => {
             done.send(&mut sink);
             Ok(Next::Answered)
@@ -105,7 +106,7 @@ pub(crate) fn run_job(
     out: &mut Vec<u8>,
     flush: &mut Flush<'_>,
 ) {
-    let Worker { directory, snapshot, recorder, note, .. } = worker;
+    let Worker { directory, snapshot, names, recorder, note, .. } = worker;
     let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, flush);
     let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
         let search = Search {
@@ -117,11 +118,11 @@ pub(crate) fn run_job(
             candidates_max: None,
             begun: directory.clock.elapsed(),
             // The root DSE is never a job.
-            offer: Offer::default(),
+            session: None,
             watch: Some(Watch::new(recorder, 1, directory)),
             note,
         };
-        search.run(snapshot, &mut sink)
+        search.run((snapshot, names), &mut sink)
     });
     match outcome {
         Ok(Outcome::Done(done)) => done.send(&mut sink),
@@ -142,7 +143,8 @@ pub(crate) struct Search<'a> {
     pub(crate) candidates_max: Option<u64>,
     /// When it began on this thread.
     pub(crate) begun: Duration,
-    pub(crate) offer: Offer,
+    /// Whose connection it came on, where the root DSE may be asked for.
+    pub(crate) session: Option<&'a Session>,
     /// Set when the search is measured.
     pub(crate) watch: Option<Watch<'a>>,
     /// What the access log tells of it.
@@ -188,15 +190,20 @@ pub(crate) enum Outcome {
 impl Search<'_> {
     fn run(
         &self,
-        snapshot: &mut Snapshot,
+        (snapshot, names): (&mut Snapshot, &mut NameMemo),
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         let state = self.directory.state.load();
         let schema = &state.schema;
         let request = self.request;
         sink.set_types_only(request.types_only);
-        let key = DnKey::from_text(schema, request.base)
-            .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
+        // Names of single entries seldom come again.
+        let key = match request.scope {
+            Scope::Base => names.key(schema, request.base),
+            Scope::One | Scope::Subtree | Scope::Subordinate => names.base(schema, request.base),
+        };
+        let key =
+            key.map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
         let filter = ResolvedFilter::resolve(&request.filter, schema);
         let selection = Selection::resolve(request.attributes.iter(), schema);
         let wanted = matched_values::resolve(self.controls, request.types_only, schema);
@@ -237,7 +244,7 @@ impl Search<'_> {
         let schema = &state.schema;
         let visible = (filter, selection, wanted);
         let (scope, deref) = (self.request.scope, self.request.deref);
-        if let Some(special) = target::special(self.directory, state, key, self.offer)
+        if let Some(special) = target::special(self.directory, state, key, || self.offer())
             && (key.depth() > 0 || scope == Scope::Base)
         {
             self.controls.check_assertion(special.entry(), &guard.on(special.entry()), schema)?;
@@ -398,12 +405,18 @@ impl Search<'_> {
     ) -> Result<(), Refusal> {
         let schema = &state.schema;
         if base == EntryId::ROOT {
-            let root = root_dse::entry(self.directory, schema, self.offer);
+            let root = root_dse::entry(self.directory, schema, self.offer());
             return self.controls.check_assertion(&root, &guard.on(&root), schema);
         }
         let stored = target::stored(view, base)?;
         let live = LiveEntry::new(view, &stored, schema.well_known(), true).seen_by(guard);
         self.controls.check_assertion(&live, &guard.on(&stored), schema)
+    }
+
+    /// What the server offers whoever asks.
+    fn offer(&self) -> Offer {
+        let offer = self.session.map(|session| Offer::to(session, self.directory));
+        offer.unwrap_or_default()
     }
 
     /// The steps of a search of the naming contexts. Their order is fixed, and each may end it.

@@ -33,10 +33,10 @@ pub(crate) fn special(
     directory: &Directory,
     state: &State,
     key: &DnKey,
-    offer: Offer,
+    offer: impl FnOnce() -> Offer,
 ) -> Option<Special> {
     if key.depth() == 0 {
-        return Some(Special::Root(root_dse::entry(directory, &state.schema, offer)));
+        return Some(Special::Root(root_dse::entry(directory, &state.schema, offer())));
     }
     (*key == state.subschema_key).then(|| Special::Subschema(Arc::clone(&state.subschema)))
 }

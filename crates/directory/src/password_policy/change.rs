@@ -322,7 +322,8 @@ pub(crate) fn decide(
     if governing != looked.governing {
         return Err(changed_meanwhile());
     }
-    let Some(governing) = governing else { return Ok(Vec::new()) };
+    let mut set = drop_keys(target, after, &decide.state.schema)?;
+    let Some(governing) = governing else { return Ok(set) };
     let policy = &governing.policy;
     let (state, was) = match target.stored {
         Some(stored) => (
@@ -357,7 +358,7 @@ pub(crate) fn decide(
         ));
     }
     if new == old.as_slice() {
-        return Ok(Vec::new());
+        return Ok(set);
     }
     let by = match looked.asker {
         _ if looked.is_added => Changer::Adder,
@@ -366,7 +367,30 @@ pub(crate) fn decide(
     };
     let old = old.iter().filter_map(|one| std::str::from_utf8(one).ok()).collect::<Vec<_>>();
     let state = state.after_change(policy, &Changed { by, old: &old, now });
-    put(&was, &state, target.touched, after, schema)
+    set.extend(put(&was, &state, target.touched, after, schema)?);
+    Ok(set)
+}
+
+/// With a password that goes its keys go (`authPassword`, RFC 3112), or else one could still sign
+/// in with it; unless the request sets them itself. Gives the attribute when it had any.
+fn drop_keys(
+    target: &Target<'_>,
+    after: &mut Entry,
+    schema: &Schema,
+) -> Result<Vec<Arc<AttributeDescription>>, Refusal> {
+    let known = schema.well_known();
+    let (password, keys) = (&known.user_password, &known.auth_password);
+    let is_set = target.touched.iter().any(|one| keys.covers(one));
+    if target.stored.is_none() || is_set || after.values(keys).is_empty() {
+        return Ok(Vec::new());
+    }
+    let (old, new) = (stored_passwords(target.stored, password), after.values(password));
+    let all_stay = !old.is_empty() && old.iter().all(|one| new.contains(one));
+    if all_stay || new == old.as_slice() {
+        return Ok(Vec::new());
+    }
+    after.replace_values(schema, keys, Vec::new())?;
+    Ok(vec![Arc::clone(keys)])
 }
 
 /// Whether the new passwords were compared with this stored form, or with what it was before it

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use aci::{Access, Identity, Permitted};
+use aci::Permitted;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
-use ldap::message::{DecodeLimits, Message, MessageId, Response, ResponseKind};
+use ldap::message::{DecodeLimits, Message, Response};
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
 use schema::{Change, DnKey, EntryId, EntryRead as _, ModifyChange, Schema};
@@ -27,14 +27,11 @@ use super::account::{AccountState, Rejected, Remark};
 use super::attributes::{after as later, between};
 use super::rules::Policy;
 use super::set::PasswordPolicyOptions;
-use crate::chance::{Chance as _, OsChance};
 use crate::clock::Timestamp;
-use crate::controls::WriteControls;
-use crate::decide::{Decide, Decision, WriteOp, WriteRequest};
+use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::ops::update;
 use crate::refusal::Refusal;
-use crate::session::{Cancel, Who};
 use crate::write_queue::PendingWrite;
 
 /// Something that a bind leaves behind. Of one account no two are of the same time.
@@ -567,21 +564,8 @@ impl Writer {
 /// Hands events to the writer of the directory.
 fn write(directory: &Arc<Directory>, accounts: Vec<AccountEvents>) {
     let ids: Vec<EntryId> = accounts.iter().map(|account| account.id).collect();
-    let mut request = [0; 16];
-    OsChance.fill(&mut request);
-    let root = &directory.root.dn;
-    let request = WriteRequest {
-        id: MessageId(0),
-        kind: ResponseKind::Modify,
-        access: Arc::new(Access::of(Identity::Root(root.clone()))),
-        cancel: Cancel::default(),
-        is_lazy: true,
-        request,
-        who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
-        controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
-        op: WriteOp::AccountStates(accounts),
-    };
-    let write = PendingWrite { directory: Arc::clone(directory), request: Box::new(request) };
+    let op = WriteOp::AccountStates(accounts);
+    let write = PendingWrite::of_server(directory, op, true);
     let weak = Arc::downgrade(directory);
     write.submit(Box::new(move |answer| {
         if let Some(directory) = weak.upgrade() {

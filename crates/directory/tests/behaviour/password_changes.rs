@@ -542,6 +542,70 @@ fn policies_of_other_products_hold() {
 }
 
 #[test]
+fn a_wrong_old_password_is_a_guess_like_any_other() {
+    let served = served_with(
+        &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3"), ("pwdSafeModify", "TRUE")],
+        cheap(Scheme::Argon2id),
+    );
+    let wrong = (ResultCode::InvalidCredentials, None);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    for guess in ["guess 1", "guess 2"] {
+        assert_eq!(password_modify(&mut anna, ANNA, Some(guess), "quite another"), wrong);
+    }
+    // A change that is refused for another reason takes nothing back; one that is done does.
+    let mut other = served.client();
+    assert_eq!(other.bind(ANNA, "guess 3"), ResultCode::InvalidCredentials);
+    assert_eq!(other.bind(ANNA, FIRST), ResultCode::InvalidCredentials, "it is locked");
+    // The right one is not looked at any more, so that no guess is told.
+    assert_eq!(password_modify(&mut anna, ANNA, Some(FIRST), "quite another"), wrong);
+    let mut bert = signed_in(&served, BERT, FIRST);
+    assert_eq!(password_modify(&mut bert, ANNA, None, "given by Bert"), DONE);
+    let mut anna = signed_in(&served, ANNA, "given by Bert");
+    for guess in ["guess 1", "guess 2"] {
+        assert_eq!(password_modify(&mut anna, ANNA, Some(guess), "quite another"), wrong);
+    }
+    let right = Some("given by Bert");
+    assert_eq!(password_modify(&mut anna, ANNA, right, "quite another"), DONE);
+    assert_eq!(password_modify(&mut anna, ANNA, Some("guess 3"), "one more"), wrong);
+    assert_eq!(served.client().bind(ANNA, "quite another"), ResultCode::Success);
+}
+
+#[test]
+fn keys_of_a_password_go_with_it() {
+    let keys = "SCRAM-SHA-256$4096:c2l4dGVlbiBvY3RldHMuLg==$\
+                47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:\
+                47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+    let served = served(&[]);
+    let mut root = served.root();
+    let give = [
+        (ModifyOperation::Add, "objectClass", &["authPasswordObject"][..]),
+        (ModifyOperation::Replace, "authPassword", &[keys]),
+    ];
+    let has_keys = || !values(&served, ANNA, "authPassword").is_empty();
+    assert_eq!(modify(&mut root, ANNA, &give), DONE);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    assert_eq!(password_modify(&mut anna, ANNA, Some(FIRST), "second to none"), DONE);
+    assert!(!has_keys(), "password modify by the owner, who may not write the keys");
+
+    assert_eq!(modify(&mut root, ANNA, &give[1..]), DONE);
+    assert_eq!(replace(&mut root, ANNA, "third from here"), DONE);
+    assert!(!has_keys(), "modify");
+
+    let beside = [(ModifyOperation::Add, "userPassword", &["one more beside"][..])];
+    assert_eq!(modify(&mut root, ANNA, &give[1..]), DONE);
+    assert_eq!(modify(&mut root, ANNA, &beside), DONE);
+    assert!(has_keys(), "the password that was there still is");
+
+    let both = [(ModifyOperation::Replace, "userPassword", &["fourth in line"][..]), give[1]];
+    assert_eq!(modify(&mut root, ANNA, &both), DONE);
+    assert!(has_keys(), "the request sets them itself");
+
+    let gone = [(ModifyOperation::Delete, "userPassword", &[][..])];
+    assert_eq!(modify(&mut root, ANNA, &gone), DONE);
+    assert!(!has_keys(), "no password, no keys");
+}
+
+#[test]
 fn without_a_policy_people_choose_no_password_that_everybody_guesses() {
     let served = served(&[]);
     let mut anna = signed_in(&served, ANNA, FIRST);

@@ -32,6 +32,15 @@ impl Element for PartialAttributeElement {
         let description = attribute.description.as_bytes();
         let values = attribute.values.as_ber();
         let content_len = tlv_len(description.len()) + tlv_len(values.len());
+        // Nearly all of them: every length is one octet.
+        if content_len < 0x80 {
+            let (head, kind) = (Tag::SEQUENCE.0, Tag::OCTET_STRING.0);
+            writer.reserve(2 + content_len);
+            writer.raw(&[head, content_len as u8, kind, description.len() as u8]);
+            writer.raw(description);
+            writer.raw(&[Tag::SET.0, values.len() as u8]);
+            return writer.raw(values);
+        }
         writer.reserve(tlv_len(content_len));
         writer.header(Tag::SEQUENCE, content_len);
         writer.octets(Tag::OCTET_STRING, description);

@@ -1,22 +1,25 @@
-//! Judging answers: every response is decoded and compared with what is expected.
+//! Judging answers: of every response as much is decoded as is judged, the rest when it is wrong.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
-use ldap::message::{LdapResult, Response};
+use ldap::ber::{DecodeError, Reader, Tag};
+use ldap::message::{DecodeLimits, LdapResult, Message, Response};
 use ldap::result::ResultCode;
+use serde::{Deserialize, Serialize};
 
-/// What the right answer to every request of a run is.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// What the right answer to a request is.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Expected {
-    /// Success after as many entries.
-    Entries(RangeInclusive<u64>),
+    /// Success after this many entries, the two numbers included.
+    Entries(u64, u64),
     /// This code in the answer to the operation.
-    Code(Operation, ResultCode),
+    Code(Operation, u32),
 }
 
 /// The kinds of operation other than search.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Operation {
     Add,
     Bind,
@@ -34,18 +37,19 @@ pub(crate) enum Verdict {
     /// The answer goes on.
     More,
     /// The answer is whole.
-    Right(ResultCode),
+    Right(u32),
     /// The answer is whole and wrong.
-    Wrong(ResultCode, Fault),
+    Wrong(u32, Fault),
     /// A response to something else.
     Misplaced,
 }
 
 /// What is wrong with an answer.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Fault {
     /// The code is not the expected one; with the server's diagnostic.
-    Code(ResultCode, String),
+    Code(u32, String),
     /// The number of entries is not within the expected.
     Entries(u64),
 }
@@ -53,56 +57,134 @@ pub(crate) enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Code(code, diagnostic) if diagnostic.is_empty() => {
-                write!(f, "the server answered {} ({})", code.name(), code.code())
-            }
             Self::Code(code, diagnostic) => {
-                write!(f, "the server answered {} ({}): {diagnostic}", code.name(), code.code())
+                let name = ResultCode::from_code(*code).map_or("unknown", ResultCode::name);
+                write!(f, "the server answered {name} ({code})")?;
+                if diagnostic.is_empty() { Ok(()) } else { write!(f, ": {diagnostic}") }
             }
             Self::Entries(count) => write!(f, "a search found {count} entries"),
         }
     }
 }
 
+/// The outside of a response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head<'a> {
+    pub(crate) id: i32,
+    tag: Tag,
+    /// What is in the operation.
+    fields: Reader<'a>,
+    whole: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// Of one whole message.
+    pub(crate) fn of(whole: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut fields = Reader::new(whole).sequence(Tag::SEQUENCE)?;
+        let id = fields.integer_i32(Tag::INTEGER)?;
+        let tag = fields.peek_tag().unwrap_or(Tag(0));
+        let fields = fields.sequence(tag)?;
+        Ok(Self { id, tag, fields, whole })
+    }
+
+    /// The name of the entry it brings.
+    pub(crate) fn dn(&self) -> Result<&'a [u8], DecodeError> {
+        let mut fields = self.fields;
+        fields.octets(Tag::OCTET_STRING)
+    }
+
+    /// Why the server sends what nobody asked for.
+    pub(crate) fn notice(&self) -> Option<String> {
+        let message = Message::<Response<'_>>::decode(self.whole, &DecodeLimits::default()).ok()?;
+        match message.op {
+            Response::Extended { result, .. } if self.id == 0 => {
+                Some(format!("{} {}", result.code.name(), result.diagnostic))
+            }
+            _ => None,
+        }
+    }
+
+    /// What went wrong, by the server's own words.
+    fn fault(&self, code: u32) -> Fault {
+        let message = Message::<Response<'_>>::decode(self.whole, &DecodeLimits::default());
+        let diagnostic = |result: LdapResult<'_>| result.diagnostic.to_owned();
+        let diagnostic = match message.map(|message| message.op) {
+            Ok(
+                Response::SearchDone(result)
+                | Response::Bind { result, .. }
+                | Response::Compare(result)
+                | Response::Add(result)
+                | Response::Delete(result)
+                | Response::Modify(result)
+                | Response::ModifyDn(result),
+            ) => diagnostic(result),
+            Ok(_) | Err(_) => String::new(),
+        };
+        Fault::Code(code, diagnostic)
+    }
+}
+
 impl Expected {
     /// Judges one response; `entries` came before it.
-    pub(crate) fn judge(&self, response: &Response<'_>, entries: u64) -> Verdict {
-        match (self, response) {
-            (Self::Entries(_), Response::SearchEntry { .. }) => Verdict::Entry,
-            (Self::Entries(_), Response::SearchReference(_))
-            | (_, Response::Intermediate { .. }) => Verdict::More,
-            (Self::Entries(wanted), Response::SearchDone(result)) => {
-                let verdict = code(result, ResultCode::Success);
-                if matches!(verdict, Verdict::Right(_)) && !wanted.contains(&entries) {
-                    return Verdict::Wrong(result.code, Fault::Entries(entries));
-                }
-                verdict
+    pub(crate) fn judge(&self, head: &Head<'_>, entries: u64) -> Result<Verdict, DecodeError> {
+        let wanted = match self {
+            Self::Entries(..) if head.tag == SEARCH_ENTRY => return Ok(Verdict::Entry),
+            Self::Entries(..) if head.tag == SEARCH_REFERENCE => return Ok(Verdict::More),
+            _ if head.tag == INTERMEDIATE => return Ok(Verdict::More),
+            Self::Entries(..) if head.tag == SEARCH_DONE => 0,
+            Self::Code(operation, code) if head.tag == operation.tag() => *code,
+            Self::Entries(..) | Self::Code(..) => return Ok(Verdict::Misplaced),
+        };
+        let mut fields = head.fields;
+        let code = fields.enumerated(Tag::ENUMERATED)?;
+        if code != wanted {
+            return Ok(Verdict::Wrong(code, head.fault(code)));
+        }
+        match self {
+            Self::Entries(low, high) if !(low..=high).contains(&&entries) => {
+                Ok(Verdict::Wrong(code, Fault::Entries(entries)))
             }
-            (Self::Code(Operation::Add, wanted), Response::Add(result))
-            | (Self::Code(Operation::Bind, wanted), Response::Bind { result, .. })
-            | (Self::Code(Operation::Compare, wanted), Response::Compare(result))
-            | (Self::Code(Operation::Delete, wanted), Response::Delete(result))
-            | (Self::Code(Operation::Modify, wanted), Response::Modify(result))
-            | (Self::Code(Operation::ModifyDn, wanted), Response::ModifyDn(result)) => {
-                code(result, *wanted)
-            }
-            (Self::Entries(_) | Self::Code(..), _) => Verdict::Misplaced,
+            Self::Entries(..) | Self::Code(..) => Ok(Verdict::Right(code)),
         }
     }
 }
 
-fn code(result: &LdapResult<'_>, wanted: ResultCode) -> Verdict {
-    if result.code == wanted {
-        return Verdict::Right(result.code);
+impl Operation {
+    /// The tag of its response (RFC 4511 §4.2.2–§4.10).
+    const fn tag(self) -> Tag {
+        Tag::application(
+            match self {
+                Self::Bind => 1,
+                Self::Modify => 7,
+                Self::Add => 9,
+                Self::Delete => 11,
+                Self::ModifyDn => 13,
+                Self::Compare => 15,
+            },
+            true,
+        )
     }
-    Verdict::Wrong(result.code, Fault::Code(result.code, result.diagnostic.to_owned()))
 }
+
+const SEARCH_ENTRY: Tag = Tag::application(4, true);
+const SEARCH_DONE: Tag = Tag::application(5, true);
+const SEARCH_REFERENCE: Tag = Tag::application(19, true);
+const INTERMEDIATE: Tag = Tag::application(25, true);
 
 #[cfg(test)]
 mod tests {
-    use ldap::message::Strings;
+    use ldap::message::{Attributes, Controls, MessageId, Strings};
 
     use super::*;
+
+    #[track_caller]
+    fn judged(expected: &Expected, op: Response<'_>, entries: u64) -> Verdict {
+        let mut out = Vec::new();
+        Message { id: MessageId(7), op, controls: Controls::EMPTY }.encode(&mut out);
+        let head = Head::of(&out).unwrap();
+        assert_eq!(head.id, 7);
+        expected.judge(&head, entries).unwrap()
+    }
 
     const fn result(code: ResultCode) -> LdapResult<'static> {
         LdapResult { code, matched_dn: "", diagnostic: "why", referrals: Strings::EMPTY }
@@ -110,26 +192,45 @@ mod tests {
 
     #[test]
     fn a_search_is_right_with_the_expected_number_of_entries() {
-        let expected = Expected::Entries(1..=2);
-        let done = Response::SearchDone(result(ResultCode::Success));
+        let expected = Expected::Entries(1, 2);
         for (entries, right) in [(0, false), (1, true), (2, true), (3, false)] {
-            let verdict = expected.judge(&done, entries);
-            assert_eq!(verdict == Verdict::Right(ResultCode::Success), right, "{entries}");
+            let done = Response::SearchDone(result(ResultCode::Success));
+            assert_eq!(judged(&expected, done, entries) == Verdict::Right(0), right, "{entries}");
         }
         let refused = Response::SearchDone(result(ResultCode::NoSuchObject));
-        let Verdict::Wrong(_, fault) = expected.judge(&refused, 1) else { panic!() };
+        let Verdict::Wrong(32, fault) = judged(&expected, refused, 1) else { panic!() };
         assert_eq!(fault.to_string(), "the server answered noSuchObject (32): why");
+        let found = Response::SearchEntry { dn: "cn=x", attributes: Attributes::default() };
+        assert_eq!(judged(&expected, found, 0), Verdict::Entry);
     }
 
     #[test]
     fn an_answer_to_another_operation_is_misplaced() {
-        let expected = Expected::Code(Operation::Compare, ResultCode::CompareTrue);
-        let right = Response::Compare(result(ResultCode::CompareTrue));
-        assert_eq!(expected.judge(&right, 0), Verdict::Right(ResultCode::CompareTrue));
+        let expected = Expected::Code(Operation::Compare, 6);
+        let right = || Response::Compare(result(ResultCode::CompareTrue));
+        assert_eq!(judged(&expected, right(), 0), Verdict::Right(6));
         let modify = Response::Modify(result(ResultCode::CompareTrue));
-        assert_eq!(expected.judge(&modify, 0), Verdict::Misplaced);
-        let found = Response::SearchEntry { dn: "", attributes: Default::default() };
-        assert_eq!(expected.judge(&found, 0), Verdict::Misplaced);
-        assert_eq!(Expected::Entries(0..=1).judge(&right, 0), Verdict::Misplaced);
+        assert_eq!(judged(&expected, modify, 0), Verdict::Misplaced);
+        let found = Response::SearchEntry { dn: "", attributes: Attributes::default() };
+        assert_eq!(judged(&expected, found, 0), Verdict::Misplaced);
+        assert_eq!(judged(&Expected::Entries(0, 1), right(), 0), Verdict::Misplaced);
+    }
+
+    #[test]
+    fn the_tags_are_those_of_the_codec() {
+        let code = ResultCode::Success;
+        for (operation, op) in [
+            (Operation::Add, Response::Add(result(code))),
+            (Operation::Delete, Response::Delete(result(code))),
+            (Operation::Modify, Response::Modify(result(code))),
+            (Operation::ModifyDn, Response::ModifyDn(result(code))),
+            (
+                Operation::Bind,
+                Response::Bind { result: result(code), server_sasl_credentials: None },
+            ),
+        ] {
+            let verdict = judged(&Expected::Code(operation, 0), op, 0);
+            assert_eq!(verdict, Verdict::Right(0), "{operation:?}");
+        }
     }
 }

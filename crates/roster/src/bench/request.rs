@@ -1,29 +1,30 @@
-//! Making requests cheaply: each is encoded once per number of digits, then only digits and
-//! message id are put in place.
+//! Making requests cheaply: each is encoded once for every length its values have, then only values
+//! and message id are put in place.
 //!
 //! Invariant: what is sent is byte for byte what encoding the request anew would give.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
 
+use clap::ValueEnum;
 use ldap::filter::Filter;
 use ldap::message::{
-    AddRequest, AttributesBuf, Authentication, BindRequest, CompareRequest, Controls,
-    DeleteRequest, DerefAliases, Message, MessageId, Modification, ModificationsBuf,
+    CompareRequest, DeleteRequest, DerefAliases, MessageId, Modification, ModificationsBuf,
     ModifyDnRequest, ModifyOperation, ModifyRequest, PartialAttribute, Request, Scope,
     SearchRequest, StringsBuf, ValuesBuf,
 };
+use serde::{Deserialize, Serialize};
 
-use super::pattern::{Numbers, Pattern, Ranges};
+use super::pattern::Pattern;
+use super::work::{encode, simple_bind};
 use crate::failure::Failure;
-use crate::template::Generator;
 
-/// What is asked again and again.
-#[derive(Clone, Debug)]
+/// A request whose values change.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Blueprint {
     Search {
         base: Pattern,
-        scope: Scope,
+        scope: ScopeName,
         filter: Pattern,
         attributes: Vec<String>,
     },
@@ -52,140 +53,114 @@ pub(crate) enum Blueprint {
     },
 }
 
-/// Makes the requests of one thread.
-#[derive(Debug)]
-pub(crate) enum Source {
-    /// The same request with other numbers.
-    Prepared(Prepared),
-    /// Adds of made-up entries, each once.
-    Entries(Entries),
+/// How far a search goes.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ScopeName {
+    /// The base entry
+    Base,
+    /// The entries directly below it
+    One,
+    /// The base entry and all below
+    Sub,
+    /// All below the base entry
+    Children,
 }
 
-impl Source {
-    /// Appends the next request to `out`; false when there is none left.
-    pub(crate) fn next(&mut self, id: MessageId, out: &mut Vec<u8>) -> Result<bool, Failure> {
+impl ScopeName {
+    const fn scope(self) -> Scope {
         match self {
-            Self::Prepared(prepared) => prepared.next(id, out),
-            Self::Entries(entries) => entries.next(id, out),
+            Self::Base => Scope::Base,
+            Self::One => Scope::One,
+            Self::Sub => Scope::Subtree,
+            Self::Children => Scope::Subordinate,
         }
     }
 }
 
-/// Adds the entries of a template from one number up to another.
-#[derive(Debug)]
-pub(crate) struct Entries {
-    pub(crate) generator: Generator,
-    /// The number of the entry to add next, shared by all connections.
-    pub(crate) next: Arc<AtomicU64>,
-    /// The number behind the last.
-    pub(crate) end: u64,
-}
-
-impl Entries {
-    fn next(&mut self, id: MessageId, out: &mut Vec<u8>) -> Result<bool, Failure> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if number >= self.end {
-            return Ok(false);
-        }
-        let entry = self.generator.generate(number).map_err(Failure::local)?;
-        let pairs: Vec<(&str, &str)> = entry.attributes().collect();
-        let mut attributes = AttributesBuf::new();
-        for (index, (description, _)) in pairs.iter().enumerate() {
-            let same = |(other, _): &&(&str, &str)| other.eq_ignore_ascii_case(description);
-            if pairs.iter().take(index).any(|pair| same(&pair)) {
-                continue;
-            }
-            let values: ValuesBuf =
-                pairs.iter().filter(same).map(|(_, value)| value.as_bytes()).collect();
-            attributes.push(PartialAttribute { description, values: values.as_ref() });
-        }
-        let request = AddRequest { name: entry.dn(), attributes: attributes.as_ref() };
-        encode(id, Request::Add(request), out);
-        Ok(true)
-    }
-}
-
-/// A request encoded once for each number of digits its numbers can have.
+/// A blueprint encoded once for all lengths its values have had.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    blueprint: Arc<Blueprint>,
-    ranges: Ranges,
-    numbers: Numbers,
+    blueprint: Blueprint,
     shapes: Vec<Shape>,
-    /// Kept for its memory.
-    drawn: Vec<u64>,
-    digits: Vec<Vec<u8>>,
+    /// Where the shape for these lengths stands.
+    by_widths: HashMap<Vec<usize>, usize>,
+    /// The shape used last: numbers drawn from a range mostly have the same number of digits.
+    last: usize,
+    widths: Vec<usize>,
 }
 
-/// An encoded request whose numbers have these many digits.
+/// An encoded request whose values have these lengths.
 #[derive(Debug)]
 struct Shape {
     widths: Vec<usize>,
     bytes: Vec<u8>,
     id_at: usize,
-    /// Per number: where its digits stand, each time it is used.
-    digits_at: Vec<Vec<usize>>,
+    /// Per value: where its octets stand, each time it is used.
+    values_at: Vec<Vec<usize>>,
 }
 
 impl Prepared {
-    /// Prepares; a request that cannot be encoded is refused here already.
-    pub(crate) fn new(
-        blueprint: Arc<Blueprint>,
-        ranges: Ranges,
-        numbers: Numbers,
-    ) -> Result<Self, Failure> {
-        let digits = ranges.iter().map(|_| Vec::new()).collect();
-        let widths: Vec<usize> = ranges.iter().map(|_| 1).collect();
-        Shape::new(&blueprint, &widths)?;
-        Ok(Self { blueprint, ranges, numbers, shapes: Vec::new(), drawn: Vec::new(), digits })
+    /// Prepares for so many values; a request that cannot be encoded is refused here already.
+    pub(crate) fn new(blueprint: Blueprint, values: usize) -> Result<Self, Failure> {
+        Shape::new(&blueprint, &vec![1; values])?;
+        let (shapes, by_widths) = (Vec::new(), HashMap::new());
+        Ok(Self { blueprint, shapes, by_widths, last: 0, widths: Vec::new() })
     }
 
-    fn next(&mut self, id: MessageId, out: &mut Vec<u8>) -> Result<bool, Failure> {
-        if !self.numbers.draw(&self.ranges, &mut self.drawn) {
-            return Ok(false);
+    /// Appends the request with these values.
+    pub(crate) fn write(
+        &mut self,
+        id: MessageId,
+        values: &[Vec<u8>],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let lengths = values.iter().map(Vec::len);
+        let is_same = |shape: &Shape| shape.widths.iter().copied().eq(lengths.clone());
+        if !self.shapes.get(self.last).is_some_and(is_same) {
+            self.widths.clear();
+            self.widths.extend(lengths.clone());
+            self.last = match self.by_widths.get(&self.widths) {
+                Some(index) => *index,
+                None => {
+                    self.shapes.push(Shape::new(&self.blueprint, &self.widths)?);
+                    self.by_widths.insert(self.widths.clone(), self.shapes.len() - 1);
+                    self.shapes.len() - 1
+                }
+            };
         }
-        for ((range, number), digits) in self.ranges.iter().zip(&self.drawn).zip(&mut self.digits) {
-            range.write(*number, digits);
+        if let Some(shape) = self.shapes.get(self.last) {
+            shape.write(id, values, out);
         }
-        let fits = |shape: &&Shape| {
-            shape.widths.iter().zip(&self.digits).all(|(width, digits)| *width == digits.len())
-        };
-        if !self.shapes.iter().any(|shape| fits(&shape)) {
-            let widths: Vec<usize> = self.digits.iter().map(Vec::len).collect();
-            self.shapes.push(Shape::new(&self.blueprint, &widths)?);
-        }
-        if let Some(shape) = self.shapes.iter().find(fits) {
-            shape.write(id, &self.digits, out);
-        }
-        Ok(true)
+        Ok(())
     }
 }
 
 impl Shape {
-    /// Finds the places of digits and message id by encoding with others and comparing.
+    /// Finds the places of values and message id by encoding with others and comparing.
     fn new(blueprint: &Blueprint, widths: &[usize]) -> Result<Self, Failure> {
         let zeros: Vec<String> = widths.iter().map(|width| "0".repeat(*width)).collect();
-        let with = |id, digits: &[String]| {
+        let with = |id, values: &[String]| {
             let mut out = Vec::new();
-            blueprint.encode(id, digits, &mut out)?;
+            blueprint.encode(id, values, &mut out)?;
             Ok::<_, Failure>(out)
         };
         let bytes = with(FIRST_ID, &zeros)?;
         let ids = differences(&bytes, &with(OTHER_ID, &zeros)?);
         let id_at = *ids.first().ok_or_else(|| Failure::local("the request has no message id"))?;
-        let mut digits_at = Vec::new();
+        let mut values_at = Vec::new();
         for (index, width) in widths.iter().enumerate() {
-            let mut digits = zeros.clone();
-            if let Some(digits) = digits.get_mut(index) {
-                *digits = "1".repeat(*width);
+            let mut values = zeros.clone();
+            if let Some(values) = values.get_mut(index) {
+                *values = "1".repeat(*width);
             }
-            let places = differences(&bytes, &with(FIRST_ID, &digits)?);
-            digits_at.push(places.into_iter().step_by(*width).collect());
+            let places = differences(&bytes, &with(FIRST_ID, &values)?);
+            values_at.push(places.into_iter().step_by(*width).collect());
         }
-        Ok(Self { widths: widths.to_vec(), bytes, id_at, digits_at })
+        Ok(Self { widths: widths.to_vec(), bytes, id_at, values_at })
     }
 
-    fn write(&self, id: MessageId, digits: &[Vec<u8>], out: &mut Vec<u8>) {
+    fn write(&self, id: MessageId, values: &[Vec<u8>], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.bytes);
         let mut put = |at: usize, bytes: &[u8]| {
@@ -194,9 +169,9 @@ impl Shape {
             }
         };
         put(self.id_at, &id.0.to_be_bytes());
-        for (places, digits) in self.digits_at.iter().zip(digits) {
+        for (places, values) in self.values_at.iter().zip(values) {
             for at in places {
-                put(*at, digits);
+                put(*at, values);
             }
         }
     }
@@ -207,18 +182,18 @@ fn differences(one: &[u8], other: &[u8]) -> Vec<usize> {
 }
 
 impl Blueprint {
-    /// Appends the request with these digits for its numbers.
-    fn encode(&self, id: MessageId, digits: &[String], out: &mut Vec<u8>) -> Result<(), Failure> {
+    /// Appends the request with these values.
+    fn encode(&self, id: MessageId, values: &[String], out: &mut Vec<u8>) -> Result<(), Failure> {
         match self {
             Self::Search { base, scope, filter, attributes } => {
-                let text = filter.fill(digits);
+                let text = filter.fill(values);
                 let filter = Filter::parse(&text).map_err(|error| {
                     Failure::local(format!("'{text}' is not a search filter: {error}"))
                 })?;
                 let attributes: StringsBuf = attributes.iter().map(String::as_str).collect();
                 let request = SearchRequest {
-                    base: &base.fill(digits),
-                    scope: *scope,
+                    base: &base.fill(values),
+                    scope: scope.scope(),
                     deref: DerefAliases::Never,
                     size_limit_entries: 0,
                     time_limit_s: 0,
@@ -229,51 +204,39 @@ impl Blueprint {
                 encode(id, Request::Search(request), out);
             }
             Self::Compare { dn, attribute, value } => {
-                let (dn, value) = (dn.fill(digits), value.fill(digits));
+                let (dn, value) = (dn.fill(values), value.fill(values));
                 let value = value.as_bytes();
                 let request = CompareRequest { name: &dn, description: attribute, value };
                 encode(id, Request::Compare(request), out);
             }
             Self::Bind { dn, password } => {
-                let (dn, password) = (dn.fill(digits), password.fill(digits));
+                let (dn, password) = (dn.fill(values), password.fill(values));
                 encode(id, Request::Bind(simple_bind(&dn, &password)), out);
             }
             Self::Modify { dn, attribute, value } => {
-                let values: ValuesBuf = [value.fill(digits).as_bytes()].into_iter().collect();
-                let attribute =
-                    PartialAttribute { description: attribute, values: values.as_ref() };
+                let list: ValuesBuf = [value.fill(values).as_bytes()].into_iter().collect();
+                let attribute = PartialAttribute { description: attribute, values: list.as_ref() };
                 let mut changes = ModificationsBuf::new();
                 changes.push(Modification { operation: ModifyOperation::Replace, attribute });
-                let name = dn.fill(digits);
+                let name = dn.fill(values);
                 let request = ModifyRequest { name: &name, changes: changes.as_ref() };
                 encode(id, Request::Modify(request), out);
             }
             Self::ModifyDn { dn, new_rdn } => {
                 let request = ModifyDnRequest {
-                    name: &dn.fill(digits),
-                    new_rdn: &new_rdn.fill(digits),
+                    name: &dn.fill(values),
+                    new_rdn: &new_rdn.fill(values),
                     delete_old_rdn: true,
                     new_superior: None,
                 };
                 encode(id, Request::ModifyDn(request), out);
             }
             Self::Delete { dn } => {
-                encode(id, Request::Delete(DeleteRequest { name: &dn.fill(digits) }), out);
+                encode(id, Request::Delete(DeleteRequest { name: &dn.fill(values) }), out);
             }
         }
         Ok(())
     }
-}
-
-/// A bind with name and password (RFC 4511 §4.2).
-pub(crate) fn simple_bind<'a>(name: &'a str, password: &'a str) -> BindRequest<'a> {
-    let authentication = Authentication::Simple(password.as_bytes());
-    BindRequest { version: 3, name, authentication }
-}
-
-/// Appends one message without controls.
-pub(crate) fn encode(id: MessageId, op: Request<'_>, out: &mut Vec<u8>) {
-    Message { id, op, controls: Controls::EMPTY }.encode(out);
 }
 
 /// The first message id in use: all from here on take four octets.
@@ -283,78 +246,89 @@ const OTHER_ID: MessageId = MessageId(0x7070_7070);
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::template::Template;
+    use ldap::message::Message;
 
-    /// What is patched equals what is encoded anew, for many numbers.
+    use super::super::keys::Order;
+    use super::super::pattern::Variables;
+    use super::*;
+
+    /// What is patched equals what is encoded anew, for many values.
     #[track_caller]
-    fn check(ranges: Ranges, blueprint: Blueprint) {
-        let blueprint = Arc::new(blueprint);
-        let next: Arc<AtomicU64> = Arc::default();
-        let numbers = Numbers::Sequential(Arc::clone(&next));
-        let mut prepared = Prepared::new(Arc::clone(&blueprint), ranges.clone(), numbers).unwrap();
+    fn check(variables: &Variables, blueprint: Blueprint) {
+        let mut keys = variables.keys(Order::Sequential, 1);
+        let mut prepared = Prepared::new(blueprint.clone(), keys.len()).unwrap();
         for turn in [0, 1, 5, 8, 9, 10, 11, 98, 99, 100, 12_345, 99_998] {
-            next.store(turn, Ordering::Relaxed);
             let id = MessageId(FIRST_ID.0 + turn as i32);
+            let values: Vec<Vec<u8>> = variables
+                .iter()
+                .zip(&mut keys)
+                .map(|(variable, keys)| {
+                    let mut value = Vec::new();
+                    variable.write(keys.at(turn), &mut value);
+                    value
+                })
+                .collect();
             let mut patched = b"before".to_vec();
-            assert!(prepared.next(id, &mut patched).unwrap());
-            let digits: Vec<String> =
-                prepared.digits.iter().map(|d| String::from_utf8(d.clone()).unwrap()).collect();
+            prepared.write(id, &values, &mut patched).unwrap();
+            let texts: Vec<String> =
+                values.into_iter().map(|value| String::from_utf8(value).unwrap()).collect();
             let mut anew = b"before".to_vec();
-            blueprint.encode(id, &digits, &mut anew).unwrap();
-            assert_eq!(patched, anew, "{digits:?}");
+            blueprint.encode(id, &texts, &mut anew).unwrap();
+            assert_eq!(patched, anew, "{texts:?}");
         }
+    }
+
+    fn pattern(text: &str, variables: &mut Variables) -> Pattern {
+        Pattern::parse(text, variables).unwrap()
     }
 
     #[test]
     fn patched_requests_equal_encoded_ones() {
-        let mut ranges = Ranges::default();
-        let base = Pattern::parse("ou=[0-3],dc=x", &mut ranges);
-        let filter = Pattern::parse("(&(uid=user.[1-99999])(!(cn=*[2]*)))", &mut ranges);
+        let mut variables = Variables::default();
+        let base = pattern("ou=[0-3],dc=x", &mut variables);
+        let filter =
+            pattern("(&(uid=user.[1-99999])(l=[A,Bee,Cee Dee])(!(cn=*[2]*)))", &mut variables);
         let attributes = vec!["cn".to_owned(), "sn".to_owned()];
-        check(ranges, Blueprint::Search { base, scope: Scope::Subtree, filter, attributes });
+        check(&variables, Blueprint::Search { base, scope: ScopeName::Sub, filter, attributes });
 
-        let mut ranges = Ranges::default();
-        let dn = Pattern::parse("uid=[0-99999]", &mut ranges);
-        check(ranges.clone(), Blueprint::Delete { dn: dn.clone() });
-        check(ranges.clone(), Blueprint::ModifyDn { dn: dn.clone(), new_rdn: dn.clone() });
-        check(ranges.clone(), Blueprint::Bind { dn: dn.clone(), password: dn.clone() });
-        let value = Pattern::parse("[1] [00100-20000]", &mut ranges);
+        let mut variables = Variables::default();
+        let dn = pattern("uid=[0-99999]", &mut variables);
+        check(&variables, Blueprint::Delete { dn: dn.clone() });
+        check(&variables, Blueprint::ModifyDn { dn: dn.clone(), new_rdn: dn.clone() });
+        check(&variables, Blueprint::Bind { dn: dn.clone(), password: dn.clone() });
+        let value = pattern("[1] [00100-20000] [x,yy]", &mut variables);
         let attribute = "cn".to_owned();
         let (d, a, v) = (dn.clone(), attribute.clone(), value.clone());
-        check(ranges.clone(), Blueprint::Compare { dn: d, attribute: a, value: v });
-        check(ranges, Blueprint::Modify { dn, attribute, value });
+        check(&variables, Blueprint::Compare { dn: d, attribute: a, value: v });
+        check(&variables, Blueprint::Modify { dn, attribute, value });
+    }
+
+    #[test]
+    fn a_value_cannot_change_a_filter() {
+        let mut variables = Variables::default();
+        let base = pattern("", &mut variables);
+        let filter = pattern("(cn=[*,a)(b=*])", &mut variables);
+        let blueprint =
+            Blueprint::Search { base, scope: ScopeName::Base, filter, attributes: Vec::new() };
+        let mut prepared = Prepared::new(blueprint, 1).unwrap();
+        for value in [&b"*"[..], b"a)(b=*"] {
+            let mut out = Vec::new();
+            prepared.write(FIRST_ID, &[value.to_vec()], &mut out).unwrap();
+            let message = Message::<Request<'_>>::decode(&out, &Default::default()).unwrap();
+            let Request::Search(search) = message.op else { panic!("{message:?}") };
+            let Filter::Equality(item) = search.filter else { panic!("{:?}", search.filter) };
+            assert_eq!(item.value.as_ref(), value);
+        }
     }
 
     #[test]
     fn a_bad_filter_is_refused_before_the_run() {
-        let mut ranges = Ranges::default();
-        let base = Pattern::parse("", &mut ranges);
-        let filter = Pattern::parse("(uid=[1-5]", &mut ranges);
+        let mut variables = Variables::default();
+        let base = pattern("", &mut variables);
+        let filter = pattern("(uid=[1-5]", &mut variables);
         let blueprint =
-            Blueprint::Search { base, scope: Scope::Base, filter, attributes: Vec::new() };
-        let numbers = Numbers::Sequential(Arc::default());
-        let failure = Prepared::new(Arc::new(blueprint), ranges, numbers).unwrap_err();
+            Blueprint::Search { base, scope: ScopeName::Base, filter, attributes: Vec::new() };
+        let failure = Prepared::new(blueprint, 1).unwrap_err();
         assert!(failure.message.starts_with("'(uid=0' is not a search filter: "));
-    }
-
-    #[test]
-    fn values_of_one_attribute_are_added_together() {
-        let text = "branch: o=x\nsubordinateTemplate: a:2\ntemplate: a\nrdnAttr: cn\n\
-                    objectClass: top\ncn: <sequential>\nobjectClass: device\n";
-        let template =
-            Template::parse("t", text, &crate::template::ShippedWords, &Default::default())
-                .map(Arc::new)
-                .unwrap();
-        let next = Arc::new(AtomicU64::new(1));
-        let mut entries = Entries { generator: template.generator(1), next, end: 2 };
-        let mut out = Vec::new();
-        assert!(entries.next(FIRST_ID, &mut out).unwrap());
-        let message = Message::<Request<'_>>::decode(&out, &Default::default()).unwrap();
-        let Request::Add(add) = message.op else { panic!("{message:?}") };
-        let attributes: Vec<(&str, usize)> =
-            add.attributes.iter().map(|a| (a.description, a.values.len())).collect();
-        assert_eq!((add.name, attributes), ("cn=0,o=x", vec![("objectClass", 2), ("cn", 1)]));
-        assert!(!entries.next(FIRST_ID, &mut out).unwrap());
     }
 }

@@ -1,82 +1,64 @@
-//! A run: threads with their connections, the warm-up, the measured time, and what came of it.
+//! A run: the threads with their connections, the warm-up, the measured time, what came of it.
+//!
+//! Who puts load on the server is a crew: threads of this process, or agents in other processes.
+//! All of a crew connect first, then get the word to begin, and report what they count every
+//! second.
 //!
 //! Invariant: the CPU time of the server is read at the two ends of the measured time, and only
 //! answers within it count.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use tokio::task::{JoinSet, LocalSet};
-
-use super::answer::Expected;
-use super::connection::{ANSWER_WAIT, Connection, Shared, Tally, Window};
-use super::pace::Pace;
-use super::pattern::{Numbers, Ranges};
-use super::process::{Memory, Process};
-use super::request::{Blueprint, Entries, Prepared, Source};
-use crate::chance::Chance;
+use super::cost::{Bill, Source};
+use super::lane::{ANSWER_WAIT, Client, Flow, Lane};
+use super::live::Live;
+use super::open;
+use super::plan::{Part, Plan};
+use super::process::Process;
+use super::seconds::Seconds;
+use super::tally::{Delta, Tally};
+use super::work::{Turn, Turns, Work};
+use crate::connect::Login;
 use crate::failure::Failure;
-use crate::output;
-use crate::template::Template;
 
-/// What to do to which server, and for how long.
+/// What one of a crew reports.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) address: (String, u16),
-    /// DN and password each connection binds with.
-    pub(crate) login: Option<(String, String)>,
-    pub(crate) work: Work,
-    pub(crate) expected: Arc<Expected>,
-    pub(crate) connections: usize,
-    pub(crate) threads: usize,
-    /// Unanswered requests of each connection.
-    pub(crate) outstanding: usize,
-    /// Requests a second of all connections together; without, as fast as answers come.
-    pub(crate) rate: Option<u32>,
-    /// Whether a person is told how the run goes.
+pub(crate) enum Report {
+    /// What was counted in a second of the measured time, by kind of operation.
+    Second { second: u64, deltas: Vec<(usize, Delta)> },
+    /// It is done, and why it failed if it did; when the last counted answer came; and what CPU
+    /// time another process took.
+    End { failure: Option<Failure>, last_us: Option<u64>, cpu_us: Option<u64> },
+}
+
+/// Those who put load on the server, connected and waiting for the word.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    /// Gives each the word, and when it was given.
+    pub(crate) go: Vec<Sender<Instant>>,
+    pub(crate) reports: Receiver<Report>,
+}
+
+/// What is watched while a crew works.
+pub(crate) struct Watching {
+    pub(crate) server: Option<Source>,
+    /// A line for each second.
     pub(crate) is_told: bool,
-    pub(crate) warmup: Duration,
-    pub(crate) duration: Duration,
-    pub(crate) seed: u64,
-    pub(crate) server: Option<Process>,
-}
-
-/// The requests of a run.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// One request with numbers.
-    Numbered { blueprint: Arc<Blueprint>, ranges: Ranges, order: Order },
-    /// The entries of a template from this number on.
-    Entries { template: Arc<Template>, first: u64 },
-}
-
-/// How numbers follow each other.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Order {
-    /// Drawn.
-    Random,
-    /// Counted up, again and again.
-    Sequential,
-    /// Counted up, each once; then the run ends.
-    Once,
 }
 
 /// What came of a run.
-#[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) tally: Tally,
-    /// The measured time: as planned, or shorter when the requests ran out.
+    /// What was counted, in the order of the plan's kinds.
+    pub(crate) tallies: Vec<(&'static str, Tally)>,
+    pub(crate) seconds: Vec<super::record::Second>,
+    /// The measured time: as planned, or shorter when there was no more to do.
     pub(crate) measured: Duration,
-    pub(crate) server_cpu_us: Option<u64>,
+    /// What the server spent, where that can be told.
+    pub(crate) server: Option<Bill>,
     pub(crate) client_cpu_us: u64,
-    pub(crate) server_memory: Option<Memory>,
-    /// Requests made in all, outside the measured time too.
-    pub(crate) made: u64,
-    /// Connections that failed, with the first reason.
+    /// The first reason why a connection failed.
     pub(crate) failure: Option<Failure>,
 }
 
@@ -86,235 +68,200 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Runs the plan; `threads` is between 1 and `connections`.
-pub(crate) fn run(plan: &Plan) -> Result<Outcome, Failure> {
-    let progress = Arc::new(AtomicU64::new(0));
-    let turns = Arc::new(AtomicU64::new(match &plan.work {
-        Work::Numbered { .. } => 0,
-        Work::Entries { first, .. } => *first,
-    }));
-    // All threads and this one: no request is sent before every connection is open.
-    let barrier = Barrier::new(plan.threads + 1);
-    let (sender, receiver) = channel();
-    std::thread::scope(|scope| {
-        for thread in 0..plan.threads {
-            let (sender, barrier) = (sender.clone(), &barrier);
-            let (progress, turns) = (Arc::clone(&progress), Arc::clone(&turns));
-            scope.spawn(move || {
-                let lane = Lane { plan, thread, progress, turns, barrier };
-                lane.run(&sender);
-            });
-        }
-        drop(sender);
-        barrier.wait();
-        let mut outcome = watch(plan, &progress, &receiver)?;
-        let first = match &plan.work {
-            Work::Numbered { .. } => 0,
-            Work::Entries { first, .. } => *first,
-        };
-        outcome.made = turns.load(Ordering::Relaxed).saturating_sub(first);
-        Ok(outcome)
-    })
+/// Does nothing for so long.
+#[allow(clippy::disallowed_methods, reason = "the phases of a benchmark are made of time")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
 }
 
-/// One thread of a run.
-struct Lane<'p> {
-    plan: &'p Plan,
-    thread: usize,
-    progress: Arc<AtomicU64>,
-    turns: Arc<AtomicU64>,
-    barrier: &'p Barrier,
-}
-
-/// What a thread reports at its end.
-struct Report {
-    tally: Option<Tally>,
-    failure: Option<Failure>,
-}
-
-impl Lane<'_> {
-    fn run(&self, reports: &Sender<Report>) {
-        let report =
-            self.try_run().unwrap_or_else(|failure| Report { tally: None, failure: Some(failure) });
-        // The receiver goes only when the run failed anyway.
-        let _ = reports.send(report);
-    }
-
-    fn try_run(&self) -> Result<Report, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let (connections, runtime) = match runtime {
-            Ok(runtime) => (runtime.block_on(self.connect()), Ok(runtime)),
-            Err(error) => (Ok(Vec::new()), Err(Failure::local(crate::failure::plain(&error)))),
-        };
-        let shared = self.shared();
-        self.barrier.wait();
-        let (connections, runtime, shared) = (connections?, runtime?, shared?);
-        let start = now() + self.plan.warmup;
-        let end = start + self.plan.duration;
-        let window = Window { start, end, by_intent: self.plan.rate.is_some() };
-        let shared = Rc::new(RefCell::new(shared));
-        let failure = LocalSet::new().block_on(&runtime, self.drive(connections, &shared, window));
-        let shared = Rc::into_inner(shared).map(RefCell::into_inner);
-        Ok(Report { tally: shared.map(|shared| shared.tally), failure })
-    }
-
-    /// Opens this thread's share of the connections.
-    async fn connect(&self) -> Result<Vec<Connection>, Failure> {
-        let mut connections = Vec::new();
-        for _ in (self.thread..self.plan.connections).step_by(self.plan.threads) {
-            let mut connection = Connection::open(&self.plan.address).await?;
-            if let Some((dn, password)) = &self.plan.login {
-                connection.bind(dn, password).await?;
-            }
-            connections.push(connection);
-        }
-        Ok(connections)
-    }
-
-    fn shared(&self) -> Result<Shared, Failure> {
-        let turns = Arc::clone(&self.turns);
-        let source = match &self.plan.work {
-            Work::Numbered { blueprint, ranges, order } => {
-                let numbers = match order {
-                    Order::Random => {
-                        Numbers::Random(Chance::new(self.plan.seed, self.thread as u64))
-                    }
-                    Order::Sequential => Numbers::Sequential(turns),
-                    Order::Once => Numbers::Once { next: turns, limit: ranges.distinct() },
-                };
-                Source::Prepared(Prepared::new(Arc::clone(blueprint), ranges.clone(), numbers)?)
-            }
-            Work::Entries { template, .. } => Source::Entries(Entries {
-                generator: template.generator(self.plan.seed),
-                next: turns,
-                end: template.entries(),
-            }),
-        };
-        Ok(Shared { source, tally: Tally::new(Arc::clone(&self.progress))? })
-    }
-
-    /// Drives all connections to their end; the first failure, if any.
-    async fn drive(
-        &self,
-        connections: Vec<Connection>,
-        shared: &Rc<RefCell<Shared>>,
-        window: Window,
-    ) -> Option<Failure> {
-        let mut drives = JoinSet::new();
-        let pace = self.plan.rate.map(|rate| {
-            let rate = f64::from(rate) / self.plan.threads as f64;
-            Rc::new(Pace::new(rate, now(), window.end))
-        });
-        if let Some(pace) = pace.clone() {
-            drives.spawn_local(async move {
-                pace.keep().await;
-                Ok(())
-            });
-        }
-        for connection in connections {
-            let (shared, expected) = (Rc::clone(shared), Arc::clone(&self.plan.expected));
-            let (outstanding, pace) = (self.plan.outstanding, pace.clone());
-            drives.spawn_local(async move {
-                match pace {
-                    None => connection.drive(&shared, &expected, window, outstanding).await,
-                    Some(pace) => connection.drive_paced(&shared, &expected, window, &pace).await,
+impl Crew {
+    /// The threads of this process, which does this part of the plan.
+    pub(crate) fn here(plan: &Arc<Plan>, part: Part, login: &Login) -> Result<Self, Failure> {
+        plan.check()?;
+        rehearse(plan, part)?;
+        let turns: Vec<Arc<Turns>> =
+            plan.streams.iter().map(|stream| Arc::new(Turns::new(stream))).collect();
+        open::raise_file_limit(plan.connections())?;
+        let mut clients: Vec<Vec<Client>> = (0..plan.threads).map(|_| Vec::new()).collect();
+        let mut thread = 0;
+        for (number, stream) in plan.streams.iter().enumerate() {
+            let main = open::open(login, stream.connections, true)?;
+            let mut second = match stream.has_second() {
+                true => open::open(login, stream.connections, false)?,
+                false => Vec::new(),
+            };
+            for main in main {
+                if let Some(clients) = clients.get_mut(thread % plan.threads) {
+                    clients.push(Client::new(number, main, second.pop()));
                 }
-            });
-        }
-        let all = async {
-            let mut failure = None;
-            while let Some(end) = drives.join_next().await {
-                let end = end.unwrap_or_else(|error| Err(Failure::local(error)));
-                failure = failure.or(end.err());
+                thread += 1;
             }
-            failure
-        };
-        let limit = self.plan.warmup + self.plan.duration + ANSWER_WAIT;
-        match tokio::time::timeout(limit, all).await {
-            Ok(failure) => failure,
-            Err(_) => Some(Failure::refused(format!(
-                "the server left requests unanswered for {} s",
-                ANSWER_WAIT.as_secs()
-            ))),
         }
+        let (sender, reports) = channel();
+        let mut crew = Self { go: Vec::new(), reports };
+        for (thread, clients) in (0..).zip(clients) {
+            let flows = flows(plan, part, &turns, &clients)?;
+            let number = part.index * plan.threads as u64 + thread;
+            let lane = Lane::new(plan, number, flows, clients, sender.clone())?;
+            let (go, word) = channel();
+            let plan = Arc::clone(plan);
+            std::thread::spawn(move || lane.run(&plan, &word));
+            crew.go.push(go);
+        }
+        Ok(crew)
     }
 }
 
-/// Follows the run from outside: reads what the server spends, collects the reports.
-fn watch(
-    plan: &Plan,
-    progress: &AtomicU64,
-    reports: &Receiver<Report>,
-) -> Result<Outcome, Failure> {
-    let mut run = Watch { plan, reports, open: plan.threads, tally: None, failure: None };
-    let start = now() + plan.warmup;
-    let end = start + plan.duration;
-    run.until(start);
-    let own = Process::own();
-    let before = run.spent(&own)?;
-    let mut second = 0;
-    while run.open > 0 && now() < end {
-        second += 1;
-        let counted = progress.load(Ordering::Relaxed);
-        run.until(end.min(start + Duration::from_secs(second)));
-        if plan.is_told && output::is_watched() {
-            let rate = progress.load(Ordering::Relaxed) - counted;
-            output::note(format_args!("{second:>5} s  {rate:>9} operations/s"));
+/// Makes the first request of each job, so that what cannot be asked is refused before anything is
+/// connected.
+pub(crate) fn rehearse(plan: &Plan, part: Part) -> Result<(), Failure> {
+    for stream in &plan.streams {
+        let mut work = Work::new(plan, stream, Arc::new(Turns::new(stream)), part)?;
+        let mut out = Vec::new();
+        for job in 0..stream.jobs.len() {
+            for step in 0..2 {
+                if work.stage(job, step).is_some() {
+                    let turn = Turn { job, number: part.index };
+                    work.write(turn, step, (1, b"cn=x"), &mut out)?;
+                }
+            }
         }
     }
-    let after = run.spent(&own)?;
-    let server_memory = plan.server.as_ref().map(Process::memory).transpose()?;
-    let ended_early = run.open == 0;
-    run.until(end + ANSWER_WAIT + ANSWER_WAIT);
-    let Some(tally) = run.tally else {
-        return Err(run.failure.unwrap_or_else(|| Failure::local("no thread reported")));
+    Ok(())
+}
+
+/// The streams of one thread, with its share of their rates.
+fn flows(
+    plan: &Plan,
+    part: Part,
+    turns: &[Arc<Turns>],
+    clients: &[Client],
+) -> Result<Vec<Flow>, Failure> {
+    let mut flows = Vec::new();
+    for (number, (stream, turns)) in plan.streams.iter().zip(turns).enumerate() {
+        let here = clients.iter().filter(|client| client.is_of(number)).count();
+        let share = here as f64 / stream.connections.max(1) as f64;
+        let rate = stream.rate.map(|rate| rate * share);
+        let work = Work::new(plan, stream, Arc::clone(turns), part)?;
+        flows.push(Flow::new(work, stream.outstanding, rate, stream.latency_limit));
+    }
+    Ok(flows)
+}
+
+/// Gives the word and follows the crew to the end of the run.
+pub(crate) fn watch(plan: &Plan, crew: Crew, watching: Watching) -> Result<Outcome, Failure> {
+    let tallies = plan.kinds().into_iter().map(|kind| Ok((kind, Tally::new()?)));
+    let mut watch = Watch {
+        tallies: tallies.collect::<Result<_, Failure>>()?,
+        seconds: Seconds::new(plan)?,
+        reports: &crew.reports,
+        open: crew.go.len(),
+        last_us: None,
+        failure: None,
+        others_cpu_us: None,
     };
-    let last = tally.last.filter(|_| ended_early).unwrap_or(end);
-    Ok(Outcome {
-        measured: last.saturating_duration_since(start),
-        tally,
-        server_cpu_us: after.0.zip(before.0).map(|(after, before)| after - before),
-        client_cpu_us: after.1 - before.1,
-        server_memory,
-        made: 0,
-        failure: run.failure,
-    })
+    let begin = now();
+    for go in &crew.go {
+        // One that is gone has said why.
+        let _ = go.send(begin);
+    }
+    let start = begin + plan.warmup();
+    let end = start + plan.duration();
+    watch.until(start);
+    let own = Process::own();
+    let mut server = watching.server.map(Bill::open).transpose()?;
+    let own_before_us = own.cpu_us()?;
+    let mut live = Live::new(watching.is_told);
+    let mut second = 0;
+    loop {
+        second += 1;
+        let over = end.min(start + Duration::from_secs(second));
+        watch.until(over);
+        let is_over = watch.open == 0 || over >= end;
+        let own_us = own.cpu_us()?.saturating_sub(own_before_us);
+        if let Some(server) = &mut server {
+            let (cpu_us, anonymous_bytes) = server.second()?;
+            watch.seconds.spent(second - 1, Some(cpu_us), anonymous_bytes);
+        }
+        if !is_over {
+            // Threads report a second soon after it, not at once.
+            watch.until(over + REPORT_WAIT);
+            watch.tell(&mut live, second);
+            continue;
+        }
+        let ended_early = watch.open == 0 && now() < end;
+        watch.until(end + ANSWER_WAIT + ANSWER_WAIT);
+        let measured = match watch.last_us.filter(|_| ended_early) {
+            Some(us) => Duration::from_micros(us),
+            None => plan.duration(),
+        };
+        watch.tell(&mut live, second);
+        return Ok(Outcome {
+            seconds: watch.seconds.finish(measured),
+            tallies: watch.tallies,
+            measured,
+            server,
+            client_cpu_us: watch.others_cpu_us.unwrap_or(own_us),
+            failure: watch.failure,
+        });
+    }
 }
 
 struct Watch<'w> {
-    plan: &'w Plan,
+    tallies: Vec<(&'static str, Tally)>,
+    seconds: Seconds,
     reports: &'w Receiver<Report>,
-    /// Threads that have not reported yet.
+    /// Those who have not ended yet.
     open: usize,
-    tally: Option<Tally>,
+    last_us: Option<u64>,
     failure: Option<Failure>,
+    /// CPU time of other processes.
+    others_cpu_us: Option<u64>,
 }
 
 impl Watch<'_> {
-    /// Collects reports until `end`, or until all threads have reported.
+    /// Collects reports until `end`, or until all have ended.
     fn until(&mut self, end: Instant) {
         while self.open > 0 {
-            let report = match self.reports.recv_timeout(end.saturating_duration_since(now())) {
-                Ok(report) => report,
+            match self.reports.recv_timeout(end.saturating_duration_since(now())) {
+                Ok(report) => self.take(report),
                 Err(RecvTimeoutError::Timeout) => return,
                 Err(RecvTimeoutError::Disconnected) => {
+                    let reason = "a part of the load generator ended without a report";
+                    self.failure.get_or_insert(Failure::local(reason));
                     self.open = 0;
-                    return;
                 }
-            };
-            self.open -= 1;
-            self.failure = self.failure.take().or(report.failure);
-            match (&mut self.tally, report.tally) {
-                (Some(sum), Some(tally)) => sum.add(tally),
-                (sum @ None, tally) => *sum = tally,
-                (Some(_), None) => {}
             }
         }
     }
 
-    /// CPU time of the server, if known, and of this process, in µs.
-    fn spent(&self, own: &Process) -> Result<(Option<u64>, u64), Failure> {
-        let server = self.plan.server.as_ref().map(Process::cpu_us).transpose()?;
-        Ok((server, own.cpu_us()?))
+    /// Closes a second, counted from 1, and shows it.
+    fn tell(&mut self, live: &mut Live, second: u64) {
+        let figures = self.seconds.close(second - 1);
+        live.tell(&figures, &self.seconds.total_ns, self.seconds.errors);
+    }
+
+    fn take(&mut self, report: Report) {
+        match report {
+            Report::Second { second, deltas } => {
+                for (kind, delta) in deltas {
+                    if let Some((_, tally)) = self.tallies.get_mut(kind) {
+                        self.seconds.add(second, kind, &delta);
+                        tally.add(delta);
+                    }
+                }
+            }
+            Report::End { failure, last_us, cpu_us } => {
+                self.open -= 1;
+                self.failure = self.failure.take().or(failure);
+                self.last_us = self.last_us.max(last_us);
+                if let Some(us) = cpu_us {
+                    *self.others_cpu_us.get_or_insert(0) += us;
+                }
+            }
+        }
     }
 }
+
+/// How long after a second its reports are waited for.
+const REPORT_WAIT: Duration = Duration::from_millis(60);

@@ -122,7 +122,7 @@ pub(crate) fn definition(text: &str) -> Result<(String, String), String> {
 }
 
 /// The folder of the template.
-struct Beside<'p>(&'p Path);
+pub(crate) struct Beside<'p>(pub(crate) &'p Path);
 
 impl WordFiles for Beside<'_> {
     fn read(&self, name: &str) -> Result<Option<String>, String> {

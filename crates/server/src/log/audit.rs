@@ -233,6 +233,7 @@ impl Auditor {
             match self.file.append(&self.lines, now) {
                 Ok(()) => {
                     self.control.count(|control| &control.lines, self.count);
+                    self.control.count(|control| &control.bytes, self.lines.len() as u64);
                     if self.control.set_error(None) {
                         tracing::info!("the audit log can be written again");
                     }

@@ -170,6 +170,7 @@ impl Journalist {
         match self.file.append(&self.lines, now) {
             Ok(()) => {
                 self.control.count(|control| &control.lines, self.count);
+                self.control.count(|control| &control.bytes, self.lines.len() as u64);
                 if self.control.set_error(None) {
                     tracing::info!(lost = self.lost, "the access log can be written again");
                 }

@@ -41,6 +41,7 @@ use self::refusals::Refusals;
 pub(crate) use self::scribe::{Scribe, Trail};
 pub(crate) use self::told::told;
 use crate::error::ServerError;
+use crate::metrics::Meter;
 use crate::settings::{LogFileSettings, Settings};
 
 /// The logs of a running server, and their threads.
@@ -62,6 +63,7 @@ pub(super) struct Control {
     stop: AtomicBool,
     reopen: AtomicBool,
     lines: AtomicU64,
+    bytes: AtomicU64,
     dropped: AtomicU64,
     /// The last change that is durable in the log.
     lsn: AtomicU64,
@@ -96,6 +98,7 @@ impl Control {
             name,
             file: file.to_owned(),
             lines: self.lines.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed),
             lsn: (name == AUDIT).then_some(lsn),
             error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -155,14 +158,14 @@ impl Doorbell {
 }
 
 impl Logs {
-    /// Starts what the settings ask for, with a scribe for each of `workers`.
+    /// Starts what the settings ask for, with a scribe for each worker, who counts in its meter.
     ///
     /// # Errors
     /// A log file cannot be written, a thread cannot be started.
     pub(crate) fn start(
         directory: &Arc<Directory>,
         settings: &Settings,
-        workers: usize,
+        meters: &[Arc<Meter>],
     ) -> Result<(Self, Vec<Scribe>), ServerError> {
         let mut logs = Self { access: None, audit: None, keeper: None };
         let mut scribes = Vec::new();
@@ -174,7 +177,7 @@ impl Logs {
                 let now = directory.clock().now();
                 let file = LogFile::open(Arc::new(Disk), path.clone(), rules, keeper.clone(), now)
                     .map_err(|source| ServerError::Io { path, source })?;
-                let (log, list) = start_access(directory, settings, file, workers)?;
+                let (log, list) = start_access(directory, settings, file, meters)?;
                 (logs.access, scribes) = (Some(log), list);
             }
             if let Some(path) = settings.audit_log_path() {
@@ -187,7 +190,9 @@ impl Logs {
             }
             logs.show(directory, settings);
         }
-        scribes.resize_with(workers, Scribe::off);
+        if scribes.is_empty() {
+            scribes = meters.iter().map(Arc::clone).map(Scribe::off).collect();
+        }
         Ok((logs, scribes))
     }
 
@@ -242,19 +247,19 @@ fn start_access(
     directory: &Arc<Directory>,
     settings: &Settings,
     file: LogFile,
-    workers: usize,
+    meters: &[Arc<Meter>],
 ) -> Result<(Log, Vec<Scribe>), ServerError> {
     let form = if settings.access_log.format == "text" { Form::Text } else { Form::Json };
     let control = Arc::<Control>::default();
     let epoch = Instant::now();
-    let rings = (0..workers).map(|_| ring::ring(settings.access_log.buffer_bytes));
+    let rings = meters.iter().map(|_| ring::ring(settings.access_log.buffer_bytes));
     let (producers, consumers): (Vec<_>, Vec<_>) = rings.unzip();
     let refusals = Arc::new(Refusals::new(settings.access_log.refused_per_second_max));
-    let scribe = |ring| {
+    let scribe = |(meter, ring)| {
         let shared = (Arc::clone(&control.doorbell), Arc::clone(&refusals));
-        Scribe::on(ring, shared, epoch)
+        Scribe::on(Arc::clone(meter), ring, shared, epoch)
     };
-    let scribes = producers.into_iter().map(scribe).collect();
+    let scribes = meters.iter().zip(producers).map(scribe).collect();
     let journalist =
         Journalist::new(consumers, (file, form), Arc::clone(&control), (directory, epoch));
     let journalist = journalist.telling(refusals);

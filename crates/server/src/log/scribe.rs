@@ -1,4 +1,5 @@
-//! The worker's side of the access log: one record for each operation, into the worker's own ring.
+//! What a worker notes of each operation when it is over: in its meter, and one record in its own
+//! ring for the access log. Both tell the same, from the same readings of the clock.
 //!
 //! Invariant: a line names who asked as the connection was then: before the record of an operation
 //! goes into the ring, what changed about its connection did.
@@ -22,18 +23,25 @@ use super::ring::Producer;
 use super::told::{Told, told};
 use super::wire::{Asked, Draft, Field, Figures, Kind, MESSAGE_MAX_BYTES};
 use super::{Doorbell, PROXIED_1, PROXIED_2, SESSION_TRACKING};
+use crate::metrics::{Measured, Meter, micros};
 
-/// What a worker writes records with; one that is off writes none.
-pub(crate) struct Scribe(Option<RefCell<On>>);
-
-struct On {
-    ring: Producer,
-    doorbell: Arc<Doorbell>,
+/// What a worker notes operations with.
+pub(crate) struct Scribe {
+    meter: Arc<Meter>,
     /// When the logs began.
     epoch: Instant,
     /// When the octets that are being handled were read, or the message before was done with.
     began: Cell<Instant>,
     read: Cell<Instant>,
+    /// None when there is no access log.
+    log: Option<RefCell<Log>>,
+}
+
+/// The access log of one worker.
+struct Log {
+    ring: Producer,
+    doorbell: Arc<Doorbell>,
+    epoch: Instant,
     draft: Vec<u8>,
     /// Ends of connections that found no room: the log thread must hear of each.
     ends: VecDeque<Vec<u8>>,
@@ -61,6 +69,7 @@ pub(crate) struct Trail {
 struct Pending {
     id: MessageId,
     figures: Figures,
+    received_bytes: u64,
     read: Instant,
     diagnostic: Vec<u8>,
     asked: Vec<u8>,
@@ -83,71 +92,78 @@ impl Trail {
     pub(crate) fn secured(&mut self, version: &'static str, cipher: String) {
         self.secured = Some((version, cipher));
     }
+
+    /// Where the connection came in.
+    pub(crate) fn listener(&self) -> &'static str {
+        self.listener
+    }
 }
 
 impl Scribe {
-    /// One that writes nothing.
-    pub(crate) fn off() -> Self {
-        Self(None)
+    /// One that writes no log.
+    pub(crate) fn off(meter: Arc<Meter>) -> Self {
+        let now = Instant::now();
+        Self { meter, epoch: now, began: Cell::new(now), read: Cell::new(now), log: None }
     }
 
     pub(super) fn on(
+        meter: Arc<Meter>,
         ring: Producer,
         (doorbell, refusals): (Arc<Doorbell>, Arc<Refusals>),
         epoch: Instant,
     ) -> Self {
-        Self(Some(RefCell::new(On {
-            ring,
-            doorbell,
-            epoch,
-            began: Cell::new(epoch),
-            read: Cell::new(epoch),
-            draft: Vec::new(),
-            ends: VecDeque::new(),
-            refusals,
-        })))
+        let (draft, ends) = (Vec::new(), VecDeque::new());
+        let log = Log { ring, doorbell, epoch, draft, ends, refusals };
+        Self { epoch, log: Some(RefCell::new(log)), ..Self::off(meter) }
+    }
+
+    /// What the worker counts in.
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// A connection was accepted.
     pub(crate) fn connected(&self, trail: &mut Trail, session: &Session) {
-        if let Some(on) = &self.0 {
-            on.borrow_mut().introduce(trail, session);
+        if let Some(log) = &self.log {
+            log.borrow_mut().introduce(trail, session);
         }
     }
 
     /// A connection was refused before anything was asked. As many as come are counted, but not
     /// that many have a line.
     pub(crate) fn refused(&self, trail: &Trail, client: &str, reason: &str) {
-        let Some(on) = &self.0 else { return };
-        let mut on = on.borrow_mut();
-        let now = micros(on.epoch.elapsed());
-        if !on.refusals.may_be_told(now) {
+        self.meter.refused(trail.listener);
+        self.tell_refused(trail, client, reason);
+    }
+
+    fn tell_refused(&self, trail: &Trail, client: &str, reason: &str) {
+        let Some(log) = &self.log else { return };
+        let mut log = log.borrow_mut();
+        let now = micros(log.epoch.elapsed());
+        if !log.refusals.may_be_told(now) {
             // The count is told in time; there is no hurry.
-            return on.doorbell.ring();
+            return log.doorbell.ring();
         }
-        let mut draft = std::mem::take(&mut on.draft);
+        let mut draft = std::mem::take(&mut log.draft);
         let mut record = Draft::begin(&mut draft, Kind::Refused);
         record.number(now).text(client.as_bytes());
         record.text(trail.listener.as_bytes()).text(reason.as_bytes());
-        on.put(&draft);
-        on.draft = draft;
+        log.put(&draft);
+        log.draft = draft;
     }
 
     /// No TLS came about, and the connection ends. One that the log does not know yet was refused.
     pub(crate) fn not_secured(&self, trail: &mut Trail, session: &Session, reason: &str) {
         if !trail.is_told {
-            self.refused(trail, &session.who().address, reason);
+            self.tell_refused(trail, &session.who().address, reason);
         }
         trail.ends(reason);
     }
 
     /// Octets that were read are being handled from now on.
     pub(crate) fn read(&self, read: Instant, now: Instant) {
-        if let Some(on) = &self.0 {
-            let on = on.borrow();
-            on.read.set(read);
-            on.began.set(now);
-        }
+        self.read.set(read);
+        self.began.set(now);
     }
 
     /// A message was handled, and `answer` is all that will be said to it.
@@ -158,24 +174,26 @@ impl Scribe {
         message: &[u8],
         (answer, noted): (&[u8], Noted),
     ) {
-        let Some(on) = &self.0 else { return };
-        let mut on = on.borrow_mut();
         let Some((id, tag)) = head(message) else { return };
         if tag == UNBIND {
-            return trail.ends("unbind");
+            trail.ends("unbind");
+            return self.count(&Figures { tag: tag.0, ..Figures::default() }, message.len() as u64);
         }
         let told = told(answer);
-        let mut figures = on.figures(trail, session, (id, tag));
+        let mut figures = self.figures(trail, session, (id, tag));
         figures.add(&told, answer.len());
         figures.note(noted);
-        if !on.introduce(trail, session) {
+        self.count(&figures, message.len() as u64);
+        let Some(log) = &self.log else { return };
+        let mut log = log.borrow_mut();
+        if !log.introduce(trail, session) {
             return;
         }
-        let mut draft = std::mem::take(&mut on.draft);
+        let mut draft = std::mem::take(&mut log.draft);
         Draft::begin(&mut draft, Kind::Operation).figures(&figures).text(told.diagnostic);
         ask(&mut draft, tag, message);
-        on.put(&draft);
-        on.draft = draft;
+        log.put(&draft);
+        log.draft = draft;
     }
 
     /// A message was begun, and goes on elsewhere.
@@ -186,22 +204,25 @@ impl Scribe {
         message: &[u8],
         answer: &[u8],
     ) {
-        let Some(on) = &self.0 else { return };
-        let on = on.borrow();
         let Some((id, tag)) = head(message) else { return };
-        let mut figures = on.figures(trail, session, (id, tag));
+        let mut figures = self.figures(trail, session, (id, tag));
         figures.add(&told(answer), answer.len());
         let mut asked = Vec::new();
-        ask(&mut asked, tag, message);
-        let (read, diagnostic) = (on.read.get(), Vec::new());
-        trail.pending.push(Pending { id: MessageId(id), figures, read, diagnostic, asked });
+        if self.log.is_some() {
+            ask(&mut asked, tag, message);
+        }
+        trail.pending.push(Pending {
+            id: MessageId(id),
+            figures,
+            received_bytes: message.len() as u64,
+            read: self.read.get(),
+            diagnostic: Vec::new(),
+            asked,
+        });
     }
 
     /// A part of an answer came that is not its end.
     pub(crate) fn part(&self, trail: &mut Trail, answer: &[u8]) {
-        if self.0.is_none() {
-            return;
-        }
         // Every message of an answer has its id.
         let Some((id, _)) = head(answer) else { return };
         let pending = trail.pending.iter_mut().find(|pending| pending.id.0 == id);
@@ -221,38 +242,88 @@ impl Scribe {
         session: &Session,
         (id, noted, waited): (MessageId, Noted, Duration),
     ) {
-        let Some(on) = &self.0 else { return };
         let place = trail.pending.iter().position(|pending| pending.id == id);
         let Some(place) = place else { return };
         let mut pending = trail.pending.swap_remove(place);
         pending.figures.note(noted);
         pending.figures.queue_us = pending.figures.queue_us.saturating_add(micros(waited));
-        on.borrow_mut().end(trail, session, pending);
+        self.end(trail, session, pending);
     }
 
     /// The connection is gone, and with it whoever waited for what is not answered.
     pub(crate) fn disconnected(&self, trail: &mut Trail, session: &Session) {
-        let Some(on) = &self.0 else { return };
-        let mut on = on.borrow_mut();
+        self.meter.closed(trail.listener);
         for mut pending in std::mem::take(&mut trail.pending) {
             pending.figures.is_abandoned = true;
-            on.end(trail, session, pending);
+            self.end(trail, session, pending);
         }
+        let Some(log) = &self.log else { return };
         if !trail.is_told {
             return;
         }
+        let mut log = log.borrow_mut();
         let mut record = Vec::new();
         let reason = trail.reason.as_deref().unwrap_or("lost");
-        let now = micros(on.epoch.elapsed());
+        let now = micros(log.epoch.elapsed());
         let mut draft = Draft::begin(&mut record, Kind::Disconnect);
         draft.number(session.who().session).number(now).number(trail.operations);
         draft.text(reason.as_bytes());
-        on.ends.push_back(record);
-        on.put_ends();
+        log.ends.push_back(record);
+        log.put_ends();
+    }
+
+    /// What is known of an operation now.
+    fn figures(&self, trail: &mut Trail, session: &Session, (id, tag): (i32, Tag)) -> Figures {
+        let now = Instant::now();
+        let (read, began) = (self.read.get(), self.began.replace(now));
+        let number = trail.operations;
+        trail.operations += 1;
+        Figures {
+            connection: session.who().session,
+            number,
+            ended_us: micros(now - self.epoch),
+            queue_us: micros(began - read),
+            elapsed_us: micros(now - read),
+            message_id: id,
+            tag: tag.0,
+            ..Figures::default()
+        }
+    }
+
+    fn end(&self, trail: &mut Trail, session: &Session, pending: Pending) {
+        let Pending { mut figures, received_bytes, read, diagnostic, asked, .. } = pending;
+        let now = Instant::now();
+        figures.ended_us = micros(now - self.epoch);
+        figures.elapsed_us = micros(now - read);
+        figures.is_abandoned |= figures.code.is_none();
+        self.count(&figures, received_bytes);
+        let Some(log) = &self.log else { return };
+        let mut log = log.borrow_mut();
+        if !log.introduce(trail, session) {
+            return;
+        }
+        let mut draft = std::mem::take(&mut log.draft);
+        Draft::begin(&mut draft, Kind::Operation).figures(&figures).text(&diagnostic);
+        draft.extend_from_slice(&asked);
+        log.put(&draft);
+        log.draft = draft;
+    }
+
+    fn count(&self, figures: &Figures, received_bytes: u64) {
+        self.meter.count(&Measured {
+            tag: figures.tag,
+            code: figures.code,
+            is_abandoned: figures.is_abandoned,
+            elapsed_us: figures.elapsed_us,
+            received_bytes,
+            sent_bytes: figures.octets,
+            entries: figures.entries,
+            references: figures.references,
+        });
     }
 }
 
-impl On {
+impl Log {
     /// Tells the log thread what it has to know of the connection; says whether it knows it all.
     fn introduce(&mut self, trail: &mut Trail, session: &Session) -> bool {
         let who = session.who();
@@ -288,40 +359,6 @@ impl On {
         self.draft = draft;
         let is_known = trail.who.as_ref().is_some_and(|known| Arc::ptr_eq(known, who));
         trail.is_told && is_known && trail.secured.is_none()
-    }
-
-    /// What is known of an operation now.
-    fn figures(&self, trail: &mut Trail, session: &Session, (id, tag): (i32, Tag)) -> Figures {
-        let now = Instant::now();
-        let (read, began) = (self.read.get(), self.began.replace(now));
-        let number = trail.operations;
-        trail.operations += 1;
-        Figures {
-            connection: session.who().session,
-            number,
-            ended_us: micros(now - self.epoch),
-            queue_us: micros(began - read),
-            elapsed_us: micros(now - read),
-            message_id: id,
-            tag: tag.0,
-            ..Figures::default()
-        }
-    }
-
-    fn end(&mut self, trail: &mut Trail, session: &Session, pending: Pending) {
-        let Pending { mut figures, read, diagnostic, asked, .. } = pending;
-        let now = Instant::now();
-        figures.ended_us = micros(now - self.epoch);
-        figures.elapsed_us = micros(now - read);
-        figures.is_abandoned |= figures.code.is_none();
-        if !self.introduce(trail, session) {
-            return;
-        }
-        let mut draft = std::mem::take(&mut self.draft);
-        Draft::begin(&mut draft, Kind::Operation).figures(&figures).text(&diagnostic);
-        draft.extend_from_slice(&asked);
-        self.put(&draft);
-        self.draft = draft;
     }
 
     fn put_ends(&mut self) {
@@ -448,10 +485,6 @@ fn ask_controls(draft: &mut Draft<'_>, controls: &Controls<'_>) {
             draft.field(Field::ControlValue, value);
         }
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 const UNBIND: Tag = Tag::application(2, false);

@@ -31,18 +31,23 @@ pub(super) fn load(
 
 /// What no row can see alone.
 fn check_together(settings: &Settings) -> Result<(), SettingsError> {
+    let refuse = |reason| Err(SettingsError::Value { place: "settings".to_owned(), reason });
     let (low, full) = (settings.store.disk_low_bytes, settings.store.disk_full_bytes);
-    if full <= low {
-        return Ok(());
-    }
-    Err(SettingsError::Value {
-        place: "settings".to_owned(),
-        reason: format!(
+    if full > low {
+        return refuse(format!(
             "store.disk_full_mib ({}) must not be above store.disk_low_mib ({})",
             full >> 20,
             low >> 20
-        ),
-    })
+        ));
+    }
+    let remote = settings.admin.listen.iter().find(|address| !address.ip().is_loopback());
+    if let (Some(address), false) = (remote, settings.admin.remote) {
+        return refuse(format!(
+            "admin.listen is {address}, which other machines may reach, without TLS and without a \
+             password; admin.remote = \"on\" says that this is meant"
+        ));
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<String, SettingsError> {

@@ -47,6 +47,8 @@ pub struct Settings {
     pub password: PasswordSettings,
     /// `[password_policy]`: which policy is the default, and what binds note.
     pub password_policy: PasswordPolicySettings,
+    /// `[admin]`: HTTP for whoever watches the server.
+    pub admin: AdminSettings,
     /// `[store]`: memory and disk of the store.
     pub store: StoreSettings,
     /// `[log]`: diagnostics.
@@ -177,6 +179,15 @@ pub struct PasswordSettings {
 pub struct PasswordPolicySettings {
     /// Which policy is the default, and what binds note in accounts.
     pub options: PasswordPolicyOptions,
+}
+
+/// `[admin]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminSettings {
+    /// Addresses for HTTP; none = there is no such listener.
+    pub listen: Vec<SocketAddr>,
+    /// Whether they may be others than those of this machine alone.
+    pub remote: bool,
 }
 
 /// `[store]`.
@@ -358,6 +369,7 @@ impl Settings {
             limits: LimitSettings::default(),
             password: PasswordSettings::default(),
             password_policy: PasswordPolicySettings::default(),
+            admin: AdminSettings::default(),
             store: StoreSettings::default(),
             log: LogSettings::default(),
             access_log: AccessLogSettings::default(),

@@ -8,6 +8,7 @@ use crate::network::Network;
 use crate::tls::{CIPHER_SUITES, VERSIONS};
 
 mod access_control;
+mod admin;
 mod logs;
 pub(super) mod passwords;
 
@@ -25,6 +26,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("limits", "What one connection and one search may cost."),
     ("store", "Memory and disk of the store."),
     ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
+    ("admin", "HTTP for whoever watches the server: metrics and health. See how-to/monitoring.md."),
     ("access_control", "What ACIs ask for, and whom they bind."),
     ("password", "How passwords are stored and verified."),
     (
@@ -36,9 +38,16 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
 ];
 
 /// All settings, by section.
-pub(super) const ROWS: &[Row] = &join::<
-    { NODE_ROWS.len() + access_control::ROWS.len() + passwords::ROWS.len() + logs::ROWS.len() },
->(&[NODE_ROWS, access_control::ROWS, passwords::ROWS, logs::ROWS]);
+pub(super) const ROWS: &[Row] =
+    &join::<
+        {
+            NODE_ROWS.len()
+                + admin::ROWS.len()
+                + access_control::ROWS.len()
+                + passwords::ROWS.len()
+                + logs::ROWS.len()
+        },
+    >(&[NODE_ROWS, admin::ROWS, access_control::ROWS, passwords::ROWS, logs::ROWS]);
 
 /// Several tables as one; `N` is how many rows they have together.
 #[allow(clippy::indexing_slicing, reason = "the compiler does it, and would stop")]

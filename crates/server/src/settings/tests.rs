@@ -55,6 +55,10 @@ fn every_key_of_the_file_is_read() {
         s.limits.sort_entries_max = 7;
         s.limits.sort_bytes_max = 1_024;
     });
+    check("[admin]\nlisten = \"[::1]:9389\"\nremote = \"on\"", |s| {
+        s.admin.listen = vec!["[::1]:9389".parse().unwrap()];
+        s.admin.remote = true;
+    });
     check("[log]\nlevel = \"debug\"\nformat = \"json\"", |s| {
         s.log = LogSettings { level: "debug", format: "json" };
     });
@@ -254,6 +258,17 @@ fn rows_are_unique_and_in_the_order_of_their_sections() {
     let mut sections = ROWS.iter().map(|row| row.section).collect::<Vec<_>>();
     sections.dedup();
     assert_eq!(sections, SECTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_admin_listener_for_others_must_be_meant() {
+    let set = |address: &str| environment(&[("ROSTER_ADMIN__LISTEN", address)]);
+    assert!(set("127.0.0.1:9389,[::1]:9389").is_ok());
+    let want = "settings: admin.listen is 0.0.0.0:9389, which other machines may reach, without \
+                TLS and without a password; admin.remote = \"on\" says that this is meant";
+    assert_eq!(set("127.0.0.1:9389,0.0.0.0:9389").unwrap_err().to_string(), want);
+    let meant = [("ROSTER_ADMIN__LISTEN", "0.0.0.0:9389"), ("ROSTER_ADMIN__REMOTE", "on")];
+    assert!(environment(&meant).is_ok());
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The server over real sockets: raw bytes go in, and what comes out is compared as text.
 
 mod addresses;
+mod admin;
 mod host_names;
 mod limits;
 mod local;
 mod logs;
+mod metrics;
 mod passwords;
 mod proxies;
 mod sasl;
@@ -45,6 +47,7 @@ struct Running {
     addresses: Addresses,
     shutdown: ShutdownHandle,
     counters: Arc<crate::counters::Counters>,
+    metrics: Arc<crate::metrics::Metrics>,
     thread: Option<JoinHandle<Result<(), ServerError>>>,
     data: tempfile::TempDir,
 }
@@ -87,6 +90,7 @@ impl Running {
             addresses: server.addresses().clone(),
             shutdown: server.shutdown_handle(),
             counters: Arc::clone(&server.counters),
+            metrics: Arc::clone(&server.metrics),
             thread: Some(std::thread::spawn(move || server.wait())),
             data,
         }

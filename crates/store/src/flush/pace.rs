@@ -62,6 +62,8 @@ struct State {
     flushes: u64,
     failures: u64,
     last_flush: Duration,
+    /// All flushes together.
+    flushing: Duration,
     last_error: Option<String>,
     /// The last flush failed for want of room on the disk.
     is_disk_full: bool,
@@ -132,7 +134,9 @@ impl Pace {
         let mut state = self.state();
         state.frozen = Lsn(0);
         state.is_flush_wanted = false;
-        state.last_flush = begin.elapsed();
+        let time = begin.elapsed();
+        state.last_flush = time;
+        state.flushing += time;
         match error {
             None => {
                 state.flushes += 1;
@@ -274,6 +278,8 @@ impl Pace {
             flushes: state.flushes,
             failures: state.failures,
             last_flush_ms: u64::try_from(state.last_flush.as_millis()).unwrap_or(u64::MAX),
+            flushing: state.flushing,
+            oldest_change: state.dirty_since.map_or(Duration::ZERO, |since| since.elapsed()),
             last_error: state.last_error.clone(),
             is_disk_full: state.is_disk_full,
         }

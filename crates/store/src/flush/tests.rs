@@ -177,6 +177,30 @@ fn views_are_points_in_time_whatever_the_flusher_does() {
     }
 }
 
+/// Whoever keeps pages that later commits gave up is told of, and what flushes cost.
+#[test]
+fn a_reader_of_old_pages_is_told_of() {
+    let history = history(7, 40);
+    let (_directory, store) = create();
+    publish(&store, seal(&store, &history.changes()[..20]));
+    assert!(store.overlay().oldest_change > Duration::ZERO);
+    store.flush().unwrap();
+    let mut reader = store.reader();
+    reader.view().unwrap();
+    let oldest = || store.base_status().unwrap().oldest_reader;
+    assert_eq!(oldest(), Duration::ZERO, "it holds the last commit");
+    publish(&store, seal(&store, &history.changes()[20..40]));
+    store.flush().unwrap();
+    assert!(oldest() > Duration::ZERO);
+    reader.release();
+    assert_eq!(oldest(), Duration::ZERO);
+    let (status, overlay) = (store.base_status().unwrap(), store.overlay());
+    assert!(status.table_bytes <= status.used_bytes && status.used_bytes <= status.map_bytes);
+    assert!(status.readers >= 1 && status.readers <= status.readers_max);
+    assert_eq!((overlay.flushes, overlay.oldest_change), (2, Duration::ZERO));
+    assert!(overlay.flushing > Duration::ZERO);
+}
+
 /// A reader that comes between the commit and the new version finds a base that has the changes of
 /// the layers already; one that comes just before finds one that lacks them.
 #[test]

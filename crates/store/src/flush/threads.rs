@@ -67,6 +67,10 @@ pub struct OverlayStatus {
     pub failures: u64,
     /// How long the last flush took, in milliseconds.
     pub last_flush_ms: u64,
+    /// How long all flushes took together.
+    pub flushing: Duration,
+    /// How long its oldest change has waited for a flush.
+    pub oldest_change: Duration,
     /// Why the last flush failed; none when it did not.
     pub last_error: Option<String>,
     /// Whether it failed for want of room on the disk.

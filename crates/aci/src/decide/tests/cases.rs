@@ -363,6 +363,34 @@ fn userattr_relates_asker_and_entry() {
 }
 
 #[test]
+fn groups_of_an_attribute_count_within_a_name() {
+    let a = "dc=a,dc=x";
+    let with =
+        |rule: &str| one("(target=\"ldap:///($dn),dc=x\")(targetattr=\"*\")", "allow (read)", rule);
+    by("userattr=\"ldap:///ou=groups,dc=x?owner#GROUPDN\"")
+        .check("bert", "read cn", ANNA, true)
+        .check("carl", "read cn", ANNA, false)
+        .check("bert", "read cn", a, false);
+    by("userattr=\"ldap:///cn=staff,ou=groups,dc=x?owner#ROLEDN\"")
+        .check("bert", "read cn", ANNA, true);
+    by("userattr!=\"ldap:///dc=a,dc=x?owner#GROUPDN\"")
+        .check("bert", "read cn", ANNA, true)
+        .check("bert", "read cn", a, false);
+    by("groupdnattr=\"ldap:///dc=a,dc=x?parent[1].owner\"")
+        .check("bert", "read cn", "ou=people,dc=b,dc=a,dc=x", false)
+        .check("bert", "read cn", "cn=staff,ou=groups,dc=a,dc=x", false);
+    with("userattr=\"ldap:///ou=groups,($dn),dc=x?owner#GROUPDN\"")
+        .check("bert", "read cn", a, true)
+        .check("carl", "read cn", a, false)
+        .check("bert", "read cn", ANNA, false);
+    with("userattr=\"ldap:///ou=groups,[$dn],dc=x?owner#GROUPDN\"")
+        .check("bert", "read cn", a, true);
+    // Without a part in the target nothing is known.
+    by("userattr=\"ldap:///ou=groups,($dn),dc=x?owner#GROUPDN\"")
+        .check("bert", "read cn", a, false);
+}
+
+#[test]
 fn an_entry_does_not_give_the_right_to_add_itself() {
     one("", "allow (add,delete)", "userattr=\"manager#USERDN\"")
         .check("bert", "delete", ANNA, true)

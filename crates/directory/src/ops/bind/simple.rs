@@ -98,10 +98,22 @@ pub(crate) struct Candidate {
 
 /// Looks `name` up; `None` when it stands for nobody.
 fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate>, Refusal> {
-    let directory = &worker.directory;
+    let Worker { directory, snapshot, names, .. } = worker;
     let state = directory.state.load();
-    let view = worker.snapshot.view()?;
-    let entry = match identity_mapper::find(directory, &state, view, name)? {
+    let view = snapshot.view()?;
+    let asked = match name {
+        UserName::Dn(name) => Some(
+            names
+                .key(&state.schema, name)
+                .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?,
+        ),
+        UserName::User(_) => None,
+    };
+    let found = match &asked {
+        Some(key) => identity_mapper::find_dn(directory, view, key)?,
+        None => identity_mapper::find(directory, &state, view, name)?,
+    };
+    let entry = match found {
         None => return Ok(None),
         Some(Found::Root) => {
             let access = directory.root.access();
@@ -118,7 +130,10 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
         passwords.push(value.to_vec());
         true
     });
-    let access = identity_mapper::access(&state, &entry)?;
+    let access = match asked {
+        Some(key) => identity_mapper::access_keyed(&state, &entry, key)?,
+        None => identity_mapper::access(&state, &entry)?,
+    };
     let key = access.key().cloned();
     let login = key.as_ref().map(|key| Login::read(directory, &state, view, &entry, key));
     Ok(Some(Candidate { access, key, login, passwords }))

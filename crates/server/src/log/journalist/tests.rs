@@ -39,7 +39,7 @@ impl Desk {
         let epoch = Instant::now();
         let control = Arc::<Control>::default();
         let shared = (Arc::clone(&control.doorbell), Arc::default());
-        let scribe = Scribe::on(producer, shared, epoch);
+        let scribe = Scribe::on(Arc::default(), producer, shared, epoch);
         let journalist =
             Journalist::new(vec![consumer], (file, Form::Json), control, (&directory, epoch));
         Self { memory, journalist, scribe, directory, clock, _data: data }

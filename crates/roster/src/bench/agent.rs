@@ -1,0 +1,265 @@
+//! A load of several processes or machines: agents that do their part of a plan, and a coordinator
+//! that gives the word and adds up what they count.
+//!
+//! The coordinator connects to every agent and sends it the plan and which part of it to do:
+//! connections, rates and counts are shared out, and numbers interleaved, so that no two agents use
+//! the same. All connect to the server; then all are told to begin; then each sends what it counted
+//! every second, histograms included.
+//!
+//! Invariant: an agent does nothing for who does not know its secret. Without a secret it listens
+//! on loopback addresses only.
+
+pub(crate) mod line;
+pub(crate) mod message;
+
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use self::line::{Line, Secret, Side};
+use self::message::{FromAgent, Said, ToAgent};
+use super::lane::ANSWER_WAIT;
+use super::plan::{Part, Plan};
+use super::process::Process;
+use super::run::{Crew, Report, now};
+use crate::connect::{Login, LoginText};
+use crate::failure::{Failure, plain};
+
+pub use message::read as read_message;
+
+/// Listens for coordinators and serves one after the other.
+pub(crate) struct Agent {
+    listener: TcpListener,
+    secret: Secret,
+}
+
+impl Agent {
+    /// Listens. Only loopback addresses can do without a secret.
+    pub(crate) fn listen(address: SocketAddr, secret: Secret) -> Result<Self, Failure> {
+        if !address.ip().is_loopback() && secret.is_empty() {
+            return Err(Failure::local(format!("{address} can be reached from other machines"))
+                .hint("name a file with a secret, --secret-file FILE, or listen on 127.0.0.1"));
+        }
+        let listener = TcpListener::bind(address).map_err(|error| {
+            Failure::local(format!("cannot listen on {address}: {}", plain(&error)))
+        })?;
+        Ok(Self { listener, secret })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> Result<SocketAddr, Failure> {
+        self.listener.local_addr().map_err(|error| Failure::local(plain(&error)))
+    }
+
+    /// Serves the next coordinator to the end; what became of it.
+    pub(crate) fn serve_one(&self) -> Result<String, Failure> {
+        let (stream, peer) = self
+            .listener
+            .accept()
+            .map_err(|error| Failure::local(format!("cannot accept: {}", plain(&error))))?;
+        let name = self.serve(stream);
+        name.map(|name| format!("{name} for {peer}")).map_err(|failure| Failure {
+            message: format!("{peer}: {}", failure.message),
+            ..failure
+        })
+    }
+
+    fn serve(&self, stream: TcpStream) -> Result<String, Failure> {
+        let mut line = Line::open(stream, &self.secret, Side::Agent)?;
+        let ToAgent::Prepare { plan, part, login } = line.receive()? else {
+            return Err(Failure::refused("the coordinator sent no plan"));
+        };
+        let plan = Arc::new(*plan);
+        let name = plan.name.clone();
+        let crew = part.check().and_then(|()| {
+            let login = Login::of(login);
+            Crew::here(&plan, part, &login)
+        });
+        let crew = match crew {
+            Ok(crew) => crew,
+            Err(failure) => {
+                line.send(&FromAgent::Ready { failure: Some(Said::of(&failure)) })?;
+                return Err(failure);
+            }
+        };
+        line.send(&FromAgent::Ready { failure: None })?;
+        line.patience(BEGIN_WAIT)?;
+        let ToAgent::Begin = line.receive()? else {
+            return Err(Failure::refused("the coordinator did not give the word"));
+        };
+        forward(&plan, &crew, &mut line)?;
+        Ok(name)
+    }
+}
+
+/// Lets the crew begin and passes on what it reports.
+fn forward(plan: &Plan, crew: &Crew, line: &mut Line) -> Result<(), Failure> {
+    let kinds = plan.kinds();
+    let begin = now();
+    for go in &crew.go {
+        // One that is gone has said why.
+        let _ = go.send(begin);
+    }
+    let own = Process::own();
+    let start = begin + plan.warmup();
+    let end = start + plan.duration();
+    let mut cpu_us = (None, None);
+    let (mut open, mut failure, mut last_us) = (crew.go.len(), None, None);
+    while open > 0 {
+        let report = match (cpu_us, now()) {
+            ((None, _), at) => crew.reports.recv_timeout(start.saturating_duration_since(at)),
+            ((_, None), at) => crew.reports.recv_timeout(end.saturating_duration_since(at)),
+            _ => crew.reports.recv_timeout(ANSWER_WAIT + ANSWER_WAIT),
+        };
+        if cpu_us.0.is_none() && now() >= start {
+            cpu_us.0 = Some(own.cpu_us()?);
+        }
+        if cpu_us.1.is_none() && now() >= end {
+            cpu_us.1 = Some(own.cpu_us()?);
+        }
+        match report {
+            Ok(Report::Second { second, deltas }) => {
+                let named = |(kind, delta): (usize, _)| {
+                    kinds.get(kind).map(|name| ((*name).to_owned(), delta))
+                };
+                let deltas = deltas.into_iter().filter_map(named).collect();
+                line.send(&FromAgent::Second { second, deltas })?;
+            }
+            Ok(Report::End { failure: why, last_us: last, .. }) => {
+                open -= 1;
+                failure = failure.or(why);
+                last_us = last_us.max(last);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let until = match cpu_us.1 {
+        Some(us) => us,
+        None => own.cpu_us()?,
+    };
+    let cpu_us = until.saturating_sub(cpu_us.0.unwrap_or(until));
+    line.send(&FromAgent::End { failure: failure.as_ref().map(Said::of), last_us, cpu_us })
+}
+
+/// Agents as a crew: connected to the server, waiting for the word.
+pub(crate) fn crew(
+    plan: &Plan,
+    agents: &[String],
+    secret: &Secret,
+    login: &LoginText,
+) -> Result<Crew, Failure> {
+    plan.check()?;
+    let (sender, reports) = channel();
+    let mut waiting = Vec::new();
+    for (index, address) in (0..).zip(agents) {
+        let part = Part { index, of: agents.len() as u64 };
+        let prepare =
+            ToAgent::Prepare { plan: Box::new(plan.share(part)), part, login: login.clone() };
+        let (secret, address) = (secret.clone(), address.clone());
+        waiting.push(std::thread::spawn(move || {
+            let about = |failure: Failure| Failure {
+                message: format!("agent {address}: {}", failure.message),
+                ..failure
+            };
+            ready(&address, &secret, &prepare).map_err(about)
+        }));
+    }
+    let mut crew = Crew { go: Vec::new(), reports };
+    for (thread, address) in waiting.into_iter().zip(agents) {
+        let line = thread.join().map_err(|_| Failure::local("a thread panicked"))??;
+        let (go, word) = channel();
+        let follower = Follower {
+            address: address.clone(),
+            kinds: plan.kinds(),
+            line,
+            reports: sender.clone(),
+        };
+        let patience = plan.warmup() + ANSWER_WAIT + ANSWER_WAIT;
+        std::thread::spawn(move || follower.follow(&word, patience));
+        crew.go.push(go);
+    }
+    Ok(crew)
+}
+
+/// Connects to an agent and has it connect to the server.
+fn ready(address: &str, secret: &Secret, prepare: &ToAgent) -> Result<Line, Failure> {
+    let unreachable = |error: std::io::Error| {
+        Failure::local(format!("cannot connect: {}", plain(&error)))
+            .hint("is 'roster bench agent --listen ADDRESS' running there?")
+    };
+    let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs().map_err(unreachable)? {
+        match TcpStream::connect_timeout(&address, CONNECT_WAIT) {
+            Ok(stream) => {
+                let mut line = Line::open(stream, secret, Side::Coordinator)?;
+                line.send(prepare)?;
+                line.patience(READY_WAIT)?;
+                return match line.receive()? {
+                    FromAgent::Ready { failure: None } => Ok(line),
+                    FromAgent::Ready { failure: Some(said) } => Err(said.into_failure()),
+                    FromAgent::Second { .. } | FromAgent::End { .. } => {
+                        Err(Failure::refused("it reports before it was told to begin"))
+                    }
+                };
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(unreachable(last))
+}
+
+/// Follows one agent to its end.
+struct Follower {
+    address: String,
+    kinds: Vec<&'static str>,
+    line: Line,
+    reports: Sender<Report>,
+}
+
+impl Follower {
+    fn follow(mut self, word: &Receiver<Instant>, patience: Duration) {
+        // Who gives the word is gone when the run is called off.
+        if word.recv().is_err() {
+            return;
+        }
+        let end = self.try_follow(patience).unwrap_or_else(|failure| {
+            let message = format!("agent {}: {}", self.address, failure.message);
+            let failure = Some(Failure { message, ..failure });
+            Report::End { failure, last_us: None, cpu_us: None }
+        });
+        let _ = self.reports.send(end);
+    }
+
+    fn try_follow(&mut self, patience: Duration) -> Result<Report, Failure> {
+        self.line.send(&ToAgent::Begin)?;
+        self.line.patience(patience)?;
+        loop {
+            match self.line.receive()? {
+                FromAgent::Ready { .. } => {}
+                FromAgent::Second { second, deltas } => {
+                    let place = |name: &str| self.kinds.iter().position(|kind| *kind == name);
+                    let deltas = deltas.into_iter();
+                    let deltas =
+                        deltas.filter_map(|(name, delta)| Some((place(&name)?, delta))).collect();
+                    // Nobody listens only when the run has failed.
+                    let _ = self.reports.send(Report::Second { second, deltas });
+                }
+                FromAgent::End { failure, last_us, cpu_us } => {
+                    let failure = failure.map(Said::into_failure);
+                    return Ok(Report::End { failure, last_us, cpu_us: Some(cpu_us) });
+                }
+            }
+        }
+    }
+}
+
+/// Agents of a run.
+pub(crate) const AGENTS_MAX: usize = 256;
+/// The longest wait for a connection to an agent.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait for an agent's connections to the server.
+const READY_WAIT: Duration = Duration::from_secs(300);
+/// The longest wait of an agent for the word: others may still connect.
+const BEGIN_WAIT: Duration = Duration::from_secs(600);

@@ -1,0 +1,253 @@
+//! What was run against what, on which machine: what all runs have in common, and what differs.
+
+use super::Group;
+use super::figure::Table;
+use super::markup::{Markup, shortened};
+use super::number::{bytes, count, length, trimmed};
+use crate::bench::record::Record;
+
+/// Something to know about a run.
+struct Fact {
+    name: String,
+    value: String,
+    /// Whether runs in which it differs cannot simply be compared.
+    matters: bool,
+}
+
+fn facts(record: &Record) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let mut add = |name: &str, value: String, matters: bool| {
+        if !value.is_empty() {
+            facts.push(Fact { name: name.to_owned(), value: shortened(&value, 200), matters });
+        }
+    };
+    add("server says it is", record.server.vendor.clone().unwrap_or_default(), false);
+    add("address", record.server.uri.clone(), false);
+    add("began", moment(&record.started), false);
+    let load = &record.load;
+    add("connections", count(load.connections), true);
+    add("requests outstanding on each", count(load.outstanding), true);
+    let rate = load.rate.map(|rate| format!("{} operations/s asked for", trimmed(rate)));
+    add("rate", rate.unwrap_or_else(|| "as fast as answers come".to_owned()), true);
+    add("encryption", load.tls.clone(), true);
+    add("measured", length((load.measured_s * 10.0).round() / 10.0), false);
+    add("asked to measure", length(load.duration_s), true);
+    add("before measuring", length(load.warmup_s), false);
+    add("entries", load.entries.map(count).unwrap_or_default(), true);
+    let counted = |number: u64, name: &str| match number {
+        1 => format!("1 {name}"),
+        number => format!("{} {name}s", count(number)),
+    };
+    let (agents, threads) = (load.agents.max(1), load.threads.max(1));
+    let generator = format!("{}, {}", counted(agents, "agent"), counted(threads, "thread"));
+    add("load generator", generator, false);
+    let machine = &record.machine;
+    let place = if machine.client_on_same_machine { "the server's machine" } else { "another" };
+    add("load came from", place.to_owned(), true);
+    let whose = if machine.client_on_same_machine { "machine" } else { "load's machine" };
+    add(&format!("{whose}: processor"), machine.cpu.clone(), true);
+    add(&format!("{whose}: cores"), count(u64::from(machine.cores)), true);
+    add(&format!("{whose}: memory"), bytes(machine.memory_bytes), true);
+    add(&format!("{whose}: system"), machine.kernel.clone(), true);
+    for (name, value) in &record.server.settings {
+        add(&format!("note: {}", shortened(name, 60)), value.clone(), true);
+    }
+    facts
+}
+
+/// A point in time, to the second.
+fn moment(started: &str) -> String {
+    match (started.split_once('T'), started.ends_with('Z')) {
+        (Some((day, time)), true) => {
+            let time: String = time.chars().take_while(|letter| !".Z".contains(*letter)).collect();
+            format!("{day} {time} UTC")
+        }
+        (Some(_) | None, _) => started.to_owned(),
+    }
+}
+
+/// The names of facts of some runs, in order, and for each run its values.
+fn compared(records: &[&Record]) -> Vec<(String, bool, Vec<Option<String>>)> {
+    let all: Vec<Vec<Fact>> = records.iter().map(|record| facts(record)).collect();
+    let mut rows: Vec<(String, bool, Vec<Option<String>>)> = Vec::new();
+    for fact in all.iter().flatten() {
+        if rows.iter().any(|(name, ..)| *name == fact.name) {
+            continue;
+        }
+        let value = |facts: &Vec<Fact>| {
+            let found = facts.iter().find(|other| other.name == fact.name);
+            found.map(|found| found.value.clone())
+        };
+        rows.push((fact.name.clone(), fact.matters, all.iter().map(value).collect()));
+    }
+    rows
+}
+
+fn is_same(values: &[Option<String>]) -> bool {
+    values.windows(2).all(|pair| pair.first() == pair.last())
+}
+
+fn records<'g>(group: &'g Group<'_>) -> Vec<&'g Record> {
+    group.runs.iter().map(|run| run.record).collect()
+}
+
+/// Names of settings in which the runs of a job differ although they should not.
+pub(super) fn conflicts(group: &Group<'_>) -> Vec<String> {
+    let rows = compared(&records(group)).into_iter();
+    rows.filter(|(_, matters, values)| *matters && !is_same(values))
+        .map(|(name, ..)| name)
+        .collect()
+}
+
+/// The settings in which the runs of a job differ, or which other jobs do not have.
+pub(super) fn differences(out: &mut Markup, group: &Group<'_>) {
+    let rows = compared(&records(group));
+    let rows: Vec<_> = rows.into_iter().filter(|(_, _, values)| !is_same(values)).collect();
+    if rows.is_empty() {
+        return;
+    }
+    out.open("details", &[("open", "")]);
+    out.element("summary", &[], "What differs between these runs");
+    out.open(
+        "div",
+        &[
+            ("class", "scroll"),
+            ("role", "region"),
+            ("tabindex", "0"),
+            ("aria-label", "Differences"),
+        ],
+    );
+    out.open("table", &[("class", "settings")]);
+    out.element("caption", &[], "≠ marks what should be the same to be compared");
+    out.open("thead", &[]);
+    out.open("tr", &[]);
+    out.element("td", &[], "");
+    for run in &group.runs {
+        out.element("th", &[("scope", "col")], &run.label);
+    }
+    out.close();
+    out.close();
+    out.open("tbody", &[]);
+    for (name, matters, values) in &rows {
+        out.open("tr", if *matters { &[("class", "differs")] } else { &[] });
+        let name = if *matters { format!("≠ {name}") } else { name.clone() };
+        out.element("th", &[("scope", "row")], &name);
+        for value in values {
+            out.element("td", &[], value.as_deref().unwrap_or("not told"));
+        }
+        out.close();
+    }
+    for _ in 0..4 {
+        out.close();
+    }
+}
+
+/// What all runs of the page have in common, and by job what only its runs have.
+pub(super) fn common(out: &mut Markup, groups: &[Group<'_>]) {
+    let all: Vec<&Record> = groups.iter().flat_map(|group| records(group)).collect();
+    if all.is_empty() {
+        return;
+    }
+    out.open("section", &[("aria-labelledby", "settings")]);
+    out.element("h2", &[("id", "settings")], "Machine and settings");
+    let rows = compared(&all);
+    let same = rows.iter().filter(|(_, _, values)| is_same(values));
+    out.element("p", &[], if all.len() > 1 { "The same in all runs:" } else { "" });
+    out.open("dl", &[]);
+    for (name, _, values) in same {
+        out.open("div", &[]);
+        out.element("dt", &[], name);
+        let value = values.first().and_then(Option::as_deref);
+        out.element("dd", &[], value.unwrap_or("not told"));
+        out.close();
+    }
+    out.close();
+    let by_job = by_job(groups, &rows);
+    if groups.len() > 1 && !by_job.rows.is_empty() {
+        by_job.draw(out, "settings");
+    }
+    out.close();
+}
+
+/// Settings that are the same in all runs of a job, but not in all jobs.
+fn by_job(groups: &[Group<'_>], rows: &[(String, bool, Vec<Option<String>>)]) -> Table {
+    let varying = rows.iter().filter(|(_, matters, values)| *matters && !is_same(values));
+    let varying = varying.map(|(name, ..)| name);
+    let by_group: Vec<_> = groups.iter().map(|group| compared(&records(group))).collect();
+    let row = |name: &String| {
+        let cell = |rows: &Vec<(String, bool, Vec<Option<String>>)>| {
+            let found = rows.iter().find(|(other, ..)| other == name);
+            match found {
+                None => "not told".to_owned(),
+                Some((_, _, values)) if !is_same(values) => "differs, see there".to_owned(),
+                Some((_, _, values)) => {
+                    values.first().cloned().flatten().unwrap_or_else(|| "not told".to_owned())
+                }
+            }
+        };
+        std::iter::once(name.clone()).chain(by_group.iter().map(cell)).collect::<Vec<_>>()
+    };
+    let rows = varying
+        .map(row)
+        .filter(|row: &Vec<String>| row.iter().skip(1).any(|cell| cell != "differs, see there"));
+    let names = groups.iter().map(|group| shortened(group.name, 40));
+    Table {
+        caption: "What differs between the jobs".to_owned(),
+        columns: std::iter::once("setting".to_owned()).chain(names).collect(),
+        rows: rows.collect(),
+    }
+}
+
+/// How each run was made.
+pub(super) fn commands(out: &mut Markup, groups: &[Group<'_>]) {
+    out.open("section", &[("aria-labelledby", "commands")]);
+    out.element("h2", &[("id", "commands")], "Commands");
+    out.open("dl", &[("class", "commands")]);
+    for group in groups {
+        for run in &group.runs {
+            out.open("div", &[]);
+            let name = format!("{}, {}", shortened(group.name, 40), run.label);
+            out.element("dt", &[], &name);
+            let words = run.record.command.iter().map(|word| quoted(word));
+            out.open("dd", &[]);
+            out.element("code", &[], &shortened(&words.collect::<Vec<_>>().join(" "), 2_000));
+            out.close();
+            out.close();
+        }
+    }
+    out.close();
+    out.close();
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let words = ["-H", "ldap://h:1389", "(uid=user.[1-9])", "it's", ""].map(quoted);
+        assert_eq!(words, ["-H", "ldap://h:1389", "'(uid=user.[1-9])'", r"'it'\''s'", "''"]);
+    }
+
+    #[test]
+    fn settings_that_are_missing_differ() {
+        let mut one = Record::default();
+        let other = one.clone();
+        one.server.settings.insert("hash".to_owned(), "SSHA".to_owned());
+        let rows = compared(&[&one, &other]);
+        let differing: Vec<_> = rows.iter().filter(|(_, _, values)| !is_same(values)).collect();
+        assert_eq!(differing.len(), 1);
+        assert_eq!(differing[0].0, "note: hash");
+        assert_eq!(differing[0].2, [Some("SSHA".to_owned()), None]);
+    }
+}

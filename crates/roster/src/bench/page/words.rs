@@ -1,0 +1,251 @@
+//! What the page says in sentences: its title, what the figures mean, and what to beware of.
+
+use super::markup::{Markup, shortened};
+use super::number::{count, figure, length};
+use super::{Group, Run, results, setting};
+use crate::bench::profiles::Profile;
+
+/// The title of a page without one.
+pub(super) fn title(groups: &[Group<'_>]) -> String {
+    let servers = servers(groups);
+    match servers.as_slice() {
+        [] => "Directory server benchmark".to_owned(),
+        [one] => format!("Benchmark of {one}"),
+        [one, other] => format!("{one} and {other}, side by side"),
+        [one, ..] => format!("{one} and {} others, side by side", servers.len() - 1),
+    }
+}
+
+/// How many runs of what, and when.
+pub(super) fn subtitle(groups: &[Group<'_>]) -> String {
+    let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
+    let names: Vec<String> = groups.iter().map(|group| shortened(group.name, 40)).collect();
+    let mut days: Vec<String> = groups
+        .iter()
+        .flat_map(|group| &group.runs)
+        .map(|run| run.record.started.chars().take(10).collect())
+        .filter(|day: &String| !day.is_empty())
+        .collect();
+    days.sort();
+    days.dedup();
+    let when = match (days.first(), days.last()) {
+        (Some(first), Some(last)) if first != last => format!(", {first} to {last}"),
+        (Some(day), _) => format!(", {day}"),
+        (None, _) => String::new(),
+    };
+    let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+    format!("{runs} of {}{when}", names.join(", "))
+}
+
+fn servers(groups: &[Group<'_>]) -> Vec<String> {
+    let mut servers: Vec<String> = Vec::new();
+    for run in groups.iter().flat_map(|group| &group.runs) {
+        let label = shortened(run.record.label.trim(), 40);
+        if !servers.contains(&label) {
+            servers.push(label);
+        }
+    }
+    servers
+}
+
+/// What came out, in a sentence for each server.
+pub(super) fn verdicts(group: &Group<'_>) -> Vec<String> {
+    let name = shortened(group.name, 40);
+    let spoiled = |run: &Run<'_>| format!("{name}: the run of {} is spoiled.", run.label);
+    let Some(first) = group.first() else { return Vec::new() };
+    if results::bad(first) > 0 {
+        return vec![spoiled(first)];
+    }
+    let Some(cpu) = first.cpu_us() else {
+        let rate = figure(first.operations_per_s());
+        return vec![format!("{name}: {} does {rate} operations/s.", first.label)];
+    };
+    let floor =
+        group.floor.and_then(|floor| Some(floor.cost.server.as_ref()?.cpu_us_per_operation));
+    let floor = floor.filter(|us| *us > 0.0).map(|us| {
+        format!(", {} times what it costs to receive and send that much", figure(cpu / us))
+    });
+    let mut verdicts = vec![format!(
+        "{name}: {} takes {} µs of CPU time for an operation{}.",
+        first.label,
+        figure(cpu),
+        floor.unwrap_or_default()
+    )];
+    for other in group.runs.iter().skip(1) {
+        if results::bad(other) > 0 {
+            verdicts.push(spoiled(other));
+            continue;
+        }
+        let Some(other_cpu) = other.cpu_us() else { continue };
+        let (us, label) = (figure(other_cpu), &other.label);
+        let first = &first.label;
+        verdicts.push(if other_cpu >= cpu {
+            format!(
+                "{name}: {label} takes {us} µs, {} times what {first} takes.",
+                figure(other_cpu / cpu)
+            )
+        } else {
+            format!(
+                "{name}: {label} takes {us} µs; {first} takes {} times that.",
+                figure(cpu / other_cpu)
+            )
+        });
+    }
+    verdicts
+}
+
+/// What could mislead: a sentence for each kind, with the runs it is about.
+pub(super) fn cautions(groups: &[Group<'_>]) -> Vec<String> {
+    let runs = || groups.iter().flat_map(|group| group.runs.iter().map(move |run| (group, run)));
+    let mut cautions = Vec::new();
+    for (sentence, of) in CAUTIONS {
+        let named = runs().filter_map(|(group, run)| {
+            let figure = of(run)?;
+            let name = format!("{} of {}", shortened(group.name, 40), run.label);
+            Some(if figure.is_empty() { name } else { format!("{name} ({figure})") })
+        });
+        let named: Vec<String> = named.collect();
+        if !named.is_empty() {
+            cautions.push(format!("{sentence} {}.", listed(&named, ", ")));
+        }
+    }
+    let differing = groups.iter().filter_map(|group| {
+        let names: Vec<String> =
+            setting::conflicts(group).iter().map(|name| shortened(bare(name), 40)).collect();
+        let group = shortened(group.name, 40);
+        (!names.is_empty()).then(|| format!("{group} in {}", listed(&names, ", ")))
+    });
+    let differing: Vec<String> = differing.collect();
+    if !differing.is_empty() {
+        cautions.push(format!("Runs of the same job differ: {}.", listed(&differing, "; ")));
+    }
+    shared_machine(groups, &mut cautions);
+    cautions
+}
+
+/// The name of a setting, without where it comes from.
+fn bare(name: &str) -> &str {
+    name.trim_start_matches("note: ")
+}
+
+/// The first of them, and how many there are more.
+fn listed(names: &[String], between: &str) -> String {
+    let shown = names.iter().take(LISTED_MAX).cloned().collect::<Vec<_>>().join(between);
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What is said about runs, and whether it holds for one: then with a figure, if there is one.
+type Caution = (&'static str, fn(&Run<'_>) -> Option<String>);
+
+const CAUTIONS: [Caution; 5] = [
+    ("Answers were wrong or missing; the figures cannot be used:", |run| {
+        Some(results::bad(run)).filter(|bad| *bad > 0).map(count)
+    }),
+    ("Requests were due and never sent:", |run| {
+        let skipped = run.units().map(|stream| stream.skipped).fold(0, u64::saturating_add);
+        Some(skipped).filter(|skipped| *skipped > 0).map(count)
+    }),
+    ("The load generator took more than a third as much CPU time as the server:", |run| {
+        let (_, text) = results::client_share(run).filter(|(share, _)| *share > SHARE_MAX)?;
+        Some(text)
+    }),
+    ("The server's CPU time is not known; its process was not named with --server-pid:", |run| {
+        run.cpu_us().is_none().then(String::new)
+    }),
+    ("Measured for less than 5 s:", |run| {
+        let measured_s = run.record.load.measured_s;
+        (measured_s < SHORT_S).then(|| length((measured_s * 10.0).round() / 10.0))
+    }),
+];
+
+fn shared_machine(groups: &[Group<'_>], cautions: &mut Vec<String>) {
+    let is_shared = |run: &&Run<'_>| run.record.machine.client_on_same_machine;
+    let shared = groups.iter().flat_map(|group| &group.runs).find(is_shared);
+    if let Some(run) = shared {
+        let cores = run.record.machine.cores;
+        cautions.push(format!(
+            "Load and server shared a machine of {cores} cores: throughput and latency depend on \
+             how they got on there; compare CPU time first."
+        ));
+    }
+}
+
+/// How the figures were taken.
+pub(super) fn reading(out: &mut Markup, groups: &[Group<'_>]) {
+    out.open("section", &[("aria-labelledby", "reading")]);
+    out.element("h2", &[("id", "reading")], "How to read this");
+    out.open("ul", &[]);
+    for text in READING {
+        out.element("li", &[], text);
+    }
+    let runs = || groups.iter().flat_map(|group| &group.runs);
+    let of_source = |source: &str| {
+        runs()
+            .any(|run| run.record.cost.server.as_ref().is_some_and(|spent| spent.source == source))
+    };
+    if of_source("pid") {
+        out.element("li", &[], BY_PID);
+    }
+    if of_source("monitor") {
+        out.element("li", &[], BY_MONITOR);
+    }
+    if runs().any(|run| run.record.load.rate.is_none()) {
+        out.element("li", &[], CLOSED_LOOP);
+    }
+    if runs().any(|run| run.record.load.rate.is_some()) {
+        out.element("li", &[], OPEN_LOOP);
+    }
+    if groups.iter().any(|group| group.floor.is_some()) {
+        out.element("li", &[], FLOOR);
+    }
+    out.close();
+    out.close();
+}
+
+/// What a job does.
+pub(super) fn about(name: &str) -> Option<String> {
+    if let Some(profile) = Profile::named(name) {
+        return Some(format!("Profile: {}. Published: {}.", profile.repeats, profile.published));
+    }
+    ABOUT.iter().find(|(job, _)| *job == name).map(|(_, about)| (*about).to_owned())
+}
+
+const ABOUT: [(&str, &str); 9] = [
+    ("search", "Search for entries by a filter that holds a number."),
+    ("auth", "Search for an entry, then bind as what was found; both together are one operation."),
+    ("bind", "Bind with the name and the password of an entry."),
+    ("compare", "Compare a value with those of an entry."),
+    ("modify", "Replace an attribute that has no index."),
+    ("modify-dn", "Rename entries, each once."),
+    ("add", "Add entries with about 20 attributes, each once."),
+    ("delete", "Delete entries, each once."),
+    ("mixed", "Several kinds of operations at once, by weight."),
+];
+
+const READING: [&str; 3] = [
+    "CPU time of an operation is all CPU time the server's process took while it was measured, \
+     divided by the operations answered meanwhile. It hardly changes when other work shares the \
+     machine, so it is what servers are compared by.",
+    "Latency is the time until the whole answer was there. Percentiles come from a histogram of \
+     all operations with two digits; nothing is sampled.",
+    "Every answer was checked: its result code, and how many entries it brought.",
+];
+const BY_PID: &str = "The server's CPU time was read from its process, in ns for each thread \
+    (schedstat); how it divides into user and system comes from clock ticks and is less exact.";
+const BY_MONITOR: &str = "The server's CPU time was asked of the server itself, under cn=monitor.";
+const CLOSED_LOOP: &str = "Where no rate was asked for, a connection asks again when it is \
+    answered: a slow server is asked less, so that the load adapts to the server, and a stall \
+    delays only as many requests as there are connections.";
+const OPEN_LOOP: &str = "Where a rate was asked for, latency counts from when a request was \
+    due, so that requests that had to wait behind others are counted with their wait.";
+const FLOOR: &str = "The floor is a server that reads a request and sends an answer of the same \
+    size without looking at either.";
+
+/// Less is noise.
+const SHORT_S: f64 = 5.0;
+const LISTED_MAX: usize = 6;
+/// Of the server's CPU time; a third, and some for what is inexact.
+const SHARE_MAX: f64 = 0.34;

@@ -1,0 +1,92 @@
+//! The record of a run for people.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ldap::result::ResultCode;
+
+use super::record::{Record, Stream};
+
+/// Shows a record.
+#[derive(Debug)]
+pub(crate) struct Summary<'r>(pub(crate) &'r Record);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let record = self.0;
+        let load = &record.load;
+        let rate = load.rate.map_or_else(String::new, |rate| format!(", {rate:.0} a second"));
+        let tls = if load.tls == "none" { String::new() } else { format!(", {}", load.tls) };
+        let agents = match load.agents {
+            0 | 1 => String::new(),
+            agents => format!(", {agents} agents"),
+        };
+        writeln!(
+            f,
+            "{}: {} connections, {} outstanding each{rate}{tls}{agents}, {:.1} s",
+            record.name, load.connections, load.outstanding, load.measured_s
+        )?;
+        let per_s = record.operations() as f64 / load.measured_s.max(1e-6);
+        let all = record.operations();
+        writeln!(f, "  throughput  {per_s:.0} operations/s ({all} in all)")?;
+        let is_one = record.streams.len() == 1;
+        for stream in &record.streams {
+            let name = if is_one { "latency" } else { &stream.name };
+            let per_s = match is_one {
+                true => String::new(),
+                false => format!("{:.0}/s, ", stream.operations_per_s),
+            };
+            writeln!(f, "  {name:<10}  {per_s}{}", latencies(stream))?;
+        }
+        let (late, skipped) = record
+            .streams
+            .iter()
+            .fold((0, 0), |(late, skipped), stream| (late + stream.late, skipped + stream.skipped));
+        if late + skipped > 0 {
+            writeln!(f, "  lateness    {late} answers later than the limit, {skipped} not sent")?;
+        }
+        if let Some(spent) = &record.cost.server {
+            writeln!(f, "{spent}")?;
+        }
+        let client = record.cost.client_cpu_us_per_operation;
+        writeln!(f, "  client CPU  {client:.1} µs an operation")?;
+        let entries: u64 = record.streams.iter().map(|stream| stream.entries).sum();
+        if entries > 0 {
+            writeln!(f, "  entries     {entries}")?;
+        }
+        answers(record, f)
+    }
+}
+
+fn latencies(stream: &Stream) -> String {
+    let latency = &stream.latency;
+    format!(
+        "p50 {:.0} µs, p99 {:.0}, p99.9 {:.0}, p99.99 {:.0}, p99.999 {:.0}, max {:.0}",
+        latency.p50, latency.p99, latency.p99_9, latency.p99_99, latency.p99_999, latency.max
+    )
+}
+
+fn answers(record: &Record, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut codes: BTreeMap<u32, u64> = BTreeMap::new();
+    let (mut wrong, mut errors) = (0, 0);
+    // Cycles repeat the answers of their operations.
+    for stream in record.streams.iter().filter(|stream| stream.name != super::plan::CYCLE) {
+        for (code, count) in &stream.result_codes {
+            *codes.entry(*code).or_default() += count;
+        }
+        wrong += stream.wrong;
+        errors += stream.errors;
+    }
+    write!(f, "  answers    ")?;
+    for (code, count) in codes {
+        let name = ResultCode::from_code(code).map_or("unknown", ResultCode::name);
+        write!(f, " {name} ({code}) {count}")?;
+    }
+    if wrong > 0 {
+        write!(f, "; WRONG: {wrong}, warm-up included")?;
+    }
+    if errors > 0 {
+        write!(f, "; NOT ANSWERED: {errors}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! What every job of `roster bench` can leave behind: the record of its run, and its seconds.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use client::{ConnectOptions, Connection, SearchFor};
+use directory::backup::Moment;
+use directory::{Clock as _, SystemClock};
+use ldap::filter::Filter;
+use ldap::message::Scope;
+use ldap::url::LdapUrl;
+
+use crate::bench::record::{FORMAT, Load, Machine, Record, Server, command_without_passwords};
+use crate::failure::Failure;
+use crate::whole_file::WholeFile;
+
+/// Files of a run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Record")]
+pub(super) struct RecordOptions {
+    /// Write a record of the run, for 'roster bench report'
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Write the seconds of the run as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// What the server is called in comparisons; else its vendorName and version, or its address
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+
+    /// Something to know about the server or its machine, such as hash=SSHA512 or cores=32; again
+    /// for more
+    #[arg(long = "note", value_name = "NAME=VALUE", value_parser = note)]
+    notes: Vec<(String, String)>,
+}
+
+impl RecordOptions {
+    /// A record that says what is known before a run: the server, the machine, the time.
+    pub(super) fn begin(&self, name: &str, uri: &str, pid: Option<u32>) -> Record {
+        let host = LdapUrl::parse(uri).ok().and_then(|url| url.host).unwrap_or_default();
+        let is_here = pid.is_some() || is_local(uri, &host);
+        let vendor = vendor(uri);
+        let address = uri.split_once("://").map_or(uri, |(_, address)| address);
+        let label = self.label.clone().or_else(|| vendor.clone());
+        let settings = self.notes.iter().cloned().collect::<std::collections::BTreeMap<_, _>>();
+        let entries = settings.get("entries").and_then(|count| count.parse().ok());
+        Record {
+            format: FORMAT.to_owned(),
+            name: name.to_owned(),
+            label: label.unwrap_or_else(|| address.trim_end_matches('/').to_owned()),
+            started: Moment::from_micros(SystemClock::new().now().0).to_string(),
+            command: command_without_passwords(std::env::args()),
+            server: Server { uri: uri.to_owned(), vendor, pid, settings },
+            machine: Machine::here(is_here),
+            load: Load { entries, agents: 1, tls: "none".to_owned(), ..Load::default() },
+            ..Record::default()
+        }
+    }
+
+    /// Writes what was asked for.
+    pub(super) fn keep(&self, record: &Record) -> Result<(), Failure> {
+        if let Some(path) = &self.output {
+            record.write(path)?;
+        }
+        if let Some(path) = &self.csv {
+            let failed = |error| Failure::path("write", path, &error);
+            let mut file = WholeFile::create(path).map_err(failed)?;
+            file.write_all(record.csv().as_bytes()).map_err(failed)?;
+            file.finish().map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a server with this address runs on this machine, as far as the address tells.
+fn is_local(uri: &str, host: &str) -> bool {
+    let is_loopback =
+        |host: &str| host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    uri.starts_with("ldapi:") || host.is_empty() || host == "localhost" || is_loopback(host)
+}
+
+/// What the server calls itself; none when it does not say, or not without a bind.
+fn vendor(uri: &str) -> Option<String> {
+    let options = ConnectOptions {
+        connect_timeout: VENDOR_WAIT,
+        answer_timeout: VENDOR_WAIT,
+        ..ConnectOptions::new(uri)
+    };
+    let mut connection = Connection::open(options).ok()?;
+    let asked = SearchFor {
+        scope: Scope::Base,
+        attributes: &["vendorName", "vendorVersion"],
+        ..SearchFor::below("", Filter::Present("objectClass"))
+    };
+    let found = connection.search(&asked).ok()?;
+    let root = found.entries.first()?;
+    Some(full_name(root.text("vendorName"), root.text("vendorVersion")))
+        .filter(|name| !name.is_empty())
+}
+
+/// Name and version; many a version holds the name already.
+fn full_name(name: Option<&str>, version: Option<&str>) -> String {
+    let (name, version) = (name.unwrap_or_default(), version.unwrap_or_default());
+    if version.to_lowercase().contains(&name.to_lowercase()) {
+        version.to_owned()
+    } else {
+        format!("{name} {version}").trim_end().to_owned()
+    }
+}
+
+/// `NAME=VALUE`.
+fn note(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        Some(_) | None => Err("a note is NAME=VALUE, such as hash=SSHA512".to_owned()),
+    }
+}
+
+/// A run is not kept waiting by a server that does not tell its name.
+const VENDOR_WAIT: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_have_a_name() {
+        assert_eq!(note("hash = x=y"), Ok(("hash".to_owned(), "x=y".to_owned())));
+        assert!(note("hash").is_err() && note("=x").is_err());
+    }
+
+    #[test]
+    fn a_name_is_told_once() {
+        let name = |name, version| full_name(Some(name), Some(version));
+        assert_eq!(name("roster", "roster 0.1.0"), "roster 0.1.0");
+        assert_eq!(name("389 Project", "389-Directory/2.3.1"), "389 Project 389-Directory/2.3.1");
+        assert_eq!((full_name(Some("x"), None), full_name(None, None)), ("x".into(), "".into()));
+    }
+
+    #[test]
+    fn loopback_addresses_are_this_machine() {
+        for (uri, host) in [("ldap://127.0.0.1", "127.0.0.1"), ("ldap://[::1]", "::1")] {
+            assert!(is_local(uri, host), "{uri}");
+        }
+        assert!(is_local("ldapi://%2frun%2fldapi", "/run/ldapi"));
+        assert!(!is_local("ldap://192.0.2.1", "192.0.2.1"));
+    }
+}

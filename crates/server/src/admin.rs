@@ -1,0 +1,170 @@
+//! The admin listener: HTTP for whoever watches the server. `/metrics`, `/livez`, `/readyz`.
+//!
+//! Invariant: it has a thread and an event loop of its own; nothing it does waits for a worker, and
+//! no worker waits for it.
+//! Invariant: it changes nothing, and tells nothing of what the directory holds. There is neither
+//! TLS nor a password: who reaches the address may ask.
+//! Invariant: what clients can keep busy is bounded: connections, the size of a request, the time
+//! for its head, the life of a connection.
+
+mod ready;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
+
+use crate::error::ServerError;
+use crate::listen;
+use crate::metrics::{Metrics, exposition};
+
+/// The thread of the listener; dropping it ends it.
+pub(crate) struct Admin {
+    addresses: Vec<SocketAddr>,
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Admin {
+    /// Listens on the addresses; on none there is no thread.
+    pub(crate) fn start(
+        addresses: &[SocketAddr],
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, ServerError> {
+        let mut admin = Self { addresses: Vec::new(), stop: Arc::default(), thread: None };
+        let mut listeners = Vec::new();
+        for address in addresses {
+            let (bound, listener) = listen::open_admin(*address)?;
+            admin.addresses.push(bound);
+            listeners.push(listener);
+        }
+        if listeners.is_empty() {
+            return Ok(admin);
+        }
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
+        let (metrics, stop) = (Arc::clone(metrics), Arc::clone(&admin.stop));
+        let work = move || {
+            // Of this thread alone: whoever serves clients goes first.
+            let _ = rustix::process::setpriority_process(None, ADMIN_NICE);
+            LocalSet::new().block_on(&runtime, serve_all(listeners, metrics, &stop));
+        };
+        let thread = thread::Builder::new().name("admin".to_owned()).spawn(work);
+        admin.thread = Some(thread.map_err(ServerError::Thread)?);
+        Ok(admin)
+    }
+
+    /// Where it listens, with the ports the system chose.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve_all(listeners: Vec<TcpListener>, metrics: Arc<Metrics>, stop: &Notify) {
+    let router = Router::new()
+        .route("/metrics", get(metrics_text))
+        .route("/livez", get(|| async { plain("ok\n") }))
+        .route("/readyz", get(ready::answer))
+        .with_state(metrics);
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    for listener in listeners {
+        match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => {
+                spawn_local(accept(listener, router.clone(), Arc::clone(&places)));
+            }
+            Err(error) => tracing::error!(%error, "the admin listener cannot be used"),
+        }
+    }
+    // With the tasks of the set, all connections end.
+    stop.notified().await;
+}
+
+async fn accept(listener: tokio::net::TcpListener, router: Router, places: Arc<Semaphore>) {
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let router = router.clone();
+                spawn_local(async move {
+                    serve(stream, router).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::debug!(%error, "no connection of the admin listener");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection until its client or its time ends.
+async fn serve(stream: TcpStream, router: Router) {
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_MAX_BYTES)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    if timeout(CONNECTION_LIFE, connection.as_mut()).await.is_err() {
+        // It may be in the middle of an answer, and gets a little longer for that.
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(HEAD_TIMEOUT, connection).await;
+    }
+}
+
+async fn metrics_text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    match metrics.scene() {
+        Some(scene) => (StatusCode::OK, METRICS_HEAD, exposition(&scene)),
+        None => (StatusCode::SERVICE_UNAVAILABLE, TEXT_HEAD, "the server is ending\n".to_owned()),
+    }
+}
+
+fn plain(text: &'static str) -> impl IntoResponse {
+    (TEXT_HEAD, text)
+}
+
+type Head = [(HeaderName, &'static str); 2];
+
+const METRICS_HEAD: Head =
+    [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (CACHE_CONTROL, "no-store")];
+const TEXT_HEAD: Head = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CACHE_CONTROL, "no-store")];
+
+/// Connections at the same time; others wait to be accepted.
+const CONNECTIONS_MAX: usize = 32;
+/// How long the head of a request may take, and a connection may be silent.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection is kept, however busy.
+const CONNECTION_LIFE: Duration = Duration::from_secs(60);
+/// The head of a request, with its headers. What comes as a body is not read.
+const HEAD_MAX_BYTES: usize = 8 * 1024;
+const HEADERS_MAX: usize = 64;
+/// Without a pause, a process out of file descriptors would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ADMIN_NICE: i32 = 5;

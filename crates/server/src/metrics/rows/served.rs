@@ -1,0 +1,240 @@
+//! What clients asked for, and what waits.
+
+use ldap::result::ResultCode;
+
+use super::super::meter::{CODES, HANDSHAKES, LISTENERS, OPERATIONS, OperationSum};
+use super::super::scene::Scene;
+use super::super::table::{Kind, Metric, Samples, Unit};
+
+pub(super) const ROWS: &[Metric] = &[
+    Metric::counter(
+        "roster_operations_total",
+        Unit::None,
+        ("cn=operations", "roster-operation-results"),
+        "Operations that are over, by the result code of the answer; `abandoned`: nobody was told \
+         the outcome; `none`: such operations have no answer.",
+        operations,
+    )
+    .by_entry(&["op", "result"])
+    .total("roster-operation-count"),
+    Metric::counter(
+        "roster_operation_duration_seconds",
+        Unit::Seconds,
+        ("cn=operations", "roster-operation"),
+        "Time from the last octet of a request to its answer, of operations that were answered.",
+        |scene, out| {
+            for (name, operation) in answered(scene) {
+                out.times(&[name], &operation.times);
+            }
+        },
+    )
+    .of_kind(Kind::Histogram)
+    .by_entry(&["op"]),
+    Metric::counter(
+        "roster_bind_failures_total",
+        Unit::None,
+        ("cn=operations", "roster-bind-failures"),
+        "Binds that failed, by the result code.",
+        bind_failures,
+    )
+    .by(&["result"])
+    .total("roster-bind-failure-count"),
+    Metric::counter(
+        "roster_received_bytes_total",
+        Unit::Bytes,
+        ("cn=operations", "roster-received-bytes"),
+        "Octets of requests, without TLS.",
+        |scene, out| out.one(scene.sum().received_bytes),
+    ),
+    Metric::counter(
+        "roster_sent_bytes_total",
+        Unit::Bytes,
+        ("cn=operations", "roster-sent-bytes"),
+        "Octets of answers, without TLS.",
+        |scene, out| out.one(scene.sum().sent_bytes),
+    ),
+    Metric::counter(
+        "roster_search_entries_total",
+        Unit::None,
+        ("cn=operations", "roster-search-entries"),
+        "Entries that searches returned.",
+        |scene, out| out.one(scene.sum().entries),
+    ),
+    Metric::counter(
+        "roster_search_references_total",
+        Unit::None,
+        ("cn=operations", "roster-search-references"),
+        "References that searches returned.",
+        |scene, out| out.one(scene.sum().references),
+    ),
+    Metric::counter(
+        "roster_unindexed_searches_total",
+        Unit::None,
+        ("cn=operations", "roster-unindexed-searches"),
+        "Searches that were carried out although no index helped.",
+        |scene, out| out.one(scene.directory().search_counts().unindexed),
+    ),
+    Metric::counter(
+        "roster_unindexed_searches_refused_total",
+        Unit::None,
+        ("cn=operations", "roster-unindexed-searches-refused"),
+        "Searches that were refused because no index helps.",
+        |scene, out| out.one(scene.directory().search_counts().unindexed_refused),
+    ),
+    Metric::counter(
+        "roster_panics_total",
+        Unit::None,
+        ("cn=operations", "roster-panics"),
+        "Requests that ended in a bug of the server; their connections were closed.",
+        |scene, out| out.one(scene.shared.counters.panics.value()),
+    ),
+    Metric::gauge(
+        "roster_connections",
+        Unit::None,
+        ("cn=connections", "roster-connections-open"),
+        "Connections that are open.",
+        |scene, out| {
+            for (name, one) in LISTENERS.iter().zip(&scene.sum().listeners) {
+                out.labelled(&[name], one.accepted.saturating_sub(one.closed));
+            }
+        },
+    )
+    .by_entry(&["listener"]),
+    Metric::counter(
+        "roster_connections_total",
+        Unit::None,
+        ("cn=connections", "roster-connections-accepted"),
+        "Connections that were accepted.",
+        |scene, out| {
+            for (name, one) in LISTENERS.iter().zip(&scene.sum().listeners) {
+                out.labelled(&[name], one.accepted);
+            }
+        },
+    )
+    .by_entry(&["listener"]),
+    Metric::counter(
+        "roster_connections_refused_total",
+        Unit::None,
+        ("cn=connections", "roster-connections-refused"),
+        "Connections that were turned away: too many are open, or a proxy did not say whose it is.",
+        |scene, out| {
+            for (name, one) in LISTENERS.iter().zip(&scene.sum().listeners) {
+                out.labelled(&[name], one.refused);
+            }
+        },
+    )
+    .by_entry(&["listener"]),
+    Metric::gauge(
+        "roster_connections_limit",
+        Unit::None,
+        ("cn=connections", "roster-connections-limit"),
+        "Connections that may be open (`limits.connections_max`).",
+        |scene, out| out.one(scene.shared.limits.connections_max as u64),
+    ),
+    Metric::counter(
+        "roster_tls_handshakes_total",
+        Unit::None,
+        ("cn=connections", "roster-tls-handshakes"),
+        "TLS handshakes, by the version agreed on, or `failed`.",
+        |scene, out| {
+            for (name, count) in HANDSHAKES.iter().zip(&scene.sum().handshakes) {
+                out.labelled(&[name], *count);
+            }
+        },
+    )
+    .by(&["version"])
+    .total("roster-tls-handshake-count"),
+    Metric::gauge(
+        "roster_queue_length",
+        Unit::None,
+        ("cn=work", "roster-queue-length"),
+        "Requests that wait: for the writer, for a thread that makes large searches, for one that \
+         hashes passwords.",
+        |scene, out| queues(scene, out, |(length, _)| length),
+    )
+    .by_entry(&["queue"]),
+    Metric::gauge(
+        "roster_queue_limit",
+        Unit::None,
+        ("cn=work", "roster-queue-limit"),
+        "Requests that may wait; one more is answered `busy`.",
+        |scene, out| queues(scene, out, |(_, limit)| limit),
+    )
+    .by_entry(&["queue"]),
+    Metric::counter(
+        "roster_password_hash_jobs_total",
+        Unit::None,
+        ("cn=work", "roster-password-hash-jobs"),
+        "Requests whose passwords were hashed on threads of their own, since that is slow.",
+        |scene, out| out.one(scene.shared.counters.hashes.value()),
+    ),
+    Metric::counter(
+        "roster_password_hash_seconds_total",
+        Unit::Seconds,
+        ("cn=work", "roster-password-hash-us"),
+        "Time that these threads have hashed.",
+        |scene, out| out.one(scene.shared.counters.hash_us.value()),
+    ),
+];
+
+fn operations(scene: &Scene<'_>, out: &mut Samples) {
+    for (name, operation) in OPERATIONS.iter().zip(&scene.sum().operations) {
+        for (result, count) in results(operation) {
+            // Of what can be rare there is a line when there is one; success is always there, so
+            // that the first one is a change.
+            if count > 0 || (result == "success" && has_answer(name)) {
+                out.labelled(&[name, result], count);
+            }
+        }
+        if operation.abandoned > 0 {
+            out.labelled(&[name, "abandoned"], operation.abandoned);
+        }
+        if operation.unanswered > 0 || !has_answer(name) {
+            out.labelled(&[name, "none"], operation.unanswered);
+        }
+    }
+}
+
+/// Result codes by their names, each with how often it was the answer.
+fn results(operation: &OperationSum) -> impl Iterator<Item = (&'static str, u64)> {
+    let named = ResultCode::ALL.iter().filter_map(|code| {
+        let place = usize::try_from(code.code()).ok()?;
+        let count = if place < CODES - 1 { operation.results.get(place).copied() } else { None };
+        Some((code.name(), count?))
+    });
+    let known: u64 = named.clone().map(|(_, count)| count).sum();
+    let others = operation.results.iter().sum::<u64>() - known;
+    named.chain([("other-code", others)])
+}
+
+/// The operations that have answers.
+fn answered<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = (&'static str, &'s OperationSum)> {
+    let all = OPERATIONS.iter().copied().zip(&scene.sum().operations);
+    all.filter(|(name, operation)| has_answer(name) || operation.times.count() > 0)
+}
+
+fn has_answer(name: &str) -> bool {
+    !matches!(name, "unbind" | "abandon" | "other")
+}
+
+fn bind_failures(scene: &Scene<'_>, out: &mut Samples) {
+    let binds = OPERATIONS.iter().zip(&scene.sum().operations);
+    let Some((_, bind)) = binds.into_iter().find(|(name, _)| **name == "bind") else { return };
+    for (result, count) in results(bind) {
+        let is_failure = !matches!(result, "success" | "saslBindInProgress" | "referral");
+        if is_failure && (count > 0 || result == "invalidCredentials") {
+            out.labelled(&[result], count);
+        }
+    }
+}
+
+fn queues(scene: &Scene<'_>, out: &mut Samples, pick: fn((usize, usize)) -> usize) {
+    let shared = &scene.shared;
+    for (name, depth) in [
+        ("write", scene.directory().write_queue_depth()),
+        ("scan", shared.pool.depth()),
+        ("hash", shared.hash_pool.depth()),
+    ] {
+        out.labelled(&[name], pick(depth) as u64);
+    }
+}

@@ -1,0 +1,279 @@
+//! What is stored, and on its way there.
+
+use store::IndexState;
+
+use super::super::meter::micros;
+use super::super::scene::Scene;
+use super::super::table::{Metric, Samples, Unit};
+
+pub(super) const ROWS: &[Metric] = &[
+    Metric::gauge(
+        "roster_entries",
+        Unit::None,
+        ("cn=store", "roster-store-entries"),
+        "Entries of the directory.",
+        |scene, out| out.one(scene.directory().store().entry_count()),
+    ),
+    Metric::counter(
+        "roster_changes_total",
+        Unit::None,
+        ("cn=store", "roster-store-changes"),
+        "The number of the last change that clients see, counted from the first of the directory.",
+        |scene, out| out.one(scene.directory().store().published().lsn.0),
+    ),
+    Metric::gauge(
+        "roster_overlay_layers",
+        Unit::None,
+        ("cn=store", "roster-overlay-layers"),
+        "Layers of changes in memory that a read looks through above the database.",
+        |scene, out| out.one(scene.overlay().layers as u64),
+    ),
+    Metric::gauge(
+        "roster_overlay_bytes",
+        Unit::Bytes,
+        ("cn=store", "roster-overlay-bytes"),
+        "Memory of changes that are not in the database yet.",
+        |scene, out| out.one(scene.overlay().bytes),
+    ),
+    Metric::gauge(
+        "roster_overlay_limit_bytes",
+        Unit::Bytes,
+        ("cn=store", "roster-overlay-limit-bytes"),
+        "Memory that they may take; beyond, writes wait (`store.overlay_max_mib`).",
+        |scene, out| out.one(scene.overlay().bytes_max),
+    ),
+    Metric::gauge(
+        "roster_overlay_retired_bytes",
+        Unit::Bytes,
+        ("cn=store", "roster-overlay-retired-bytes"),
+        "Memory of layers that are in the database, and that a search which still runs holds.",
+        |scene, out| out.one(scene.overlay().retired_bytes),
+    ),
+    Metric::counter(
+        "roster_flushes_total",
+        Unit::None,
+        ("cn=store", "roster-flushes"),
+        "Flushes: changes in memory brought into the database in one transaction.",
+        |scene, out| out.one(scene.overlay().flushes),
+    ),
+    Metric::counter(
+        "roster_flush_failures_total",
+        Unit::None,
+        ("cn=store", "roster-flush-failures"),
+        "Flushes that failed; each is tried again.",
+        |scene, out| out.one(scene.overlay().failures),
+    ),
+    Metric::counter(
+        "roster_flush_seconds_total",
+        Unit::Seconds,
+        ("cn=store", "roster-flush-us"),
+        "Time that flushes took.",
+        |scene, out| out.one(micros(scene.overlay().flushing)),
+    ),
+    Metric::gauge(
+        "roster_flush_last_seconds",
+        Unit::Seconds,
+        ("cn=store", "roster-flush-last-us"),
+        "Time that the last flush took.",
+        |scene, out| out.one(scene.overlay().last_flush_ms.saturating_mul(1000)),
+    ),
+    Metric::gauge(
+        "roster_flush_behind_changes",
+        Unit::None,
+        ("cn=store", "roster-flush-behind-changes"),
+        "Changes that are in the journal and in memory, and not in the database yet.",
+        |scene, out| {
+            let store = scene.directory().store();
+            // In this order: the database is never ahead.
+            let base = store.base().lsn.0;
+            out.one(store.published().lsn.0.saturating_sub(base));
+        },
+    ),
+    Metric::gauge(
+        "roster_flush_behind_seconds",
+        Unit::Seconds,
+        ("cn=store", "roster-flush-behind-us"),
+        "Age of the oldest of them.",
+        |scene, out| out.one(micros(scene.overlay().oldest_change)),
+    ),
+    Metric::gauge(
+        "roster_database_map_bytes",
+        Unit::Bytes,
+        ("cn=store", "roster-database-map-bytes"),
+        "Address space reserved for the database: neither memory nor disk.",
+        |scene, out| out.known(scene.base().map(|base| base.map_bytes)),
+    ),
+    Metric::gauge(
+        "roster_database_used_bytes",
+        Unit::Bytes,
+        ("cn=store", "roster-database-used-bytes"),
+        "Pages of the database file that were ever used.",
+        |scene, out| out.known(scene.base().map(|base| base.used_bytes)),
+    ),
+    Metric::gauge(
+        "roster_database_table_bytes",
+        Unit::Bytes,
+        ("cn=store", "roster-database-table-bytes"),
+        "Pages that tables take; the other used ones are free to be used again.",
+        |scene, out| out.known(scene.base().map(|base| base.table_bytes)),
+    ),
+    Metric::gauge(
+        "roster_database_file_bytes",
+        Unit::Bytes,
+        ("cn=store", "roster-database-file-bytes"),
+        "Size of the database file.",
+        |scene, out| out.known(scene.base().map(|base| base.file_bytes)),
+    ),
+    Metric::counter(
+        "roster_database_commits_total",
+        Unit::None,
+        ("cn=store", "roster-database-commits"),
+        "Transactions of the database, counted from its first.",
+        |scene, out| out.known(scene.base().map(|base| base.commits)),
+    ),
+    Metric::gauge(
+        "roster_database_readers",
+        Unit::None,
+        ("cn=store", "roster-database-readers"),
+        "Places for readers of the database that were ever taken, by this process and others.",
+        |scene, out| out.known(scene.base().map(|base| base.readers)),
+    ),
+    Metric::gauge(
+        "roster_database_readers_limit",
+        Unit::None,
+        ("cn=store", "roster-database-readers-limit"),
+        "Places for readers that there are.",
+        |scene, out| out.known(scene.base().map(|base| base.readers_max)),
+    ),
+    Metric::gauge(
+        "roster_database_oldest_reader_seconds",
+        Unit::Seconds,
+        ("cn=store", "roster-database-oldest-reader-us"),
+        "How long a reader of this process has held pages that later transactions gave up.",
+        |scene, out| out.known(scene.base().map(|base| micros(base.oldest_reader))),
+    ),
+    Metric::gauge(
+        "roster_disk_free_bytes",
+        Unit::Bytes,
+        ("cn=store", "roster-disk-free-bytes"),
+        "What may still be written where the data directory is.",
+        |scene, out| out.known(scene.directory().disk_free_bytes()),
+    ),
+    Metric::gauge(
+        "roster_indexes",
+        Unit::None,
+        ("cn=store", "roster-indexes"),
+        "Indexes, by their state. How large each is stands in `cn=index,cn=monitor`.",
+        indexes,
+    )
+    .by(&["state"])
+    .total("roster-index-count"),
+    Metric::gauge(
+        "roster_dictionary_attributes",
+        Unit::None,
+        ("cn=store", "roster-dictionary-attributes"),
+        "Attribute descriptions that entries have, or had.",
+        |scene, out| out.one(scene.directory().store().dictionary().attribute_count() as u64),
+    ),
+    Metric::gauge(
+        "roster_records_compressed",
+        Unit::None,
+        ("cn=store", "roster-records-compressed"),
+        "1 when records are compressed with a dictionary made from the entries.",
+        |scene, out| out.one(u64::from(scene.directory().store().dictionary().compresses())),
+    ),
+    Metric::gauge(
+        "roster_name_cache_entries",
+        Unit::None,
+        ("cn=store", "roster-name-cache-entries"),
+        "Names of superiors that threads remember, as of when each last rested.",
+        |scene, out| out.one(scene.directory().store().remembered_names()),
+    ),
+    Metric::gauge(
+        "roster_access_rules",
+        Unit::None,
+        ("cn=store", "roster-access-rules"),
+        "ACIs in force.",
+        |scene, out| out.one(scene.directory().aci_count() as u64),
+    ),
+    Metric::gauge(
+        "roster_journal_segments",
+        Unit::None,
+        ("cn=journal", "roster-journal-segments"),
+        "Files of the journal that hold changes.",
+        |scene, out| out.one(scene.journal().segments),
+    ),
+    Metric::gauge(
+        "roster_journal_bytes",
+        Unit::Bytes,
+        ("cn=journal", "roster-journal-bytes"),
+        "What the files of the journal take, used or reserved.",
+        |scene, out| out.one(scene.journal().bytes),
+    ),
+    Metric::counter(
+        "roster_journal_records_total",
+        Unit::None,
+        ("cn=journal", "roster-journal-records"),
+        "Changes appended to the journal.",
+        |scene, out| out.one(scene.journal().appended),
+    ),
+    Metric::counter(
+        "roster_journal_groups_total",
+        Unit::None,
+        ("cn=journal", "roster-journal-groups"),
+        "Groups of changes written together.",
+        |scene, out| out.one(scene.journal().groups),
+    ),
+    Metric::counter(
+        "roster_journal_written_bytes_total",
+        Unit::Bytes,
+        ("cn=journal", "roster-journal-written-bytes"),
+        "Octets written to the journal.",
+        |scene, out| out.one(scene.journal().written_bytes),
+    ),
+    Metric::counter(
+        "roster_journal_syncs_total",
+        Unit::None,
+        ("cn=journal", "roster-journal-syncs"),
+        "Syncs of the journal: what was written is on the disk.",
+        |scene, out| out.one(scene.journal().syncs),
+    ),
+    Metric::counter(
+        "roster_journal_sync_seconds_total",
+        Unit::Seconds,
+        ("cn=journal", "roster-journal-sync-us"),
+        "Time that syncs took.",
+        |scene, out| out.one(scene.journal().sync_us),
+    ),
+    Metric::gauge(
+        "roster_journal_sync_longest_seconds",
+        Unit::Seconds,
+        ("cn=journal", "roster-journal-sync-longest-us"),
+        "Time that the longest sync took since the start.",
+        |scene, out| out.one(scene.journal().longest_sync_us),
+    ),
+    Metric::gauge(
+        "roster_journal_full",
+        Unit::None,
+        ("cn=journal", "roster-journal-full"),
+        "1 when the last write found no room on the disk.",
+        |scene, out| out.one(u64::from(scene.journal().is_full)),
+    ),
+    Metric::gauge(
+        "roster_journal_failed",
+        Unit::None,
+        ("cn=journal", "roster-journal-failed"),
+        "1 when a write or a sync has failed: nothing is written until the server is restarted.",
+        |scene, out| out.one(u64::from(scene.journal().is_poisoned.is_some())),
+    ),
+];
+
+fn indexes(scene: &Scene<'_>, out: &mut Samples) {
+    let dictionary = scene.directory().store().dictionary();
+    let count = |wanted: fn(&IndexState) -> bool| {
+        dictionary.definitions().filter(|(_, _, state)| wanted(state)).count() as u64
+    };
+    out.labelled(&["valid"], count(|state| matches!(state, IndexState::Valid)));
+    out.labelled(&["building"], count(|state| matches!(state, IndexState::Building { .. })));
+    out.labelled(&["dropping"], count(|state| matches!(state, IndexState::Dropping)));
+}

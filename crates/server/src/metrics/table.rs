@@ -1,0 +1,192 @@
+//! What a metric is: one row of the table in `rows.rs`. Prometheus' text, `cn=monitor` and the
+//! reference page are made from the rows.
+//!
+//! Invariant: values are whole numbers; times are microseconds, which Prometheus is shown as
+//! seconds.
+
+use super::histogram::Histogram;
+use super::scene::Scene;
+
+/// A row of the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Metric {
+    /// In Prometheus; or [`MONITOR_ONLY`].
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) unit: Unit,
+    /// What its values are told apart by.
+    pub(crate) labels: &'static [&'static str],
+    /// Where it is in `cn=monitor`.
+    pub(crate) place: Place,
+    /// A sentence.
+    pub(crate) help: &'static str,
+    pub(crate) values: fn(&Scene<'_>, &mut Samples),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// It only grows while the server runs.
+    Counter,
+    Gauge,
+    Histogram,
+    /// Its labels say it all; the value is 1.
+    Info,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Unit {
+    None,
+    Bytes,
+    /// Counted in microseconds.
+    Seconds,
+    Days,
+}
+
+/// Where a metric is in `cn=monitor`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Place {
+    /// The branch, without `,cn=monitor`.
+    pub(crate) branch: &'static str,
+    pub(crate) attribute: &'static str,
+    /// The first label names an entry of the branch. Other labels, and all where this is not so,
+    /// stand before the number in values that are texts.
+    pub(crate) has_entries: bool,
+    /// The attribute with the sum, where values are texts.
+    pub(crate) total: Option<&'static str>,
+}
+
+impl Metric {
+    const fn new(
+        (name, kind, unit): (&'static str, Kind, Unit),
+        (branch, attribute): (&'static str, &'static str),
+        help: &'static str,
+        values: fn(&Scene<'_>, &mut Samples),
+    ) -> Self {
+        let place = Place { branch, attribute, has_entries: false, total: None };
+        Self { name, kind, unit, labels: &[], place, help, values }
+    }
+
+    /// One that only grows.
+    pub(super) const fn counter(
+        name: &'static str,
+        unit: Unit,
+        place: (&'static str, &'static str),
+        help: &'static str,
+        values: fn(&Scene<'_>, &mut Samples),
+    ) -> Self {
+        Self::new((name, Kind::Counter, unit), place, help, values)
+    }
+
+    /// One that goes up and down.
+    pub(super) const fn gauge(
+        name: &'static str,
+        unit: Unit,
+        place: (&'static str, &'static str),
+        help: &'static str,
+        values: fn(&Scene<'_>, &mut Samples),
+    ) -> Self {
+        Self::new((name, Kind::Gauge, unit), place, help, values)
+    }
+
+    /// Of another kind.
+    pub(super) const fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Told apart by labels, the first of which names an entry of `cn=monitor`.
+    pub(super) const fn by_entry(self, labels: &'static [&'static str]) -> Self {
+        let place = Place { has_entries: true, ..self.place };
+        Self { labels, place, ..self }
+    }
+
+    /// Told apart by labels.
+    pub(super) const fn by(self, labels: &'static [&'static str]) -> Self {
+        Self { labels, ..self }
+    }
+
+    /// With the sum in an attribute of its own.
+    pub(super) const fn total(self, attribute: &'static str) -> Self {
+        let place = Place { total: Some(attribute), ..self.place };
+        Self { place, ..self }
+    }
+
+    /// Whether its values in `cn=monitor` are texts, with a word before the number.
+    #[cfg(test)]
+    pub(crate) const fn is_text(&self) -> bool {
+        matches!(self.kind, Kind::Info)
+            || self.labels.len() > if self.place.has_entries { 1 } else { 0 }
+    }
+
+    /// The attributes it has in `cn=monitor`, each with whether it is a number.
+    #[cfg(test)]
+    pub(crate) fn attributes(&self) -> Vec<(String, bool)> {
+        let attribute = self.place.attribute;
+        if self.kind == Kind::Histogram {
+            let numbers = HISTOGRAM_NUMBERS.iter().map(|end| (format!("{attribute}-{end}"), true));
+            let buckets = (format!("{attribute}-{HISTOGRAM_BUCKETS}"), false);
+            return numbers.chain([buckets]).collect();
+        }
+        let own = (attribute.to_owned(), !self.is_text());
+        let total = self.place.total.map(|total| (total.to_owned(), true));
+        std::iter::once(own).chain(total).collect()
+    }
+}
+
+/// What a metric is now.
+#[derive(Debug, Default)]
+pub(crate) struct Samples(pub(crate) Vec<Sample>);
+
+#[derive(Debug)]
+pub(crate) struct Sample {
+    /// A value for each label.
+    pub(crate) labels: Vec<String>,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug)]
+pub(crate) enum Value {
+    Number(i64),
+    Times(Histogram),
+}
+
+impl Samples {
+    /// The one value of a metric without labels.
+    pub(super) fn one(&mut self, number: u64) {
+        self.labelled(&[], number);
+    }
+
+    /// Likewise, where it may not be known.
+    pub(super) fn known(&mut self, number: Option<u64>) {
+        if let Some(number) = number {
+            self.one(number);
+        }
+    }
+
+    /// Likewise, where it may be negative.
+    pub(super) fn signed(&mut self, number: i64) {
+        self.0.push(Sample { labels: Vec::new(), value: Value::Number(number) });
+    }
+
+    pub(super) fn labelled(&mut self, labels: &[&str], number: u64) {
+        let value = Value::Number(i64::try_from(number).unwrap_or(i64::MAX));
+        self.0.push(Sample { labels: owned(labels), value });
+    }
+
+    pub(super) fn times(&mut self, labels: &[&str], times: &Histogram) {
+        self.0.push(Sample { labels: owned(labels), value: Value::Times(times.clone()) });
+    }
+}
+
+fn owned(labels: &[&str]) -> Vec<String> {
+    labels.iter().map(|&label| label.to_owned()).collect()
+}
+
+/// The name of what Prometheus can work out itself.
+pub(crate) const MONITOR_ONLY: &str = "";
+
+/// The ends of the attributes that a histogram has in `cn=monitor`: how many, all of them together,
+/// percentiles.
+pub(crate) const HISTOGRAM_NUMBERS: [&str; 6] =
+    ["answered", "time-us", "p50-us", "p90-us", "p99-us", "p999-us"];
+/// Likewise: values `END COUNT`, the buckets that hold something with their upper ends in µs.
+pub(crate) const HISTOGRAM_BUCKETS: &str = "times";

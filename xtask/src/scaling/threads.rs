@@ -1,0 +1,72 @@
+//! What the threads of a process have spent, by their names.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// CPU of threads at one moment, in µs, by process and thread.
+#[derive(Debug)]
+pub(super) struct Snapshot(BTreeMap<(u32, u32), (String, f64)>);
+
+/// CPU between two moments, in µs, by the threads' names without their numbers.
+#[derive(Debug, PartialEq)]
+pub(super) struct Spent(pub(super) BTreeMap<String, f64>);
+
+impl Snapshot {
+    pub(super) fn of(processes: &[u32]) -> Self {
+        let mut threads = BTreeMap::new();
+        for process in processes {
+            for (thread, name) in list(*process) {
+                let path = format!("/proc/{process}/task/{thread}/schedstat");
+                let text = fs::read_to_string(path).unwrap_or_default();
+                let spent_ns = text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
+                let us = spent_ns.unwrap_or_default() / 1000.0;
+                threads.insert((*process, thread), (name, us));
+            }
+        }
+        Self(threads)
+    }
+
+    pub(super) fn since(&self, before: &Self) -> Spent {
+        let mut spent: BTreeMap<String, f64> = BTreeMap::new();
+        for (key, (name, us)) in &self.0 {
+            let then = before.0.get(key).map_or(0.0, |(_, us)| *us);
+            let name = name.trim_end_matches(|last: char| last.is_ascii_digit() || last == '-');
+            *spent.entry(name.to_owned()).or_default() += us - then;
+        }
+        Spent(spent)
+    }
+}
+
+/// The threads of a process with this name.
+pub(super) fn named(process: u32, name: &str) -> Vec<u32> {
+    let threads = list(process).into_iter().filter(|(_, one)| one == name);
+    threads.map(|(thread, _)| thread).collect()
+}
+
+fn list(process: u32) -> Vec<(u32, String)> {
+    let folder = fs::read_dir(format!("/proc/{process}/task"));
+    let mut threads = Vec::new();
+    for entry in folder.into_iter().flatten().flatten() {
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let number = entry.file_name().to_str().and_then(|number| number.parse().ok());
+        threads.extend(number.map(|number| (number, name.trim().to_owned())));
+    }
+    threads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_summed_by_their_names() {
+        let at = |first: f64, second: f64| {
+            Snapshot(BTreeMap::from([
+                ((1, 1), ("worker-0".to_owned(), first)),
+                ((1, 2), ("worker-1".to_owned(), second)),
+            ]))
+        };
+        let spent = at(5.0, 9.0).since(&at(1.0, 2.0));
+        assert_eq!(spent, Spent(BTreeMap::from([("worker".to_owned(), 11.0)])));
+    }
+}

@@ -1,0 +1,227 @@
+//! The servers that roster is compared with, installed and configured from `scripts/peers/`, and an
+//! echo server as the floor of them all.
+//!
+//! Invariant: each keeps everything in one folder, listens on the loopback address only, and ends
+//! with its value.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use testing::crash::server::SUFFIX;
+
+use super::guard::Guard;
+use super::ldif::{fill, merge};
+use super::{Process, SLAPD, SLAPD_DN, Server, free_address};
+use crate::shell::{command, root, succeeds, target};
+use crate::test::Package;
+
+const ROOT_DN: &str = "cn=Directory Manager";
+const PASSWORD: &str = "secret";
+/// The same as 389 Directory Server stores it.
+const PASSWORD_STORED: &str = "{SSHA}rQLoE6yTIHzm7Wrt2s8xzLKbjzTXq/5S";
+const NS_SLAPD: &str = "/usr/sbin/ns-slapd";
+/// What the package has for its own setup.
+const DSE_TEMPLATE: &str = "/usr/share/dirsrv/data/template-dse.ldif";
+const OPENDJ_VERSION: &str = "5.0.3";
+/// Everything that OpenDJ caches, and as much again for what it does; a collector for throughput,
+/// which takes the least CPU.
+const OPENDJ_JAVA: &str = "-server -Xms3g -Xmx3g -XX:+UseParallelGC";
+
+/// What slapd needs, and whoever changes a server.
+pub(crate) const SLAPD_PACKAGES: &[Package] = &[
+    Package { name: "slapd", is_present: || Path::new(SLAPD).exists() },
+    Package { name: "ldap-utils", is_present: || Path::new("/usr/bin/ldapmodify").exists() },
+];
+/// What 389 Directory Server needs.
+pub(crate) const DS389_PACKAGES: &[Package] =
+    &[Package { name: "389-ds-base", is_present: || Path::new(NS_SLAPD).exists() }];
+/// What OpenDJ needs, and its way here.
+pub(crate) const OPENDJ_PACKAGES: &[Package] = &[
+    Package { name: "default-jdk-headless", is_present: || Path::new("/usr/bin/java").exists() },
+    Package { name: "maven", is_present: || succeeds(command("mvn", &["--version"])) },
+    Package { name: "unzip", is_present: || succeeds(command("unzip", &["-v"])) },
+];
+
+/// The floor: answers a search with so many octets, whatever was asked for.
+pub(crate) fn echo(program: &Path, answer_bytes: usize) -> Result<Server, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
+    let mut child = Command::new(program)
+        .args(["--answer-bytes", &answer_bytes.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
+    }
+    let address = line.trim().rsplit(' ').next().and_then(|address| address.parse().ok());
+    let address = address.ok_or_else(|| format!("the echo server says {line:?}"))?;
+    let guard = Guard::process(child.id());
+    let (folder, process) = (PathBuf::new(), Process::Other(child));
+    Ok(Server { name: "echo", address, dn: ROOT_DN, password: PASSWORD, folder, process, guard })
+}
+
+/// slapd as its guide advises: loads it and starts it.
+pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
+    fs::create_dir_all(folder.join("db")).map_err(|error| error.to_string())?;
+    let places =
+        [("folder", text(folder)), ("suffix", SUFFIX), ("admin", SLAPD_DN), ("password", PASSWORD)];
+    let config = folder.join("slapd.conf");
+    write(&config, &fill(&script("slapd.conf")?, &places))?;
+    let mut load = Command::new(SLAPD);
+    load.args(["-T", "add", "-q", "-f"]).arg(&config).arg("-l").arg(people);
+    done(load)?;
+    let address = free_address()?;
+    let mut serve = Command::new(SLAPD);
+    serve.args(["-d", "0", "-h", &format!("ldap://{address}/"), "-f"]).arg(config);
+    start("slapd", folder, address, SLAPD_DN, serve)
+}
+
+/// 389 Directory Server: its own template with our changes, in a folder of ours; `dscreate` would
+/// write below `/etc` and start it with systemd.
+pub(crate) fn ds389(folder: &Path, people: &Path) -> Result<Server, String> {
+    let config = folder.join("config");
+    for name in ["config/schema", "db/userRoot", "run", "log", "ldif", "bak", "lock", "inst"] {
+        fs::create_dir_all(folder.join(name)).map_err(|error| error.to_string())?;
+    }
+    for (from, to) in [
+        ("/etc/dirsrv/config/slapd-collations.conf", "slapd-collations.conf"),
+        ("/etc/dirsrv/config/certmap.conf", "certmap.conf"),
+        ("/etc/dirsrv/schema/99user.ldif", "schema/99user.ldif"),
+    ] {
+        fs::copy(from, config.join(to)).map_err(|error| format!("{from}: {error}"))?;
+    }
+    let address = free_address()?;
+    let template =
+        fs::read_to_string(DSE_TEMPLATE).map_err(|error| format!("{DSE_TEMPLATE}: {error}"))?;
+    let port = address.port().to_string();
+    let mut base = template;
+    for (name, value) in [
+        ("ds_port", port.as_str()),
+        ("ds_user", &user()),
+        ("ds_passwd", PASSWORD_STORED),
+        ("rootdn", ROOT_DN),
+        ("fqdn", "localhost"),
+        ("ldapi_enabled", "off"),
+        ("ldapi_autobind", "off"),
+        ("ldapi", text(&folder.join("run/ldapi"))),
+        ("config_dir", text(&config)),
+        ("cert_dir", text(&config)),
+        ("schema_dir", text(&config.join("schema"))),
+        ("db_dir", text(&folder.join("db"))),
+        ("db_home_dir", text(&folder.join("db"))),
+        ("db_lib", "bdb"),
+        ("ds_suffix", SUFFIX),
+        ("run_dir", text(&folder.join("run"))),
+        ("log_dir", text(&folder.join("log"))),
+        ("ldif_dir", text(&folder.join("ldif"))),
+        ("bak_dir", text(&folder.join("bak"))),
+        ("lock_dir", text(&folder.join("lock"))),
+        ("inst_dir", text(&folder.join("inst"))),
+        ("tmp_dir", "/tmp"),
+    ] {
+        base = base.replace(&format!("%{name}%"), value);
+    }
+    let places = [("folder", text(folder)), ("suffix", SUFFIX), ("password", PASSWORD_STORED)];
+    let changes = fill(&script("389.ldif")?, &places);
+    write(&config.join("dse.ldif"), &merge(&base, &changes))?;
+    let mut load = Command::new(NS_SLAPD);
+    load.args(["ldif2db", "-n", "userRoot", "-D"]).arg(&config).arg("-i").arg(people);
+    let log = || fs::read_to_string(folder.join("log/errors")).unwrap_or_default();
+    done(load).map_err(|error| format!("{error}{}", log()))?;
+    let mut serve = Command::new(NS_SLAPD);
+    serve.arg("-D").arg(&config).arg("-i").arg(folder.join("run/pid")).args(["-d", "0"]);
+    start("389 DS", folder, address, ROOT_DN, serve)
+}
+
+/// OpenDJ: its own setup, with our changes.
+pub(crate) fn opendj(folder: &Path, people: &Path) -> Result<Server, String> {
+    let archive = opendj_archive()?;
+    let mut unpack = Command::new("unzip");
+    unpack.arg("-q").arg(archive).arg("-d").arg(folder);
+    done(unpack)?;
+    let home = folder.join("opendj");
+    let (address, admin, jmx) = (free_address()?, free_address()?, free_address()?);
+    let port = |address: std::net::SocketAddr| address.port().to_string();
+    let mut setup = Command::new(home.join("setup"));
+    setup.args(["--cli", "--no-prompt", "--quiet", "--doNotStart", "--acceptLicense"]);
+    setup.args(["--hostname", "localhost", "--ldapPort", &port(address)]);
+    setup.args(["--adminConnectorPort", &port(admin), "--jmxPort", &port(jmx), "--skipPortCheck"]);
+    setup.args(["--rootUserDN", ROOT_DN, "--rootUserPassword", PASSWORD, "--baseDN", SUFFIX]);
+    done(setup)?;
+    let config = home.join("config/config.ldif");
+    let base = fs::read_to_string(&config).map_err(|error| error.to_string())?;
+    write(&config, &merge(&base, &script("opendj.ldif")?))?;
+    let mut load = Command::new(home.join("bin/import-ldif"));
+    load.env("OPENDJ_JAVA_ARGS", OPENDJ_JAVA).args(["--offline", "--backendID", "userRoot"]);
+    load.arg("--ldifFile").arg(people);
+    done(load)?;
+    let mut serve = Command::new(home.join("bin/start-ds"));
+    // The script becomes the server: the process id stays.
+    serve.arg("--nodetach").env("OPENDJ_JAVA_ARGS", OPENDJ_JAVA);
+    start("OpenDJ", folder, address, ROOT_DN, serve)
+}
+
+/// The archive, as Maven Central has it; kept for the next time.
+fn opendj_archive() -> Result<PathBuf, String> {
+    let folder = target().join("peers");
+    let archive = folder.join(format!("opendj-server-legacy-{OPENDJ_VERSION}.zip"));
+    if !archive.exists() {
+        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        let name =
+            format!("org.openidentityplatform.opendj:opendj-server-legacy:{OPENDJ_VERSION}:zip");
+        let mut get = Command::new("mvn");
+        get.args(["--batch-mode", "--quiet", "dependency:copy", &format!("-Dartifact={name}")]);
+        get.arg(format!("-DoutputDirectory={}", folder.display())).current_dir(&folder);
+        done(get)?;
+    }
+    Ok(archive)
+}
+
+fn start(
+    name: &'static str,
+    folder: &Path,
+    address: std::net::SocketAddr,
+    dn: &'static str,
+    mut serve: Command,
+) -> Result<Server, String> {
+    serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = serve.spawn().map_err(|error| format!("{name}: {error}"))?;
+    let guard = Guard::process(child.id());
+    let (folder, process) = (folder.to_owned(), Process::Other(child));
+    let server = Server { name, address, dn, password: PASSWORD, folder, process, guard };
+    server.wait()?;
+    Ok(server)
+}
+
+fn done(mut command: Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(format!("{program}: {}", String::from_utf8_lossy(&said)))
+}
+
+fn script(name: &str) -> Result<String, String> {
+    let path = root().join("scripts/peers").join(name);
+    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}
+
+/// Who runs this: whom the server is to stay.
+fn user() -> String {
+    crate::shell::output(command("id", &["-un"])).unwrap_or_default().trim().to_owned()
+}
