@@ -3,6 +3,7 @@
 //! Invariant: an address another process listens on is refused, although `SO_REUSEPORT` would let
 //! both have it.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -26,6 +27,18 @@ pub struct Addresses {
     pub ldapi: Option<PathBuf>,
     /// HTTP, for metrics.
     pub admin: Vec<SocketAddr>,
+}
+
+/// As URLs, one after the other: what is logged when a server is ready.
+impl fmt::Display for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schemes = [("ldap", &self.ldap), ("ldaps", &self.ldaps), ("http", &self.admin)];
+        let urls = schemes.iter().flat_map(|(scheme, addresses)| {
+            addresses.iter().map(move |address| format!("{scheme}://{address}"))
+        });
+        let socket = self.ldapi.iter().map(|path| format!("ldapi at {}", path.display()));
+        f.write_str(&urls.chain(socket).collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// One listening socket of one worker.
@@ -202,6 +215,17 @@ mod tests {
         settings.listen.ldap = vec!["127.0.0.1:0".parse().unwrap()];
         settings.listen.ldaps = vec![];
         settings
+    }
+
+    #[test]
+    fn addresses_are_shown_as_urls() {
+        let addresses = Addresses {
+            ldap: vec!["127.0.0.1:389".parse().unwrap(), "[::1]:389".parse().unwrap()],
+            ldapi: Some("data/ldapi".into()),
+            ..Addresses::default()
+        };
+        let shown = "ldap://127.0.0.1:389, ldap://[::1]:389, ldapi at data/ldapi";
+        assert_eq!(addresses.to_string(), shown);
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Server {
         let admin = Admin::start(&settings.admin.listen, &server.metrics)?;
         server.addresses.admin = admin.addresses().to_vec();
         server.admin = Some(admin);
-        tracing::info!(workers, addresses = ?server.addresses, "serving");
+        tracing::info!(workers, "serving {}", server.addresses);
         Ok(server)
     }
 
@@ -351,10 +351,18 @@ fn raise_file_limit(connections_max: usize) {
     if limit.current.is_none_or(|current| current >= wanted) {
         return;
     }
-    let current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
-    let raised = setrlimit(Resource::Nofile, rustix::process::Rlimit { current, ..limit });
-    if raised.is_err() || current.is_some_and(|current| current < wanted) {
-        tracing::warn!(wanted, limit = ?current, "open files are limited: fewer connections fit");
+    let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    // Whether it worked shows in the limit that holds afterwards.
+    let _ =
+        setrlimit(Resource::Nofile, rustix::process::Rlimit { current: Some(current), ..limit });
+    let holds = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
+    if holds < wanted {
+        let fit = holds.saturating_sub(FILES_RESERVED);
+        tracing::warn!(
+            "only {fit} of limits.connections_max = {connections_max} connections fit into the \
+             open files that this process may have: raise them (LimitNOFILE of a unit, \
+             'ulimit -Hn'), or lower the setting"
+        );
     }
 }
 
