@@ -2,23 +2,26 @@
 //! answer checked.
 //!
 //! Start at `plan.rs`, what a run does, and `run.rs`, how it goes. `jobs` makes plans from texts,
-//! `profiles` those of published benchmarks;
-//! `pattern`, `keys`, `request` and `work` make the requests, `lane` drives the connections of a
-//! thread, `wire` is one of them, `schedule` keeps a rate, `answer` judges what comes back, `tally`
-//! and `seconds` count it; `cost` and `process` read what the server spent, `live` and `summary`
-//! show a run, `agent` spreads it over processes, `record` keeps it, and `page` makes a page of
-//! records.
+//! `profiles` those of published benchmarks; `pattern`, `keys`, `request` and `work` make the
+//! requests, `crew` is who does it, `lane` drives the connections of a thread until `halt`, `wire`
+//! is one of them, `schedule` keeps a rate, `answer` judges what comes back, `tally` and `seconds`
+//! count it; `cost` and `process` read what the server spent, `own` and `stalls` what the generator
+//! did and what its machine did to it, `live` and `summary` show a run, `agent` spreads it over
+//! processes, `record` keeps it, and `page` makes a page of records.
 //!
 //! Invariant: an operation counts only if its answer was right; one wrong answer spoils the run.
 
 pub mod agent;
 pub(crate) mod answer;
 pub(crate) mod cost;
+pub(crate) mod crew;
+mod halt;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 mod lane;
 mod live;
 mod open;
+mod own;
 pub mod page;
 pub(crate) mod pattern;
 pub(crate) mod plan;
@@ -29,6 +32,7 @@ pub(crate) mod request;
 pub(crate) mod run;
 mod schedule;
 mod seconds;
+mod stalls;
 pub(crate) mod summary;
 mod tally;
 mod wire;

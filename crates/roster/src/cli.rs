@@ -103,7 +103,7 @@ Exit codes:
     0  done
     1  refused by the server, or a wrong answer from it
     2  wrong use, or a failure on this side (the message says which)
-  130  ended by Ctrl-C
+  130  ended by Ctrl-C, a benchmark also by SIGTERM
 
 'roster <command> --help' explains a command, with examples.";
 

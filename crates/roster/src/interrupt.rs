@@ -1,9 +1,13 @@
-//! Ctrl-C for commands that must undo something before they end.
+//! Ctrl-C for commands that must undo or tell something before they end.
 
+use std::future::poll_fn;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -13,33 +17,90 @@ use crate::output;
 pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
+    at_signal(&[SignalKind::interrupt()], move || {
+        flag.store(true, Ordering::Relaxed);
+        Some(GRACE)
+    })?;
+    Ok(interrupted)
+}
+
+/// Whether a command was asked to end early and to tell what it has: by Ctrl-C, by SIGTERM, or by
+/// who coordinates it.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    is_asked: AtomicBool,
+    is_heeded: AtomicBool,
+}
+
+impl Ending {
+    /// Listens to signals. The second one ends the process at once; so does the first while nobody
+    /// heeds them.
+    pub(crate) fn by_signals() -> Result<Arc<Self>, Failure> {
+        let ending = Arc::new(Self::default());
+        let listener = Arc::clone(&ending);
+        at_signal(&[SignalKind::interrupt(), SignalKind::terminate()], move || {
+            if !listener.is_heeded.load(Ordering::Relaxed) {
+                return None;
+            }
+            listener.ask();
+            Some(Duration::MAX)
+        })?;
+        Ok(ending)
+    }
+
+    /// From now on somebody looks whether it is asked, or nobody does any more.
+    pub(crate) fn heed(&self, is_heeded: bool) {
+        self.is_heeded.store(is_heeded, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ask(&self) {
+        self.is_asked.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
+}
+
+/// Does `first` at the first of these signals, and ends the process at the second, or when the time
+/// that `first` returned is over; at once without.
+fn at_signal(
+    kinds: &[SignalKind],
+    first: impl FnOnce() -> Option<Duration> + Send + 'static,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Failure::local)?;
-    // The handler is there when this returns, not when the thread gets to it.
+    // The handlers are there when this returns, not when the thread gets to it.
     let guard = runtime.enter();
-    let mut signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
-        .map_err(Failure::local)?;
+    let signals: Result<Vec<Signal>, _> = kinds.iter().map(|kind| signal(*kind)).collect();
+    let mut signals = signals.map_err(Failure::local)?;
     drop(guard);
     std::thread::spawn(move || {
         runtime.block_on(async {
-            if signals.recv().await.is_none() {
-                return;
+            any(&mut signals).await;
+            if let Some(grace) = first() {
+                let _ = tokio::time::timeout(grace, any(&mut signals)).await;
             }
-            flag.store(true, Ordering::Relaxed);
-            let _ = tokio::time::timeout(GRACE, signals.recv()).await;
         });
-        if flag.load(Ordering::Relaxed) {
-            // A bar that is drawn still is one line, and the cursor is in it.
-            if output::is_watched() {
-                let _ = output::draw("\r\x1b[2K");
-            }
-            output::note(format_args!("roster: error: interrupted"));
-            std::process::exit(Exit::Interrupted as i32);
+        // A bar that is drawn still is one line, and the cursor is in it.
+        if output::is_watched() {
+            let _ = output::draw("\r\x1b[2K");
         }
+        output::note(format_args!("roster: error: interrupted"));
+        std::process::exit(Exit::Interrupted as i32);
     });
-    Ok(interrupted)
+    Ok(())
+}
+
+/// The next of these signals.
+async fn any(signals: &mut [Signal]) {
+    poll_fn(|context| {
+        let mut polled = signals.iter_mut().map(|signal| signal.poll_recv(context));
+        if polled.any(|signal| signal.is_ready()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// What goes to `out` until Ctrl-C: then it cannot be written any more, and whoever writes it

@@ -25,6 +25,7 @@ use ldap::message::{
 };
 use ldap::result::ResultCode;
 use roster::bench::record::Record;
+use rustix::process::{Pid, Signal, kill_process};
 use testing::crash::server::pause;
 
 /// People of the demo.
@@ -159,6 +160,7 @@ fn connections_are_protected_as_asked() {
         (&ldap, &[][..], "none"),
         (&ldap, &["-ZZ", "--reqcert", "never"], "starttls"),
         (&ldaps, &["--reqcert", "never"], "ldaps"),
+        (&demo.url("ldapi"), &[], "none"),
     ] {
         let run =
             roster(&[&["bench", "search", "-H", uri, "--entries", "60"], more, &few].concat());
@@ -259,6 +261,145 @@ fn agents_work_for_those_only_who_know_their_secret() {
     let short = file("short", "123\n");
     check(&["agent", "--secret-file", &short], "has less than 16 octets");
     check(&["search", "--agents", "127.0.0.1:1"], "is 'roster bench agent --listen");
+}
+
+/// A run that is at work: its lines of a second are read from its errors.
+struct Watched {
+    child: Child,
+    errors: BufReader<std::process::ChildStderr>,
+}
+
+impl Watched {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = command(&[arguments, &["--live", "--json"]].concat()).spawn().unwrap();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        Self { child, errors }
+    }
+
+    /// Waits until so many seconds were measured.
+    fn seconds(&mut self, count: usize) {
+        let mut line = String::new();
+        let mut seconds = 0;
+        while seconds < count {
+            line.clear();
+            assert!(self.errors.read_line(&mut line).unwrap() > 0, "it ended");
+            seconds +=
+                usize::from(line.trim_start().starts_with(|first: char| first.is_ascii_digit()));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn end(mut self) -> Run {
+        let (mut output, mut errors) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        self.errors.read_to_string(&mut errors).unwrap();
+        Run { code: self.child.wait().unwrap().code().unwrap(), output, errors }
+    }
+}
+
+#[test]
+fn a_run_that_is_asked_to_end_tells_all_it_has() {
+    let demo = Demo::start(PEOPLE);
+    let (uri, csv) = (demo.url("ldap"), demo.scratch().join("seconds.csv"));
+    let login = ["-H", &uri, "-D", &demo.admin_dn, "-w", &demo.admin_password];
+    let csv_option = ["--csv", csv.to_str().unwrap()];
+    for signal in [Signal::INT, Signal::TERM] {
+        let add = ["bench", "add", "-c", "3", "-t", "600", "--remove", "--threads", "2"];
+        let mut run = Watched::start(&[&add[..], &login, &csv_option].concat());
+        run.seconds(1);
+        run.signal(signal);
+        let run = run.end();
+        assert_eq!(run.code, 130, "{run:?}");
+        assert!(run.errors.contains("roster: error: ended early, after "), "{run:?}");
+        let record = Record::parse(run.output.as_bytes()).unwrap();
+        let load = &record.load;
+        assert!(load.cut_short && load.duration_s == 600.0 && load.measured_s < 60.0, "{load:?}");
+        assert!(load.measured_s > 1.0 && counts(&record)[0].1 > 0, "{load:?}");
+        assert!(record.machine.stalls.unwrap().max > 0.0);
+        let lines = std::fs::read_to_string(&csv).unwrap();
+        assert_eq!(lines.lines().count(), record.seconds.len() + 1);
+        // What it added was removed all the same.
+        assert_eq!(entries(&demo), u64::from(PEOPLE));
+    }
+    // In the warm-up there is nothing to tell.
+    let warming = ["bench", "search", "--warmup", "600", "--live"];
+    let run = command(&[&warming[..], &login].concat()).spawn().unwrap();
+    pause(Duration::from_millis(700));
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let run = run.wait_with_output().unwrap();
+    assert_eq!((run.status.code(), run.stdout.len()), (Some(130), 0), "{run:?}");
+}
+
+#[test]
+fn who_asks_twice_does_not_wait_for_answers() {
+    let uri = server(|number, id, out| {
+        if number > 100 {
+            pause(Duration::from_secs(600));
+        }
+        right(id, out);
+    });
+    let mut run = Watched::start(&["bench", "search", "-H", &uri, "-c", "2", "--warmup", "0"]);
+    run.seconds(1);
+    run.signal(Signal::INT);
+    pause(Duration::from_millis(300));
+    run.signal(Signal::INT);
+    // Who waits longer for answers gives up with another code, and with a record.
+    let run = run.end();
+    assert_eq!((run.code, run.output.as_str()), (130, ""), "{run:?}");
+}
+
+#[test]
+fn agents_end_with_the_run_and_the_run_with_its_agents() {
+    let demo = Demo::start(PEOPLE);
+    let uri = demo.url("ldap");
+    let mut agents = [Agent::start(&[]), Agent::start(&[])];
+    let list = format!("{},{}", agents[0].address, agents[1].address);
+    let long = ["bench", "search", "-H", &uri, "-c", "4", "--entries", "60", "--agents", &list];
+    let few = || {
+        let run = roster(&[&long[..], &["-n", "50", "--json"]].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        Record::parse(run.output.as_bytes()).unwrap()
+    };
+    let mut run = Watched::start(&[&long[..], &["-t", "600"]].concat());
+    run.seconds(1);
+    run.signal(Signal::INT);
+    let run = run.end();
+    let record = Record::parse(run.output.as_bytes()).unwrap();
+    assert!(run.code == 130 && record.load.cut_short && record.operations() > 0, "{run:?}");
+    assert!(record.machine.stalls.is_some() && record.cost.client_cpu_us_per_operation > 0.0);
+    assert_eq!(counts(&few()), [("search", 50)]);
+    // A coordinator that is gone in the warm-up leaves nobody at work.
+    let mut run = command(&[&long[..], &["--warmup", "600"]].concat()).spawn().unwrap();
+    pause(Duration::from_secs(1));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(counts(&few()), [("search", 50)]);
+    // Half of a load is not the load.
+    let mut run = Watched::start(&[&long[..], &["-t", "600"]].concat());
+    run.seconds(1);
+    agents[1].child.kill().unwrap();
+    let run = run.end();
+    let lost = format!("agent {}: the other end closed the connection", agents[1].address);
+    assert!(run.code == 1 && run.errors.contains(&lost), "{run:?}");
+    assert!(Record::parse(run.output.as_bytes()).unwrap().load.cut_short);
+}
+
+#[test]
+fn a_run_ends_with_its_server() {
+    let demo = Demo::start(PEOPLE);
+    let (uri, pid) = (demo.url("ldap"), demo.pid().to_string());
+    let search = ["bench", "search", "-H", &uri, "-c", "4", "-t", "600", "--entries", "60"];
+    let mut run =
+        Watched::start(&[&search[..], &["--server-pid", &pid, "--threads", "2"]].concat());
+    run.seconds(1);
+    drop(demo);
+    let run = run.end();
+    assert!(run.code == 1 && run.errors.contains("connection"), "{run:?}");
+    let record = Record::parse(run.output.as_bytes()).unwrap();
+    assert!(record.load.cut_short && record.operations() > 0, "{record:?}");
 }
 
 /// A server that answers searches until it is told otherwise.

@@ -13,18 +13,19 @@ pub(crate) mod line;
 pub(crate) mod message;
 
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use self::line::{Line, Secret, Side};
+use self::line::{Hear, Line, Secret, Side, Talk};
 use self::message::{FromAgent, Said, ToAgent};
+use super::crew::{Crew, Report};
 use super::lane::ANSWER_WAIT;
+use super::own::Account;
 use super::plan::{Part, Plan};
-use super::process::Process;
-use super::run::{Crew, Report, now};
 use crate::connect::{Login, LoginText};
 use crate::failure::{Failure, plain};
+use crate::interrupt::Ending;
 
 pub use message::read as read_message;
 
@@ -88,59 +89,56 @@ impl Agent {
         let ToAgent::Begin = line.receive()? else {
             return Err(Failure::refused("the coordinator did not give the word"));
         };
-        forward(&plan, &crew, &mut line)?;
+        forward(&plan, crew, line)?;
         Ok(name)
     }
 }
 
 /// Lets the crew begin and passes on what it reports.
-fn forward(plan: &Plan, crew: &Crew, line: &mut Line) -> Result<(), Failure> {
+fn forward(plan: &Plan, crew: Crew, line: Line) -> Result<(), Failure> {
     let kinds = plan.kinds();
-    let begin = now();
-    for go in &crew.go {
-        // One that is gone has said why.
-        let _ = go.send(begin);
-    }
-    let own = Process::own();
-    let start = begin + plan.warmup();
-    let end = start + plan.duration();
-    let mut cpu_us = (None, None);
-    let (mut open, mut failure, mut last_us) = (crew.go.len(), None, None);
-    while open > 0 {
-        let report = match (cpu_us, now()) {
-            ((None, _), at) => crew.reports.recv_timeout(start.saturating_duration_since(at)),
-            ((_, None), at) => crew.reports.recv_timeout(end.saturating_duration_since(at)),
-            _ => crew.reports.recv_timeout(ANSWER_WAIT + ANSWER_WAIT),
-        };
-        if cpu_us.0.is_none() && now() >= start {
-            cpu_us.0 = Some(own.cpu_us()?);
+    let ending = Arc::new(Ending::default());
+    let asked = Arc::clone(&ending);
+    line.patience(plan.warmup() + plan.duration() + ANSWER_WAIT)?;
+    let Line { mut talk, mut hear } = line;
+    std::thread::spawn(move || {
+        // The coordinator asks for the end, or is gone.
+        let _ = hear.receive::<ToAgent>();
+        asked.ask();
+    });
+    let mut crew = crew.begin(plan, ending);
+    let (mut failure, mut last_us) = (None, None);
+    let mut pass_on = |report| match report {
+        Report::Second { second, deltas } => {
+            let named =
+                |(kind, delta): (usize, _)| kinds.get(kind).map(|name| ((*name).to_owned(), delta));
+            let deltas = deltas.into_iter().filter_map(named).collect();
+            talk.send(&FromAgent::Second { second, deltas })
         }
-        if cpu_us.1.is_none() && now() >= end {
-            cpu_us.1 = Some(own.cpu_us()?);
+        Report::End { failure: why, last_us: last, .. } => {
+            failure = failure.take().or(why);
+            last_us = last_us.max(last);
+            Ok(())
         }
-        match report {
-            Ok(Report::Second { second, deltas }) => {
-                let named = |(kind, delta): (usize, _)| {
-                    kinds.get(kind).map(|name| ((*name).to_owned(), delta))
-                };
-                let deltas = deltas.into_iter().filter_map(named).collect();
-                line.send(&FromAgent::Second { second, deltas })?;
-            }
-            Ok(Report::End { failure: why, last_us: last, .. }) => {
-                open -= 1;
-                failure = failure.or(why);
-                last_us = last_us.max(last);
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    let until = match cpu_us.1 {
-        Some(us) => us,
-        None => own.cpu_us()?,
     };
-    let cpu_us = until.saturating_sub(cpu_us.0.unwrap_or(until));
-    line.send(&FromAgent::End { failure: failure.as_ref().map(Said::of), last_us, cpu_us })
+    let start = crew.start;
+    while let Some(report) = crew.next(start) {
+        pass_on(report)?;
+    }
+    let account = Account::open()?;
+    let end = crew.end;
+    while let Some(report) = crew.next(end) {
+        pass_on(report)?;
+    }
+    let toll = account.close();
+    while let Some(report) = crew.rest() {
+        pass_on(report)?;
+    }
+    let failure = failure.as_ref().map(Said::of);
+    let told = talk.send(&FromAgent::End { failure, last_us, toll });
+    // Wakes the thread that hears.
+    talk.close();
+    told
 }
 
 /// Agents as a crew: connected to the server, waiting for the word.
@@ -166,21 +164,32 @@ pub(crate) fn crew(
             ready(&address, &secret, &prepare).map_err(about)
         }));
     }
-    let mut crew = Crew { go: Vec::new(), reports };
+    let mut crew = Crew { go: Vec::new(), stop: Vec::new(), reports };
     for (thread, address) in waiting.into_iter().zip(agents) {
         let line = thread.join().map_err(|_| Failure::local("a thread panicked"))??;
-        let (go, word) = channel();
+        line.patience(plan.warmup() + ANSWER_WAIT + ANSWER_WAIT)?;
+        let talk = Arc::new(Mutex::new(line.talk));
         let follower = Follower {
             address: address.clone(),
             kinds: plan.kinds(),
-            line,
+            talk: Arc::clone(&talk),
+            hear: line.hear,
             reports: sender.clone(),
         };
-        let patience = plan.warmup() + ANSWER_WAIT + ANSWER_WAIT;
-        std::thread::spawn(move || follower.follow(&word, patience));
+        let (go, word) = channel();
+        std::thread::spawn(move || follower.follow(&word));
         crew.go.push(go);
+        crew.stop.push(Box::new(move || {
+            // One that is gone has stopped.
+            let _ = tell(&talk, &ToAgent::End);
+        }));
     }
     Ok(crew)
+}
+
+fn tell(talk: &Mutex<Talk>, message: &ToAgent) -> Result<(), Failure> {
+    let talk = talk.lock();
+    talk.map_err(|_| Failure::local("a thread panicked"))?.send(message)
 }
 
 /// Connects to an agent and has it connect to the server.
@@ -214,29 +223,29 @@ fn ready(address: &str, secret: &Secret, prepare: &ToAgent) -> Result<Line, Fail
 struct Follower {
     address: String,
     kinds: Vec<&'static str>,
-    line: Line,
+    talk: Arc<Mutex<Talk>>,
+    hear: Hear,
     reports: Sender<Report>,
 }
 
 impl Follower {
-    fn follow(mut self, word: &Receiver<Instant>, patience: Duration) {
+    fn follow(mut self, word: &Receiver<Instant>) {
         // Who gives the word is gone when the run is called off.
         if word.recv().is_err() {
             return;
         }
-        let end = self.try_follow(patience).unwrap_or_else(|failure| {
+        let end = self.try_follow().unwrap_or_else(|failure| {
             let message = format!("agent {}: {}", self.address, failure.message);
             let failure = Some(Failure { message, ..failure });
-            Report::End { failure, last_us: None, cpu_us: None }
+            Report::End { failure, last_us: None, toll: None }
         });
         let _ = self.reports.send(end);
     }
 
-    fn try_follow(&mut self, patience: Duration) -> Result<Report, Failure> {
-        self.line.send(&ToAgent::Begin)?;
-        self.line.patience(patience)?;
+    fn try_follow(&mut self) -> Result<Report, Failure> {
+        tell(&self.talk, &ToAgent::Begin)?;
         loop {
-            match self.line.receive()? {
+            match self.hear.receive()? {
                 FromAgent::Ready { .. } => {}
                 FromAgent::Second { second, deltas } => {
                     let place = |name: &str| self.kinds.iter().position(|kind| *kind == name);
@@ -246,9 +255,9 @@ impl Follower {
                     // Nobody listens only when the run has failed.
                     let _ = self.reports.send(Report::Second { second, deltas });
                 }
-                FromAgent::End { failure, last_us, cpu_us } => {
+                FromAgent::End { failure, last_us, toll } => {
                     let failure = failure.map(Said::into_failure);
-                    return Ok(Report::End { failure, last_us, cpu_us: Some(cpu_us) });
+                    return Ok(Report::End { failure, last_us, toll: Some(toll) });
                 }
             }
         }

@@ -227,7 +227,7 @@ mod tests {
             read_bytes: Some(9),
             ..Reading::default()
         };
-        let process = Watched::begin(Process::own()).unwrap();
+        let process = Watched::begin(Process::with_id(std::process::id())).unwrap();
         let bill = Bill { teller: Teller::Process(process), first, last };
         let spent = bill.spent(100, 0.004);
         assert_eq!((spent.user_us, spent.system_us, spent.source.as_str()), (1_200, 800, "pid"));
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn this_process_has_a_bill() {
-        let mut bill = Bill::open(Source::Process(Process::own())).unwrap();
+        let mut bill = Bill::open(Source::Process(Process::with_id(std::process::id()))).unwrap();
         let (_, anonymous_bytes) = bill.second().unwrap();
         assert!(anonymous_bytes > Some(0));
         assert!(bill.spent(0, 0.0).resident_bytes > Some(0));

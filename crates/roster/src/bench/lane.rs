@@ -10,18 +10,21 @@ mod exchange;
 
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 pub(crate) use self::exchange::Client;
 use self::exchange::{Waiting, ask, token};
+use super::crew::Report;
+use super::halt::Halt;
 use super::plan::{LatencyLimit, Plan};
 use super::request::FIRST_ID;
-use super::run::{Report, now};
+use super::run::now;
 use super::schedule::Schedule;
 use super::tally::Tally;
 use super::work::Work;
@@ -33,6 +36,7 @@ pub(crate) struct Lane {
     /// Which of all threads of all processes.
     number: u64,
     epoll: OwnedFd,
+    halt: Option<Arc<Halt>>,
     clients: Vec<Client>,
     streams: Vec<Flow>,
     tallies: Vec<Tally>,
@@ -42,6 +46,8 @@ pub(crate) struct Lane {
     reported: u64,
     /// When the last counted answer came.
     last: Option<Instant>,
+    /// When the last answer of any kind came.
+    heard: Instant,
     /// Jobs under way.
     under_way: usize,
     /// Connections that are still of use.
@@ -112,6 +118,7 @@ impl Lane {
         let lane = Self {
             number,
             epoll,
+            halt: None,
             open: clients.len(),
             clients,
             streams,
@@ -120,6 +127,7 @@ impl Lane {
             window: Window { start: never, end: never },
             reported: 0,
             last: None,
+            heard: never,
             under_way: 0,
             is_ending: false,
             failure: None,
@@ -134,6 +142,23 @@ impl Lane {
             }
         }
         Ok(lane)
+    }
+
+    /// Ends when `halt` says so, if that is before its time.
+    pub(crate) fn until(mut self, halt: Arc<Halt>) -> Result<Self, Failure> {
+        epoll::add(&self.epoll, halt.fd(), EventData::new_u64(HALT), EventFlags::IN)
+            .map_err(|error| broken("epoll", error))?;
+        self.halt = Some(halt);
+        Ok(self)
+    }
+
+    /// The measured time ends.
+    fn heed_halt(&mut self) {
+        if let Some(halt) = self.halt.take() {
+            self.window.end = self.window.end.min(halt.at().unwrap_or_else(now));
+            // Nothing more comes of it, and it would never be silent.
+            let _ = epoll::delete(&self.epoll, halt.fd());
+        }
     }
 
     /// Waits for the word, then runs to the end and reports it.
@@ -151,7 +176,7 @@ impl Lane {
         self.report(since_start(now()).as_secs() + 1);
         self.part();
         let last_us = self.last.map(|last| since_start(last).as_micros() as u64);
-        let _ = self.reports.send(Report::End { failure: self.failure, last_us, cpu_us: None });
+        let _ = self.reports.send(Report::End { failure: self.failure, last_us, toll: None });
     }
 
     /// The schedules, and the first requests of all connections.
@@ -172,9 +197,9 @@ impl Lane {
     /// The loop: until the time is over and everything is answered.
     fn drive(&mut self) -> Result<(), Failure> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
-        let last = self.window.end + ANSWER_WAIT;
         loop {
             let at = now();
+            let last = self.window.end.max(self.heard) + ANSWER_WAIT;
             self.ask_what_is_due(at);
             if at >= self.window.end && !self.is_ending {
                 self.end();
@@ -194,8 +219,12 @@ impl Lane {
             events.clear();
             wait(&self.epoll, &mut events, pause)?;
             for event in &events {
-                let data = event.data;
-                self.ready((data.u64() >> 1) as usize, (data.u64() & 1) as usize, event.flags);
+                let data = event.data.u64();
+                if data == HALT {
+                    self.heed_halt();
+                } else {
+                    self.ready((data >> 1) as usize, (data & 1) as usize, event.flags);
+                }
             }
         }
     }
@@ -394,10 +423,12 @@ fn broken(what: &str, error: Errno) -> Failure {
     Failure::local(format!("{what} failed: {}", crate::failure::plain(&error.into())))
 }
 
-/// The longest wait for the last answers of a run.
+/// The longest wait for one more answer when the time of a run is over.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// How long after the end requests are sent that were due before it.
 const DRAIN: Duration = Duration::from_secs(5);
+/// What epoll says of the halt: no socket has this number.
+const HALT: u64 = u64::MAX;
 /// Events taken at a time.
 const EVENTS_MAX: usize = 512;
 /// Octets read at a time.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::cost::Reading;
 use crate::failure::Failure;
 
-/// A process whose spending is read; by its id, or this one.
+/// A process whose spending is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     folder: PathBuf,
@@ -31,15 +31,7 @@ impl Process {
         Self { folder: PathBuf::from(format!("/proc/{id}")) }
     }
 
-    pub(crate) fn own() -> Self {
-        Self { folder: PathBuf::from("/proc/self") }
-    }
-
     /// User and system time of all its threads so far, in µs; exact to 10 ms.
-    pub(crate) fn cpu_us(&self) -> Result<u64, Failure> {
-        self.cpu_parts_us().map(|(user, system)| user + system)
-    }
-
     fn cpu_parts_us(&self) -> Result<(u64, u64), Failure> {
         let text = self.read("stat")?;
         parse_cpu_us(&text).ok_or_else(|| self.unreadable("stat"))
@@ -189,6 +181,10 @@ const TICK_US: u64 = 10_000;
 mod tests {
     use super::*;
 
+    fn own() -> Process {
+        Process::with_id(std::process::id())
+    }
+
     #[test]
     fn cpu_time_is_read_behind_any_name() {
         let stat = "7 (a ) b (c) R 1 7 7 0 -1 4194304 93 0 0 0 12 30 1 2 20 0 1 0 5 6 7";
@@ -206,15 +202,15 @@ mod tests {
 
     #[test]
     fn this_process_can_be_read() {
-        assert!(Process::own().cpu_us().is_ok());
-        assert!(Process::own().memory().unwrap().resident_bytes > 0);
-        assert!(Process::with_id(u32::MAX).cpu_us().is_err());
-        assert!(Process::own().disk_bytes().is_some());
+        assert!(own().cpu_parts_us().is_ok());
+        assert!(own().memory().unwrap().resident_bytes > 0);
+        assert!(Process::with_id(u32::MAX).cpu_parts_us().is_err());
+        assert!(own().disk_bytes().is_some());
     }
 
     #[test]
     fn threads_that_end_keep_what_they_had() {
-        let mut watched = Watched::begin(Process::own()).unwrap();
+        let mut watched = Watched::begin(own()).unwrap();
         let thread = |cpu_ns, voluntary_switches| Thread {
             cpu_ns,
             voluntary_switches,
@@ -251,7 +247,7 @@ mod tests {
             // Waits, so that its figures are there to be read.
             let _ = ended.recv();
         });
-        let mut watched = Watched::begin(Process::own()).unwrap();
+        let mut watched = Watched::begin(own()).unwrap();
         start.send(()).unwrap();
         finished.recv().unwrap();
         let reading = watched.look().unwrap();

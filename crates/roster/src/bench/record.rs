@@ -80,6 +80,9 @@ pub struct Machine {
     pub kernel: String,
     /// Whether load and server shared it.
     pub client_on_same_machine: bool,
+    /// Its own stalls in the measured time: how much later than asked a thread was woken that only
+    /// slept, by percentiles of all moments.
+    pub stalls: Option<Latency>,
 }
 
 /// The load that was put on the server.
@@ -102,6 +105,8 @@ pub struct Load {
     pub duration_s: f64,
     /// How long it was.
     pub measured_s: f64,
+    /// Whether it was ended before its time: by Ctrl-C, or because a part of the load was lost.
+    pub cut_short: bool,
     /// `none`, `starttls` or `ldaps`.
     pub tls: String,
     /// Entries of the directory, where that is known.
@@ -349,6 +354,9 @@ impl Record {
         if let Some(spent) = &self.cost.server {
             numbers("cost.server", &[spent.cpu_us_per_operation, spent.cores])?;
         }
+        if let Some(stalls) = &self.machine.stalls {
+            stalls.check("machine.stalls")?;
+        }
         let mut before = -1.0;
         for second in &self.seconds {
             let Second { at_s, p50_us, p99_us, p99_9_us, max_us, .. } = *second;
@@ -382,9 +390,8 @@ impl Stream {
             ("result codes", self.result_codes.len(), RESULT_CODES_MAX),
             ("rows of a histogram", self.histogram.len(), HISTOGRAM_ROWS_MAX),
         ])?;
-        let Latency { mean, p50, p90, p99, p99_9, p99_99, p99_999, max } = self.latency;
-        numbers("streams", &[self.operations_per_s, mean, p50, p90, p99, p99_9, p99_99])?;
-        numbers("streams", &[p99_999, max])?;
+        numbers("streams", &[self.operations_per_s])?;
+        self.latency.check("streams")?;
         let (mut before, mut sum) = (-1.0, 0_u64);
         for &(us, count) in &self.histogram {
             numbers("histogram", &[us])?;
@@ -401,6 +408,11 @@ impl Stream {
 }
 
 impl Latency {
+    fn check(&self, place: &str) -> Result<(), RecordError> {
+        let Self { mean, p50, p90, p99, p99_9, p99_99, p99_999, max } = *self;
+        numbers(place, &[mean, p50, p90, p99, p99_9, p99_99, p99_999, max])
+    }
+
     /// The figures of a histogram of ns.
     pub(crate) fn of(latencies_ns: &Histogram<u64>) -> Self {
         if latencies_ns.is_empty() {
@@ -455,6 +467,7 @@ impl Machine {
             memory_bytes: kilobytes.unwrap_or(0_u64).saturating_mul(1024),
             kernel: format!("Linux {}", kernel.trim()),
             client_on_same_machine,
+            stalls: None,
         }
     }
 }

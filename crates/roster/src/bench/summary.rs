@@ -5,7 +5,7 @@ use std::fmt;
 
 use ldap::result::ResultCode;
 
-use super::record::{Record, Stream};
+use super::record::{Latency, Record};
 
 /// Shows a record.
 #[derive(Debug)]
@@ -26,6 +26,10 @@ impl fmt::Display for Summary<'_> {
             "{}: {} connections, {} outstanding each{rate}{tls}{agents}, {:.1} s",
             record.name, load.connections, load.outstanding, load.measured_s
         )?;
+        if load.cut_short {
+            let asked_s = load.duration_s;
+            writeln!(f, "  CUT SHORT   it was to be measured for {asked_s:.0} s")?;
+        }
         let per_s = record.operations() as f64 / load.measured_s.max(1e-6);
         let all = record.operations();
         writeln!(f, "  throughput  {per_s:.0} operations/s ({all} in all)")?;
@@ -36,7 +40,10 @@ impl fmt::Display for Summary<'_> {
                 true => String::new(),
                 false => format!("{:.0}/s, ", stream.operations_per_s),
             };
-            writeln!(f, "  {name:<10}  {per_s}{}", latencies(stream))?;
+            writeln!(f, "  {name:<10}  {per_s}{}", percentiles(&stream.latency))?;
+        }
+        if let Some(stalls) = &record.machine.stalls {
+            writeln!(f, "  stalls      {} of the machine itself", percentiles(stalls))?;
         }
         let (late, skipped) = record
             .streams
@@ -58,8 +65,7 @@ impl fmt::Display for Summary<'_> {
     }
 }
 
-fn latencies(stream: &Stream) -> String {
-    let latency = &stream.latency;
+fn percentiles(latency: &Latency) -> String {
     format!(
         "p50 {:.0} µs, p99 {:.0}, p99.9 {:.0}, p99.99 {:.0}, p99.999 {:.0}, max {:.0}",
         latency.p50, latency.p99, latency.p99_9, latency.p99_99, latency.p99_999, latency.max

@@ -8,7 +8,7 @@
 //! it are kept than have come.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,10 +32,24 @@ pub(crate) enum Side {
 
 /// A connection whose other end knows the secret, or cannot send anything.
 pub(crate) struct Line {
+    pub(crate) talk: Talk,
+    pub(crate) hear: Hear,
+}
+
+/// What goes to the other end.
+pub(crate) struct Talk {
     stream: TcpStream,
     key: Vec<u8>,
     side: Side,
     sent: u64,
+}
+
+/// What comes from the other end.
+pub(crate) struct Hear {
+    stream: TcpStream,
+    key: Vec<u8>,
+    /// The other end.
+    side: Side,
     received: u64,
 }
 
@@ -82,12 +96,34 @@ impl Line {
             Side::Agent => [PROTOCOL, other, &own],
         };
         let key = seal(&secret.0, &parts)?.finalize().into_bytes().to_vec();
-        Ok(Self { stream, key, side, sent: 0, received: 0 })
+        let other = match side {
+            Side::Coordinator => Side::Agent,
+            Side::Agent => Side::Coordinator,
+        };
+        let twin = stream.try_clone().map_err(lost)?;
+        let hear = Hear { stream: twin, key: key.clone(), side: other, received: 0 };
+        Ok(Self { talk: Talk { stream, key, side, sent: 0 }, hear })
     }
 
     /// The longest wait for the next message from now on.
     pub(crate) fn patience(&self, wait: Duration) -> Result<(), Failure> {
-        patience(&self.stream, wait)
+        patience(&self.hear.stream, wait)
+    }
+
+    pub(crate) fn send<M: Serialize>(&mut self, message: &M) -> Result<(), Failure> {
+        self.talk.send(message)
+    }
+
+    pub(crate) fn receive<M: DeserializeOwned>(&mut self) -> Result<M, Failure> {
+        self.hear.receive()
+    }
+}
+
+impl Talk {
+    /// Closes the line in both directions.
+    pub(crate) fn close(&self) {
+        // The other end may have done it before.
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     pub(crate) fn send<M: Serialize>(&mut self, message: &M) -> Result<(), Failure> {
@@ -105,7 +141,9 @@ impl Line {
         self.sent += 1;
         Ok(())
     }
+}
 
+impl Hear {
     pub(crate) fn receive<M: DeserializeOwned>(&mut self) -> Result<M, Failure> {
         let mut head = [0; 4 + SEAL_BYTES];
         self.stream.read_exact(&mut head).map_err(lost)?;
@@ -116,11 +154,7 @@ impl Line {
         }
         let mut text = Vec::new();
         (&self.stream).take(length.into()).read_to_end(&mut text).map_err(lost)?;
-        let other = match self.side {
-            Side::Coordinator => Side::Agent,
-            Side::Agent => Side::Coordinator,
-        };
-        let seal = seal(&self.key, &[&[other as u8], &self.received.to_be_bytes(), &text])?;
+        let seal = seal(&self.key, &[&[self.side as u8], &self.received.to_be_bytes(), &text])?;
         seal.verify_slice(seal_of_it).map_err(|_| {
             Failure::refused("the other end does not know the secret")
                 .hint("give agents and coordinator the same --secret-file")
@@ -204,11 +238,11 @@ mod tests {
     fn a_message_cannot_be_sent_twice_or_back() {
         let (mut one, mut other) = pair(["x", "x"]);
         one.send(&"a").unwrap();
-        one.sent = 0;
+        one.talk.sent = 0;
         one.send(&"a").unwrap();
         assert!(other.receive::<String>().is_ok() && other.receive::<String>().is_err());
         let (mut one, mut other) = pair(["x", "x"]);
-        one.side = Side::Agent;
+        one.talk.side = Side::Agent;
         one.send(&"a").unwrap();
         assert!(other.receive::<String>().is_err());
     }
@@ -216,7 +250,7 @@ mod tests {
     #[test]
     fn what_is_too_long_is_not_read() {
         let (one, mut other) = pair(["x", "x"]);
-        (&one.stream).write_all(&[0xFF; 4 + SEAL_BYTES]).unwrap();
+        (&one.talk.stream).write_all(&[0xFF; 4 + SEAL_BYTES]).unwrap();
         assert!(other.receive::<String>().unwrap_err().message.contains("too long"));
     }
 }

@@ -4,8 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::super::crew::rehearse;
+use super::super::own::Toll;
 use super::super::plan::{Part, Plan};
-use super::super::run::rehearse;
 use super::super::tally::Delta;
 use crate::connect::LoginText;
 use crate::failure::{Exit, Failure};
@@ -18,6 +19,8 @@ pub(crate) enum ToAgent {
     Prepare { plan: Box<Plan>, part: Part, login: LoginText },
     /// Begin.
     Begin,
+    /// End before the time is over, and report.
+    End,
 }
 
 /// From an agent.
@@ -29,7 +32,7 @@ pub(crate) enum FromAgent {
     /// What was counted in a second of the measured time, by kind of operation.
     Second { second: u64, deltas: Vec<(String, Delta)> },
     /// It is done.
-    End { failure: Option<Said>, last_us: Option<u64>, cpu_us: u64 },
+    End { failure: Option<Said>, last_us: Option<u64>, toll: Toll },
 }
 
 /// A failure, told.
@@ -67,7 +70,7 @@ pub fn read(octets: &[u8]) -> bool {
             let checked = part.check().and_then(|()| plan.check());
             checked.and_then(|()| rehearse(&plan, part)).is_ok()
         }
-        Ok(ToAgent::Begin) => true,
+        Ok(ToAgent::Begin | ToAgent::End) => true,
         Err(_) => serde_json::from_slice::<FromAgent>(octets).is_ok(),
     }
 }

@@ -175,6 +175,7 @@ impl Lane {
     /// Judges the whole responses at the front; says how many octets they were.
     fn responses(&mut self, client: usize, octets: &[u8]) -> Result<usize, Failure> {
         let at = now();
+        self.heard = at;
         let mut done = 0;
         while let Some(rest) = octets.get(done..)
             && let Frame::Complete(length) = frame(rest, MESSAGE_SIZE_MAX_BYTES).map_err(garbled)?

@@ -34,6 +34,7 @@ fn run(name: &str, label: &str, cpu_us: f64) -> Record {
             memory_bytes: 8 << 30,
             kernel: "Linux 6".to_owned(),
             client_on_same_machine: true,
+            stalls: None,
         },
         load: Load {
             connections: 50,

@@ -22,6 +22,7 @@ pub(crate) fn full() -> Record {
             memory_bytes: 8 << 30,
             kernel: "Linux 6".to_owned(),
             client_on_same_machine: true,
+            stalls: Some(Latency { p50: 60.0, max: 900.0, ..Latency::default() }),
         },
         load: Load {
             connections: 50,
@@ -32,6 +33,7 @@ pub(crate) fn full() -> Record {
             warmup_s: 1.0,
             duration_s: 2.0,
             measured_s: 2.0,
+            cut_short: true,
             tls: "none".to_owned(),
             entries: Some(100_000),
         },

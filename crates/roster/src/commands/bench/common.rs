@@ -9,15 +9,17 @@ use super::record::RecordOptions;
 use crate::bench::agent::line::Secret;
 use crate::bench::agent::{self, AGENTS_MAX};
 use crate::bench::cost::{Bill, Source};
+use crate::bench::crew::Crew;
 use crate::bench::jobs::Maker;
 use crate::bench::keys::Order;
 use crate::bench::plan::{LatencyLimit, Part, Plan, Stream};
 use crate::bench::process::Process;
 use crate::bench::record::{Cost, Record};
-use crate::bench::run::{self, Crew, Outcome, Watching};
+use crate::bench::run::{self, Outcome, Watching};
 use crate::bench::summary::Summary;
 use crate::connect::{Login, ServerOptions};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Ending;
 use crate::output;
 
 /// What every kind of load needs.
@@ -213,7 +215,12 @@ impl Common {
 
     /// Searches as the plan does, then leaves the server alone: its caches are as they would be
     /// after some time at work, and what it still had to do is done.
-    pub(super) fn prime(&self, plan: &Plan, search_s: u32, null_s: u32) -> Result<(), Failure> {
+    pub(super) fn prime(
+        &self,
+        plan: &Plan,
+        (search_s, null_s): (u32, u32),
+        ending: &Arc<Ending>,
+    ) -> Result<(), Failure> {
         let login = self.server.login()?;
         let mut priming = Plan { warmup_ms: 0, ..plan.clone() };
         priming.duration_ms = u64::from(search_s) * 1000;
@@ -226,7 +233,8 @@ impl Common {
             if is_told {
                 output::note(format_args!("priming: {search_s} s"));
             }
-            judge(&run::watch(&priming, crew, Watching { server: None, is_told })?)?;
+            let ending = Arc::clone(ending);
+            judge(&run::watch(&priming, crew, Watching { server: None, is_told, ending })?)?;
         }
         if null_s > 0 && is_told {
             output::note(format_args!("nothing: {null_s} s"));
@@ -249,6 +257,11 @@ impl Common {
 
     /// Runs a plan and tells what came of it.
     pub(super) fn run(&self, plan: &Plan) -> Result<Exit, Failure> {
+        self.run_until(plan, Ending::by_signals()?)
+    }
+
+    /// Likewise, unless asked to end before.
+    pub(super) fn run_until(&self, plan: &Plan, ending: Arc<Ending>) -> Result<Exit, Failure> {
         plan.check()?;
         let login = self.server.login()?;
         let plan = Arc::new(plan.clone());
@@ -257,8 +270,12 @@ impl Common {
         let watching = Watching {
             server: self.teller(&login, &record),
             is_told: self.live || output::is_watched(),
+            ending,
         };
         let outcome = run::watch(&plan, crew, watching)?;
+        if outcome.is_cut_short && outcome.measured.is_zero() {
+            return judge(&outcome);
+        }
         fill(&mut record, &plan, &outcome);
         login.protection().clone_into(&mut record.load.tls);
         if !self.agents.is_empty() {
@@ -290,6 +307,7 @@ fn fill(record: &mut Record, plan: &Plan, outcome: &Outcome) {
     load.warmup_s = plan.warmup().as_secs_f64();
     load.duration_s = plan.duration().as_secs_f64();
     load.measured_s = measured_s;
+    load.cut_short = outcome.is_cut_short;
     for (name, tally) in &outcome.tallies {
         let counts = &tally.counts;
         record.streams.push(crate::bench::record::Stream {
@@ -304,15 +322,16 @@ fn fill(record: &mut Record, plan: &Plan, outcome: &Outcome) {
         });
     }
     record.seconds.clone_from(&outcome.seconds);
-    let per_operation = |us: u64| us as f64 / record.operations().max(1) as f64;
+    record.machine.stalls = outcome.toll.stalls();
+    let client_cpu_us = outcome.toll.cpu_ns as f64 / 1e3;
     let spent = |bill: &Bill| bill.spent(record.operations(), measured_s);
     record.cost = Cost {
         server: outcome.server.as_ref().map(spent),
-        client_cpu_us_per_operation: per_operation(outcome.client_cpu_us),
+        client_cpu_us_per_operation: client_cpu_us / record.operations().max(1) as f64,
     };
 }
 
-/// A run with a wrong answer is no run.
+/// A run with a wrong answer is no run, and one that was cut short is not what was asked for.
 fn judge(outcome: &Outcome) -> Result<Exit, Failure> {
     if let Some(failure) = &outcome.failure {
         return Err(failure.clone());
@@ -323,6 +342,13 @@ fn judge(outcome: &Outcome) -> Result<Exit, Failure> {
         Some(fault) => {
             let reason = format!("{wrong} answers were wrong, the first one: {fault}");
             Err(Failure::refused(reason))
+        }
+        None if outcome.is_cut_short && outcome.measured.is_zero() => {
+            Err(Failure::interrupted("ended before anything was measured"))
+        }
+        None if outcome.is_cut_short => {
+            let measured_s = outcome.measured.as_secs_f64();
+            Err(Failure::interrupted(format!("ended early, after {measured_s:.1} s")))
         }
         None => Ok(Exit::Done),
     }

@@ -8,6 +8,7 @@ use super::common::{Common, Defaults};
 use crate::bench::plan::Stream;
 use crate::bench::profiles::{PROFILES, Profile, Setup};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Ending;
 use crate::output;
 
 /// Repeat a published benchmark.
@@ -68,10 +69,12 @@ impl Run {
         let streams: Vec<Stream> = streams.into_iter().map(apply).collect();
         let defaults = Defaults { duration_s: profile.duration_s, warmup_s: profile.warmup_s };
         let plan = common.plan(profile.name, streams, defaults);
+        let ending = Ending::by_signals()?;
         if let Some((priming_s, null_s)) = profile.phases_s {
-            common.prime(&plan, self.priming.unwrap_or(priming_s), self.null.unwrap_or(null_s))?;
+            let phases_s = (self.priming.unwrap_or(priming_s), self.null.unwrap_or(null_s));
+            common.prime(&plan, phases_s, &ending)?;
         }
-        common.run(&plan)
+        common.run_until(&plan, ending)
     }
 }
 

@@ -1,0 +1,208 @@
+//! Who puts load on the server: threads of this process, or agents in other processes.
+//!
+//! All of a crew connect first, then get the word to begin, and report what they count every
+//! second; whoever gave the word follows them to the end, and can end it early.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::halt::Halt;
+use super::lane::{ANSWER_WAIT, Client, Flow, Lane};
+use super::open;
+use super::own::Toll;
+use super::plan::{Part, Plan};
+use super::run::now;
+use super::tally::Delta;
+use super::work::{Turn, Turns, Work};
+use crate::connect::Login;
+use crate::failure::Failure;
+use crate::interrupt::Ending;
+
+/// What one of a crew reports.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// What was counted in a second of the measured time, by kind of operation.
+    Second { second: u64, deltas: Vec<(usize, Delta)> },
+    /// It is done, and why it failed if it did; when the last counted answer came; and what the
+    /// measured time took of another process.
+    End { failure: Option<Failure>, last_us: Option<u64>, toll: Option<Toll> },
+}
+
+/// Tells one of a crew that the measured time ends now.
+pub(crate) type Stop = Box<dyn FnMut() + Send>;
+
+/// Those who put load on the server, connected and waiting for the word.
+pub(crate) struct Crew {
+    /// Gives each the word, and when it was given.
+    pub(crate) go: Vec<Sender<Instant>>,
+    pub(crate) stop: Vec<Stop>,
+    pub(crate) reports: Receiver<Report>,
+}
+
+/// A crew at work.
+pub(crate) struct Following {
+    reports: Receiver<Report>,
+    stop: Vec<Stop>,
+    ending: Arc<Ending>,
+    /// Those who have not ended yet.
+    pub(crate) open: usize,
+    /// When the measured time begins.
+    pub(crate) start: Instant,
+    /// When it ends.
+    pub(crate) end: Instant,
+    /// The end was asked for, or a part of the load was lost.
+    pub(crate) is_cut_short: bool,
+}
+
+impl Crew {
+    /// The threads of this process, which does this part of the plan.
+    pub(crate) fn here(plan: &Arc<Plan>, part: Part, login: &Login) -> Result<Self, Failure> {
+        plan.check()?;
+        rehearse(plan, part)?;
+        let turns: Vec<Arc<Turns>> =
+            plan.streams.iter().map(|stream| Arc::new(Turns::new(stream))).collect();
+        open::raise_file_limit(plan.connections())?;
+        let mut clients: Vec<Vec<Client>> = (0..plan.threads).map(|_| Vec::new()).collect();
+        let mut thread = 0;
+        for (number, stream) in plan.streams.iter().enumerate() {
+            let main = open::open(login, stream.connections, true)?;
+            let mut second = match stream.has_second() {
+                true => open::open(login, stream.connections, false)?,
+                false => Vec::new(),
+            };
+            for main in main {
+                if let Some(clients) = clients.get_mut(thread % plan.threads) {
+                    clients.push(Client::new(number, main, second.pop()));
+                }
+                thread += 1;
+            }
+        }
+        let (sender, reports) = channel();
+        let halt = Arc::new(Halt::new()?);
+        let stopped = Arc::clone(&halt);
+        let stop: Stop = Box::new(move || stopped.call(now()));
+        let mut crew = Self { go: Vec::new(), stop: vec![stop], reports };
+        for (thread, clients) in (0..).zip(clients) {
+            let flows = flows(plan, part, &turns, &clients)?;
+            let number = part.index * plan.threads as u64 + thread;
+            let lane = Lane::new(plan, number, flows, clients, sender.clone())?;
+            let lane = lane.until(Arc::clone(&halt))?;
+            let (go, word) = channel();
+            let plan = Arc::clone(plan);
+            std::thread::spawn(move || lane.run(&plan, &word));
+            crew.go.push(go);
+        }
+        Ok(crew)
+    }
+}
+
+/// Makes the first request of each job, so that what cannot be asked is refused before anything is
+/// connected.
+pub(crate) fn rehearse(plan: &Plan, part: Part) -> Result<(), Failure> {
+    for stream in &plan.streams {
+        let mut work = Work::new(plan, stream, Arc::new(Turns::new(stream)), part)?;
+        let mut out = Vec::new();
+        for job in 0..stream.jobs.len() {
+            for step in 0..2 {
+                if work.stage(job, step).is_some() {
+                    let turn = Turn { job, number: part.index };
+                    work.write(turn, step, (1, b"cn=x"), &mut out)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The streams of one thread, with its share of their rates.
+fn flows(
+    plan: &Plan,
+    part: Part,
+    turns: &[Arc<Turns>],
+    clients: &[Client],
+) -> Result<Vec<Flow>, Failure> {
+    let mut flows = Vec::new();
+    for (number, (stream, turns)) in plan.streams.iter().zip(turns).enumerate() {
+        let here = clients.iter().filter(|client| client.is_of(number)).count();
+        let share = here as f64 / stream.connections.max(1) as f64;
+        let rate = stream.rate.map(|rate| rate * share);
+        let work = Work::new(plan, stream, Arc::clone(turns), part)?;
+        flows.push(Flow::new(work, stream.outstanding, rate, stream.latency_limit));
+    }
+    Ok(flows)
+}
+
+impl Crew {
+    /// Gives the word.
+    pub(crate) fn begin(self, plan: &Plan, ending: Arc<Ending>) -> Following {
+        let begin = now();
+        for go in &self.go {
+            // One that is gone has said why.
+            let _ = go.send(begin);
+        }
+        let start = begin + plan.warmup();
+        let end = start + plan.duration();
+        let (open, stop, reports) = (self.go.len(), self.stop, self.reports);
+        Following { reports, stop, ending, open, start, end, is_cut_short: false }
+    }
+}
+
+impl Following {
+    /// The next report before `moment` and before the end of the measured time, which may come
+    /// early.
+    pub(crate) fn next(&mut self, moment: Instant) -> Option<Report> {
+        while self.open > 0 {
+            if self.ending.is_asked() {
+                self.cut_short();
+            }
+            let left = moment.min(self.end).saturating_duration_since(now());
+            match self.reports.recv_timeout(left.min(LOOK_EVERY)) {
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+                other => return Some(self.seen(other)),
+            }
+        }
+        None
+    }
+
+    /// The next report after the end. What was added may have to be removed, which takes as long as
+    /// it takes; somebody reports every second meanwhile.
+    pub(crate) fn rest(&mut self) -> Option<Report> {
+        if self.open == 0 {
+            return None;
+        }
+        let report = self.reports.recv_timeout(ANSWER_WAIT + ANSWER_WAIT);
+        Some(self.seen(report))
+    }
+
+    fn seen(&mut self, report: Result<Report, RecvTimeoutError>) -> Report {
+        let report = report.unwrap_or_else(|_| {
+            self.open = 1;
+            let reason = "a part of the load generator ended without a report";
+            let failure = Some(Failure::local(reason));
+            Report::End { failure, last_us: None, toll: None }
+        });
+        if let Report::End { failure, .. } = &report {
+            self.open -= 1;
+            if failure.is_some() {
+                // What is left is not the load that was asked for.
+                self.cut_short();
+            }
+        }
+        report
+    }
+
+    /// The measured time ends now.
+    fn cut_short(&mut self) {
+        let now = now();
+        if now < self.end && !self.is_cut_short {
+            self.is_cut_short = true;
+            self.end = now;
+            self.stop.iter_mut().for_each(|stop| stop());
+        }
+    }
+}
+
+/// How often somebody looks whether the end was asked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
