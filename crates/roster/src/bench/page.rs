@@ -60,6 +60,11 @@ impl<'r> Group<'r> {
         self.runs.first()
     }
 
+    /// The heads of a table with a column for each run, and one for what its rows are called.
+    fn columns(&self) -> impl Iterator<Item = &str> {
+        std::iter::once("").chain(self.runs.iter().map(|run| run.label.as_str()))
+    }
+
     /// Names of streams, in the order of their first appearance.
     fn streams(&self) -> Vec<&'r str> {
         let mut names: Vec<&str> = Vec::new();

@@ -6,6 +6,7 @@ mod agent;
 mod common;
 mod jobs;
 mod mixed;
+mod options;
 mod profile;
 mod record;
 mod report;

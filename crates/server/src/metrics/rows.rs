@@ -8,6 +8,7 @@ mod stored;
 mod surroundings;
 
 use super::table::Metric;
+use crate::rows::join;
 
 /// The branches of `cn=monitor` that have metrics, each with the title of its section.
 #[cfg(test)]
@@ -24,22 +25,6 @@ pub(crate) const BRANCHES: &[(&str, &str)] = &[
 
 /// All metrics.
 pub(crate) const ROWS: &[Metric] = &join::<
+    Metric,
     { served::ROWS.len() + stored::ROWS.len() + surroundings::ROWS.len() },
 >(&[served::ROWS, stored::ROWS, surroundings::ROWS]);
-
-/// Several tables as one; `N` is how many rows they have together.
-#[allow(clippy::indexing_slicing, reason = "the compiler does it, and would stop")]
-const fn join<const N: usize>(tables: &[&[Metric]]) -> [Metric; N] {
-    let mut joined = [tables[0][0]; N];
-    let (mut table, mut row, mut to) = (0, 0, 0);
-    while table < tables.len() {
-        if row < tables[table].len() {
-            joined[to] = tables[table][row];
-            (row, to) = (row + 1, to + 1);
-        } else {
-            (table, row) = (table + 1, 0);
-        }
-    }
-    assert!(to == N);
-    joined
-}

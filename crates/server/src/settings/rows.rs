@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
 use super::row::{Kind, Row};
 use crate::network::Network;
+use crate::rows::join;
 use crate::tls::{CIPHER_SUITES, VERSIONS};
 
 mod access_control;
@@ -40,6 +41,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
 /// All settings, by section.
 pub(super) const ROWS: &[Row] =
     &join::<
+        Row,
         {
             NODE_ROWS.len()
                 + admin::ROWS.len()
@@ -48,23 +50,6 @@ pub(super) const ROWS: &[Row] =
                 + logs::ROWS.len()
         },
     >(&[NODE_ROWS, admin::ROWS, access_control::ROWS, passwords::ROWS, logs::ROWS]);
-
-/// Several tables as one; `N` is how many rows they have together.
-#[allow(clippy::indexing_slicing, reason = "the compiler does it, and would stop")]
-const fn join<const N: usize>(tables: &[&[Row]]) -> [Row; N] {
-    let mut joined = [NODE_ROWS[0]; N];
-    let (mut table, mut row, mut to) = (0, 0, 0);
-    while table < tables.len() {
-        if row < tables[table].len() {
-            joined[to] = tables[table][row];
-            (row, to) = (row + 1, to + 1);
-        } else {
-            (table, row) = (table + 1, 0);
-        }
-    }
-    assert!(to == N);
-    joined
-}
 
 /// Those of the node itself.
 const NODE_ROWS: &[Row] = &[

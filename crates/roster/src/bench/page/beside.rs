@@ -1,5 +1,6 @@
 //! Published figures beside those of the runs.
 
+use super::figure::Head;
 use super::markup::{Markup, shortened};
 use super::number::{count, figure, grouped, length, ratio, short_time};
 use super::published::{PUBLISHED, Published};
@@ -14,11 +15,8 @@ pub(super) fn section(out: &mut Markup, groups: &[Group<'_>]) {
     let (found, others): (Vec<&Published>, Vec<&Published>) =
         PUBLISHED.iter().partition(|row| runs().any(|(group, _)| row.matches(group.name)));
     if !found.is_empty() {
-        let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0")];
-        out.open("div", &[&region[..], &[("aria-label", "Published figures")]].concat());
-        out.open("table", &[("class", "published")]);
-        out.element("caption", &[], "Operations/s, published and here");
-        columns(out, &COLUMNS);
+        let caption = "Operations/s, published and here";
+        Head { class: "published", name: "Published figures", caption }.open(out, COLUMNS);
         for row in &found {
             out.open("tbody", &[]);
             let here: Vec<_> = runs().filter(|(group, _)| row.matches(group.name)).collect();
@@ -41,19 +39,14 @@ pub(super) fn section(out: &mut Markup, groups: &[Group<'_>]) {
                 out.close();
             }
         }
-        for _ in 0..2 {
-            out.close();
-        }
+        Head::close(out);
     }
     if !others.is_empty() {
         out.open("details", &[]);
         let title = format!("{} published figures without a run here", others.len());
         out.element("summary", &[], &title);
-        let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0")];
-        out.open("div", &[&region[..], &[("aria-label", title.as_str())]].concat());
-        out.open("table", &[("class", "published")]);
-        out.element("caption", &[], "Operations/s as published");
-        columns(out, &OTHER_COLUMNS);
+        let caption = "Operations/s as published";
+        Head { class: "published", name: &title, caption }.open(out, OTHER_COLUMNS);
         out.open("tbody", &[]);
         for row in others {
             out.open("tr", &[]);
@@ -62,20 +55,10 @@ pub(super) fn section(out: &mut Markup, groups: &[Group<'_>]) {
             out.element("td", &[("class", "text")], row.profile);
             out.close();
         }
-        for _ in 0..4 {
-            out.close();
-        }
+        out.close();
+        Head::close(out);
+        out.close();
     }
-    out.close();
-}
-
-fn columns(out: &mut Markup, columns: &[&str]) {
-    out.open("thead", &[]);
-    out.open("tr", &[]);
-    for column in columns {
-        out.element("th", &[("scope", "col")], column);
-    }
-    out.close();
     out.close();
 }
 

@@ -16,22 +16,8 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn draw(&self, out: &mut Markup, class: &'static str) {
-        let region = [
-            ("class", "scroll"),
-            ("role", "region"),
-            ("tabindex", "0"),
-            ("aria-label", self.caption.as_str()),
-        ];
-        out.open("div", &region);
-        out.open("table", &[("class", class)]);
-        out.element("caption", &[], &self.caption);
-        out.open("thead", &[]);
-        out.open("tr", &[]);
-        for column in &self.columns {
-            out.element("th", &[("scope", "col")], column);
-        }
-        out.close();
-        out.close();
+        let head = Head { class, name: &self.caption, caption: &self.caption };
+        head.open(out, self.columns.iter().map(String::as_str));
         out.open("tbody", &[]);
         for row in &self.rows {
             out.open("tr", &[]);
@@ -44,9 +30,44 @@ impl Table {
             }
             out.close();
         }
-        for _ in 0..3 {
-            out.close();
+        out.close();
+        Head::close(out);
+    }
+}
+
+/// How a table begins.
+pub(super) struct Head<'t> {
+    /// How it looks.
+    pub(super) class: &'static str,
+    /// What the region that scrolls is called for those who cannot see it.
+    pub(super) name: &'t str,
+    pub(super) caption: &'t str,
+}
+
+impl Head<'_> {
+    /// Opens a table that scrolls by itself where the page is narrow, with its row of heads. Its
+    /// rows follow, in `tbody`; [`Head::close`] ends it.
+    pub(super) fn open<'c>(&self, out: &mut Markup, columns: impl IntoIterator<Item = &'c str>) {
+        let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0")];
+        out.open("div", &[&region[..], &[("aria-label", self.name)]].concat());
+        out.open("table", &[("class", self.class)]);
+        out.element("caption", &[], self.caption);
+        out.open("thead", &[]);
+        out.open("tr", &[]);
+        for column in columns {
+            // What has no name heads nothing.
+            match column {
+                "" => out.element("td", &[], ""),
+                column => out.element("th", &[("scope", "col")], column),
+            }
         }
+        out.close();
+        out.close();
+    }
+
+    pub(super) fn close(out: &mut Markup) {
+        out.close();
+        out.close();
     }
 }
 

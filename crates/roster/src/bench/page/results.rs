@@ -1,5 +1,6 @@
 //! The figures of a job as a table, and all jobs at a glance.
 
+use super::figure::Head;
 use super::markup::Markup;
 use super::number::{count, figure, percent, ratio};
 use super::{Group, Run, words};
@@ -104,24 +105,11 @@ fn each(run: &Run<'_>, total: Option<u64>) -> Option<f64> {
 
 /// The table of a job: a row for each figure, a column for each server.
 pub(super) fn table(out: &mut Markup, group: &Group<'_>) {
-    out.open(
-        "div",
-        &[("class", "scroll"), ("role", "region"), ("tabindex", "0"), ("aria-label", "Results")],
-    );
-    out.open("table", &[("class", "results")]);
     let caption = match group.first().filter(|_| group.runs.len() > 1) {
         None => "Results".to_owned(),
         Some(first) => format!("Results; × is the ratio to {}, bold the best", first.label),
     };
-    out.element("caption", &[], &caption);
-    out.open("thead", &[]);
-    out.open("tr", &[]);
-    out.element("td", &[], "");
-    for run in &group.runs {
-        out.element("th", &[("scope", "col")], &run.label);
-    }
-    out.close();
-    out.close();
+    Head { class: "results", name: "Results", caption: &caption }.open(out, group.columns());
     out.open("tbody", &[]);
     for measure in &MEASURES {
         let value = |run: &Run<'_>| (measure.of)(run, run.record.cost.server.as_ref());
@@ -154,9 +142,8 @@ pub(super) fn table(out: &mut Markup, group: &Group<'_>) {
         }
     }
     row_of_counts(out, group);
-    for _ in 0..3 {
-        out.close();
-    }
+    out.close();
+    Head::close(out);
 }
 
 /// A row, unless nobody has the figure.
@@ -296,17 +283,8 @@ fn tiles(out: &mut Markup, group: &Group<'_>) {
 
 /// Jobs and servers: a row for each run.
 fn overview(out: &mut Markup, groups: &[Group<'_>]) {
-    let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0")];
-    out.open("div", &[&region[..], &[("aria-label", "All jobs")]].concat());
-    out.open("table", &[("class", "overview")]);
-    out.element("caption", &[], "All jobs; × is the ratio to the first server of the job");
-    out.open("thead", &[]);
-    out.open("tr", &[]);
-    for column in OVERVIEW {
-        out.element("th", &[("scope", "col")], column);
-    }
-    out.close();
-    out.close();
+    let caption = "All jobs; × is the ratio to the first server of the job";
+    Head { class: "overview", name: "All jobs", caption }.open(out, OVERVIEW);
     for group in groups {
         out.open("tbody", &[]);
         let rows = group.runs.len().to_string();
@@ -341,9 +319,7 @@ fn overview(out: &mut Markup, groups: &[Group<'_>]) {
         }
         out.close();
     }
-    for _ in 0..2 {
-        out.close();
-    }
+    Head::close(out);
 }
 
 const OVERVIEW: [&str; 7] =

@@ -1,7 +1,7 @@
 //! What was run against what, on which machine: what all runs have in common, and what differs.
 
 use super::Group;
-use super::figure::Table;
+use super::figure::{Head, Table};
 use super::markup::{Markup, shortened};
 use super::number::{bytes, count, length, trimmed};
 use crate::bench::record::Record;
@@ -108,25 +108,8 @@ pub(super) fn differences(out: &mut Markup, group: &Group<'_>) {
     }
     out.open("details", &[("open", "")]);
     out.element("summary", &[], "What differs between these runs");
-    out.open(
-        "div",
-        &[
-            ("class", "scroll"),
-            ("role", "region"),
-            ("tabindex", "0"),
-            ("aria-label", "Differences"),
-        ],
-    );
-    out.open("table", &[("class", "settings")]);
-    out.element("caption", &[], "≠ marks what should be the same to be compared");
-    out.open("thead", &[]);
-    out.open("tr", &[]);
-    out.element("td", &[], "");
-    for run in &group.runs {
-        out.element("th", &[("scope", "col")], &run.label);
-    }
-    out.close();
-    out.close();
+    let caption = "≠ marks what should be the same to be compared";
+    Head { class: "settings", name: "Differences", caption }.open(out, group.columns());
     out.open("tbody", &[]);
     for (name, matters, values) in &rows {
         out.open("tr", if *matters { &[("class", "differs")] } else { &[] });
@@ -137,9 +120,9 @@ pub(super) fn differences(out: &mut Markup, group: &Group<'_>) {
         }
         out.close();
     }
-    for _ in 0..4 {
-        out.close();
-    }
+    out.close();
+    Head::close(out);
+    out.close();
 }
 
 /// What all runs of the page have in common, and by job what only its runs have.

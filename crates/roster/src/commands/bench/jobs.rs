@@ -5,45 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::common::{Common, Defaults, PeopleOptions};
+use super::options::{
+    AddOptions, FoundOptions, ModifyOptions, OrderOptions, PasswordOptions, SearchOptions,
+    TargetOptions,
+};
 use crate::bench::jobs::{self, BindOver, MODIFIED, MODIFIED_VALUE, NO_ATTRIBUTES, Searched};
 use crate::bench::keys::Order;
 use crate::bench::plan::{Job, People, Stream};
-use crate::bench::request::ScopeName;
 use crate::commands::generate::definition;
 use crate::failure::{Exit, Failure};
-
-/// What is searched for.
-#[derive(Args, Debug)]
-struct SearchOptions {
-    /// The base entry; may hold values. The suffix without
-    #[arg(short, long, value_name = "DN")]
-    base: Option<String>,
-
-    /// How far to search
-    #[arg(short, long, value_enum, default_value_t = ScopeName::Sub)]
-    scope: ScopeName,
-
-    /// The filter; may hold values. (uid=user.[1-100000]) without
-    #[arg(short, long, value_name = "FILTER")]
-    filter: Option<String>,
-
-    /// How values follow each other
-    #[arg(long, value_enum, default_value_t = Order::Random)]
-    order: Order,
-}
-
-impl SearchOptions {
-    fn searched(&self, people: &PeopleOptions, expect: (u64, u64)) -> Searched {
-        let anybody = || format!("(uid=user.[1-{}])", people.entries);
-        Searched {
-            base: self.base.clone().unwrap_or_else(|| people.suffix.clone()),
-            scope: self.scope,
-            filter: self.filter.clone().unwrap_or_else(anybody),
-            attributes: Vec::new(),
-            expect,
-        }
-    }
-}
 
 /// Search for entries.
 #[derive(Args, Debug)]
@@ -52,10 +22,10 @@ pub(super) struct Search {
     common: Common,
     #[command(flatten)]
     search: SearchOptions,
-
-    /// How many entries each search must find: 1, 0-5 or 3- (3 or more)
-    #[arg(long, value_name = "COUNT", default_value = "1-", value_parser = count)]
-    expect: (u64, u64),
+    #[command(flatten)]
+    order: OrderOptions,
+    #[command(flatten)]
+    found: FoundOptions,
 
     /// At the same time write, on connections of their own
     #[arg(long, value_enum, value_name = "OPERATION")]
@@ -79,18 +49,13 @@ pub(super) struct Search {
     /// or --entries if that is more
     #[arg(long, value_name = "N", requires = "with")]
     with_first: Option<u64>,
-
-    /// The attributes to ask for; all user attributes without
-    #[arg(value_name = "ATTRIBUTE")]
-    attributes: Vec<String>,
 }
 
 impl Search {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let people = &self.common.people;
-        let mut searched = self.search.searched(people, self.expect);
-        searched.attributes.clone_from(&self.attributes);
-        let job = people.maker(self.search.order).search(&searched)?;
+        let searched = self.found.of(self.search.one(people));
+        let job = self.order.maker(people).search(&searched)?;
         let connections = self.common.connections_or(CONNECTIONS);
         let mut streams = vec![self.common.applied(Stream::of(job, connections), connections)];
         streams.extend(self.beside()?);
@@ -126,15 +91,10 @@ pub(super) struct Auth {
     common: Common,
     #[command(flatten)]
     search: SearchOptions,
-
-    /// The password; may hold values
-    #[arg(
-        id = "entry_password",
-        long = "password",
-        value_name = "PASSWORD",
-        default_value = "password"
-    )]
-    password: String,
+    #[command(flatten)]
+    order: OrderOptions,
+    #[command(flatten)]
+    bind: PasswordOptions,
 
     /// Bind over the connection that searched, so that the next search is the user's; without it,
     /// over a second connection
@@ -145,11 +105,11 @@ pub(super) struct Auth {
 impl Auth {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let people = &self.common.people;
-        let mut searched = self.search.searched(people, (1, 1));
         // The name is all that is needed.
-        searched.attributes = vec![NO_ATTRIBUTES.to_owned()];
+        let attributes = vec![NO_ATTRIBUTES.to_owned()];
+        let searched = Searched { attributes, ..self.search.one(people) };
         let over = if self.same_connection { BindOver::Same } else { BindOver::Second };
-        let job = people.maker(self.search.order).auth(&searched, &self.password, over)?;
+        let job = self.order.maker(people).auth(&searched, &self.bind.password, over)?;
         self.common.run_one("auth", Stream::of(job, self.common.connections_or(CONNECTIONS)))
     }
 }
@@ -190,21 +150,14 @@ pub(super) struct Bind {
     common: Common,
     #[command(flatten)]
     target: Target,
-
-    /// The password; may hold values
-    #[arg(
-        id = "entry_password",
-        long = "password",
-        value_name = "PASSWORD",
-        default_value = "password"
-    )]
-    password: String,
+    #[command(flatten)]
+    bind: PasswordOptions,
 }
 
 impl Bind {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let (dn, maker) = self.target.of(&self.common.people);
-        let job = maker.bind(&dn, &self.password, false)?;
+        let job = maker.bind(&dn, &self.bind.password, false)?;
         self.common.run_one("bind", Stream::of(job, self.common.connections_or(CONNECTIONS)))
     }
 }
@@ -216,20 +169,14 @@ pub(super) struct Modify {
     common: Common,
     #[command(flatten)]
     target: Target,
-
-    /// The attribute to replace
-    #[arg(short, long, value_name = "ATTRIBUTE", default_value = MODIFIED)]
-    attribute: String,
-
-    /// Its new value; may hold values
-    #[arg(long, value_name = "VALUE", default_value = MODIFIED_VALUE)]
-    value: String,
+    #[command(flatten)]
+    modify: ModifyOptions,
 }
 
 impl Modify {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let (dn, maker) = self.target.of(&self.common.people);
-        let job = maker.modify(&dn, (&self.attribute, &self.value))?;
+        let job = maker.modify(&dn, self.modify.pair())?;
         self.common.run_one("modify", Stream::of(job, self.common.connections_or(CONNECTIONS)))
     }
 }
@@ -272,19 +219,13 @@ pub(super) struct Add {
     #[arg(long = "define", value_name = "NAME=VALUE", value_parser = definition)]
     definitions: Vec<(String, String)>,
 
-    /// Entries of the template to pass over, usually because they exist; 1000000, or --entries if
-    /// that is more
-    #[arg(long, value_name = "N")]
-    first: Option<u64>,
-
-    /// Delete at the end what was added
-    #[arg(long)]
-    remove: bool,
+    #[command(flatten)]
+    add: AddOptions,
 }
 
 impl Add {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
-        let first = self.first.unwrap_or_else(|| self.common.people.first());
+        let first = self.add.first(&self.common.people);
         let people = match &self.template {
             None if self.definitions.is_empty() => jobs::people(&self.common.people.suffix, first),
             None => shipped(&self.definitions, first),
@@ -294,7 +235,7 @@ impl Add {
         people.template()?;
         let connections = self.common.connections_or(CONNECTIONS);
         let stream = Stream::of(jobs::add(people), connections);
-        self.common.run_one("add", Stream { removes: self.remove, ..stream })
+        self.common.run_one("add", Stream { removes: self.add.remove, ..stream })
     }
 }
 
@@ -332,22 +273,18 @@ impl Delete {
     }
 }
 
-/// The entries an operation names.
+/// The entries that an operation names, one after the other.
 #[derive(Args, Debug)]
 struct Target {
-    /// The entry; may hold values. uid=user.[1-100000],ou=people,dc=example,dc=com without
-    #[arg(long, value_name = "DN")]
-    dn: Option<String>,
-
-    /// How values follow each other
-    #[arg(long, value_enum, default_value_t = Order::Random)]
-    order: Order,
+    #[command(flatten)]
+    entries: TargetOptions,
+    #[command(flatten)]
+    order: OrderOptions,
 }
 
 impl Target {
     fn of(&self, people: &PeopleOptions) -> (String, jobs::Maker) {
-        let dn = self.dn.clone().unwrap_or_else(|| people.everybody());
-        (dn, people.maker(self.order))
+        (self.entries.dn(people), self.order.maker(people))
     }
 }
 
@@ -365,28 +302,5 @@ fn added(people: &PeopleOptions) -> String {
     format!("uid=user.[{}-{}],ou=people,{}", first + 1, 2 * first, people.suffix)
 }
 
-/// `3`, `0-5` or `3-`.
-pub(super) fn count(text: &str) -> Result<(u64, u64), String> {
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("'{text}' is no number"));
-    match text.split_once('-') {
-        None => number(text).map(|count| (count, count)),
-        Some((low, "")) => Ok((number(low)?, u64::MAX)),
-        Some((low, high)) => Ok((number(low)?, number(high)?)),
-    }
-}
-
 /// Connections unless told otherwise.
 pub(super) const CONNECTIONS: u32 = 50;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_ranges() {
-        assert_eq!(count("3"), Ok((3, 3)));
-        assert_eq!(count("0-5"), Ok((0, 5)));
-        assert_eq!(count("3-"), Ok((3, u64::MAX)));
-        assert_eq!(count("x"), Err("'x' is no number".to_owned()));
-    }
-}

@@ -3,11 +3,13 @@
 use clap::{Args, ValueEnum};
 
 use super::common::{Common, Defaults};
-use super::jobs::{CONNECTIONS, count};
-use crate::bench::jobs::{self, BindOver, MODIFIED, MODIFIED_VALUE, Mix, MixBy, Searched};
-use crate::bench::keys::Order;
+use super::jobs::CONNECTIONS;
+use super::options::{
+    AddOptions, FoundOptions, ModifyOptions, OrderOptions, PasswordOptions, SearchOptions,
+    TargetOptions,
+};
+use crate::bench::jobs::{self, BindOver, Mix, MixBy, Searched};
 use crate::bench::plan::{Job, Stream};
-use crate::bench::request::ScopeName;
 use crate::failure::{Exit, Failure};
 
 /// Mix several kinds of operation.
@@ -30,42 +32,20 @@ pub(super) struct Mixed {
     #[arg(long, value_enum, default_value_t = MixBy::Requests)]
     mix_by: MixBy,
 
-    /// The base entry of searches; may hold values. The suffix without
-    #[arg(short, long, value_name = "DN")]
-    base: Option<String>,
-
-    /// How far to search
-    #[arg(short, long, value_enum, default_value_t = ScopeName::Sub)]
-    scope: ScopeName,
-
-    /// The filter; may hold values. (uid=user.[1-100000]) without
-    #[arg(short, long, value_name = "FILTER")]
-    filter: Option<String>,
-
-    /// How many entries each search must find: 1, 0-5 or 3- (3 or more)
-    #[arg(long, value_name = "COUNT", default_value = "1-", value_parser = count)]
-    expect: (u64, u64),
-
-    /// The entries that binds, compares and modifies name; may hold values
-    #[arg(long, value_name = "DN")]
-    dn: Option<String>,
-
-    /// The password of binds; may hold values
-    #[arg(
-        id = "entry_password",
-        long = "password",
-        value_name = "PASSWORD",
-        default_value = "password"
-    )]
-    password: String,
-
-    /// The attribute that is modified
-    #[arg(short, long, value_name = "ATTRIBUTE", default_value = MODIFIED)]
-    attribute: String,
-
-    /// Its new value; may hold values
-    #[arg(long, value_name = "VALUE", default_value = MODIFIED_VALUE)]
-    value: String,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    found: FoundOptions,
+    #[command(flatten)]
+    target: TargetOptions,
+    #[command(flatten)]
+    order: OrderOptions,
+    #[command(flatten)]
+    bind: PasswordOptions,
+    #[command(flatten)]
+    modify: ModifyOptions,
+    #[command(flatten)]
+    add: AddOptions,
 
     /// The attribute that is compared
     #[arg(long, value_name = "ATTRIBUTE", default_value = "employeeNumber")]
@@ -74,23 +54,6 @@ pub(super) struct Mixed {
     /// The value it is compared with; may hold values
     #[arg(long, value_name = "VALUE", default_value = "[1]")]
     compare_value: String,
-
-    /// Entries of the people template that adds pass over, usually because they exist; 1000000, or
-    /// --entries if that is more
-    #[arg(long, value_name = "N")]
-    first: Option<u64>,
-
-    /// Delete at the end what was added
-    #[arg(long)]
-    remove: bool,
-
-    /// How values follow each other
-    #[arg(long, value_enum, default_value_t = Order::Random)]
-    order: Order,
-
-    /// The attributes that searches ask for; all user attributes without
-    #[arg(value_name = "ATTRIBUTE")]
-    attributes: Vec<String>,
 }
 
 /// Kinds of operation and their shares.
@@ -114,7 +77,7 @@ impl Mixed {
         let mix = Mix { jobs: jobs.collect::<Result<_, Failure>>()?, by: self.mix_by };
         let streams = mix.streams(connections)?;
         let apply = |stream: Stream| {
-            let stream = Stream { removes: self.remove && stream.adds(), ..stream };
+            let stream = Stream { removes: self.add.remove && stream.adds(), ..stream };
             self.common.applied(stream, connections)
         };
         let streams = streams.into_iter().map(apply).collect();
@@ -123,34 +86,21 @@ impl Mixed {
 
     fn job(&self, kind: Kind) -> Result<Job, Failure> {
         let people = &self.common.people;
-        let maker = people.maker(self.order);
-        let dn = self.dn.clone().unwrap_or_else(|| people.everybody());
-        let searched = || Searched {
-            base: self.base.clone().unwrap_or_else(|| people.suffix.clone()),
-            scope: self.scope,
-            filter: self
-                .filter
-                .clone()
-                .unwrap_or_else(|| format!("(uid=user.[1-{}])", people.entries)),
-            attributes: self.attributes.clone(),
-            expect: self.expect,
-        };
+        let maker = self.order.maker(people);
+        let dn = self.target.dn(people);
+        let (one, password) = (self.search.one(people), &self.bind.password);
         match kind {
-            Kind::Search => maker.search(&searched()),
-            Kind::Auth => maker.auth(
-                &Searched { expect: (1, 1), ..searched() },
-                &self.password,
-                BindOver::Second,
-            ),
-            Kind::Bind => maker.bind(&dn, &self.password, self.mix_by == MixBy::Requests),
+            Kind::Search => maker.search(&self.found.of(one)),
+            Kind::Auth => {
+                let searched = Searched { expect: (1, 1), ..self.found.of(one) };
+                maker.auth(&searched, password, BindOver::Second)
+            }
+            Kind::Bind => maker.bind(&dn, password, self.mix_by == MixBy::Requests),
             Kind::Compare => {
                 maker.compare(&dn, (&self.compare_attribute, &self.compare_value), true)
             }
-            Kind::Modify => maker.modify(&dn, (&self.attribute, &self.value)),
-            Kind::Add => {
-                let first = self.first.unwrap_or_else(|| people.first());
-                Ok(jobs::add(jobs::people(&people.suffix, first)))
-            }
+            Kind::Modify => maker.modify(&dn, self.modify.pair()),
+            Kind::Add => Ok(jobs::add(jobs::people(&people.suffix, self.add.first(people)))),
             Kind::Delete => Ok(jobs::delete_added()),
         }
     }

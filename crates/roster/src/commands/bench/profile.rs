@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 
 use super::common::{Common, Defaults};
+use super::options::AddOptions;
 use crate::bench::plan::Stream;
 use crate::bench::profiles::{PROFILES, Profile, Setup};
 use crate::failure::{Exit, Failure};
@@ -24,14 +25,8 @@ pub(super) struct Run {
     #[command(flatten)]
     common: Common,
 
-    /// Entries of the people template that adds pass over, usually because they exist; 1000000, or
-    /// --entries if that is more
-    #[arg(long, value_name = "N")]
-    first: Option<u64>,
-
-    /// Delete at the end what was added
-    #[arg(long)]
-    remove: bool,
+    #[command(flatten)]
+    add: AddOptions,
 
     /// For sun-updates: search so long before, in seconds
     #[arg(long, value_name = "SECONDS")]
@@ -51,10 +46,10 @@ impl Run {
             entries: people.entries,
             suffix: people.suffix.clone(),
             connections,
-            first: self.first.unwrap_or_else(|| people.first()),
+            first: self.add.first(people),
         };
         let streams = profile.streams(&setup)?;
-        if self.remove && !streams.iter().any(Stream::adds) {
+        if self.add.remove && !streams.iter().any(Stream::adds) {
             let name = profile.name;
             return Err(Failure::local(format!("{name} adds nothing that could be removed")));
         }
@@ -63,7 +58,7 @@ impl Run {
             if stream.rate.is_some() {
                 return stream;
             }
-            let removes = stream.removes || (self.remove && stream.adds());
+            let removes = stream.removes || (self.add.remove && stream.adds());
             common.applied(Stream { removes, ..stream }, connections)
         };
         let streams: Vec<Stream> = streams.into_iter().map(apply).collect();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Kind, Row, number, size};
+use crate::rows::join;
 
 /// The rows of the file of one log.
 macro_rules! file_rows {
@@ -173,7 +174,7 @@ const AUDIT: &[Row] = &[
 ];
 
 /// All of them.
-pub(super) const ROWS: &[Row] = &super::join::<21>(&[ACCESS, &ACCESS_FILE, AUDIT, &AUDIT_FILE]);
+pub(super) const ROWS: &[Row] = &join::<Row, 21>(&[ACCESS, &ACCESS_FILE, AUDIT, &AUDIT_FILE]);
 
 /// Ten years: longer is surely a mistake in the unit.
 const HOURS_MAX: u64 = 87_600;
