@@ -46,11 +46,6 @@ impl ServerOptions {
         self.login.on(&self.uri)
     }
 
-    /// Where the server is.
-    pub(crate) fn uri(&self) -> &str {
-        &self.uri
-    }
-
     /// Likewise, for requests that the server works on as long as it takes, as when it compares an
     /// index with millions of entries.
     pub(crate) fn connect_patiently(&self) -> Result<Connection, Failure> {
@@ -284,7 +279,8 @@ fn certificate_check(text: &str) -> Result<CertificateCheck, String> {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let plain = |error: &std::io::Error| crate::failure::plain(error);
-        match &error {
+        let is_passing = is_passing(&error);
+        let failure = match &error {
             ClientError::Connect { address, source } => {
                 Self::local(format!("cannot connect to {address}: {}", plain(source)))
                     .hint("does the server run there? Name it with -H ldap://host:port")
@@ -311,7 +307,23 @@ impl From<ClientError> for Failure {
             ClientError::Url { .. } | ClientError::Tls(_) | ClientError::Trust { .. } => {
                 Self::local(&error)
             }
+        };
+        Self { is_passing, ..failure }
+    }
+}
+
+/// Whether it may be otherwise when the same is asked later, as after a restart of the server.
+fn is_passing(error: &ClientError) -> bool {
+    match error {
+        ClientError::Connect { .. }
+        | ClientError::Lost(_)
+        | ClientError::Closed(_)
+        | ClientError::TimedOut(_) => true,
+        ClientError::Tls(reason) => !reason.contains("ertificate"),
+        ClientError::Refused { outcome, .. } => {
+            matches!(outcome.code, ResultCode::Busy | ResultCode::Unavailable)
         }
+        ClientError::Url { .. } | ClientError::Trust { .. } | ClientError::Malformed(_) => false,
     }
 }
 

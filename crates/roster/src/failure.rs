@@ -19,6 +19,8 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// The server is not there, or cannot answer now: later it may.
+    pub(crate) is_passing: bool,
 }
 
 /// The exit codes of the program; `--help` lists them.
@@ -36,7 +38,7 @@ pub(crate) enum Exit {
 impl Failure {
     /// A failure on this side.
     pub(crate) fn local(message: impl fmt::Display) -> Self {
-        Self { exit: Exit::Local, message: message.to_string(), hint: None }
+        Self { exit: Exit::Local, message: message.to_string(), hint: None, is_passing: false }
     }
 
     /// Ctrl-C.
@@ -46,7 +48,7 @@ impl Failure {
 
     /// The server refused.
     pub(crate) fn refused(message: impl fmt::Display) -> Self {
-        Self { exit: Exit::Refused, message: message.to_string(), hint: None }
+        Self { exit: Exit::Refused, ..Self::local(message) }
     }
 
     /// Adds what to do about it.
@@ -86,7 +88,7 @@ impl From<io::Error> for Failure {
             _ => Exit::Local,
         };
         let message = format!("cannot write the output: {}", plain(&error));
-        Self { exit, message, hint: None }
+        Self { exit, ..Self::local(message) }
     }
 }
 

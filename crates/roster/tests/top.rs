@@ -4,8 +4,14 @@
 mod common;
 mod demo;
 
-use common::{Run, roster};
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use common::{Run, command, roster};
 use demo::Demo;
+use testing::crash::server::Place;
 
 /// One interval, as short as it gets.
 fn top(demo: &Demo, arguments: &[&str]) -> Run {
@@ -57,3 +63,55 @@ fn who_may_not_read_the_figures_is_told_who_may() {
     let run = roster(&["top", "--every", "0", "-H", &demo.url("ldap")]);
     assert_eq!(run.code, 2, "{run:?}");
 }
+
+#[test]
+fn a_server_that_ends_is_asked_for_until_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("ldapi").display().to_string();
+    let place = Place {
+        roster: PathBuf::from(env!("CARGO_BIN_EXE_roster")),
+        folder: folder.path().join("server"),
+        environment: vec![("ROSTER_LISTEN__LDAPI".to_owned(), socket.clone())],
+    };
+    place.init().unwrap();
+    let server = place.start().unwrap();
+    let url = format!("ldapi://{}", socket.replace('/', "%2F"));
+    let mut child = command(&["top", "--every", "0.1", "-H", &url]).spawn().unwrap();
+    let told = lines_of(child.stdout.take().unwrap());
+    let notes = lines_of(child.stderr.take().unwrap());
+    let (head, first) = (told.recv_timeout(PATIENCE).unwrap(), told.recv_timeout(PATIENCE));
+    assert!(head.contains("search/s") && first.is_ok(), "{head}");
+    drop(server);
+    let gone = notes.recv_timeout(PATIENCE).unwrap();
+    assert!(gone.starts_with("roster: note: ") && gone.ends_with("; asking again"), "{gone}");
+    let server = place.start().unwrap();
+    // How often it was asked for in between is not told.
+    let back = notes.recv_timeout(PATIENCE).unwrap();
+    assert!(back.starts_with("roster: note: the server is back after "), "{back}");
+    // What was told before the end.
+    while told.try_recv().is_ok() {}
+    let line = told.recv_timeout(PATIENCE).unwrap();
+    assert!(line.trim_start().starts_with(|letter: char| letter.is_ascii_digit()), "{line}");
+    // Once is once.
+    drop(server);
+    let run = roster(&["top", "--once", "-H", &url]);
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.errors.contains("cannot connect to"), "{run:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// The lines of a pipe, as they come.
+fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);

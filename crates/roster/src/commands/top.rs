@@ -12,7 +12,8 @@ use crate::top;
 ///
 /// Reads cn=monitor over LDAP, as an identity with the privilege config-read, such as the
 /// administrator, or the owner of the server's process through ldapi://. In a terminal it shows a
-/// page, else a line for each interval. Keys: q ends, space pauses.
+/// page, else a line for each interval. Keys: q ends, space pauses. A server that goes away is
+/// asked for until it is back.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -43,7 +44,7 @@ Examples:
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let Options { every, once, json, server } = options;
     let shown = top::Options { every: *every, is_once: *once, is_json: *json };
-    top::run(server.connect()?, server.uri(), &shown)
+    top::run(server.login()?, &shown)
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::frame::{Frame, Operation};
+use super::watch::Away;
 use crate::explain::number;
 
 /// What the terminal can do.
@@ -12,8 +13,43 @@ pub(super) struct Style {
     pub(super) width: usize,
 }
 
-/// All of an interval, a line each; `rates` are operations per second of the intervals so far.
-pub(super) fn block(frame: &Frame, server: &str, rates: &[f64], style: Style) -> String {
+/// What stands beside the figures of an interval.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Shown<'s> {
+    /// Operations per second of the intervals so far; none for a time without a server.
+    pub(super) rates: &'s [Option<f64>],
+    /// The server is not there: the figures are old.
+    pub(super) away: Option<&'s Away>,
+}
+
+/// All of an interval, a line each.
+pub(super) fn block(frame: &Frame, server: &str, shown: Shown<'_>, style: Style) -> String {
+    let Some(away) = shown.away else { return text(&figures(frame, server, shown, style), style) };
+    // What was an alarm is one no more: nobody knows.
+    let plain = Style { has_colour: false, ..style };
+    let mut lines = figures(frame, server, shown, plain);
+    for line in &mut lines {
+        *line = style.old(&clipped(line, style.width));
+    }
+    if let Some(line) = lines.get_mut(1) {
+        *line = absence(away, style, "; the figures are from before");
+    }
+    text(&lines, style)
+}
+
+/// The page before there is an interval.
+pub(super) fn nothing_yet(server: &str, away: Option<&Away>, style: Style) -> String {
+    let absence = away.map(|away| absence(away, style, ""));
+    text(&[format!("roster   {server}"), absence.unwrap_or_default()], style)
+}
+
+/// That the server is not there; what matters comes first, since narrow terminals cut the rest.
+fn absence(away: &Away, style: Style, more: &str) -> String {
+    let length = duration(away.seconds());
+    style.alarm(&format!("away for {length}, asking again{more}: {}", away.reason))
+}
+
+fn figures(frame: &Frame, server: &str, shown: Shown<'_>, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     lines.push(head(frame, server));
     lines.push(String::new());
@@ -24,7 +60,7 @@ pub(super) fn block(frame: &Frame, server: &str, rates: &[f64], style: Style) ->
             format!("{} entries/s", rate(frame.entries_per_s)),
             format!("in {}/s", octets(frame.received_bytes_per_s)),
             format!("out {}/s", octets(frame.sent_bytes_per_s)),
-            curve(rates, style.width),
+            curve(shown.rates, style.width),
         ])
     ));
     lines.push(errors(frame, style));
@@ -35,14 +71,18 @@ pub(super) fn block(frame: &Frame, server: &str, rates: &[f64], style: Style) ->
         "{:<12} {:>11} {:>10} {:>10} {:>11} {:>16}",
         "operation", "per second", "p50", "p99", "errors/s", "since the start"
     ));
-    let shown = frame.operations.iter().filter(|one| one.total > 0);
-    lines.extend(shown.map(|one| operation(one, style)));
+    let seen = frame.operations.iter().filter(|one| one.total > 0);
+    lines.extend(seen.map(|one| operation(one, style)));
     lines.push(String::new());
     lines.extend([queues(frame, style), store(frame), flush(frame, style)]);
     lines.extend([journal(frame, style), logs(frame, style), certificate(frame, style)]);
+    lines
+}
+
+fn text(lines: &[String], style: Style) -> String {
     let mut text = String::new();
     for line in lines {
-        text.push_str(&clipped(&line, style.width));
+        text.push_str(&clipped(line, style.width));
         text.push('\n');
     }
     text
@@ -255,6 +295,11 @@ impl Style {
         self.in_colour("\x1b[33m", text)
     }
 
+    /// Of figures that are no longer true.
+    fn old(self, text: &str) -> String {
+        self.in_colour("\x1b[2m", text)
+    }
+
     fn in_colour(self, colour: &str, text: &str) -> String {
         if self.has_colour { format!("{colour}{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -265,16 +310,17 @@ fn join(parts: &[String]) -> String {
     parts.collect::<Vec<_>>().join("   ")
 }
 
-/// The rates of the last intervals as a curve, as long as fits.
-fn curve(rates: &[f64], width: usize) -> String {
+/// The rates of the last intervals as a curve, as long as fits; a gap where there was no server.
+fn curve(rates: &[Option<f64>], width: usize) -> String {
     let room = width.saturating_sub(CURVE_FROM).min(CURVE_MAX);
     let shown = rates.get(rates.len().saturating_sub(room)..).unwrap_or_default();
-    let most = shown.iter().copied().fold(0.0, f64::max);
+    let most = shown.iter().flatten().copied().fold(0.0, f64::max);
     if shown.len() < 2 || most <= 0.0 {
         return String::new();
     }
-    let step = |rate: &f64| ((rate / most * (STEPS.len() - 1) as f64).round() as usize).min(7);
-    shown.iter().filter_map(|rate| STEPS.get(step(rate))).collect()
+    let step = |rate: f64| ((rate / most * (STEPS.len() - 1) as f64).round() as usize).min(7);
+    let mark = |rate: &Option<f64>| rate.and_then(|rate| STEPS.get(step(rate))).unwrap_or(&' ');
+    shown.iter().map(mark).collect()
 }
 
 /// No longer than the terminal is wide; what switches colours takes no place.
@@ -384,8 +430,8 @@ mod tests {
 
     #[test]
     fn the_curve_is_as_high_as_its_highest() {
-        assert_eq!(curve(&[0.0, 50.0, 100.0], 200), "▁▅█");
-        assert_eq!(curve(&[1.0], 200), "");
-        assert_eq!(curve(&[1.0, 2.0], 40), "");
+        assert_eq!(curve(&[Some(0.0), Some(50.0), None, Some(100.0)], 200), "▁▅ █");
+        assert_eq!(curve(&[Some(1.0)], 200), "");
+        assert_eq!(curve(&[Some(1.0), Some(2.0)], 40), "");
     }
 }

@@ -2,19 +2,28 @@
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use super::reading::now;
+use super::watch::Look;
 use crate::failure::Failure;
 
 /// The terminal as `top` uses it; as before when this is dropped.
 pub(super) struct Screen {
     before: Option<Termios>,
-    keys: Receiver<Key>,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+}
+
+/// What happens while nobody draws.
+pub(super) enum Event {
+    Key(Key),
+    /// The server was asked.
+    Look(Result<Look, Failure>),
 }
 
 /// What the user wants.
@@ -27,7 +36,7 @@ pub(super) enum Key {
 
 impl Screen {
     pub(super) fn open() -> Result<Self, Failure> {
-        let (sender, keys) = channel();
+        let (sender, events) = channel();
         let mut before = None;
         let stdin = io::stdin();
         if stdin.is_terminal() {
@@ -38,6 +47,7 @@ impl Screen {
             tcsetattr(&stdin, OptionalActions::Now, &single).map_err(Failure::local)?;
             before = Some(as_it_was);
         }
+        let keys = sender.clone();
         // It ends with the process: nothing wakes it.
         thread::spawn(move || {
             for octet in io::stdin().lock().bytes() {
@@ -46,27 +56,25 @@ impl Screen {
                     Ok(b' ' | b'p') => Key::Pause,
                     Ok(_) => Key::Other,
                 };
-                if sender.send(key).is_err() {
+                if keys.send(Event::Key(key)).is_err() {
                     return;
                 }
             }
         });
-        let screen = Self { before, keys };
+        let screen = Self { before, events, sender };
         screen.write(&format!("{OTHER_PAGE}{HIDE}{HOME}{CLEAR}reading …"))?;
         Ok(screen)
     }
 
-    /// Waits for the time, or for a key.
-    pub(super) fn wait(&self, time: Duration) -> Result<Option<Key>, Failure> {
-        match self.keys.recv_timeout(time) {
-            Ok(key) => Ok(Some(key)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            // There is nobody who could press a key; Ctrl-C ends the process.
-            Err(RecvTimeoutError::Disconnected) => {
-                thread::park_timeout(time);
-                Ok(None)
-            }
-        }
+    /// Who tells it of what happens.
+    pub(super) fn sender(&self) -> Sender<Event> {
+        self.sender.clone()
+    }
+
+    /// Waits for the time, or until something happens.
+    pub(super) fn wait(&self, time: Duration) -> Option<Event> {
+        // It holds a sender itself: there is always one.
+        self.events.recv_timeout(time).ok()
     }
 
     pub(super) fn width(&self) -> usize {
