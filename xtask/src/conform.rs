@@ -1,11 +1,12 @@
 //! `cargo xtask conform`: the dialogue scripts against another server.
 //!
-//! Known differences stand in `tests/peers/NAME.skip`; the list must be exact.
+//! Known differences stand in `tests/peers/NAME.skip`; the list must be exact. A peer that dies is
+//! told of, and is no error unless it does so often: then nothing was compared.
 
 use std::path::Path;
 
 use testing::slapd::Slapd;
-use testing::{Script, SkipList, run, run_script};
+use testing::{Outcome, Script, SkipList, run, run_script};
 
 use crate::shell::root;
 use crate::{Error, shell};
@@ -43,7 +44,14 @@ fn all() -> Result<(), Error> {
             SkipList::read(&root().join("tests/peers/openldap.skip")).map_err(Error::Wrong)?;
         let outcomes = testing::run_directory_beside(&scripts_directory(), THREADS, Slapd::default)
             .map_err(|error| Error::Wrong(error.to_string()))?;
-        let errors = skip.compare(&outcomes);
+        let mut errors = skip.compare(&outcomes);
+        let died: Vec<String> = outcomes.iter().filter_map(died).collect();
+        for one in &died {
+            println!("the peer died: {one}");
+        }
+        if died.len() > DEATHS_MAX {
+            errors.push(format!("the peer died {} times: nothing is compared there", died.len()));
+        }
         for error in &errors {
             println!("{error}");
         }
@@ -61,6 +69,12 @@ fn all() -> Result<(), Error> {
     })
 }
 
+/// The dialogue under which the peer died, if it did, and how.
+fn died(outcome: &Outcome) -> Option<String> {
+    let how = outcome.failure.as_ref()?.died.as_ref()?;
+    Some(format!("{}: {}: {how}", outcome.script, outcome.title))
+}
+
 /// Single scripts, for writing them: every difference is printed, none is excused.
 fn some(names: &[String]) -> Result<(), Error> {
     let wrong = |error: testing::ScriptError| Error::Wrong(error.to_string());
@@ -75,6 +89,9 @@ fn some(names: &[String]) -> Result<(), Error> {
             if let Some(failure) = &outcome.failure {
                 failed += 1;
                 println!("{}: {failure}", outcome.title);
+                if let Some(one) = died(&outcome) {
+                    println!("the peer died: {one}");
+                }
             }
         }
     }
@@ -90,5 +107,7 @@ fn scripts_directory() -> std::path::PathBuf {
     root().join("tests/scripts")
 }
 
+/// Dialogues under which the peer may die.
+const DEATHS_MAX: usize = 20;
 /// Scripts played at a time; most of the time is waiting for a slapd to start or to end.
 const THREADS: usize = 4;

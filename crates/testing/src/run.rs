@@ -31,6 +31,11 @@ pub trait Peer {
     fn root_password(&self) -> &str {
         "secret"
     }
+
+    /// How its process ended by itself, if it is one and did.
+    fn died(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// How one dialogue ended.
@@ -53,6 +58,8 @@ pub struct Failure {
     pub line: usize,
     /// For a person; may have several lines.
     pub reason: String,
+    /// How the server's process ended under the dialogue, which then says nothing of its answers.
+    pub died: Option<String>,
 }
 
 impl fmt::Display for Failure {
@@ -154,14 +161,13 @@ pub fn script_paths(directory: &Path) -> Result<Vec<PathBuf>, ScriptError> {
 
 /// Plays every dialogue of a script.
 pub fn run_script(script: &Script, peer: &mut dyn Peer) -> Vec<Outcome> {
-    let outcome = |dialogue: &Dialogue| Outcome {
-        script: script.name(),
-        title: dialogue.title.clone(),
-        failure: run_dialogue(script, dialogue, peer).err().map(|(line, reason)| Failure {
-            path: script.path.clone(),
-            line,
-            reason,
-        }),
+    let outcome = |dialogue: &Dialogue| {
+        let failure = run_dialogue(script, dialogue, peer).err();
+        let failure = failure.map(|(line, reason)| {
+            let (path, died) = (script.path.clone(), peer.died());
+            Failure { path, line, reason, died }
+        });
+        Outcome { script: script.name(), title: dialogue.title.clone(), failure }
     };
     script.dialogues.iter().map(outcome).collect()
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the list is exact. A dialogue that fails unlisted and a listed one that passes or
 //! does not exist are both errors, so the list cannot rot. Only where the reason begins with `at
-//! times: `, because the peer answers now so and now so, passing is no error.
+//! times: `, because the peer answers now so and now so, passing is no error. A dialogue under
+//! which the peer died says nothing of its answers, and is no error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,7 +69,7 @@ impl SkipList {
             let key = (outcome.script.clone(), outcome.title.clone());
             let listed = unused.remove(&key);
             match &outcome.failure {
-                Some(failure) if listed.is_none() => {
+                Some(failure) if listed.is_none() && failure.died.is_none() => {
                     errors.push(format!("{}: {failure}", outcome.title));
                 }
                 None if listed == Some(false) => {
@@ -102,9 +103,22 @@ mod tests {
     }
 
     fn outcome(title: &str, fails: bool) -> Outcome {
-        let failure =
-            fails.then(|| Failure { path: "a.ldap".into(), line: 3, reason: "why".to_owned() });
+        let failure = fails.then(|| Failure {
+            path: "a.ldap".into(),
+            line: 3,
+            reason: "why".to_owned(),
+            died: None,
+        });
         Outcome { script: "a.ldap".to_owned(), title: title.to_owned(), failure }
+    }
+
+    #[test]
+    fn a_peer_that_died_has_not_answered_otherwise() {
+        let mut died = outcome("one", true);
+        if let Some(failure) = &mut died.failure {
+            failure.died = Some("signal: 6".to_owned());
+        }
+        assert_eq!(SkipList::default().compare(&[died]), Vec::<String>::new());
     }
 
     #[test]

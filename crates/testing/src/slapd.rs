@@ -58,6 +58,17 @@ impl Peer for Slapd {
     fn root_dn(&self) -> &str {
         ROOT_DN
     }
+
+    fn died(&mut self) -> Option<String> {
+        let running = self.running.as_mut()?;
+        // Its sockets go first: one that lets us connect is not dying.
+        if TcpStream::connect(running.address).is_ok() {
+            return None;
+        }
+        // How it ends is settled by now; this only makes sure that it does.
+        let _ = running.child.kill();
+        Some(running.child.wait().ok()?.to_string())
+    }
 }
 
 impl Running {
@@ -165,4 +176,23 @@ index objectClass eq
 overlay sssvlv
 "
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ended_by_itself_is_noticed() {
+        let open = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = open.local_addr().unwrap();
+        let mut child = Command::new("sh").args(["-c", "kill -ABRT $$"]).spawn().unwrap();
+        child.wait().unwrap();
+        let directory = std::env::temp_dir().join(format!("roster-died-{}", std::process::id()));
+        let mut slapd = Slapd { running: Some(Running { child, directory, address }) };
+        assert_eq!(slapd.died(), None, "somebody listens");
+        drop(open);
+        assert!(slapd.died().unwrap().contains("signal: 6"));
+        assert_eq!(Slapd::default().died(), None);
+    }
 }
