@@ -1,9 +1,7 @@
-//! `cargo xtask bench-writes`: what writes cost, roster and slapd in turns on one machine in one
-//! run, as tables for `docs/performance.md`.
-//!
-//! Both hold the same people with the same indexes, both make every write durable before they
-//! answer, and the same program (`roster bench`) asks both and checks every answer.
-//! Start at [`run`]; the servers are in `servers.rs`, the tables in `tables`.
+//! `cargo xtask bench-writes`: what searches wait for while others write, how long roster takes to
+//! serve again after it was killed in the middle of writes, and, with `--soak`, whether its memory
+//! stays bounded; as tables for `docs/performance.md`. What writes cost, and other servers', is
+//! told by `cargo xtask bench`.
 //!
 //! Invariant: only servers started here, on loopback, are asked, and they end with the run.
 
@@ -11,22 +9,20 @@ mod tables;
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde_json::Value;
-use testing::crash::server::{now, pause, scratch};
-use testing::slapd::Slapd;
+use testing::crash::server::{now, pause};
 
-use self::tables::{Figures, Tables};
+use self::tables::{Row, Tables};
 use crate::Error;
+use crate::ground::{Ground, Setup, load_average, note};
+use crate::load::{Figures, Load, people};
+use crate::options;
 use crate::servers::{self, Server};
-use crate::shell::{self, roster};
 
-/// People unless told otherwise.
+/// People, length of a load and connections unless told otherwise.
 const DEFAULT_ENTRIES: u64 = 100_000;
-/// Length of each run in seconds unless told otherwise.
 const DEFAULT_SECONDS: u64 = 10;
-/// Connections of each load unless told otherwise.
 const DEFAULT_CONNECTIONS: u64 = 50;
 /// Adds a second of a soak, beside modifies at full speed.
 const SOAK_ADDS_PER_S: u64 = 500;
@@ -34,197 +30,96 @@ const SOAK_ADDS_PER_S: u64 = 500;
 const FIRST_ADDED: u64 = 100_000_000;
 /// Numbers between the people that one run adds and those of the next.
 const ADDED_STEP: u64 = 10_000_000;
-/// Writes of the probe that says how fast the disk is.
+/// The longest run that finds out how many searches the server can do.
+const CAPACITY_SECONDS: u64 = 5;
+/// Writes of the probe that says how fast the disk is, and octets of each.
 const PROBE_WRITES: usize = 300;
-/// Octets of each.
 const PROBE_BYTES: usize = 4096;
 
 /// What the command line says.
 #[derive(Debug)]
 struct Asked {
-    entries: u64,
-    seconds: u64,
+    setup: Setup,
     connections: u64,
-    turns: u64,
     soak_minutes: u64,
-    with_slapd: bool,
-    roster: Option<PathBuf>,
-    folder: PathBuf,
 }
 
 /// Runs everything that `arguments` ask for and prints the tables.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let asked = parse(arguments)?;
-    if asked.with_slapd && !Slapd::is_installed() {
-        return Err(Error::Unable {
-            reason: "slapd is not installed".to_owned(),
-            hint: "'apt-get install slapd', or --no-slapd".to_owned(),
-        });
-    }
-    let program = match &asked.roster {
-        Some(path) => path.clone(),
-        None => roster()?,
-    };
-    let begin = now();
-    let result = measure(&asked, &program);
-    let _ = std::fs::remove_dir_all(&asked.folder);
-    let tables = result.map_err(Error::Wrong)?;
-    println!("\n{tables}");
-    println!("xtask: bench-writes: {} s", begin.elapsed().as_secs());
-    Ok(())
+    asked.setup.measure("bench-writes", |ground| measure(&asked, ground)).map(drop)
 }
 
-fn measure(asked: &Asked, program: &Path) -> Result<Tables, String> {
-    let folder = &asked.folder;
-    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut tables = Tables::new(asked.entries, asked.connections, asked.seconds);
-    tables.note(probe(folder)?);
+fn measure(asked: &Asked, ground: &Ground<'_>) -> Result<String, String> {
+    let setup = &asked.setup;
+    let mut tables = Tables::new(setup.entries, asked.connections, setup.seconds);
+    tables.note(probe(&ground.folder)?);
     tables.note(load_average());
-    note("making the people");
-    let people = folder.join("people.ldif");
-    generate(program, asked.entries, &people)?;
-    let mut run = Run { asked, program, servers: Vec::new(), added: FIRST_ADDED };
-    note("loading roster");
+    let file = ground.people(&[])?;
+    note("loading");
     let begin = now();
-    run.servers.push(servers::roster(program, &folder.join("roster"), &people)?);
+    let server = servers::roster(&ground.program, &ground.folder.join("roster"), &file)?;
     tables.note(format!("roster import: {:.1} s", begin.elapsed().as_secs_f64()));
-    if asked.with_slapd {
-        note("loading slapd");
-        let begin = now();
-        run.servers.push(servers::slapd(&folder.join("slapd"), &people)?);
-        tables.note(format!("slapadd -q: {:.1} s", begin.elapsed().as_secs_f64()));
-    }
-    // Gives the disk back before anything is measured.
-    let _ = std::fs::remove_file(&people);
+    let mut run = Run { asked, ground, server, added: FIRST_ADDED };
     if asked.soak_minutes > 0 {
         run.soak(&mut tables)?;
     } else {
-        for _ in 0..asked.turns {
-            run.writes(&mut tables)?;
-        }
         run.searches_beside_writes(&mut tables)?;
         run.recovery(&mut tables)?;
     }
     tables.note(load_average());
-    Ok(tables)
+    Ok(tables.to_string())
 }
 
 struct Run<'a> {
     asked: &'a Asked,
-    program: &'a Path,
-    /// roster first.
-    servers: Vec<Server>,
+    ground: &'a Ground<'a>,
+    server: Server,
     /// The number of the next person to add.
     added: u64,
 }
 
 impl Run<'_> {
-    /// One `roster bench`; its JSON, and the memory the server had at most.
-    fn bench(
-        &self,
-        server: &Server,
-        operation: &str,
-        seconds: u64,
-        more: &[&str],
-    ) -> Result<Figures, String> {
-        let mut child = self.start(server, operation, seconds, more)?;
-        let mut peak = server.anonymous_bytes();
-        while child.try_wait().map_err(|error| error.to_string())?.is_none() {
-            peak = peak.max(server.anonymous_bytes());
-            pause(servers::SAMPLE_PAUSE);
-        }
-        let value = answer(child, server, operation)?;
-        let figures = Figures::new(&value, peak)?;
-        note(&format!("  {}: {operation}: {figures}", server.name));
-        Ok(figures)
+    fn load(&self, seconds: u64, words: &[&str]) -> Load<'_> {
+        Load::new(&self.server, seconds, words).connections(self.asked.connections)
     }
 
-    fn start(
-        &self,
-        server: &Server,
-        operation: &str,
-        seconds: u64,
-        more: &[&str],
-    ) -> Result<std::process::Child, String> {
-        let (seconds, connections) = (seconds.to_string(), self.asked.connections.to_string());
-        let (uri, pid) = (format!("ldap://{}", server.address), server.id().to_string());
-        std::process::Command::new(self.program)
-            .args(["bench", operation, "--json", "-H", &uri, "--server-pid", &pid])
-            .args(["-D", server.dn, "-w", server.password, "-t", &seconds, "-c", &connections])
-            .args(more)
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("{}: {error}", self.program.display()))
+    /// One load, and the memory the server had at most.
+    fn bench(&self, seconds: u64, words: &[&str]) -> Result<Row, String> {
+        let load = self.load(seconds, words);
+        let mut load = load.start(&self.ground.program, &self.asked.setup.with)?;
+        let mut peak_bytes = self.server.anonymous_bytes();
+        while !load.has_ended() {
+            peak_bytes = peak_bytes.max(self.server.anonymous_bytes());
+            pause(servers::SAMPLE_PAUSE);
+        }
+        let row = Row::new(&load.end()?, peak_bytes)?;
+        note(&format!("  {}: {row}", words.first().unwrap_or(&"")));
+        Ok(row)
     }
 
     /// The names of all people that were loaded.
     fn everybody(&self) -> String {
-        format!("uid=user.[1-{}],ou=people,dc=example,dc=com", self.asked.entries)
-    }
-
-    /// Modify, add and delete, each on both servers in turn.
-    fn writes(&mut self, tables: &mut Tables) -> Result<(), String> {
-        let seconds = self.asked.seconds;
-        let everybody = self.everybody();
-        let mut added = Vec::new();
-        note("modify");
-        let run = |server: &Server| self.bench(server, "modify", seconds, &["--dn", &everybody]);
-        tables.writes("modify, unindexed", self.each(run)?);
-        note("add");
-        let first = self.added.to_string();
-        let run = |server: &Server| self.bench(server, "add", seconds, &["--first", &first]);
-        let figures = self.each(run)?;
-        added.extend(figures.iter().map(|figures| figures.made));
-        tables.writes("add, ~20 attributes", figures);
-        note("delete");
-        let mut figures = Vec::new();
-        for (server, count) in self.servers.iter().zip(&added) {
-            // Some are left, so that no delete of the last moment names nobody.
-            let (low, high) = (self.added + 1, self.added + (*count).max(2) - 1);
-            let dn = format!("uid=user.[{low}-{high}],ou=people,dc=example,dc=com");
-            let warmup = if *count > SHORT_ADDS { "1" } else { "0" };
-            let more = ["--dn", &dn, "--warmup", warmup];
-            figures.push(self.bench(server, "delete", seconds, &more)?);
-        }
-        tables.writes("delete", figures);
-        self.added += ADDED_STEP;
-        Ok(())
-    }
-
-    fn each(
-        &self,
-        mut run: impl FnMut(&Server) -> Result<Figures, String>,
-    ) -> Result<Vec<Figures>, String> {
-        self.servers.iter().map(&mut run).collect()
+        people(&format!("1-{}", self.asked.setup.entries))
     }
 
     /// Searches at half of what the server can do, alone and while writes run at full speed.
     fn searches_beside_writes(&mut self, tables: &mut Tables) -> Result<(), String> {
-        note("search");
-        let filter = format!("(uid=user.[1-{}])", self.asked.entries);
-        let everybody = self.everybody();
-        let seconds = self.asked.seconds;
-        let search = |server: &Server, seconds: u64, more: &[&str]| {
-            let more = [&["--filter", &filter, "--expect", "1"], more].concat();
-            self.bench(server, "search", seconds, &more)
+        let filter = format!("(uid=user.[1-{}])", self.asked.setup.entries);
+        let (everybody, first) = (self.everybody(), self.added.to_string());
+        let seconds = self.asked.setup.seconds;
+        let search = |seconds: u64, more: &[&str]| {
+            let words = [&["search", "--filter", &filter, "--expect", "1"], more].concat();
+            self.bench(seconds, &words)
         };
-        let mut rows = Vec::new();
-        for server in &self.servers {
-            let capacity = search(server, seconds.min(CAPACITY_SECONDS), &[])?;
-            let rate = ((capacity.per_s / 2.0) as u64).max(1).to_string();
-            let alone = search(server, seconds, &["--rate", &rate])?;
-            let modify = ["--rate", &rate, "--with", "modify", "--with-dn", &everybody];
-            let beside = search(server, seconds, &modify)?;
-            let first = self.added.to_string();
-            let add = ["--rate", &rate, "--with", "add", "--with-first", &first];
-            let beside_adds = search(server, seconds, &add)?;
-            rows.push((server.name, [capacity, alone, beside, beside_adds]));
-        }
-        for (name, figures) in rows {
-            tables.searches(name, figures);
-        }
+        let capacity = search(seconds.min(CAPACITY_SECONDS), &[])?;
+        let rate = ((capacity.per_s / 2.0) as u64).max(1).to_string();
+        tables.searches("as fast as it can", &capacity);
+        tables.searches("half of that", &search(seconds, &["--rate", &rate])?);
+        let modify = ["--rate", &rate, "--with", "modify", "--with-dn", &everybody];
+        tables.searches("half, with modifies", &search(seconds, &modify)?);
+        let add = ["--rate", &rate, "--with", "add", "--with-first", &first];
+        tables.searches("half, with adds", &search(seconds, &add)?);
         self.added += ADDED_STEP;
         Ok(())
     }
@@ -233,80 +128,42 @@ impl Run<'_> {
     fn recovery(&mut self, tables: &mut Tables) -> Result<(), String> {
         note("recovery");
         let first = self.added.to_string();
-        let seconds = self.asked.seconds;
-        let server = self.servers.first().ok_or("roster is not there")?;
-        let figures = self.bench(server, "add", seconds, &["--first", &first])?;
-        let server = self.servers.first_mut().ok_or("roster is not there")?;
-        let recovered = servers::kill_and_start(server)?;
-        let server = self.servers.first().ok_or("roster is not there")?;
-        let (low, high) = (self.added + 1, self.added + figures.made.max(2) - 1);
+        let row = self.bench(self.asked.setup.seconds, &["add", "--first", &first])?;
+        let recovered = servers::kill_and_start(&mut self.server)?;
+        let (low, high) = (self.added + 1, self.added + row.made.max(2) - 1);
         let filter = format!("(uid=user.[{low}-{high}])");
         // Nobody that was added may be missing.
-        self.bench(server, "search", 2, &["--filter", &filter, "--expect", "1"])?;
+        self.bench(2, &["search", "--filter", &filter, "--expect", "1"])?;
         self.added += ADDED_STEP;
-        tables.recovery(&figures, &recovered);
+        tables.recovery(&row, &recovered);
         Ok(())
     }
 
     /// Writes for a long time: is memory bounded, do latencies stay?
     fn soak(&mut self, tables: &mut Tables) -> Result<(), String> {
-        let minutes = self.asked.soak_minutes;
+        let (minutes, program) = (self.asked.soak_minutes, &self.ground.program);
         note(&format!("soak: {minutes} minutes"));
-        let server = self.servers.first().ok_or("roster is not there")?;
-        let everybody = self.everybody();
-        let seconds = minutes * 60;
+        let (everybody, first) = (self.everybody(), self.added.to_string());
         let rate = SOAK_ADDS_PER_S.to_string();
-        let first = self.added.to_string();
-        let mut modify = self.start(server, "modify", seconds, &["--dn", &everybody])?;
-        let add = self.start(server, "add", seconds, &["--rate", &rate, "--first", &first])?;
+        let start = |words: &[&str]| self.load(minutes * 60, words).start(program, &[]);
+        let mut modify = start(&["modify", "--dn", &everybody])?;
+        let add = start(&["add", "--rate", &rate, "--first", &first])?;
         let begin = now();
         let mut peaks: Vec<(u64, u64)> = Vec::new();
-        while modify.try_wait().map_err(|error| error.to_string())?.is_none() {
+        while !modify.has_ended() {
             let minute = (begin.elapsed().as_secs() / 60) as usize;
             if peaks.len() <= minute {
                 peaks.push((0, 0));
             }
             if let Some((anonymous, disk)) = peaks.get_mut(minute) {
-                *anonymous = (*anonymous).max(server.anonymous_bytes());
-                *disk = (*disk).max(server.disk_bytes());
+                *anonymous = (*anonymous).max(self.server.anonymous_bytes());
+                *disk = (*disk).max(self.server.disk_bytes());
             }
             pause(servers::SAMPLE_PAUSE);
         }
-        let modify = Figures::new(&answer(modify, server, "modify")?, 0)?;
-        let add = Figures::new(&answer(add, server, "add")?, 0)?;
-        tables.soak(&modify, &add, &peaks);
+        let row = |figures: Figures| Row::new(&figures, 0);
+        tables.soak(&row(modify.end()?)?, &row(add.end()?)?, &peaks);
         Ok(())
-    }
-}
-
-/// The JSON of a load that has ended.
-pub(crate) fn answer(
-    child: std::process::Child,
-    server: &Server,
-    operation: &str,
-) -> Result<Value, String> {
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    if !output.status.success() {
-        let log = server.log_tail();
-        return Err(format!("{operation} on {}: {stdout}{stderr}{log}", server.name));
-    }
-    serde_json::from_str(&stdout).map_err(|error| format!("{operation}: {error}: {stdout}"))
-}
-
-/// Makes the LDIF file of so many people.
-pub(crate) fn generate(program: &Path, entries: u64, file: &Path) -> Result<(), String> {
-    let template = shell::root().join("examples/people.template");
-    let status = std::process::Command::new(program)
-        .arg("generate")
-        .arg(template)
-        .args(["--entries", &entries.to_string(), "-o"])
-        .arg(file)
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        other => Err(format!("roster generate: {other:?}")),
     }
 }
 
@@ -328,60 +185,19 @@ fn probe(folder: &Path) -> Result<String, String> {
     Ok(format!("fdatasync of an appended 4 KB block: {} µs median, {} µs p99", at(50), at(99)))
 }
 
-/// What else the machine does.
-pub(crate) fn load_average() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!("load average: {}", text.split(' ').take(3).collect::<Vec<_>>().join(" "))
-}
-
-pub(crate) fn note(text: &str) {
-    println!("xtask: {text}");
-}
-
 fn parse(arguments: &[String]) -> Result<Asked, Error> {
-    let mut asked = Asked {
-        entries: DEFAULT_ENTRIES,
-        seconds: DEFAULT_SECONDS,
-        connections: DEFAULT_CONNECTIONS,
-        turns: 1,
-        soak_minutes: 0,
-        with_slapd: true,
-        roster: None,
-        folder: scratch("bench-writes"),
-    };
-    let mut arguments = arguments.iter();
-    while let Some(name) = arguments.next() {
-        if name == "--no-slapd" {
-            asked.with_slapd = false;
-            continue;
+    let setup = Setup::new(DEFAULT_ENTRIES, DEFAULT_SECONDS, 0);
+    let mut asked = Asked { setup, connections: DEFAULT_CONNECTIONS, soak_minutes: 0 };
+    options::read(arguments, |name, value| {
+        match name {
+            "--connections" => asked.connections = value.number()?,
+            "--soak" => asked.soak_minutes = value.minutes()?,
+            _ => return asked.setup.take(name, value),
         }
-        let value =
-            arguments.next().ok_or_else(|| Error::usage(format!("{name} takes a value")))?;
-        let number = || match value.trim_end_matches('m').parse::<u64>() {
-            Ok(number) if number > 0 => Ok(number),
-            _ => Err(Error::usage(format!("{name} takes a number above 0"))),
-        };
-        match name.as_str() {
-            "--entries" => asked.entries = number()?,
-            "--seconds" => asked.seconds = number()?,
-            "--connections" => asked.connections = number()?,
-            "--turns" => asked.turns = number()?,
-            "--soak" => {
-                asked.soak_minutes = number()?;
-                asked.with_slapd = false;
-            }
-            "--roster" => asked.roster = Some(PathBuf::from(value)),
-            "--folder" => asked.folder = PathBuf::from(value),
-            other => return Err(Error::usage(format!("unknown option: {other}"))),
-        }
-    }
+        Ok(true)
+    })?;
     Ok(asked)
 }
-
-/// The longest run that finds out how many searches a server can do.
-const CAPACITY_SECONDS: u64 = 5;
-/// With fewer than these, a second of warm-up would take most of what there is to delete.
-const SHORT_ADDS: u64 = 20_000;
 
 #[cfg(test)]
 mod tests {
@@ -390,11 +206,10 @@ mod tests {
     #[test]
     fn options_have_defaults() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let asked = parse(&[]).unwrap();
-        assert_eq!((asked.entries, asked.turns, asked.with_slapd), (100_000, 1, true));
+        assert_eq!(parse(&[]).unwrap().setup.entries, 100_000);
         let asked = parse(&words("--soak 10m --entries 1000000")).unwrap();
-        assert_eq!((asked.soak_minutes, asked.with_slapd), (10, false));
-        for wrong in ["--turns 0", "--entries", "--other 1"] {
+        assert_eq!((asked.soak_minutes, asked.setup.entries), (10, 1_000_000));
+        for wrong in ["--turns 3", "--soak 10h", "--entries", "--other 1"] {
             assert!(parse(&words(wrong)).is_err(), "{wrong}");
         }
     }

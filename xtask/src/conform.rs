@@ -9,25 +9,20 @@ use testing::slapd::Slapd;
 use testing::{Outcome, Script, SkipList, run, run_script};
 
 use crate::shell::root;
-use crate::{Error, shell};
+use crate::{Error, options, shell};
 
 /// Runs the scripts named in `arguments`, or all, against the peer.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let mut scripts = Vec::new();
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--peer" => match arguments.next().map(String::as_str) {
-                Some("openldap") => {}
-                Some(other) => return Err(Error::usage(format!("unknown peer: {other}"))),
-                None => return Err(Error::usage("--peer takes a name")),
-            },
-            option if option.starts_with('-') => {
-                return Err(Error::usage(format!("unknown option: {option}")));
-            }
+    options::read(arguments, |name, value| {
+        match name {
+            "--peer" if value.text()? == "openldap" => {}
+            "--peer" => return Err(Error::usage("--peer is openldap")),
+            option if option.starts_with('-') => return Ok(false),
             script => scripts.push(script.to_owned()),
         }
-    }
+        Ok(true)
+    })?;
     if !Slapd::is_installed() {
         return Err(Error::Unable {
             reason: "slapd is not installed".to_owned(),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use testing::crash::server::{Place, scratch};
 use testing::crash::{Fault, Options, clean, run as run_rounds};
 
-use crate::Error;
 use crate::shell::{self, roster};
+use crate::{Error, options};
 
 /// Rounds unless told otherwise; about a second each.
 const DEFAULT_ROUNDS: u64 = 300;
@@ -35,10 +35,7 @@ struct Asked {
 /// Runs the rounds that `arguments` ask for.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let asked = parse(arguments)?;
-    let program = match &asked.roster {
-        Some(path) => path.clone(),
-        None => roster()?,
-    };
+    let program = asked.roster.clone().map_or_else(roster, Ok)?;
     let place = Place { roster: program, folder: asked.folder.clone(), environment: Vec::new() };
     let options = Options {
         place,
@@ -87,29 +84,26 @@ fn parse(arguments: &[String]) -> Result<Asked, Error> {
         folder: scratch("crash"),
         fault: None,
     };
-    let mut arguments = arguments.iter();
-    while let Some(name) = arguments.next() {
-        let value =
-            arguments.next().ok_or_else(|| Error::usage(format!("{name} takes a value")))?;
-        let number = || {
-            let number = value.parse::<u64>();
-            number.map_err(|_| Error::usage(format!("{name} takes a number")))
-        };
-        match name.as_str() {
-            "--rounds" => asked.rounds = number()?,
-            "--seed" => asked.seed = number()?,
-            "--clients" => asked.clients = usize::try_from(number()?).unwrap_or(DEFAULT_CLIENTS),
-            "--roster" => asked.roster = Some(PathBuf::from(value)),
-            "--folder" => asked.folder = PathBuf::from(value),
+    options::read(arguments, |name, value| {
+        match name {
+            "--rounds" => asked.rounds = value.number()?,
+            "--seed" => asked.seed = value.number()?,
+            "--clients" => {
+                asked.clients = usize::try_from(value.number()?).unwrap_or(DEFAULT_CLIENTS);
+            }
+            "--roster" => asked.roster = Some(value.path()?),
+            "--folder" => asked.folder = value.path()?,
             "--fault" => {
-                let fault = Fault::ALL.iter().find(|(name, _)| name == value);
+                let text = value.text()?;
+                let fault = Fault::ALL.iter().find(|(name, _)| *name == text);
                 let names: Vec<&str> = Fault::ALL.iter().map(|(name, _)| *name).collect();
                 let usage = || Error::usage(format!("--fault is one of {}", names.join(", ")));
                 asked.fault = Some(fault.ok_or_else(usage)?.1);
             }
-            other => return Err(Error::usage(format!("unknown option: {other}"))),
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
     Ok(asked)
 }
 

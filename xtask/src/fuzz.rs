@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Error;
 use crate::shell::{cargo, output, root, step, succeeds};
+use crate::{Error, options};
 
 /// How long one target runs unless told otherwise.
 const DEFAULT_SECONDS: u64 = 600;
@@ -34,15 +34,14 @@ const SMOKE_BUILD: &[&str] = &["--dev", "--sanitizer", "none"];
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let mut name = None;
     let mut seconds = DEFAULT_SECONDS;
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        if argument == "--seconds" {
-            let number = arguments.next().and_then(|number| number.parse().ok());
-            seconds = number.ok_or_else(|| Error::usage("--seconds takes a number"))?;
-        } else if name.replace(argument).is_some() {
+    options::read(arguments, |word, value| {
+        if word == "--seconds" {
+            seconds = value.number()?;
+        } else if name.replace(word.to_owned()).is_some() {
             return Err(Error::usage("one target at a time"));
         }
-    }
+        Ok(true)
+    })?;
     let name = name.ok_or_else(|| Error::usage("which target? see fuzz/fuzz_targets"))?;
     if let Some(reason) = missing() {
         return Err(Error::Unable {
@@ -50,7 +49,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
             hint: "'rustup toolchain install nightly' and 'cargo install cargo-fuzz'".to_owned(),
         });
     }
-    fuzz(name, seconds, &[])
+    fuzz(&name, seconds, &[])
 }
 
 /// A few seconds for every target, or a note why not.

@@ -7,22 +7,29 @@
 mod bench;
 mod bench_access;
 mod bench_import;
-mod bench_search;
+mod bench_stopping;
 mod bench_writes;
 mod ci;
 mod conform;
 mod crash;
+mod figures;
 mod fuzz;
 mod gauge;
 mod gauges;
+mod ground;
 mod kerberos;
+mod load;
+mod options;
 mod scaling;
 mod servers;
 mod shell;
 mod test;
+mod threads;
 mod tidy;
 
 use std::process::ExitCode;
+
+use self::options::none as no_arguments;
 
 /// A verb: its name, what it takes, what it does, and the function.
 struct Verb {
@@ -50,7 +57,7 @@ impl Error {
 const VERBS: &[Verb] = &[
     Verb {
         name: "bench",
-        arguments: "[--quick] [--entries N] [--servers LIST]",
+        arguments: "[--quick] [--entries N] [--servers LIST] [--only NAME]",
         purpose: "roster, slapd, 389 DS and OpenDJ in turns",
         run: bench::run,
     },
@@ -67,15 +74,15 @@ const VERBS: &[Verb] = &[
         run: bench_access::run,
     },
     Verb {
-        name: "bench-search",
-        arguments: "[--entries N] [--no-slapd] [--stopping] [--folder F]",
-        purpose: "what filters cost, roster and slapd in turns; or how soon searches end",
-        run: bench_search::run,
+        name: "bench-stopping",
+        arguments: "[--entries N] [--tries N]",
+        purpose: "how soon searches end that nobody waits for",
+        run: bench_stopping::run,
     },
     Verb {
         name: "bench-writes",
-        arguments: "[--entries N] [--no-slapd] [--soak 10m]",
-        purpose: "what writes cost, roster and slapd in turns",
+        arguments: "[--entries N] [--soak 10m]",
+        purpose: "searches beside writes, recovery, memory over time",
         run: bench_writes::run,
     },
     Verb { name: "ci", arguments: "", purpose: "all that CI checks", run: ci::run },
@@ -151,12 +158,5 @@ fn help() {
     println!("usage: cargo xtask VERB");
     for verb in VERBS {
         println!("  {:<42} {}", format!("{} {}", verb.name, verb.arguments), verb.purpose);
-    }
-}
-
-fn no_arguments(arguments: &[String]) -> Result<(), Error> {
-    match arguments.first() {
-        Some(unexpected) => Err(Error::usage(format!("unexpected argument: {unexpected}"))),
-        None => Ok(()),
     }
 }

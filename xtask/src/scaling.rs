@@ -9,41 +9,29 @@
 //! Invariant: only servers started here, on loopback, are asked, and they end with the run.
 
 mod law;
-mod threads;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use serde_json::Value;
-use testing::crash::server::{SUFFIX, scratch};
+use testing::crash::server::SUFFIX;
 
-use self::threads::{Snapshot, Spent};
 use crate::Error;
-use crate::bench::machine;
-use crate::bench_writes::{generate, load_average, note};
-use crate::servers::guard::Guard;
+use crate::figures::{ends, median};
+use crate::ground::{Ground, Setup, load_average, machine, note};
+use crate::load::{Load, Running, people};
+use crate::options;
 use crate::servers::{self, Server};
-use crate::shell;
+use crate::threads::{self, Snapshot, Spent, keep_on};
 
 /// People, length of a run and turns unless told otherwise.
 const DEFAULT_ENTRIES: u64 = 20_000;
 const DEFAULT_SECONDS: u64 = 3;
-const DEFAULT_TURNS: u64 = 5;
+const DEFAULT_TURNS: u64 = 6;
 /// Connections of each generator.
-const CONNECTIONS: &str = "25";
+const CONNECTIONS: u64 = 25;
 /// Of one server that is asked by one generator alone.
 const CORES: [&str; 2] = ["0", "1"];
-
-#[derive(Debug)]
-struct Asked {
-    entries: u64,
-    seconds: u64,
-    turns: u64,
-    roster: Option<PathBuf>,
-    with: Vec<String>,
-}
 
 /// What is measured.
 struct Case {
@@ -105,24 +93,13 @@ const MODIFY: usize = 4;
 
 /// Measures, and prints what follows.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
-    let asked = parse(arguments)?;
-    let program = match &asked.roster {
-        Some(path) => path.clone(),
-        None => shell::roster()?,
-    };
-    let folder = scratch("scaling");
-    let guard = Guard::folder(&folder);
-    let result = measure(&asked, &program, &folder);
-    let _ = std::fs::remove_dir_all(&folder);
-    drop(guard);
-    println!("\n{}", result.map_err(Error::Wrong)?);
-    Ok(())
+    let mut setup = Setup::new(DEFAULT_ENTRIES, DEFAULT_SECONDS, DEFAULT_TURNS);
+    options::read(arguments, |name, value| setup.take(name, value))?;
+    setup.measure("scaling", measure).map(drop)
 }
 
-fn measure(asked: &Asked, program: &Path, folder: &Path) -> Result<String, String> {
-    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let people = folder.join("people.ldif");
-    generate(program, asked.entries, &people)?;
+fn measure(ground: &Ground<'_>) -> Result<String, String> {
+    let file = ground.people(&[])?;
     let mut servers = Vec::new();
     for (name, workers) in [("one", "1"), ("other", "1"), ("both", "2"), ("free", "2")] {
         note(&format!("loading {name}"));
@@ -131,28 +108,34 @@ fn measure(asked: &Asked, program: &Path, folder: &Path) -> Result<String, Strin
             ("ROSTER_PASSWORD__REHASH_ON_BIND", "off"),
             ("ROSTER_ACCESS_LOG__FORMAT", "json"),
         ];
-        servers.push(servers::roster_with(program, &folder.join(name), &people, &settings)?);
+        let folder = ground.folder.join(name);
+        servers.push(servers::roster_with(&ground.program, &folder, &file, &settings)?);
     }
     for (server, core) in servers.iter().zip(CORES) {
-        keep_on(&["-a"], server.id(), core)?;
+        keep_on(server.id(), core, true)?;
     }
     if let Some(both) = servers.get(BOTH) {
         for (name, core) in [("worker-0", CORES[0]), ("worker-1", CORES[1])] {
             for thread in threads::named(both.id(), name) {
-                keep_on(&[], thread, core)?;
+                keep_on(thread, core, false)?;
             }
         }
     }
     let mut turns: Vec<Vec<Outcome>> = CASES.iter().map(|_| Vec::new()).collect();
-    for turn in 0..asked.turns {
-        for (case, outcomes) in CASES.iter().zip(&mut turns) {
-            let outcome = once(asked, program, &servers, case)?;
+    for turn in 0..ground.setup.turns {
+        let mut order: Vec<(&Case, &mut Vec<Outcome>)> = CASES.iter().zip(&mut turns).collect();
+        // What comes after what must make no difference.
+        if turn % 2 == 1 {
+            order.reverse();
+        }
+        for (case, outcomes) in order {
+            let outcome = once(ground, &servers, case)?;
             note(&format!("turn {}: {}: {}", turn + 1, case.name, outcome.line()));
             outcomes.push(outcome);
         }
     }
-    let calls = servers.get(BOTH).map(|both| calls(asked, program, both));
-    Ok(told(asked, &turns, calls.and_then(Result::ok)))
+    let calls = servers.get(BOTH).map(|both| calls(ground, both));
+    Ok(told(ground.setup, &turns, calls.and_then(Result::ok)))
 }
 
 /// What came of a case once.
@@ -175,87 +158,62 @@ impl Outcome {
     }
 }
 
-fn once(asked: &Asked, program: &Path, servers: &[Server], case: &Case) -> Result<Outcome, String> {
+fn once(ground: &Ground<'_>, servers: &[Server], case: &Case) -> Result<Outcome, String> {
     let chosen: Vec<&Server> = case.servers.iter().filter_map(|at| servers.get(*at)).collect();
     let mut ids: Vec<u32> = chosen.iter().map(|server| server.id()).collect();
     ids.dedup();
     let before = Snapshot::of(&ids);
     let mut loads = Vec::new();
     for (number, (server, core)) in chosen.iter().zip(case.cores).enumerate() {
-        loads.push(start(asked, program, server, case.job, core, number)?);
+        loads.push(start(ground, server, case.job, core, number)?);
     }
     let (mut operations, mut per_s) = (0.0, 0.0);
     for load in loads {
-        let (made, rate) = ended(load)?;
-        operations += made;
-        per_s += rate;
+        let figures = load.end()?;
+        operations += figures.made() as f64;
+        per_s += figures.per_s();
     }
     let Spent(spent) = Snapshot::of(&ids).since(&before);
     let each = |(name, us): (String, f64)| (name, us / operations);
     Ok(Outcome { per_s, cpu_us: spent.into_iter().map(each).collect() })
 }
 
-fn start(
-    asked: &Asked,
-    program: &Path,
-    server: &Server,
+fn start<'a>(
+    ground: &Ground<'_>,
+    server: &'a Server,
     job: Job,
     core: Option<&str>,
     number: usize,
-) -> Result<Child, String> {
-    let mut words = asked.with.clone();
-    if let Some(core) = core {
-        words.extend(["taskset", "-c", core].map(str::to_owned));
-    }
-    words.extend([program.display().to_string(), "bench".to_owned()]);
-    let people = asked.entries;
-    let asks = match job {
-        Job::Search => {
-            let filter = format!("(uid=user.[1-{people}])");
-            vec!["search".to_owned(), "-b".to_owned(), SUFFIX.to_owned(), "-f".to_owned(), filter]
-        }
-        Job::Modify => {
-            let dn = format!("uid=user.[1-{people}],ou=people,{SUFFIX}");
-            vec!["modify".to_owned(), "--dn".to_owned(), dn]
-        }
+) -> Result<Running<'a>, String> {
+    let entries = ground.setup.entries;
+    let (filter, dn) = (format!("(uid=user.[1-{entries}])"), people(&format!("1-{entries}")));
+    let mut words = match job {
+        Job::Search => vec!["search", "-b", SUFFIX, "-f", &filter],
+        Job::Modify => vec!["modify", "--dn", &dn],
     };
-    words.extend(asks);
-    let mut words = words.into_iter();
-    let mut load = Command::new(words.next().unwrap_or_default());
     // Everything counts, so that what was spent belongs to what was done.
-    load.args(words).args(["--json", "--warmup", "0", "-c", CONNECTIONS]);
-    load.args(["-H", &format!("ldap://{}", server.address), "-t", &asked.seconds.to_string()]);
-    load.args(["-D", server.dn, "-w", server.password, "--seed", &(number + 1).to_string()]);
-    load.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    load.spawn().map_err(|error| format!("the load: {error}"))
-}
-
-/// How many operations a load has done, and how many a second.
-fn ended(load: Child) -> Result<(f64, f64), String> {
-    let output = load.wait_with_output().map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        return Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    let seed = (number + 1).to_string();
+    words.extend(["--warmup", "0", "--seed", &seed]);
+    let mut with = ground.setup.with.clone();
+    if let Some(core) = core {
+        with.extend(["taskset", "-c", core].map(str::to_owned));
     }
-    let value: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
-    let stream = value.pointer("/streams/0");
-    let number = |name: &str| stream.and_then(|stream| stream.get(name)?.as_f64());
-    let both = number("made").zip(number("operations_per_s"));
-    both.ok_or_else(|| format!("no figures: {text}"))
+    let load = Load::new(server, ground.setup.seconds, &words).connections(CONNECTIONS);
+    load.start(&ground.program, &with)
 }
 
 /// System calls of one search, where `perf` can count them.
-fn calls(asked: &Asked, program: &Path, server: &Server) -> Result<f64, String> {
-    let loads: Result<Vec<Child>, String> =
-        (0..2).map(|number| start(asked, program, server, Job::Search, None, number)).collect();
-    let window = asked.seconds.saturating_sub(1).max(1);
+fn calls(ground: &Ground<'_>, server: &Server) -> Result<f64, String> {
+    let loads: Result<Vec<Running<'_>>, String> =
+        (0..2).map(|number| start(ground, server, Job::Search, None, number)).collect();
+    let window = ground.setup.seconds.saturating_sub(1).max(1);
     let output = Command::new("perf")
         .args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", &server.id().to_string()])
         .args(["--", "sleep", &window.to_string()])
         .output();
     let mut per_s = 0.0;
     for load in loads? {
-        per_s += ended(load)?.1;
+        per_s += load.end()?.per_s();
     }
     let text = output.map_err(|error| error.to_string())?.stderr;
     let text = String::from_utf8_lossy(&text);
@@ -265,48 +223,31 @@ fn calls(asked: &Asked, program: &Path, server: &Server) -> Result<f64, String> 
     Ok(counted / window as f64 / per_s)
 }
 
-fn keep_on(options: &[&str], id: u32, core: &str) -> Result<(), String> {
-    let output = Command::new("taskset")
-        .args(options)
-        .args(["-p", "-c", core, &id.to_string()])
-        .output()
-        .map_err(|error| format!("taskset: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("taskset: {}", String::from_utf8_lossy(&output.stderr))),
-    }
-}
-
 /// The tables.
-fn told(asked: &Asked, turns: &[Vec<Outcome>], calls: Option<f64>) -> String {
+fn told(setup: &Setup, turns: &[Vec<Outcome>], calls: Option<f64>) -> String {
     let mut text = format!(
-        "{} people, {} turns of {} s, {CONNECTIONS} connections a generator; {}. {}.\n\n\
+        "{} people, {} turns of {} s, every other one backwards, {CONNECTIONS} connections a \
+         generator; {}. {}.\n\n\
          | case | workers, CPU an operation | least · most | operations/s |\n\
          |---|---:|---:|---:|\n",
-        asked.entries,
-        asked.turns,
-        asked.seconds,
+        setup.entries,
+        setup.turns,
+        setup.seconds,
         machine(),
         load_average()
     );
     for (case, outcomes) in CASES.iter().zip(turns) {
-        let mut workers: Vec<f64> = outcomes.iter().map(Outcome::workers_us).collect();
-        let mut per_s: Vec<f64> = outcomes.iter().map(|outcome| outcome.per_s).collect();
-        let (cpu_us, rate) = (law::median(&mut workers), law::median(&mut per_s));
-        let (low, high) = (workers.first().copied(), workers.last().copied());
-        let _ = writeln!(
-            text,
-            "| {} | {cpu_us:.2} µs | {:.2} · {:.2} | {rate:.0} |",
-            case.name,
-            low.unwrap_or_default(),
-            high.unwrap_or_default()
-        );
+        let workers: Vec<f64> = outcomes.iter().map(Outcome::workers_us).collect();
+        let per_s: Vec<f64> = outcomes.iter().map(|outcome| outcome.per_s).collect();
+        let (cpu_us, rate, (low, high)) = (median(&workers), median(&per_s), ends(&workers));
+        let name = case.name;
+        let _ = writeln!(text, "| {name} | {cpu_us:.2} µs | {low:.2} · {high:.2} | {rate:.0} |");
     }
     if let Some(calls) = calls {
         let _ = writeln!(text, "\nSystem calls of one search: {calls:.2}.");
     }
     let of = |case: usize| turns.get(case).map(Vec::as_slice).unwrap_or_default();
-    let mut shared: Vec<f64> = of(TOGETHER)
+    let shared: Vec<f64> = of(TOGETHER)
         .iter()
         .zip(of(APART))
         .map(|(together, apart)| together.workers_us() / apart.workers_us() - 1.0)
@@ -320,7 +261,7 @@ fn told(asked: &Asked, turns: &[Vec<Outcome>], calls: Option<f64>) -> String {
         }
     }
     text.push('\n');
-    text.push_str(&law::told(&mut shared));
+    text.push_str(&law::told(&shared));
     text
 }
 
@@ -332,37 +273,9 @@ fn single(outcomes: &[Outcome]) -> Vec<(String, f64)> {
             names.entry(name).or_default().push(*us);
         }
     }
-    let medians = names.into_iter().map(|(name, mut us)| (name.to_owned(), law::median(&mut us)));
+    let medians = names.into_iter().map(|(name, us)| (name.to_owned(), median(&us)));
     let mut list: Vec<(String, f64)> =
         medians.filter(|(name, us)| name != "worker" && *us > 0.05).collect();
     list.sort_by(|one, other| other.1.total_cmp(&one.1));
     list
-}
-
-fn parse(arguments: &[String]) -> Result<Asked, Error> {
-    let mut asked = Asked {
-        entries: DEFAULT_ENTRIES,
-        seconds: DEFAULT_SECONDS,
-        turns: DEFAULT_TURNS,
-        roster: None,
-        with: Vec::new(),
-    };
-    let mut arguments = arguments.iter();
-    while let Some(name) = arguments.next() {
-        let value =
-            arguments.next().ok_or_else(|| Error::usage(format!("{name} takes a value")))?;
-        let number = || match value.parse::<u64>() {
-            Ok(number) if number > 0 => Ok(number),
-            _ => Err(Error::usage(format!("{name} takes a number above 0"))),
-        };
-        match name.as_str() {
-            "--entries" => asked.entries = number()?,
-            "--seconds" => asked.seconds = number()?,
-            "--turns" => asked.turns = number()?,
-            "--roster" => asked.roster = Some(PathBuf::from(value)),
-            "--with" => asked.with = value.split(' ').map(str::to_owned).collect(),
-            other => return Err(Error::usage(format!("unknown option: {other}"))),
-        }
-    }
-    Ok(asked)
 }

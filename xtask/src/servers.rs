@@ -1,5 +1,4 @@
-//! The servers that are measured: roster, and Debian's slapd with the same people and indexes; the
-//! others, and slapd as its experts set it up, are in `peers.rs`.
+//! The servers that are measured: roster, and in `peers.rs` those that it is compared with.
 //!
 //! Invariant: dropping a server ends its process, by its own id.
 
@@ -8,22 +7,18 @@ mod ldif;
 pub(crate) mod peers;
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, SUFFIX, now, pause};
+use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, now, pause};
 
 use self::guard::Guard;
 
 /// How often memory is looked at while a load runs.
 pub(crate) const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
-const SLAPD: &str = "/usr/sbin/slapd";
-const SLAPD_DN: &str = "cn=admin,dc=example,dc=com";
-/// Everybody reads everything.
-const OPEN_RULES: &str = "sizelimit unlimited
-access to * by * read";
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -72,6 +67,14 @@ impl Server {
         }
     }
 
+    /// From the start of roster's process until it served.
+    pub(crate) fn start(&self) -> Duration {
+        match &self.process {
+            Process::Roster(Roster { running: Some(running), .. }) => running.start,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Waits until it listens.
     fn wait(&self) -> Result<(), String> {
         let begin = now();
@@ -95,6 +98,51 @@ impl Server {
     /// What its files take on the disk.
     pub(crate) fn disk_bytes(&self) -> u64 {
         disk_bytes(&self.folder)
+    }
+
+    /// Asks it to change entries.
+    pub(crate) fn modify(&self, ldif: &str) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("ldapmodify: {error}");
+        let mut child = Command::new("ldapmodify")
+            .args(["-x", "-H", &format!("ldap://{}", self.address), "-D", self.dn])
+            .args(["-w", self.password])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(ldif.as_bytes()).map_err(failed)?;
+        }
+        let output = child.wait_with_output().map_err(failed)?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                let why = String::from_utf8_lossy(&output.stderr);
+                Err(format!("ldapmodify of {}: {why}", self.name))
+            }
+        }
+    }
+
+    /// Stops roster as an administrator would.
+    pub(crate) fn stop(mut self) -> Result<(), String> {
+        self.guard.dismiss();
+        match &mut self.process {
+            Process::Roster(roster) => {
+                roster.running.take().map_or(Ok(()), |one| one.stop().map(drop))
+            }
+            Process::Other(_) => Ok(()),
+        }
+    }
+
+    /// Its own log, where it has one.
+    pub(crate) fn log(&self) -> String {
+        match &self.process {
+            Process::Roster(roster) => {
+                fs::read_to_string(roster.place.folder.join("log")).unwrap_or_default()
+            }
+            Process::Other(_) => String::new(),
+        }
     }
 
     pub(crate) fn log_tail(&self) -> String {
@@ -135,7 +183,12 @@ pub(crate) fn roster_with(
         place.init()?;
         place.offline(&["import", &people.display().to_string()])?;
     }
-    let running = place.start()?;
+    started(place, &[])
+}
+
+/// Starts roster on what is loaded, with further options.
+pub(crate) fn started(place: Place, options: &[&str]) -> Result<Server, String> {
+    let running = place.start_with(options)?;
     Ok(Server {
         name: "roster",
         address: running.address,
@@ -163,92 +216,10 @@ pub(crate) fn kill_and_start(server: &mut Server) -> Result<Recovered, String> {
     Ok(Recovered { journal_bytes, start })
 }
 
-/// Loads slapd, unless it is loaded, and starts it; its writes are durable, as by default.
-pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
-    slapd_with(folder, people, OPEN_RULES)
-}
-
-/// Likewise, with global settings of its own: limits, modules, rules.
-pub(crate) fn slapd_with(folder: &Path, people: &Path, rules: &str) -> Result<Server, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    fs::create_dir_all(folder.join("db")).map_err(failed)?;
-    let config = folder.join("slapd.conf");
-    fs::write(&config, configuration(folder, rules)).map_err(failed)?;
-    // A load that was broken off is begun again.
-    let loaded = folder.join("loaded");
-    if !loaded.exists() {
-        let _ = fs::remove_file(folder.join("db/data.mdb"));
-        let output = Command::new(SLAPD)
-            .args(["-T", "add", "-q", "-f"])
-            .arg(&config)
-            .arg("-l")
-            .arg(people)
-            .output()
-            .map_err(failed)?;
-        if !output.status.success() {
-            return Err(format!("slapadd: {}", String::from_utf8_lossy(&output.stderr)));
-        }
-        fs::write(loaded, "").map_err(failed)?;
-    }
-    let address = free_address()?;
-    let child = Command::new(SLAPD)
-        .args(["-d", "0", "-h", &format!("ldap://{address}/"), "-f"])
-        .arg(&config)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(failed)?;
-    let server = Server {
-        name: "slapd",
-        address,
-        dn: SLAPD_DN,
-        password: "secret",
-        folder: folder.to_owned(),
-        guard: Guard::process(child.id()),
-        process: Process::Other(child),
-    };
-    server.wait()?;
-    Ok(server)
-}
-
 /// An address on this machine that nobody listens at.
 fn free_address() -> Result<SocketAddr, String> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|one| one.local_addr());
     free.map_err(|error| format!("no free port: {error}"))
-}
-
-fn configuration(folder: &Path, rules: &str) -> String {
-    slapd_configuration(
-        folder,
-        rules,
-        "maxsize 34359738368
-index objectClass eq
-index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub
-index entryUUID eq",
-    )
-}
-
-/// A slapd in `folder`, with these settings of its own and of its database.
-pub(crate) fn slapd_configuration(folder: &Path, settings: &str, database: &str) -> String {
-    let folder = folder.display();
-    format!(
-        "include /etc/ldap/schema/core.schema
-include /etc/ldap/schema/cosine.schema
-include /etc/ldap/schema/inetorgperson.schema
-modulepath /usr/lib/ldap
-moduleload back_mdb
-pidfile {folder}/slapd.pid
-loglevel 0
-{settings}
-database mdb
-suffix {SUFFIX}
-rootdn {SLAPD_DN}
-rootpw secret
-directory {folder}/db
-{database}
-"
-    )
 }
 
 /// What the files below a folder take on the disk; holes take nothing.
@@ -265,22 +236,4 @@ pub(crate) fn disk_bytes(folder: &Path) -> u64 {
         }
     }
     sum
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slapd_takes_the_configuration() {
-        let folder = testing::crash::server::scratch("slapd-configuration");
-        fs::create_dir_all(folder.join("db")).unwrap();
-        let file = folder.join("slapd.conf");
-        fs::write(&file, configuration(&folder, OPEN_RULES)).unwrap();
-        let tested = Command::new(SLAPD).args(["-T", "test", "-u", "-f"]).arg(&file).output();
-        let tested = tested.unwrap();
-        let said = String::from_utf8_lossy(&tested.stderr).into_owned();
-        fs::remove_dir_all(&folder).unwrap();
-        assert!(tested.status.success(), "{said}");
-    }
 }

@@ -29,7 +29,7 @@ const FILTERS: u64 = 2000;
 /// The best of so many rounds: other work on the machine only adds.
 const ROUNDS: usize = 5;
 
-/// The kinds of `cargo xtask bench-search`; `N` is a person's number, `U`, `M` and `P` are digits,
+/// The filters of `cargo xtask bench`; `N` is a person's number, `U`, `M` and `P` are digits,
 /// as many as the size of the directory asks for.
 const KINDS: [(&str, &str); 9] = [
     ("exact", "(uid=user.N)"),

@@ -343,7 +343,7 @@ impl Run<'_> {
         match ending {
             Ending::KillAtStart(times) => {
                 for _ in 0..times {
-                    let mut child = self.place(round).spawn()?;
+                    let mut child = self.place(round).spawn(&[])?;
                     let limit = self.start.as_micros() as u64 * 12 / 10;
                     pause(Duration::from_micros(chance.below(limit)));
                     kill(&mut child)?;

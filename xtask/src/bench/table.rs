@@ -3,33 +3,64 @@
 use std::fmt::Write as _;
 
 use super::jobs::Job;
+use crate::figures::{figure, half, median, thousands};
+
+/// Turns that are too few to say between what half of them lie.
+const FEW: usize = 4;
 
 /// What was measured of one job on one server, a figure for each turn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
     pub(super) cpu_us: Vec<f64>,
     pub(super) per_s: Vec<f64>,
+    /// It was answered wrongly once: that is no figure.
+    pub(super) is_wrong: bool,
 }
 
-/// A job and its cells, in the order of the servers; none where it was not asked.
+/// A job and its cells, in the order of the servers; empty where it was not asked.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) job: &'static Job,
-    pub(super) cells: Vec<Option<Cell>>,
+    pub(super) plain: Vec<Cell>,
+    /// With the same rules and an access log in all servers.
+    pub(super) equal: Vec<Cell>,
 }
 
-impl Cell {
-    fn middle(&self) -> (f64, f64) {
-        (median(&self.cpu_us), median(&self.per_s))
+impl Row {
+    pub(super) fn new(job: &'static Job, servers: usize) -> Self {
+        let cells = vec![Cell::default(); servers];
+        Self { job, plain: cells.clone(), equal: cells }
     }
 }
 
-/// The middle one, or between the two in the middle.
-fn median(figures: &[f64]) -> f64 {
-    let mut figures = figures.to_vec();
-    figures.sort_by(f64::total_cmp);
-    let at = |place: usize| figures.get(place).copied().unwrap_or_default();
-    f64::midpoint(at(figures.len().saturating_sub(1) / 2), at(figures.len() / 2))
+impl Cell {
+    fn figures(&self) -> Option<&[f64]> {
+        (!self.is_wrong && !self.cpu_us.is_empty()).then_some(&self.cpu_us)
+    }
+
+    fn text(&self) -> String {
+        let told = |cpu_us| format!("{} µs · {}/s", told(cpu_us), thousands(median(&self.per_s)));
+        self.figures().map(told).unwrap_or_default()
+    }
+
+    /// How many times the other's CPU it takes, turn by turn.
+    fn times(&self, other: &Self) -> String {
+        let Some((own, others)) = self.figures().zip(other.figures()) else {
+            return String::new();
+        };
+        let pairs = own.iter().zip(others);
+        told(&pairs.map(|(own, other)| own / other).collect::<Vec<f64>>())
+    }
+}
+
+/// The median, and between what half of the figures lie.
+fn told(figures: &[f64]) -> String {
+    let middle = figure(median(figures));
+    if figures.len() < FEW {
+        return middle;
+    }
+    let (low, high) = half(figures);
+    format!("{middle} ({}–{})", figure(low), figure(high))
 }
 
 /// The table; `own` is the place of roster among the servers.
@@ -45,49 +76,30 @@ pub(super) fn table(servers: &[&str], own: usize, rows: &[Row]) -> String {
     let columns = 2 * servers.len() - 1;
     let _ = writeln!(text, "\n|---|{}", "---:|".repeat(columns));
     for row in rows {
-        let _ = write!(text, "| {} |", row.job.name);
-        for cell in &row.cells {
-            match cell.as_ref().map(Cell::middle) {
-                Some((cpu_us, per_s)) => {
-                    let _ = write!(text, " {} µs · {}/s |", figure(cpu_us), thousands(per_s));
-                }
-                None => text.push_str(" |"),
-            }
-        }
-        let roster = row.cells.get(own).and_then(Option::as_ref).map(|cell| cell.middle().0);
-        for (place, _) in others() {
-            let other = row.cells.get(place).and_then(Option::as_ref).map(|cell| cell.middle().0);
-            match other.zip(roster) {
-                Some((other, roster)) => {
-                    let _ = write!(text, " {} |", figure(other / roster));
-                }
-                None => text.push_str(" |"),
-            }
-        }
-        text.push('\n');
+        line(&mut text, row.job, own, &row.plain);
+    }
+    let equal = || rows.iter().filter(|row| row.job.is_read());
+    if equal().next().is_some() {
+        let _ = writeln!(text, "| **{EQUAL}** |{}", " |".repeat(columns));
+    }
+    for row in equal() {
+        line(&mut text, row.job, own, &row.equal);
     }
     text
 }
 
-/// A number with as many digits as it is worth.
-fn figure(number: f64) -> String {
-    match number {
-        small if small < 10.0 => format!("{small:.1}"),
-        large if large < 1000.0 => format!("{large:.0}"),
-        thousands_of => thousands(thousands_of),
-    }
-}
+const EQUAL: &str = "the same rules and an access log in all of them";
 
-fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+fn line(text: &mut String, job: &Job, own: usize, cells: &[Cell]) {
+    let _ = write!(text, "| {} |", job.name);
+    for cell in cells {
+        let _ = write!(text, " {} |", cell.text());
     }
-    text
+    let roster = cells.get(own).cloned().unwrap_or_default();
+    for (_, cell) in cells.iter().enumerate().filter(|(place, _)| *place != own) {
+        let _ = write!(text, " {} |", cell.times(&roster));
+    }
+    text.push('\n');
 }
 
 /// `text` with what stands between the two marks replaced.
@@ -103,16 +115,27 @@ mod tests {
     use super::super::jobs::JOBS;
     use super::*;
 
+    fn cell(cpu_us: &[f64]) -> Cell {
+        let per_s = vec![25_000.0; cpu_us.len()];
+        Cell { cpu_us: cpu_us.to_vec(), per_s, is_wrong: false }
+    }
+
     #[test]
     fn ratios_are_to_roster() {
-        let cell = |cpu_us: f64| Some(Cell { cpu_us: vec![cpu_us], per_s: vec![25_000.0] });
-        let rows = [Row { job: &JOBS[0], cells: vec![None, cell(10.0), cell(4_321.0)] }];
+        let plain = vec![Cell::default(), cell(&[10.0]), cell(&[4_321.0])];
+        let wrong = Cell { is_wrong: true, ..cell(&[1.0]) };
+        let equal = vec![wrong, cell(&[10.0, 20.0, 10.0, 10.0]), cell(&[50.0; 4])];
+        let rows = [Row { job: &JOBS[0], plain, equal }];
         let text = table(&["echo", "roster", "slapd"], 1, &rows);
-        let last = text.lines().last().unwrap();
-        assert_eq!(
-            last,
-            "| search by uid, 1 attribute | | 10 µs · 25,000/s | 4,321 µs · 25,000/s | | 432 |"
-        );
+        let want = "\
+| operation | echo | roster | slapd | echo : roster | slapd : roster |
+|---|---:|---:|---:|---:|---:|
+| search by uid, 1 attribute |  | 10 µs · 25,000/s | 4,321 µs · 25,000/s |  | 432 |
+| **the same rules and an access log in all of them** | | | | | |
+| search by uid, 1 attribute |  | 10 (10–12) µs · 25,000/s | 50 (50–50) µs · 25,000/s |  | 5.0 \
+(4.4–5.0) |
+";
+        assert_eq!(text, want);
     }
 
     #[test]

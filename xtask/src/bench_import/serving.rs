@@ -1,25 +1,22 @@
 //! A server on what was loaded: how it starts, warm and cold, and how it works then.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
 use testing::client::{Client, Search};
-use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, now, pause};
+use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, SUFFIX, now, pause};
 
-use crate::bench_writes::note;
+use crate::ground::{Ground, note};
+use crate::load::{self, people};
+use crate::servers::{self, Server};
 
-/// How long a server may take to start, to stop, or to read its file.
+/// How long a server may take to read its file.
 const PATIENCE: Duration = Duration::from_secs(1800);
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// Searches that are timed one by one.
 const SEARCHES: u64 = 1000;
-/// Connections of the loads.
-const CONNECTIONS: &str = "50";
 /// The first person that is added: far behind those that were loaded.
 const FIRST_ADDED: &str = "1000000000";
 
@@ -72,126 +69,45 @@ impl fmt::Display for Load {
     }
 }
 
-/// A server. Dropping it kills it.
-struct Serving {
-    child: Child,
-    address: SocketAddr,
-    start_ms: f64,
-    log: PathBuf,
-}
-
-impl Serving {
-    fn start(program: &Path, folder: &Path, more: &[&str]) -> Result<Self, String> {
-        let (ready, log) = (folder.join("ready"), folder.join("log"));
-        let _ = fs::remove_file(&ready);
-        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-        let begin = now();
-        let child = Command::new(program)
-            .args(["serve", "--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0", "--data"])
-            .arg(folder.join("data"))
-            .arg("--ready-file")
-            .arg(&ready)
-            .args(more)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).map_err(failed)?)
-            .spawn()
-            .map_err(failed)?;
-        let mut serving =
-            Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), start_ms: 0.0, log };
-        loop {
-            let text = fs::read_to_string(&ready).unwrap_or_default();
-            let address = text.lines().find_map(|line| line.strip_prefix("ldap "));
-            if let Some(address) = address.and_then(|address| address.parse().ok()) {
-                serving.address = address;
-                serving.start_ms = begin.elapsed().as_secs_f64() * 1000.0;
-                return Ok(serving);
-            }
-            let has_ended = serving.child.try_wait().map_err(failed)?.is_some();
-            if has_ended || begin.elapsed() > PATIENCE {
-                return Err(format!("the server does not serve:\n{}", serving.told()));
-            }
-            pause(LOOK_PAUSE);
-        }
-    }
-
-    fn told(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    /// Waits for a line of its log that holds these words.
-    fn wait_for(&self, words: &str) -> Result<String, String> {
-        let begin = now();
-        while begin.elapsed() < PATIENCE {
-            if let Some(line) = self.told().lines().find(|line| line.contains(words)) {
-                return Ok(line.to_owned());
-            }
-            pause(LOOK_PAUSE);
-        }
-        Err(format!("the log does not say '{words}'"))
-    }
-
-    fn stop(mut self) -> Result<(), String> {
-        let id = self.child.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &id]).status();
-        asked.map_err(|error| error.to_string())?;
-        self.child.wait().map(drop).map_err(|error| error.to_string())
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Starts servers on the data directory in `folder`, one after the other, and measures.
-pub(super) fn serve_and_measure(
-    program: &Path,
-    folder: &Path,
-    entries: u64,
-    seconds: u64,
-) -> Result<Load, String> {
+/// Starts servers on what was loaded in `place`, one after the other, and measures.
+pub(super) fn serve_and_measure(ground: &Ground<'_>, place: &Place) -> Result<Load, String> {
     note("serving");
-    let data = folder.join("data/data.mdb");
-    let serving = Serving::start(program, folder, &[])?;
-    let start_ms = serving.start_ms;
-    serving.stop()?;
+    let (entries, seconds) = (ground.setup.entries, ground.setup.seconds);
+    let data = place.data().join("data.mdb");
+    let start = |options: &[&str]| servers::started(place.clone(), options);
+    let ms = |server: &Server| server.start().as_secs_f64() * 1000.0;
+    let server = start(&[])?;
+    let start_ms = ms(&server);
+    server.stop()?;
     drop_cache(&data)?;
-    let serving = Serving::start(program, folder, &[])?;
-    let cold_start_ms = serving.start_ms;
-    let mut client = connect(&serving)?;
+    let server = start(&[])?;
+    let cold_start_ms = ms(&server);
+    let mut client = connect(&server)?;
     let cold = search(&mut client, entries, 1)?;
     let second = search(&mut client, entries, 2)?;
     note(&format!("  start {start_ms:.0} ms, cold {cold_start_ms:.0} ms; searches {cold}"));
     drop(client);
-    serving.stop()?;
+    server.stop()?;
     drop_cache(&data)?;
     let begin = now();
-    let serving = Serving::start(program, folder, &["--preload"])?;
-    let done = serving.wait_for("preload: done")?;
+    let server = start(&["--preload"])?;
+    let done = wait_for(&server, "preload: done")?;
     let preload_seconds = begin.elapsed().as_secs_f64();
     let preload_bytes = done.split("bytes=").nth(1).and_then(number_at).unwrap_or_default();
-    let mut client = connect(&serving)?;
+    let mut client = connect(&server)?;
     let preloaded = search(&mut client, entries, 3)?;
     drop(client);
     note(&format!("  preload {preload_seconds:.1} s; searches {preloaded}"));
-    let bench = |operation: &str, more: &[&str]| {
-        let value = bench(program, &serving, operation, seconds, more)?;
-        let number = |pointer: &str| {
-            let found = value.pointer(pointer).and_then(Value::as_f64);
-            found.ok_or_else(|| format!("roster bench gives no {pointer}: {value}"))
-        };
-        let per_s = number("/streams/0/operations_per_s")?;
-        Ok::<_, String>((per_s, number("/cost/server/cpu_us_per_operation")?))
+    let bench = |words: &[&str]| {
+        note(words.first().unwrap_or(&""));
+        let figures = ground.run(load::Load::new(&server, seconds, words))?;
+        Ok::<_, String>((figures.per_s(), figures.cpu_us()?))
     };
     let filter = format!("(uid=user.[1-{entries}])");
-    let searches = bench("search", &["-b", SUFFIX, "-f", &filter, "--expect", "1"])?;
-    let everybody = format!("uid=user.[1-{entries}],ou=people,{SUFFIX}");
-    let modify = bench("modify", &["--dn", &everybody])?;
-    let add = bench("add", &["--first", FIRST_ADDED])?;
-    serving.stop()?;
+    let searches = bench(&["search", "-b", SUFFIX, "-f", &filter, "--expect", "1"])?;
+    let modify = bench(&["modify", "--dn", &people(&format!("1-{entries}"))])?;
+    let add = bench(&["add", "--first", FIRST_ADDED])?;
+    server.stop()?;
     Ok(Load {
         start_ms,
         cold_start_ms,
@@ -204,6 +120,18 @@ pub(super) fn serve_and_measure(
         modify_per_s: modify.0,
         add_per_s: add.0,
     })
+}
+
+/// Waits for a line of its log that holds these words.
+fn wait_for(server: &Server, words: &str) -> Result<String, String> {
+    let begin = now();
+    while begin.elapsed() < PATIENCE {
+        if let Some(line) = server.log().lines().find(|line| line.contains(words)) {
+            return Ok(line.to_owned());
+        }
+        pause(LOOK_PAUSE);
+    }
+    Err(format!("the log does not say '{words}'"))
 }
 
 fn number_at(text: &str) -> Option<u64> {
@@ -224,8 +152,8 @@ fn drop_cache(file: &Path) -> Result<(), String> {
     }
 }
 
-fn connect(serving: &Serving) -> Result<Client, String> {
-    let mut client = Client::connect(serving.address).map_err(|error| format!("{error:?}"))?;
+fn connect(server: &Server) -> Result<Client, String> {
+    let mut client = Client::connect(server.address).map_err(|error| format!("{error:?}"))?;
     client.bind(ADMIN_DN, ADMIN_PASSWORD).map_err(|error| format!("{error:?}"))?;
     Ok(client)
 }
@@ -255,27 +183,4 @@ fn search(client: &mut Client, entries: u64, round: u64) -> Result<Thousand, Str
     let at = |percent: usize| times_ms.get(times_ms.len() * percent / 100).copied();
     let (p50_ms, p99_ms) = (at(50).unwrap_or_default(), at(99).unwrap_or_default());
     Ok(Thousand { seconds, p50_ms, p99_ms })
-}
-
-fn bench(
-    program: &Path,
-    serving: &Serving,
-    operation: &str,
-    seconds: u64,
-    more: &[&str],
-) -> Result<Value, String> {
-    note(operation);
-    let output = Command::new(program)
-        .args(["bench", operation, "--json", "-H", &format!("ldap://{}", serving.address)])
-        .args(["--server-pid", &serving.child.id().to_string(), "-c", CONNECTIONS])
-        .args(["-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-t", &seconds.to_string()])
-        .args(more)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("{}: {error}", program.display()))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if !output.status.success() {
-        return Err(format!("{operation}: {}{}", text(&output.stdout), text(&output.stderr)));
-    }
-    serde_json::from_str(&text(&output.stdout)).map_err(|error| format!("{operation}: {error}"))
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::figures::{ends, half, median};
+
 /// Cores that are predicted, and what Oracle published for its server (T7, searches by uid) there,
 /// as a multiple of its rate on two cores.
 const PUBLISHED: [(f64, f64); 6] = [
@@ -13,6 +15,12 @@ const PUBLISHED: [(f64, f64); 6] = [
     (32.0, 1_177_947.0),
 ];
 
+const UNTOLD: &str = "\
+What two cores cannot tell: how much of it is σ, waiting in line, and how much κ, keeping each
+other's caches right; what comes with caches, memory and interconnects that more cores share; and
+what the load generators take from the servers beside them on the same two cores, which is in the
+figures of both cases. So the columns are a prediction, and the bounds of one.";
+
 /// How many times the work of one core `cores` do.
 fn capacity(cores: f64, sigma: f64, kappa: f64) -> f64 {
     cores / (1.0 + sigma * (cores - 1.0) + kappa * cores * (cores - 1.0))
@@ -20,18 +28,21 @@ fn capacity(cores: f64, sigma: f64, kappa: f64) -> f64 {
 
 /// The share σ + 2κ, measured on two cores, read in both ways: all of it waiting in line (σ), or
 /// all of it making the others' caches right (κ).
-pub(super) fn told(shared: &mut [f64]) -> String {
+pub(super) fn told(shared: &[f64]) -> String {
     let middle = median(shared).max(0.0);
-    let most = shared.last().copied().unwrap_or_default().max(0.0);
-    let least = shared.first().copied().unwrap_or_default();
+    let ((least, most), (low, high)) = (ends(shared), half(shared));
     let mut text = format!(
-        "σ + 2κ, by turns: median {:.2} %, least {:.2} %, most {:.2} %.\n\n\
+        "σ + 2κ, by turns: median {:.2} %, half of them between {:.2} and {:.2}, least {:.2} %, \
+         most {:.2} %.\n\n{UNTOLD}\n\n\
          | cores | if all of it is σ | if all of it is κ | with the largest turn, all σ · all κ \
          | Oracle, published |\n|---:|---:|---:|---:|---:|\n",
         100.0 * median(shared),
+        100.0 * low,
+        100.0 * high,
         100.0 * least,
         100.0 * most
     );
+    let most = most.max(0.0);
     let (_, first) = PUBLISHED.first().copied().unwrap_or((2.0, 1.0));
     for (cores, published) in PUBLISHED {
         let as_two =
@@ -49,16 +60,6 @@ pub(super) fn told(shared: &mut [f64]) -> String {
     text
 }
 
-/// The middle one, or between the two in the middle; sorts them.
-pub(super) fn median(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    let at = |place: usize| figures.get(place).copied().unwrap_or_default();
-    match figures.len() {
-        0 => 0.0,
-        count => f64::midpoint(at((count - 1) / 2), at(count / 2)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,11 +70,5 @@ mod tests {
         // What is measured on two cores is the same in both readings.
         assert!((capacity(2.0, 0.04, 0.0) - capacity(2.0, 0.0, 0.02)).abs() < 1e-12);
         assert!(capacity(32.0, 0.0, 0.02) < capacity(32.0, 0.04, 0.0));
-    }
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&mut [3.0, 1.0]), 2.0);
-        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
     }
 }

@@ -13,10 +13,12 @@ use testing::crash::server::SUFFIX;
 
 use super::guard::Guard;
 use super::ldif::{fill, merge};
-use super::{Process, SLAPD, SLAPD_DN, Server, free_address};
-use crate::shell::{command, root, succeeds, target};
+use super::{Process, Server, free_address};
+use crate::shell::{command, source, succeeds, target};
 use crate::test::Package;
 
+const SLAPD: &str = "/usr/sbin/slapd";
+const SLAPD_DN: &str = "cn=admin,dc=example,dc=com";
 const ROOT_DN: &str = "cn=Directory Manager";
 const PASSWORD: &str = "secret";
 /// The same as 389 Directory Server stores it.
@@ -64,20 +66,69 @@ pub(crate) fn echo(program: &Path, answer_bytes: usize) -> Result<Server, String
     Ok(Server { name: "echo", address, dn: ROOT_DN, password: PASSWORD, folder, process, guard })
 }
 
-/// slapd as its guide advises: loads it and starts it.
-pub(crate) fn slapd(folder: &Path, people: &Path) -> Result<Server, String> {
-    fs::create_dir_all(folder.join("db")).map_err(|error| error.to_string())?;
-    let places =
-        [("folder", text(folder)), ("suffix", SUFFIX), ("admin", SLAPD_DN), ("password", PASSWORD)];
-    let config = folder.join("slapd.conf");
-    write(&config, &fill(&script("slapd.conf")?, &places))?;
-    let mut load = Command::new(SLAPD);
-    load.args(["-T", "add", "-q", "-f"]).arg(&config).arg("-l").arg(people);
-    done(load)?;
-    let address = free_address()?;
-    let mut serve = Command::new(SLAPD);
-    serve.args(["-d", "0", "-h", &format!("ldap://{address}/"), "-f"]).arg(config);
-    start("slapd", folder, address, SLAPD_DN, serve)
+/// What of slapd differs from one measurement to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slapd<'a> {
+    pub(crate) modules: &'a str,
+    pub(crate) indexes: &'a str,
+    /// Access by attribute; else everybody reads everything.
+    pub(crate) has_rules: bool,
+    /// A line for each operation, in the file `access`.
+    pub(crate) has_log: bool,
+}
+
+impl Default for Slapd<'_> {
+    fn default() -> Self {
+        Self { modules: "", indexes: SLAPD_INDEXES, has_rules: false, has_log: false }
+    }
+}
+
+/// Those that all servers have.
+const SLAPD_INDEXES: &str = "index objectClass,entryUUID eq
+index uid,cn,sn,givenName,mail,telephoneNumber,l,title eq,sub";
+
+impl Slapd<'_> {
+    /// Configures it in a folder; the command that loads it, `slapadd -q`.
+    pub(crate) fn loading(&self, folder: &Path, people: &Path) -> Result<Command, String> {
+        fs::create_dir_all(folder.join("db")).map_err(|error| error.to_string())?;
+        let rules = match self.has_rules {
+            true => script("slapd-access.conf")?,
+            false => "access to * by * read".to_owned(),
+        };
+        let places = [
+            ("folder", text(folder)),
+            ("suffix", SUFFIX),
+            ("admin", SLAPD_DN),
+            ("password", PASSWORD),
+            ("modules", self.modules),
+            ("indexes", self.indexes),
+            ("rules", &rules),
+        ];
+        let config = folder.join("slapd.conf");
+        write(&config, &fill(&script("slapd.conf")?, &places))?;
+        let mut load = Command::new(SLAPD);
+        load.args(["-T", "add", "-q", "-f"]).arg(&config).arg("-l").arg(people);
+        Ok(load)
+    }
+
+    /// Loads it, unless it is loaded, and starts it.
+    pub(crate) fn start(&self, folder: &Path, people: &Path) -> Result<Server, String> {
+        let load = self.loading(folder, people)?;
+        // A load that was broken off is begun again.
+        let loaded = folder.join("loaded");
+        if !loaded.exists() {
+            let _ = fs::remove_file(folder.join("db/data.mdb"));
+            done(load)?;
+            write(&loaded, "")?;
+        }
+        let address = free_address()?;
+        let mut serve = Command::new(SLAPD);
+        serve.args(["-h", &format!("ldap://{address}/"), "-f"]).arg(folder.join("slapd.conf"));
+        serve.args(["-d", if self.has_log { "stats" } else { "0" }]);
+        let log = fs::File::create(folder.join("access")).map_err(|error| error.to_string())?;
+        serve.stderr(log);
+        start("slapd", folder, address, SLAPD_DN, serve)
+    }
 }
 
 /// 389 Directory Server: its own template with our changes, in a folder of ours; `dscreate` would
@@ -134,6 +185,7 @@ pub(crate) fn ds389(folder: &Path, people: &Path) -> Result<Server, String> {
     done(load).map_err(|error| format!("{error}{}", log()))?;
     let mut serve = Command::new(NS_SLAPD);
     serve.arg("-D").arg(&config).arg("-i").arg(folder.join("run/pid")).args(["-d", "0"]);
+    serve.stderr(Stdio::null());
     start("389 DS", folder, address, ROOT_DN, serve)
 }
 
@@ -161,7 +213,7 @@ pub(crate) fn opendj(folder: &Path, people: &Path) -> Result<Server, String> {
     done(load)?;
     let mut serve = Command::new(home.join("bin/start-ds"));
     // The script becomes the server: the process id stays.
-    serve.arg("--nodetach").env("OPENDJ_JAVA_ARGS", OPENDJ_JAVA);
+    serve.arg("--nodetach").env("OPENDJ_JAVA_ARGS", OPENDJ_JAVA).stderr(Stdio::null());
     start("OpenDJ", folder, address, ROOT_DN, serve)
 }
 
@@ -188,7 +240,7 @@ fn start(
     dn: &'static str,
     mut serve: Command,
 ) -> Result<Server, String> {
-    serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    serve.stdin(Stdio::null()).stdout(Stdio::null());
     let child = serve.spawn().map_err(|error| format!("{name}: {error}"))?;
     let guard = Guard::process(child.id());
     let (folder, process) = (folder.to_owned(), Process::Other(child));
@@ -209,8 +261,7 @@ fn done(mut command: Command) -> Result<(), String> {
 }
 
 fn script(name: &str) -> Result<String, String> {
-    let path = root().join("scripts/peers").join(name);
-    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    source(&format!("scripts/peers/{name}"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
@@ -224,4 +275,23 @@ fn text(path: &Path) -> &str {
 /// Who runs this: whom the server is to stay.
 fn user() -> String {
     crate::shell::output(command("id", &["-un"])).unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slapd_takes_the_configuration() {
+        let folder = testing::crash::server::scratch("slapd-configuration");
+        for has_rules in [false, true] {
+            let slapd = Slapd { has_rules, ..Slapd::default() };
+            slapd.loading(&folder, Path::new("")).unwrap();
+            let mut test = Command::new(SLAPD);
+            test.args(["-T", "test", "-u", "-f"]).arg(folder.join("slapd.conf"));
+            let tested = done(test);
+            fs::remove_dir_all(&folder).unwrap();
+            assert_eq!(tested, Ok(()));
+        }
+    }
 }

@@ -94,7 +94,8 @@ impl Place {
         Err(format!("{command:?}: {}\n{stdout}{stderr}", output.status))
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// Another subcommand on the data directory, to be run.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.roster);
         command.args(arguments).arg("--data").arg(self.data()).stdin(Stdio::null());
         // Likewise.
@@ -108,7 +109,7 @@ impl Place {
     }
 
     /// Starts the server without waiting for it.
-    pub(super) fn spawn(&self) -> Result<Child, String> {
+    pub(super) fn spawn(&self, more: &[&str]) -> Result<Child, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.roster.display());
         match fs::remove_file(self.ready_file()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -120,6 +121,7 @@ impl Place {
         self.command(&["serve", "--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"])
             .arg("--ready-file")
             .arg(self.ready_file())
+            .args(more)
             .stdout(log().map_err(failed)?)
             .stderr(log().map_err(failed)?)
             .spawn()
@@ -128,8 +130,13 @@ impl Place {
 
     /// Starts the server and waits until it serves.
     pub fn start(&self) -> Result<Running, String> {
+        self.start_with(&[])
+    }
+
+    /// Likewise, with further options.
+    pub fn start_with(&self, more: &[&str]) -> Result<Running, String> {
         let begin = now();
-        let mut child = self.spawn()?;
+        let mut child = self.spawn(more)?;
         let address = match self.wait_ready(&mut child, begin) {
             Ok(address) => address,
             Err(error) => {

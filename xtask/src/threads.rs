@@ -1,18 +1,26 @@
-//! What the threads of a process have spent, by their names.
+//! What the threads of a process have spent, by their names; and on which core they are.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 
 /// CPU of threads at one moment, in µs, by process and thread.
 #[derive(Debug)]
-pub(super) struct Snapshot(BTreeMap<(u32, u32), (String, f64)>);
+pub(crate) struct Snapshot(BTreeMap<(u32, u32), (String, f64)>);
 
 /// CPU between two moments, in µs, by the threads' names without their numbers.
 #[derive(Debug, PartialEq)]
-pub(super) struct Spent(pub(super) BTreeMap<String, f64>);
+pub(crate) struct Spent(pub(crate) BTreeMap<String, f64>);
+
+impl Spent {
+    /// Of all threads together.
+    pub(crate) fn all_us(&self) -> f64 {
+        self.0.values().sum()
+    }
+}
 
 impl Snapshot {
-    pub(super) fn of(processes: &[u32]) -> Self {
+    pub(crate) fn of(processes: &[u32]) -> Self {
         let mut threads = BTreeMap::new();
         for process in processes {
             for (thread, name) in list(*process) {
@@ -26,7 +34,7 @@ impl Snapshot {
         Self(threads)
     }
 
-    pub(super) fn since(&self, before: &Self) -> Spent {
+    pub(crate) fn since(&self, before: &Self) -> Spent {
         let mut spent: BTreeMap<String, f64> = BTreeMap::new();
         for (key, (name, us)) in &self.0 {
             let then = before.0.get(key).map_or(0.0, |(_, us)| *us);
@@ -38,7 +46,7 @@ impl Snapshot {
 }
 
 /// The threads of a process with this name.
-pub(super) fn named(process: u32, name: &str) -> Vec<u32> {
+pub(crate) fn named(process: u32, name: &str) -> Vec<u32> {
     let threads = list(process).into_iter().filter(|(_, one)| one == name);
     threads.map(|(thread, _)| thread).collect()
 }
@@ -52,6 +60,20 @@ fn list(process: u32) -> Vec<(u32, String)> {
         threads.extend(number.map(|number| (number, name.trim().to_owned())));
     }
     threads
+}
+
+/// Keeps a thread, or a process with all its threads, on a core.
+pub(crate) fn keep_on(id: u32, core: &str, with_all: bool) -> Result<(), String> {
+    let mut taskset = Command::new("taskset");
+    if with_all {
+        taskset.arg("-a");
+    }
+    let output = taskset.args(["-p", "-c", core, &id.to_string()]).output();
+    let output = output.map_err(|error| format!("taskset: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("taskset: {}", String::from_utf8_lossy(&output.stderr))),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `cargo xtask bench-search --stopping`: how long the server goes on with a search that touches
-//! everything after nobody waits for it any more, or its time is up.
+//! `cargo xtask bench-stopping`: how long the server goes on with a search that touches everything
+//! after nobody waits for it any more, or its time is up.
 //!
 //! The end of the work is seen from outside: a thread of the scan pool works while the kernel says
 //! that it runs or waits for the disk, or while it is switched in and out; one that waits for a job
@@ -16,8 +16,14 @@ use std::time::{Duration, Instant};
 use testing::client::{Client, ClientError, Control, Search, sort_by};
 use testing::crash::server::{SUFFIX, now, pause};
 
-use crate::bench_writes::note;
-use crate::servers::Server;
+use crate::Error;
+use crate::ground::{Setup, load_average, note};
+use crate::options;
+use crate::servers::{self, Server};
+
+/// People, and how often each search is stopped in each way, unless told otherwise.
+const DEFAULT_ENTRIES: u64 = 100_000;
+const DEFAULT_TRIES: u64 = 12;
 
 /// How often the threads are looked at.
 const LOOK_PAUSE: Duration = Duration::from_micros(200);
@@ -35,7 +41,7 @@ const LONG_S: u32 = 12;
 const TIME_LIMIT_S: u32 = 1;
 const TIME_LIMIT_EXCEEDED: i64 = 3;
 /// Settings without which the large sort would be refused.
-pub(super) const SETTINGS: [(&str, &str); 2] = [
+const SETTINGS: [(&str, &str); 2] = [
     ("ROSTER_LIMITS__SORT_ENTRIES_MAX", "3000000"),
     ("ROSTER_LIMITS__SORT_BYTES_MAX", "2000000000"),
 ];
@@ -109,8 +115,30 @@ enum Way {
     Cut,
 }
 
+/// Measures, and prints the table.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
+    let mut setup = Setup::new(DEFAULT_ENTRIES, 0, 0);
+    let mut tries = DEFAULT_TRIES;
+    options::read(arguments, |name, value| {
+        match name {
+            "--tries" => tries = value.number()?,
+            _ => return setup.take(name, value),
+        }
+        Ok(true)
+    })?;
+    let tries = u32::try_from(tries).unwrap_or(u32::MAX);
+    let work = setup.measure("bench-stopping", |ground| {
+        let people = ground.people(&[])?;
+        let folder = ground.folder.join("roster");
+        let server = servers::roster_with(&ground.program, &folder, &people, &SETTINGS)?;
+        let table = table(&server, tries)?;
+        Ok(format!("{} people; {}\n\n{table}", setup.entries, load_average()))
+    });
+    work.map(drop)
+}
+
 /// Stops every search in every way so many times; the table.
-pub(super) fn run(server: &Server, tries: u32) -> Result<String, String> {
+fn table(server: &Server, tries: u32) -> Result<String, String> {
     let threads = Threads::of(server.id())?;
     let mut text = HEAD.trim_start().to_owned();
     for case in cases() {
