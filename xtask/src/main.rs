@@ -18,6 +18,7 @@ mod gauge;
 mod gauges;
 mod ground;
 mod kerberos;
+mod latency;
 mod load;
 mod options;
 mod scaling;
@@ -116,6 +117,12 @@ const VERBS: &[Verb] = &[
         arguments: "",
         purpose: "roster with GSSAPI, and its test with a realm of its own",
         run: kerberos::run,
+    },
+    Verb {
+        name: "latency",
+        arguments: "[--shares 70,50,30] [--connections 50,8]",
+        purpose: "how late answers are below the capacity, and whose fault it is",
+        run: latency::run,
     },
     Verb {
         name: "scaling",
