@@ -75,6 +75,7 @@ fn entry(
         .value("roster-index-ids", &one.ids.to_string())
         .value("roster-index-bytes", &one.bytes.to_string())
         .value("roster-index-is-estimate", if one.is_estimate { "TRUE" } else { "FALSE" })
+        .values("roster-index-lookup-count", one.lookups.map(|count| count.to_string()))
         .values("roster-index-popular", popular)
         .values("roster-index-verify", verified);
     Ok(entry.done())

@@ -16,7 +16,7 @@ use schema::{
 use crate::batch::Batch;
 use crate::deltas::{ENTRY_ID_LIMIT, PostingChange};
 use crate::error::StoreError;
-use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
+use crate::index::{BRANCH_LISTS, IndexState, LEVEL_LISTS};
 use crate::key::{self, RowKey, display};
 use crate::lmdb::{CHILDREN, ENTRIES, NAMES, PlainTable};
 use crate::meta;
@@ -163,6 +163,9 @@ impl Batch<'_> {
             let state = meta::state_row(index.state);
             let state = state.as_deref().map(str::as_bytes);
             self.put(PlainTable::Meta, meta::state_key(index.id).as_bytes(), state);
+            if matches!(index.state, IndexState::Building { .. }) {
+                self.begin_index_uses(index.id);
+            }
         }
         self.dictionary = Arc::new(dictionary);
         Ok(())

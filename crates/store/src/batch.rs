@@ -138,7 +138,13 @@ impl<'s> Batch<'s> {
             dictionary: Arc::clone(&self.dictionary),
             counters: self.counters,
             names: &self.names,
+            uses: &self.store.holds.writer,
         })
+    }
+
+    /// An index is added: what was counted of its id was another one's.
+    pub(crate) fn begin_index_uses(&self, id: u16) {
+        self.store.holds.begin_index(id);
     }
 
     /// The id for the next entry that is added. The same until one is added.

@@ -15,6 +15,7 @@ use crate::key::{PostingKey, RowKey, display};
 use crate::lmdb::{POSTINGS, Snapshot, Tables};
 use crate::meta::{self, Counters};
 use crate::posting::Head;
+use crate::reader::IndexUses;
 use crate::record::Record;
 use crate::store::Store;
 
@@ -56,6 +57,8 @@ pub struct IndexStatus {
     pub entries_total: u64,
     /// The keys that most entries have, with how many have them.
     pub popular: Vec<(String, u64)>,
+    /// How often it was asked, see [`Store::index_uses`].
+    pub lookups: Option<u64>,
 }
 
 impl Store {
@@ -80,7 +83,8 @@ impl Store {
             .iter()
             .map(|index| count(&snapshot, tables, index.id, options).map(|one| (index.id, one)))
             .collect::<Result<BTreeMap<u16, Counted>, StoreError>>()?;
-        let look = Look { snapshot, tables, dictionary, counted };
+        let uses = self.index_uses();
+        let look = Look { snapshot, tables, dictionary, counted, uses };
         look.status(&known, options)
     }
 }
@@ -149,6 +153,7 @@ struct Look {
     /// With the indexes of the base.
     dictionary: Dictionary,
     counted: BTreeMap<u16, Counted>,
+    uses: IndexUses,
 }
 
 impl Look {
@@ -186,6 +191,7 @@ impl Look {
                 entries_done: entries_done.min(total),
                 entries_total: total,
                 popular: one.popular.into_iter().map(show).collect(),
+                lookups: self.uses.of(id),
             });
         }
         Ok(all)

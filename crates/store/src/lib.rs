@@ -47,6 +47,7 @@ mod store;
 mod swap;
 #[cfg(test)]
 mod testing;
+mod uses;
 pub mod varint;
 mod version;
 mod view;
@@ -76,9 +77,10 @@ pub use plan::{
     Work,
 };
 pub use preload::{PreloadProgress, Preloaded};
-pub use reader::Reader;
+pub use reader::{IndexUses, Reader};
 pub use record::RECORD_LENGTH_MAX_BYTES;
 pub use store::{BaseStatus, CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};
+pub use uses::NameUses;
 pub use view::{
     Members, OrderedGroup, OrderedGroups, OrderingIndex, Resolved, TREE_DEPTH_MAX, View,
     ordering_would_help,

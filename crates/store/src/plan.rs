@@ -308,6 +308,7 @@ impl View<'_> {
             Some(list) if list.count() <= FEW_CANDIDATES => self.load(&list, ask.interrupt)?,
             Some(_) => return Ok(None),
         };
+        self.note_index(index.id);
         let filter_exact = asked.options().is_empty() || set.is_empty();
         let exact = (filter_exact && is_whole) || set.is_empty();
         work.ids = set.len();

@@ -3,7 +3,7 @@
 //! Invariant: taking a view takes no lock and waits for nobody.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::flush::now;
 use crate::names::NameCache;
 use crate::stack::Ground;
 use crate::store::Store;
+use crate::uses::{NameUses, Uses, UsesSum, has_place};
 use crate::view::View;
 
 /// What one thread reads with; it keeps its view while nothing is published, and what the view
@@ -37,28 +38,68 @@ struct Hold {
     since_us: AtomicU64,
     /// How many names it remembers.
     names: AtomicU64,
+    uses: Arc<Uses>,
 }
 
-/// What the readers of a store hold.
+/// What the readers of a store hold, and what they use.
 #[derive(Debug)]
 pub(crate) struct Holds {
     opened: std::time::Instant,
-    all: Mutex<Vec<Weak<Hold>>>,
+    all: Mutex<All>,
+    /// What the writer uses.
+    pub(crate) writer: Uses,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    holds: Vec<Weak<Hold>>,
+    /// What readers used that are gone.
+    ended: UsesSum,
+    /// What was counted of each index before it was added: its id was another one's.
+    before: UsesSum,
 }
 
 impl Default for Holds {
     fn default() -> Self {
-        Self { opened: now(), all: Mutex::default() }
+        Self { opened: now(), all: Mutex::default(), writer: Uses::default() }
     }
 }
 
 impl Holds {
     fn add(&self) -> Arc<Hold> {
         let hold = Arc::<Hold>::default();
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|hold| hold.strong_count() > 0);
-        all.push(Arc::downgrade(&hold));
+        let mut all = self.all();
+        all.holds.retain(|hold| hold.strong_count() > 0);
+        all.holds.push(Arc::downgrade(&hold));
         hold
+    }
+
+    /// A reader is gone; what it has used was used nevertheless.
+    fn end(&self, hold: &Arc<Hold>) {
+        let mut all = self.all();
+        all.holds.retain(|one| !std::ptr::eq(one.as_ptr(), Arc::as_ptr(hold)));
+        all.ended.add(&hold.uses);
+    }
+
+    fn all(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sum(&self, all: &All) -> UsesSum {
+        let mut sum = all.ended.clone();
+        sum.add(&self.writer);
+        all.holds.iter().filter_map(Weak::upgrade).for_each(|hold| sum.add(&hold.uses));
+        sum
+    }
+
+    /// An index is added: from now on the id is its own.
+    pub(crate) fn begin_index(&self, id: u16) {
+        // The place of several is nobody's to begin anew.
+        if has_place(id) {
+            let mut all = self.all();
+            let sum = self.sum(&all);
+            all.before.set_index(id, &sum);
+        }
     }
 
     fn elapsed_us(&self) -> u64 {
@@ -66,16 +107,17 @@ impl Holds {
     }
 
     pub(crate) fn names(&self) -> u64 {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter_map(Weak::upgrade).map(|hold| hold.names.load(Ordering::Relaxed)).sum()
+        let all = self.all();
+        let all = all.holds.iter().filter_map(Weak::upgrade);
+        all.map(|hold| hold.names.load(Ordering::Relaxed)).sum()
     }
 
     /// How long a reader has held pages that would be free without it: those of a commit before
     /// `last`.
     pub(crate) fn oldest(&self, last: u64) -> Duration {
         let now_us = self.elapsed_us();
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = all.iter().filter_map(Weak::upgrade).filter(|hold| {
+        let all = self.all();
+        let held = all.holds.iter().filter_map(Weak::upgrade).filter(|hold| {
             let commit = hold.commit.load(Ordering::Relaxed);
             commit > 0 && commit < last
         });
@@ -93,13 +135,33 @@ impl Store {
         Reader { store, exchanges: 0, view: None, names, hold }
     }
 
-    /// A view of what is published.
+    /// How often each index was asked, by its id: since the store was opened, or since the index
+    /// was added. Those of ids from some hundreds on have one count together, and no id.
+    #[must_use]
+    pub fn index_uses(&self) -> IndexUses {
+        let all = self.holds.all();
+        IndexUses { now: self.holds.sum(&all), before: all.before.clone() }
+    }
+
+    /// How often names of superiors were wanted.
+    #[must_use]
+    pub fn name_uses(&self) -> NameUses {
+        let all = self.holds.all();
+        self.holds.sum(&all).names
+    }
+
+    /// A view of what is published; nobody counts what it uses.
     pub(crate) fn snapshot(&self, names: NameCache) -> Result<View<'static>, StoreError> {
+        self.view(names, Arc::default())
+    }
+
+    fn view(&self, names: NameCache, uses: Arc<Uses>) -> Result<View<'static>, StoreError> {
         loop {
             let version = self.versions.load();
             let ground = Ground::take(&version)?;
             if version.fits(&ground) {
-                return Ok(View::of_reader(ground, &version, self.shared_contexts(), names));
+                let contexts = self.shared_contexts();
+                return Ok(View::of_reader(ground, &version, contexts, (names, uses)));
             }
             // The base has moved on in between, and the version is just about to.
             thread::yield_now();
@@ -128,7 +190,8 @@ impl Reader {
             return Ok(());
         }
         self.release();
-        let view = self.store.snapshot(std::mem::take(&mut self.names))?;
+        let uses = Arc::clone(&self.hold.uses);
+        let view = self.store.view(std::mem::take(&mut self.names), uses)?;
         self.hold.since_us.store(self.store.holds.elapsed_us(), Ordering::Relaxed);
         self.hold.commit.store(view.commit(), Ordering::Relaxed);
         self.view = Some(view);
@@ -143,5 +206,33 @@ impl Reader {
             self.hold.names.store(self.names.len() as u64, Ordering::Relaxed);
             self.hold.commit.store(0, Ordering::Relaxed);
         }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.store.holds.end(&self.hold);
+    }
+}
+
+/// How often indexes were asked.
+#[derive(Clone, Debug)]
+pub struct IndexUses {
+    now: UsesSum,
+    before: UsesSum,
+}
+
+impl IndexUses {
+    /// Look-ups of the index with this id: parts of filters, sorted searches, questions of the
+    /// server's own. None for one that is not counted by itself.
+    #[must_use]
+    pub fn of(&self, id: u16) -> Option<u64> {
+        has_place(id).then(|| self.now.index(id).saturating_sub(self.before.index(id)))
+    }
+
+    /// Those of all indexes that are not counted each by itself.
+    #[must_use]
+    pub fn of_others(&self) -> u64 {
+        self.now.index(u16::MAX)
     }
 }

@@ -30,6 +30,7 @@ use crate::names::{self, KnownParent, NameCache};
 use crate::record::RecordHead;
 use crate::stack::{Ground, Stack};
 use crate::store::Context;
+use crate::uses::Uses;
 use crate::version::Version;
 
 /// The deepest tree; deeper is a loop.
@@ -61,6 +62,7 @@ pub struct View<'t> {
     dictionary: Arc<Dictionary>,
     counters: Counters,
     names: Names<'t>,
+    uses: Counted<'t>,
     /// The entry at the top of the first naming context, once looked up: every search asks for it.
     first_context: OnceCell<Option<u64>>,
 }
@@ -103,18 +105,37 @@ impl std::ops::Deref for Names<'_> {
     }
 }
 
+/// Where it is counted what is used: of a reader, or of the writer.
+#[derive(Debug)]
+enum Counted<'t> {
+    OfReader(Arc<Uses>),
+    OfWriter(&'t Uses),
+}
+
+impl std::ops::Deref for Counted<'_> {
+    type Target = Uses;
+
+    #[inline]
+    fn deref(&self) -> &Uses {
+        match self {
+            Self::OfReader(uses) => uses,
+            Self::OfWriter(uses) => uses,
+        }
+    }
+}
+
 impl View<'static> {
     /// The number of the commit of LMDB that it reads.
     pub(crate) fn commit(&self) -> u64 {
         self.ground.snapshot.txn().id() as u64
     }
 
-    /// The view of a reader, which lends what it remembers of names.
+    /// The view of a reader, which lends what it remembers of names, and counts.
     pub(crate) fn of_reader(
         ground: Ground,
         version: &Version,
         contexts: Arc<[Context]>,
-        names: NameCache,
+        (names, uses): (NameCache, Arc<Uses>),
     ) -> Self {
         debug_assert!(version.fits(&ground), "the layers go on where the base ends");
         let counters = version.counters;
@@ -126,6 +147,7 @@ impl View<'static> {
             dictionary: Arc::clone(&version.dictionary),
             counters,
             names: Names::Own(RefCell::new(names.renewed(version.naming(&counters)))),
+            uses: Counted::OfReader(uses),
             first_context: OnceCell::new(),
         }
     }
@@ -165,12 +187,14 @@ pub(crate) struct BatchParts<'t> {
     pub(crate) dictionary: Arc<Dictionary>,
     pub(crate) counters: Counters,
     pub(crate) names: &'t RefCell<NameCache>,
+    pub(crate) uses: &'t Uses,
 }
 
 impl<'t> View<'t> {
     /// The tentative state of a batch.
     pub(crate) fn of_batch(parts: BatchParts<'t>) -> Self {
-        let BatchParts { ground, layers, memory, contexts, dictionary, counters, names } = parts;
+        let BatchParts { ground, layers, memory, contexts, dictionary, counters, names, uses } =
+            parts;
         Self {
             ground: Held::OfBatch(ground),
             layers,
@@ -179,6 +203,7 @@ impl<'t> View<'t> {
             dictionary,
             counters,
             names: Names::OfBatch(names),
+            uses: Counted::OfWriter(uses),
             first_context: OnceCell::new(),
         }
     }
@@ -212,6 +237,12 @@ impl<'t> View<'t> {
         self.dictionary.schema()
     }
 
+    /// Notes that an index was asked.
+    #[inline]
+    pub(crate) fn note_index(&self, id: u16) {
+        self.uses.index(id);
+    }
+
     /// Finds the entry with this name.
     pub fn resolve(&self, name: &DnKey) -> Result<Resolved, StoreError> {
         let bytes = name.as_bytes();
@@ -221,14 +252,16 @@ impl<'t> View<'t> {
         };
         let base = context.key.as_bytes().len();
         let superior = superior_length(bytes);
-        if superior >= base
-            && let Some(parent) = bytes.get(..superior).and_then(|key| self.names.borrow().id(key))
-        {
-            let leaf = bytes.get(superior..bytes.len() - 1).unwrap_or_default();
-            return Ok(match self.child(parent, leaf)? {
-                Some(id) => Resolved::Found(EntryId(id)),
-                None => Resolved::Missing { nearest: Some(EntryId(parent)) },
-            });
+        if superior >= base {
+            let parent = bytes.get(..superior).and_then(|key| self.names.borrow().id(key));
+            self.uses.name(parent.is_some());
+            if let Some(parent) = parent {
+                let leaf = bytes.get(superior..bytes.len() - 1).unwrap_or_default();
+                return Ok(match self.child(parent, leaf)? {
+                    Some(id) => Resolved::Found(EntryId(id)),
+                    None => Resolved::Missing { nearest: Some(EntryId(parent)) },
+                });
+            }
         }
         let Some(mut found) = self.context_entry(context)? else {
             return Ok(Resolved::Missing { nearest: None });
@@ -391,7 +424,10 @@ impl<'t> View<'t> {
     /// Whether any entry has a value of this attribute; yes when no index tells.
     pub fn has_any(&self, description: &AttributeDescription) -> Result<bool, StoreError> {
         match self.dictionary.index(&description.kind, IndexKind::Presence) {
-            Some(index) => Ok(self.list(index.id, &[])?.is_some_and(|list| list.count() > 0)),
+            Some(index) => {
+                self.note_index(index.id);
+                Ok(self.list(index.id, &[])?.is_some_and(|list| list.count() > 0))
+            }
             None => Ok(true),
         }
     }
@@ -442,8 +478,10 @@ impl<'t> View<'t> {
             return Ok(KnownParent { dn: Arc::default(), parent: 0 });
         }
         if let Some(known) = self.names.borrow().parent(id) {
+            self.uses.name(true);
             return Ok(known.clone());
         }
+        self.uses.name(false);
         // From the entry up to what is known, and down again.
         let mut unknown = Vec::new();
         let mut next = id;

@@ -24,6 +24,8 @@ pub(super) struct Status {
     /// Entries in it so far, while it is built.
     pub(super) done: Option<u64>,
     pub(super) total: Option<u64>,
+    /// How often it was asked since the server was started.
+    lookups: Option<u64>,
     /// Keys that most entries have.
     popular: Vec<Popular>,
 }
@@ -53,6 +55,7 @@ impl Status {
             is_estimate,
             done: progress.and_then(|(done, _)| done.parse().ok()),
             total: progress.and_then(|(_, total)| total.parse().ok()),
+            lookups: count("roster-index-lookup-count"),
             popular: popular.collect(),
         })
     }
@@ -131,6 +134,7 @@ fn text(all: &[Status], shows_popular: bool, not_counted: Option<u64>) -> String
         ("records", Side::Right),
         ("entries", Side::Right),
         ("size", Side::Right),
+        ("look-ups", Side::Right),
         ("undefined", Side::Right),
         ("95 %", Side::Right),
         ("90 %", Side::Right),
@@ -146,7 +150,8 @@ fn text(all: &[Status], shows_popular: bool, not_counted: Option<u64>) -> String
         let (attribute, kind) = one.parts();
         let valid = if one.is_valid() { "yes".to_owned() } else { one.state_words() };
         let mut cells = vec![attribute.to_owned(), kind.to_owned(), valid];
-        cells.extend([count(one.keys), count(one.ids), size]);
+        let lookups = one.lookups.map_or_else(|| "–".to_owned(), number);
+        cells.extend([count(one.keys), count(one.ids), size, lookups]);
         cells.extend(std::iter::repeat_n("–".to_owned(), 4));
         table.row(cells);
         if shows_popular {
@@ -167,7 +172,8 @@ fn text(all: &[Status], shows_popular: bool, not_counted: Option<u64>) -> String
     };
     format!(
         "{table}\n{} indexes, {} records, {}, as of the last flush{since}\n\
-         records: keys; entries: ids over all keys{estimated}\n\
+         records: keys; entries: ids over all keys; look-ups: since the server was \
+         started{estimated}\n\
          –: not needed, keys have no limit of entries",
         all.len(),
         number(keys),
@@ -209,6 +215,7 @@ mod tests {
             ("roster-index-keys", &["100000"]),
             ("roster-index-ids", &["100000"]),
             ("roster-index-bytes", &["3355443"]),
+            ("roster-index-lookup-count", &["1234"]),
             ("roster-index-popular", &["7 user.1", "bad"]),
         ]);
         let building = entry(&[
@@ -226,10 +233,10 @@ mod tests {
     #[test]
     fn the_list_has_the_columns_of_list_index_status() {
         let want = "\
-index    type      valid          records  entries     size  undefined  95 %  90 %  85 %
-uid      equality  yes            100,000  100,000  3.2 MiB          –     –     –     –
+index    type      valid          records  entries     size  look-ups  undefined  95 %  90 %  85 %
+uid      equality  yes            100,000  100,000  3.2 MiB     1,234          –     –     –     –
   user.1                                         7
-l+title  equality  building 30 %      ~42        –  ~2.0 KiB          –     –     –     –
+l+title  equality  building 30 %      ~42        –  ~2.0 KiB        –         –     –     –     –
 ";
         let text = text(&two(), true, Some(1_812));
         assert_eq!(squeezed(text.split("\n\n").next().unwrap()), squeezed(want.trim_end()));

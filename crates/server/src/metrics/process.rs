@@ -29,6 +29,7 @@ pub(crate) struct Spent {
     pub(crate) threads: Option<u64>,
     pub(crate) voluntary_switches: Option<u64>,
     pub(crate) involuntary_switches: Option<u64>,
+    pub(crate) major_faults: Option<u64>,
     pub(crate) read_bytes: Option<u64>,
     pub(crate) written_bytes: Option<u64>,
     pub(crate) open_files: Option<u64>,
@@ -45,7 +46,8 @@ impl Process {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let cpu_us = u64::try_from(cpu.tv_sec).unwrap_or(0) * 1_000_000
             + u64::try_from(cpu.tv_nsec).unwrap_or(0) / 1_000;
-        let (user_us, system_us) = read("stat").as_deref().and_then(cpu_of).unzip();
+        let stat = read("stat").unwrap_or_default();
+        let (user_us, system_us) = cpu_of(&stat).unzip();
         let status = read("status").unwrap_or_default();
         let kibibytes = |name| field(&status, name).map(|number| number * 1024);
         let io = self.io.as_ref().and_then(read_again).unwrap_or_default();
@@ -60,6 +62,7 @@ impl Process {
             threads: field(&status, "Threads:"),
             voluntary_switches,
             involuntary_switches,
+            major_faults: stat_field(&stat, MAJOR_FAULTS),
             read_bytes: field(&io, "read_bytes:"),
             written_bytes: field(&io, "write_bytes:"),
             open_files: fs::read_dir("/proc/self/fd").ok().map(|list| list.count() as u64),
@@ -85,13 +88,16 @@ fn field(text: &str, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// User and system time in µs: fields 14 and 15 of proc_pid_stat(5); the name in field 2 may hold
-/// anything.
-fn cpu_of(stat: &str) -> Option<(u64, u64)> {
+/// A field of proc_pid_stat(5), counted from 1; the name in field 2 may hold anything.
+fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let (_, behind_name) = stat.rsplit_once(')')?;
-    let mut fields = behind_name.split_ascii_whitespace().skip(11);
-    let mut next = || fields.next()?.parse::<u64>().ok().map(|ticks| ticks * TICK_US);
-    Some((next()?, next()?))
+    behind_name.split_ascii_whitespace().nth(number - 3)?.parse().ok()
+}
+
+/// User and system time in µs.
+fn cpu_of(stat: &str) -> Option<(u64, u64)> {
+    let us = |number| stat_field(stat, number).map(|ticks| ticks * TICK_US);
+    Some((us(USER_TIME)?, us(SYSTEM_TIME)?))
 }
 
 /// Voluntary and involuntary context switches of all threads there are.
@@ -108,6 +114,11 @@ fn switches() -> Option<(u64, u64)> {
 
 /// Linux counts in 1/100 s here whatever its own tick is (`USER_HZ`).
 const TICK_US: u64 = 10_000;
+
+/// Fields of `stat`.
+const MAJOR_FAULTS: usize = 12;
+const USER_TIME: usize = 14;
+const SYSTEM_TIME: usize = 15;
 
 #[cfg(test)]
 mod tests {
@@ -129,8 +140,9 @@ mod tests {
 
     #[test]
     fn fields_are_read_behind_their_names() {
-        let stat = "7 (a ) b (c) R 1 7 7 0 -1 4194304 93 0 0 0 12 30 1 2 20 0 1 0 5 6 7";
+        let stat = "7 (a ) b (c) R 1 7 7 0 -1 4194304 93 0 4 0 12 30 1 2 20 0 1 0 5 6 7";
         assert_eq!(cpu_of(stat), Some((120_000, 300_000)));
+        assert_eq!(stat_field(stat, MAJOR_FAULTS), Some(4));
         assert_eq!(cpu_of("7 (a) R 1"), None);
         let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n";
         assert_eq!(field(io, "read_bytes:"), Some(4096));

@@ -177,3 +177,26 @@ fn the_same_figures_are_in_cn_monitor() {
     anonymous.send(&search(7, "cn=operations,cn=monitor", Scope::Base));
     assert_eq!(anonymous.receive(), "7 done noSuchObject");
 }
+
+#[test]
+fn how_often_an_index_was_asked_is_told() {
+    let running = Running::start();
+    let mut client = running.connect_root();
+    let lookups = |running: &Running, index: &str| {
+        let found = running.metric("roster_index_lookups_total");
+        found.get(&format!("{{index=\"{index}\"}}")).map(|count| count.parse::<u64>().unwrap())
+    };
+    let before = lookups(&running, "uid.equality").unwrap();
+    for id in 2..5 {
+        client.send(&search_by(id, "dc=example,dc=org", Scope::Subtree, "(uid=nobody)"));
+        assert_eq!(client.receive(), format!("{id} done success"));
+    }
+    assert_eq!(lookups(&running, "uid.equality"), Some(before + 3));
+    assert_eq!(lookups(&running, "displayName.substring"), Some(0), "nobody uses it");
+    let found = client.subtree("cn=uid.equality,cn=index,cn=monitor");
+    let index = &found["cn=uid.equality,cn=index,cn=monitor"];
+    assert_eq!(index["roster-index-lookup-count"], [(before + 3).to_string()]);
+    let found = client.subtree("cn=store,cn=monitor");
+    let texts = &found["cn=store,cn=monitor"]["roster-index-lookups"];
+    assert!(texts.contains(&format!("uid.equality {}", before + 3)), "{texts:?}");
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ldap::filter::Filter;
+use ldap::message::Scope;
 use schema::{Change, EntryId, IndexChange, ResolvedFilter, Schema};
 
 use super::IndexStep;
@@ -15,6 +16,7 @@ use crate::index_status::{IndexStatus, IndexStatusOptions};
 use crate::lmdb::StoreOptions;
 use crate::meta::{LogPosition, Lsn};
 use crate::names::NameCache;
+use crate::plan::Ask;
 use crate::store::Store;
 
 fn options() -> StoreOptions {
@@ -360,4 +362,56 @@ fn one_index_is_verified() {
     finish(&store);
     assert_eq!(verify("cn.equality").unwrap().findings, []);
     check_sound(&store);
+}
+
+/// Look-ups of the index with this name that serves.
+fn lookups(store: &Store, name: &str) -> u64 {
+    let uses = store.index_uses();
+    let dictionary = store.dictionary();
+    let serving = dictionary
+        .definitions()
+        .find(|(_, definition, state)| definition.name() == name && *state == IndexState::Valid);
+    uses.of(serving.unwrap().0).unwrap()
+}
+
+#[test]
+fn each_index_that_is_asked_counts_it_and_a_new_one_begins_at_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let indexes = ["equality cn", "equality sn", "substring cn"].map(|line| line.parse().unwrap());
+    let config = indexes.into_iter().fold(IndexConfig::none(), IndexConfig::and);
+    let store = create(&directory, config);
+    people(&store, 50);
+    let (mut one, mut other) = (store.reader(), store.reader());
+    let ask = |reader: &mut crate::Reader, filter: &str| {
+        let filter = ResolvedFilter::resolve(&Filter::parse(filter).unwrap(), &Schema::builtin());
+        let ask = Ask::new(&filter, EntryId::ROOT, Scope::Subtree);
+        reader.view().unwrap().plan(&ask).unwrap();
+    };
+    ask(&mut one, "(cn=p3)");
+    ask(&mut other, "(|(cn=p4)(cn=p5))");
+    ask(&mut one, "(cn=*p1*)");
+    // Few names begin so: their keys are all that is read.
+    ask(&mut one, "(cn=p49*)");
+    let counts = |store: &Store| {
+        ["cn.equality", "cn.substring", "sn.equality"].map(|name| lookups(store, name))
+    };
+    assert_eq!(counts(&store), [4, 1, 0]);
+    drop(one);
+    assert_eq!(counts(&store), [4, 1, 0], "what a reader used that is gone was used");
+    let names = store.name_uses();
+    assert_eq!((names.known, names.read), (0, 0), "no name was asked for");
+    other.view().unwrap().dn(EntryId(2)).unwrap();
+    other.view().unwrap().dn(EntryId(3)).unwrap();
+    assert_eq!((store.name_uses().known, store.name_uses().read), (1, 1));
+    // Another index gets the id of the first.
+    write(&store, &[index_change(&[], &["equality cn"])]);
+    finish(&store);
+    ask(&mut other, "(sn=x)");
+    write(&store, &[index_change(&["equality description"], &[])]);
+    finish(&store);
+    let names = states(&store).into_iter().map(|(id, name, _)| (id, name));
+    assert_eq!(names.collect::<Vec<_>>()[0], (0, "equality description".to_owned()));
+    assert_eq!((lookups(&store, "description.equality"), lookups(&store, "sn.equality")), (0, 1));
+    ask(&mut other, "(description=number 7)");
+    assert_eq!(lookups(&store, "description.equality"), 1);
 }

@@ -328,7 +328,10 @@ impl<'a, 'v> Lookup<'a, 'v> {
             return Ok(Node::everything());
         }
         match self.index(asked, IndexKind::Presence) {
-            Some(index) => self.list(index.id, &[], is_plain),
+            Some(index) => {
+                self.view.note_index(index.id);
+                self.list(index.id, &[], is_plain)
+            }
             None => Ok(Node::unknown()),
         }
     }
@@ -337,7 +340,10 @@ impl<'a, 'v> Lookup<'a, 'v> {
         let asked = &assertion.description;
         let index = self.index(asked, IndexKind::Equality);
         match index.filter(|index| index.rule == Some(assertion.rule)) {
-            Some(index) => self.long_list(index.id, &assertion.key, asked.options().is_empty()),
+            Some(index) => {
+                self.view.note_index(index.id);
+                self.long_list(index.id, &assertion.key, asked.options().is_empty())
+            }
             None => Ok(Node::unknown()),
         }
     }
@@ -390,6 +396,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
         let Some(index) = index.filter(|index| orders(index, assertion.rule)) else {
             return Node::unknown();
         };
+        self.view.note_index(index.id);
         // Of keys that were shortened only the beginning is in order.
         let is_cut = assertion.key.len() > INDEX_VALUE_KEPT_BYTES;
         let key = assertion.key.get(..INDEX_VALUE_KEPT_BYTES).unwrap_or(&assertion.key);
@@ -433,6 +440,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
         asked: &AttributeDescription,
         key: &[u8],
     ) -> Result<Node<'v>, StoreError> {
+        self.view.note_index(index.id);
         let is_plain = asked.options().is_empty();
         match index.rule.map(|rule| rule.compare) {
             Some(Compare::Key) => self.long_list(index.id, key, is_plain),
@@ -527,6 +535,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
         let is_plain =
             first.description.options().is_empty() && second.description.options().is_empty();
         let exact = is_plain && !is_shortened;
+        self.view.note_index(index.id);
         let mut node = self.list(index.id, &key, exact)?;
         // Entries with too many pairs are here, whatever their values.
         let crowd = self.list(index.id, COMPOSITE_CROWD, false)?;

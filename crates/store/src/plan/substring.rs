@@ -26,16 +26,20 @@ impl<'v> Lookup<'_, 'v> {
         let prefix = self.prefix(assertion);
         let index = self.index(asked, IndexKind::Substring);
         let Some(index) = index.filter(|index| index.rule == Some(assertion.rule)) else {
-            return Ok(prefix.unwrap_or_else(Node::unknown));
+            let Some((equality, node)) = prefix else { return Ok(Node::unknown()) };
+            self.view.note_index(equality);
+            return Ok(node);
         };
         let pieces = anchored_pieces(assertion);
         // A few keys that begin with the piece are all there is to read.
         let rows: usize = pieces.iter().map(|piece| some_grams(piece).count()).sum();
-        if let Some(mut node) = prefix
+        if let Some((equality, mut node)) = prefix
             && self.count_few(&mut node, rows as u64 * ROW_NS / NEXT_ROW_NS)?
         {
+            self.view.note_index(equality);
             return Ok(node);
         }
+        self.view.note_index(index.id);
         let is_one = matches!(&*pieces, [piece] if piece.len() <= GRAM_BYTES);
         let exact = is_plain && is_one && !MAY_HOLD_MARKS.contains(&assertion.rule.name);
         let mut grams: Vec<&[u8]> = pieces.iter().flat_map(|piece| some_grams(piece)).collect();
@@ -64,8 +68,8 @@ impl<'v> Lookup<'_, 'v> {
         Ok(together(nodes, exact))
     }
 
-    /// The values that begin with the first piece, as a range of the equality index.
-    fn prefix(&self, assertion: &SubstringAssertion) -> Option<Node<'v>> {
+    /// The values that begin with the first piece, as a range of the equality index, and its id.
+    fn prefix(&self, assertion: &SubstringAssertion) -> Option<(u16, Node<'v>)> {
         let asked = &assertion.description;
         let index = self.index(asked, IndexKind::Equality)?;
         let piece = assertion.initial.as_deref()?;
@@ -77,7 +81,7 @@ impl<'v> Lookup<'_, 'v> {
         let exact = is_all && asked.options().is_empty();
         let from = RowKey::postings_from(index.id, key);
         let to = after_all_with(from.as_bytes());
-        Some(range(from.as_bytes(), to, exact))
+        Some((index.id, range(from.as_bytes(), to, exact)))
     }
 
     /// Counts a range that may have at most `few` lists; whether it does.

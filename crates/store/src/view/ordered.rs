@@ -108,6 +108,7 @@ impl View<'_> {
         is_backward: bool,
         from: Option<&[u8]>,
     ) -> Result<OrderedGroups<'v>, StoreError> {
+        self.note_index(index.id);
         let (start, end) = bounds(index.id, is_backward, from.unwrap_or_default(), from.is_some());
         let ground = &self.ground;
         let range = (Bound::Included(start.as_slice()), Bound::Excluded(end.as_slice()));

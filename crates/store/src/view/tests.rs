@@ -116,6 +116,7 @@ impl Bench {
             dictionary: self.store.dictionary(),
             counters: Counters::FIRST,
             names: &names,
+            uses: &Uses::default(),
         }))
     }
 

@@ -1,6 +1,8 @@
 //! What is stored, and on its way there.
 
-use store::IndexState;
+use std::collections::BTreeMap;
+
+use store::{IndexDefinition, IndexState};
 
 use super::super::meter::micros;
 use super::super::scene::Scene;
@@ -168,6 +170,18 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by(&["state"])
     .total("roster-index-count"),
+    Metric::counter(
+        "roster_index_lookups_total",
+        Unit::None,
+        ("cn=store", "roster-index-lookups"),
+        "How often each index was asked, since the start or since it was added: by parts of \
+         filters, by sorted searches, and by the server itself. One that stays at 0 only costs. \
+         Filtered indexes of an attribute have one number, and so have all behind the first 511 \
+         (`others`).",
+        index_lookups,
+    )
+    .by(&["index"])
+    .total("roster-index-lookup-count"),
     Metric::gauge(
         "roster_dictionary_attributes",
         Unit::None,
@@ -189,6 +203,20 @@ pub(super) const ROWS: &[Metric] = &[
         "Names of superiors that threads remember, as of when each last rested.",
         |scene, out| out.one(scene.directory().store().remembered_names()),
     ),
+    Metric::counter(
+        "roster_name_cache_lookups_total",
+        Unit::None,
+        ("cn=store", "roster-name-cache-lookups"),
+        "Names of superiors that were wanted: `hit`, remembered by the thread; `miss`, read in \
+         the tables.",
+        |scene, out| {
+            let names = scene.directory().store().name_uses();
+            out.labelled(&["hit"], names.known);
+            out.labelled(&["miss"], names.read);
+        },
+    )
+    .by(&["result"])
+    .total("roster-name-cache-lookup-count"),
     Metric::gauge(
         "roster_access_rules",
         Unit::None,
@@ -276,4 +304,25 @@ fn indexes(scene: &Scene<'_>, out: &mut Samples) {
     out.labelled(&["valid"], count(|state| matches!(state, IndexState::Valid)));
     out.labelled(&["building"], count(|state| matches!(state, IndexState::Building { .. })));
     out.labelled(&["dropping"], count(|state| matches!(state, IndexState::Dropping)));
+}
+
+/// By the names that reports call indexes, without the filters of filtered ones: those may hold
+/// what is in the directory.
+fn index_lookups(scene: &Scene<'_>, out: &mut Samples) {
+    let store = scene.directory().store();
+    let uses = store.index_uses();
+    let mut by_name = BTreeMap::new();
+    for (id, definition, state) in store.dictionary().definitions() {
+        let Some(lookups) = uses.of(id).filter(|_| state == IndexState::Valid) else { continue };
+        let plain = IndexDefinition { filter: None, ..definition.clone() };
+        let kind = if definition.filter.is_some() { ".filtered" } else { "" };
+        *by_name.entry(plain.name() + kind).or_insert(0) += lookups;
+    }
+    for (name, lookups) in by_name {
+        out.labelled(&[&name], lookups);
+    }
+    let others = uses.of_others();
+    if others > 0 {
+        out.labelled(&["others"], others);
+    }
 }

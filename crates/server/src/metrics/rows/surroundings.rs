@@ -167,6 +167,14 @@ pub(super) const ROWS: &[Metric] = &[
         |scene, out| out.known(scene.spent().involuntary_switches),
     ),
     Metric::counter(
+        "roster_process_major_faults_total",
+        Unit::None,
+        ("cn=process", "roster-process-major-faults"),
+        "Times that a thread waited for a page to be read from a disk: of the database, when it \
+         does not fit into the memory that is left for it.",
+        |scene, out| out.known(scene.spent().major_faults),
+    ),
+    Metric::counter(
         "roster_process_read_bytes_total",
         Unit::Bytes,
         ("cn=process", "roster-process-read-bytes"),
