@@ -232,6 +232,9 @@ pub(super) fn glance(out: &mut Markup, groups: &[Group<'_>]) {
         }
     }
     let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
+    for headline in words::headlines(groups) {
+        out.element("p", &[("class", "headline")], &headline);
+    }
     if runs <= VERDICTS_MAX {
         out.open("ul", &[("class", "verdicts")]);
         for verdict in groups.iter().flat_map(words::verdicts) {
@@ -323,7 +326,7 @@ fn overview(out: &mut Markup, groups: &[Group<'_>]) {
 }
 
 const OVERVIEW: [&str; 7] =
-    ["job", "server", "CPU, µs", "", "operations/s", "50 %, µs", "99.9 %, µs"];
+    ["job", "server", "CPU, µs", "", "operations/s", "latency: 50 %, µs", "99.9 %, µs"];
 /// What stands for the figures of a run with wrong or missing answers.
 const SPOILED: &str = "spoiled: answers were wrong or did not come";
 /// With more, the table is what can be read.

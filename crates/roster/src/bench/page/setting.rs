@@ -187,11 +187,13 @@ pub(super) fn commands(out: &mut Markup, groups: &[Group<'_>]) {
     out.element("h2", &[("id", "commands")], "Commands");
     out.open("dl", &[("class", "commands")]);
     for group in groups {
-        for run in &group.runs {
+        let runs = group.runs.iter().map(|run| (run.label.as_str(), run.record));
+        let floor = group.floor.map(|floor| (floor.label.as_str(), floor));
+        for (label, record) in runs.chain(floor) {
             out.open("div", &[]);
-            let name = format!("{}, {}", shortened(group.name, 40), run.label);
+            let name = format!("{}, {}", shortened(group.name, 40), shortened(label, 40));
             out.element("dt", &[], &name);
-            let words = run.record.command.iter().map(|word| quoted(word));
+            let words = record.command.iter().map(|word| quoted(word));
             out.open("dd", &[]);
             out.element("code", &[], &shortened(&words.collect::<Vec<_>>().join(" "), 2_000));
             out.close();

@@ -326,3 +326,22 @@ fn a_damaged_record_is_refused_or_makes_a_page() {
     }
     assert!(read > 100, "{read} of them could be read");
 }
+
+#[test]
+fn several_jobs_have_one_answer_at_the_top() {
+    let runs = [
+        run("search", "roster", 10.0),
+        run("search", "other", 25.0),
+        run("search", "echo", 5.0),
+        run("bind", "roster", 12.0),
+        run("bind", "other", 18.0),
+    ];
+    let text = text(&page(&runs, None));
+    let want = "At a glance|other takes 1.50 to 2.50 times the CPU time of roster, in all 2 jobs.|";
+    assert!(text.contains(want), "{text}");
+    // How the floor was measured is told as well.
+    assert!(text.contains("search, echo|roster bench search"), "{text}");
+    // Of one job the sentences of the job say it.
+    let text = self::text(&page(&runs[..2], None));
+    assert!(!text.contains("in all"), "{text}");
+}

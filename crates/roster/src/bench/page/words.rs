@@ -48,6 +48,32 @@ fn servers(groups: &[Group<'_>]) -> Vec<String> {
     servers
 }
 
+/// Who takes more CPU time than the first server, and by how much, over all jobs that both have
+/// done: a sentence for each other server.
+pub(super) fn headlines(groups: &[Group<'_>]) -> Vec<String> {
+    let mut servers = servers(groups).into_iter();
+    let Some(first) = servers.next() else { return Vec::new() };
+    let cpu = |group: &Group<'_>, server: &str| {
+        let run = group.runs.iter().find(|run| run.label == server)?;
+        run.cpu_us().filter(|_| results::bad(run) == 0)
+    };
+    let headline = |other: String| {
+        let ratio = |group: &Group<'_>| Some(cpu(group, &other)? / cpu(group, &first)?);
+        let ratios: Vec<f64> = groups.iter().filter_map(ratio).collect();
+        let least = ratios.iter().copied().reduce(f64::min)?;
+        let most = ratios.iter().copied().reduce(f64::max)?;
+        let jobs = match ratios.len() {
+            1 => return None,
+            number if number == groups.len() => format!("in all {number} jobs"),
+            number => format!("in {number} of {} jobs", groups.len()),
+        };
+        let (least, most) = (figure(least), figure(most));
+        let range = if least == most { least } else { format!("{least} to {most}") };
+        Some(format!("{other} takes {range} times the CPU time of {first}, {jobs}."))
+    };
+    servers.filter_map(headline).take(LISTED_MAX).collect()
+}
+
 /// What came out, in a sentence for each server.
 pub(super) fn verdicts(group: &Group<'_>) -> Vec<String> {
     let name = shortened(group.name, 40);
