@@ -337,11 +337,11 @@ fn several_jobs_have_one_answer_at_the_top() {
         run("bind", "other", 18.0),
     ];
     let text = text(&page(&runs, None));
-    let want = "At a glance|other takes 1.50 to 2.50 times the CPU time of roster, in all 2 jobs.|";
+    let want = "At a glance|other takes 1.50 to 2.50 times the CPU time of roster, in both jobs.|";
     assert!(text.contains(want), "{text}");
     // How the floor was measured is told as well.
     assert!(text.contains("search, echo|roster bench search"), "{text}");
     // Of one job the sentences of the job say it.
     let text = self::text(&page(&runs[..2], None));
-    assert!(!text.contains("in all"), "{text}");
+    assert!(!text.contains("in both"), "{text}");
 }

@@ -64,6 +64,7 @@ pub(super) fn headlines(groups: &[Group<'_>]) -> Vec<String> {
         let most = ratios.iter().copied().reduce(f64::max)?;
         let jobs = match ratios.len() {
             1 => return None,
+            2 if groups.len() == 2 => "in both jobs".to_owned(),
             number if number == groups.len() => format!("in all {number} jobs"),
             number => format!("in {number} of {} jobs", groups.len()),
         };
