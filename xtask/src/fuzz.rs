@@ -12,6 +12,7 @@ const DEFAULT_SECONDS: u64 = 600;
 const WITH_ROSTER: &[&str] = &[
     "backup",
     "bench_agent",
+    "bench_pattern",
     "bench_record",
     "dialect",
     "entry_record",

@@ -37,3 +37,5 @@ pub(crate) mod summary;
 mod tally;
 mod wire;
 mod work;
+
+pub use pattern::draw as draw_pattern;

@@ -79,6 +79,8 @@ fn every_job_does_what_it_is_told() {
     assert_eq!(counts(&all(&listed)), [("search", 200)]);
     let made = ["search", "-g", "rand(1,60)", "-f", "(uid=user.%d)", "--expect", "1"];
     assert_eq!(counts(&all(&made)), [("search", 200)]);
+    let counted = ["search", "-f", "(uid=user.[inc(1,60)])", "--expect", "1"];
+    assert_eq!(counts(&all(&counted)), [("search", 200)]);
     assert_eq!(counts(&all(&["compare"])), [("compare", 200)]);
     assert_eq!(counts(&all(&["modify", "--order", "unique"])), [("modify", 200)]);
     let few_binds =

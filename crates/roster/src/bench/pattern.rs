@@ -6,6 +6,7 @@
 //! | `[digits:n]` | n digits |
 //! | `[a,b,c]` | one of these |
 //! | `[file:NAME]` | one of the lines of a file |
+//! | `[inc(a,b)]`, `[randstr(n)]` … | what OpenDJ's tools make of it: see `generator` |
 //! | `[1]` | the first value of the same request again, `[2]` the second |
 //!
 //! Any other bracket is itself.
@@ -13,10 +14,15 @@
 //! Invariant: a value is put into a request that is parsed already, so that none can change what
 //! the request asks.
 
+mod generator;
+
+use std::io::Read as _;
+
 use serde::{Deserialize, Serialize};
 
+use self::generator::Wrong;
 use super::keys::{Keys, Order};
-use crate::chance::mix;
+use crate::chance::{Chance, mix};
 use crate::failure::Failure;
 
 /// One text; the values it refers to stand in `Variables`.
@@ -35,9 +41,23 @@ enum Part {
 pub(crate) struct Variables(Vec<Variable>);
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) enum Variable {
+pub(crate) struct Variable {
+    values: Values,
+    /// In which order they come, if not in that of the job.
+    order: Option<Order>,
+}
+
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+enum Values {
     Number { low: u64, high: u64, digits_min: usize },
     List(Vec<String>),
+    Letters { length: usize, letters: Vec<char> },
+}
+
+impl From<Values> for Variable {
+    fn from(values: Values) -> Self {
+        Self { values, order: None }
+    }
 }
 
 impl Pattern {
@@ -48,11 +68,17 @@ impl Pattern {
         let mut rest = text;
         while let Some((before, behind)) = rest.split_once('[') {
             plain.push_str(before);
-            let value = match behind.split_once(']') {
-                Some((inside, after)) => variables.value(inside)?.map(|index| (index, after)),
-                None => None,
+            let column = |at: usize| text.get(..at).map_or(1, |before| before.chars().count() + 1);
+            let at = text.len() - behind.len();
+            let refused = |wrong: Wrong| Failure {
+                message: format!(
+                    "'{text}', column {}: {}",
+                    column(at + wrong.at),
+                    wrong.failure.message
+                ),
+                ..wrong.failure
             };
-            match value {
+            match variables.bracket(behind).map_err(refused)? {
                 Some((index, after)) => {
                     parts.push(Part::Text(std::mem::take(&mut plain)));
                     parts.push(Part::Value(index));
@@ -80,34 +106,59 @@ impl Pattern {
 }
 
 impl Variables {
-    /// What the text between two brackets stands for.
-    fn value(&mut self, inside: &str) -> Result<Option<usize>, Failure> {
-        if let Ok(number) = inside.parse::<usize>() {
-            return Ok(number.checked_sub(1).filter(|index| *index < self.0.len()));
+    /// What the text behind an opening bracket stands for, and what is behind the closing one.
+    fn bracket<'t>(&mut self, behind: &'t str) -> Result<Option<(usize, &'t str)>, Wrong> {
+        // Characters of randstr are in brackets of their own.
+        if generator::is_call(behind) {
+            let (inside, after) = behind.split_once(")]").ok_or_else(|| Wrong {
+                at: behind.len(),
+                failure: Failure::local("')]' is missing"),
+            })?;
+            let call = behind.get(..=inside.len()).unwrap_or_default();
+            return Ok(Some((self.add(generator::generator(call)?)?, after)));
         }
-        let variable = if let Some(name) = inside.strip_prefix("file:") {
-            Some(Variable::List(lines(name)?))
+        let Some((inside, after)) = behind.split_once(']') else { return Ok(None) };
+        if let Ok(number) = inside.parse::<usize>() {
+            let index = number.checked_sub(1).filter(|index| *index < self.0.len());
+            return Ok(index.map(|index| (index, after)));
+        }
+        let values = if let Some(name) = inside.strip_prefix("file:") {
+            let hint = "[file:NAME] takes a value from each line of a file";
+            let refused = |failure: Failure| Wrong { at: 0, failure: failure.hint(hint) };
+            Some(Values::List(lines(name).map_err(refused)?))
         } else if let Some(count) = inside.strip_prefix("digits:") {
             digits(count)
         } else if inside.contains(',') {
             let list: Vec<String> = inside.split(',').map(str::to_owned).collect();
-            list.iter().all(|item| !item.is_empty()).then_some(Variable::List(list))
+            list.iter().all(|item| !item.is_empty()).then_some(Values::List(list))
         } else {
             range(inside)
         };
-        self.0.extend(variable.clone());
-        Ok(variable.map(|_| self.0.len() - 1))
+        let index = values.map(|values| self.add(values.into())).transpose()?;
+        Ok(index.map(|index| (index, after)))
+    }
+
+    fn add(&mut self, variable: Variable) -> Result<usize, Wrong> {
+        if self.0.len() >= VARIABLES_MAX {
+            let failure = Failure::local(format!("a job has at most {VARIABLES_MAX} values"));
+            return Err(Wrong { at: 0, failure });
+        }
+        self.0.push(variable);
+        Ok(self.0.len() - 1)
     }
 
     /// With what the generators of OpenDJ's tools make as the first values.
     pub(crate) fn of_generators(generators: &[String]) -> Result<Self, Failure> {
-        let variable = |text: &String| {
-            generator(text).unwrap_or_else(|| {
-                Err(Failure::local(format!("'{text}' is no generator of values"))
-                    .hint("write rand(0,10000) or randfile(NAME)"))
-            })
-        };
-        Ok(Self(generators.iter().map(variable).collect::<Result<_, _>>()?))
+        let mut variables = Self::default();
+        for text in generators {
+            let added = generator::generator(text).and_then(|variable| variables.add(variable));
+            added.map_err(|Wrong { at, failure }| {
+                let column = text.get(..at).map_or(1, |before| before.chars().count() + 1);
+                let message = format!("generator '{text}', column {column}: {}", failure.message);
+                Failure { message, ..failure }
+            })?;
+        }
+        Ok(variables)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Variable> {
@@ -123,33 +174,39 @@ impl Variables {
     pub(crate) fn keys(&self, order: Order, seed: u64) -> Vec<Keys> {
         let seeds = (0_u64..).map(|number| seed ^ mix(number));
         let pairs = self.iter().zip(seeds);
-        pairs.map(|(variable, seed)| Keys::new(variable.span(), order, seed)).collect()
+        let keys = |(variable, seed): (&Variable, u64)| {
+            Keys::new(variable.span(), variable.order.unwrap_or(order), seed)
+        };
+        pairs.map(keys).collect()
     }
 }
 
 /// `a-b`.
-fn range(inside: &str) -> Option<Variable> {
+fn range(inside: &str) -> Option<Values> {
     let (low, high) = inside.split_once('-')?;
     let digits_min = if low.starts_with('0') { low.len() } else { 1 };
     let (low, high) = (low.parse().ok()?, high.parse().ok()?);
     let is_good = low <= high && digits_min <= DIGITS_MAX;
-    is_good.then_some(Variable::Number { low, high, digits_min })
+    is_good.then_some(Values::Number { low, high, digits_min })
 }
 
 /// So many digits.
-fn digits(count: &str) -> Option<Variable> {
+fn digits(count: &str) -> Option<Values> {
     let count: u32 = count.parse().ok().filter(|count| (1..=19).contains(count))?;
     let high = 10_u64.checked_pow(count)? - 1;
-    Some(Variable::Number { low: 0, high, digits_min: count as usize })
+    Some(Values::Number { low: 0, high, digits_min: count as usize })
 }
 
 /// The lines of a file that hold something.
 fn lines(name: &str) -> Result<Vec<String>, Failure> {
     let path = std::path::Path::new(name);
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::path("read", path, &error)
-            .hint("[file:NAME] takes a value from each line of a file")
-    })?;
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
+        .map_err(|error| Failure::path("read", path, &error))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(Failure::local(format!("'{name}' has more than {FILE_BYTES_MAX} octets")));
+    }
     let lines: Vec<String> =
         text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if lines.is_empty() {
@@ -159,19 +216,20 @@ fn lines(name: &str) -> Result<Vec<String>, Failure> {
 }
 
 impl Variable {
-    /// How many values it has.
+    /// How many values it has; of those that are too many to count, as many as can be.
     pub(crate) fn span(&self) -> u64 {
-        match self {
-            Self::Number { low, high, .. } => (high - low).saturating_add(1),
-            Self::List(list) => list.len() as u64,
+        match &self.values {
+            Values::Number { low, high, .. } => (high - low).saturating_add(1),
+            Values::List(list) => list.len() as u64,
+            Values::Letters { length, letters } => power(letters, *length).unwrap_or(u64::MAX),
         }
     }
 
     /// The octets of the value with this number from 0, put into `out`.
     pub(crate) fn write(&self, number: u64, out: &mut Vec<u8>) {
         out.clear();
-        match self {
-            Self::Number { low, digits_min, .. } => {
+        match &self.values {
+            Values::Number { low, digits_min, .. } => {
                 let mut rest = low + number;
                 while rest > 0 || out.len() < *digits_min {
                     out.push(b'0' + (rest % 10) as u8);
@@ -179,20 +237,41 @@ impl Variable {
                 }
                 out.reverse();
             }
-            Self::List(list) => {
+            Values::List(list) => {
                 let item = usize::try_from(number).ok().and_then(|number| list.get(number));
                 out.extend_from_slice(item.map_or(b"", |item| item.as_bytes()));
+            }
+            Values::Letters { length, letters } => {
+                let count = letters.len().max(1) as u64;
+                // The number tells all letters, as digits do, or where chance starts.
+                let mut chance = power(letters, *length).is_none().then(|| Chance::new(number, 0));
+                let mut rest = number;
+                for _ in 0..*length {
+                    let place = match &mut chance {
+                        Some(chance) => chance.below(count),
+                        None => rest % count,
+                    };
+                    rest /= count;
+                    let letter = letters.get(place as usize).copied().unwrap_or('x');
+                    out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                }
             }
         }
     }
 
     /// Whether it can be used at all: what came over the network may hold anything.
     pub(crate) fn is_good(&self) -> bool {
-        match self {
-            Self::Number { low, high, digits_min } => low <= high && *digits_min <= DIGITS_MAX,
-            Self::List(list) => !list.is_empty() && list.iter().all(|item| !item.is_empty()),
+        match &self.values {
+            Values::Number { low, high, digits_min } => low <= high && *digits_min <= DIGITS_MAX,
+            Values::List(list) => !list.is_empty() && list.iter().all(|item| !item.is_empty()),
+            Values::Letters { length, letters } => generator::is_good(*length, letters),
         }
     }
+}
+
+/// How many words of this length there are, if they can be counted.
+fn power(letters: &[char], length: usize) -> Option<u64> {
+    (letters.len() as u64).checked_pow(u32::try_from(length).ok()?)
 }
 
 /// The names OpenDJ's tools have for values, `%d`, `%s`, `%2$d`, as brackets: what the generators
@@ -210,21 +289,37 @@ pub(crate) fn with_generators(text: &str, generators: &[String]) -> String {
     text
 }
 
-/// `rand(0,10000)` or `randfile(NAME)`.
-fn generator(text: &str) -> Option<Result<Variable, Failure>> {
-    let (name, rest) = text.split_once('(')?;
-    let inside = rest.strip_suffix(')')?;
-    match name {
-        "rand" => {
-            let (low, high) = inside.split_once(',')?;
-            let (low, high) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
-            (low <= high).then_some(Ok(Variable::Number { low, high, digits_min: 1 }))
-        }
-        "randfile" => Some(lines(inside).map(Variable::List)),
-        _ => None,
+/// Reads a text with values in it, or a generator, and draws some; whether it can be read. For those
+/// who try what happens to texts of any kind; those that may name a file are refused.
+pub fn draw(text: &str) -> bool {
+    if text.contains('/') {
+        return false;
     }
+    let mut variables = Variables::of_generators(&[text.to_owned()]).unwrap_or_default();
+    let pattern = Pattern::parse(&with_generators(text, &[text.to_owned()]), &mut variables);
+    let Ok(pattern) = pattern else { return false };
+    assert!(variables.iter().all(Variable::is_good), "what was read can be used");
+    for order in [Order::Random, Order::Sequential, Order::Unique] {
+        let mut keys = variables.keys(order, 1);
+        for turn in [0, 1, u64::MAX] {
+            let value = |(variable, keys): (&Variable, &mut Keys)| {
+                let mut out = Vec::new();
+                variable.write(keys.at(turn), &mut out);
+                String::from_utf8(out).expect("values of a text are text")
+            };
+            let values: Vec<String> = variables.iter().zip(&mut keys).map(value).collect();
+            pattern.fill(&values);
+        }
+    }
+    true
 }
 
+/// Values that a job draws from.
+pub(crate) const VARIABLES_MAX: usize = 100;
+/// Octets of a file of values.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// What a number may be.
+const NUMBER: &str = "0 to 18446744073709551615";
 /// Digits a number can be filled up to.
 const DIGITS_MAX: usize = 20;
 
@@ -301,8 +396,73 @@ mod tests {
         assert_eq!(text, "uid=user.[1] [2] [1]");
         let pattern = Pattern::parse(&text, &mut variables).unwrap();
         assert_eq!(pattern.fill(&["5".to_owned(), "7".to_owned()]), "uid=user.5 7 5");
-        for wrong in ["inc(1,2)", "rand(2,1)", "rand", "rand(1"] {
-            assert!(Variables::of_generators(&[wrong.to_owned()]).is_err(), "{wrong}");
+        let constant = Variables::of_generators(&["rand".to_owned()]).unwrap();
+        assert_eq!(constant.distinct(), 1);
+    }
+
+    #[test]
+    fn generators_stand_in_brackets() {
+        check("uid=[inc(1,3)],ou=[rand(7,8)]", 4, "uid=2,ou=7");
+        check("[randstr(3,ab)]x[1]", 5, "babxbab");
+        check("[randstr(2,[a-c]x)]", 15, "xx");
+        check("[randstr(1,öü)]", 1, "ü");
+        check("[inc(5,9)] [2]", 0, "5 [2]");
+        let long = filled("[randstr(40)]", 7);
+        assert!(long.len() == 40 && long.bytes().all(|octet| octet.is_ascii_alphanumeric()));
+        assert_ne!(long, filled("[randstr(40)]", 8));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words");
+        std::fs::write(&path, "one\ntwo\n").unwrap();
+        check(&format!("[inc({})]", path.display()), 3, "two");
+    }
+
+    #[test]
+    fn what_is_counted_is_counted_in_any_order() {
+        let generators = ["inc(1,9)".to_owned(), "rand(1,1000000)".to_owned()];
+        let variables = Variables::of_generators(&generators).unwrap();
+        let mut keys = variables.keys(Order::Random, 1);
+        let counted: Vec<u64> = (0..10).map(|turn| keys[0].at(turn)).collect();
+        assert_eq!(counted, [0, 1, 2, 3, 4, 5, 6, 7, 8, 0]);
+        assert!((0..10).any(|turn| keys[1].at(turn) != turn));
+    }
+
+    #[test]
+    fn errors_name_the_column() {
+        for (wrong, column, reason) in [
+            ("rand(2,1)", 8, "the second number is less than 2"),
+            ("inc(1,x)", 7, "'x' is no number from 0 to"),
+            ("inc(-1,5)", 5, "'-1' is no number"),
+            ("rand(1", 7, "')' is missing"),
+            ("random(1,2)", 1, "there is no generator 'random'"),
+            ("randstr(0)", 9, "'0' is no length from 1 to 1000"),
+            ("randstr(9,ab[c)", 13, "a range is '[a-z]'"),
+            ("randstr(9,ö[z-a])", 12, "nothing is from 'z' to 'a'"),
+            ("randstr(9,[!-\u{ffff}])", 11, "these are more than 1000 characters"),
+            ("randstr(9,)", 11, "there is no character"),
+            ("rand(nowhere)", 6, "cannot read nowhere"),
+            ("", 1, "a generator is not empty"),
+        ] {
+            let failure = Variables::of_generators(&[wrong.to_owned()]).unwrap_err();
+            let want = format!("generator '{wrong}', column {column}: {reason}");
+            assert!(failure.message.starts_with(&want), "{failure:?} {want}");
+            if !wrong.starts_with("random") && wrong.ends_with(')') {
+                let text = format!("uid=[{wrong}]");
+                let failure = Pattern::parse(&text, &mut Variables::default()).unwrap_err();
+                let want = format!("'{text}', column {}: {reason}", column + 5);
+                assert!(failure.message.starts_with(&want), "{failure:?} {want}");
+            }
         }
+        let text = "[1-2]".repeat(101);
+        let failure = Pattern::parse(&text, &mut Variables::default()).unwrap_err();
+        assert!(failure.message.ends_with("column 502: a job has at most 100 values"));
+    }
+
+    #[test]
+    fn texts_of_any_kind_can_be_tried() {
+        for text in ["[1-5]%d", "randstr(20)", "[randstr(3,[a-z])]", "inc(0,18446744073709551615)"]
+        {
+            assert!(draw(text), "{text}");
+        }
+        assert!(!draw("[inc(") && !draw("[randstr(x)]"));
     }
 }

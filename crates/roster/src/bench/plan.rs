@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::agent::AGENTS_MAX;
 use super::answer::{Expected, Operation};
 use super::keys::Order;
-use super::pattern::{Pattern, Variables};
+use super::pattern::{Pattern, VARIABLES_MAX, Variable, Variables};
 use super::request::Blueprint;
 use crate::commands::generate;
 use crate::failure::Failure;
@@ -223,7 +223,8 @@ impl Stream {
         }
         let is_good = |(_, job): &(u32, Job)| {
             (1..=STEPS_MAX).contains(&job.steps.len())
-                && job.variables.iter().all(super::pattern::Variable::is_good)
+                && job.variables.iter().count() <= VARIABLES_MAX
+                && job.variables.iter().all(Variable::is_good)
         };
         if !self.jobs.iter().all(is_good) {
             return Err(Failure::local("a job has one or two steps and values that exist"));

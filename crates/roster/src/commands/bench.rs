@@ -23,8 +23,8 @@ use crate::failure::{Exit, Failure};
 ///
 /// In DNs, filters and values, brackets stand for values: [a-b] for a number from a to b (with as
 /// many digits as a, when that starts with 0), [digits:n] for n digits, [a,b,c] for one of these,
-/// [file:NAME] for a line of a file, and [1] for the first value of the same request again. The
-/// defaults fit the directory of 'roster demo'.
+/// [file:NAME] for a line of a file, and [1] for the first value of the same request again; the
+/// generators of -g can stand there, too. The defaults fit the directory of 'roster demo'.
 #[derive(Args, Debug)]
 #[command(
     after_help = EXAMPLES,

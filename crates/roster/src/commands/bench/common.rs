@@ -113,8 +113,9 @@ pub(super) struct PeopleOptions {
     #[arg(long, value_name = "DN", default_value = "dc=example,dc=com")]
     pub(super) suffix: String,
 
-    /// A generator of values as OpenDJ's tools have it, rand(0,10000) or randfile(NAME), for %d and
-    /// %1$d in texts; again for %2$d
+    /// A generator of values as OpenDJ's tools have it, for %d, %s and %1$d in texts; again for
+    /// %2$d: inc(1,100) counts, rand(1,100) draws, inc(FILE) and rand(FILE) take lines,
+    /// randstr(8,[a-z][0-9]) makes words; anything else is itself
     #[arg(short = 'g', long = "generator", value_name = "GENERATOR")]
     generators: Vec<String>,
 }
