@@ -125,7 +125,7 @@ fn forward(plan: &Plan, crew: Crew, line: Line) -> Result<(), Failure> {
     while let Some(report) = crew.next(start) {
         pass_on(report)?;
     }
-    let account = Account::open()?;
+    let account = Account::open(plan)?;
     let end = crew.end;
     while let Some(report) = crew.next(end) {
         pass_on(report)?;
@@ -248,6 +248,7 @@ impl Follower {
             match self.hear.receive()? {
                 FromAgent::Ready { .. } => {}
                 FromAgent::Second { second, deltas } => {
+                    self.hear.patience(SECOND_WAIT)?;
                     let place = |name: &str| self.kinds.iter().position(|kind| *kind == name);
                     let deltas = deltas.into_iter();
                     let deltas =
@@ -270,5 +271,7 @@ pub(crate) const AGENTS_MAX: usize = 256;
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait for an agent's connections to the server.
 const READY_WAIT: Duration = Duration::from_secs(300);
+/// The longest wait for the next second of an agent at work.
+const SECOND_WAIT: Duration = Duration::from_secs(15);
 /// The longest wait of an agent for the word: others may still connect.
 const BEGIN_WAIT: Duration = Duration::from_secs(600);

@@ -245,7 +245,8 @@ impl Lane {
     /// When there is something to do even if no answer comes.
     fn next_moment(&self, at: Instant, last: Instant) -> Instant {
         let second = self.window.start + Duration::from_secs(self.reported + 1);
-        let mut next = if self.is_ending { last } else { self.window.end.min(second) };
+        let end = if self.is_ending { last } else { self.window.end };
+        let mut next = end.min(second);
         for flow in self.streams.iter().filter(|flow| !flow.is_over) {
             let schedule = flow.schedule.as_ref();
             let due = schedule

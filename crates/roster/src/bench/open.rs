@@ -47,7 +47,11 @@ pub(crate) fn open(login: &Login, count: usize, binds: bool) -> Result<Vec<Socke
         Some(failure) => {
             let count = sockets.len();
             let text = format!("after {count} connections: {}", failure.message);
-            Err(Failure { message: text, ..failure })
+            let hint = match failure.message.contains(NO_PORT) {
+                true => Some(MORE_PORTS.to_owned()),
+                false => failure.hint,
+            };
+            Err(Failure { message: text, hint, ..failure })
         }
         None => Ok(sockets),
     }
@@ -79,6 +83,10 @@ pub(crate) fn raise_file_limit(connections: usize) -> Result<(), Failure> {
     })
 }
 
+/// What the system says when all its ports are taken (`EADDRNOTAVAIL`).
+const NO_PORT: &str = "cannot assign requested address";
+const MORE_PORTS: &str = "one machine has a port for each of some 28,000 connections to an address: \
+                          widen net.ipv4.ip_local_port_range, or share the load among --agents";
 /// Connections that are being opened at any time.
 const AT_A_TIME: usize = 32;
 /// Connections after which who watches is told.

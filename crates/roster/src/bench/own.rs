@@ -3,8 +3,9 @@
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::plan::Plan;
 use super::record::Latency;
-use super::stalls::Stalls;
+use super::stalls::{Look, Seen, Stalls};
 use super::tally::{Delta, Tally};
 use crate::failure::Failure;
 
@@ -18,21 +19,24 @@ pub(crate) struct Account {
 /// What an account came to; of one process, or of all agents.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Toll {
-    /// CPU time of all threads.
+    /// CPU time of all threads, but for the one that looks for stalls.
     pub(crate) cpu_ns: u64,
     /// How much later than asked a thread was woken, each with its number.
     pub(crate) stalls_ns: Vec<(u64, u64)>,
 }
 
 impl Account {
-    pub(crate) fn open() -> Result<Self, Failure> {
-        let stalls = Stalls::begin()?;
-        Ok(Self { began_ns: cpu_ns(), stalls })
+    /// For the measured time of this plan, which begins.
+    pub(crate) fn open(plan: &Plan) -> Result<Self, Failure> {
+        let look = if plan.rate().is_some() { Look::Often } else { Look::Seldom };
+        let stalls = Stalls::begin(look)?;
+        Ok(Self { began_ns: cpu_ns(ClockId::ProcessCPUTime), stalls })
     }
 
     pub(crate) fn close(self) -> Toll {
-        let cpu_ns = cpu_ns().saturating_sub(self.began_ns);
-        Toll { cpu_ns, stalls_ns: self.stalls.end() }
+        let Seen { stalls_ns, cpu_ns: looking_ns } = self.stalls.end();
+        let spent_ns = cpu_ns(ClockId::ProcessCPUTime).saturating_sub(self.began_ns);
+        Toll { cpu_ns: spent_ns.saturating_sub(looking_ns), stalls_ns }
     }
 }
 
@@ -51,10 +55,10 @@ impl Toll {
     }
 }
 
-/// All CPU time of this process, those of its threads that have ended included; exact to the ns
+/// All CPU time of this process, with threads that have ended, or of this thread; exact to the ns,
 /// where `/proc/self/stat` counts in 10 ms.
-fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+pub(super) fn cpu_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     let (s, ns) = (time.tv_sec, time.tv_nsec);
     u64::try_from(s).unwrap_or(0).saturating_mul(1_000_000_000) + u64::try_from(ns).unwrap_or(0)
 }
@@ -65,7 +69,15 @@ mod tests {
 
     #[test]
     fn less_than_a_tick_is_seen() {
-        let account = Account::open().unwrap();
+        let plan = Plan {
+            name: String::new(),
+            streams: Vec::new(),
+            threads: 1,
+            warmup_ms: 0,
+            duration_ms: 0,
+            seed: 0,
+        };
+        let account = Account::open(&plan).unwrap();
         let mut sum = 0_u64;
         for number in 0..200_000_u64 {
             sum = std::hint::black_box(sum ^ number);

@@ -70,7 +70,7 @@ pub(crate) fn watch(plan: &Plan, crew: Crew, watching: Watching) -> Result<Outco
     };
     let start = watch.crew.start;
     watch.until(start);
-    let account = Account::open()?;
+    let account = Account::open(plan)?;
     let mut server = watching.server.map(Bill::open).transpose()?;
     let mut live = Live::new(watching.is_told);
     let mut second = 0;

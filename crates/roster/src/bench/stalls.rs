@@ -5,7 +5,7 @@
 //! for a millisecond of sleep again and again meets the same stalls (as jHiccup does it), so that
 //! the two can be seen beside each other.
 //!
-//! Invariant: a stall counts once for every millisecond that it lasts, less long each time: what is
+//! Invariant: a stall counts once for every interval that it lasts, less long each time: what is
 //! told is the share of moments, not of stalls.
 
 use std::num::NonZeroU64;
@@ -15,7 +15,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use rustix::time::ClockId;
 
+use super::own::cpu_ns;
 use super::run::{now, pause};
 use super::tally::Tally;
 use crate::failure::Failure;
@@ -24,12 +26,34 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(crate) struct Stalls {
     is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Histogram<u64>>,
+    thread: JoinHandle<Seen>,
+}
+
+/// What it has seen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// How much later than asked it was woken, in ns, each with its number.
+    pub(crate) stalls_ns: Vec<(u64, u64)>,
+    /// CPU time that it took itself.
+    pub(crate) cpu_ns: u64,
+}
+
+/// How often it looks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Look {
+    /// Every millisecond, for 2 % of a core: at a rate, where latencies are what is asked for.
+    Often,
+    /// Every ten milliseconds, which no figure shows.
+    Seldom,
 }
 
 impl Stalls {
     /// Begins to look.
-    pub(crate) fn begin() -> Result<Self, Failure> {
+    pub(crate) fn begin(look: Look) -> Result<Self, Failure> {
+        let interval = match look {
+            Look::Often => INTERVAL,
+            Look::Seldom => 10 * INTERVAL,
+        };
         let stalls_ns = Tally::new()?.latencies_ns;
         let is_over = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&is_over);
@@ -41,15 +65,17 @@ impl Stalls {
                 pause(time);
                 now().saturating_duration_since(before)
             };
-            follow(stalls_ns, sleep, || !ended.load(Ordering::Relaxed))
+            let goes_on = || !ended.load(Ordering::Relaxed);
+            let stalls_ns = follow(stalls_ns, interval, sleep, goes_on);
+            Seen { stalls_ns: rows(&stalls_ns), cpu_ns: cpu_ns(ClockId::ThreadCPUTime) }
         });
         Ok(Self { is_over, thread })
     }
 
-    /// What was seen, in ns, each with its number.
-    pub(crate) fn end(self) -> Vec<(u64, u64)> {
+    /// What was seen.
+    pub(crate) fn end(self) -> Seen {
         self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().map(|stalls_ns| rows(&stalls_ns)).unwrap_or_default()
+        self.thread.join().unwrap_or_default()
     }
 }
 
@@ -61,14 +87,15 @@ fn rows(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
 /// Sleeps while it `goes_on`; `sleep` says how long that took.
 fn follow(
     mut stalls_ns: Histogram<u64>,
+    interval: Duration,
     mut sleep: impl FnMut(Duration) -> Duration,
     mut goes_on: impl FnMut() -> bool,
 ) -> Histogram<u64> {
     while goes_on() {
-        let mut late = sleep(INTERVAL).saturating_sub(INTERVAL).min(STALL_MAX);
+        let mut late = sleep(interval).saturating_sub(interval).min(STALL_MAX);
         loop {
             stalls_ns.saturating_record((late.as_nanos() as u64).max(1));
-            let Some(rest) = late.checked_sub(INTERVAL).filter(|rest| !rest.is_zero()) else {
+            let Some(rest) = late.checked_sub(interval).filter(|rest| !rest.is_zero()) else {
                 break;
             };
             late = rest;
@@ -77,7 +104,7 @@ fn follow(
     stalls_ns
 }
 
-/// How long it asks to sleep.
+/// How long it asks to sleep, or a tenth of it.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// Longer than this is a machine that was suspended.
 const STALL_MAX: Duration = Duration::from_secs(60);
@@ -94,7 +121,8 @@ mod tests {
             left.set(left.get() - 1);
             time + Duration::from_micros(late.next().unwrap())
         };
-        let stalls_ns = follow(Tally::new().unwrap().latencies_ns, sleep, || left.get() > 0);
+        let stalls_ns =
+            follow(Tally::new().unwrap().latencies_ns, INTERVAL, sleep, || left.get() > 0);
         // A histogram is exact to three digits.
         let us = |(ns, count)| ((ns as f64 / 1e4).round() as u64 * 10, count);
         rows(&stalls_ns).into_iter().map(us).collect()
@@ -117,9 +145,11 @@ mod tests {
 
     #[test]
     fn this_machine_wakes_a_thread_in_the_end() {
-        let stalls = Stalls::begin().unwrap();
-        pause(Duration::from_millis(30));
-        let woken: u64 = stalls.end().iter().map(|row| row.1).sum();
-        assert!(woken > 0);
+        for look in [Look::Often, Look::Seldom] {
+            let stalls = Stalls::begin(look).unwrap();
+            pause(Duration::from_millis(30));
+            let seen = stalls.end();
+            assert!(!seen.stalls_ns.is_empty() && seen.cpu_ns > 0, "{seen:?}");
+        }
     }
 }

@@ -43,7 +43,7 @@ impl fmt::Display for Summary<'_> {
             writeln!(f, "  {name:<10}  {per_s}{}", percentiles(&stream.latency))?;
         }
         if let Some(stalls) = &record.machine.stalls {
-            writeln!(f, "  stalls      {} of the machine itself", percentiles(stalls))?;
+            writeln!(f, "  stalls      {} (of this machine)", percentiles(stalls))?;
         }
         let (late, skipped) = record
             .streams

@@ -83,10 +83,19 @@ impl Line {
         getrandom::fill(&mut own)
             .map_err(|error| Failure::local(format!("the system has no chance: {error}")))?;
         stream.set_nodelay(true).map_err(lost)?;
+        // Who sends to a machine that is gone is told so, not after a quarter of an hour.
+        rustix::net::sockopt::set_tcp_user_timeout(&stream, GONE_MS)
+            .map_err(|error| lost(error.into()))?;
         patience(&stream, GREETING_WAIT)?;
         stream.write_all(&[PROTOCOL, &own].concat()).map_err(lost)?;
         let mut greeting = vec![0; PROTOCOL.len() + NONCE_BYTES];
-        stream.read_exact(&mut greeting).map_err(lost)?;
+        stream.read_exact(&mut greeting).map_err(|error| {
+            let failure = lost(error);
+            match failure.hint {
+                None => failure.hint("an agent serves one run after the other: is it at work?"),
+                Some(_) => failure,
+            }
+        })?;
         let other = greeting.strip_prefix(PROTOCOL).ok_or_else(|| {
             Failure::refused("the other end does not speak the protocol of agents")
                 .hint("agents and coordinator are to be the same release")
@@ -107,7 +116,7 @@ impl Line {
 
     /// The longest wait for the next message from now on.
     pub(crate) fn patience(&self, wait: Duration) -> Result<(), Failure> {
-        patience(&self.hear.stream, wait)
+        self.hear.patience(wait)
     }
 
     pub(crate) fn send<M: Serialize>(&mut self, message: &M) -> Result<(), Failure> {
@@ -144,6 +153,11 @@ impl Talk {
 }
 
 impl Hear {
+    /// The longest wait for the next message from now on.
+    pub(crate) fn patience(&self, wait: Duration) -> Result<(), Failure> {
+        patience(&self.stream, wait)
+    }
+
     pub(crate) fn receive<M: DeserializeOwned>(&mut self) -> Result<M, Failure> {
         let mut head = [0; 4 + SEAL_BYTES];
         self.stream.read_exact(&mut head).map_err(lost)?;
@@ -194,6 +208,8 @@ const SECRET_BYTES_MIN: usize = 16;
 const MESSAGE_BYTES_MAX: u32 = 16 << 20;
 /// The longest wait for a greeting and the first message.
 const GREETING_WAIT: Duration = Duration::from_secs(10);
+/// A machine that acknowledges nothing for so long is gone.
+const GONE_MS: u32 = 20_000;
 /// The longest wait for the other end to take a message.
 const WRITE_WAIT: Duration = Duration::from_secs(30);
 

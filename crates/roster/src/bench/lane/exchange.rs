@@ -331,7 +331,8 @@ pub(super) fn token(client: usize, side: usize) -> EventData {
 /// A response nobody waits for: the notice of disconnection, or a server at fault.
 fn unasked(head: &Head<'_>) -> Failure {
     match head.notice() {
-        Some(notice) => Failure::refused(format!("the server disconnects: {notice}")),
+        Some(notice) => Failure::refused(format!("the server disconnects: {notice}"))
+            .hint("does it allow so many connections? its log may tell; or use fewer, -c"),
         None => Failure::refused(format!("the server answered message {}, never sent", head.id)),
     }
 }

@@ -20,7 +20,7 @@ enum Better {
     Neither,
 }
 
-const MEASURES: [Measure; 10] = [
+const MEASURES: [Measure; 12] = [
     Measure {
         name: "Throughput, operations/s",
         better: Better::More,
@@ -70,6 +70,16 @@ const MEASURES: [Measure; 10] = [
         name: "Load generator's CPU, µs an operation",
         better: Better::Neither,
         of: |run, _| Some(run.record.cost.client_cpu_us_per_operation).filter(|us| *us > 0.0),
+    },
+    Measure {
+        name: "The machine's own stalls, 99.9 %, µs",
+        better: Better::Neither,
+        of: |run, _| run.record.machine.stalls.map(|stalls| stalls.p99_9),
+    },
+    Measure {
+        name: "The machine's own stalls, longest, µs",
+        better: Better::Neither,
+        of: |run, _| run.record.machine.stalls.map(|stalls| stalls.max),
     },
 ];
 

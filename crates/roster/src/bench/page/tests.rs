@@ -178,6 +178,22 @@ fn a_spoiled_run_is_compared_with_nothing() {
 }
 
 #[test]
+fn what_was_cut_short_or_stalled_is_told() {
+    let whole = run("search", "roster", 12.0);
+    let before = text(&page(std::slice::from_ref(&whole), None));
+    let mut cut = whole;
+    cut.load.cut_short = true;
+    cut.load.measured_s = 6.25;
+    cut.streams[0].latency.p99_9 = 900.0;
+    cut.machine.stalls = Some(Latency { p99_9: 500.0, max: 700.0, ..Latency::default() });
+    let after = text(&page(&[cut], None));
+    for want in ["Cut short, by Ctrl-C", "6.3 s of 10 s", "The machine's own stalls are more than"]
+    {
+        assert!(after.contains(want) && !before.contains(want), "{want}: {after}");
+    }
+}
+
+#[test]
 fn settings_that_differ_are_marked() {
     let mut other = run("search", "slapd", 50.0);
     other.load.connections = 10;

@@ -1,7 +1,7 @@
 //! What the page says in sentences: its title, what the figures mean, and what to beware of.
 
 use super::markup::{Markup, shortened};
-use super::number::{count, figure, length};
+use super::number::{count, figure, length, short_time};
 use super::{Group, Run, results, setting};
 use crate::bench::profiles::Profile;
 
@@ -167,9 +167,14 @@ fn listed(names: &[String], between: &str) -> String {
 /// What is said about runs, and whether it holds for one: then with a figure, if there is one.
 type Caution = (&'static str, fn(&Run<'_>) -> Option<String>);
 
-const CAUTIONS: [Caution; 5] = [
+const CAUTIONS: [Caution; 7] = [
     ("Answers were wrong or missing; the figures cannot be used:", |run| {
         Some(results::bad(run)).filter(|bad| *bad > 0).map(count)
+    }),
+    ("Cut short, by Ctrl-C or because a part of the load was lost:", |run| {
+        let load = &run.record.load;
+        let measured = length((load.measured_s * 10.0).round() / 10.0);
+        load.cut_short.then(|| format!("{measured} of {}", length(load.duration_s)))
     }),
     ("Requests were due and never sent:", |run| {
         let skipped = run.units().map(|stream| stream.skipped).fold(0, u64::saturating_add);
@@ -182,6 +187,15 @@ const CAUTIONS: [Caution; 5] = [
     ("The server's CPU time is not known; its process was not named with --server-pid:", |run| {
         run.cpu_us().is_none().then(String::new)
     }),
+    (
+        "The machine's own stalls are more than half of the latency at 99.9 %, which tells of it:",
+        |run| {
+            let stalls_us = run.record.machine.stalls?.p99_9;
+            let latency_us = run.units().map(|stream| stream.latency.p99_9).fold(0.0, f64::max);
+            let times = || format!("{} of {}", short_time(stalls_us), short_time(latency_us));
+            (stalls_us > latency_us / 2.0 && latency_us > 0.0).then(times)
+        },
+    ),
     ("Measured for less than 5 s:", |run| {
         let measured_s = run.record.load.measured_s;
         (measured_s < SHORT_S).then(|| length((measured_s * 10.0).round() / 10.0))

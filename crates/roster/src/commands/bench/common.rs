@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::record::RecordOptions;
+use super::record::{RecordOptions, moment};
 use crate::bench::agent::line::Secret;
 use crate::bench::agent::{self, AGENTS_MAX};
 use crate::bench::cost::{Bill, Source};
@@ -252,8 +252,8 @@ impl Common {
         }
         let is_roster =
             record.server.vendor.as_ref().is_some_and(|name| name.starts_with("roster"));
-        let connection = login.connect().ok().filter(|_| is_roster)?;
-        Source::monitor(connection)
+        let connection = || login.connect().ok();
+        Source::monitor(is_roster.then(connection)??)
     }
 
     /// Runs a plan and tells what came of it.
@@ -266,13 +266,12 @@ impl Common {
         plan.check()?;
         let login = self.server.login()?;
         let plan = Arc::new(plan.clone());
-        let crew = self.crew(&plan, &login)?;
+        // Asked first: a server that has all connections it allows would not tell.
         let mut record = self.record.begin(&plan.name, login.uri(), self.server_pid);
-        let watching = Watching {
-            server: self.teller(&login, &record),
-            is_told: self.live || output::is_watched(),
-            ending,
-        };
+        let server = self.teller(&login, &record);
+        let crew = self.crew(&plan, &login)?;
+        record.started = moment();
+        let watching = Watching { server, is_told: self.live || output::is_watched(), ending };
         let outcome = run::watch(&plan, crew, watching)?;
         if outcome.is_cut_short && outcome.measured.is_zero() {
             return judge(&outcome);

@@ -52,7 +52,7 @@ impl RecordOptions {
             format: FORMAT.to_owned(),
             name: name.to_owned(),
             label: label.unwrap_or_else(|| address.trim_end_matches('/').to_owned()),
-            started: Moment::from_micros(SystemClock::new().now().0).to_string(),
+            started: moment(),
             command: command_without_passwords(std::env::args()),
             server: Server { uri: uri.to_owned(), vendor, pid, settings },
             machine: Machine::here(is_here),
@@ -74,6 +74,11 @@ impl RecordOptions {
         }
         Ok(())
     }
+}
+
+/// The time of day, as in RFC 3339.
+pub(super) fn moment() -> String {
+    Moment::from_micros(SystemClock::new().now().0).to_string()
 }
 
 /// Whether a server with this address runs on this machine, as far as the address tells.
