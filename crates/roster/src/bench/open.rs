@@ -85,8 +85,8 @@ pub(crate) fn raise_file_limit(connections: usize) -> Result<(), Failure> {
 
 /// What the system says when all its ports are taken (`EADDRNOTAVAIL`).
 const NO_PORT: &str = "cannot assign requested address";
-const MORE_PORTS: &str = "one machine has a port for each of some 28,000 connections to an address: \
-                          widen net.ipv4.ip_local_port_range, or share the load among --agents";
+const MORE_PORTS: &str = "one machine has ports for some 28,000 connections to an address: widen \
+                          net.ipv4.ip_local_port_range, or share the load among --agents";
 /// Connections that are being opened at any time.
 const AT_A_TIME: usize = 32;
 /// Connections after which who watches is told.

@@ -289,8 +289,8 @@ pub(crate) fn with_generators(text: &str, generators: &[String]) -> String {
     text
 }
 
-/// Reads a text with values in it, or a generator, and draws some; whether it can be read. For those
-/// who try what happens to texts of any kind; those that may name a file are refused.
+/// Reads a text with values in it, or a generator, and draws some; whether it can be read. For
+/// those who try what happens to texts of any kind; those that may name a file are refused.
 pub fn draw(text: &str) -> bool {
     if text.contains('/') {
         return false;
@@ -464,5 +464,34 @@ mod tests {
             assert!(draw(text), "{text}");
         }
         assert!(!draw("[inc(") && !draw("[randstr(x)]"));
+        const WORDS: [&str; 20] = [
+            "inc(",
+            "rand(",
+            "randstr(",
+            "digits:",
+            "[",
+            "[",
+            "]",
+            "]",
+            ")",
+            ",",
+            "-",
+            "0",
+            "1",
+            "7",
+            "18446744073709551615",
+            "ö",
+            "a",
+            "z",
+            "%d",
+            "%1$s",
+        ];
+        let (mut chance, mut read) = (Chance::new(1, 1), 0);
+        for _ in 0..20_000 {
+            let length = chance.below(12);
+            let word = |_| WORDS[chance.below(WORDS.len() as u64) as usize];
+            read += u32::from(draw(&(0..length).map(word).collect::<String>()));
+        }
+        assert!(read > 1_000, "{read}");
     }
 }

@@ -160,7 +160,12 @@ impl Hear {
 
     pub(crate) fn receive<M: DeserializeOwned>(&mut self) -> Result<M, Failure> {
         let mut head = [0; 4 + SEAL_BYTES];
-        self.stream.read_exact(&mut head).map_err(lost)?;
+        let is_known = self.received > 0;
+        self.stream.read_exact(&mut head).map_err(|error| {
+            let failure = lost(error);
+            // Who has said something knows the secret.
+            Failure { hint: failure.hint.filter(|_| !is_known), ..failure }
+        })?;
         let (length, seal_of_it) = head.split_first_chunk::<4>().unwrap_or((&[0xFF; 4], &[]));
         let length = u32::from_be_bytes(*length);
         if length > MESSAGE_BYTES_MAX {
@@ -248,6 +253,18 @@ mod tests {
         let failure = other.receive::<String>().unwrap_err();
         assert_eq!(failure.message, "the other end does not know the secret");
         assert!(failure.hint.unwrap().contains("--secret-file"));
+    }
+
+    #[test]
+    fn who_leaves_without_a_word_may_not_know_the_secret() {
+        for words in [0, 1] {
+            let (mut one, mut other) = pair(["x", "x"]);
+            (0..words).for_each(|_| one.send(&"a").unwrap());
+            one.talk.close();
+            (0..words).for_each(|_| drop(other.receive::<String>().unwrap()));
+            let failure = other.receive::<String>().unwrap_err();
+            assert_eq!(failure.hint.is_some(), words == 0, "{failure:?}");
+        }
     }
 
     #[test]
