@@ -25,7 +25,7 @@ use crate::ground::{Ground, Setup, load_average, machine as here, note};
 use crate::load::{Figures, Load};
 use crate::options;
 use crate::servers::{self, Server, peers};
-use crate::threads::keep_on;
+use crate::threads::{self, keep_on};
 
 /// People, length of each load at a steady rate, and turns, unless told otherwise.
 const DEFAULT_ENTRIES: u64 = 20_000;
@@ -48,6 +48,8 @@ struct Asked {
     shares: Vec<u64>,
     connections: Vec<u64>,
     echo: Option<PathBuf>,
+    /// Only the worker is on the server's core; the log's thread, the flusher's and so on are not.
+    is_apart: bool,
 }
 
 /// Runs what `arguments` ask for and prints the table.
@@ -57,11 +59,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
         shares: DEFAULT_SHARES.to_vec(),
         connections: DEFAULT_CONNECTIONS.to_vec(),
         echo: None,
+        is_apart: false,
     };
     options::read(arguments, |name, value| {
         match name {
             "--shares" => asked.shares = value.numbers()?,
             "--connections" => asked.connections = value.numbers()?,
+            "--apart" => asked.is_apart = true,
             "--echo" => asked.echo = Some(value.path()?),
             _ => return asked.setup.take(name, value),
         }
@@ -86,6 +90,12 @@ fn measure(asked: &Asked, ground: &Ground<'_>, echo: &std::path::Path) -> Result
     ];
     for server in &servers {
         keep_on(server.id(), SERVER_CORE, true)?;
+        if asked.is_apart {
+            let others = threads::list(server.id()).into_iter().skip(1);
+            for (thread, _) in others.filter(|(_, name)| !name.starts_with("worker")) {
+                keep_on(thread, LOAD_CORE, false)?;
+            }
+        }
     }
     let Asked { setup, shares, connections, .. } = asked;
     let loads = (shares.len() * connections.len() * servers.len()) as u64 * setup.turns;
@@ -99,20 +109,15 @@ fn measure(asked: &Asked, ground: &Ground<'_>, echo: &std::path::Path) -> Result
         load_average()
     );
     for connections in connections {
-        let capacity = |server| {
-            let figures = started(ground, server, *connections, CAPACITY_SECONDS, &[])?.figures;
-            note(&format!(
-                "{}: {:.0}/s with {connections} connections",
-                server.name,
-                figures.per_s()
-            ));
-            Ok::<f64, String>(figures.per_s())
-        };
-        let capacities = servers.iter().map(capacity).collect::<Result<Vec<_>, _>>()?;
+        // The floor is asked as often: at its own capacity the load would need more than a core.
+        let [_, roster] = &servers;
+        let capacity = started(ground, roster, *connections, CAPACITY_SECONDS, &[])?;
+        let capacity = capacity.figures.per_s();
+        note(&format!("roster: {capacity:.0}/s with {connections} connections"));
         for share in shares {
+            let rate = capacity * *share as f64 / 100.0;
             for _ in 0..setup.turns {
-                for (server, capacity) in servers.iter().zip(&capacities) {
-                    let rate = capacity * *share as f64 / 100.0;
+                for server in &servers {
                     let line = at_rate(ground, server, *connections, *share, rate)?;
                     note(&line);
                     let _ = writeln!(text, "{line}");
@@ -125,7 +130,7 @@ fn measure(asked: &Asked, ground: &Ground<'_>, echo: &std::path::Path) -> Result
 }
 
 const HEAD: &str = "\
-| connections, share of capacity | a second | server | its answers: p50 · p99 · p99.9 · p99.99 · \
+| connections, share of roster's capacity | a second | server | its answers: p50 · p99 · p99.9 · p99.99 · \
 most, ms | as its log has it: p99.9 · p99.99 · most | a thread that sleeps, server's core: p99 · \
 p99.9 · p99.99 · most | load's core | stolen, ms | waited for a core: worker · load, ms |
 |---|---:|---|---:|---:|---:|---:|---:|---:|

@@ -120,7 +120,7 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "latency",
-        arguments: "[--shares 70,50,30] [--connections 50,8]",
+        arguments: "[--shares 70,50,30] [--connections 50,8] [--apart]",
         purpose: "how late answers are below the capacity, and whose fault it is",
         run: latency::run,
     },

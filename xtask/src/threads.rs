@@ -51,7 +51,8 @@ pub(crate) fn named(process: u32, name: &str) -> Vec<u32> {
     threads.map(|(thread, _)| thread).collect()
 }
 
-fn list(process: u32) -> Vec<(u32, String)> {
+/// The threads of a process, the first one first, and their names.
+pub(crate) fn list(process: u32) -> Vec<(u32, String)> {
     let folder = fs::read_dir(format!("/proc/{process}/task"));
     let mut threads = Vec::new();
     for entry in folder.into_iter().flatten().flatten() {
