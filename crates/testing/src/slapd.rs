@@ -3,6 +3,7 @@
 //! Invariant: nothing outlives the value: the child is ended by its own id, the directory removed.
 
 use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::run::Peer;
-use crate::target::{Target, TcpTarget};
+use crate::target::{ANSWER_TIMEOUT, Target, TcpTarget};
 
 const PROGRAM: &str = "/usr/sbin/slapd";
 const ROOT_DN: &str = "cn=admin,dc=example,dc=org";
@@ -61,8 +62,7 @@ impl Peer for Slapd {
 
     fn died(&mut self) -> Option<String> {
         let running = self.running.as_mut()?;
-        // Its sockets go first: one that lets us connect is not dying.
-        if TcpStream::connect(running.address).is_ok() {
+        if answers(running.address) {
             return None;
         }
         // How it ends is settled by now; this only makes sure that it does.
@@ -130,6 +130,25 @@ impl Drop for Running {
     }
 }
 
+/// Whether somebody there answers an anonymous bind. Of one that dies, a connection may still be
+/// taken: the sockets of its clients are closed before the one that listens.
+fn answers(address: SocketAddr) -> bool {
+    let ask = || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.write_all(ANONYMOUS_BIND)?;
+        stream.read(&mut [0; 1])
+    };
+    match ask() {
+        Ok(count) => count > 0,
+        // One that takes long has not died.
+        Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+    }
+}
+
+/// Message 1: version 3, no name, no password.
+const ANONYMOUS_BIND: &[u8] = b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\x00\x80\x00";
+
 fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
@@ -186,13 +205,21 @@ mod tests {
     fn a_process_that_ended_by_itself_is_noticed() {
         let open = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = open.local_addr().unwrap();
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = open.accept().unwrap();
+            stream.read_exact(&mut [0; ANONYMOUS_BIND.len()]).unwrap();
+            stream.write_all(b"0").unwrap();
+            // The next one is taken, and left without an answer.
+            drop(open.accept().unwrap());
+        });
         let mut child = Command::new("sh").args(["-c", "kill -ABRT $$"]).spawn().unwrap();
         child.wait().unwrap();
         let directory = std::env::temp_dir().join(format!("roster-died-{}", std::process::id()));
         let mut slapd = Slapd { running: Some(Running { child, directory, address }) };
-        assert_eq!(slapd.died(), None, "somebody listens");
-        drop(open);
-        assert!(slapd.died().unwrap().contains("signal: 6"));
+        assert_eq!(slapd.died(), None, "somebody answers");
+        assert!(slapd.died().unwrap().contains("signal: 6"), "a connection is taken and closed");
+        answering.join().unwrap();
+        assert!(slapd.died().unwrap().contains("signal: 6"), "nobody listens");
         assert_eq!(Slapd::default().died(), None);
     }
 }
