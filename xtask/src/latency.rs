@@ -130,9 +130,10 @@ fn measure(asked: &Asked, ground: &Ground<'_>, echo: &std::path::Path) -> Result
 }
 
 const HEAD: &str = "\
-| connections, share of roster's capacity | a second | server | its answers: p50 · p99 · p99.9 · p99.99 · \
-most, ms | as its log has it: p99.9 · p99.99 · most | a thread that sleeps, server's core: p99 · \
-p99.9 · p99.99 · most | load's core | stolen, ms | waited for a core: worker · load, ms |
+| connections, share of roster's capacity | a second | server | its answers: p50 · p99 · p99.9 · \
+p99.99 · most, ms | as its log has it: p99.9 · p99.99 · most | a thread that sleeps, server's \
+core: p99 · p99.9 · p99.99 · most | load's core | stolen, ms | waited for a core: worker · load, \
+ms |
 |---|---:|---|---:|---:|---:|---:|---:|---:|
 ";
 const TOLD: &str = "\

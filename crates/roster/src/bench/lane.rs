@@ -403,7 +403,7 @@ fn skip(
     count(skipped);
 }
 
-/// Waits for events, at the most so long. `epoll_pwait` counts in whole milliseconds, and rounds up:
+/// Waits for events, at the most so long. `epoll_pwait` counts in whole milliseconds, rounded up:
 /// what is due in between would be late. So it waits for those that are whole, and what is left is
 /// waited for by `ppoll`, which counts in nanoseconds.
 fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>, pause: Duration) -> Result<(), Failure> {
