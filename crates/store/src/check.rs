@@ -107,7 +107,7 @@ impl Store {
         progress: &mut dyn FnMut(&'static str, u64, u64),
     ) -> Result<CheckReport, StoreError> {
         let environment = self.base_environment();
-        let snapshot = Snapshot::Read(environment.read()?);
+        let snapshot = Snapshot::Read(environment.read()?, None);
         let txn = snapshot.txn();
         // How far an index is says the base alone: what is checked is its point in time.
         let rows = meta::indexes(environment.tables.meta, txn)?;

@@ -42,6 +42,7 @@ mod posting;
 mod preload;
 mod reader;
 mod record;
+mod remembered;
 mod stack;
 mod store;
 mod swap;

@@ -14,8 +14,10 @@
 //! to; others may read beside it, and each of them sees one point in time.
 
 use std::fs::File;
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use heed::types::Bytes;
@@ -148,7 +150,12 @@ pub(crate) struct Environment {
     fixed: Option<Arc<FixedTxn>>,
     /// Where its files are, or the file by itself.
     directory: Arc<Path>,
+    /// No other environment of this process has or had the same.
+    number: u64,
 }
+
+/// The number of the next environment.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 impl Environment {
     /// Opens the environment in `directory`, and makes it if there is none.
@@ -196,7 +203,8 @@ impl Environment {
             })?
             .unwrap_commit();
         let directory = env.path().into();
-        Ok(Self { env, tables: Tables::of(tables), fixed: None, directory })
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { env, tables: Tables::of(tables), fixed: None, directory, number })
     }
 
     /// Makes all commits durable.
@@ -242,7 +250,8 @@ impl Environment {
                 CommitOrAbort::Abort(name) => Err(StoreError::corrupt(name, "", "is missing")),
             })??;
         let directory = env.path().into();
-        let environment = Self { env, tables, fixed: None, directory };
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let environment = Self { env, tables, fixed: None, directory, number };
         environment.clear_stale_readers()?;
         let fixed = FixedTxn::new(environment.read()?, &tables)?;
         Ok(Self { fixed: Some(Arc::new(fixed)), ..environment })
@@ -252,7 +261,11 @@ impl Environment {
     pub(crate) fn snapshot(&self) -> Result<Snapshot, StoreError> {
         Ok(match &self.fixed {
             Some(fixed) => Snapshot::Fixed(Arc::clone(fixed)),
-            None => Snapshot::Read(self.read()?),
+            None => {
+                let txn = self.read()?;
+                let commit = Commit::new(self.number, txn.id() as u64);
+                Snapshot::Read(txn, commit)
+            }
         })
     }
 
@@ -431,9 +444,75 @@ impl FixedTxn {
 #[expect(unsafe_code, reason = "one point in time has one transaction, which views share")]
 unsafe impl Sync for FixedTxn {}
 
+/// A commit of an environment: no two that this process ever reads have the same.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Commit(NonZero<u64>);
+
+impl Commit {
+    /// None for an environment that nothing is remembered of: when there were too many before it.
+    pub(crate) fn new(environment: u64, commit: u64) -> Option<Self> {
+        let fits = environment >> (u64::BITS - COMMIT_BITS) == 0 && commit >> COMMIT_BITS == 0;
+        NonZero::new(environment << COMMIT_BITS | commit).filter(|_| fits).map(Self)
+    }
+}
+
+/// So many low bits of a [`Commit`] are LMDB's number of it.
+const COMMIT_BITS: u32 = 48;
+
+/// Where a row lies, in the memory map and at a commit. Only a [`Snapshot`] can tell and be asked,
+/// so it leads to a row, or, at any other commit, nowhere.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Place {
+    /// The commit; 0 is none.
+    commit: u64,
+    /// The address, and in the lowest bits the length; 0 when it is not known.
+    row: u64,
+}
+
+/// So many low bits are the length of a row.
+const ROW_LENGTH_BITS: u32 = 16;
+
+impl Place {
+    /// One that is not known.
+    #[inline]
+    pub(crate) const fn unknown(commit: Commit) -> Self {
+        Self { commit: commit.0.get(), row: 0 }
+    }
+
+    #[inline]
+    pub(crate) const fn is_of(self, commit: Commit) -> bool {
+        self.commit == commit.0.get()
+    }
+
+    /// Of the same commit as another.
+    #[inline]
+    pub(crate) const fn is_beside(self, other: Self) -> bool {
+        self.commit == other.commit
+    }
+
+    fn of_row(commit: Commit, row: &[u8]) -> Self {
+        let (address, length) = (row.as_ptr().expose_provenance() as u64, row.len() as u64);
+        let fits = address >> (u64::BITS - ROW_LENGTH_BITS) == 0 && length >> ROW_LENGTH_BITS == 0;
+        let row = if fits { address << ROW_LENGTH_BITS | length } else { 0 };
+        Self { commit: commit.0.get(), row }
+    }
+
+    /// None when it is not known.
+    #[inline]
+    const fn address(self) -> Option<(*const u8, usize)> {
+        if self.row == 0 {
+            return None;
+        }
+        let address = std::ptr::with_exposed_provenance((self.row >> ROW_LENGTH_BITS) as usize);
+        Some((address, (self.row & ((1 << ROW_LENGTH_BITS) - 1)) as usize))
+    }
+}
+
 /// A point in time.
 pub(crate) enum Snapshot {
-    Read(RoTxn<'static, WithoutTls>),
+    /// The commit, where places of its rows may be remembered.
+    Read(RoTxn<'static, WithoutTls>, Option<Commit>),
     Fixed(Arc<FixedTxn>),
 }
 
@@ -441,8 +520,17 @@ impl Snapshot {
     #[inline]
     pub(crate) fn txn(&self) -> &RoTxn<'_, AnyTls> {
         match self {
-            Self::Read(txn) => txn,
+            Self::Read(txn, _) => txn,
             Self::Fixed(fixed) => &fixed.0,
+        }
+    }
+
+    /// The commit, where places of its rows may be remembered.
+    #[inline]
+    pub(crate) const fn commit(&self) -> Option<Commit> {
+        match self {
+            Self::Read(_, commit) => *commit,
+            Self::Fixed(_) => None,
         }
     }
 
@@ -450,12 +538,65 @@ impl Snapshot {
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
         Ok(table.get(self.txn(), key)?)
     }
+
+    /// Reads a row, and says where it lies if that may be remembered.
+    pub(crate) fn find(
+        &self,
+        table: Table,
+        key: &[u8],
+    ) -> Result<Option<(&[u8], Option<Place>)>, StoreError> {
+        let row = self.get(table, key)?;
+        Ok(row.map(|row| (row, self.commit().map(|commit| Place::of_row(commit, row)))))
+    }
+
+    /// The row at a place; none when that is not known, or of another commit.
+    #[inline]
+    #[expect(unsafe_code, reason = "a row that was found is found again without a tree")]
+    pub(crate) fn at(&self, place: Place) -> Option<&[u8]> {
+        if !self.commit().is_some_and(|commit| place.is_of(commit)) {
+            return None;
+        }
+        let (address, length) = place.address()?;
+        // SAFETY: `find` alone makes a known place, of a row that LMDB found in a read transaction
+        // on the commit the place names. This snapshot holds a read transaction on the same commit
+        // of the same environment, whose map stays where it is as long as it is open: nobody
+        // resizes it. LMDB uses a page of a commit anew only for one that comes two commits later,
+        // and not while a transaction reads the first. When both transactions began, their commit
+        // was the last one, so no page of it was used anew between them, and none is while `self`
+        // lives, to which the row is bound.
+        Some(unsafe { std::slice::from_raw_parts(address, length) })
+    }
+
+    /// Has the processor fetch the beginning of a row that is read soon.
+    #[inline]
+    #[cfg_attr(
+        target_arch = "x86_64",
+        expect(unsafe_code, reason = "there is no other way to ask for what is not needed yet")
+    )]
+    pub(crate) fn prefetch(place: Place) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some((address, length)) = place.address() {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            for ahead in (0..length.min(PREFETCH_BYTES_MAX)).step_by(CACHE_LINE_BYTES) {
+                // SAFETY: this is a hint, for which any address will do: nothing is read.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(ahead).cast()) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = place;
+    }
 }
+
+/// So much of a row is fetched ahead of its use.
+#[cfg(target_arch = "x86_64")]
+const PREFETCH_BYTES_MAX: usize = 1024;
+#[cfg(target_arch = "x86_64")]
+const CACHE_LINE_BYTES: usize = 64;
 
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Read(_) => "Snapshot::Read",
+            Self::Read(..) => "Snapshot::Read",
             Self::Fixed(_) => "Snapshot::Fixed",
         })
     }

@@ -95,6 +95,8 @@ pub(crate) enum Head<'a> {
 pub(crate) struct InlineIds<'a> {
     rest: &'a [u8],
     last: u64,
+    /// The id that comes before the others, where it is not read from octets.
+    first: Option<u64>,
 }
 
 impl Iterator for InlineIds<'_> {
@@ -102,6 +104,9 @@ impl Iterator for InlineIds<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<u64> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
         let mut rest = self.rest;
         let step = varint::read(&mut rest)?;
         self.last = self.last.checked_add(step).filter(|_| step != 0)?;
@@ -114,12 +119,17 @@ const HEAD_INLINE: u8 = 0;
 const HEAD_CHUNKED: u8 = 1;
 
 impl<'a> Head<'a> {
+    /// The head of a list of one id.
+    pub(crate) const fn of_one(id: u64) -> Self {
+        Self::Inline(InlineIds { rest: &[], last: 0, first: Some(id) })
+    }
+
     /// Reads a head row; `None` when it is not well formed.
     #[inline]
     pub(crate) fn read(row: &'a [u8]) -> Option<Self> {
         match row.split_first()? {
             (&HEAD_INLINE, rest) if !rest.is_empty() => {
-                Some(Self::Inline(InlineIds { rest, last: 0 }))
+                Some(Self::Inline(InlineIds { rest, last: 0, first: None }))
             }
             (&HEAD_CHUNKED, rest) => {
                 let (&bits, mut rest) = rest.split_first()?;
@@ -136,7 +146,10 @@ impl<'a> Head<'a> {
     pub(crate) fn count(&self) -> u64 {
         match self {
             // Every id ends with an octet whose high bit is not set.
-            Self::Inline(ids) => ids.rest.iter().filter(|&&octet| octet < 0x80).count() as u64,
+            Self::Inline(ids) => {
+                let ends = ids.rest.iter().filter(|&&octet| octet < 0x80).count();
+                ends as u64 + u64::from(ids.first.is_some())
+            }
             Self::Chunked(count, _) => *count,
         }
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::flush::now;
-use crate::names::NameCache;
+use crate::remembered::Remembered;
 use crate::stack::Ground;
 use crate::store::Store;
 use crate::uses::{NameUses, Uses, UsesSum, has_place};
-use crate::view::View;
+use crate::view::{Memories, View};
 
 /// What one thread reads with; it keeps its view while nothing is published, and what the view
 /// reads of LMDB until that has moved on.
@@ -24,7 +24,7 @@ pub struct Reader {
     exchanges: u64,
     view: Option<View<'static>>,
     /// Kept here while there is no view.
-    names: NameCache,
+    memories: Memories,
     /// For whoever asks who keeps old pages.
     hold: Arc<Hold>,
 }
@@ -130,9 +130,10 @@ impl Store {
     /// What a thread reads with.
     #[must_use]
     pub fn reader(self: &Arc<Self>) -> Reader {
-        let (store, names) = (Arc::clone(self), NameCache::default());
+        let store = Arc::clone(self);
+        let memories = Memories { rows: Some(Remembered::default()), ..Memories::default() };
         let hold = self.holds.add();
-        Reader { store, exchanges: 0, view: None, names, hold }
+        Reader { store, exchanges: 0, view: None, memories, hold }
     }
 
     /// How often each index was asked, by its id: since the store was opened, or since the index
@@ -151,17 +152,17 @@ impl Store {
     }
 
     /// A view of what is published; nobody counts what it uses.
-    pub(crate) fn snapshot(&self, names: NameCache) -> Result<View<'static>, StoreError> {
-        self.view(names, Arc::default())
+    pub(crate) fn snapshot(&self, memories: Memories) -> Result<View<'static>, StoreError> {
+        self.view(memories, Arc::default())
     }
 
-    fn view(&self, names: NameCache, uses: Arc<Uses>) -> Result<View<'static>, StoreError> {
+    fn view(&self, memories: Memories, uses: Arc<Uses>) -> Result<View<'static>, StoreError> {
         loop {
             let version = self.versions.load();
             let ground = Ground::take(&version)?;
             if version.fits(&ground) {
                 let contexts = self.shared_contexts();
-                return Ok(View::of_reader(ground, &version, contexts, (names, uses)));
+                return Ok(View::of_reader(ground, &version, contexts, (memories, uses)));
             }
             // The base has moved on in between, and the version is just about to.
             thread::yield_now();
@@ -191,7 +192,7 @@ impl Reader {
         }
         self.release();
         let uses = Arc::clone(&self.hold.uses);
-        let view = self.store.view(std::mem::take(&mut self.names), uses)?;
+        let view = self.store.view(std::mem::take(&mut self.memories), uses)?;
         self.hold.since_us.store(self.store.holds.elapsed_us(), Ordering::Relaxed);
         self.hold.commit.store(view.commit(), Ordering::Relaxed);
         self.view = Some(view);
@@ -202,8 +203,8 @@ impl Reader {
     /// for long.
     pub fn release(&mut self) {
         if let Some(view) = self.view.take() {
-            self.names = view.into_names();
-            self.hold.names.store(self.names.len() as u64, Ordering::Relaxed);
+            self.memories = view.into_memories();
+            self.hold.names.store(self.memories.names.len() as u64, Ordering::Relaxed);
             self.hold.commit.store(0, Ordering::Relaxed);
         }
     }

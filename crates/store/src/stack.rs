@@ -2,6 +2,7 @@
 //!
 //! Invariant: for each key the newest says what holds. Posting lists are read in `view/lists.rs`.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::vec;
 
@@ -14,6 +15,7 @@ use crate::layer::{Layer, Row, RowsFrom};
 use crate::lmdb::{PlainTable, Snapshot, Tables};
 use crate::memory::Memory;
 use crate::meta::{self, Counters, Lsn};
+use crate::remembered::{Remembered, SlotKey};
 use crate::version::Version;
 
 /// The base at one point in time.
@@ -27,6 +29,8 @@ pub(crate) struct Ground {
     /// How often an index became valid in it.
     pub(crate) index_epoch: u64,
     pub(crate) tables: Tables,
+    /// What its reader has found in it lately; batches do without.
+    pub(crate) remembered: Option<RefCell<Remembered>>,
 }
 
 impl Ground {
@@ -37,7 +41,41 @@ impl Ground {
         let tables = version.environment.tables;
         let lsn = Lsn(Counters::read(tables.meta, snapshot.txn())?.lsn);
         let index_epoch = meta::index_epoch(tables.meta, snapshot.txn())?;
-        Ok(Self { snapshot, number: version.number, lsn, index_epoch, tables })
+        let number = version.number;
+        Ok(Self { snapshot, number, lsn, index_epoch, tables, remembered: None })
+    }
+
+    /// What a row leads to, if that is remembered: an entry, or none.
+    #[inline]
+    pub(crate) fn remembered(&self, key: Option<&SlotKey>) -> Option<Option<u64>> {
+        let (remembered, commit) = (self.remembered.as_ref()?, self.snapshot.commit()?);
+        let found = remembered.borrow_mut().find(commit, key?)?;
+        Snapshot::prefetch(found.place);
+        Some(found.id)
+    }
+
+    /// Remembers what a row leads to: an entry, or none.
+    pub(crate) fn remember(&self, key: Option<&SlotKey>, id: Option<u64>) {
+        if let (Some(remembered), Some(key)) = (&self.remembered, key)
+            && let Some(commit) = self.snapshot.commit()
+        {
+            remembered.borrow_mut().put(commit, key, id);
+        }
+    }
+
+    /// Reads the record of an entry.
+    pub(crate) fn record(&self, id: u64) -> Result<Option<&[u8]>, StoreError> {
+        let place = self.remembered.as_ref().and_then(|all| all.borrow().place(id));
+        if let Some(row) = place.and_then(|place| self.snapshot.at(place)) {
+            return Ok(Some(row));
+        }
+        let Some((row, place)) = self.snapshot.find(self.tables.entries, &id.to_be_bytes())? else {
+            return Ok(None);
+        };
+        if let (Some(remembered), Some(place)) = (&self.remembered, place) {
+            remembered.borrow_mut().put_place(id, place);
+        }
+        Ok(Some(row))
     }
 }
 
@@ -59,9 +97,6 @@ impl<'v> Stack<'v> {
         table: PlainTable,
         key: &[u8],
     ) -> Result<Option<&'v [u8]>, StoreError> {
-        if self.is_bare() {
-            return self.ground.snapshot.get(self.ground.tables.plain(table), key);
-        }
         match self.changed(table, key) {
             Some(found) => Ok(found),
             None => self.ground.snapshot.get(self.ground.tables.plain(table), key),
@@ -74,7 +109,13 @@ impl<'v> Stack<'v> {
         self.layers.is_empty() && self.memory.is_none()
     }
 
-    fn changed(&self, table: PlainTable, key: &[u8]) -> Option<Option<&'v [u8]>> {
+    /// What lies over the base for a row: another one, or that it is gone.
+    #[inline]
+    pub(crate) fn changed(&self, table: PlainTable, key: &[u8]) -> Option<Option<&'v [u8]>> {
+        if self.is_bare() { None } else { self.changed_row(table, key) }
+    }
+
+    fn changed_row(&self, table: PlainTable, key: &[u8]) -> Option<Option<&'v [u8]>> {
         let hash = row_hash(key);
         if let Some(found) = self.memory.and_then(|memory| memory.get(table, hash, key)) {
             return Some(found);

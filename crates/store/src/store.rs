@@ -24,9 +24,9 @@ use crate::key;
 use crate::layer::Layer;
 use crate::lmdb::{ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables};
 use crate::meta::{self, Counters, LogPosition, Lsn, Mark};
-use crate::names::NameCache;
 use crate::reader::Holds;
 use crate::version::{Version, Versions};
+use crate::view::Memories;
 
 /// The most naming contexts of one store.
 pub const CONTEXT_COUNT_MAX: usize = 1000;
@@ -208,7 +208,7 @@ impl Store {
     /// The definitions that were added online, as lines; they are part of [`Self::schema`] when
     /// the store is opened.
     pub fn schema_definitions(&self) -> Result<Vec<String>, StoreError> {
-        self.snapshot(NameCache::default())?.schema_definitions()
+        self.snapshot(Memories::default())?.schema_definitions()
     }
 
     /// The place of the last change in the base, in the history.

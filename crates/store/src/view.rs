@@ -28,6 +28,7 @@ use crate::memory::Memory;
 use crate::meta::{self, Counters, Lsn, Mark};
 use crate::names::{self, KnownParent, NameCache};
 use crate::record::RecordHead;
+use crate::remembered::{Remembered, SlotKey};
 use crate::stack::{Ground, Stack};
 use crate::store::Context;
 use crate::uses::Uses;
@@ -130,17 +131,21 @@ impl View<'static> {
         self.ground.snapshot.txn().id() as u64
     }
 
-    /// The view of a reader, which lends what it remembers of names, and counts.
+    /// The view of a reader, which lends what it remembers, and counts.
     pub(crate) fn of_reader(
         ground: Ground,
         version: &Version,
         contexts: Arc<[Context]>,
-        (names, uses): (NameCache, Arc<Uses>),
+        (memories, uses): (Memories, Arc<Uses>),
     ) -> Self {
         debug_assert!(version.fits(&ground), "the layers go on where the base ends");
+        let Memories { names, mut rows } = memories;
         let counters = version.counters;
+        if let Some(rows) = &mut rows {
+            rows.fit(counters.entry_count);
+        }
         Self {
-            ground: Held::Own(ground),
+            ground: Held::Own(Ground { remembered: rows.map(RefCell::new), ..ground }),
             layers: Arc::clone(&version.layers),
             memory: None,
             contexts,
@@ -150,6 +155,12 @@ impl View<'static> {
             uses: Counted::OfReader(uses),
             first_context: OnceCell::new(),
         }
+    }
+
+    /// How often its reader has found something remembered.
+    #[cfg(test)]
+    pub(crate) fn remembered_hits(&self) -> u64 {
+        self.ground.remembered.as_ref().map_or(0, |rows| rows.borrow().hits)
     }
 
     /// Goes on to a version over the same base; false when that has moved on.
@@ -169,13 +180,26 @@ impl View<'static> {
         true
     }
 
-    /// Ends the view; what it remembers of names is for the next one.
-    pub(crate) fn into_names(self) -> NameCache {
-        match self.names {
+    /// Ends the view; what it remembers is for the next one.
+    pub(crate) fn into_memories(self) -> Memories {
+        let names = match self.names {
             Names::Own(names) => names.into_inner(),
             Names::OfBatch(names) => names.take(),
-        }
+        };
+        let rows = match self.ground {
+            Held::Own(ground) => ground.remembered,
+            Held::OfBatch(_) => None,
+        };
+        Memories { names, rows: rows.map(RefCell::into_inner) }
     }
+}
+
+/// What a reader remembers, and hands on from view to view.
+#[derive(Debug, Default)]
+pub(crate) struct Memories {
+    pub(crate) names: NameCache,
+    /// None for whoever reads too little, or too much, for it to be of use.
+    pub(crate) rows: Option<Remembered>,
 }
 
 /// What a batch has at hand for a view of its tentative state.
@@ -298,20 +322,36 @@ impl<'t> View<'t> {
 
     /// The entry with this RDN below `parent`.
     pub(crate) fn child(&self, parent: u64, rdn_key: &[u8]) -> Result<Option<u64>, StoreError> {
-        let (row_key, is_shortened) = RowKey::name(parent, rdn_key);
-        match self.stack().get(PlainTable::Names, row_key.as_bytes())? {
-            Some(row) => names::find_in_row(row, rdn_key, is_shortened),
-            None => Ok(None),
+        let slot = SlotKey::name(parent, rdn_key);
+        let known = self.ground.remembered(slot.as_ref());
+        if self.stack().is_bare()
+            && let Some(known) = known
+        {
+            return Ok(known);
         }
+        let (row_key, is_shortened) = RowKey::name(parent, rdn_key);
+        let key = row_key.as_bytes();
+        let find = |row| names::find_in_row(row, rdn_key, is_shortened);
+        if let Some(row) = self.stack().changed(PlainTable::Names, key) {
+            return row.map_or(Ok(None), find);
+        }
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let row = self.ground.snapshot.get(self.ground.tables.names, key)?;
+        let id = row.map_or(Ok(None), find)?;
+        self.ground.remember(slot.as_ref(), id);
+        Ok(id)
     }
 
     /// Reads an entry; none when there is no entry with this id.
     #[inline]
     pub fn entry(&self, id: EntryId) -> Result<Option<StoredEntry<'_>>, StoreError> {
-        match self.stack().get(PlainTable::Entries, &id.0.to_be_bytes())? {
-            Some(row) => self.stored(id.0, row).map(Some),
-            None => Ok(None),
-        }
+        let row = match self.stack().changed(PlainTable::Entries, &id.0.to_be_bytes()) {
+            Some(row) => row,
+            None => self.ground.record(id.0)?,
+        };
+        row.map(|row| self.stored(id.0, row)).transpose()
     }
 
     /// An entry that a posting list or a name leads to.

@@ -15,9 +15,9 @@ use crate::index::{IndexConfig, IndexState};
 use crate::index_status::{IndexStatus, IndexStatusOptions};
 use crate::lmdb::StoreOptions;
 use crate::meta::{LogPosition, Lsn};
-use crate::names::NameCache;
 use crate::plan::Ask;
 use crate::store::Store;
+use crate::view::Memories;
 
 fn options() -> StoreOptions {
     StoreOptions { map_size_bytes: 1 << 28, ..StoreOptions::default() }
@@ -64,7 +64,7 @@ fn states(store: &Store) -> Vec<(u16, String, IndexState)> {
 /// How many candidates a filter has.
 fn candidates(store: &Store, filter: &str) -> usize {
     let filter = ResolvedFilter::resolve(&Filter::parse(filter).unwrap(), &Schema::builtin());
-    let view = store.snapshot(NameCache::default()).unwrap();
+    let view = store.snapshot(Memories::default()).unwrap();
     Rows::candidates(&view, &filter).0.len()
 }
 
@@ -223,7 +223,7 @@ fn check_random(seed: u64, count: usize) {
             }
         }
         if chance.below(16) == 0 {
-            let view = store.snapshot(NameCache::default()).unwrap();
+            let view = store.snapshot(Memories::default()).unwrap();
             agree(&view, history.at(history.last()));
             check_sound(&store);
         }
@@ -232,7 +232,7 @@ fn check_random(seed: u64, count: usize) {
     set_failing(&store, false);
     finish(&store);
     check_sound(&store);
-    let view = store.snapshot(NameCache::default()).unwrap();
+    let view = store.snapshot(Memories::default()).unwrap();
     agree(&view, history.at(history.last()));
     let mut left: Vec<String> = Vec::new();
     for (_, definition, state) in states(&store) {

@@ -19,10 +19,11 @@ use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
 use crate::key::{self, PostingKey, display};
 use crate::lmdb::{CHILDREN, Environment, NAMES, POSTINGS, Snapshot, Table};
-use crate::names::{NameCache, row_items};
+use crate::names::row_items;
 use crate::plan::Ask;
 use crate::posting::{Chunk, Head, Span, Width};
 use crate::store::Store;
+use crate::view::Memories;
 
 /// What a table of the base is to a merge.
 #[derive(Debug)]
@@ -258,7 +259,7 @@ const NAMES_BETWEEN: u64 = 4096;
 
 /// The ids of all aliases that a store holds.
 pub(super) fn aliases(store: &Store) -> Result<FxHashSet<u64>, StoreError> {
-    let view = store.snapshot(NameCache::default())?;
+    let view = store.snapshot(Memories::default())?;
     let schema = store.schema();
     let known = schema.well_known();
     let of_class = Assertion::equality(&schema, known.object_class.clone(), b"alias");

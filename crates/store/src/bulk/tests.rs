@@ -12,8 +12,8 @@ use super::*;
 use crate::index::IndexConfig;
 use crate::lmdb::{StoreOptions, TABLE_NAMES};
 use crate::meta::Counters;
-use crate::names::NameCache;
 use crate::testing::{create, entry, fresh};
+use crate::view::Memories;
 
 /// Adds entries one by one, in one batch.
 fn add_each(store: &Store, entries: &[Entry]) {
@@ -149,7 +149,7 @@ fn entries_of_naming_contexts_are_replaced_or_kept() {
     assert_eq!(load(&one, &loaded).unwrap().entries, loaded.len() as u64);
     assert_eq!(one.check(&mut |_, _, _| {}).unwrap().findings, []);
     assert_eq!(one.statistics().unwrap().entries, entries.len() as u64);
-    let view = one.snapshot(NameCache::default()).unwrap();
+    let view = one.snapshot(Memories::default()).unwrap();
     let stored = view.expect_entry(1).unwrap().to_entry().unwrap();
     assert_eq!(&stored, &context[0]);
 }

@@ -26,7 +26,7 @@ impl Store {
     ) -> Result<Option<CheckReport>, StoreError> {
         let known = self.dictionary();
         let environment = self.base_environment();
-        let snapshot = Snapshot::Read(environment.read()?);
+        let snapshot = Snapshot::Read(environment.read()?, None);
         let txn = snapshot.txn();
         let rows = meta::indexes(environment.tables.meta, txn)?;
         let is_meant = |row: &IndexRow| {

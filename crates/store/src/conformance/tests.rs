@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::*;
 use crate::lmdb::StoreOptions;
 use crate::meta::LogPosition;
-use crate::names::NameCache;
 use crate::store::Store;
+use crate::view::Memories;
 
 struct OnLmdb {
     directory: tempfile::TempDir,
@@ -89,7 +89,7 @@ impl Engine for OnLmdb {
     }
 
     fn view(&self) -> Box<dyn Rows> {
-        Box::new(self.store().snapshot(NameCache::default()).unwrap())
+        Box::new(self.store().snapshot(Memories::default()).unwrap())
     }
 
     fn with_tentative(&self, look: &mut dyn FnMut(&dyn Rows)) {
@@ -109,6 +109,48 @@ fn the_store_conforms() {
     for seed in 0..6 {
         check(&mut OnLmdb::new(), seed, 150);
     }
+}
+
+/// A reader that is asked again and again, over random writes, flushes, merges, and a base that
+/// another takes the place of.
+#[test]
+fn what_a_reader_remembers_is_what_there_is() {
+    for seed in 20..24 {
+        let (mut engine, mut history) = (OnLmdb::new(), History::default());
+        let mut chance = Chance::new(seed);
+        let mut reader = engine.store().reader();
+        for step in 0..150 {
+            match chance.below(8) {
+                _ if step == 75 => {
+                    let mut other = OnLmdb::new();
+                    history = History::default();
+                    (0..40).for_each(|_| publish_some(&mut other, &mut history, &mut chance));
+                    other.flush();
+                    other.store = None;
+                    let schema = schema::Schema::builtin();
+                    let mark = engine.store().swap_base(other.directory.path(), &options(), schema);
+                    assert_eq!(mark.unwrap().lsn, history.last());
+                }
+                0..3 => publish_some(&mut engine, &mut history, &mut chance),
+                3 | 4 => engine.flush(),
+                5 => engine.tidy(),
+                6 => reader.release(),
+                _ => {}
+            }
+            for _ in 0..2 {
+                let contents = history.at(history.last());
+                agree(reader.view().unwrap(), contents);
+                agree(&*engine.view(), contents);
+            }
+        }
+        assert!(reader.view().unwrap().remembered_hits() > 1000);
+    }
+}
+
+fn publish_some(engine: &mut OnLmdb, history: &mut History, chance: &mut Chance) {
+    let changes = history.batch(engine.next_entry_id(), 1 + chance.below(4), chance);
+    engine.write(&changes);
+    engine.publish(history.last());
 }
 
 #[test]

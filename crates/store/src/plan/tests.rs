@@ -6,9 +6,9 @@ use super::*;
 use crate::bulk::LoadOptions;
 use crate::index::{IndexConfig, IndexDefinition};
 use crate::lmdb::StoreOptions;
-use crate::names::NameCache;
 use crate::store::Store;
 use crate::testing::TestStore;
+use crate::view::Memories;
 
 /// A store with these indexes, of people with these further lines.
 fn store(indexes: &[&str], people: &[&str]) -> TestStore {
@@ -38,7 +38,7 @@ fn store(indexes: &[&str], people: &[&str]) -> TestStore {
 fn check(store: &Store, text: &str) {
     let schema = Schema::builtin();
     let filter = ResolvedFilter::resolve(&Filter::parse(text).unwrap(), &schema);
-    let view = store.snapshot(NameCache::default()).unwrap();
+    let view = store.snapshot(Memories::default()).unwrap();
     let all = view.scan(0).unwrap().map(Result::unwrap);
     let matching = all.filter(|entry| filter.matches(&schema, entry) == schema::Truth::True);
     let want: Vec<u64> = matching.map(|entry| entry.id().0).collect();

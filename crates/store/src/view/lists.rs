@@ -13,6 +13,7 @@ use crate::interrupt::{Interrupt, Watch};
 use crate::key::{RowKey, display};
 use crate::lmdb::POSTINGS;
 use crate::posting::{Chunk, Head, Marks, Width};
+use crate::remembered::SlotKey;
 
 /// A posting list that was found.
 #[derive(Clone, Debug)]
@@ -24,6 +25,12 @@ pub(crate) struct List<'v> {
 }
 
 impl List<'_> {
+    /// A list of one id, with nothing over it.
+    fn of_one(id: u64) -> Self {
+        let head = Some(Head::of_one(id));
+        Self { head, key: Box::default(), changes: Changes::default() }
+    }
+
     /// How many ids there are. Exact when nothing lies over a list, and when the list is short;
     /// else at most how many: ids that come over the base are counted, those that go are not.
     pub(crate) fn count(&self) -> u64 {
@@ -138,20 +145,45 @@ impl View<'_> {
     /// Finds the list of one key; none when it is empty.
     #[inline]
     pub(crate) fn list(&self, index: u16, value: &[u8]) -> Result<Option<List<'_>>, StoreError> {
+        let is_bare = self.stack().is_bare();
+        let slot = SlotKey::list(index, value);
+        let known = self.ground.remembered(slot.as_ref());
+        if is_bare && let Some(known) = known {
+            return Ok(known.map(List::of_one));
+        }
         let key = RowKey::postings(index, value);
         let key = key.as_bytes();
-        let changes =
-            if self.stack().is_bare() { Changes::default() } else { self.changes_of(key) };
-        let head = match self.ground.snapshot.get(self.ground.tables.postings, key)? {
-            Some(row) => Some(Head::read(row).ok_or_else(|| damaged(key))?),
-            None if changes.is_empty() => return Ok(None),
-            None => None,
+        let changes = if is_bare { Changes::default() } else { self.changes_of(key) };
+        let head = match known {
+            Some(known) => known.map(Head::of_one),
+            None => self.read_head(key, slot.as_ref())?,
         };
+        if head.is_none() && changes.is_empty() {
+            return Ok(None);
+        }
         let key = match head {
             Some(Head::Chunked(..)) => key.into(),
             Some(Head::Inline(_)) | None => Box::default(),
         };
         Ok(Some(List { head, key, changes }))
+    }
+
+    /// Reads the head of a list in the base, and remembers it if it is short enough.
+    fn read_head(
+        &self,
+        key: &[u8],
+        slot: Option<&SlotKey>,
+    ) -> Result<Option<Head<'_>>, StoreError> {
+        let row = self.ground.snapshot.get(self.ground.tables.postings, key)?;
+        let head = row.map(|row| Head::read(row).ok_or_else(|| damaged(key))).transpose()?;
+        match head {
+            None => self.ground.remember(slot, None),
+            Some(Head::Inline(mut ids)) if head.is_some_and(|head| head.count() == 1) => {
+                self.ground.remember(slot, ids.next());
+            }
+            Some(_) => {}
+        }
+        Ok(head)
     }
 
     fn changes_of(&self, head: &[u8]) -> Changes<'_> {

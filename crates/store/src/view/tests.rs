@@ -104,9 +104,9 @@ impl Bench {
 
     fn with_view<R>(&self, look: impl FnOnce(&View<'_>) -> R) -> R {
         let environment = self.store.base_environment();
-        let snapshot = Snapshot::Read(environment.read().unwrap());
+        let snapshot = Snapshot::Read(environment.read().unwrap(), None);
         let (lsn, tables) = (Lsn(0), environment.tables);
-        let ground = Ground { snapshot, number: 0, lsn, index_epoch: 0, tables };
+        let ground = Ground { snapshot, number: 0, lsn, index_epoch: 0, tables, remembered: None };
         let names = RefCell::new(NameCache::default());
         look(&View::of_batch(BatchParts {
             ground: &ground,

@@ -106,7 +106,7 @@ impl Model {
 fn contents(store: &Store) -> BTreeMap<String, String> {
     let environment = store.base_environment();
     let txn = environment.read().unwrap();
-    let view = store.snapshot(NameCache::default()).unwrap();
+    let view = store.snapshot(Memories::default()).unwrap();
     let mut contents = BTreeMap::new();
     for row in environment.tables.entries.iter(&txn).unwrap() {
         let id = crate::key::id(row.unwrap().0).unwrap();
