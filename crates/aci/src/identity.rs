@@ -1,6 +1,6 @@
 //! Who asks. Set by a bind, kept by the session, read by every decision.
 
-use ldap::dn::Dn;
+use ldap::dn::DnText;
 
 use crate::Privileges;
 
@@ -11,9 +11,9 @@ pub enum Identity {
     #[default]
     Anonymous,
     /// The administrator of this directory, who has no entry.
-    Root(Dn),
+    Root(DnText),
     /// An entry, under the name it was bound with.
-    Entry(Dn),
+    Entry(DnText),
 }
 
 impl Identity {
@@ -26,7 +26,7 @@ impl Identity {
     }
 
     /// The name of the identity, as stamped into `creatorsName`; `None` when anonymous.
-    pub fn dn(&self) -> Option<&Dn> {
+    pub fn dn(&self) -> Option<&DnText> {
         match self {
             Self::Anonymous => None,
             Self::Root(dn) | Self::Entry(dn) => Some(dn),

@@ -37,7 +37,7 @@ pub use visible::{Searchable, VisibleEntry, WantedValues};
 mod tests {
     use std::sync::Arc;
 
-    use ldap::dn::Dn;
+    use ldap::dn::{Dn, DnText};
     use ldap::filter::Filter;
     use schema::{
         AddChange, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, EntryRead,
@@ -54,13 +54,14 @@ mod tests {
 
     fn everyone() -> [Access; 4] {
         let identities = [
-            Identity::Root(dn("cn=root")),
-            Identity::Entry(dn(ANNA)),
-            Identity::Entry(dn("uid=bert,dc=example")),
+            Identity::Root(DnText::from(&dn("cn=root"))),
+            Identity::Entry(DnText::from(&dn(ANNA))),
+            Identity::Entry(DnText::from(&dn("uid=bert,dc=example"))),
             Identity::Anonymous,
         ];
         identities.map(|identity| {
-            let key = identity.dn().map(|dn| DnKey::from_dn(&Schema::builtin(), dn).unwrap());
+            let key = identity.dn();
+            let key = key.map(|dn| DnKey::from_text(&Schema::builtin(), dn.as_str()).unwrap());
             let access = Access::of(identity);
             match key {
                 Some(key) => access.keyed(key),
@@ -239,7 +240,7 @@ mod tests {
         check(&root, [true, true]);
         check(&own, [false, false]);
         check(&anonymous, [false, false]);
-        let given = |grants: Grants| Access::with(Identity::Entry(dn(ANNA)), grants);
+        let given = |grants: Grants| Access::with(Identity::Entry(DnText::from(&dn(ANNA))), grants);
         let privileges = Privileges::NONE.changed_by([&b"unindexed-search"[..]]);
         check(&given(Grants { privileges, ..Grants::default() }), [true, true]);
         let with_control = Grants { unindexed_search_with_control: true, ..Grants::default() };
@@ -286,7 +287,10 @@ mod tests {
         let with = |names: &[&str]| {
             let names = names.iter().map(|name| name.as_bytes());
             let privileges = Privileges::NONE.changed_by(names);
-            Access::with(Identity::Entry(dn(ANNA)), Grants { privileges, ..Grants::default() })
+            Access::with(
+                Identity::Entry(DnText::from(&dn(ANNA))),
+                Grants { privileges, ..Grants::default() },
+            )
         };
         let [root, own, _, anonymous] = everyone();
         let (config, acl) = (with(&["config-write"]), with(&["config-write", "modify-acl"]));

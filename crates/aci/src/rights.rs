@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ldap::dn::DnText;
 use schema::{AttributeDelta, AttributeDescription, Change, EntryRead, Selection};
 
 use crate::{
@@ -69,7 +70,7 @@ impl<'e> Rights<'e> {
 
     /// Whether the own name may be added to an attribute, or taken from it.
     pub fn may_self(&self, change: ValueChange, description: &AttributeDescription) -> bool {
-        let own = self.access.identity().dn().map(ToString::to_string).unwrap_or_default();
+        let own = self.access.identity().dn().map(DnText::as_str).unwrap_or_default();
         self.may_value(change, description, own.as_bytes())
     }
 

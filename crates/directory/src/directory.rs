@@ -13,7 +13,7 @@ use aci::{Access, AciSet, Grants, Identity, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::bounded;
 use journal::{Disk, FileDisk, Journal, JournalOptions};
-use ldap::dn::Dn;
+use ldap::dn::{Dn, DnText};
 use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema, SchemaFile};
 use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
@@ -603,7 +603,7 @@ impl RootIdentity {
     /// What it may do.
     pub(crate) fn access(&self) -> Access {
         let grants = Grants { privileges: self.privileges, ..Grants::default() };
-        Access::with(Identity::Root(self.dn.clone()), grants).keyed(self.key.clone())
+        Access::with(Identity::Root(DnText::from(&self.dn)), grants).keyed(self.key.clone())
     }
 }
 

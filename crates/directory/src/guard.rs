@@ -49,7 +49,7 @@ pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<
     let set = directory.acis.load();
     let rules = access.rules(&set, view.lsn().0);
     let key = match (access.key(), access.identity().dn()) {
-        (None, Some(dn)) => DnKey::from_dn(schema, dn).ok(),
+        (None, Some(dn)) => DnKey::from_text(schema, dn.as_str()).ok(),
         (Some(_), _) | (None, None) => None,
     };
     let host_name = access.origin().host_name.as_deref();

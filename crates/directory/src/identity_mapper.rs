@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use aci::{Access, Identity};
-use ldap::dn::Dn;
+use ldap::dn::DnText;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::Scope;
 use ldap::result::ResultCode;
@@ -241,7 +241,7 @@ pub(crate) fn access_keyed(
     entry: &StoredEntry<'_>,
     key: DnKey,
 ) -> Result<Access, Refusal> {
-    let dn = Dn::parse(entry.dn())?;
+    let dn = DnText::of_entry(entry.dn())?;
     Ok(Access::with(Identity::Entry(dn), state.grants.read(entry)).keyed(key))
 }
 

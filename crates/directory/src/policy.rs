@@ -237,7 +237,7 @@ impl Policies {
                 let key = match session.identity() {
                     Identity::Anonymous => None,
                     Identity::Root(dn) | Identity::Entry(dn) => {
-                        Some(DnKey::from_dn(schema, dn).ok()?)
+                        Some(DnKey::from_text(schema, dn.as_str()).ok()?)
                     }
                 };
                 let policy = self.choose(session, key.as_ref());

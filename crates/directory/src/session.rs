@@ -384,7 +384,7 @@ impl Session {
 /// Who asks, as the change records note it. The authorization identity is that of the bind.
 fn who(identity: &Identity, address: &str, mechanism: &'static str, session: u64) -> Arc<Who> {
     Arc::new(Who {
-        dn: identity.dn().map(ToString::to_string).unwrap_or_default(),
+        dn: identity.dn().map(|dn| dn.as_str().to_owned()).unwrap_or_default(),
         authz: String::new(),
         address: address.to_owned(),
         mechanism: mechanism.into(),

@@ -78,7 +78,7 @@ impl Stamper {
             moment,
             time: moment.time.generalized_time(),
             csn: moment.to_string(),
-            name: identity.dn().map(ToString::to_string).unwrap_or_default(),
+            name: identity.dn().map(|dn| dn.as_str().to_owned()).unwrap_or_default(),
         }
     }
 }

@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use aci::{Access, Identity};
 use arc_swap::ArcSwapOption;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use ldap::dn::DnText;
 use ldap::message::{MessageId, ResponseKind};
 use ldap::result::ResultCode;
 
@@ -46,7 +47,7 @@ impl PendingWrite {
         let request = WriteRequest {
             id: MessageId(0),
             kind: ResponseKind::Modify,
-            access: Arc::new(Access::of(Identity::Root(root.clone()))),
+            access: Arc::new(Access::of(Identity::Root(DnText::from(root)))),
             cancel: Cancel::default(),
             is_lazy,
             request,

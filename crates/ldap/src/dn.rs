@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::description::is_oid;
 
@@ -102,6 +103,60 @@ impl fmt::Display for Dn {
         }
         f.write_str(&text)
     }
+}
+
+/// A DN as text, in the one form that [`Dn`] writes: for names that are kept and told, and seldom
+/// looked into.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct DnText(Arc<str>);
+
+impl DnText {
+    /// Reads a DN.
+    ///
+    /// # Errors
+    /// As [`Dn::parse`], except that a text without any character that needs a second look is
+    /// believed to be a DN: the names of entries are.
+    pub fn of_entry(text: &str) -> Result<Self, DnError> {
+        if is_as_written(text) {
+            return Ok(Self(text.into()));
+        }
+        Ok(Self::from(&Dn::parse(text)?))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&Dn> for DnText {
+    fn from(dn: &Dn) -> Self {
+        Self(dn.to_string().into())
+    }
+}
+
+impl fmt::Display for DnText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a DN is surely written as [`Dn`] would write it: nothing in it is escaped, and no space
+/// is beside a separator.
+fn is_as_written(text: &str) -> bool {
+    let mut is_at_separator = true;
+    for octet in text.bytes() {
+        let is_separator = matches!(octet, b',' | b'=' | b'+');
+        match octet {
+            b' ' if is_at_separator => return false,
+            b' ' | b'.' | b'-' | b'_' | b'@' => is_at_separator = octet == b' ',
+            _ if is_separator && is_at_separator => return false,
+            _ if is_separator => is_at_separator = true,
+            _ if octet.is_ascii_alphanumeric() => is_at_separator = false,
+            _ => return false,
+        }
+    }
+    !is_at_separator
 }
 
 /// A relative distinguished name: one or more attribute value assertions, in the order written.
@@ -414,6 +469,13 @@ impl<'a> DnIter<'a> {
 ///
 /// Control characters and octets that are not UTF-8 become `\xx`, so the result is printable.
 pub fn escape_value(value: &[u8], out: &mut String) {
+    let is_plain =
+        |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'@');
+    if value.iter().all(is_plain)
+        && let Ok(text) = std::str::from_utf8(value)
+    {
+        return out.push_str(text);
+    }
     let mut chunk_start = 0;
     for chunk in value.utf8_chunks() {
         for (position, character) in chunk.valid().char_indices() {

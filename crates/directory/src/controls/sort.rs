@@ -303,7 +303,7 @@ impl OrderKey {
 mod tests {
     use aci::{Access, Identity};
     use ldap::control_value::sort::write_sort_keys;
-    use ldap::dn::Dn;
+    use ldap::dn::{Dn, DnText};
     use schema::Entry;
 
     use super::*;
@@ -346,7 +346,7 @@ mod tests {
         for rule in [None, Some("2.5.13.3"), Some("CASEIGNOREORDERINGMATCH"), Some("2.5.13.6")] {
             assert!(order(&[key("sn", rule, true)], &anyone()).is_ok(), "{rule:?}");
         }
-        let root = Access::of(Identity::Root(Dn::parse("cn=root").unwrap()));
+        let root = Access::of(Identity::Root(DnText::of_entry("cn=root").unwrap()));
         assert!(order(&[key("userPassword", None, false)], &root).is_ok());
     }
 

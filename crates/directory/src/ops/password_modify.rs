@@ -167,12 +167,13 @@ fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
 /// Whose password: the named user's, else that of whoever asks.
 fn whose(session: &Session, user: Option<&[u8]>) -> Result<Dn, Refusal> {
     let Some(user) = user else {
-        return session.identity().dn().cloned().ok_or_else(|| {
+        let own = session.identity().dn().ok_or_else(|| {
             Refusal::new(
                 ResultCode::UnwillingToPerform,
                 "name a user, or bind first: an anonymous session has no password",
             )
         });
+        return Ok(Dn::parse(own?.as_str())?);
     };
     let text = std::str::from_utf8(user)
         .map_err(|_| Refusal::new(ResultCode::ProtocolError, "the user identity is not UTF-8"))?;
@@ -193,7 +194,7 @@ fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), 
     let own = match session.identity() {
         _ if session.access().has(Privilege::PasswordReset) => true,
         Identity::Root(_) | Identity::Anonymous => false,
-        Identity::Entry(dn) => DnKey::from_dn(schema, dn).is_ok_and(|own| own == *key),
+        Identity::Entry(dn) => DnKey::from_text(schema, dn.as_str()).is_ok_and(|own| own == *key),
     };
     if own {
         return Ok(());

@@ -106,7 +106,8 @@ pub(crate) fn after_bind(worker: &mut Worker, candidate: &Candidate, place: usiz
     if !options.rehash_on_bind || storage.is_current(old) || is_kept(old) {
         return;
     }
-    let (key, dn, old) = (key.clone(), dn.clone(), old.clone());
+    let Ok(dn) = Dn::parse(dn.as_str()) else { return };
+    let (key, old) = (key.clone(), old.clone());
     let clear = Zeroizing::new(clear.to_vec());
     let _ = rehasher.queue.try_send(Proved { key, dn, old, clear, storage });
 }

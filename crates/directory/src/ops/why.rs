@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use aci::{Access, EntryRights, Explanation, Identity, Privilege, Question, Right, ValueChange};
-use ldap::dn::Dn;
+use ldap::dn::{Dn, DnText};
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryRead as _};
@@ -112,7 +112,7 @@ pub(crate) fn access_of(
     };
     let entry = view.entry(id)?;
     let grants = entry.map(|entry| state.grants.read(&entry)).unwrap_or_default();
-    Ok(Access::with(Identity::Entry(dn), grants).keyed(key))
+    Ok(Access::with(Identity::Entry(DnText::from(&dn)), grants).keyed(key))
 }
 
 fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refusal> {

@@ -63,8 +63,8 @@ struct Parameters([u32; 4]);
 struct Row {
     /// Its name, without braces.
     name: &'static str,
-    /// Reads what follows the name; `None` when that is damaged.
-    parse: fn(&[u8]) -> Option<Box<dyn Stored>>,
+    /// Reads what follows the name; `None` when that is seen to be damaged.
+    parse: for<'s> fn(&'s [u8]) -> Option<Box<dyn Stored + 's>>,
 }
 
 /// All schemes that can be verified.
@@ -171,7 +171,7 @@ pub(crate) fn verify_if_fast(stored: &[u8], clear: &[u8]) -> bool {
 }
 
 /// Reads a value of a scheme that can be verified.
-fn read(stored: &[u8]) -> Option<(&'static Row, Box<dyn Stored>)> {
+fn read(stored: &[u8]) -> Option<(&'static Row, Box<dyn Stored + '_>)> {
     let (name, hash) = split_scheme(stored).filter(|_| stored.len() <= STORED_MAX_BYTES)?;
     let row = Row::named(name)?;
     Some((row, (row.parse)(hash)?))

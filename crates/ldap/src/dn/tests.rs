@@ -420,3 +420,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_text_that_is_believed_is_as_it_would_be_written() {
+    let parts =
+        ["a", "=", ",", "+", " ", "\\", "#", "cn", ".", "@", "\u{e9}", "1.2", "_", "\0", "\""];
+    let mut believed = 0;
+    // Every text of up to five of these parts.
+    for number in 0..parts.len().pow(5) {
+        let text: String = (0..5)
+            .map(|place| number / parts.len().pow(place) % parts.len())
+            .map_while(|part| parts.get(part))
+            .copied()
+            .collect();
+        let Ok(dn) = Dn::parse(&text) else { continue };
+        believed += u32::from(is_as_written(&text));
+        assert_eq!(DnText::of_entry(&text).unwrap().as_str(), dn.to_string(), "{text:?}");
+    }
+    assert!(believed > 1000, "{believed}");
+}
