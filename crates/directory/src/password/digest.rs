@@ -23,7 +23,9 @@ struct Salted<'s, D> {
 /// Reads a digest with or without a salt.
 pub(super) fn parse<D: Digest + 'static>(hash: &[u8]) -> Option<Box<dyn Stored + '_>> {
     let text = std::str::from_utf8(hash).ok()?;
-    Some(Box::new(Salted::<D> { text, digest: PhantomData }))
+    // Four characters are three octets.
+    let may_be_whole = text.len() * 3 >= <D as Digest>::output_size() * 4;
+    may_be_whole.then(|| Box::new(Salted::<D> { text, digest: PhantomData }) as Box<dyn Stored>)
 }
 
 /// Makes a salted digest.
