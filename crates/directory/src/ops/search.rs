@@ -245,7 +245,7 @@ impl Search<'_> {
         let visible = (filter, selection, wanted);
         let (scope, deref) = (self.request.scope, self.request.deref);
         if let Some(special) = target::special(self.directory, state, key, || self.offer())
-            && (key.depth() > 0 || scope == Scope::Base)
+            && (!key.is_root() || scope == Scope::Base)
         {
             self.controls.check_assertion(special.entry(), &guard.on(special.entry()), schema)?;
             let answer = || Ok(self.special(special.entry(), guard, (schema, visible), sink));
@@ -260,7 +260,7 @@ impl Search<'_> {
         }
         let &Ground { view, referrals, subentries, aliases } = ground;
         let lookup = Lookup { name: self.request.base, key, referrals, scope: Some(scope) };
-        let base = if key.depth() == 0 {
+        let base = if key.is_root() {
             EntryId::ROOT
         } else if aliases && aliases::finds_base(deref) {
             aliases::find_base(view, state, guard, &lookup)?

@@ -178,10 +178,12 @@ impl View<'_> {
         let head = row.map(|row| Head::read(row).ok_or_else(|| damaged(key))).transpose()?;
         match head {
             None => self.ground.remember(slot, None),
-            Some(Head::Inline(mut ids)) if head.is_some_and(|head| head.count() == 1) => {
-                self.ground.remember(slot, ids.next());
+            Some(Head::Inline(mut ids)) => {
+                if let (Some(only), None) = (ids.next(), ids.next()) {
+                    self.ground.remember(slot, Some(only));
+                }
             }
-            Some(_) => {}
+            Some(Head::Chunked(..)) => {}
         }
         Ok(head)
     }
