@@ -470,6 +470,9 @@ pub(crate) struct Place {
     row: u64,
 }
 
+/// A row, and where it lies if that may be remembered.
+pub(crate) type PlacedRow<'s> = (&'s [u8], Option<Place>);
+
 /// So many low bits are the length of a row.
 const ROW_LENGTH_BITS: u32 = 16;
 
@@ -544,7 +547,7 @@ impl Snapshot {
         &self,
         table: Table,
         key: &[u8],
-    ) -> Result<Option<(&[u8], Option<Place>)>, StoreError> {
+    ) -> Result<Option<PlacedRow<'_>>, StoreError> {
         let row = self.get(table, key)?;
         Ok(row.map(|row| (row, self.commit().map(|commit| Place::of_row(commit, row)))))
     }

@@ -70,6 +70,10 @@ pub struct View<'t> {
 
 /// The base that a view reads: its own, or that of a batch.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a reader has one of them, and reads it all the time"
+)]
 enum Held<'t> {
     Own(Ground),
     OfBatch(&'t Ground),
