@@ -4,9 +4,9 @@
 //! where the record of that entry lies, once it was read. A reader owns its slots, and hands them
 //! from view to view.
 //!
-//! Invariants: a slot holds its whole key, and the commit of the base it is true of: no answer hangs
-//! on a hash, and when the base moves on nothing has to be cleared. Slots know nothing of what lies
-//! over the base.
+//! Invariants: a slot holds its whole key, and the commit of the base it is true of: no answer
+//! hangs on a hash, and when the base moves on nothing has to be cleared. Slots know nothing of
+//! what lies over the base.
 
 use crate::lmdb::{Commit, Place};
 
@@ -20,8 +20,8 @@ const SLOTS_PER_ENTRY: u64 = 2;
 const OCTETS_MAX: usize = 32;
 const WORDS: usize = OCTETS_MAX / size_of::<u64>();
 
-/// Ids beyond this are not remembered: the other bits of their word say which kind of row it is, and
-/// how long its key.
+/// Ids beyond this are not remembered: the other bits of their word say which kind of row it is,
+/// and how long its key.
 const ID_BITS: u32 = 48;
 
 /// The key of a row, whole, as it is compared.
@@ -81,7 +81,7 @@ const LIST: u16 = 2 << 8;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Slot {
-    /// Where the record of the entry lies, as far as that is known, and of which commit all is true.
+    /// Where the record of the entry lies, if that is known, and of which commit all is true.
     place: Place,
     /// The entry, 0 for none, and the form of the key.
     id_and_form: u64,
@@ -202,8 +202,8 @@ pub(crate) struct Found {
     pub(crate) place: Place,
 }
 
-/// A reader of the smallest directory has so many pairs. Tests have so few that keys push each other
-/// out.
+/// A reader of the smallest directory has so many pairs. Tests have so few that keys push each
+/// other out.
 const PAIRS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 
 /// Slots that hold nothing. The system gives memory to them when they are first written.
