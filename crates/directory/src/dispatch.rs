@@ -210,10 +210,7 @@ pub(crate) fn run(
             | Request::Extended(_) => {}
         }
     }
-    if !out.is_empty() {
-        let _ = flush(out);
-    }
-    JobDone { id: job.id, noted: worker.noted() }
+    JobDone { id: job.id, noted: worker.noted(), end: out }
 }
 
 /// The answer to a request that is refused, with what a password policy has to say of it.

@@ -48,6 +48,7 @@ impl fmt::Debug for Job {
 pub struct JobDone {
     pub(crate) id: MessageId,
     pub(crate) noted: Noted,
+    pub(crate) end: Vec<u8>,
 }
 
 impl JobDone {
@@ -59,5 +60,11 @@ impl JobDone {
     /// What was noted of it.
     pub fn noted(&self) -> Noted {
         self.noted
+    }
+
+    /// The end of its answer, with the result. It comes with the word that the job is over: a
+    /// client that has it may use the message id again at once (RFC 4511 §4.1.1.1).
+    pub fn take_end(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.end)
     }
 }

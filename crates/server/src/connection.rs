@@ -630,13 +630,11 @@ impl Connection {
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
                     self.half_closed = None;
-                    let worker = &self.worker;
-                    self.origin.told(&chunk, &worker.shared.addresses, || worker.now());
-                    worker.scribe.part(&mut self.trail, &chunk);
-                    self.output.append(chunk);
+                    self.take_chunk(chunk);
                 }
-                Poll::Ready(Some(Delivery::Done(done, waited))) => {
+                Poll::Ready(Some(Delivery::Done(mut done, waited))) => {
                     self.half_closed = None;
+                    self.take_chunk(done.take_end());
                     let told = (done.id(), done.noted(), waited);
                     self.session.finish(done);
                     self.worker.scribe.answered(&mut self.trail, &self.session, told);
@@ -658,6 +656,14 @@ impl Connection {
             }
         }
         false
+    }
+
+    /// Takes a part of the answer of a job; there may be nothing in it.
+    fn take_chunk(&mut self, chunk: Vec<u8>) {
+        let worker = &self.worker;
+        self.origin.told(&chunk, &worker.shared.addresses, || worker.now());
+        worker.scribe.part(&mut self.trail, &chunk);
+        self.output.append(chunk);
     }
 
     /// Sends what waits. `Pending` while the client does not read; an error when it has not done

@@ -142,7 +142,7 @@ impl Way<'_> {
                 Ok(Err(_)) => return Flow::Stop,
                 Err(_) if self.stop.is_abandoned() => return Flow::Stop,
                 Err(_) if self.stop.is_late() => {
-                    // This may be the end of the answer, or one chunk before it.
+                    // The other is for the end of the answer.
                     if self.end.len() > 1
                         && let Some(permit) = self.end.pop()
                     {
@@ -165,8 +165,8 @@ impl Way<'_> {
 
 /// Chunks of one job (64 KiB each, about) that wait for its connection.
 const CHUNKS_MAX: usize = 8;
-/// Deliveries that end a job: the chunk that found no room when its time was up, the one with the
-/// result, and that it is done.
-const END_MAX: usize = 3;
+/// Deliveries that end a job: the chunk that found no room when its time was up, and that it is
+/// done, with the end of the answer.
+const END_MAX: usize = 2;
 /// How often a job that waits for its connection looks whether it has to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(2);

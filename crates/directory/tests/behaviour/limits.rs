@@ -182,7 +182,7 @@ fn an_abandoned_search_on_the_pool_ends_without_a_result() {
         if flushes_before == 0 {
             abandon();
         }
-        let done = connection.pool.run(job, &mut |chunk| {
+        let mut done = connection.pool.run(job, &mut |chunk| {
             answer.take(&chunk);
             flushes += 1;
             if flushes == flushes_before {
@@ -190,11 +190,37 @@ fn an_abandoned_search_on_the_pool_ends_without_a_result() {
             }
             Flow::Continue
         });
+        answer.take(&done.take_end());
         assert_eq!(answer.code, None, "an abandoned search has no result");
         assert!(answer.entries.len() < 50, "{} entries", answer.entries.len());
         connection.session.finish(done);
         assert_eq!(connection.session.outstanding(), 0);
     }
+}
+
+/// The result used to leave for the client before its connection knew that the search was over:
+/// the next request with the same message id was refused at times.
+#[test]
+fn a_result_comes_with_the_word_that_the_search_is_over() {
+    let served = Served::with(|options| {
+        options.limits.inline_candidates_max = 0;
+        options.limits.chunk_bytes = 1;
+    });
+    add_devices(&served, 3, "x");
+    let mut client = served.client();
+    let message = client.encode_search(&Asked { filter: UNINDEXED, ..Asked::default() });
+    let connection = &mut client.connection;
+    let next = connection.worker.handle(&mut connection.session, &message, &mut Vec::new());
+    let Next::Later(job) = next else { panic!("a large search is a job") };
+    let mut answer = Answer::default();
+    let mut done = connection.pool.run(job, &mut |chunk| {
+        answer.take(&chunk);
+        Flow::Continue
+    });
+    assert_eq!((answer.entries.len(), answer.code), (3, None));
+    answer.take(&done.take_end());
+    assert_eq!(answer.code, Some(ResultCode::Success));
+    connection.session.finish(done);
 }
 
 #[test]

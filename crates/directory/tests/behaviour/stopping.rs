@@ -50,10 +50,11 @@ fn an_abandoned_search_ends_within_ten_milliseconds() {
         let scan = thread::spawn(move || {
             let mut pool = directory.worker();
             let mut answer = Answer::default();
-            let done = pool.run(job, &mut |chunk| {
+            let mut done = pool.run(job, &mut |chunk| {
                 answer.take(&chunk);
                 Flow::Continue
             });
+            answer.take(&done.take_end());
             (answer, done, watch.elapsed())
         });
         // It is somewhere in its candidates, or still in its plan.
@@ -97,10 +98,11 @@ fn a_search_ends_within_ten_milliseconds_of_its_time_limit() {
         let job = job(&mut client, &search);
         let begun = clock.elapsed();
         let mut answer = Answer::default();
-        let done = client.connection.pool.run(job, &mut |chunk| {
+        let mut done = client.connection.pool.run(job, &mut |chunk| {
             answer.take(&chunk);
             Flow::Continue
         });
+        answer.take(&done.take_end());
         let took = clock.elapsed().saturating_sub(begun);
         client.connection.session.finish(done);
         match answer.code() {

@@ -233,10 +233,11 @@ impl Connection {
                 self.jobs += 1;
                 self.send(&out);
                 let mut chunks = Vec::new();
-                let done = self.pool.run(job, &mut |chunk| {
+                let mut done = self.pool.run(job, &mut |chunk| {
                     chunks.push(chunk);
                     Flow::Continue
                 });
+                chunks.push(done.take_end());
                 self.session.finish(done);
                 for chunk in chunks {
                     self.send(&chunk);
@@ -326,8 +327,11 @@ impl Answer {
         self.code.expect("every request has a result")
     }
 
-    /// Puts one encoded answer to the others.
+    /// Puts one encoded answer to the others, if there is one.
     pub fn take(&mut self, octets: &[u8]) {
+        if octets.is_empty() {
+            return;
+        }
         let message = Message::<Response<'_>>::decode(octets, &DecodeLimits::default()).unwrap();
         match message.op {
             Response::SearchEntry { dn, attributes } => {

@@ -41,9 +41,7 @@ impl Client {
 
     /// The entries at and below a name, each by its name.
     fn subtree(&mut self, base: &str) -> BTreeMap<String, Attributes> {
-        // An id of its own each time: the one before may not be given back yet.
-        let id = 900 + i32::try_from(base.len()).unwrap();
-        self.send(&search(id, base, Scope::Subtree));
+        self.send(&search(900, base, Scope::Subtree));
         let mut found = BTreeMap::new();
         loop {
             let message = self.message();
