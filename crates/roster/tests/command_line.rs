@@ -59,7 +59,11 @@ fn wrong_use_ends_with_2_and_a_hint() {
     check(&["bench", "mixed", "--mix", "find=1"], 2, "'find' is no kind of operation");
     check(&["bench", "mixed", "--mix", "delete=1"], 2, "hint: a mix with delete needs add");
     check(&["bench", "bind", "--dn", "[file:/no/file]"], 2, "cannot read /no/file");
-    check(&["bench", "search", "-g", "inc(1,2)"], 2, "roster: hint: write rand(0,10000)");
+    check(
+        &["bench", "search", "-g", "dec(1,2)"],
+        2,
+        "column 1: there is no generator 'dec'\nroster: hint",
+    );
     check(&["bench", "bind", "--outstanding", "2"], 2, "roster: error: a bind must be the only");
     check(
         &["bench", "search", "-H", "ldap://127.0.0.1:1"],
