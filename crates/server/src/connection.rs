@@ -7,6 +7,7 @@
 //! that are not sent; both are bounded by settings. While nothing is going on it holds none.
 //! Invariant: answers leave in the order in which they were produced.
 
+mod idle;
 pub(crate) mod patience;
 
 use std::cell::RefCell;
@@ -24,8 +25,9 @@ use ldap::message::{
 };
 use ldap::result::ResultCode;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep};
 
+use self::idle::IdleTimer;
 use self::patience::{Origin, Turn};
 use crate::departures::Round;
 use crate::hash_pool::Client;
@@ -87,15 +89,6 @@ struct Running {
     deliveries: mpsc::Receiver<Delivery>,
     /// No message is handled until the job is done.
     exclusive: bool,
-}
-
-/// Closes a silent connection. It is not wound up again for each request: when it goes off, it
-/// looks how long ago the last one was.
-struct IdleTimer {
-    /// Zero: it never goes off.
-    timeout: Duration,
-    last: Instant,
-    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 /// How a session ends, or what interrupts it.
@@ -750,35 +743,6 @@ impl Output {
             self.bytes = answer;
         } else {
             self.bytes.extend_from_slice(&answer);
-        }
-    }
-}
-
-impl IdleTimer {
-    fn new(timeout: Duration) -> Self {
-        let last = Instant::now();
-        Self { timeout, last, sleep: Self::until(last, timeout) }
-    }
-
-    fn until(last: Instant, timeout: Duration) -> Option<Pin<Box<Sleep>>> {
-        (!timeout.is_zero()).then(|| Box::pin(sleep_until(last + timeout)))
-    }
-
-    /// `timeout` may be another than before: a bind decides.
-    fn poll_expired(&mut self, cx: &mut Context<'_>, busy: bool, timeout: Duration) -> Poll<()> {
-        if self.timeout != timeout {
-            (self.timeout, self.sleep) = (timeout, Self::until(self.last, timeout));
-        }
-        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
-        loop {
-            ready!(sleep.as_mut().poll(cx));
-            if busy {
-                self.last = Instant::now();
-            }
-            if self.last.elapsed() >= timeout {
-                return Poll::Ready(());
-            }
-            sleep.as_mut().reset(self.last + timeout);
         }
     }
 }
