@@ -12,6 +12,9 @@ use journal::{
 
 const ID: [u8; 16] = *b"a store of tests";
 
+/// The segment after the first.
+const NEXT: &str = "00000000000000000002.journal";
+
 fn options(segment_bytes: u64) -> JournalOptions {
     JournalOptions { segment_bytes, keep_bytes: 0, ..JournalOptions::new(ID) }
 }
@@ -225,7 +228,6 @@ fn no_space_is_no_end() {
 /// name that the next one reads, and that a power cut takes away.
 #[test]
 fn a_segment_with_a_name_that_is_not_durable_yet_is_not_lost() {
-    const NEXT: &str = "00000000000000000002.journal";
     for seed in 0..8 {
         let disk = SimDisk::new(seed);
         Journal::create(sim(&disk), options(8 * 4096), 1).unwrap().close();
@@ -251,8 +253,12 @@ fn a_segment_with_a_name_that_is_not_durable_yet_is_not_lost() {
 #[test]
 fn a_failed_sync_poisons() {
     let disk = SimDisk::new(1);
-    let journal = Journal::create(sim(&disk), options(8 * 4096), 1).unwrap();
+    let journal = Journal::create(sim(&disk), options(64 * 4096), 1).unwrap();
     append(&journal, 1..=10);
+    // The next segment is made beside the appends; its sync must not be the one that fails.
+    while !disk.list().unwrap().contains(&NEXT.to_owned()) {
+        std::thread::yield_now();
+    }
     disk.fail(Fault::Sync, 0, 1, std::io::ErrorKind::Other);
     for _ in 0..3 {
         let error = journal.append_wait(vec![entry(11)], Durability::Synced).unwrap_err();
