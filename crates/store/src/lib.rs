@@ -81,7 +81,7 @@ pub use preload::{PreloadProgress, Preloaded};
 pub use reader::{IndexUses, Reader};
 pub use record::RECORD_LENGTH_MAX_BYTES;
 pub use store::{BaseStatus, CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};
-pub use uses::NameUses;
+pub use uses::CacheUses;
 pub use view::{
     Members, OrderedGroup, OrderedGroups, OrderingIndex, Resolved, TREE_DEPTH_MAX, View,
     ordering_would_help,

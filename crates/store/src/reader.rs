@@ -12,7 +12,7 @@ use crate::flush::now;
 use crate::remembered::Remembered;
 use crate::stack::Ground;
 use crate::store::Store;
-use crate::uses::{NameUses, Uses, UsesSum, has_place};
+use crate::uses::{CacheUses, Uses, UsesSum, has_place};
 use crate::view::{Memories, View};
 
 /// What one thread reads with; it keeps its view while nothing is published, and what the view
@@ -146,9 +146,17 @@ impl Store {
 
     /// How often names of superiors were wanted.
     #[must_use]
-    pub fn name_uses(&self) -> NameUses {
+    pub fn name_uses(&self) -> CacheUses {
         let all = self.holds.all();
         self.holds.sum(&all).names
+    }
+
+    /// How often readers wanted rows of the base that lead to one entry or none: remembered, or
+    /// read and remembered from then on.
+    #[must_use]
+    pub fn row_uses(&self) -> CacheUses {
+        let all = self.holds.all();
+        self.holds.sum(&all).rows
     }
 
     /// A view of what is published; nobody counts what it uses.

@@ -16,6 +16,7 @@ use crate::lmdb::{PlainTable, Snapshot, Tables};
 use crate::memory::Memory;
 use crate::meta::{self, Counters, Lsn};
 use crate::remembered::{Remembered, SlotKey};
+use crate::uses::Uses;
 use crate::version::Version;
 
 /// The base at one point in time.
@@ -47,19 +48,21 @@ impl Ground {
 
     /// What a row leads to, if that is remembered: an entry, or none.
     #[inline]
-    pub(crate) fn remembered(&self, key: Option<&SlotKey>) -> Option<Option<u64>> {
+    pub(crate) fn remembered(&self, key: Option<&SlotKey>, uses: &Uses) -> Option<Option<u64>> {
         let (remembered, commit) = (self.remembered.as_ref()?, self.snapshot.commit()?);
         let found = remembered.borrow_mut().find(commit, key?)?;
         Snapshot::prefetch(found.place);
+        uses.row(true);
         Some(found.id)
     }
 
     /// Remembers what a row leads to: an entry, or none.
-    pub(crate) fn remember(&self, key: Option<&SlotKey>, id: Option<u64>) {
+    pub(crate) fn remember(&self, key: Option<&SlotKey>, id: Option<u64>, uses: &Uses) {
         if let (Some(remembered), Some(key)) = (&self.remembered, key)
             && let Some(commit) = self.snapshot.commit()
         {
             remembered.borrow_mut().put(commit, key, id);
+            uses.row(false);
         }
     }
 

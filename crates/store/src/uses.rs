@@ -1,4 +1,4 @@
-//! What readers use: how often each index was asked, and whether names were remembered.
+//! What readers use: how often each index was asked, and whether names and rows were remembered.
 //!
 //! Invariant: only the thread of a reader, or the writer, writes its counters, with plain loads and
 //! stores. Whoever wants to know adds them up.
@@ -12,16 +12,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Uses {
     /// By the ids of the indexes; the last place is for all that are larger.
     indexes: [AtomicU64; INDEX_PLACES],
-    names_known: AtomicU64,
-    names_read: AtomicU64,
+    names: CacheCounters,
+    rows: CacheCounters,
+}
+
+#[derive(Debug, Default)]
+struct CacheCounters {
+    known: AtomicU64,
+    read: AtomicU64,
 }
 
 impl Default for Uses {
     fn default() -> Self {
         Self {
             indexes: std::array::from_fn(|_| AtomicU64::default()),
-            names_known: AtomicU64::default(),
-            names_read: AtomicU64::default(),
+            names: CacheCounters::default(),
+            rows: CacheCounters::default(),
         }
     }
 }
@@ -30,18 +36,20 @@ impl Default for Uses {
 #[derive(Clone, Debug)]
 pub(crate) struct UsesSum {
     indexes: Vec<u64>,
-    pub(crate) names: NameUses,
+    pub(crate) names: CacheUses,
+    pub(crate) rows: CacheUses,
 }
 
 impl Default for UsesSum {
     fn default() -> Self {
-        Self { indexes: vec![0; INDEX_PLACES], names: NameUses::default() }
+        let (names, rows) = (CacheUses::default(), CacheUses::default());
+        Self { indexes: vec![0; INDEX_PLACES], names, rows }
     }
 }
 
-/// How often the name of a superior was wanted.
+/// How often something was wanted that may be remembered.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct NameUses {
+pub struct CacheUses {
     /// It was remembered.
     pub known: u64,
     /// It was read in the tables.
@@ -60,7 +68,20 @@ impl Uses {
     /// The name of a superior was wanted.
     #[inline]
     pub(crate) fn name(&self, is_known: bool) {
-        one_more(if is_known { &self.names_known } else { &self.names_read });
+        self.names.count(is_known);
+    }
+
+    /// A row of the base was wanted: one that is remembered, or is so from now on.
+    #[inline]
+    pub(crate) fn row(&self, is_known: bool) {
+        self.rows.count(is_known);
+    }
+}
+
+impl CacheCounters {
+    #[inline]
+    fn count(&self, is_known: bool) {
+        one_more(if is_known { &self.known } else { &self.read });
     }
 }
 
@@ -74,8 +95,8 @@ impl UsesSum {
         for (sum, one) in self.indexes.iter_mut().zip(&uses.indexes) {
             *sum += one.load(Ordering::Relaxed);
         }
-        self.names.known += uses.names_known.load(Ordering::Relaxed);
-        self.names.read += uses.names_read.load(Ordering::Relaxed);
+        self.names.add(&uses.names);
+        self.rows.add(&uses.rows);
     }
 
     /// Of the index with this id.
@@ -88,6 +109,13 @@ impl UsesSum {
         if let Some(sum) = self.indexes.get_mut(place(id)) {
             *sum = other.index(id);
         }
+    }
+}
+
+impl CacheUses {
+    fn add(&mut self, counters: &CacheCounters) {
+        self.known += counters.known.load(Ordering::Relaxed);
+        self.read += counters.read.load(Ordering::Relaxed);
     }
 }
 

@@ -327,7 +327,7 @@ impl<'t> View<'t> {
     /// The entry with this RDN below `parent`.
     pub(crate) fn child(&self, parent: u64, rdn_key: &[u8]) -> Result<Option<u64>, StoreError> {
         let slot = SlotKey::name(parent, rdn_key);
-        let known = self.ground.remembered(slot.as_ref());
+        let known = self.ground.remembered(slot.as_ref(), &self.uses);
         if self.stack().is_bare()
             && let Some(known) = known
         {
@@ -344,7 +344,7 @@ impl<'t> View<'t> {
         }
         let row = self.ground.snapshot.get(self.ground.tables.names, key)?;
         let id = row.map_or(Ok(None), find)?;
-        self.ground.remember(slot.as_ref(), id);
+        self.ground.remember(slot.as_ref(), id, &self.uses);
         Ok(id)
     }
 

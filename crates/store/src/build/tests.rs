@@ -415,3 +415,47 @@ fn each_index_that_is_asked_counts_it_and_a_new_one_begins_at_nothing() {
     ask(&mut other, "(description=number 7)");
     assert_eq!(lookups(&store, "description.equality"), 1);
 }
+
+#[test]
+fn a_row_is_read_the_first_time_and_after_a_flush_and_remembered_between() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = IndexConfig::none().and("equality cn".parse().unwrap());
+    let store = create(&directory, config);
+    people(&store, 50);
+    store.flush().unwrap();
+    let (mut reader, mut other) = (store.reader(), store.reader());
+    // How often rows were known, and how often they were read, for one question.
+    let ask = |reader: &mut crate::Reader| {
+        let before = store.row_uses();
+        let filter = Filter::parse("(cn=p3)").unwrap();
+        let filter = ResolvedFilter::resolve(&filter, &Schema::builtin());
+        let ask = Ask::new(&filter, EntryId::ROOT, Scope::Subtree);
+        reader.view().unwrap().plan(&ask).unwrap();
+        let after = store.row_uses();
+        (after.known - before.known, after.read - before.read)
+    };
+    assert_eq!((ask(&mut reader), ask(&mut reader)), ((0, 1), (1, 0)));
+    assert_eq!(ask(&mut other), (0, 1), "each reader remembers its own");
+    reader.release();
+    assert_eq!(ask(&mut reader), (1, 0), "the next view has it from the one before");
+    // What lies over the base changes nothing in it.
+    write(&store, &[index_change(&["equality sn"], &[])]);
+    assert_eq!(ask(&mut reader), (1, 0));
+    store.flush().unwrap();
+    assert_eq!((ask(&mut reader), ask(&mut reader)), ((0, 1), (1, 0)));
+    let name = "cn=p3,dc=example,dc=com";
+    let name = schema::DnKey::from_text(&Schema::builtin(), name).unwrap();
+    for known in [0, 1] {
+        let before = store.row_uses();
+        reader.view().unwrap().resolve(&name).unwrap();
+        let after = store.row_uses();
+        // The entry at the top of the naming context is kept by the view.
+        assert_eq!((after.known - before.known, after.read - before.read), (known, 2 - 2 * known));
+    }
+    let all = store.row_uses();
+    drop((reader, other));
+    assert_eq!(store.row_uses(), all, "what a reader used that is gone was used");
+    // A batch has none, and counts none.
+    store.begin().unwrap().view().resolve(&name).unwrap();
+    assert_eq!(store.row_uses(), all);
+}

@@ -147,7 +147,7 @@ impl View<'_> {
     pub(crate) fn list(&self, index: u16, value: &[u8]) -> Result<Option<List<'_>>, StoreError> {
         let is_bare = self.stack().is_bare();
         let slot = SlotKey::list(index, value);
-        let known = self.ground.remembered(slot.as_ref());
+        let known = self.ground.remembered(slot.as_ref(), &self.uses);
         if is_bare && let Some(known) = known {
             return Ok(known.map(List::of_one));
         }
@@ -177,10 +177,10 @@ impl View<'_> {
         let row = self.ground.snapshot.get(self.ground.tables.postings, key)?;
         let head = row.map(|row| Head::read(row).ok_or_else(|| damaged(key))).transpose()?;
         match head {
-            None => self.ground.remember(slot, None),
+            None => self.ground.remember(slot, None, &self.uses),
             Some(Head::Inline(mut ids)) => {
                 if let (Some(only), None) = (ids.next(), ids.next()) {
-                    self.ground.remember(slot, Some(only));
+                    self.ground.remember(slot, Some(only), &self.uses);
                 }
             }
             Some(Head::Chunked(..)) => {}

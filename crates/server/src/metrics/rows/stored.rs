@@ -217,6 +217,21 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by(&["result"])
     .total("roster-name-cache-lookup-count"),
+    Metric::counter(
+        "roster_row_cache_lookups_total",
+        Unit::None,
+        ("cn=store", "roster-row-cache-lookups"),
+        "Rows of the database that lead to one entry or none, as names and values of an index do, \
+         and were wanted: `hit`, remembered by the thread; `miss`, read in the tables, and \
+         remembered until the next flush or until others push it out.",
+        |scene, out| {
+            let rows = scene.directory().store().row_uses();
+            out.labelled(&["hit"], rows.known);
+            out.labelled(&["miss"], rows.read);
+        },
+    )
+    .by(&["result"])
+    .total("roster-row-cache-lookup-count"),
     Metric::gauge(
         "roster_access_rules",
         Unit::None,
