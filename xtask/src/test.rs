@@ -142,6 +142,8 @@ fn apt(prefix: &[&str], arguments: &[&str]) -> Command {
     }
     // RUNLEVEL=1 keeps the packages from starting their daemons.
     command.args(["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"]);
+    // Mirrors fail at times, and another apt may be at work, as it is on a machine that just began.
+    command.args(["-o", "Acquire::Retries=5", "-o", "DPkg::Lock::Timeout=600"]);
     command.args(arguments).current_dir(root());
     command
 }

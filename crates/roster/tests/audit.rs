@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use serde_json::Value;
@@ -31,8 +32,13 @@ fn unit(name: &str) -> Request {
     Request::Add { dn: format!("ou={name},{SUFFIX}"), attributes }
 }
 
-/// Adds units until the server is gone; the names that were acknowledged.
-fn add_until_the_end(address: std::net::SocketAddr, prefix: &str) -> Vec<String> {
+/// Adds units until the server is gone, and tells when it is at work; the names that were
+/// acknowledged.
+fn add_until_the_end(
+    address: std::net::SocketAddr,
+    prefix: &str,
+    at_work: &Sender<()>,
+) -> Vec<String> {
     let mut client = Client::connect(address).unwrap();
     client.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap();
     let mut acknowledged = Vec::new();
@@ -43,6 +49,9 @@ fn add_until_the_end(address: std::net::SocketAddr, prefix: &str) -> Vec<String>
             Err(_) => break,
         }
         acknowledged.push(name);
+        if acknowledged.len() == 2 {
+            at_work.send(()).unwrap();
+        }
     }
     acknowledged
 }
@@ -65,11 +74,14 @@ fn nothing_acknowledged_is_missing_in_the_audit_log_after_kills() {
     for round in 0..ROUNDS {
         let server = place.start().unwrap();
         let address = server.address;
+        let (sender, at_work) = channel();
         let clients = (0..CLIENTS).map(|client| {
-            let prefix = format!("{round}-{client}");
-            thread::spawn(move || add_until_the_end(address, &prefix))
+            let (prefix, sender) = (format!("{round}-{client}"), sender.clone());
+            thread::spawn(move || add_until_the_end(address, &prefix, &sender))
         });
         let clients = clients.collect::<Vec<_>>();
+        // However long it takes them to get in.
+        (0..CLIENTS).for_each(|_| at_work.recv().unwrap());
         // Long enough for the position to be written in between, in some rounds.
         testing::crash::server::pause(std::time::Duration::from_millis(400 * round as u64 + 200));
         server.kill().unwrap();

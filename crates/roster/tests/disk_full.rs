@@ -20,7 +20,7 @@ use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, Running, SUFFIX};
 /// Size of the file system: two segments of the journal, the database, and room to play with.
 const DISK_MIB: u64 = 512;
 /// How long a server may take to notice that there is room again.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// unwillingToPerform: the answer to a write for which there is no room.
 const NO_ROOM: i64 = 53;
 /// Codes that say that nothing was done: busy, unavailable, unwillingToPerform.

@@ -353,22 +353,33 @@ fn kill_in(place: &Place, phase: &str, file: &str) -> bool {
 #[test]
 fn an_import_killed_in_any_phase_leaves_the_old_data() {
     for phase in ["load", "index", "verify"] {
-        let place = Place::new();
-        let before = place.export();
-        let file = people(&place, 1_500);
-        assert!(kill_in(&place, phase, &file), "{phase}");
-        let after = place.export();
-        place.check_whole();
-        // What was killed at its very end may have taken the place of the data, as a whole.
-        if phase == "verify" && after.matches("\ndn: uid=user.").count() == 1_500 {
-            continue;
-        }
-        assert_eq!(after, before, "{phase}");
-        check_summary(&place.import(&[&file]), 0, "Processed 1502 entries, imported 1502, ");
-        assert_eq!(place.names().len(), 1_501, "{phase}");
-        place.check_whole();
+        let in_time = (0..ATTEMPTS_MAX).any(|_| is_killed_in_time(phase));
+        assert!(in_time || phase == "verify", "{phase}: it was always at its end");
     }
 }
+
+/// An import that is killed in this phase, and what it left; false if it was at its end by then, as
+/// it may be on a busy machine.
+fn is_killed_in_time(phase: &str) -> bool {
+    let place = Place::new();
+    let before = place.export();
+    let file = people(&place, 1_500);
+    assert!(kill_in(&place, phase, &file), "{phase}");
+    let after = place.export();
+    place.check_whole();
+    // What was killed at its very end may have taken the place of the data, as a whole.
+    if after.matches("\ndn: uid=user.").count() == 1_500 {
+        return false;
+    }
+    assert_eq!(after, before, "{phase}");
+    check_summary(&place.import(&[&file]), 0, "Processed 1502 entries, imported 1502, ");
+    assert_eq!(place.names().len(), 1_501, "{phase}");
+    place.check_whole();
+    true
+}
+
+/// How often it is tried to kill an import in time.
+const ATTEMPTS_MAX: usize = 10;
 
 #[test]
 fn ctrl_c_leaves_the_old_data() {

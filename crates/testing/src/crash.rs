@@ -286,6 +286,14 @@ impl Run<'_> {
                     scope.spawn(move || load::run(door, owner, chance, signals))
                 })
                 .collect();
+            // The time counts from the first answer: a busy machine takes a while to get there.
+            let begin = now();
+            while signals.answered.load(Ordering::Relaxed) == 0
+                && clients.iter().any(|client| !client.is_finished())
+                && begin.elapsed() < FIRST_ANSWER_MAX
+            {
+                pause(Duration::from_millis(1));
+            }
             pause(load);
             if ending == Ending::KillIdle {
                 signals.stop.store(true, Ordering::Relaxed);
@@ -434,6 +442,8 @@ pub fn clean(folder: &PathBuf) {
 
 /// A start is taken to last this long before the first was seen.
 const FIRST_START: Duration = Duration::from_millis(100);
+/// The first answer of a round is waited for no longer than this.
+const FIRST_ANSWER_MAX: Duration = Duration::from_secs(60);
 /// Clients have at least this time to write.
 const LOAD_MIN_MS: u64 = 10;
 /// Longest rest before a kill without load.

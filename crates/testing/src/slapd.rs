@@ -16,7 +16,7 @@ use crate::target::{ANSWER_TIMEOUT, Target, TcpTarget};
 
 const PROGRAM: &str = "/usr/sbin/slapd";
 const ROOT_DN: &str = "cn=admin,dc=example,dc=org";
-const START_ATTEMPTS_MAX: u32 = 500;
+const START_ATTEMPTS_MAX: u32 = 6_000;
 const START_PAUSE_MS: u64 = 10;
 
 /// Makes directories of one process distinct.

@@ -23,7 +23,7 @@ fn server(
 ) -> (Connection, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut options = ConnectOptions::new(format!("ldap://{}", listener.local_addr().unwrap()));
-    options.answer_timeout = Duration::from_secs(20);
+    options.answer_timeout = Duration::from_secs(120);
     let serve = move || {
         let (mut socket, _) = listener.accept().unwrap();
         let (mut incoming, mut ids) = (Vec::new(), Vec::new());

@@ -355,7 +355,7 @@ fn the_role_is_told(bench: &mut dyn Bench) {
 }
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// After so many large batches any medium that says it is full must be.
 const FULL_BATCHES_MAX: usize = 10_000;

@@ -155,7 +155,7 @@ fn a_queue_that_is_never_empty_does_not_stop_the_steps() {
         }
         let mut client = served.root();
         let (deleted, _) = delete_tree(&mut client);
-        let answer = deleted.recv_timeout(Duration::from_secs(30));
+        let answer = deleted.recv_timeout(Duration::from_secs(120));
         is_over.store(true, Ordering::Release);
         assert!(answer.is_ok(), "the tree is still not deleted");
     });

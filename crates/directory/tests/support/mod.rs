@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use directory::{
     AdminPassword, Clock, Directory, DirectoryOptions, Flow, ManualClock, Next, Peer, Scheme,
@@ -127,12 +128,13 @@ impl Served {
     /// Ends the directory without any shutdown; what is needed to open it again.
     pub fn pulled(self) -> (DirectoryOptions, Arc<TempDir>) {
         let Self { directory, options, data, .. } = self;
-        // The writer holds it for a moment after it has answered.
-        for _ in 0..1_000_000 {
+        // The writer holds it for a moment after it has answered; one that holds it for a minute
+        // does so for ever.
+        for _ in 0..60_000 {
             if Arc::strong_count(&directory) == 1 {
                 break;
             }
-            std::thread::yield_now();
+            std::thread::park_timeout(Duration::from_millis(1));
         }
         let alone = Arc::into_inner(directory);
         assert!(alone.is_some(), "somebody still holds the directory");
