@@ -4,10 +4,11 @@
 //! Start at `plan.rs`, what a run does, and `run.rs`, how it goes. `jobs` makes plans from texts,
 //! `profiles` those of published benchmarks; `pattern`, `keys`, `request` and `work` make the
 //! requests, `crew` is who does it, `lane` drives the connections of a thread until `halt`, `wire`
-//! is one of them, `schedule` keeps a rate, `answer` judges what comes back, `tally` and `seconds`
-//! count it; `cost` and `process` read what the server spent, `own` and `stalls` what the generator
-//! did and what its machine did to it, `live` and `summary` show a run, `agent` spreads it over
-//! processes, `record` keeps it, and `page` makes a page of records.
+//! is one of them, `schedule` keeps a rate, `answer` judges what comes back and `same` compares it
+//! with what came before, `tally` and `seconds` count it; `cost` and `process` read what the server
+//! spent, `own` and `stalls` what the generator did and what its machine did to it, `live` and
+//! `summary` show a run, `agent` spreads it over processes, `record` keeps it, and `page` makes a
+//! page of records.
 //!
 //! Invariant: an operation counts only if its answer was right; one wrong answer spoils the run.
 
@@ -30,6 +31,7 @@ pub(crate) mod profiles;
 pub mod record;
 pub(crate) mod request;
 pub(crate) mod run;
+pub(crate) mod same;
 mod schedule;
 mod seconds;
 mod stalls;

@@ -104,6 +104,41 @@ fn every_job_does_what_it_is_told() {
 }
 
 #[test]
+fn a_search_that_is_repeated_finds_the_same() {
+    let demo = Demo::start(PEOPLE);
+    let few = ["search", "-f", "(uid=user.[1-9]*)", "--expect", "same", "-n", "200", "-c", "4"];
+    let compared = |more: &[&str]| {
+        let record = record(&demo, &[&few[..], more].concat());
+        assert_eq!(counts(&record), [("search", 200)]);
+        record.streams[0].compared.unwrap()
+    };
+    let one = compared(&["--threads", "2"]);
+    assert_eq!((one.requests, one.answers, one.forgotten), (9, 191, 0));
+    // Each agent has its own first answers.
+    let agents = [Agent::start(&[]), Agent::start(&[])];
+    let list = format!("{},{}", agents[0].address, agents[1].address);
+    let two = compared(&["--agents", &list, "--order", "sequential"]);
+    assert_eq!((two.requests, two.answers, two.forgotten), (18, 182, 0));
+    let uri = demo.url("ldap");
+    let told = roster(&[&["bench"], &few[..], &["-H", &uri]].concat()).output;
+    let want = "same count  191 answers compared with the first of their 9 requests\n";
+    assert!(told.contains(want), "{told}");
+
+    // What is written beside may change what is found.
+    for (writes, kind) in [
+        (&["search", "--with", "modify"][..], "modify"),
+        (&["search", "--with", "add"], "add"),
+        (&["mixed"], "modify"),
+    ] {
+        let run = run(&demo, &[writes, &["--expect", "same", "-n", "5"]].concat());
+        let want = format!("{kind} may change how many entries a search finds\nroster: hint: ");
+        assert!(run.code == 2 && run.errors.contains(&want), "{run:?}");
+    }
+    let reads = ["mixed", "--mix", "search=3,compare=1", "--expect", "same", "-n", "40"];
+    record(&demo, &reads);
+}
+
+#[test]
 fn a_mix_is_of_requests_or_of_clients() {
     let demo = Demo::start(PEOPLE);
     let mix = "search=60,compare=20,modify=14,add=3,delete=3";
@@ -543,4 +578,24 @@ fn wrong_answers_fail_a_run() {
         right(id, out);
     });
     assert!(ask(&closes).contains("the server closed a connection"));
+}
+
+#[test]
+fn another_number_of_entries_for_the_same_request_fails_a_run() {
+    let ask = |job: &[&str]| {
+        let uri = server(|number, id, out| {
+            (0..3).for_each(|_| entry(id, out));
+            if number == 900 { done(id, out) } else { right(id, out) }
+        });
+        roster(&[&["bench"], job, &["-H", &uri, "-n", "1000", "-c", "2"]].concat())
+    };
+    // Nobody knows how many are right: any number was, before a first answer was remembered.
+    let search = ["search", "-f", "(uid=user.[1-9]*)", "--expect"];
+    assert_eq!(ask(&[&search[..], &["0-"]].concat()).code, 0);
+    for job in [&[&search[..], &["same"]].concat(), &["run", "oud-substring"][..]] {
+        let run = ask(job);
+        let want =
+            "1 answers were wrong, the first one: a search found 3 entries, and 4 when first";
+        assert!(run.code == 1 && run.errors.contains(want), "{run:?}");
+    }
 }

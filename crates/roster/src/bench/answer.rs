@@ -8,11 +8,14 @@ use ldap::result::ResultCode;
 use serde::{Deserialize, Serialize};
 
 /// What the right answer to a request is.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Expected {
     /// Success after this many entries, the two numbers included.
     Entries(u64, u64),
+    /// Success after as many entries as the first answer to the same request brought: who judges a
+    /// single answer cannot tell how many.
+    Same,
     /// This code in the answer to the operation.
     Code(Operation, u32),
 }
@@ -52,6 +55,8 @@ pub(crate) enum Fault {
     Code(u32, String),
     /// The number of entries is not within the expected.
     Entries(u64),
+    /// So many entries, and another number for the same request before.
+    Changed { entries: u64, first: u64 },
 }
 
 impl fmt::Display for Fault {
@@ -63,6 +68,9 @@ impl fmt::Display for Fault {
                 if diagnostic.is_empty() { Ok(()) } else { write!(f, ": {diagnostic}") }
             }
             Self::Entries(count) => write!(f, "a search found {count} entries"),
+            Self::Changed { entries, first } => {
+                write!(f, "a search found {entries} entries, and {first} when first asked")
+            }
         }
     }
 }
@@ -128,12 +136,16 @@ impl Expected {
     /// Judges one response; `entries` came before it.
     pub(crate) fn judge(&self, head: &Head<'_>, entries: u64) -> Result<Verdict, DecodeError> {
         let wanted = match self {
-            Self::Entries(..) if head.tag == SEARCH_ENTRY => return Ok(Verdict::Entry),
-            Self::Entries(..) if head.tag == SEARCH_REFERENCE => return Ok(Verdict::More),
+            Self::Entries(..) | Self::Same if head.tag == SEARCH_ENTRY => {
+                return Ok(Verdict::Entry);
+            }
+            Self::Entries(..) | Self::Same if head.tag == SEARCH_REFERENCE => {
+                return Ok(Verdict::More);
+            }
             _ if head.tag == INTERMEDIATE => return Ok(Verdict::More),
-            Self::Entries(..) if head.tag == SEARCH_DONE => 0,
+            Self::Entries(..) | Self::Same if head.tag == SEARCH_DONE => 0,
             Self::Code(operation, code) if head.tag == operation.tag() => *code,
-            Self::Entries(..) | Self::Code(..) => return Ok(Verdict::Misplaced),
+            Self::Entries(..) | Self::Same | Self::Code(..) => return Ok(Verdict::Misplaced),
         };
         let mut fields = head.fields;
         let code = fields.enumerated(Tag::ENUMERATED)?;
@@ -144,7 +156,7 @@ impl Expected {
             Self::Entries(low, high) if !(low..=high).contains(&&entries) => {
                 Ok(Verdict::Wrong(code, Fault::Entries(entries)))
             }
-            Self::Entries(..) | Self::Code(..) => Ok(Verdict::Right(code)),
+            Self::Entries(..) | Self::Same | Self::Code(..) => Ok(Verdict::Right(code)),
         }
     }
 }

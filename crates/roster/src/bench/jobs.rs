@@ -25,8 +25,8 @@ pub(crate) struct Searched {
     pub(crate) scope: ScopeName,
     pub(crate) filter: String,
     pub(crate) attributes: Vec<String>,
-    /// The fewest and the most entries that may be found.
-    pub(crate) expect: (u64, u64),
+    /// How many entries are to be found.
+    pub(crate) expect: Expected,
 }
 
 /// Where the bind after a search goes.
@@ -170,8 +170,7 @@ impl Texts<'_> {
             filter: self.pattern(&searched.filter)?,
             attributes: searched.attributes.clone(),
         };
-        let (low, high) = searched.expect;
-        Ok(Step { ask: Ask::Prepared(blueprint), expected: Expected::Entries(low, high) })
+        Ok(Step { ask: Ask::Prepared(blueprint), expected: searched.expect })
     }
 
     fn job(self, steps: Vec<Step>, order: Order, binds_apart: bool) -> Job {

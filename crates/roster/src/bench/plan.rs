@@ -155,6 +155,14 @@ impl Plan {
         for stream in &self.streams {
             stream.check()?;
         }
+        let steps = || self.streams.iter().flat_map(Stream::steps);
+        let writer = steps().find(|step| step.writes());
+        if let Some(writer) = writer.filter(|_| steps().any(|step| step.expected == Expected::Same))
+        {
+            let reason = format!("{} may change how many entries a search finds", writer.kind());
+            return Err(Failure::local(reason)
+                .hint("say how many there may be, as in --expect 0-, or leave the writes out"));
+        }
         Ok(())
     }
 
@@ -187,10 +195,13 @@ impl Stream {
         }
     }
 
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.jobs.iter().flat_map(|(_, job)| &job.steps)
+    }
+
     /// Whether it adds entries.
     pub(crate) fn adds(&self) -> bool {
-        let mut steps = self.jobs.iter().flat_map(|(_, job)| &job.steps);
-        steps.any(|step| matches!(step.ask, Ask::Add(_)))
+        self.steps().any(|step| matches!(step.ask, Ask::Add(_)))
     }
 
     /// Whether each connection has a second one, for binds.
@@ -204,8 +215,7 @@ impl Stream {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        let steps = || self.jobs.iter().flat_map(|(_, job)| &job.steps);
-        if steps().any(|step| step.kind() == "bind") && self.outstanding > 1 {
+        if self.steps().any(|step| step.kind() == "bind") && self.outstanding > 1 {
             let reason = "a bind must be the only outstanding request of a connection";
             return Err(
                 Failure::local(reason).hint("leave --outstanding at 1 and use more --connections")
@@ -229,7 +239,7 @@ impl Stream {
         if !self.jobs.iter().all(is_good) {
             return Err(Failure::local("a job has one or two steps and values that exist"));
         }
-        let deletes = steps().any(|step| matches!(step.ask, Ask::DeleteAdded));
+        let deletes = self.steps().any(|step| matches!(step.ask, Ask::DeleteAdded));
         if deletes && !self.adds() {
             return Err(Failure::local("nothing is added that could be deleted")
                 .hint("a mix with delete needs add, too"));
@@ -248,6 +258,22 @@ impl Step {
             Ask::Prepared(Blueprint::ModifyDn { .. }) => "modify-dn",
             Ask::Prepared(Blueprint::Delete { .. }) | Ask::DeleteAdded => "delete",
             Ask::Add(_) => "add",
+        }
+    }
+
+    /// Whether it changes entries.
+    fn writes(&self) -> bool {
+        match &self.ask {
+            Ask::Prepared(blueprint) => match blueprint {
+                Blueprint::Search { .. } | Blueprint::Compare { .. } | Blueprint::Bind { .. } => {
+                    false
+                }
+                Blueprint::Modify { .. }
+                | Blueprint::ModifyDn { .. }
+                | Blueprint::Delete { .. } => true,
+            },
+            Ask::BindFound { .. } => false,
+            Ask::Add(_) | Ask::DeleteAdded => true,
         }
     }
 

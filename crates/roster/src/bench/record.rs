@@ -129,6 +129,9 @@ pub struct Stream {
     /// Answers other than the expected.
     #[serde(default)]
     pub wrong: u64,
+    /// What was compared, if answers were to be the same every time, outside the measured time too.
+    #[serde(default)]
+    pub compared: Option<Compared>,
     /// Requests without an answer.
     #[serde(default)]
     pub errors: u64,
@@ -149,6 +152,18 @@ pub struct Stream {
     /// The same whole: how many took at most so many µs, and more than the row before.
     #[serde(default)]
     pub histogram: Vec<(f64, u64)>,
+}
+
+/// Answers to a request that was asked before: they are to bring as many entries.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Compared {
+    /// Requests whose first answer is remembered.
+    pub requests: u64,
+    /// Answers that were compared with it.
+    pub answers: u64,
+    /// Answers to requests that were too many to remember.
+    pub forgotten: u64,
 }
 
 /// Latencies, in µs.

@@ -5,7 +5,8 @@ use std::fmt;
 
 use ldap::result::ResultCode;
 
-use super::record::{Latency, Record};
+use super::record::{Compared, Latency, Record};
+use super::same::REQUESTS_REMEMBERED_MAX;
 
 /// Shows a record.
 #[derive(Debug)]
@@ -61,8 +62,23 @@ impl fmt::Display for Summary<'_> {
         if entries > 0 {
             writeln!(f, "  entries     {entries}")?;
         }
+        for compared in record.streams.iter().filter_map(|stream| stream.compared.as_ref()) {
+            writeln!(f, "  same count  {}", same_count(compared))?;
+        }
         answers(record, f)
     }
+}
+
+/// How far it was seen that a request finds as many entries every time.
+fn same_count(compared: &Compared) -> String {
+    let Compared { requests, answers, forgotten } = compared;
+    let all = match forgotten {
+        0 => String::new(),
+        _ => format!(
+            "; {forgotten} NOT COMPARED: {REQUESTS_REMEMBERED_MAX} requests are remembered at most"
+        ),
+    };
+    format!("{answers} answers compared with the first of their {requests} requests{all}")
 }
 
 fn percentiles(latency: &Latency) -> String {
@@ -95,4 +111,19 @@ fn answers(record: &Record, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "; NOT ANSWERED: {errors}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_told_when_it_was_reached() {
+        let mut compared = Compared { requests: 9, answers: 191, forgotten: 0 };
+        let all = same_count(&compared);
+        assert_eq!(all, "191 answers compared with the first of their 9 requests");
+        compared.forgotten = 5;
+        let more = "; 5 NOT COMPARED: 1048576 requests are remembered at most";
+        assert_eq!(same_count(&compared), all + more);
+    }
 }

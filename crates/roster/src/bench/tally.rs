@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::answer::Fault;
+use super::record::Compared;
 use crate::failure::Failure;
 
 /// What is counted beside latencies.
@@ -30,6 +31,8 @@ pub(crate) struct Counts {
     pub(crate) codes: BTreeMap<u32, u64>,
     /// The first wrong answer.
     pub(crate) first_wrong: Option<Fault>,
+    /// Answers compared with earlier ones, also outside the measured time.
+    pub(crate) compared: Compared,
 }
 
 /// What was counted since the last time.
@@ -59,11 +62,13 @@ impl Counts {
             *self.codes.entry(code).or_default() += count;
         }
         self.first_wrong = self.first_wrong.take().or(other.first_wrong);
+        self.compared.add(other.compared);
     }
 
     fn is_empty(&self) -> bool {
         [self.made, self.wrong, self.errors, self.skipped].iter().all(|count| *count == 0)
             && self.codes.is_empty()
+            && self.compared.is_empty()
     }
 }
 

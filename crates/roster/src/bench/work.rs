@@ -1,7 +1,7 @@
 //! The jobs of one stream in one thread: whose turn it is, and the requests that come of it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ldap::message::{
     AddRequest, AttributesBuf, Authentication, BindRequest, Controls, DeleteRequest, Message,
@@ -13,6 +13,7 @@ use super::keys::{Keys, Order};
 use super::pattern::{Pattern, Variables};
 use super::plan::{Ask, CYCLE, Job, Part, Plan, Step, Stream};
 use super::request::Prepared;
+use super::same::{Comparison, REQUESTS_REMEMBERED_MAX, Remembered};
 use crate::chance::{Chance, mix};
 use crate::failure::Failure;
 use crate::template::Generator;
@@ -24,12 +25,14 @@ pub(crate) struct Turns {
     begun: AtomicU64,
     /// Of each job of the stream: turns taken.
     of_jobs: Vec<AtomicU64>,
+    /// How many entries requests have found, where that is to stay.
+    remembered: OnceLock<Remembered>,
 }
 
 impl Turns {
     pub(crate) fn new(stream: &Stream) -> Self {
         let of_jobs = stream.jobs.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { begun: AtomicU64::new(0), of_jobs }
+        Self { begun: AtomicU64::new(0), of_jobs, remembered: OnceLock::new() }
     }
 }
 
@@ -223,17 +226,27 @@ impl Work {
         }
     }
 
-    /// Appends the request of a step; `found` is the name that the step before found.
+    /// Compares how many entries an answer brought with the first to the same request.
+    pub(crate) fn compare(&self, request: u64, entries: u64) -> Comparison {
+        let remembered = &self.turns.remembered;
+        remembered
+            .get_or_init(|| Remembered::new(REQUESTS_REMEMBERED_MAX))
+            .compare(request, entries)
+    }
+
+    /// Appends the request of a step; `found` is the name that the step before found. Says which
+    /// request it is: those with other values have, in all likelihood, other numbers.
     pub(crate) fn write(
         &mut self,
         turn: Turn,
         step: usize,
         (id, found): (i32, &[u8]),
         out: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
+    ) -> Result<u64, Failure> {
         let gone = || Failure::local("a job has no such step");
         let doing = self.jobs.get_mut(turn.job).ok_or_else(gone)?;
-        doing.write(turn.number, step, (MessageId(id), found), out)
+        let values = doing.write(turn.number, step, (MessageId(id), found), out)?;
+        Ok(mix(values ^ mix(turn.job as u64 + 1)))
     }
 }
 
@@ -264,7 +277,7 @@ impl Doing {
             steps.push(Stage {
                 is_add: matches!(make, Make::Add(_)),
                 make,
-                expected: step.expected.clone(),
+                expected: step.expected,
                 kind: kind(step.kind()).unwrap_or(0),
                 is_apart: job.binds_apart && is_bind,
                 finds: matches!(
@@ -289,9 +302,15 @@ impl Doing {
         step: usize,
         (id, found): (MessageId, &[u8]),
         out: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
-        let drawn = self.variables.iter().zip(&mut self.keys).zip(&mut self.values);
-        drawn.for_each(|((variable, keys), value)| variable.write(keys.at(number), value));
+    ) -> Result<u64, Failure> {
+        let mut drawn = 0;
+        for ((variable, keys), value) in
+            self.variables.iter().zip(&mut self.keys).zip(&mut self.values)
+        {
+            let number = keys.at(number);
+            drawn = mix(drawn) ^ number;
+            variable.write(number, value);
+        }
         let stage = self.steps.get_mut(step);
         match &mut stage.ok_or_else(|| Failure::local("a job has no such step"))?.make {
             Make::Prepared(prepared) => prepared.write(id, &self.values, out)?,
@@ -306,7 +325,7 @@ impl Doing {
             Make::Add(people) => people.add(id, number, out)?,
             Make::Delete(people) => people.delete(id, number, out)?,
         }
-        Ok(())
+        Ok(drawn)
     }
 }
 

@@ -7,9 +7,10 @@ use std::time::Instant;
 use ldap::ber::{DecodeError, Frame, frame};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::super::answer::{Fault, Head, Verdict};
+use super::super::answer::{Expected, Fault, Head, Verdict};
 use super::super::request::FIRST_ID;
 use super::super::run::now;
+use super::super::same::Comparison;
 use super::super::tally::{LATENCY_MAX_NS, Tally};
 use super::super::wire::{Socket, Took};
 use super::super::work::Turn;
@@ -33,6 +34,8 @@ pub(super) struct Waiting {
     id: i32,
     turn: Turn,
     step: usize,
+    /// Which request it is, by its values.
+    request: u64,
     /// When the job was meant to begin.
     begun: Instant,
     /// When this step was asked.
@@ -43,7 +46,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// A job that begins with its first step.
     pub(super) const fn new(id: i32, turn: Turn, begun: Instant) -> Self {
-        Self { id, turn, step: 0, begun, asked: begun, entries: 0 }
+        Self { id, turn, step: 0, request: 0, begun, asked: begun, entries: 0 }
     }
 }
 
@@ -216,8 +219,14 @@ impl Lane {
                 return Err(Failure::refused(reason));
             }
         };
-        let (kind, is_add, is_right) = (stage.kind, stage.is_add, fault.is_none());
-        let waited = *waiting;
+        let (kind, is_add, waited) = (stage.kind, stage.is_add, *waiting);
+        let is_compared = stage.expected == Expected::Same && fault.is_none();
+        let compared = is_compared.then(|| flow.work.compare(waited.request, waited.entries));
+        let fault = fault.or_else(|| match compared? {
+            Comparison::First | Comparison::Same | Comparison::Forgotten => None,
+            Comparison::Changed(first) => Some(Fault::Changed { entries: waited.entries, first }),
+        });
+        let is_right = fault.is_none();
         let cycle = flow.work.cycle(waited.turn.job);
         let moment = if flow.schedule.is_some() { waited.begun } else { at };
         let is_removal = flow.work.remover == Some(waited.turn.job);
@@ -228,6 +237,7 @@ impl Lane {
         }
         let done = Done { at, code, counts, limit_ns };
         if let Some(tally) = self.tallies.get_mut(kind) {
+            compared.into_iter().for_each(|compared| tally.counts.compared.count(compared));
             done.count(tally, waited.asked, waited.entries, fault);
         }
         if is_add && is_right {
@@ -314,9 +324,9 @@ pub(super) fn ask(
     let stage = flow.work.stage(waiting.turn.job, waiting.step);
     let (side, kind) = stage.map_or((0, 0), |stage| (usize::from(stage.is_apart), stage.kind));
     let Some(out) = outgoing.get_mut(side) else { return Ok(()) };
-    flow.work.write(waiting.turn, waiting.step, (waiting.id, &client.found), out)?;
+    let request = flow.work.write(waiting.turn, waiting.step, (waiting.id, &client.found), out)?;
     tallies.get_mut(kind).into_iter().for_each(|tally| tally.counts.made += 1);
-    client.waiting.push(waiting);
+    client.waiting.push(Waiting { request, ..waiting });
     Ok(())
 }
 

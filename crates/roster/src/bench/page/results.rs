@@ -212,6 +212,21 @@ fn row_of_counts(out: &mut Markup, group: &Group<'_>) {
         count_cell(out, bad, place, if bad > 0 { "bad" } else { "" });
     }
     out.close();
+    if group.runs.iter().all(|run| compared(run).is_none()) {
+        return;
+    }
+    out.open("tr", &[]);
+    out.element("th", &[("scope", "row")], "Answers compared with the first to the same request");
+    for (place, run) in group.runs.iter().enumerate() {
+        count_cell(out, compared(run).unwrap_or(0), place, "");
+    }
+    out.close();
+}
+
+/// Answers whose entries were compared with earlier ones, if they were to be.
+fn compared(run: &Run<'_>) -> Option<u64> {
+    let streams = run.record.streams.iter().filter_map(|stream| stream.compared);
+    streams.map(|compared| compared.answers).reduce(u64::saturating_add)
 }
 
 fn count_cell(out: &mut Markup, number: u64, place: usize, class: &str) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::bench::record::{
-    CYCLE, Cost, FORMAT, Latency, Load, Machine, Second, Server, Spent, Stream,
+    CYCLE, Compared, Cost, FORMAT, Latency, Load, Machine, Second, Server, Spent, Stream,
 };
 
 /// A run of ten seconds.
@@ -190,6 +190,23 @@ fn what_was_cut_short_or_stalled_is_told() {
     for want in ["Cut short, by Ctrl-C", "6.3 s of 10 s", "own stalls are more than half"] {
         assert!(after.contains(want) && !before.contains(want), "{want}: {after}");
     }
+}
+
+#[test]
+fn answers_that_were_not_compared_are_told() {
+    let mut record = run("oud-mail", "roster", 12.0);
+    let mut shown = |compared| {
+        record.streams[0].compared = compared;
+        text(&page(std::slice::from_ref(&record), None))
+    };
+    let row = "Answers compared with the first to the same request|";
+    let caution = "More searches that differ than can be remembered; answers not compared: \
+                   oud-mail of roster (77).";
+    assert!(!shown(None).contains(row));
+    let all = shown(Some(Compared { requests: 9, answers: 191, forgotten: 0 }));
+    assert!(all.contains(&format!("{row}191|")) && !all.contains(caution), "{all}");
+    let some = shown(Some(Compared { requests: 9, answers: 0, forgotten: 77 }));
+    assert!(some.contains(&format!("{row}0|")) && some.contains(caution), "{some}");
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn listed(names: &[String], between: &str) -> String {
 /// What is said about runs, and whether it holds for one: then with a figure, if there is one.
 type Caution = (&'static str, fn(&Run<'_>) -> Option<String>);
 
-const CAUTIONS: [Caution; 7] = [
+const CAUTIONS: [Caution; 8] = [
     ("Answers were wrong or missing; the figures cannot be used:", |run| {
         Some(results::bad(run)).filter(|bad| *bad > 0).map(count)
     }),
@@ -179,6 +179,11 @@ const CAUTIONS: [Caution; 7] = [
     ("Requests were due and never sent:", |run| {
         let skipped = run.units().map(|stream| stream.skipped).fold(0, u64::saturating_add);
         Some(skipped).filter(|skipped| *skipped > 0).map(count)
+    }),
+    ("More searches that differ than can be remembered; answers not compared:", |run| {
+        let compared = run.record.streams.iter().filter_map(|stream| stream.compared);
+        let forgotten = compared.map(|of| of.forgotten).fold(0, u64::saturating_add);
+        Some(forgotten).filter(|forgotten| *forgotten > 0).map(count)
     }),
     ("The load generator took more than a third as much CPU time as the server:", |run| {
         let (_, text) = results::client_share(run).filter(|(share, _)| *share > SHARE_MAX)?;
@@ -272,7 +277,8 @@ const READING: [&str; 3] = [
      machine, so it is what servers are compared by.",
     "Latency is the time until the whole answer was there. Percentiles come from a histogram of \
      all operations with two digits; nothing is sampled.",
-    "Every answer was checked: its result code, and how many entries it brought.",
+    "Every answer was checked: its result code, and how many entries it brought; where that is \
+     not known before, whether they were as many as in the first answer to the same request.",
 ];
 const BY_PID: &str = "The server's CPU time was read from its process, in ns for each thread \
     (schedstat); how it divides into user and system comes from clock ticks and is less exact.";

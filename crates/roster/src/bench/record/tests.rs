@@ -41,6 +41,7 @@ pub(crate) fn full() -> Record {
             name: "search".to_owned(),
             operations: 3,
             entries: 3,
+            compared: Some(Compared { requests: 2, answers: 1, forgotten: 0 }),
             operations_per_s: 1.5,
             result_codes: BTreeMap::from([(0, 3)]),
             latency: Latency { mean: 20.0, p50: 10.0, max: 40.0, ..Latency::default() },

@@ -317,6 +317,7 @@ fn fill(record: &mut Record, plan: &Plan, outcome: &Outcome) {
             errors: counts.errors,
             late: counts.late,
             skipped: counts.skipped,
+            compared: Some(counts.compared).filter(|compared| !compared.is_empty()),
             result_codes: counts.codes.clone(),
             ..crate::bench::record::Stream::of(name, &tally.latencies_ns, measured_s)
         });

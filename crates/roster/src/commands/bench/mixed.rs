@@ -8,6 +8,7 @@ use super::options::{
     AddOptions, FoundOptions, ModifyOptions, OrderOptions, PasswordOptions, SearchOptions,
     TargetOptions,
 };
+use crate::bench::answer::Expected;
 use crate::bench::jobs::{self, BindOver, Mix, MixBy, Searched};
 use crate::bench::plan::{Job, Stream};
 use crate::failure::{Exit, Failure};
@@ -92,7 +93,7 @@ impl Mixed {
         match kind {
             Kind::Search => maker.search(&self.found.of(one)),
             Kind::Auth => {
-                let searched = Searched { expect: (1, 1), ..self.found.of(one) };
+                let searched = Searched { expect: Expected::Entries(1, 1), ..self.found.of(one) };
                 maker.auth(&searched, password, BindOver::Second)
             }
             Kind::Bind => maker.bind(&dn, password, self.mix_by == MixBy::Requests),

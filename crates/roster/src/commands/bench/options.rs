@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::common::PeopleOptions;
+use crate::bench::answer::Expected;
 use crate::bench::jobs::{MODIFIED, MODIFIED_VALUE, Maker, Searched};
 use crate::bench::keys::Order;
 use crate::bench::request::ScopeName;
@@ -32,7 +33,7 @@ impl SearchOptions {
             scope: self.scope,
             filter: self.filter.clone().unwrap_or_else(anybody),
             attributes: Vec::new(),
-            expect: (1, 1),
+            expect: Expected::Entries(1, 1),
         }
     }
 }
@@ -40,9 +41,11 @@ impl SearchOptions {
 /// What a search is to bring.
 #[derive(Args, Debug)]
 pub(super) struct FoundOptions {
-    /// How many entries each search must find: 1, 0-5 or 3- (3 or more)
-    #[arg(long, value_name = "COUNT", default_value = "1-", value_parser = count)]
-    expect: (u64, u64),
+    /// How many entries each search must find: 1, 0-5, 3- (3 or more), or 'same': as many as when
+    /// the same was searched for first, of the first 1048576 searches that differ (of each agent).
+    /// Nothing may be written then
+    #[arg(long, value_name = "COUNT", default_value = "1-", value_parser = expected)]
+    expect: Expected,
 
     /// The attributes that searches ask for; all user attributes without
     #[arg(value_name = "ATTRIBUTE")]
@@ -135,13 +138,16 @@ impl AddOptions {
     }
 }
 
-/// `3`, `0-5` or `3-`.
-fn count(text: &str) -> Result<(u64, u64), String> {
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("'{text}' is no number"));
+/// `3`, `0-5`, `3-` or `same`.
+fn expected(text: &str) -> Result<Expected, String> {
+    let number = |text: &str| {
+        text.parse::<u64>().map_err(|_| format!("'{text}' is no number, and not 'same'"))
+    };
     match text.split_once('-') {
-        None => number(text).map(|count| (count, count)),
-        Some((low, "")) => Ok((number(low)?, u64::MAX)),
-        Some((low, high)) => Ok((number(low)?, number(high)?)),
+        None if text == "same" => Ok(Expected::Same),
+        None => number(text).map(|count| Expected::Entries(count, count)),
+        Some((low, "")) => Ok(Expected::Entries(number(low)?, u64::MAX)),
+        Some((low, high)) => Ok(Expected::Entries(number(low)?, number(high)?)),
     }
 }
 
@@ -150,10 +156,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_ranges() {
-        assert_eq!(count("3"), Ok((3, 3)));
-        assert_eq!(count("0-5"), Ok((0, 5)));
-        assert_eq!(count("3-"), Ok((3, u64::MAX)));
-        assert_eq!(count("x"), Err("'x' is no number".to_owned()));
+    fn counts_are_ranges_or_the_same() {
+        assert_eq!(expected("3"), Ok(Expected::Entries(3, 3)));
+        assert_eq!(expected("0-5"), Ok(Expected::Entries(0, 5)));
+        assert_eq!(expected("3-"), Ok(Expected::Entries(3, u64::MAX)));
+        assert_eq!(expected("same"), Ok(Expected::Same));
+        assert_eq!(expected("x"), Err("'x' is no number, and not 'same'".to_owned()));
+    }
+
+    #[test]
+    fn the_help_names_the_limit() {
+        let limit = crate::bench::same::REQUESTS_REMEMBERED_MAX.to_string();
+        let command = FoundOptions::augment_args(clap::Command::new("x"));
+        let expect = command.get_arguments().find(|argument| argument.get_id() == "expect");
+        let help = expect.and_then(clap::Arg::get_help).map(ToString::to_string).unwrap();
+        assert!(help.contains(&limit), "{help}");
     }
 }
