@@ -50,6 +50,8 @@ pub(crate) struct Lane {
     last: Option<Instant>,
     /// When the last answer of any kind came.
     heard: Instant,
+    /// How long it waits for one more when the time is over.
+    answer_wait: Duration,
     /// Jobs under way.
     under_way: usize,
     /// Connections that are still of use.
@@ -130,6 +132,7 @@ impl Lane {
             reported: 0,
             last: None,
             heard: never,
+            answer_wait: ANSWER_WAIT,
             under_way: 0,
             is_ending: false,
             failure: None,
@@ -201,7 +204,7 @@ impl Lane {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             let at = now();
-            let last = self.window.end.max(self.heard) + ANSWER_WAIT;
+            let last = self.window.end.max(self.heard) + self.answer_wait;
             self.ask_what_is_due(at);
             if at >= self.window.end && !self.is_ending {
                 self.end();
@@ -211,7 +214,7 @@ impl Lane {
                 return Ok(());
             }
             if at >= last {
-                let seconds = ANSWER_WAIT.as_secs();
+                let seconds = self.answer_wait.as_secs();
                 self.give_up();
                 return Err(Failure::refused(format!(
                     "the server left requests unanswered for {seconds} s"
@@ -441,7 +444,88 @@ const READ_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::channel;
+
+    use ldap::ber::{Frame, frame};
+    use ldap::message::{Controls, DecodeLimits, LdapResult, Message, Request, Response};
+    use ldap::result::ResultCode;
+
+    use super::super::jobs;
+    use super::super::plan::{Part, Stream};
+    use super::super::wire::Socket;
+    use super::super::work::Turns;
     use super::*;
+
+    /// A server that adds at once, and takes its time for each delete.
+    fn serve(mut stream: UnixStream, delete: Duration) {
+        let (mut incoming, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            while let Ok(Frame::Complete(length)) = frame(&incoming, 1 << 20) {
+                let octets: Vec<u8> = incoming.drain(..length).collect();
+                let limits = DecodeLimits::default();
+                let message = Message::<Request<'_>>::decode(&octets, &limits).unwrap();
+                let done = LdapResult::new(ResultCode::Success);
+                let op = match message.op {
+                    Request::Add(_) => Response::Add(done),
+                    Request::Delete(_) => {
+                        super::super::run::pause(delete);
+                        Response::Delete(done)
+                    }
+                    _ => return,
+                };
+                let mut out = Vec::new();
+                Message { id: message.id, op, controls: Controls::EMPTY }.encode(&mut out);
+                if stream.write_all(&out).is_err() {
+                    return;
+                }
+            }
+            match stream.read(&mut buffer) {
+                Ok(read) if read > 0 => incoming.extend_from_slice(&buffer[..read]),
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    /// `--remove` gave up in the middle, 30 s after the end of the run, however fast the server
+    /// deleted: the wait counted from the end, not from the last answer.
+    #[test]
+    fn removing_takes_as_long_as_it_takes() {
+        let adds = Stream::of(jobs::add(jobs::people("dc=x", 0)), 1);
+        let plan = Plan {
+            name: String::new(),
+            streams: vec![Stream { count: Some(20), removes: true, ..adds }],
+            threads: 1,
+            warmup_ms: 0,
+            duration_ms: 100,
+            seed: 1,
+        };
+        let (near, far) = UnixStream::pair().unwrap();
+        std::thread::spawn(|| serve(far, Duration::from_millis(60)));
+        let client = Client::new(0, Socket::new(client::Stream::Unix(near)).unwrap(), None);
+        let stream = &plan.streams[0];
+        let work = Work::new(&plan, stream, Arc::new(Turns::new(stream)), Part::WHOLE).unwrap();
+        let flow = Flow::new(work, 1, None, stream.latency_limit);
+        let (sender, reports) = channel();
+        let mut lane = Lane::new(&plan, 0, vec![flow], vec![client], sender).unwrap();
+        // Half as long as the deletes take together.
+        lane.answer_wait = Duration::from_millis(600);
+        let (go, word) = channel();
+        go.send(now()).unwrap();
+        lane.run(&plan, &word);
+        let (mut made, mut errors) = (0, 0);
+        for report in reports {
+            match report {
+                Report::Second { deltas, .. } => {
+                    made += deltas.iter().map(|(_, delta)| delta.counts.made).sum::<u64>();
+                    errors += deltas.iter().map(|(_, delta)| delta.counts.errors).sum::<u64>();
+                }
+                Report::End { failure, .. } => assert!(failure.is_none(), "{failure:?}"),
+            }
+        }
+        assert_eq!((made, errors), (40, 0));
+    }
 
     /// At a rate, all latencies were half a millisecond too long on average, and up to a whole one:
     /// the wait for the next moment was rounded up to milliseconds.
