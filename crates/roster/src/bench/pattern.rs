@@ -179,6 +179,16 @@ impl Variables {
         };
         pairs.map(keys).collect()
     }
+
+    /// The values of a turn as texts.
+    pub(crate) fn draw(&self, keys: &mut [Keys], turn: u64) -> Vec<String> {
+        let value = |(variable, keys): (&Variable, &mut Keys)| {
+            let mut out = Vec::new();
+            variable.write(keys.at(turn), &mut out);
+            String::from_utf8(out).expect("values of a text are text")
+        };
+        self.iter().zip(keys).map(value).collect()
+    }
 }
 
 /// `a-b`.
@@ -302,13 +312,7 @@ pub fn draw(text: &str) -> bool {
     for order in [Order::Random, Order::Sequential, Order::Unique] {
         let mut keys = variables.keys(order, 1);
         for turn in [0, 1, u64::MAX] {
-            let value = |(variable, keys): (&Variable, &mut Keys)| {
-                let mut out = Vec::new();
-                variable.write(keys.at(turn), &mut out);
-                String::from_utf8(out).expect("values of a text are text")
-            };
-            let values: Vec<String> = variables.iter().zip(&mut keys).map(value).collect();
-            pattern.fill(&values);
+            pattern.fill(&variables.draw(&mut keys, turn));
         }
     }
     true
@@ -331,16 +335,21 @@ mod tests {
         let mut variables = Variables::default();
         let pattern = Pattern::parse(text, &mut variables).unwrap();
         let mut keys = variables.keys(Order::Sequential, 1);
-        let values: Vec<String> = variables
-            .iter()
-            .zip(&mut keys)
-            .map(|(variable, keys)| {
-                let mut value = Vec::new();
-                variable.write(keys.at(turn), &mut value);
-                String::from_utf8(value).unwrap()
-            })
-            .collect();
-        pattern.fill(&values)
+        pattern.fill(&variables.draw(&mut keys, turn))
+    }
+
+    /// Why a text is no pattern.
+    #[track_caller]
+    fn refused(text: &str) -> Failure {
+        Pattern::parse(text, &mut Variables::default()).unwrap_err()
+    }
+
+    /// A file of words, as long as its folder is kept.
+    fn words(text: &str) -> (tempfile::TempDir, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words");
+        std::fs::write(&path, text).unwrap();
+        (folder, path.display().to_string())
     }
 
     /// The pattern with the values of turn `turn`.
@@ -367,15 +376,12 @@ mod tests {
     fn brackets_stand_for_items() {
         check("[a,b,c]", 1, "b");
         check("[x y,z]-[1]", 0, "x y-x y");
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("words");
-        std::fs::write(&path, "one\n\ntwo\n").unwrap();
-        check(&format!("[file:{}] [1]", path.display()), 3, "two two");
-        std::fs::write(&path, "\n").unwrap();
-        for name in [path.display().to_string(), "/nowhere/at/all".to_owned()] {
-            let text = format!("[file:{name}]");
-            let failure = Pattern::parse(&text, &mut Variables::default()).unwrap_err();
-            assert!(failure.message.contains(&name), "{failure:?}");
+        let (_folder, path) = words("one\n\ntwo\n");
+        check(&format!("[file:{path}] [1]"), 3, "two two");
+        let (_folder, empty) = words("\n");
+        for name in [empty.as_str(), "/nowhere/at/all"] {
+            let failure = refused(&format!("[file:{name}]"));
+            assert!(failure.message.contains(name), "{failure:?}");
         }
     }
 
@@ -410,10 +416,8 @@ mod tests {
         let long = filled("[randstr(40)]", 7);
         assert!(long.len() == 40 && long.bytes().all(|octet| octet.is_ascii_alphanumeric()));
         assert_ne!(long, filled("[randstr(40)]", 8));
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("words");
-        std::fs::write(&path, "one\ntwo\n").unwrap();
-        check(&format!("[inc({})]", path.display()), 3, "two");
+        let (_folder, path) = words("one\ntwo\n");
+        check(&format!("[inc({path})]"), 3, "two");
     }
 
     #[test]
@@ -447,13 +451,12 @@ mod tests {
             assert!(failure.message.starts_with(&want), "{failure:?} {want}");
             if !wrong.starts_with("random") && wrong.ends_with(')') {
                 let text = format!("uid=[{wrong}]");
-                let failure = Pattern::parse(&text, &mut Variables::default()).unwrap_err();
+                let failure = refused(&text);
                 let want = format!("'{text}', column {}: {reason}", column + 5);
                 assert!(failure.message.starts_with(&want), "{failure:?} {want}");
             }
         }
-        let text = "[1-2]".repeat(101);
-        let failure = Pattern::parse(&text, &mut Variables::default()).unwrap_err();
+        let failure = refused(&"[1-2]".repeat(101));
         assert!(failure.message.ends_with("column 502: a job has at most 100 values"));
     }
 

@@ -259,19 +259,10 @@ mod tests {
         let mut prepared = Prepared::new(blueprint.clone(), keys.len()).unwrap();
         for turn in [0, 1, 5, 8, 9, 10, 11, 98, 99, 100, 12_345, 99_998] {
             let id = MessageId(FIRST_ID.0 + turn as i32);
-            let values: Vec<Vec<u8>> = variables
-                .iter()
-                .zip(&mut keys)
-                .map(|(variable, keys)| {
-                    let mut value = Vec::new();
-                    variable.write(keys.at(turn), &mut value);
-                    value
-                })
-                .collect();
+            let texts = variables.draw(&mut keys, turn);
+            let values: Vec<Vec<u8>> = texts.iter().cloned().map(String::into_bytes).collect();
             let mut patched = b"before".to_vec();
             prepared.write(id, &values, &mut patched).unwrap();
-            let texts: Vec<String> =
-                values.into_iter().map(|value| String::from_utf8(value).unwrap()).collect();
             let mut anew = b"before".to_vec();
             blueprint.encode(id, &texts, &mut anew).unwrap();
             assert_eq!(patched, anew, "{texts:?}");
