@@ -112,13 +112,20 @@ fn a_silent_client_is_told_and_closed() {
         Running::with(|settings| settings.limits.idle_timeout = Duration::from_millis(50));
     let notice = "0 notice timeLimitExceeded the connection was idle for too long";
     assert_eq!(running.connect().receive_all(), [notice]);
-    // After a request, and in the middle of one.
-    let mut client = running.connect();
-    client.send(&extended(1, WHO_AM_I));
-    assert_eq!(client.receive_all(), ["1 extended success", notice]);
+    // In the middle of a request, and after one. Who gets to it late, on a busy machine, was idle
+    // before it.
     let mut client = running.connect();
     client.send(&extended(1, WHO_AM_I)[..5]);
     assert_eq!(client.receive_all(), [notice]);
+    loop {
+        let mut client = running.connect();
+        client.send(&extended(1, WHO_AM_I));
+        let told = client.receive_all();
+        if told != [notice] {
+            assert_eq!(told, ["1 extended success", notice]);
+            break;
+        }
+    }
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn is_closed(kind: ErrorKind) -> bool {
 }
 
 /// How long a test waits before it gives up; nothing waits that long when all is well.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const ROOT: &str = "cn=Directory Manager";
 
