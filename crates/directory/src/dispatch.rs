@@ -42,7 +42,7 @@ pub(crate) fn dispatch(
     else {
         return Next::Answered;
     };
-    let expired = session.transactions().expire(worker.directory.clock.elapsed());
+    let expired = session.transactions().expire(&*worker.directory.clock);
     let id = message.id;
     worker.hashing.forget_questions();
     let outcome = check_id(session, id)

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ldap::result::ResultCode;
 
+use crate::clock::Clock;
 use crate::decide::WriteRequest;
 use crate::refusal::Refusal;
 
@@ -106,10 +107,11 @@ impl Transactions {
     }
 
     /// Gives up those that were not used for [`IDLE_MAX`]; returns their identifiers.
-    pub(crate) fn expire(&mut self, now: Duration) -> Vec<Vec<u8>> {
+    pub(crate) fn expire(&mut self, clock: &dyn Clock) -> Vec<Vec<u8>> {
         if self.open.is_empty() {
             return Vec::new();
         }
+        let now = clock.elapsed();
         let is_old = |one: &mut Transaction| now.saturating_sub(one.used) > IDLE_MAX;
         self.open.extract_if(.., is_old).map(|transaction| transaction.identifier).collect()
     }

@@ -48,7 +48,13 @@ pub struct AttributeType {
     pub(crate) key: String,
     /// A number that types of one OID share, and few others.
     pub(crate) oid_hash: u64,
+    /// See [`Self::families`].
+    pub(crate) families: Families,
 }
+
+/// One bit for a type and each of its superiors; some types share one. A type that has no bit in
+/// common with another's [`AttributeType::family`] is certainly none of its subtypes.
+pub type Families = u128;
 
 impl AttributeType {
     /// The primary name, or the OID of a type without names.
@@ -66,8 +72,26 @@ impl AttributeType {
         self.oid_hash
     }
 
+    /// The bit of this type among [`Families`].
+    #[inline]
+    pub const fn family(&self) -> Families {
+        family_of(self.oid_hash)
+    }
+
+    /// The bits of this type and of all its superiors.
+    #[inline]
+    pub const fn families(&self) -> Families {
+        self.families
+    }
+
     /// Whether this type is `other` or derived from it.
+    #[inline]
     pub fn is_subtype_of(&self, other: &Self) -> bool {
+        // Most are asked about many that they do not come from.
+        self.families & other.family() != 0 && self.comes_from(other)
+    }
+
+    fn comes_from(&self, other: &Self) -> bool {
         let mut kind = self;
         loop {
             if kind == other {
@@ -91,6 +115,11 @@ impl AttributeType {
         self.oid.eq_ignore_ascii_case(name)
             || self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
+}
+
+/// The bit of a type whose OID has this hash: its best bits are the highest.
+pub(crate) const fn family_of(oid_hash: u64) -> Families {
+    1 << (oid_hash >> (u64::BITS - Families::BITS.ilog2()))
 }
 
 impl PartialEq for AttributeType {

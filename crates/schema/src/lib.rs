@@ -15,7 +15,7 @@ mod object_class;
 mod schema;
 mod well_known;
 
-pub use attribute_type::{AttributeType, Usage};
+pub use attribute_type::{AttributeType, Families, Usage};
 pub use definition::{AttributeTypeBody, Body, DEFINITION_LENGTH_MAX_BYTES, Definition};
 pub use definition::{DefinitionError, DefinitionFault, DefinitionKind, Extension};
 pub use description::{AttributeDescription, DescriptionError};

@@ -3,12 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::attribute_type::AttributeType;
+use crate::attribute_type::{AttributeType, Families};
 use crate::description::AttributeDescription;
 use crate::schema::Schema;
 
 /// The most different attribute descriptions one selection names; more are ignored.
 pub const SELECTION_NAMES_MAX: usize = 4096;
+
+/// Among so many descriptions one that is there already is found without a table.
+const FEW_NAMES: usize = 16;
 
 /// A list of selectors, resolved.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +19,8 @@ pub struct Selection {
     all_user: bool,
     all_operational: bool,
     named: Vec<Arc<AttributeDescription>>,
+    /// Of all that are named: most attributes of an entry are none of them.
+    named_families: Families,
     /// From `@class` (RFC 4529).
     of_classes: Vec<Arc<AttributeType>>,
 }
@@ -35,6 +40,15 @@ impl Selection {
     pub fn resolve<'a>(selectors: impl Iterator<Item = &'a str>, schema: &Schema) -> Self {
         let mut selection = Self::default();
         let mut seen = HashSet::new();
+        let mut is_new = |known: &[Arc<_>], description: &Arc<AttributeDescription>| {
+            if known.len() < FEW_NAMES {
+                return !known.contains(description);
+            }
+            if seen.is_empty() {
+                seen.extend(known.iter().cloned());
+            }
+            seen.insert(Arc::clone(description))
+        };
         let mut is_empty = true;
         for selector in selectors {
             is_empty = false;
@@ -46,7 +60,8 @@ impl Selection {
                     None => {
                         let Ok(description) = schema.describe(selector) else { continue };
                         let is_room = selection.named.len() < SELECTION_NAMES_MAX;
-                        if is_room && seen.insert(Arc::clone(&description)) {
+                        if is_room && is_new(&selection.named, &description) {
+                            selection.named_families |= description.kind.family();
                             selection.named.push(description);
                         }
                     }
@@ -80,7 +95,8 @@ impl Selection {
 
     /// Whether the attribute, or a supertype of it, was asked for by name.
     pub fn names_attribute(&self, description: &AttributeDescription) -> bool {
-        self.named.iter().any(|named| named.covers(description))
+        self.named_families & description.kind.families() != 0
+            && self.named.iter().any(|named| named.covers(description))
     }
 
     /// The attributes asked for by name.

@@ -3,12 +3,12 @@
 //! Invariants: ids count from zero without gaps and are never reused; a description has one id.
 //! A dictionary is immutable: a new description makes a new one.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 use schema::{
-    AttributeDescription, AttributeType, Definition, DefinitionKind, MatchingRule, Schema,
+    AttributeDescription, AttributeType, Definition, DefinitionKind, Families, MatchingRule,
+    Schema,
 };
 
 use crate::compress::Compression;
@@ -51,8 +51,8 @@ struct TypeIndexes {
 #[derive(Clone, Debug)]
 struct KnownAttribute {
     description: Arc<AttributeDescription>,
-    /// One bit for the type and each of its superiors: what is not in here is certainly none.
-    family: u128,
+    /// Of its type: what is not in here is certainly none of its superiors.
+    families: Families,
     /// Positions of the indexes its values go into.
     indexes: Vec<usize>,
 }
@@ -187,8 +187,7 @@ impl Dictionary {
             let text = description.text();
             return Err(StoreError::corrupt(ATTRIBUTES, id, format!("'{text}' has an id already")));
         }
-        let mut family = 0;
-        each_superior(&description.kind, |kind| family |= family_bit(kind));
+        let families = description.kind.families();
         let indexes = (0..self.indexes.len())
             .filter(|&position| {
                 self.indexes.get(position).is_some_and(|index| {
@@ -197,21 +196,21 @@ impl Dictionary {
                 })
             })
             .collect();
-        self.attributes.push(KnownAttribute { description, family, indexes });
+        self.attributes.push(KnownAttribute { description, families, indexes });
         Ok(id)
     }
 
     /// The families of the attribute `id`: what it may be covered by, see [`Asked::may_be_in`].
     #[inline]
-    pub(crate) fn family(&self, id: u32) -> u128 {
-        self.attributes.get(id as usize).map_or(0, |known| known.family)
+    pub(crate) fn families(&self, id: u32) -> Families {
+        self.attributes.get(id as usize).map_or(0, |known| known.families)
     }
 
     /// Whether values of the attribute `id` are values of `asked`.
     #[inline]
     pub(crate) fn is_covered(&self, id: u32, asked: &Asked<'_>) -> bool {
         self.attributes.get(id as usize).is_some_and(|known| {
-            known.family & asked.family != 0 && asked.description.covers(&known.description)
+            known.families & asked.family != 0 && asked.description.covers(&known.description)
         })
     }
 
@@ -296,39 +295,25 @@ impl TypeIndexes {
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     description: &'a AttributeDescription,
-    family: u128,
+    family: Families,
 }
 
 impl<'a> Asked<'a> {
     #[inline]
     pub(crate) fn new(description: &'a AttributeDescription) -> Self {
-        Self { description, family: family_bit(&description.kind) }
+        Self { description, family: description.kind.family() }
     }
 
     /// Whether it may cover one of the attributes that these families are of; not, when it
     /// certainly covers none.
     #[inline]
-    pub(crate) const fn may_be_in(&self, families: u128) -> bool {
+    pub(crate) const fn may_be_in(&self, families: Families) -> bool {
         families & self.family != 0
     }
 }
 
 const fn place_of(kind: IndexKind) -> usize {
     kind as usize
-}
-
-fn each_superior(kind: &AttributeType, mut visit: impl FnMut(&AttributeType)) {
-    let mut next = Some(kind);
-    while let Some(kind) = next {
-        visit(kind);
-        next = kind.superior.as_deref();
-    }
-}
-
-fn family_bit(kind: &AttributeType) -> u128 {
-    let mut hasher = FxHasher::default();
-    kind.oid.hash(&mut hasher);
-    1 << (hasher.finish() >> 57)
 }
 
 /// The schema with a definition for each type that it lacks.

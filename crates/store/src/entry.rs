@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ldap::dn::Dn;
 use ldap::message::Values;
-use schema::{Attribute, AttributeDescription, Entry, EntryId, EntryRead};
+use schema::{Attribute, AttributeDescription, Entry, EntryId, EntryRead, Families};
 
 use crate::dictionary::{Asked, Dictionary};
 use crate::error::StoreError;
@@ -24,9 +24,13 @@ pub struct StoredEntry<'v> {
     dn: OnceCell<String>,
     /// The families of all its attributes, once somebody has looked at each: a bind asks for
     /// dozens that an entry seldom has.
-    families: OnceCell<u128>,
+    families: OnceCell<Families>,
     dictionary: &'v Dictionary,
 }
+
+/// Whether the attributes of a record were read through before, as they are at this commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IsChecked(pub(crate) bool);
 
 /// The attributes of a record that was read.
 #[derive(Debug)]
@@ -41,10 +45,15 @@ impl<'v> StoredEntry<'v> {
     pub(crate) fn new(
         id: EntryId,
         head: &RecordHead<'v>,
+        is_checked: IsChecked,
         superior: Arc<str>,
         dictionary: &'v Dictionary,
     ) -> Result<Self, &'static str> {
-        let attributes = match head.plain(dictionary.len())? {
+        let plain = match is_checked {
+            IsChecked(true) => head.plain_attributes(),
+            IsChecked(false) => head.plain(dictionary.len())?,
+        };
+        let attributes = match plain {
             Some(attributes) => Attributes::Mapped(attributes),
             None => {
                 let mut buffer = Vec::new();
@@ -142,7 +151,7 @@ impl EntryRead for StoredEntry<'_> {
         }
         let mut families = 0;
         for (id, values) in self.record().attributes() {
-            families |= self.dictionary.family(id);
+            families |= self.dictionary.families(id);
             if self.dictionary.is_covered(id, &asked)
                 && let Some(description) = self.dictionary.description(id)
                 && !values.iter().all(|value| visit(description, value))

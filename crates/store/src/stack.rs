@@ -12,7 +12,7 @@ use heed::types::Bytes;
 use crate::cells::row_hash;
 use crate::error::StoreError;
 use crate::layer::{Layer, Row, RowsFrom};
-use crate::lmdb::{PlainTable, Snapshot, Tables};
+use crate::lmdb::{Place, PlacedRow, PlainTable, Snapshot, Tables};
 use crate::memory::Memory;
 use crate::meta::{self, Counters, Lsn};
 use crate::remembered::{Remembered, SlotKey};
@@ -66,19 +66,23 @@ impl Ground {
         }
     }
 
-    /// Reads the record of an entry.
-    pub(crate) fn record(&self, id: u64) -> Result<Option<&[u8]>, StoreError> {
-        let place = self.remembered.as_ref().and_then(|all| all.borrow().place(id));
-        if let Some(row) = place.and_then(|place| self.snapshot.at(place)) {
-            return Ok(Some(row));
-        }
-        let Some((row, place)) = self.snapshot.find(self.tables.entries, &id.to_be_bytes())? else {
-            return Ok(None);
-        };
+    /// The record of an entry, if it is remembered where it lies: it was read through then.
+    #[inline]
+    pub(crate) fn known_record(&self, id: u64) -> Option<&[u8]> {
+        let place = self.remembered.as_ref()?.borrow().place(id)?;
+        self.snapshot.at(place)
+    }
+
+    /// The record of an entry, and where it lies if that may be remembered.
+    pub(crate) fn record(&self, id: u64) -> Result<Option<PlacedRow<'_>>, StoreError> {
+        self.snapshot.find(self.tables.entries, &id.to_be_bytes())
+    }
+
+    /// Remembers where the record of an entry lies, after it was read through.
+    pub(crate) fn remember_place(&self, id: u64, place: Option<Place>) {
         if let (Some(remembered), Some(place)) = (&self.remembered, place) {
             remembered.borrow_mut().put_place(id, place);
         }
-        Ok(Some(row))
     }
 }
 

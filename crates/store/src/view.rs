@@ -18,7 +18,7 @@ pub(crate) use lists::List;
 pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_would_help};
 
 use crate::dictionary::Dictionary;
-use crate::entry::{StoredEntry, join};
+use crate::entry::{IsChecked, StoredEntry, join};
 use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, IndexKind};
 use crate::key::{self, RowKey};
@@ -351,11 +351,16 @@ impl<'t> View<'t> {
     /// Reads an entry; none when there is no entry with this id.
     #[inline]
     pub fn entry(&self, id: EntryId) -> Result<Option<StoredEntry<'_>>, StoreError> {
-        let row = match self.stack().changed(PlainTable::Entries, &id.0.to_be_bytes()) {
-            Some(row) => row,
-            None => self.ground.record(id.0)?,
-        };
-        row.map(|row| self.stored(id.0, row)).transpose()
+        if let Some(row) = self.stack().changed(PlainTable::Entries, &id.0.to_be_bytes()) {
+            return row.map(|row| self.stored(id.0, row)).transpose();
+        }
+        if let Some(row) = self.ground.known_record(id.0) {
+            return self.read(id.0, row, IsChecked(true)).map(Some);
+        }
+        let Some((row, place)) = self.ground.record(id.0)? else { return Ok(None) };
+        let stored = self.stored(id.0, row)?;
+        self.ground.remember_place(id.0, place);
+        Ok(Some(stored))
     }
 
     /// An entry that a posting list or a name leads to.
@@ -365,10 +370,21 @@ impl<'t> View<'t> {
 
     #[inline]
     fn stored<'v>(&'v self, id: u64, row: &'v [u8]) -> Result<StoredEntry<'v>, StoreError> {
+        self.read(id, row, IsChecked(false))
+    }
+
+    #[inline]
+    fn read<'v>(
+        &'v self,
+        id: u64,
+        row: &'v [u8],
+        is_checked: IsChecked,
+    ) -> Result<StoredEntry<'v>, StoreError> {
         let damaged = |reason| StoreError::corrupt(ENTRIES, id, reason);
         let head = RecordHead::parse(row).map_err(damaged)?;
         let superior = self.parent_dn(head.parent)?;
-        StoredEntry::new(EntryId(id), &head, superior, &self.dictionary).map_err(damaged)
+        StoredEntry::new(EntryId(id), &head, is_checked, superior, &self.dictionary)
+            .map_err(damaged)
     }
 
     /// The name of an entry, as text.

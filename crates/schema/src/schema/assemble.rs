@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::{ContentRule, DEFINITION_COUNT_MAX, SUPERIOR_DEPTH_MAX, Schema};
-use crate::attribute_type::AttributeType;
+use crate::attribute_type::{AttributeType, family_of};
 use crate::definition::{AttributeTypeBody, Body, Definition, DefinitionKind};
 use crate::description::AttributeDescription;
 use crate::error::{Place, SchemaError, SchemaFault, subject};
@@ -278,9 +278,12 @@ impl<'s> Builder<'s> {
         let equality = self.rule(RuleKind::Equality, "EQUALITY", body.equality.as_ref())?;
         let ordering = self.rule(RuleKind::Ordering, "ORDERING", body.ordering.as_ref())?;
         let substring = self.rule(RuleKind::Substring, "SUBSTR", body.substring.as_ref())?;
+        let oid_hash = FxBuildHasher.hash_one(&definition.oid);
+        let above = inherited.map_or(0, AttributeType::families);
         Ok(AttributeType {
             key: definition.name().to_ascii_lowercase(),
-            oid_hash: FxBuildHasher.hash_one(&definition.oid),
+            oid_hash,
+            families: family_of(oid_hash) | above,
             oid: definition.oid.clone(),
             names: definition.names.clone(),
             description: definition.description.clone(),

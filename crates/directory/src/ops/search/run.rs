@@ -96,8 +96,9 @@ impl<'a> Run<'a> {
             start,
             seen: 0,
             stride: 1,
-            until_look: 0,
-            looked: Duration::ZERO,
+            // When the search began was looked at before the plan was made.
+            until_look: 1,
+            looked: search.begun,
             searchable: searchable && sees_all,
             sees_all,
             parent: None,
