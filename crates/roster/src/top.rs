@@ -1,11 +1,12 @@
 //! `roster top`: what a server does, from one second to the next, as its `cn=monitor` tells.
 //!
 //! Start at `reading.rs` (what the server says) and `watch.rs` (how it is asked), then `frame.rs`
-//! (what happened between two readings) and `draw.rs` (how that looks); `screen.rs` has the
-//! terminal.
+//! (what happened between two readings), `page.rs` (what is known now) and `draw.rs` (how that
+//! looks); `screen.rs` has the terminal.
 
 mod draw;
 mod frame;
+mod page;
 mod reading;
 mod screen;
 mod watch;
@@ -13,14 +14,16 @@ mod watch;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::draw::{Shown, Style};
 use self::frame::Frame;
-use self::reading::Reading;
-use self::screen::{Event, Key, Screen};
-use self::watch::{Away, Look, Watch};
+use self::page::Page;
+use self::reading::{Reading, now};
+use self::screen::{Key, Screen};
+use self::watch::{Look, Watch, silence_s};
 use crate::connect::Login;
 use crate::failure::{Exit, Failure};
 use crate::{interrupt, output};
@@ -32,100 +35,122 @@ pub(crate) struct Options {
     pub(crate) is_json: bool,
 }
 
+/// What happens while nobody draws.
+enum Event {
+    Key(Key),
+    /// The server is asked now.
+    Asked(Instant),
+    /// What came of it.
+    Look(Result<Look, Failure>),
+}
+
 /// Reads and shows until the user has enough.
 pub(crate) fn run(login: Login, options: &Options) -> Result<Exit, Failure> {
     let server = login.uri().to_owned();
-    let (watch, first) = Watch::begin(login)?;
+    let (sender, events) = sync_channel(EVENTS_MAX);
+    let is_paused = Arc::new(AtomicBool::new(false));
+    spawn(Watch::new(login), options.every, sender.clone(), &is_paused);
+    let first = first(&events)?;
     if options.is_json || options.is_once || !std::io::stdout().is_terminal() {
-        return lines(watch, first, &server, options);
+        return lines(&events, first, &server, options);
     }
-    page(watch, first, &server, options.every)
+    page(&Screen::open(sender, events)?, first, &server, &is_paused)
+}
+
+/// Asks the server on a thread of its own, which ends with the process: keys are heard, and the
+/// user is told, also while the server lets one wait.
+fn spawn(mut watch: Watch, every: Duration, sender: SyncSender<Event>, paused: &Arc<AtomicBool>) {
+    let is_paused = Arc::clone(paused);
+    thread::spawn(move || {
+        loop {
+            if !is_paused.load(Ordering::Relaxed) {
+                let _ = sender.send(Event::Asked(now()));
+                let look = watch.look();
+                let is_end = look.is_err();
+                if sender.send(Event::Look(look)).is_err() || is_end {
+                    return;
+                }
+            }
+            thread::park_timeout(watch.pause(every));
+        }
+    });
+}
+
+/// The reading that the first interval begins with.
+fn first(events: &Receiver<Event>) -> Result<Reading, Failure> {
+    let mut silence = Silence::default();
+    loop {
+        match events.recv_timeout(REDRAW) {
+            Ok(Event::Look(look)) => {
+                if let Look::Reading(first) = look? {
+                    return Ok(first);
+                }
+            }
+            Ok(Event::Asked(at)) => silence.since = Some(at),
+            Ok(Event::Key(_)) => {}
+            Err(_) => silence.note(),
+        }
+    }
 }
 
 /// A page of the terminal, until a key ends it.
-fn page(watch: Watch, first: Reading, server: &str, every: Duration) -> Result<Exit, Failure> {
-    let screen = Screen::open()?;
-    let is_paused = Arc::new(AtomicBool::new(false));
-    spawn(watch, every, &screen, &is_paused);
-    let mut before = first;
-    let mut shown: Option<Frame> = None;
-    let mut away: Option<Away> = None;
-    let mut rates = Vec::new();
+fn page(
+    screen: &Screen,
+    first: Reading,
+    server: &str,
+    is_paused: &AtomicBool,
+) -> Result<Exit, Failure> {
+    let mut page = Page::new(first);
     loop {
         match screen.wait(REDRAW) {
             Some(Event::Key(Key::End)) => return Ok(Exit::Done),
             Some(Event::Key(Key::Pause)) => {
                 is_paused.fetch_xor(true, Ordering::Relaxed);
+            }
+            Some(Event::Key(Key::Other)) => {}
+            Some(Event::Asked(at)) => {
+                page.asked(at);
                 continue;
             }
-            Some(Event::Key(Key::Other)) => continue,
-            Some(Event::Look(look)) => match look? {
-                Look::Reading(now) => {
-                    let frame = Frame::between(&before, &now);
-                    before = now;
-                    away = None;
-                    rates.push(Some(frame.operations_per_s));
-                    shown = Some(frame);
-                }
-                // What was counted before says nothing about an interval with this.
-                Look::Back(now, _) => {
-                    before = now;
-                    continue;
-                }
-                Look::Away(now) => {
-                    if away.is_none() {
-                        rates.push(None);
-                    }
-                    away = Some(now);
-                }
-            },
-            // Only how long it has been away changes by itself.
-            None if away.is_none() || is_paused.load(Ordering::Relaxed) => continue,
+            Some(Event::Look(look)) => page.told(look?),
+            None if is_paused.load(Ordering::Relaxed) || !page.is_counting() => continue,
             None => {}
         }
         let style = Style { has_colour: output::may_colour(), width: screen.width() };
-        let away = away.as_ref();
-        screen.show(&match &shown {
-            Some(frame) => draw::block(frame, server, Shown { rates: &rates, away }, style),
-            None => draw::nothing_yet(server, away, style),
-        })?;
+        screen.show(&page.text(server, style), is_paused.load(Ordering::Relaxed))?;
     }
-}
-
-/// Asks the server on a thread of its own, which ends with the process: keys are heard also while
-/// the server lets one wait.
-fn spawn(mut watch: Watch, every: Duration, screen: &Screen, is_paused: &Arc<AtomicBool>) {
-    let (sender, is_paused) = (screen.sender(), Arc::clone(is_paused));
-    thread::spawn(move || {
-        loop {
-            thread::park_timeout(watch.pause(every));
-            if is_paused.load(Ordering::Relaxed) {
-                continue;
-            }
-            let look = watch.look();
-            let is_end = look.is_err();
-            if sender.send(Event::Look(look)).is_err() || is_end {
-                return;
-            }
-        }
-    });
 }
 
 /// A line for each interval, or one object; everything when it is asked for once.
 fn lines(
-    mut watch: Watch,
+    events: &Receiver<Event>,
     mut before: Reading,
     server: &str,
     options: &Options,
 ) -> Result<Exit, Failure> {
     let interrupted = interrupt::flag()?;
     let (mut number, mut is_away) = (0, false);
-    loop {
-        if !screen::rest(watch.pause(options.every), &interrupted) {
-            return Ok(Exit::Done);
-        }
-        let now = match watch.look()? {
-            Look::Reading(now) => now,
+    let mut silence = Silence::default();
+    while !interrupted.load(Ordering::Relaxed) {
+        let look = match events.recv_timeout(LOOK_EVERY) {
+            Ok(Event::Look(look)) => look?,
+            Ok(Event::Asked(at)) => {
+                silence.since = Some(at);
+                continue;
+            }
+            // That it is away was said, and says more.
+            Err(_) if !is_away => {
+                silence.note();
+                continue;
+            }
+            Ok(Event::Key(_)) | Err(_) => continue,
+        };
+        let silence = std::mem::take(&mut silence);
+        let now = match look {
+            Look::Reading(now) => {
+                silence.end();
+                now
+            }
             Look::Away(away) if options.is_once => return Err(Failure::refused(away.reason)),
             Look::Away(away) => {
                 if !is_away {
@@ -157,13 +182,42 @@ fn lines(
         }
         out.flush()?;
         number += 1;
-        if options.is_once || interrupted.load(Ordering::Relaxed) {
-            return Ok(Exit::Done);
+        if options.is_once {
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// That the server lets one wait, where nothing is drawn.
+#[derive(Default)]
+struct Silence {
+    since: Option<Instant>,
+    is_noted: bool,
+}
+
+impl Silence {
+    /// Says so, once.
+    fn note(&mut self) {
+        if let Some(seconds) = silence_s(self.since).filter(|_| !self.is_noted) {
+            output::note(format_args!("roster: note: no answer for {seconds} s; waiting"));
+            self.is_noted = true;
+        }
+    }
+
+    /// Says that it is over, where it was said that it began.
+    fn end(self) {
+        if let Some(seconds) = silence_s(self.since).filter(|_| self.is_noted) {
+            output::note(format_args!("roster: note: the server answered after {seconds} s"));
         }
     }
 }
 
 /// The head of the columns is repeated after so many lines.
 const HEAD_EVERY: usize = 20;
-/// How often the page is drawn anew while the server is away.
+/// How often the page is drawn anew while the server is away, or silent.
 const REDRAW: Duration = Duration::from_secs(1);
+/// How often it is looked for Ctrl-C where nothing is drawn.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Readings that wait for whoever writes them; while there are more, nobody is asked.
+const EVENTS_MAX: usize = 16;

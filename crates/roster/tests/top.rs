@@ -4,13 +4,18 @@
 mod common;
 mod demo;
 
-use std::io::{BufRead as _, BufReader, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use common::{Run, command, roster};
 use demo::Demo;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use testing::crash::server::Place;
 
 /// One interval, as short as it gets.
@@ -101,6 +106,129 @@ fn a_server_that_ends_is_asked_for_until_it_is_back() {
     child.wait().unwrap();
 }
 
+/// A server that hung was seen only when the client's time-out of 30 s had passed, and then what it
+/// had done since it was asked was told as what it had done in the time after.
+#[test]
+fn a_server_that_hangs_is_told_of_at_once() {
+    let demo = Demo::start(100);
+    let url = demo.url("ldapi");
+    let mut child = command(&["top", "--json", "--every", "0.1", "-H", &url]).spawn().unwrap();
+    let told = lines_of(child.stdout.take().unwrap());
+    let notes = lines_of(child.stderr.take().unwrap());
+    told.recv_timeout(PATIENCE).unwrap();
+    signal(&demo, Signal::STOP);
+    let silent = notes.recv_timeout(SOON).unwrap();
+    assert!(silent.starts_with("roster: note: no answer for "), "{silent}");
+    while told.try_recv().is_ok() {}
+    signal(&demo, Signal::CONT);
+    let answered = notes.recv_timeout(PATIENCE).unwrap();
+    assert!(answered.starts_with("roster: note: the server answered after "), "{answered}");
+    let frame: serde_json::Value =
+        serde_json::from_str(&told.recv_timeout(PATIENCE).unwrap()).unwrap();
+    assert!(frame["interval_s"].as_f64().unwrap() >= 1.0, "{frame}");
+    // Ctrl-C ends it also while it waits; from the beginning on it is told that it does.
+    signal(&demo, Signal::STOP);
+    notes.recv_timeout(SOON).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut child = command(&["top", "-H", &url]).spawn().unwrap();
+    let silent = lines_of(child.stderr.take().unwrap()).recv_timeout(SOON).unwrap();
+    assert!(silent.starts_with("roster: note: no answer for "), "{silent}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_page_says_for_how_long_there_is_no_answer_and_heeds_keys_meanwhile() {
+    let demo = Demo::start(100);
+    let mut terminal = Terminal::new(&["top", "--every", "0.1", "-H", &demo.url("ldapi")]);
+    terminal.page(|page| page.contains("every ") && !page.contains("no answer"));
+    signal(&demo, Signal::STOP);
+    terminal.page(|page| page.contains(" s; the figures are from before"));
+    // It counts, and what was known stays.
+    terminal.page(|page| silence_s(page) >= Some(2) && page.contains("operations"));
+    terminal.keys.write_all(b" ").unwrap();
+    terminal.page(|page| page.contains("paused   q: end   space: go on"));
+    terminal.keys.write_all(b" ").unwrap();
+    terminal.page(|page| silence_s(page).is_some() && page.contains("space: pause"));
+    signal(&demo, Signal::CONT);
+    terminal.page(|page| page.contains("every ") && !page.contains("no answer"));
+    signal(&demo, Signal::STOP);
+    terminal.page(|page| silence_s(page).is_some());
+    terminal.keys.write_all(b"q").unwrap();
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
+}
+
+/// For how long there is no answer, by the page.
+fn silence_s(page: &str) -> Option<u64> {
+    let (_, behind) = page.split_once("no answer for ")?;
+    behind.split_once(" s")?.0.parse().ok()
+}
+
+fn signal(demo: &Demo, signal: Signal) {
+    kill_process(Pid::from_raw(demo.pid().cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// The program in a terminal.
+struct Terminal {
+    child: Child,
+    keys: File,
+    shown: Receiver<String>,
+}
+
+impl Terminal {
+    fn new(arguments: &[&str]) -> Self {
+        let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&keys).unwrap();
+        unlockpt(&keys).unwrap();
+        let name = ptsname(&keys, Vec::new()).unwrap().into_string().unwrap();
+        let mut inside = OpenOptions::new();
+        inside.read(true).write(true);
+        // It must not become the terminal of the test.
+        inside.custom_flags(rustix::fs::OFlags::NOCTTY.bits().cast_signed());
+        let inside = inside.open(name).unwrap();
+        let mut program = command(arguments);
+        program.stdin(inside.try_clone().unwrap()).stdout(inside.try_clone().unwrap());
+        let child = program.stderr(inside).spawn().unwrap();
+        let keys = File::from(keys);
+        let mut screen = keys.try_clone().unwrap();
+        let (sender, shown) = channel();
+        std::thread::spawn(move || {
+            let mut octets = [0; 65_536];
+            // Without a program in it any more, it cannot be read.
+            while let Ok(length @ 1..) = screen.read(&mut octets) {
+                let text =
+                    String::from_utf8_lossy(octets.get(..length).unwrap_or_default()).into_owned();
+                if sender.send(text).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, keys, shown }
+    }
+
+    /// Waits until a page that was drawn is as wanted.
+    fn page(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        let mut text = String::new();
+        loop {
+            let more = self.shown.recv_timeout(SOON);
+            text += &more.unwrap_or_else(|error| panic!("{error}: {text:?}"));
+            // The keys are the end of a page.
+            let mut pages = text.split("\x1b[H").filter(|page| page.contains("space:"));
+            if pages.any(&is_wanted) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// The lines of a pipe, as they come.
 fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = channel();
@@ -115,3 +243,6 @@ fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Clearly less than the time-out of a client.
+const SOON: Duration = Duration::from_secs(20);

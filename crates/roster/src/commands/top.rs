@@ -12,8 +12,8 @@ use crate::top;
 ///
 /// Reads cn=monitor over LDAP, as an identity with the privilege config-read, such as the
 /// administrator, or the owner of the server's process through ldapi://. In a terminal it shows a
-/// page, else a line for each interval. Keys: q ends, space pauses. A server that goes away is
-/// asked for until it is back.
+/// page, else a line for each interval. Keys: q ends, space pauses. A server that does not answer
+/// is told of after a second, and one that goes away is asked for until it is back.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

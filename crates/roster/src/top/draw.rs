@@ -18,13 +18,26 @@ pub(super) struct Style {
 pub(super) struct Shown<'s> {
     /// Operations per second of the intervals so far; none for a time without a server.
     pub(super) rates: &'s [Option<f64>],
-    /// The server is not there: the figures are old.
-    pub(super) away: Option<&'s Away>,
+    /// The figures are old.
+    pub(super) absence: Option<&'s Absence>,
+}
+
+/// Why there are no figures of now.
+#[derive(Debug)]
+pub(super) enum Absence {
+    /// The server was asked and has not answered for so many seconds.
+    Silent(u64),
+    /// It is not there.
+    Away(Away),
+    /// It is there again after so many seconds, and the interval has just begun.
+    Back(u64),
 }
 
 /// All of an interval, a line each.
 pub(super) fn block(frame: &Frame, server: &str, shown: Shown<'_>, style: Style) -> String {
-    let Some(away) = shown.away else { return text(&figures(frame, server, shown, style), style) };
+    let Some(absence) = shown.absence else {
+        return text(&figures(frame, server, shown, style), style);
+    };
     // What was an alarm is one no more: nobody knows.
     let plain = Style { has_colour: false, ..style };
     let mut lines = figures(frame, server, shown, plain);
@@ -32,21 +45,31 @@ pub(super) fn block(frame: &Frame, server: &str, shown: Shown<'_>, style: Style)
         *line = style.old(&clipped(line, style.width));
     }
     if let Some(line) = lines.get_mut(1) {
-        *line = absence(away, style, "; the figures are from before");
+        *line = why_old(absence, style, "; the figures are from before");
     }
     text(&lines, style)
 }
 
 /// The page before there is an interval.
-pub(super) fn nothing_yet(server: &str, away: Option<&Away>, style: Style) -> String {
-    let absence = away.map(|away| absence(away, style, ""));
-    text(&[format!("roster   {server}"), absence.unwrap_or_default()], style)
+pub(super) fn nothing_yet(server: &str, absence: Option<&Absence>, style: Style) -> String {
+    let why = absence.map_or_else(|| "reading …".to_owned(), |why| why_old(why, style, ""));
+    text(&[format!("roster   {server}"), why], style)
 }
 
-/// That the server is not there; what matters comes first, since narrow terminals cut the rest.
-fn absence(away: &Away, style: Style, more: &str) -> String {
-    let length = duration(away.seconds());
-    style.alarm(&format!("away for {length}, asking again{more}: {}", away.reason))
+/// Why figures are old; what matters comes first, since narrow terminals cut the rest.
+fn why_old(absence: &Absence, style: Style, more: &str) -> String {
+    match absence {
+        Absence::Silent(seconds) => {
+            style.alarm(&format!("no answer for {}{more}", duration(*seconds)))
+        }
+        Absence::Away(away) => {
+            let (length, reason) = (duration(away.seconds()), &away.reason);
+            style.alarm(&format!("away for {length}, asking again{more}: {reason}"))
+        }
+        Absence::Back(seconds) => {
+            style.notable(&format!("back after {}{more}", duration(*seconds)))
+        }
+    }
 }
 
 fn figures(frame: &Frame, server: &str, shown: Shown<'_>, style: Style) -> Vec<String> {

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 /// One look at `cn=monitor`.
 #[derive(Debug)]
 pub(super) struct Reading {
+    /// When the first answer was there.
     pub(super) at: Instant,
     /// By names, in lower case; what another server does not tell is not there.
     entries: HashMap<String, HashMap<String, Vec<String>>>,
@@ -25,7 +26,7 @@ pub(super) type Times = BTreeMap<u64, u64>;
 impl Reading {
     /// Asks the server.
     pub(super) fn take(connection: &mut Connection) -> Result<Self, Failure> {
-        let at = now();
+        let mut at = None;
         let mut entries = HashMap::new();
         for (base, scope) in BRANCHES {
             let asked = SearchFor {
@@ -34,6 +35,8 @@ impl Reading {
                 ..SearchFor::below(base, Filter::Present("objectClass"))
             };
             let found = connection.search(&asked)?;
+            // A server that lets one wait counts before it answers, not when it is asked.
+            at.get_or_insert_with(now);
             let is_missing = found.outcome.code == ResultCode::NoSuchObject;
             if is_missing && found.outcome.matched.is_empty() {
                 let what = "the server shows its figures to its administrator only";
@@ -51,7 +54,7 @@ impl Reading {
                 entries.insert(entry.dn.to_ascii_lowercase(), attributes.collect());
             }
         }
-        Ok(Self { at, entries })
+        Ok(Self { at: at.unwrap_or_else(now), entries })
     }
 
     /// The number that an entry, named without `,cn=monitor`, has there.

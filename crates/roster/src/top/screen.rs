@@ -1,29 +1,21 @@
 //! The terminal: another page of it while `top` runs, single keys, and all as before at the end.
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-use super::reading::now;
-use super::watch::Look;
+use super::Event;
 use crate::failure::Failure;
 
 /// The terminal as `top` uses it; as before when this is dropped.
 pub(super) struct Screen {
     before: Option<Termios>,
     events: Receiver<Event>,
-    sender: Sender<Event>,
-}
-
-/// What happens while nobody draws.
-pub(super) enum Event {
-    Key(Key),
-    /// The server was asked.
-    Look(Result<Look, Failure>),
+    /// There is always one: waiting lasts as long as it is meant to.
+    _sender: SyncSender<Event>,
 }
 
 /// What the user wants.
@@ -35,8 +27,11 @@ pub(super) enum Key {
 }
 
 impl Screen {
-    pub(super) fn open() -> Result<Self, Failure> {
-        let (sender, events) = channel();
+    /// Keys come among the other events.
+    pub(super) fn open(
+        sender: SyncSender<Event>,
+        events: Receiver<Event>,
+    ) -> Result<Self, Failure> {
         let mut before = None;
         let stdin = io::stdin();
         if stdin.is_terminal() {
@@ -61,19 +56,13 @@ impl Screen {
                 }
             }
         });
-        let screen = Self { before, events, sender };
+        let screen = Self { before, events, _sender: sender };
         screen.write(&format!("{OTHER_PAGE}{HIDE}{HOME}{CLEAR}reading …"))?;
         Ok(screen)
     }
 
-    /// Who tells it of what happens.
-    pub(super) fn sender(&self) -> Sender<Event> {
-        self.sender.clone()
-    }
-
     /// Waits for the time, or until something happens.
     pub(super) fn wait(&self, time: Duration) -> Option<Event> {
-        // It holds a sender itself: there is always one.
         self.events.recv_timeout(time).ok()
     }
 
@@ -92,12 +81,12 @@ impl Screen {
     }
 
     /// Shows the lines in place of those before.
-    pub(super) fn show(&self, text: &str) -> Result<(), Failure> {
+    pub(super) fn show(&self, text: &str, is_paused: bool) -> Result<(), Failure> {
         let mut page = String::from(HOME);
         let lines = text.lines().take(self.height().saturating_sub(1));
         page.extend(lines.flat_map(|line| [line, TO_END, "\r\n"]));
         page.push_str(CLEAR);
-        page.push_str("q: end   space: pause");
+        page.push_str(if is_paused { PAUSED } else { KEYS });
         self.write(&page)
     }
 
@@ -116,21 +105,8 @@ impl Drop for Screen {
     }
 }
 
-/// Waits for the time; says whether Ctrl-C has not come meanwhile.
-pub(super) fn rest(time: Duration, interrupted: &AtomicBool) -> bool {
-    let end = now() + time;
-    loop {
-        if interrupted.load(Ordering::Relaxed) {
-            return false;
-        }
-        let left = end.saturating_duration_since(now());
-        if left.is_zero() {
-            return true;
-        }
-        thread::park_timeout(left.min(LOOK_EVERY));
-    }
-}
-
+const KEYS: &str = "q: end   space: pause";
+const PAUSED: &str = "paused   q: end   space: go on";
 const OTHER_PAGE: &str = "\x1b[?1049h";
 const FIRST_PAGE: &str = "\x1b[?1049l";
 const HIDE: &str = "\x1b[?25l";
@@ -143,5 +119,3 @@ const CTRL_D: u8 = 4;
 /// The size of a terminal that does not tell.
 const COLUMNS: usize = 80;
 const ROWS: usize = 24;
-/// How often it is looked for Ctrl-C.
-const LOOK_EVERY: Duration = Duration::from_millis(50);

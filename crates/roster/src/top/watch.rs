@@ -17,6 +17,7 @@ pub(super) struct Watch {
     login: Login,
     connection: Option<Connection>,
     away: Option<Away>,
+    has_read: bool,
 }
 
 /// What came of asking.
@@ -27,7 +28,7 @@ pub(super) enum Look {
     Away(Away),
 }
 
-/// A server that is not there.
+/// A server that is not there, since it was asked first and did not answer.
 #[derive(Clone, Debug)]
 pub(super) struct Away {
     pub(super) since: Instant,
@@ -35,23 +36,23 @@ pub(super) struct Away {
 }
 
 impl Watch {
-    /// Connects; a server that is not there at the beginning is a failure.
-    pub(super) fn begin(login: Login) -> Result<(Self, Reading), Failure> {
-        let mut connection = login.connect()?;
-        let reading = Reading::take(&mut connection)?;
-        Ok((Self { login, connection: Some(connection), away: None }, reading))
+    pub(super) const fn new(login: Login) -> Self {
+        Self { login, connection: None, away: None, has_read: false }
     }
 
-    /// Asks the server.
+    /// Asks the server. One that is not there at the beginning is a failure.
     pub(super) fn look(&mut self) -> Result<Look, Failure> {
-        match self.reading() {
+        let asked = now();
+        let reading = self.reading();
+        self.has_read |= reading.is_ok();
+        match reading {
             Ok(reading) => Ok(match self.away.take() {
                 None => Look::Reading(reading),
                 Some(away) => Look::Back(reading, away),
             }),
-            Err(failure) if failure.is_passing => {
+            Err(failure) if failure.is_passing && self.has_read => {
                 self.connection = None;
-                let since = self.away.as_ref().map_or_else(now, |away| away.since);
+                let since = self.away.as_ref().map_or(asked, |away| away.since);
                 let away = Away { since, reason: failure.message };
                 self.away = Some(away.clone());
                 Ok(Look::Away(away))
@@ -83,6 +84,14 @@ impl Away {
     }
 }
 
+/// For how many seconds there has been no answer; none while that is nothing unusual.
+pub(super) fn silence_s(asked: Option<Instant>) -> Option<u64> {
+    let silence = now().saturating_duration_since(asked?);
+    (silence >= SILENCE_MIN).then_some(silence.as_secs())
+}
+
+/// Answers come within milliseconds: from here on it is told that there is none.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
 /// How often a server that is away is asked for.
 const AWAY_PAUSE_MIN: Duration = Duration::from_secs(1);
 const AWAY_PAUSE_MAX: Duration = Duration::from_secs(2);
