@@ -44,7 +44,7 @@ fn put(
         };
         match sample.value {
             Value::Times(times) => put_times(place.attribute, &times, values),
-            Value::Number(_) if metric.kind == Kind::Info => {
+            Value::Number(_) if metric.kind() == Kind::Info => {
                 values.extend(labels.map(|label| (place.attribute.to_owned(), label)));
             }
             Value::Number(number) => {
@@ -69,7 +69,7 @@ fn put(
             }
         }
         // A number of each entry: the entry above them has them together.
-        None if place.has_entries && metric.kind != Kind::Histogram => {
+        None if place.has_entries && metric.kind() != Kind::Histogram => {
             top.push((place.attribute.to_owned(), all.to_string()));
         }
         None => {}

@@ -20,13 +20,13 @@ pub(crate) fn reference() -> String {
 }
 
 fn row(metric: &Metric) -> String {
-    let kind = match metric.kind {
+    let kind = match metric.kind() {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
         Kind::Histogram => "histogram",
         Kind::Info => "information",
     };
-    let unit = match metric.unit {
+    let unit = match metric.unit() {
         Unit::None => "",
         Unit::Bytes => ", octets",
         Unit::Seconds => ", seconds",

@@ -1,7 +1,7 @@
 //! The table of metrics: one row each, in the order of the reference page.
 //!
-//! A new metric is a row here, and the attribute of its name in the schema
-//! (`crates/schema/files/14-monitor.ldif`).
+//! A new metric is a row here, whose name says whether it is a counter and in what unit, and the
+//! attribute of its name in the schema (`crates/schema/files/14-monitor.ldif`).
 
 mod served;
 mod stored;

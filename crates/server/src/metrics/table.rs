@@ -3,6 +3,9 @@
 //!
 //! Invariant: values are whole numbers; times are microseconds, which Prometheus is shown as
 //! seconds.
+//!
+//! Invariant: a name has the words that Prometheus wants for the kind and the unit, since both are
+//! taken from it.
 
 use super::histogram::Histogram;
 use super::scene::Scene;
@@ -12,8 +15,8 @@ use super::scene::Scene;
 pub(crate) struct Metric {
     /// In Prometheus; or [`MONITOR_ONLY`].
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) unit: Unit,
+    /// Other than the name says.
+    special: Option<Kind>,
     /// What its values are told apart by.
     pub(crate) labels: &'static [&'static str],
     /// Where it is in `cn=monitor`.
@@ -56,41 +59,20 @@ pub(crate) struct Place {
 }
 
 impl Metric {
-    const fn new(
-        (name, kind, unit): (&'static str, Kind, Unit),
+    /// One of a single value.
+    pub(super) const fn new(
+        name: &'static str,
         (branch, attribute): (&'static str, &'static str),
         help: &'static str,
         values: fn(&Scene<'_>, &mut Samples),
     ) -> Self {
         let place = Place { branch, attribute, has_entries: false, total: None };
-        Self { name, kind, unit, labels: &[], place, help, values }
+        Self { name, special: None, labels: &[], place, help, values }
     }
 
-    /// One that only grows.
-    pub(super) const fn counter(
-        name: &'static str,
-        unit: Unit,
-        place: (&'static str, &'static str),
-        help: &'static str,
-        values: fn(&Scene<'_>, &mut Samples),
-    ) -> Self {
-        Self::new((name, Kind::Counter, unit), place, help, values)
-    }
-
-    /// One that goes up and down.
-    pub(super) const fn gauge(
-        name: &'static str,
-        unit: Unit,
-        place: (&'static str, &'static str),
-        help: &'static str,
-        values: fn(&Scene<'_>, &mut Samples),
-    ) -> Self {
-        Self::new((name, Kind::Gauge, unit), place, help, values)
-    }
-
-    /// Of another kind.
+    /// Neither a counter nor a gauge.
     pub(super) const fn of_kind(self, kind: Kind) -> Self {
-        Self { kind, ..self }
+        Self { special: Some(kind), ..self }
     }
 
     /// Told apart by labels, the first of which names an entry of `cn=monitor`.
@@ -110,18 +92,37 @@ impl Metric {
         Self { place, ..self }
     }
 
+    /// By the end of its name, where it is not special.
+    pub(crate) fn kind(&self) -> Kind {
+        let by_name = if self.name.ends_with("_total") { Kind::Counter } else { Kind::Gauge };
+        self.special.unwrap_or(by_name)
+    }
+
+    /// By a word of its name; days Prometheus is not told.
+    pub(crate) fn unit(&self) -> Unit {
+        let has = |unit| self.name.split('_').any(|word| word == unit);
+        if has("bytes") {
+            Unit::Bytes
+        } else if has("seconds") {
+            Unit::Seconds
+        } else if self.place.attribute.ends_with("-days") {
+            Unit::Days
+        } else {
+            Unit::None
+        }
+    }
+
     /// Whether its values in `cn=monitor` are texts, with a word before the number.
     #[cfg(test)]
-    pub(crate) const fn is_text(&self) -> bool {
-        matches!(self.kind, Kind::Info)
-            || self.labels.len() > if self.place.has_entries { 1 } else { 0 }
+    pub(crate) fn is_text(&self) -> bool {
+        self.kind() == Kind::Info || self.labels.len() > if self.place.has_entries { 1 } else { 0 }
     }
 
     /// The attributes it has in `cn=monitor`, each with whether it is a number.
     #[cfg(test)]
     pub(crate) fn attributes(&self) -> Vec<(String, bool)> {
         let attribute = self.place.attribute;
-        if self.kind == Kind::Histogram {
+        if self.kind() == Kind::Histogram {
             let numbers = HISTOGRAM_NUMBERS.iter().map(|end| (format!("{attribute}-{end}"), true));
             let buckets = (format!("{attribute}-{HISTOGRAM_BUCKETS}"), false);
             return numbers.chain([buckets]).collect();

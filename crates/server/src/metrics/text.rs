@@ -21,17 +21,17 @@ fn family(out: &mut String, scene: &Scene<'_>, metric: &Metric) {
     if samples.0.is_empty() {
         return;
     }
-    let kind = match metric.kind {
+    let kind = match metric.kind() {
         Kind::Counter => "counter",
         Kind::Gauge | Kind::Info => "gauge",
         Kind::Histogram => "histogram",
     };
-    let Metric { name, help, unit, .. } = metric;
+    let (Metric { name, help, .. }, unit) = (metric, metric.unit());
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
     for sample in &samples.0 {
         let labels = labels(metric.labels, &sample.labels);
         match &sample.value {
-            Value::Number(number) => line(out, name, "", (&labels, ""), &in_unit(*number, *unit)),
+            Value::Number(number) => line(out, name, "", (&labels, ""), &in_unit(*number, unit)),
             Value::Times(times) => {
                 for (end_us, below) in times.below() {
                     let end = format!("le=\"{}\"", seconds(end_us.cast_signed()));

@@ -4,12 +4,11 @@ use ldap::result::ResultCode;
 
 use super::super::meter::{CODES, HANDSHAKES, LISTENERS, OPERATIONS, OperationSum};
 use super::super::scene::Scene;
-use super::super::table::{Kind, Metric, Samples, Unit};
+use super::super::table::{Kind, Metric, Samples};
 
 pub(super) const ROWS: &[Metric] = &[
-    Metric::counter(
+    Metric::new(
         "roster_operations_total",
-        Unit::None,
         ("cn=operations", "roster-operation-results"),
         "Operations that are over, by the result code of the answer; `abandoned`: nobody was told \
          the outcome; `none`: such operations have no answer.",
@@ -17,9 +16,8 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by_entry(&["op", "result"])
     .total("roster-operation-count"),
-    Metric::counter(
+    Metric::new(
         "roster_operation_duration_seconds",
-        Unit::Seconds,
         ("cn=operations", "roster-operation"),
         "Time from the last octet of a request to its answer, of operations that were answered.",
         |scene, out| {
@@ -30,67 +28,58 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .of_kind(Kind::Histogram)
     .by_entry(&["op"]),
-    Metric::counter(
+    Metric::new(
         "roster_bind_failures_total",
-        Unit::None,
         ("cn=operations", "roster-bind-failures"),
         "Binds that failed, by the result code.",
         bind_failures,
     )
     .by(&["result"])
     .total("roster-bind-failure-count"),
-    Metric::counter(
+    Metric::new(
         "roster_received_bytes_total",
-        Unit::Bytes,
         ("cn=operations", "roster-received-bytes"),
         "Octets of requests, without TLS.",
         |scene, out| out.one(scene.sum().received_bytes),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_sent_bytes_total",
-        Unit::Bytes,
         ("cn=operations", "roster-sent-bytes"),
         "Octets of answers, without TLS.",
         |scene, out| out.one(scene.sum().sent_bytes),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_search_entries_total",
-        Unit::None,
         ("cn=operations", "roster-search-entries"),
         "Entries that searches returned.",
         |scene, out| out.one(scene.sum().entries),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_search_references_total",
-        Unit::None,
         ("cn=operations", "roster-search-references"),
         "References that searches returned.",
         |scene, out| out.one(scene.sum().references),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_unindexed_searches_total",
-        Unit::None,
         ("cn=operations", "roster-unindexed-searches"),
         "Searches that were carried out although no index helped.",
         |scene, out| out.one(scene.directory().search_counts().unindexed),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_unindexed_searches_refused_total",
-        Unit::None,
         ("cn=operations", "roster-unindexed-searches-refused"),
         "Searches that were refused because no index helps.",
         |scene, out| out.one(scene.directory().search_counts().unindexed_refused),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_panics_total",
-        Unit::None,
         ("cn=operations", "roster-panics"),
         "Requests that ended in a bug of the server; their connections were closed.",
         |scene, out| out.one(scene.shared.counters.panics.value()),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_connections",
-        Unit::None,
         ("cn=connections", "roster-connections-open"),
         "Connections that are open.",
         |scene, out| {
@@ -100,9 +89,8 @@ pub(super) const ROWS: &[Metric] = &[
         },
     )
     .by_entry(&["listener"]),
-    Metric::counter(
+    Metric::new(
         "roster_connections_total",
-        Unit::None,
         ("cn=connections", "roster-connections-accepted"),
         "Connections that were accepted.",
         |scene, out| {
@@ -112,9 +100,8 @@ pub(super) const ROWS: &[Metric] = &[
         },
     )
     .by_entry(&["listener"]),
-    Metric::counter(
+    Metric::new(
         "roster_connections_refused_total",
-        Unit::None,
         ("cn=connections", "roster-connections-refused"),
         "Connections that were turned away: too many are open, or a proxy did not say whose it is.",
         |scene, out| {
@@ -124,16 +111,14 @@ pub(super) const ROWS: &[Metric] = &[
         },
     )
     .by_entry(&["listener"]),
-    Metric::gauge(
+    Metric::new(
         "roster_connections_limit",
-        Unit::None,
         ("cn=connections", "roster-connections-limit"),
         "Connections that may be open (`limits.connections_max`).",
         |scene, out| out.one(scene.shared.limits.connections_max as u64),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_tls_handshakes_total",
-        Unit::None,
         ("cn=connections", "roster-tls-handshakes"),
         "TLS handshakes, by the version agreed on, or `failed`.",
         |scene, out| {
@@ -144,33 +129,29 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by(&["version"])
     .total("roster-tls-handshake-count"),
-    Metric::gauge(
+    Metric::new(
         "roster_queue_length",
-        Unit::None,
         ("cn=work", "roster-queue-length"),
         "Requests that wait: for the writer, for a thread that makes large searches, for one that \
          hashes passwords.",
         |scene, out| queues(scene, out, |(length, _)| length),
     )
     .by_entry(&["queue"]),
-    Metric::gauge(
+    Metric::new(
         "roster_queue_limit",
-        Unit::None,
         ("cn=work", "roster-queue-limit"),
         "Requests that may wait; one more is answered `busy`.",
         |scene, out| queues(scene, out, |(_, limit)| limit),
     )
     .by_entry(&["queue"]),
-    Metric::counter(
+    Metric::new(
         "roster_password_hash_jobs_total",
-        Unit::None,
         ("cn=work", "roster-password-hash-jobs"),
         "Requests whose passwords were hashed on threads of their own, since that is slow.",
         |scene, out| out.one(scene.shared.counters.hashes.value()),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_password_hash_seconds_total",
-        Unit::Seconds,
         ("cn=work", "roster-password-hash-us"),
         "Time that these threads have hashed.",
         |scene, out| out.one(scene.shared.counters.hash_us.value()),

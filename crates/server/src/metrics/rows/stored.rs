@@ -6,82 +6,71 @@ use store::{IndexDefinition, IndexState};
 
 use super::super::meter::micros;
 use super::super::scene::Scene;
-use super::super::table::{Metric, Samples, Unit};
+use super::super::table::{Metric, Samples};
 
 pub(super) const ROWS: &[Metric] = &[
-    Metric::gauge(
+    Metric::new(
         "roster_entries",
-        Unit::None,
         ("cn=store", "roster-store-entries"),
         "Entries of the directory.",
         |scene, out| out.one(scene.directory().store().entry_count()),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_changes_total",
-        Unit::None,
         ("cn=store", "roster-store-changes"),
         "The number of the last change that clients see, counted from the first of the directory.",
         |scene, out| out.one(scene.directory().store().published().lsn.0),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_overlay_layers",
-        Unit::None,
         ("cn=store", "roster-overlay-layers"),
         "Layers of changes in memory that a read looks through above the database.",
         |scene, out| out.one(scene.overlay().layers as u64),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_overlay_bytes",
-        Unit::Bytes,
         ("cn=store", "roster-overlay-bytes"),
         "Memory of changes that are not in the database yet.",
         |scene, out| out.one(scene.overlay().bytes),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_overlay_limit_bytes",
-        Unit::Bytes,
         ("cn=store", "roster-overlay-limit-bytes"),
         "Memory that they may take; beyond, writes wait (`store.overlay_max_mib`).",
         |scene, out| out.one(scene.overlay().bytes_max),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_overlay_retired_bytes",
-        Unit::Bytes,
         ("cn=store", "roster-overlay-retired-bytes"),
         "Memory of layers that are in the database, and that a search which still runs holds.",
         |scene, out| out.one(scene.overlay().retired_bytes),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_flushes_total",
-        Unit::None,
         ("cn=store", "roster-flushes"),
         "Flushes: changes in memory brought into the database in one transaction.",
         |scene, out| out.one(scene.overlay().flushes),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_flush_failures_total",
-        Unit::None,
         ("cn=store", "roster-flush-failures"),
         "Flushes that failed; each is tried again.",
         |scene, out| out.one(scene.overlay().failures),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_flush_seconds_total",
-        Unit::Seconds,
         ("cn=store", "roster-flush-us"),
         "Time that flushes took.",
         |scene, out| out.one(micros(scene.overlay().flushing)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_flush_last_seconds",
-        Unit::Seconds,
         ("cn=store", "roster-flush-last-us"),
         "Time that the last flush took.",
         |scene, out| out.one(scene.overlay().last_flush_ms.saturating_mul(1000)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_flush_behind_changes",
-        Unit::None,
         ("cn=store", "roster-flush-behind-changes"),
         "Changes that are in the journal and in memory, and not in the database yet.",
         |scene, out| {
@@ -91,88 +80,76 @@ pub(super) const ROWS: &[Metric] = &[
             out.one(store.published().lsn.0.saturating_sub(base));
         },
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_flush_behind_seconds",
-        Unit::Seconds,
         ("cn=store", "roster-flush-behind-us"),
         "Age of the oldest of them.",
         |scene, out| out.one(micros(scene.overlay().oldest_change)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_database_map_bytes",
-        Unit::Bytes,
         ("cn=store", "roster-database-map-bytes"),
         "Address space reserved for the database: neither memory nor disk.",
         |scene, out| out.known(scene.base().map(|base| base.map_bytes)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_database_used_bytes",
-        Unit::Bytes,
         ("cn=store", "roster-database-used-bytes"),
         "Pages of the database file that were ever used.",
         |scene, out| out.known(scene.base().map(|base| base.used_bytes)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_database_table_bytes",
-        Unit::Bytes,
         ("cn=store", "roster-database-table-bytes"),
         "Pages that tables take; the other used ones are free to be used again.",
         |scene, out| out.known(scene.base().map(|base| base.table_bytes)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_database_file_bytes",
-        Unit::Bytes,
         ("cn=store", "roster-database-file-bytes"),
         "Size of the database file.",
         |scene, out| out.known(scene.base().map(|base| base.file_bytes)),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_database_commits_total",
-        Unit::None,
         ("cn=store", "roster-database-commits"),
         "Transactions of the database, counted from its first.",
         |scene, out| out.known(scene.base().map(|base| base.commits)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_database_readers",
-        Unit::None,
         ("cn=store", "roster-database-readers"),
         "Places for readers of the database that were ever taken, by this process and others.",
         |scene, out| out.known(scene.base().map(|base| base.readers)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_database_readers_limit",
-        Unit::None,
         ("cn=store", "roster-database-readers-limit"),
         "Places for readers that there are.",
         |scene, out| out.known(scene.base().map(|base| base.readers_max)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_database_oldest_reader_seconds",
-        Unit::Seconds,
         ("cn=store", "roster-database-oldest-reader-us"),
         "How long a reader of this process has held pages that later transactions gave up.",
         |scene, out| out.known(scene.base().map(|base| micros(base.oldest_reader))),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_disk_free_bytes",
-        Unit::Bytes,
         ("cn=store", "roster-disk-free-bytes"),
         "What may still be written where the data directory is.",
         |scene, out| out.known(scene.directory().disk_free_bytes()),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_indexes",
-        Unit::None,
         ("cn=store", "roster-indexes"),
         "Indexes, by their state. How large each is stands in `cn=index,cn=monitor`.",
         indexes,
     )
     .by(&["state"])
     .total("roster-index-count"),
-    Metric::counter(
+    Metric::new(
         "roster_index_lookups_total",
-        Unit::None,
         ("cn=store", "roster-index-lookups"),
         "How often each index was asked, since the start or since it was added: by parts of \
          filters, by sorted searches, and by the server itself. One that stays at 0 only costs. \
@@ -182,30 +159,26 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by(&["index"])
     .total("roster-index-lookup-count"),
-    Metric::gauge(
+    Metric::new(
         "roster_dictionary_attributes",
-        Unit::None,
         ("cn=store", "roster-dictionary-attributes"),
         "Attribute descriptions that entries have, or had.",
         |scene, out| out.one(scene.directory().store().dictionary().attribute_count() as u64),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_records_compressed",
-        Unit::None,
         ("cn=store", "roster-records-compressed"),
         "1 when records are compressed with a dictionary made from the entries.",
         |scene, out| out.one(u64::from(scene.directory().store().dictionary().compresses())),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_name_cache_entries",
-        Unit::None,
         ("cn=store", "roster-name-cache-entries"),
         "Names of superiors that threads remember, as of when each last rested.",
         |scene, out| out.one(scene.directory().store().remembered_names()),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_name_cache_lookups_total",
-        Unit::None,
         ("cn=store", "roster-name-cache-lookups"),
         "Names of superiors that were wanted: `hit`, remembered by the thread; `miss`, read in \
          the tables.",
@@ -217,9 +190,8 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by(&["result"])
     .total("roster-name-cache-lookup-count"),
-    Metric::counter(
+    Metric::new(
         "roster_row_cache_lookups_total",
-        Unit::None,
         ("cn=store", "roster-row-cache-lookups"),
         "Rows of the database that lead to one entry or none, as names and values of an index do, \
          and were wanted: `hit`, remembered by the thread; `miss`, read in the tables, and \
@@ -232,79 +204,68 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by(&["result"])
     .total("roster-row-cache-lookup-count"),
-    Metric::gauge(
+    Metric::new(
         "roster_access_rules",
-        Unit::None,
         ("cn=store", "roster-access-rules"),
         "ACIs in force.",
         |scene, out| out.one(scene.directory().aci_count() as u64),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_journal_segments",
-        Unit::None,
         ("cn=journal", "roster-journal-segments"),
         "Files of the journal that hold changes.",
         |scene, out| out.one(scene.journal().segments),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_journal_bytes",
-        Unit::Bytes,
         ("cn=journal", "roster-journal-bytes"),
         "What the files of the journal take, used or reserved.",
         |scene, out| out.one(scene.journal().bytes),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_journal_records_total",
-        Unit::None,
         ("cn=journal", "roster-journal-records"),
         "Changes appended to the journal.",
         |scene, out| out.one(scene.journal().appended),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_journal_groups_total",
-        Unit::None,
         ("cn=journal", "roster-journal-groups"),
         "Groups of changes written together.",
         |scene, out| out.one(scene.journal().groups),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_journal_written_bytes_total",
-        Unit::Bytes,
         ("cn=journal", "roster-journal-written-bytes"),
         "Octets written to the journal.",
         |scene, out| out.one(scene.journal().written_bytes),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_journal_syncs_total",
-        Unit::None,
         ("cn=journal", "roster-journal-syncs"),
         "Syncs of the journal: what was written is on the disk.",
         |scene, out| out.one(scene.journal().syncs),
     ),
-    Metric::counter(
+    Metric::new(
         "roster_journal_sync_seconds_total",
-        Unit::Seconds,
         ("cn=journal", "roster-journal-sync-us"),
         "Time that syncs took.",
         |scene, out| out.one(scene.journal().sync_us),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_journal_sync_longest_seconds",
-        Unit::Seconds,
         ("cn=journal", "roster-journal-sync-longest-us"),
         "Time that the longest sync took since the start.",
         |scene, out| out.one(scene.journal().longest_sync_us),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_journal_full",
-        Unit::None,
         ("cn=journal", "roster-journal-full"),
         "1 when the last write found no room on the disk.",
         |scene, out| out.one(u64::from(scene.journal().is_full)),
     ),
-    Metric::gauge(
+    Metric::new(
         "roster_journal_failed",
-        Unit::None,
         ("cn=journal", "roster-journal-failed"),
         "1 when a write or a sync has failed: nothing is written until the server is restarted.",
         |scene, out| out.one(u64::from(scene.journal().is_poisoned.is_some())),
