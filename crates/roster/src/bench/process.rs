@@ -155,7 +155,7 @@ const fn cpu_us(threads_ns: u64, ticks_us: u64) -> u64 {
 }
 
 /// The number behind `name`, which a line begins with.
-fn number(text: &str, name: &str) -> Option<u64> {
+pub(super) fn number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::process::number;
 use crate::failure::Failure;
 use crate::whole_file::WholeFile;
 
@@ -472,14 +473,12 @@ impl Machine {
         };
         let count = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
         let available = || std::thread::available_parallelism().map_or(0, |cores| cores.get());
-        let memory = read("/proc/meminfo");
-        let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-        let kilobytes = total.and_then(|text| text.trim().strip_suffix("kB")?.trim().parse().ok());
+        let kilobytes = number(&read("/proc/meminfo"), "MemTotal:");
         let kernel = read("/proc/sys/kernel/osrelease");
         Self {
             cpu: value_of("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             cores: u32::try_from(if count > 0 { count } else { available() }).unwrap_or(u32::MAX),
-            memory_bytes: kilobytes.unwrap_or(0_u64).saturating_mul(1024),
+            memory_bytes: kilobytes.unwrap_or(0).saturating_mul(1024),
             kernel: format!("Linux {}", kernel.trim()),
             client_on_same_machine,
             stalls: None,
