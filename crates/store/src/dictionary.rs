@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use schema::{
-    AttributeDescription, AttributeType, Definition, DefinitionKind, Families, MatchingRule,
-    Schema,
+    AttributeDescription, AttributeType, Definition, DefinitionKind, Families, MatchingRule, Schema,
 };
 
 use crate::compress::Compression;
