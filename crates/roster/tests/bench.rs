@@ -560,6 +560,9 @@ fn wrong_answers_fail_a_run() {
     let fewer = server(|number, id, out| if number == 70 { done(id, out) } else { right(id, out) });
     let errors = ask(&fewer);
     assert!(errors.contains("1 answers were wrong, the first one: a search found 0"), "{errors}");
+    assert!(!errors.contains("hint:"), "{errors}");
+    let empty = server(|_, id, out| done(id, out));
+    assert!(ask(&empty).contains("hint: the load does not fit this directory"));
     let busy = server(|_, id, out| {
         let result = LdapResult { diagnostic: "later", ..LdapResult::new(ResultCode::Busy) };
         respond(id, Response::SearchDone(result), out);

@@ -342,7 +342,9 @@ fn judge(outcome: &Outcome) -> Result<Exit, Failure> {
     match first {
         Some(fault) => {
             let reason = format!("{wrong} answers were wrong, the first one: {fault}");
-            Err(Failure::refused(reason))
+            let codes = outcome.tallies.iter().flat_map(|(_, tally)| tally.counts.codes.values());
+            let failure = Failure::refused(reason);
+            Err(if wrong < codes.sum() { failure } else { failure.hint(NONE_FITS) })
         }
         None if outcome.is_cut_short && outcome.measured.is_zero() => {
             Err(Failure::interrupted("ended before anything was measured"))
@@ -361,6 +363,10 @@ fn milliseconds(text: &str) -> Result<u64, String> {
     let ms = number.ok_or("a limit is from 0.001 to 3600000 ms")?;
     Ok((ms * 1000.0) as u64)
 }
+
+/// When no answer at all was right.
+const NONE_FITS: &str = "the load does not fit this directory: what is asked for by default is in that of 'roster demo'; \
+                         --base, --filter, --dn and --entries say what is in this one";
 
 /// What is late at a rate when nobody says.
 const LATE_US: u64 = 100_000;
