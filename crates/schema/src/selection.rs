@@ -85,15 +85,23 @@ impl Selection {
     }
 
     /// Whether the attribute is to be returned.
+    #[inline]
     pub fn selects(&self, description: &AttributeDescription) -> bool {
-        let is_in_group =
+        self.names_attribute(description) || (self.has_groups() && self.is_in_group(description))
+    }
+
+    const fn has_groups(&self) -> bool {
+        self.all_user || self.all_operational || !self.of_classes.is_empty()
+    }
+
+    fn is_in_group(&self, description: &AttributeDescription) -> bool {
+        let is_asked =
             if description.is_operational() { self.all_operational } else { self.all_user };
-        is_in_group
-            || self.names_attribute(description)
-            || self.of_classes.iter().any(|kind| description.kind.is_subtype_of(kind))
+        is_asked || self.of_classes.iter().any(|kind| description.kind.is_subtype_of(kind))
     }
 
     /// Whether the attribute, or a supertype of it, was asked for by name.
+    #[inline]
     pub fn names_attribute(&self, description: &AttributeDescription) -> bool {
         self.named_families & description.kind.families() != 0
             && self.named.iter().any(|named| named.covers(description))
@@ -106,10 +114,7 @@ impl Selection {
 
     /// Whether nothing at all can be selected.
     pub fn is_none(&self) -> bool {
-        !self.all_user
-            && !self.all_operational
-            && self.named.is_empty()
-            && self.of_classes.is_empty()
+        self.named.is_empty() && !self.has_groups()
     }
 
     /// Whether an operational attribute can be selected.

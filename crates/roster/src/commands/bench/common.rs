@@ -365,8 +365,9 @@ fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 /// When no answer at all was right.
-const NONE_FITS: &str = "the load does not fit this directory: what is asked for by default is in that of 'roster demo'; \
-                         --base, --filter, --dn and --entries say what is in this one";
+const NONE_FITS: &str = "the load does not fit this directory: what is asked for by default is in \
+                         that of 'roster demo'; --base, --filter, --dn and --entries say what is \
+                         in this one";
 
 /// What is late at a rate when nobody says.
 const LATE_US: u64 = 100_000;
