@@ -87,13 +87,14 @@ impl Selection {
     /// Whether the attribute is to be returned.
     #[inline]
     pub fn selects(&self, description: &AttributeDescription) -> bool {
-        self.names_attribute(description) || (self.has_groups() && self.is_in_group(description))
+        (self.has_groups() && self.is_in_group(description)) || self.names_attribute(description)
     }
 
     const fn has_groups(&self) -> bool {
         self.all_user || self.all_operational || !self.of_classes.is_empty()
     }
 
+    #[inline]
     fn is_in_group(&self, description: &AttributeDescription) -> bool {
         let is_asked =
             if description.is_operational() { self.all_operational } else { self.all_user };
