@@ -207,7 +207,7 @@ pub(crate) struct Found {
 const PAIRS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 
 /// Slots that hold nothing. The system gives memory to them when they are first written, in large
-/// pages where it may: a look-up then costs no walk through tables of pages.
+/// pages where it may: a look-up then seldom walks through tables of pages.
 #[expect(unsafe_code, reason = "what is to be zero, and not touched, is asked of the allocator so")]
 fn empty_slots(pairs: usize) -> Box<[[Slot; 2]]> {
     // SAFETY: a slot is made of numbers alone, and zero is one.
