@@ -206,6 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_there_once_however_many_there_are() {
+        for count in [FEW_NAMES - 1, FEW_NAMES, FEW_NAMES + 1, 3 * FEW_NAMES] {
+            let names: Vec<String> = (0..count).map(|number| format!("cn;x-{number}")).collect();
+            let twice = names.iter().chain(names.iter().rev()).map(String::as_str);
+            let selection = Selection::resolve(twice, &Schema::builtin());
+            assert_eq!(selection.named().len(), count);
+        }
+    }
+
+    #[test]
     fn the_number_of_names_is_limited() {
         let names: Vec<String> =
             (0..SELECTION_NAMES_MAX + 10).map(|number| format!("cn;x-{number}")).collect();
