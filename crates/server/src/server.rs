@@ -89,38 +89,9 @@ impl Server {
         let keys = KeyFile::load(settings, &directory)?;
         let files = FileWatch::start(Arc::clone(&tls), keys, settings.tls.reload_interval)?;
         let listeners = listen::open(settings, workers)?;
-        let counters = Arc::new(Counters::default());
-        let (pool, pool_threads) = Pool::start(
-            &directory,
-            &counters,
-            or_cores(settings.server.scan_threads),
-            settings.server.scan_queue_max,
-        )?;
+        let (shared, pool_threads) = share(&directory, settings, tls)?;
         let meters: Vec<_> = (0..workers).map(|_| Arc::<Meter>::default()).collect();
         let (logs, scribes) = Logs::start(&directory, settings, &meters)?;
-        let (hash_pool, hash_threads) =
-            HashPool::start(&counters, hash_pool_size(&settings.password))?;
-        let pool_threads = pool_threads.into_iter().chain(hash_threads).collect();
-        let shared = Arc::new(Shared {
-            directory: Arc::clone(&directory),
-            limits: settings.limits.clone(),
-            handshake_timeout: settings.tls.handshake_timeout,
-            shutdown_timeout: settings.server.shutdown_timeout,
-            tls,
-            proxies: settings.listen.proxies.clone(),
-            pool,
-            hash_pool,
-            counters: Arc::clone(&counters),
-            host_names: {
-                let settings = &settings.access_control;
-                settings.host_names.then(|| HostNames::of_system(settings.host_name_wait))
-            },
-            addresses: ClientAddresses::new(AddressLimits {
-                connections_max: settings.limits.connections_per_address_max,
-                bind_failures_max: settings.limits.bind_failures_max,
-                bind_delay_max: settings.limits.bind_delay_max,
-            }),
-        });
         let metrics = Metrics::new(&shared, meters, process);
         let shown = Arc::clone(&metrics);
         shared.directory.show_figures(Box::new(move |branch| {
@@ -130,7 +101,7 @@ impl Server {
         let mut server = Self {
             directory,
             addresses: listeners.addresses,
-            counters,
+            counters: Arc::clone(&shared.counters),
             metrics,
             admin: None,
             workers: Vec::new(),
@@ -256,6 +227,44 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.join();
     }
+}
+
+/// Makes what the workers share, and starts the threads of its pools.
+pub(crate) fn share(
+    directory: &Arc<Directory>,
+    settings: &Settings,
+    tls: Arc<Tls>,
+) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), ServerError> {
+    let counters = Arc::new(Counters::default());
+    let (pool, mut threads) = Pool::start(
+        directory,
+        &counters,
+        or_cores(settings.server.scan_threads),
+        settings.server.scan_queue_max,
+    )?;
+    let (hash_pool, hash_threads) = HashPool::start(&counters, hash_pool_size(&settings.password))?;
+    threads.extend(hash_threads);
+    let shared = Arc::new(Shared {
+        directory: Arc::clone(directory),
+        limits: settings.limits.clone(),
+        handshake_timeout: settings.tls.handshake_timeout,
+        shutdown_timeout: settings.server.shutdown_timeout,
+        tls,
+        proxies: settings.listen.proxies.clone(),
+        pool,
+        hash_pool,
+        counters,
+        host_names: {
+            let settings = &settings.access_control;
+            settings.host_names.then(|| HostNames::of_system(settings.host_name_wait))
+        },
+        addresses: ClientAddresses::new(AddressLimits {
+            connections_max: settings.limits.connections_per_address_max,
+            bind_failures_max: settings.limits.bind_failures_max,
+            bind_delay_max: settings.limits.bind_delay_max,
+        }),
+    });
+    Ok((shared, threads))
 }
 
 fn send_all(workers: &[WorkerThread], message: impl Fn() -> Order) {

@@ -173,7 +173,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>, scribe: Scribe) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, scribe: Scribe) -> Self {
         let directory = RefCell::new(shared.directory.worker());
         let inbox = Arc::<Inbox>::default();
         Self {
@@ -282,6 +282,15 @@ impl Worker {
         }
     }
 
+    /// Does everything but accepting, until the worker is told to end.
+    pub(crate) async fn serve(self: &Rc<Self>, orders: UnboundedReceiver<Order>) {
+        let watch = Rc::clone(self);
+        spawn_local(async move { watch.watch_idle().await });
+        let sender = Rc::clone(self);
+        spawn_local(poll_fn(move |cx| sender.departures.poll_work(cx)));
+        self.distribute(orders).await;
+    }
+
     fn deliver(&self, connection: ConnectionId, id: MessageId, answer: Vec<u8>) {
         if let Some(mailbox) = self.connections.borrow().get(&connection) {
             mailbox.answers.borrow_mut().push_back((id, answer));
@@ -351,11 +360,7 @@ pub(crate) fn run(
             }
         }
         started(Ok(()));
-        let watch = Rc::clone(&worker);
-        spawn_local(async move { watch.watch_idle().await });
-        let sender = Rc::clone(&worker);
-        spawn_local(poll_fn(move |cx| sender.departures.poll_work(cx)));
-        worker.distribute(orders).await;
+        worker.serve(orders).await;
     });
 }
 

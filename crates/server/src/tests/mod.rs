@@ -63,28 +63,7 @@ impl Running {
 
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let path = data.path().join("data");
-        let clock = Arc::new(SystemClock::new());
-        let suffix = Dn::parse("dc=example,dc=org").unwrap();
-        Directory::init(&path, &[suffix], Some(admin()), clock.clone()).unwrap();
-        let mut settings = Settings::default();
-        settings.server.data = path.clone();
-        settings.server.workers = 2;
-        settings.server.core_dumps = true;
-        settings.listen.ldap = vec!["127.0.0.1:0".parse().unwrap()];
-        settings.listen.ldaps = vec!["127.0.0.1:0".parse().unwrap()];
-        change(&mut settings);
-        let mut options = DirectoryOptions::new(&path);
-        options.offers_tls = true;
-        options.passwords.storage = Scheme::Ssha512.into();
-        options.passwords.check_own = false;
-        options.authentication = settings.authentication.options();
-        let (limits, given) = (&mut options.limits, &settings.limits);
-        limits.connections_per_identity_max = given.connections_per_identity_max;
-        limits.operations_per_identity_max = given.operations_per_identity_max;
-        limits.size_limit_entries = given.size_limit_entries;
-        options.policies = settings.policies.clone();
-        let directory = Directory::open(options, clock).unwrap();
+        let (directory, settings) = open(data.path(), change);
         let server = Server::start(directory, &settings).unwrap();
         Self {
             addresses: server.addresses().clone(),
@@ -125,6 +104,32 @@ impl Running {
         assert_eq!(client.receive(), "7 entry ");
         assert_eq!(client.receive(), "7 done success");
     }
+}
+
+/// A fresh directory below `folder`, and the settings of a server for it.
+fn open(folder: &Path, change: impl FnOnce(&mut Settings)) -> (Arc<Directory>, Settings) {
+    let path = folder.join("data");
+    let clock = Arc::new(SystemClock::new());
+    let suffix = Dn::parse("dc=example,dc=org").unwrap();
+    Directory::init(&path, &[suffix], Some(admin()), clock.clone()).unwrap();
+    let mut settings = Settings::default();
+    settings.server.data = path.clone();
+    settings.server.workers = 2;
+    settings.server.core_dumps = true;
+    settings.listen.ldap = vec!["127.0.0.1:0".parse().unwrap()];
+    settings.listen.ldaps = vec!["127.0.0.1:0".parse().unwrap()];
+    change(&mut settings);
+    let mut options = DirectoryOptions::new(&path);
+    options.offers_tls = true;
+    options.passwords.storage = Scheme::Ssha512.into();
+    options.passwords.check_own = false;
+    options.authentication = settings.authentication.options();
+    let (limits, given) = (&mut options.limits, &settings.limits);
+    limits.connections_per_identity_max = given.connections_per_identity_max;
+    limits.operations_per_identity_max = given.operations_per_identity_max;
+    limits.size_limit_entries = given.size_limit_entries;
+    options.policies = settings.policies.clone();
+    (Directory::open(options, clock).unwrap(), settings)
 }
 
 impl Drop for Running {
