@@ -168,7 +168,7 @@ async fn read_proxy_header(stream: &mut TcpStream) -> io::Result<Option<SocketAd
 }
 
 /// Admits a connection and serves it, or tells it that there are too many.
-fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, trail: Trail) {
+pub(crate) fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, trail: Trail) {
     if has_room(worker) {
         return admit(worker, stream, peer, trail);
     }
@@ -229,6 +229,8 @@ fn refuse(stream: &Stream, why: &str) {
         Stream::Tcp(stream) => stream.try_write(&out),
         Stream::Unix(stream) => stream.try_write(&out),
         Stream::Tls(_) | Stream::Gone => Ok(0),
+        #[cfg(test)]
+        Stream::Simulated(_) => Ok(0),
     };
 }
 
@@ -327,8 +329,8 @@ async fn close(connection: &mut Connection, linger: Linger) {
         let shut = poll_fn(|cx| connection.stream.borrow_mut().poll_shutdown(cx)).await;
         while linger == Linger::Yes && shut.is_ok() {
             let dropped = poll_fn(|cx| {
-                let mut buffer = connection.worker.read_buffer.borrow_mut();
-                connection.stream.borrow_mut().poll_read(cx, &mut buffer)
+                let received = connection.worker.read_buffer.poll_read(cx, &connection.stream);
+                received.map_ok(|received| received.len())
             });
             if dropped.await.unwrap_or(0) == 0 {
                 return;

@@ -33,6 +33,7 @@ use crate::departures::Round;
 use crate::hash_pool::Client;
 use crate::log::Trail;
 use crate::pool::Delivery;
+use crate::read_buffer::READ_BUFFER_BYTES;
 use crate::stream::Stream;
 use crate::worker::{ConnectionId, Mailbox, Worker};
 
@@ -242,8 +243,9 @@ impl Connection {
         self.worker.departures.send_round(round);
         let mut left = self.mailbox.take_left();
         if !left.is_empty() {
-            left.extend_from_slice(&self.output.bytes);
+            left.extend_from_slice(self.output.rest());
             self.output.bytes = left;
+            self.output.sent = 0;
         }
     }
 
@@ -280,25 +282,22 @@ impl Connection {
     fn poll_input(&mut self, cx: &mut Context<'_>, turn: &mut usize) -> Poll<io::Result<()>> {
         let worker = Rc::clone(&self.worker);
         if self.input.bytes.is_empty() {
-            let mut buffer = worker.read_buffer.borrow_mut();
-            let received = ready!(self.stream.borrow_mut().poll_read(cx, &mut buffer))?;
-            let Some(bytes) = buffer.get(..received).filter(|bytes| !bytes.is_empty()) else {
+            let received = ready!(worker.read_buffer.poll_read(cx, &self.stream))?;
+            if received.is_empty() {
                 self.input.ended = true;
                 return Poll::Ready(Ok(()));
-            };
-            let used = self.handle_messages(&worker, cx, bytes, turn)?;
-            if let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
+            }
+            let used = self.handle_messages(&worker, &received, turn);
+            if let Some(rest) = received.get(used..).filter(|rest| !rest.is_empty()) {
                 self.input.bytes = rest.to_vec();
             }
-            // There may have been a password in it.
-            buffer.get_mut(..received).unwrap_or_default().fill(0);
             return Poll::Ready(Ok(()));
         }
         if self.input.need > 0 && !ready!(self.poll_more_input(cx))? {
             return Poll::Ready(Ok(()));
         }
         let mut bytes = std::mem::take(&mut self.input.bytes);
-        let used = self.handle_messages(&worker, cx, &bytes, turn)?;
+        let used = self.handle_messages(&worker, &bytes, turn);
         if used < bytes.len() {
             bytes.drain(..used);
             self.input.bytes = bytes;
@@ -368,57 +367,33 @@ impl Connection {
     }
 
     /// Handles the whole messages at the start of `bytes`, as many as this turn and the limits
-    /// allow, and sends their answers. Returns how many bytes are done with.
-    fn handle_messages(
-        &mut self,
-        worker: &Rc<Worker>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-        turn: &mut usize,
-    ) -> io::Result<usize> {
+    /// allow. Returns how many bytes are done with. The answers leave with those of others, or
+    /// are appended to the output.
+    fn handle_messages(&mut self, worker: &Rc<Worker>, bytes: &[u8], turn: &mut usize) -> usize {
         let now = self.touch();
         let read = self.input.read.unwrap_or(now);
         worker.scribe.read(read, now);
         worker.note_activity();
         worker.departures.send_old(now);
-        // Answers are collected with those of others, unless earlier ones still wait.
-        let mut shared = worker.departures.octets().borrow_mut();
-        let start = shared.len();
-        let mut own = std::mem::take(&mut self.output.bytes);
-        let is_alone = own.is_empty();
-        let (out, sent) =
-            if is_alone { (&mut *shared, start) } else { (&mut own, self.output.sent) };
-        let used = self.handle_into(worker, bytes, turn, (out, sent));
+        // Answers are sent together with those of others, unless earlier ones still wait.
+        let is_alone = self.output.bytes.is_empty();
+        let mut out = match is_alone {
+            true => worker.departures.spare().take(),
+            false => std::mem::take(&mut self.output.bytes),
+        };
+        let used = self.handle_into(worker, bytes, turn, (&mut out, self.output.sent));
         // What is whole, and left, waits since then.
         self.input.read = (used < bytes.len() && self.input.need == 0).then_some(read);
-        if !is_alone {
-            self.output.bytes = own;
-            return Ok(used);
-        }
-        if shared.len() == start {
-            return Ok(used);
-        }
-        if self.ending.is_none() && self.stream.borrow().is_plain() {
-            drop(shared);
-            let round = worker.departures.add(&self.stream, &self.mailbox, now);
-            self.departing = Some(round);
-            return Ok(used);
-        }
-        if self.departing.is_some() {
-            let answer = shared.split_off(start);
-            drop(shared);
+        if out.is_empty() {
+            worker.departures.spare().give_back(out);
+        } else if is_alone && self.ending.is_none() && self.stream.borrow().is_plain() {
+            let to = (&self.stream, &self.mailbox);
+            self.departing = Some(worker.departures.add(to, out, now));
+        } else {
             self.settle();
-            self.output.append(answer);
-            return Ok(used);
+            self.output.append(out);
         }
-        let mut stream = self.stream.borrow_mut();
-        let sent = stream.send(cx, shared.get(start..).unwrap_or_default())?;
-        self.output.flushed = stream.poll_flush(cx)?.is_ready();
-        if let Some(rest) = shared.get(start + sent..).filter(|rest| !rest.is_empty()) {
-            self.output.bytes.extend_from_slice(rest);
-        }
-        shared.truncate(start);
-        Ok(used)
+        used
     }
 
     fn handle_into(
@@ -665,14 +640,14 @@ impl Connection {
         if self.output.bytes.is_empty() && self.output.flushed {
             return Poll::Ready(Ok(()));
         }
-        let waiting = self.output.bytes.get(self.output.sent..).unwrap_or_default();
-        let sent = self.stream.borrow_mut().send(cx, waiting)?;
+        let sent = self.stream.borrow_mut().send(cx, self.output.rest())?;
         if sent > 0 {
             self.output.sent += sent;
             self.output.timer = None;
         }
         if self.output.waiting() == 0 {
-            self.output.bytes = Vec::new();
+            let sent = std::mem::take(&mut self.output.bytes);
+            self.worker.departures.spare().give_back(sent);
             self.output.sent = 0;
             if self.stream.borrow_mut().poll_flush(cx)?.is_ready() {
                 self.output.flushed = true;
@@ -733,6 +708,11 @@ impl Drop for Connection {
 }
 
 impl Output {
+    /// What is not sent yet.
+    fn rest(&self) -> &[u8] {
+        self.bytes.get(self.sent..).unwrap_or_default()
+    }
+
     /// How many bytes are not sent yet.
     fn waiting(&self) -> usize {
         self.bytes.len() - self.sent
@@ -763,6 +743,3 @@ const MESSAGES_PER_TURN_MAX: usize = 128;
 
 /// How much of what waits to be handled is looked at for requests that abandon others.
 const AHEAD_MAX_BYTES: usize = 16 * 1024;
-
-/// What one read takes at the most; also the first step in which room for a large message grows.
-pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -5,6 +5,8 @@
 //! before left them, and so do answers on their way through the kernel; and a client is woken once
 //! for several answers, not for each.
 //!
+//! Invariant: the octets of an answer are in a buffer of their own, from encoding until the kernel
+//! has them. Whoever drops a buffer drops its octets with it; none is ever behind another's.
 //! Invariant: an answer waits for no more than [`COUNT_MAX`] others, nor for longer than
 //! [`DELAY_MAX`] and one turn of one connection.
 //! Invariant: what a connection sends itself leaves after what was handed in here for it.
@@ -22,20 +24,21 @@ use crate::worker::Mailbox;
 /// Whole answers of a worker's connections that are to be sent.
 #[derive(Default)]
 pub(crate) struct Departures {
-    /// One behind the other.
-    octets: RefCell<Vec<u8>>,
     list: RefCell<Vec<Departure>>,
+    /// How many octets wait in the list.
+    waiting_bytes: Cell<usize>,
     /// How often they were sent.
     rounds: Cell<u64>,
     oldest: Cell<Option<Instant>>,
     waker: RefCell<Option<Waker>>,
+    spare: SpareBuffers,
 }
 
+/// The answers to one connection.
 struct Departure {
     stream: Rc<RefCell<Stream>>,
     mailbox: Rc<Mailbox>,
-    /// Where its octets end.
-    end: usize,
+    answer: Vec<u8>,
 }
 
 /// Which of the rounds an answer leaves with.
@@ -43,19 +46,18 @@ struct Departure {
 pub(crate) struct Round(u64);
 
 impl Departures {
-    /// Where answers are to be appended, before they are handed in.
-    pub(crate) fn octets(&self) -> &RefCell<Vec<u8>> {
-        &self.octets
+    /// Buffers for answers.
+    pub(crate) fn spare(&self) -> &SpareBuffers {
+        &self.spare
     }
 
-    /// What was appended since the last is for this connection.
+    /// Hands in an answer to a connection.
     pub(crate) fn add(
         &self,
-        stream: &Rc<RefCell<Stream>>,
-        mailbox: &Rc<Mailbox>,
+        (stream, mailbox): (&Rc<RefCell<Stream>>, &Rc<Mailbox>),
+        answer: Vec<u8>,
         now: Instant,
     ) -> Round {
-        let end = self.octets.borrow().len();
         let mut list = self.list.borrow_mut();
         if list.is_empty() {
             self.oldest.set(Some(now));
@@ -63,9 +65,11 @@ impl Departures {
                 waker.wake_by_ref();
             }
         }
-        list.push(Departure { stream: Rc::clone(stream), mailbox: Rc::clone(mailbox), end });
+        let waiting = self.waiting_bytes.get() + answer.len();
+        self.waiting_bytes.set(waiting);
+        list.push(Departure { stream: Rc::clone(stream), mailbox: Rc::clone(mailbox), answer });
         let round = Round(self.rounds.get());
-        if list.len() >= COUNT_MAX || end >= OCTETS_MAX {
+        if list.len() >= COUNT_MAX || waiting >= OCTETS_MAX {
             drop(list);
             self.send();
         }
@@ -89,23 +93,19 @@ impl Departures {
 
     /// Sends all there is. What a peer does not take is left to its connection.
     fn send(&self) {
-        let mut octets = self.octets.borrow_mut();
         let mut list = self.list.borrow_mut();
-        let mut start = 0;
-        for Departure { stream, mailbox, end } in list.drain(..) {
-            let answer = octets.get(start..end).unwrap_or_default();
-            start = end;
+        for Departure { stream, mailbox, answer } in list.drain(..) {
             // What fails is left as well: the connection finds out when it goes on.
             let sent = match mailbox.has_left() {
                 true => 0,
-                false => stream.borrow().try_send(answer).unwrap_or(0),
+                false => stream.borrow().try_send(&answer).unwrap_or(0),
             };
             if let Some(rest) = answer.get(sent..).filter(|rest| !rest.is_empty()) {
                 mailbox.leave(rest);
             }
+            self.spare.give_back(answer);
         }
-        octets.clear();
-        octets.shrink_to(OCTETS_KEPT);
+        self.waiting_bytes.set(0);
         self.oldest.set(None);
         self.rounds.set(self.rounds.get() + 1);
     }
@@ -124,7 +124,29 @@ impl Departures {
     }
 }
 
-/// So many answers are sent in a row at the most.
+/// Buffers that are not in use, for the answers to come: a request allocates none.
+///
+/// Whoever takes one owns it, and it is empty. One that is never given back is freed.
+#[derive(Default)]
+pub(crate) struct SpareBuffers(RefCell<Vec<Vec<u8>>>);
+
+impl SpareBuffers {
+    /// An empty buffer.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer, without what is in it; a large one, or one too many, is freed.
+    pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
+        let mut kept = self.0.borrow_mut();
+        if kept.len() < COUNT_MAX && (1..=SPARE_MAX_BYTES).contains(&buffer.capacity()) {
+            buffer.clear();
+            kept.push(buffer);
+        }
+    }
+}
+
+/// So many answers are sent in a row at the most; and so many buffers are kept.
 const COUNT_MAX: usize = 16;
 
 /// For so long an answer waits for others.
@@ -133,8 +155,8 @@ const DELAY_MAX: Duration = Duration::from_micros(100);
 /// Answers of so many octets are sent at once.
 const OCTETS_MAX: usize = 64 * 1024;
 
-/// Room for answers a worker keeps; larger answers give theirs back.
-const OCTETS_KEPT: usize = 512 * 1024;
+/// Buffers that have grown larger are freed.
+const SPARE_MAX_BYTES: usize = 32 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -163,10 +185,6 @@ mod tests {
         (client, Rc::new(RefCell::new(Stream::Tcp(stream))), Rc::default())
     }
 
-    fn append(departures: &Departures, octets: &[u8]) {
-        departures.octets().borrow_mut().extend_from_slice(octets);
-    }
-
     #[track_caller]
     fn check_received(client: &mut Client, want: &[u8]) {
         let mut received = vec![0; want.len()];
@@ -193,15 +211,13 @@ mod tests {
                 (b"two", &to_second, &other),
                 (b"own", &to_first, &mailbox),
             ] {
-                append(&departures, octets);
-                departures.add(stream, mailbox, Instant::now());
+                departures.add((stream, mailbox), octets.to_vec(), Instant::now());
             }
             check_silent(&mut first);
             check_silent(&mut second);
             let _ = poll_fn(|cx| Poll::Ready(departures.poll_work(cx))).await;
             check_received(&mut first, b"oneown");
             check_received(&mut second, b"two");
-            assert!(departures.octets().borrow().is_empty());
         });
     }
 
@@ -211,10 +227,7 @@ mod tests {
             let departures = Departures::default();
             let (mut client, stream, mailbox) = connection().await;
             let now = Instant::now();
-            let add = |octets: &[u8]| {
-                append(&departures, octets);
-                departures.add(&stream, &mailbox, now)
-            };
+            let add = |octets: &[u8]| departures.add((&stream, &mailbox), octets.to_vec(), now);
             for _ in 0..COUNT_MAX {
                 check_silent(&mut client);
                 add(b"many");
@@ -246,10 +259,8 @@ mod tests {
             let (mut client, stream, mailbox) = connection().await;
             let answer = (0..32 << 20_u32).map(|at| at as u8).collect::<Vec<_>>();
             let (first, second) = answer.split_at(answer.len() - 5);
-            append(&departures, first);
-            departures.add(&stream, &mailbox, Instant::now());
-            append(&departures, second);
-            let round = departures.add(&stream, &mailbox, Instant::now());
+            departures.add((&stream, &mailbox), first.to_vec(), Instant::now());
+            let round = departures.add((&stream, &mailbox), second.to_vec(), Instant::now());
             departures.send_round(round);
             let left = mailbox.take_left();
             assert!(!left.is_empty() && left.len() < answer.len());
@@ -257,5 +268,21 @@ mod tests {
             check_received(&mut client, &answer[..answer.len() - left.len()]);
             assert_eq!(left, answer[answer.len() - left.len()..]);
         });
+    }
+
+    #[test]
+    fn a_spare_buffer_is_empty_and_small_and_there_are_few() {
+        let spare = SpareBuffers::default();
+        for size in [0, 1, 100, SPARE_MAX_BYTES, SPARE_MAX_BYTES + 1] {
+            spare.give_back(vec![7; size]);
+        }
+        for _ in 0..2 * COUNT_MAX {
+            spare.give_back(b"of somebody".to_vec());
+        }
+        assert_eq!(spare.0.borrow().len(), COUNT_MAX);
+        for _ in 0..COUNT_MAX + 1 {
+            let buffer = spare.take();
+            assert!(buffer.is_empty() && buffer.capacity() <= SPARE_MAX_BYTES);
+        }
     }
 }

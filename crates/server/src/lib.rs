@@ -22,6 +22,7 @@ mod metrics;
 mod network;
 mod pool;
 mod proxy_header;
+mod read_buffer;
 mod rows;
 mod server;
 mod settings;

@@ -17,6 +17,9 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
     /// Given to a handshake that has not succeeded.
     Gone,
+    /// A peer that a test plays.
+    #[cfg(test)]
+    Simulated(crate::tests::simulated::Transport),
 }
 
 impl Stream {
@@ -33,6 +36,8 @@ impl Stream {
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
             Self::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, &mut buffer),
             Self::Gone => Poll::Ready(Ok(())),
+            #[cfg(test)]
+            Self::Simulated(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
         };
         polled.map_ok(|()| buffer.filled().len())
     }
@@ -54,7 +59,12 @@ impl Stream {
 
     /// Whether [`Stream::try_send`] may be asked: without TLS.
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self, Self::Tcp(_) | Self::Unix(_))
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => true,
+            Self::Tls(_) | Self::Gone => false,
+            #[cfg(test)]
+            Self::Simulated(stream) => stream.is_plain,
+        }
     }
 
     /// Sends as much of `bytes` as the peer takes now, and says how much. Nobody is woken when it
@@ -64,6 +74,8 @@ impl Stream {
             Self::Tcp(stream) => stream.try_write(bytes),
             Self::Unix(stream) => stream.try_write(bytes),
             Self::Tls(_) | Self::Gone => return Err(io::ErrorKind::NotConnected.into()),
+            #[cfg(test)]
+            Self::Simulated(stream) => stream.try_write(bytes),
         };
         match sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
@@ -77,6 +89,8 @@ impl Stream {
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
             Self::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            #[cfg(test)]
+            Self::Simulated(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -85,6 +99,8 @@ impl Stream {
         match self {
             Self::Tcp(_) | Self::Unix(_) | Self::Gone => Poll::Ready(Ok(())),
             Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            #[cfg(test)]
+            Self::Simulated(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -95,6 +111,8 @@ impl Stream {
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
             Self::Gone => Poll::Ready(Ok(())),
+            #[cfg(test)]
+            Self::Simulated(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -24,7 +24,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::accept;
 use crate::addresses::Addresses;
-use crate::connection::READ_BUFFER_BYTES;
 use crate::counters::Counters;
 use crate::departures::Departures;
 use crate::hash_pool::HashPool;
@@ -33,6 +32,7 @@ use crate::listen::Listener;
 use crate::log::Scribe;
 use crate::network::Network;
 use crate::pool::Pool;
+use crate::read_buffer::ReadBuffer;
 use crate::settings::LimitSettings;
 use crate::tls::Tls;
 
@@ -154,7 +154,7 @@ pub(crate) struct Worker {
     /// The same, for those who fill it.
     pub(crate) outbox: Arc<dyn Outbox>,
     /// What a connection reads into; whole messages are handled where they are.
-    pub(crate) read_buffer: RefCell<Vec<u8>>,
+    pub(crate) read_buffer: ReadBuffer,
     /// Answers that are to be sent.
     pub(crate) departures: Departures,
     directory: RefCell<directory::Worker>,
@@ -180,7 +180,7 @@ impl Worker {
             shared,
             outbox: Arc::<Inbox>::clone(&inbox),
             inbox,
-            read_buffer: RefCell::new(vec![0; READ_BUFFER_BYTES]),
+            read_buffer: ReadBuffer::new(),
             departures: Departures::default(),
             directory,
             connections: RefCell::default(),

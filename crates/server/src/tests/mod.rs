@@ -3,6 +3,7 @@
 mod addresses;
 mod admin;
 mod host_names;
+mod isolation;
 mod limits;
 mod local;
 mod logs;
@@ -11,6 +12,7 @@ mod passwords;
 mod proxies;
 mod sasl;
 mod session;
+pub(crate) mod simulated;
 mod stop;
 mod tls;
 

@@ -1,0 +1,168 @@
+//! A peer that a test plays: what it sends comes in any pieces, and what it is sent it takes in any
+//! pieces, later, or not at all.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use testing::chance::Chance;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The server's end of a connection.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    /// Otherwise it holds what was written until it is flushed, as TLS does.
+    pub(crate) is_plain: bool,
+    peer: Rc<RefCell<Peer>>,
+}
+
+/// What the test has of it.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// What the server will read.
+    pub(crate) sent: VecDeque<u8>,
+    /// The server reads no more than that.
+    pub(crate) has_ended: bool,
+    /// Reading fails.
+    pub(crate) is_reset: bool,
+    /// So many octets it still takes.
+    pub(crate) room: usize,
+    /// Writing fails when it has taken so many octets.
+    pub(crate) fails_at: Option<usize>,
+    pub(crate) received: Vec<u8>,
+    /// Written, and not flushed.
+    held: Vec<u8>,
+    chance: Chance,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+impl Peer {
+    pub(crate) fn new(chance: Chance) -> Rc<RefCell<Self>> {
+        Rc::new(RefCell::new(Self {
+            sent: VecDeque::new(),
+            has_ended: false,
+            is_reset: false,
+            room: 0,
+            fails_at: None,
+            received: Vec::new(),
+            held: Vec::new(),
+            chance,
+            reader: None,
+            writer: None,
+        }))
+    }
+
+    /// The other end.
+    pub(crate) fn transport(peer: &Rc<RefCell<Self>>, is_plain: bool) -> Transport {
+        Transport { is_plain, peer: Rc::clone(peer) }
+    }
+
+    /// To be called when the test has changed something.
+    pub(crate) fn wake(&mut self) {
+        for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
+            waker.wake();
+        }
+    }
+
+    /// Takes a part of `octets`: any number of them, none when there is no room.
+    fn take(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let until_failure = self.fails_at.map(|at| at.saturating_sub(self.received.len()));
+        if until_failure == Some(0) {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        let most = octets.len().min(self.room).min(until_failure.unwrap_or(usize::MAX));
+        let count = match most > 0 && self.chance.once_in(3) {
+            true => 1 + self.chance.below(most as u64) as usize,
+            false => most,
+        };
+        self.room -= count;
+        self.received.extend_from_slice(&octets[..count]);
+        Ok(count)
+    }
+
+    /// Hands on what is held; `false` when not all of it was taken.
+    fn flush(&mut self) -> io::Result<bool> {
+        while !self.held.is_empty() {
+            let held = std::mem::take(&mut self.held);
+            let taken = self.take(&held);
+            self.held = held;
+            let count = taken?;
+            self.held.drain(..count);
+            if count == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Transport {
+    pub(crate) fn try_write(&self, octets: &[u8]) -> io::Result<usize> {
+        self.peer.borrow_mut().take(octets)
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut peer = self.peer.borrow_mut();
+        if peer.is_reset {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        let count = peer.sent.len().min(buffer.remaining());
+        if count == 0 && !peer.has_ended {
+            peer.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let octets = peer.sent.drain(..count).collect::<Vec<_>>();
+        buffer.put_slice(&octets);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut peer = self.peer.borrow_mut();
+        let taken = match self.is_plain {
+            true => peer.take(octets)?,
+            false => {
+                peer.flush()?;
+                let count = octets.len().min(HELD_MAX_BYTES.saturating_sub(peer.held.len()));
+                peer.held.extend_from_slice(&octets[..count]);
+                count
+            }
+        };
+        if taken > 0 {
+            return Poll::Ready(Ok(taken));
+        }
+        peer.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut peer = self.peer.borrow_mut();
+        if peer.flush()? {
+            return Poll::Ready(Ok(()));
+        }
+        peer.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Like one record of TLS.
+const HELD_MAX_BYTES: usize = 16 * 1024;
