@@ -384,9 +384,11 @@ impl Connection {
         let used = self.handle_into(worker, bytes, turn, (&mut out, self.output.sent));
         // What is whole, and left, waits since then.
         self.input.read = (used < bytes.len() && self.input.need == 0).then_some(read);
-        if out.is_empty() {
+        if !is_alone {
+            self.output.bytes = out;
+        } else if out.is_empty() {
             worker.departures.spare().give_back(out);
-        } else if is_alone && self.ending.is_none() && self.stream.borrow().is_plain() {
+        } else if self.ending.is_none() && self.stream.borrow().is_plain() {
             let to = (&self.stream, &self.mailbox);
             self.departing = Some(worker.departures.add(to, out, now));
         } else {

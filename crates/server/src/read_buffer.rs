@@ -74,7 +74,7 @@ mod tests {
             Poll::Ready(Err(_)) | Poll::Pending => panic!("nothing was read"),
         };
         for panics in [false, true] {
-            peer.borrow_mut().sent.extend(b"a password");
+            peer.borrow_mut().send(*b"a password");
             let handled = catch_unwind(AssertUnwindSafe(|| {
                 let received = read();
                 assert_eq!(&*received, b"a password");

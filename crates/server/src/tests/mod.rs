@@ -64,6 +64,10 @@ impl Running {
     }
 
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::with_both(|settings, _| change(settings))
+    }
+
+    fn with_both(change: impl FnOnce(&mut Settings, &mut DirectoryOptions)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let (directory, settings) = open(data.path(), change);
         let server = Server::start(directory, &settings).unwrap();
@@ -109,7 +113,10 @@ impl Running {
 }
 
 /// A fresh directory below `folder`, and the settings of a server for it.
-fn open(folder: &Path, change: impl FnOnce(&mut Settings)) -> (Arc<Directory>, Settings) {
+fn open(
+    folder: &Path,
+    change: impl FnOnce(&mut Settings, &mut DirectoryOptions),
+) -> (Arc<Directory>, Settings) {
     let path = folder.join("data");
     let clock = Arc::new(SystemClock::new());
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
@@ -120,11 +127,11 @@ fn open(folder: &Path, change: impl FnOnce(&mut Settings)) -> (Arc<Directory>, S
     settings.server.core_dumps = true;
     settings.listen.ldap = vec!["127.0.0.1:0".parse().unwrap()];
     settings.listen.ldaps = vec!["127.0.0.1:0".parse().unwrap()];
-    change(&mut settings);
     let mut options = DirectoryOptions::new(&path);
     options.offers_tls = true;
     options.passwords.storage = Scheme::Ssha512.into();
     options.passwords.check_own = false;
+    change(&mut settings, &mut options);
     options.authentication = settings.authentication.options();
     let (limits, given) = (&mut options.limits, &settings.limits);
     limits.connections_per_identity_max = given.connections_per_identity_max;

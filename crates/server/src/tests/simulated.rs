@@ -23,15 +23,15 @@ pub(crate) struct Transport {
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// What the server will read.
-    pub(crate) sent: VecDeque<u8>,
+    sent: VecDeque<u8>,
     /// The server reads no more than that.
-    pub(crate) has_ended: bool,
+    has_ended: bool,
     /// Reading fails.
-    pub(crate) is_reset: bool,
+    is_reset: bool,
     /// So many octets it still takes.
-    pub(crate) room: usize,
+    room: usize,
     /// Writing fails when it has taken so many octets.
-    pub(crate) fails_at: Option<usize>,
+    fails_at: Option<usize>,
     pub(crate) received: Vec<u8>,
     /// Written, and not flushed.
     held: Vec<u8>,
@@ -61,11 +61,43 @@ impl Peer {
         Transport { is_plain, peer: Rc::clone(peer) }
     }
 
-    /// To be called when the test has changed something.
-    pub(crate) fn wake(&mut self) {
-        for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
-            waker.wake();
-        }
+    /// Sends something to the server.
+    pub(crate) fn send(&mut self, octets: impl IntoIterator<Item = u8>) {
+        self.sent.extend(octets);
+        self.wake_reader();
+    }
+
+    /// Sends nothing more.
+    pub(crate) fn end(&mut self) {
+        self.has_ended = true;
+        self.wake_reader();
+    }
+
+    /// Makes reading and writing fail.
+    pub(crate) fn reset(&mut self) {
+        (self.is_reset, self.fails_at) = (true, Some(0));
+        self.wake_reader();
+        self.wake_writer();
+    }
+
+    /// Takes so many octets more.
+    pub(crate) fn take_more(&mut self, octets: usize) {
+        self.room = self.room.saturating_add(octets);
+        self.wake_writer();
+    }
+
+    /// Makes writing fail when so many octets more were taken.
+    pub(crate) fn fail_after(&mut self, octets: usize) {
+        self.fails_at = Some(self.received.len() + octets);
+        self.wake_writer();
+    }
+
+    fn wake_reader(&mut self) {
+        self.reader.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn wake_writer(&mut self) {
+        self.writer.take().into_iter().for_each(Waker::wake);
     }
 
     /// Takes a part of `octets`: any number of them, none when there is no room.
@@ -159,8 +191,8 @@ impl AsyncWrite for Transport {
         Poll::Pending
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
     }
 }
 

@@ -26,9 +26,7 @@ use crate::worker::Worker;
 #[test]
 fn answers_stay_with_their_connection_whatever_the_peers_do() {
     let data = tempfile::tempdir().unwrap();
-    let (directory, settings) = open(data.path(), |settings| {
-        settings.limits.connections_per_address_max = 0;
-    });
+    let (directory, settings) = open(data.path(), many);
     let tls = Arc::new(Tls::new(&settings, files::now()).unwrap());
     let (shared, threads) = share(&directory, &settings, tls).unwrap();
     let meters = [Arc::<Meter>::default()];
@@ -41,9 +39,11 @@ fn answers_stay_with_their_connection_whatever_the_peers_do() {
         let (_orders, receiver) = unbounded_channel();
         let serving = Rc::clone(&worker);
         spawn_local(async move { serving.serve(receiver).await });
-        let entries = (0..OWNERS).flat_map(|owner| add_for(1, owner));
+        let entries = (0..OWNERS).flat_map(|owner| add_for(2 + owner as i32, owner));
         let requests = bind(1, ROOT, "secret").into_iter().chain(entries).collect::<Vec<_>>();
-        ask_calmly(&worker, &requests).await;
+        let answers = ask_calmly(&worker, &requests).await;
+        let answers = messages(&answers).0.into_iter().map(describe).collect::<Vec<_>>();
+        assert!(answers.len() == 1 + OWNERS && answers.iter().all(|one| one.ends_with("success")));
         let mut ids = 1..;
         let mut failures = Vec::new();
         for seed in 0..SEEDS {
@@ -83,28 +83,27 @@ impl Played {
         match chance.below(20) {
             0..8 => {
                 let count = few.min(self.left.len());
-                peer.sent.extend(self.left.drain(..count));
+                peer.send(self.left.drain(..count));
             }
-            8 => peer.sent.extend(self.left.drain(..)),
-            9..15 => peer.room += few,
-            15 => peer.room += 100_000,
+            8 => peer.send(self.left.drain(..)),
+            9..15 => peer.take_more(few),
+            15 => peer.take_more(100_000),
             16 if chance.once_in(3) => {
-                peer.fails_at = Some(peer.received.len() + few * few);
+                peer.fail_after(few * few);
                 self.undisturbed = false;
             }
             17 if chance.once_in(6) => {
-                peer.is_reset = true;
+                peer.reset();
                 self.undisturbed = false;
             }
             18 if chance.once_in(3) => {
                 // It sends no more, but reads.
                 self.undisturbed &= self.left.is_empty();
                 self.left.clear();
-                peer.has_ended = true;
+                peer.end();
             }
             _ => {}
         }
-        peer.wake();
     }
 
     /// Lets the client send the rest, and take whatever comes.
@@ -124,10 +123,9 @@ fn connect(worker: &Rc<Worker>, chance: Chance, is_plain: bool) -> Rc<RefCell<Pe
 }
 
 fn finish(peer: &mut Peer, octets: &[u8]) {
-    peer.sent.extend(octets);
-    peer.has_ended = true;
-    peer.room = usize::MAX;
-    peer.wake();
+    peer.send(octets.iter().copied());
+    peer.end();
+    peer.take_more(usize::MAX);
 }
 
 /// Clients that misbehave, together; returns what was wrong.
@@ -135,10 +133,11 @@ async fn round(worker: &Rc<Worker>, seed: u64, ids: &mut RangeFrom<i32>) -> Opti
     let mut chance = Chance::new(seed, 0);
     let mut scripts = Vec::new();
     for owner in 0..2 + chance.below(OWNERS as u64 - 1) as usize {
-        let mut script = Script::draw(&mut chance, owner, ids);
+        let mut script = Script::draw(&mut chance, owner, ids, Endings::All);
         for part in script.parts() {
             script.learn(&ask_calmly(worker, &part).await);
         }
+        script.check_learned();
         scripts.push(script);
     }
     let start = |(owner, script)| {

@@ -12,7 +12,7 @@ use super::*;
 
 #[test]
 fn answers_reach_only_who_asked_for_them() {
-    let running = Running::start();
+    let running = Running::with_both(many);
     let mut administrator = running.connect_root();
     for owner in 0..CLIENTS {
         administrator.send(&add_for(1, owner));
@@ -20,8 +20,11 @@ fn answers_reach_only_who_asked_for_them() {
     }
     // The measure: one client after the other.
     let mut ids = 10..;
+    let draw = |owner, ids: &mut _| {
+        Script::draw(&mut Chance::new(1, owner as u64), owner, ids, Endings::Common)
+    };
     let scripts = (0..CLIENTS).map(|owner| {
-        let mut script = Script::draw(&mut Chance::new(1, owner as u64), owner, &mut ids);
+        let mut script = draw(owner, &mut ids);
         for part in script.parts() {
             let mut calm = Connected::open(&running, Way::Plain);
             calm.write(&part).unwrap();
@@ -29,6 +32,7 @@ fn answers_reach_only_who_asked_for_them() {
             calm.read_to_end();
             script.learn(&calm.received);
         }
+        script.check_learned();
         script
     });
     let scripts = scripts.collect::<Vec<_>>();
