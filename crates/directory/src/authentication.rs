@@ -3,7 +3,7 @@
 //! Invariant: attribute types are named as text here and resolved when they are used, because a
 //! schema can change while the server runs. A name the schema does not have maps nobody.
 
-use schema::Schema;
+use schema::{AttributeType, Schema};
 
 use crate::error::DirectoryError;
 use crate::sasl;
@@ -136,6 +136,23 @@ impl AuthenticationOptions {
         Ok(())
     }
 
+    /// Whether values of a type say which certificate signs in as the entry.
+    pub(crate) fn signs_in(&self, kind: &AttributeType) -> bool {
+        let is_one = |name: &str| {
+            let mut kinds = std::iter::successors(Some(kind), |kind| kind.superior.as_deref());
+            kinds.any(|kind| kind.is_named(name))
+        };
+        OF_CERTIFICATES.iter().any(|name| is_one(name))
+            || match &self.certificates {
+                CertificateMapper::SubjectEqualsDn => false,
+                CertificateMapper::SubjectDnToUserAttribute(name)
+                | CertificateMapper::Fingerprint { attribute: name, .. } => is_one(name),
+                CertificateMapper::SubjectAttributeToUserAttribute(pairs) => {
+                    pairs.iter().any(|(_, of_entry)| is_one(of_entry))
+                }
+            }
+    }
+
     fn attribute_types(&self) -> Vec<&str> {
         let mut all: Vec<&str> = self.names.attributes.iter().map(String::as_str).collect();
         match &self.certificates {
@@ -149,3 +166,6 @@ impl AuthenticationOptions {
         all
     }
 }
+
+/// What mappers of certificates look at by their defaults: protected whether or not one is set.
+const OF_CERTIFICATES: [&str; 2] = ["ds-certificate-fingerprint", "ds-certificate-subject-dn"];

@@ -13,6 +13,19 @@ const FOREIGN: &[&str] = &["target", "corpus", "artifacts", "coverage"];
 /// Text files that the rules look at.
 const EXTENSIONS: &[&str] = &["rs", "md", "toml", "ldap", "ldif", "skip", "sh", "template"];
 
+/// Who may ask for a `Permitted`: what changes entries goes through the one list of checks.
+const PERMITTING: &[&str] = &[
+    // The list itself.
+    "crates/directory/src/ops/checks.rs",
+    // Whole entries that go: nothing of theirs is left to be checked.
+    "crates/directory/src/ops/delete.rs",
+    "crates/directory/src/ops/subtree_delete.rs",
+    // No entries: settings, indexes, the schema.
+    "crates/directory/src/ops/access_config.rs",
+    "crates/directory/src/ops/index_config.rs",
+    "crates/directory/src/ops/schema_modify.rs",
+];
+
 /// A text file of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
@@ -75,10 +88,15 @@ pub(crate) fn check(file: &File, findings: &mut Vec<Finding>) {
             report("length", 0, format!("{lines} lines without tests"));
         }
     }
+    let product_lines = file.product_lines();
     for (at, line) in file.text.lines().enumerate() {
         let columns = line.chars().count();
         if file.is_rust() && columns > WIDTH_MAX_COLUMNS {
             report("width", at + 1, format!("{columns} columns"));
+        }
+        if at < product_lines && asks_for_permitted(&file.path, line) {
+            let why = "changes of entries go through ops/checks.rs, so that none skips a check";
+            report("permit", at + 1, why.to_owned());
         }
         if let Some(marker) = marker(line) {
             report("marker", at + 1, format!("{marker}: do it or open an issue"));
@@ -87,6 +105,13 @@ pub(crate) fn check(file: &File, findings: &mut Vec<Finding>) {
             report("rfc", at + 1, format!("want the form 'RFC 4511 §4.5.1', not '{reference}'"));
         }
     }
+}
+
+fn asks_for_permitted(path: &str, line: &str) -> bool {
+    const CALLS: [&str; 3] = [".permit(", ".permit_beside(", ".permit_move("];
+    path.starts_with("crates/directory/src/")
+        && !PERMITTING.contains(&path)
+        && CALLS.iter().any(|call| line.contains(call))
 }
 
 fn marker(line: &str) -> Option<&'static str> {
@@ -145,6 +170,15 @@ mod tests {
     fn markers_are_refused_everywhere() {
         check_rules("a.md", concat!("a FIX", "ME b"), &["marker"]);
         check_rules("a.rs", concat!("//! TO", "DO"), &["marker"]);
+    }
+
+    #[test]
+    fn changes_of_entries_go_through_one_list_of_checks() {
+        let text = "//! Why.\nlet change = rights.permit(change)?;\n";
+        check_rules("crates/directory/src/ops/new.rs", text, &["permit"]);
+        check_rules("crates/directory/src/ops/checks.rs", text, &[]);
+        check_rules("crates/aci/src/rights.rs", text, &[]);
+        check_rules("crates/directory/src/ops/new.rs", "//! Why.\nchecks::permit(a)\n", &[]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::{RequestControls, check_no_value};
 use crate::decide::ResponseControl;
 use crate::directory::{Directory, State};
 use crate::ops::account_state::Known;
+use crate::password;
 use crate::refusal::Refusal;
 
 /// The control's OID.
@@ -70,12 +71,8 @@ impl AccountsAsked {
         view: &View<'_>,
         stored: &StoredEntry<'_>,
     ) -> Option<(Known, DnKey)> {
-        let mut has_password = false;
-        stored.visit_values(&state.schema.well_known().user_password, &mut |_, _| {
-            has_password = true;
-            false
-        });
-        if !has_password {
+        let password = &state.schema.well_known().user_password;
+        if password::stored_in(stored, password).is_empty() {
             return None;
         }
         let key = DnKey::from_text(&state.schema, stored.dn()).ok()?;

@@ -23,7 +23,7 @@ use ldap::ldif::{LDIF_FOLD_COLUMNS, LdifBody, LdifChange, LdifLimits, LdifReader
 use schema::Schema;
 
 use self::names::{Interest, NameTable, Scan};
-use self::rules::{Action, Match, RULES};
+use self::rules::{Action, Match, RULES, Rule};
 pub use self::tally::{PasswordUse, RuleUse, Tally, UnknownUse};
 pub(super) use self::text::{is_search_note, text};
 use super::record::RawRecord;
@@ -107,7 +107,7 @@ impl Translator {
     /// Translates one record.
     pub(super) fn translate(&self, record: &mut RawRecord<'_>, tally: &mut Tally) -> Verdict {
         // All are looked at even when one is found: passwords are counted here.
-        let mut is_concerned = begins_with(&record.dn, NS_UNIQUE_ID);
+        let mut is_concerned = begins_with(&record.dn, NS_UNIQUE_ID) || names_password(&record.dn);
         for (description, value) in &record.attributes {
             is_concerned |= self.concerns(description, value, tally);
         }
@@ -139,6 +139,9 @@ impl Translator {
         if let Some((at, reason)) = self.skip(record) {
             tally.count_rule(at, &record.dn);
             return Verdict::Skip(reason);
+        }
+        if names_password(&record.dn) {
+            tally.count_rule(rule_of(&Match::NamedPasswords), &record.dn);
         }
         let is_mark = |(description, _): &(Cow<'_, str>, Cow<'_, [u8]>)| {
             rules::MARKS.iter().any(|mark| mark.eq_ignore_ascii_case(base(description)))
@@ -236,7 +239,13 @@ impl Translator {
             tally.count_rule(at, &work.dn);
         }
         if name.eq_ignore_ascii_case(USER_PASSWORD) && is_foreign(&value) {
-            tally.count_rule(foreign_password_rule(), &work.dn);
+            tally.count_rule(rule_of(&Match::ForeignPasswords), &work.dn);
+        }
+        if name != description
+            && PASSWORDS.iter().any(|one| one.eq_ignore_ascii_case(name))
+            && stays
+        {
+            tally.count_rule(rule_of(&Match::OptionedPasswords), &work.dn);
         }
         if stays {
             work.kept.push((description, value));
@@ -416,13 +425,22 @@ fn option_rule(option: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-fn foreign_password_rule() -> usize {
-    let rule = RULES.iter().position(|rule| matches!(rule.matches, Match::ForeignPasswords));
-    rule.expect("the table has it")
+/// The one rule about these.
+fn rule_of(matches: &Match) -> usize {
+    let is_it =
+        |rule: &Rule| std::mem::discriminant(&rule.matches) == std::mem::discriminant(matches);
+    RULES.iter().position(is_it).expect("the table has it")
+}
+
+/// Whether the leaf of `dn` holds a password.
+fn names_password(dn: &str) -> bool {
+    PASSWORDS.iter().any(|name| names(dn, name))
 }
 
 const OBJECT_CLASS: &str = "objectClass";
 const USER_PASSWORD: &str = "userPassword";
+/// The types of passwords, as they may be written.
+const PASSWORDS: [&str; 4] = [USER_PASSWORD, "2.5.4.35", "authPassword", "1.3.6.1.4.1.4203.1.3.4"];
 const NS_UNIQUE_ID: &str = "nsuniqueid=";
 
 #[cfg(test)]

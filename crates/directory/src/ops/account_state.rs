@@ -25,6 +25,7 @@ use crate::clock::Timestamp;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::{Directory, State};
 use crate::guard::{Guard, Site, guarded};
+use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::extended::{Call, respond};
 use crate::ops::target::{self, Lookup};
 use crate::ops::update::{self, Asked};
@@ -200,7 +201,14 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     }
     update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    let mut decision = Decision::change(decide.guard.on(&stored).permit(change)?);
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&stored),
+        onto: None,
+        after: &after,
+        passwords: Passwords::Untouched,
+    };
+    let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
     decision.value = Some(value);
     Ok(decision)
 }

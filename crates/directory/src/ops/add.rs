@@ -7,14 +7,13 @@ use ldap::result::ResultCode;
 use schema::{AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, validate};
 use store::Resolved;
 
-use crate::acis;
 use crate::chance::random_uuid;
 use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{index_config, relax, target};
 use crate::password_policy::change::{self, Looked, Sent};
-use crate::password_policy::set;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::stamp::Stamp;
@@ -41,7 +40,13 @@ pub(crate) fn resolve(
     }
     let Named { state, dn, key } = named;
     let schema = &state.schema;
+    if let Some(rdn) = dn.rdns().first() {
+        checks::check_rdn(rdn, schema)?;
+    }
     let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
+    for attribute in entry.attributes() {
+        checks::check_description(&attribute.description)?;
+    }
     entry.add_naming_values(schema)?;
     let access = session.access();
     let looked = sent_passwords(&entry)
@@ -75,8 +80,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     }
     let schema = &decide.state.schema;
     let relax = decide.controls.relax;
-    acis::check_entry(schema, &op.entry)?;
-    set::check_entry(schema, &op.entry)?;
     let mode = if relax { Mode::Import } else { Mode::Client };
     let structure = validate(&op.entry, schema, mode)?;
     let mut entry = op.entry.clone();
@@ -95,23 +98,30 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
         }
     }
     let uuid = random_uuid(decide.chance);
-    let mut own = Vec::new();
+    let mut own = None;
     if let Some(looked) = &op.looked {
         let looked = looked.as_ref().map_err(Refusal::clone)?;
         let touched = op.entry.attributes().iter();
         let touched = touched.map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
         let target =
             change::Target { key: &op.key, stored: None, proves_old: false, touched: &touched };
-        own = change::decide(decide, looked, &target, &mut entry)?;
+        own = Some(change::decide(decide, looked, &target, &mut entry)?);
     }
     stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&op.entry),
+        onto: None,
+        after: &op.entry,
+        passwords: own.as_deref().map_or(Passwords::Untouched, Passwords::Decided),
+    };
     let change = Change::Add(AddChange {
         id: decide.next_id,
         parent,
         key: update::name_key(&op.key, parent),
         entry,
     });
-    Ok(Decision::change(decide.guard.on(&op.entry).permit_beside(change, &own)?))
+    Ok(Decision::change(checks::permit(decide, &checked, change)?))
 }
 
 /// The id of the entry the new one goes below; ROOT for the entry of a naming context.

@@ -14,6 +14,7 @@ use crate::live_entry::LiveEntry;
 use crate::ops::bind::require_confidentiality;
 use crate::ops::target::{self, Lookup};
 use crate::ops::update;
+use crate::password;
 use crate::refusal::Refusal;
 use crate::root_dse::Offer;
 use crate::session::Session;
@@ -68,14 +69,11 @@ pub(crate) fn run(
         }
         let live = LiveEntry::new(view, &stored, schema.well_known(), false).seen_by(guard);
         let outcome = check(&live, &rights)?;
-        let mut values = Vec::new();
-        if outcome == ResultCode::CompareFalse && update::is_hashable(&assertion.description) {
-            let comparable = Comparable { entry: &live, rights: &rights };
-            comparable.visit_values(&assertion.description, &mut |_, value| {
-                values.push(value.to_vec());
-                true
-            });
-        }
+        let is_password = update::is_hashable(&assertion.description);
+        let values = match outcome == ResultCode::CompareFalse && is_password {
+            true => password::stored_in(&live, &assertion.description),
+            false => Vec::new(),
+        };
         Ok((outcome, values))
     })?;
     match worker.hashing.which(request.value, &values) {

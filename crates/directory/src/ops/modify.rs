@@ -6,23 +6,22 @@ use ldap::dn::Dn;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
-    AttributeDescription, Change, DnKey, Entry, EntryRead as _, Schema, Structure, check_name,
-    validate_touched,
+    AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name, validate_touched,
 };
 use store::Resolved;
 
-use crate::acis;
 use crate::controls::WriteControls;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::hashing::Behind;
+use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::update::{self, Named, Storing};
 use crate::ops::{
-    access_config, bind, excerpt, index_config, rehash, relax, schema_modify, target,
+    access_config, bind, excerpt, index_config, password_modify, rehash, relax, schema_modify,
+    target,
 };
 use crate::password;
 use crate::password_policy::change::{self, Looked, Sent};
-use crate::password_policy::set;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::Worker;
@@ -62,13 +61,25 @@ pub(crate) fn resolve(
     }
     let access = session.access();
     let sent = sent_passwords(request, &state.schema);
-    let looked = sent.map(|sent| change::look(worker, access, &key, &sent));
+    let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
+    let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
+    let is_own = access.key() == Some(&key);
+    if guesses && is_own && password_modify::is_shut(worker, &key, &state)? {
+        looked = Some(Err(change::shut()));
+    }
     let storing = looked.as_ref().map(|looked| change::storing(looked, access));
     let storing = storing.unwrap_or_default();
     let mut modifications = Vec::new();
+    let mut is_wrong = false;
     for modification in request.changes.iter() {
         let context = (&*state.schema, &key, &storing);
-        modifications.push(resolve_one(worker, session, context, &modification)?);
+        let (resolved, misses) = resolve_one(worker, session, context, &modification)?;
+        modifications.push(resolved);
+        is_wrong |= misses;
+    }
+    // To the policy a bind that failed. Noted when nothing is computed any more, so once.
+    if is_wrong && is_own && !worker.hashing.is_waiting() {
+        password_modify::note_wrong(worker, &key, &state)?;
     }
     Ok(WriteOp::Modify(Modify { key, dn, modifications, looked }))
 }
@@ -97,21 +108,27 @@ fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Se
     sent
 }
 
+/// Also says whether a clear-text password is to be removed that the entry does not have.
 fn resolve_one(
     worker: &mut Worker,
     session: &Session,
     (schema, key, storing): (&Schema, &DnKey, &Storing),
     modification: &ldap::message::Modification<'_>,
-) -> Result<Modification, Refusal> {
+) -> Result<(Modification, bool), Refusal> {
     let attribute = &modification.attribute;
     let description = schema
         .describe(attribute.description)
         .map_err(|error| Refusal::new(ResultCode::UndefinedAttributeType, error.to_string()))?;
     let operation = modification.operation;
     let values = attribute.values.iter();
+    let is_new = matches!(operation, ModifyOperation::Add | ModifyOperation::Replace);
+    if is_new && !attribute.values.is_empty() {
+        checks::check_description(&description)?;
+    }
     if update::is_hashable(&description) && !attribute.values.is_empty() {
         bind::require_confidentiality(&worker.directory, session)?;
     }
+    let mut misses = false;
     let values = match operation {
         ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
             values
@@ -120,14 +137,19 @@ fn resolve_one(
         }
         ModifyOperation::Delete if update::is_hashable(&description) => {
             let stored = stored_now(worker, key, &description)?;
-            values.map(|value| named_value(worker, &stored, value)).collect()
+            let mut named = |value: &[u8]| {
+                let found = named_value(worker, &stored, value);
+                misses |= found.is_none() && !password::is_hashed(value);
+                found.unwrap_or_else(|| value.to_vec())
+            };
+            values.map(named).collect()
         }
         ModifyOperation::Add
         | ModifyOperation::Replace
         | ModifyOperation::Delete
         | ModifyOperation::Increment => values.map(<[u8]>::to_vec).collect(),
     };
-    Ok(Modification { operation, description, values })
+    Ok((Modification { operation, description, values }, misses))
 }
 
 /// The values that the entry has before anything that waits is written.
@@ -136,29 +158,21 @@ pub(crate) fn stored_now(
     key: &DnKey,
     description: &AttributeDescription,
 ) -> Result<Vec<Vec<u8>>, Refusal> {
-    let mut values = Vec::new();
     let view = worker.snapshot.view()?;
-    if let Resolved::Found(id) = view.resolve(key)?
-        && let Some(entry) = view.entry(id)?
-    {
-        entry.visit_values(description, &mut |_, value| {
-            values.push(value.to_vec());
-            true
-        });
-    }
-    Ok(values)
+    let Resolved::Found(id) = view.resolve(key)? else { return Ok(Vec::new()) };
+    let stored = view.entry(id)?.map(|entry| password::stored_in(&entry, description));
+    Ok(stored.unwrap_or_default())
 }
 
-/// A clear-text password to be removed stands for the stored value it is behind.
-fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Vec<u8> {
+/// A clear-text password to be removed stands for the stored value it is behind, if there is one.
+fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Option<Vec<u8>> {
     if stored.iter().any(|one| one == value) {
-        return value.to_vec();
+        return Some(value.to_vec());
     }
-    let place = match worker.hashing.which(value, stored) {
-        Behind::At(place) => stored.get(place),
+    match worker.hashing.which(value, stored) {
+        Behind::At(place) => stored.get(place).cloned(),
         Behind::Nowhere | Behind::Asked => None,
-    };
-    place.cloned().unwrap_or_else(|| value.to_vec())
+    }
 }
 
 /// Decides on what the entries before it left.
@@ -171,6 +185,10 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
     let schema = &decide.state.schema;
     let stored = target::stored(decide.view, id)?;
+    // The policy's word comes first: whether an old password is right is told to nobody who may not
+    // try one now.
+    let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));
+    let looked = looked.transpose()?;
     let before = excerpt::load(decide.view, id, schema, &op.modifications)?;
     let mut after = before.clone();
     for modification in &op.modifications {
@@ -181,26 +199,28 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let relax = decide.controls.relax;
     check_result(&before, &mut after, schema, &touched, relax)?;
     let known = schema.well_known();
-    if touched.contains(&known.aci) {
-        acis::check_entry(schema, &after)?;
-    }
-    set::check_entry(schema, &after)?;
     if relax && touched.contains(&known.entry_uuid) {
         relax::check_uuid(decide, &after, Some(id))?;
     }
-    let mut own = Vec::new();
-    if let Some(looked) = &op.looked {
-        let looked = looked.as_ref().map_err(Refusal::clone)?;
+    let mut own = None;
+    if let Some(looked) = looked {
         let proves_old = proves_old(decide.directory, &before, op);
         let target =
             change::Target { key: &op.key, stored: Some(&stored), proves_old, touched: &touched };
-        own = change::decide(decide, looked, &target, &mut after)?;
+        own = Some(change::decide(decide, looked, &target, &mut after)?);
     }
     // What was set under relaxed rules stays as it was set.
     let kept = if relax { &touched[..] } else { &[] };
     update::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    Ok(Decision::change(decide.guard.on(&stored).permit_beside(change, &own)?))
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&stored),
+        onto: None,
+        after: &after,
+        passwords: own.as_deref().map_or(Passwords::Untouched, Passwords::Decided),
+    };
+    Ok(Decision::change(checks::permit(decide, &checked, change)?))
 }
 
 /// Whether a password that is to be deleted is one of the entry: permissive modifies do not mind.

@@ -8,6 +8,7 @@ use schema::{Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, validate
 use store::Resolved;
 
 use crate::decide::{Decide, Decision, WriteOp};
+use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{relax, target};
@@ -28,6 +29,7 @@ pub(crate) fn resolve(worker: &Worker, request: &ModifyDnRequest<'_>) -> Result<
     let Named { state, dn, key } = update::named_stored(worker, request.name)?;
     let schema = &state.schema;
     let new_rdn = Rdn::parse(request.new_rdn)?;
+    checks::check_rdn(&new_rdn, schema)?;
     let new_superior = match request.new_superior {
         None => None,
         Some(text) => {
@@ -76,13 +78,17 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         deltas: update::deltas(&before, &after),
         new_dn,
     });
-    let rights = decide.guard.on(&stored);
-    let permitted = match op.new_superior.is_some().then(|| target::stored(decide.view, new_parent))
-    {
-        Some(superior) => rights.permit_move(change, &decide.guard.on(&superior?))?,
-        None => rights.permit(change)?,
+    let superior = op.new_superior.is_some().then(|| target::stored(decide.view, new_parent));
+    let superior = superior.transpose()?;
+    let onto = superior.as_ref().map(|superior| decide.guard.on(superior));
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&stored),
+        onto: onto.as_ref(),
+        after: &after,
+        passwords: Passwords::Untouched,
     };
-    Ok(Decision::change(permitted))
+    Ok(Decision::change(checks::permit(decide, &checked, change)?))
 }
 
 impl ModifyDn {

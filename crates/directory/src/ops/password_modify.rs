@@ -12,6 +12,7 @@ use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::State;
 use crate::hashing::Behind;
 use crate::ops::bind::login::Login;
+use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::extended::Call;
 use crate::ops::update::{self, Asked};
 use crate::ops::{modify, rehash, target};
@@ -123,8 +124,14 @@ fn behind(worker: &mut Worker, key: &DnKey, state: &State, old: &[u8]) -> Result
     Ok(stored.get(place).filter(|_| may_try).cloned().unwrap_or_default())
 }
 
+/// Whether nobody may try a password of the account now.
+pub(crate) fn is_shut(worker: &mut Worker, key: &DnKey, state: &State) -> Result<bool, Refusal> {
+    let login = login(worker, key, state)?;
+    Ok(login.is_some_and(|login| login.may_try(&worker.directory).is_err()))
+}
+
 /// The old password was wrong: to the policy a bind that failed.
-fn note_wrong(worker: &mut Worker, key: &DnKey, state: &State) -> Result<(), Refusal> {
+pub(crate) fn note_wrong(worker: &mut Worker, key: &DnKey, state: &State) -> Result<(), Refusal> {
     if let Some(login) = login(worker, key, state)? {
         // Why it is refused is told by the decision, to those who may know of the entry.
         let _ = login.settle(worker, false);
@@ -233,7 +240,14 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     validate(&after, schema, Mode::Import)?;
     update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    let mut decision = Decision::change(decide.guard.on(&stored).permit_beside(change, &own)?);
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&stored),
+        onto: None,
+        after: &after,
+        passwords: Passwords::Decided(&own),
+    };
+    let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
     decision.value = op.response_value();
     Ok(decision)
 }

@@ -17,6 +17,7 @@ use crate::chance::OsChance;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::ops::bind::Candidate;
+use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::{target, update};
 use crate::password::{PasswordStorage, Scheme};
 use crate::refusal::Refusal;
@@ -178,7 +179,14 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, R
         rehasher.note(&op.old, &op.new);
     }
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    Ok(Decision::change(decide.guard.on(&entry).permit(change)?))
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&entry),
+        onto: None,
+        after: &after,
+        passwords: Passwords::OfServer,
+    };
+    Ok(Decision::change(checks::permit(decide, &checked, change)?))
 }
 
 /// What the names of SCRAM's schemes begin with.

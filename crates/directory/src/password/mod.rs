@@ -22,6 +22,7 @@ mod tests;
 
 use ::sha1::Sha1;
 use md5::Md5;
+use schema::{AttributeDescription, EntryRead};
 use sha2::{Sha256, Sha384, Sha512};
 use subtle::ConstantTimeEq;
 
@@ -168,6 +169,19 @@ pub fn verify(stored: &[u8], clear: &[u8], max: &HashCostMax) -> Verdict {
 /// Likewise, where that takes no time worth mentioning; else it is not the password.
 pub(crate) fn verify_if_fast(stored: &[u8], clear: &[u8]) -> bool {
     verify(stored, clear, &HashCostMax::FAST) == Verdict::Right
+}
+
+/// The stored passwords of an entry, or its keys: the values of `description` itself. What an
+/// import brought under an option or as a subtype signs nobody in: no reset would end it.
+pub(crate) fn stored_in(entry: &dyn EntryRead, description: &AttributeDescription) -> Vec<Vec<u8>> {
+    let mut stored = Vec::new();
+    entry.visit_values(description, &mut |found, value| {
+        if found == description {
+            stored.push(value.to_vec());
+        }
+        true
+    });
+    stored
 }
 
 /// Reads a value of a scheme that can be verified.

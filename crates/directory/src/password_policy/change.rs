@@ -197,10 +197,7 @@ fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
         known.state = directory.accounts.state(view, &entry, &governing.policy);
         known.own = own_values(&governing.policy, &entry, &state.schema);
     }
-    entry.visit_values(&state.schema.well_known().user_password, &mut |_, value| {
-        known.stored.push(value.to_vec());
-        true
-    });
+    known.stored = password::stored_in(&entry, &state.schema.well_known().user_password);
     Ok(known)
 }
 
@@ -227,6 +224,10 @@ fn looked(
     let is_privileged = access.has(Privilege::PasswordReset);
     let policy = governing.as_ref().map(|governing| &governing.policy);
     let keeps_hashed = is_privileged || policy.is_some_and(|one| one.hashed == Hashed::Everybody);
+    // Nobody can tell how good a password there is behind keys.
+    if sent.has_keys && !keeps_hashed && asker != Asker::Root {
+        return Err(refused_for(Fault::Hashed));
+    }
     // What is not stored as it is, is clear text.
     let mut clear = sent.clear.clone();
     if !keeps_hashed {
@@ -372,7 +373,8 @@ pub(crate) fn decide(
 }
 
 /// With a password that goes its keys go (`authPassword`, RFC 3112), or else one could still sign
-/// in with it; unless the request sets them itself. Gives the attribute when it had any.
+/// in with it, and so does what an import has left under an option; unless the request sets them
+/// itself. Gives the attributes that it dropped.
 fn drop_keys(
     target: &Target<'_>,
     after: &mut Entry,
@@ -380,8 +382,12 @@ fn drop_keys(
 ) -> Result<Vec<Arc<AttributeDescription>>, Refusal> {
     let known = schema.well_known();
     let (password, keys) = (&known.user_password, &known.auth_password);
-    let is_set = target.touched.iter().any(|one| keys.covers(one));
-    if target.stored.is_none() || is_set || after.values(keys).is_empty() {
+    let going = after.attributes().iter().map(|one| Arc::clone(&one.description)).filter(|one| {
+        let is_other = keys.covers(one) || (one.is_password() && !one.options().is_empty());
+        is_other && !target.touched.contains(one)
+    });
+    let going = going.collect::<Vec<_>>();
+    if target.stored.is_none() || going.is_empty() {
         return Ok(Vec::new());
     }
     let (old, new) = (stored_passwords(target.stored, password), after.values(password));
@@ -389,8 +395,10 @@ fn drop_keys(
     if all_stay || new == old.as_slice() {
         return Ok(Vec::new());
     }
-    after.replace_values(schema, keys, Vec::new())?;
-    Ok(vec![Arc::clone(keys)])
+    for description in &going {
+        after.replace_values(schema, description, Vec::new())?;
+    }
+    Ok(going)
 }
 
 /// Whether the new passwords were compared with this stored form, or with what it was before it
@@ -404,14 +412,7 @@ fn stored_passwords(
     stored: Option<&StoredEntry<'_>>,
     password: &AttributeDescription,
 ) -> Vec<Vec<u8>> {
-    let mut old = Vec::new();
-    if let Some(stored) = stored {
-        stored.visit_values(password, &mut |_, value| {
-            old.push(value.to_vec());
-            true
-        });
-    }
-    old
+    stored.map(|stored| password::stored_in(stored, password)).unwrap_or_default()
 }
 
 /// Puts what is different into the entry.
@@ -456,6 +457,12 @@ fn answer(rejected: Rejected) -> (ResultCode, &'static str) {
             "the password was changed not long ago; it cannot be changed again yet",
         ),
     }
+}
+
+/// The refusal of an old password that nobody may try now.
+pub(crate) fn shut() -> Refusal {
+    let (code, why) = answer(Rejected::Locked);
+    Refusal::new(code, why).because(Rejected::Locked.error())
 }
 
 fn changed_meanwhile() -> Refusal {

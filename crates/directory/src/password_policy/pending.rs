@@ -30,6 +30,7 @@ use super::set::PasswordPolicyOptions;
 use crate::clock::Timestamp;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
+use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::update;
 use crate::refusal::Refusal;
 use crate::write_queue::PendingWrite;
@@ -472,7 +473,7 @@ fn change(
     let schema: &Schema = &decide.state.schema;
     let policies = decide.directory.password_policies.load();
     let key = DnKey::from_text(schema, stored.dn());
-    let governing = key.ok().and_then(|key| policies.of(&stored, &key));
+    let governing = key.as_ref().ok().and_then(|key| policies.of(&stored, key));
     let none = Policy::default();
     let policy = governing.as_ref().map_or(&none, |one| &one.policy);
     let state = AccountState::read(&stored, schema);
@@ -498,7 +499,14 @@ fn change(
     let kept = [&known.modifiers_name, &known.modify_timestamp].map(Arc::clone);
     update::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
-    Ok(Some(decide.guard.on(&stored).permit(change)?))
+    let checked = Checked {
+        key: &key.unwrap_or_default(),
+        rights: &decide.guard.on(&stored),
+        onto: None,
+        after: &after,
+        passwords: Passwords::OfServer,
+    };
+    Ok(Some(checks::permit(decide, &checked, change)?))
 }
 
 /// The other end of the calls.

@@ -14,6 +14,7 @@ use super::attributes::{after, between};
 use super::rules::Policy;
 use super::switches::{SwitchTypes, Switches};
 use crate::clock::Timestamp;
+use crate::password;
 
 /// An account: all that decides about signing in with it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -89,11 +90,8 @@ impl Account {
         entry: &dyn EntryRead,
         (schema, types): (&Schema, &SwitchTypes),
     ) -> Self {
-        let mut has_password = false;
-        entry.visit_values(&schema.well_known().user_password, &mut |_, _| {
-            has_password = true;
-            false
-        });
+        let password = &schema.well_known().user_password;
+        let has_password = !password::stored_in(entry, password).is_empty();
         Self { state, switches: types.read(entry), has_password }
     }
 

@@ -12,7 +12,7 @@ use aci::Access;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ldap::result::ResultCode;
-use schema::{EntryId, EntryRead as _};
+use schema::EntryId;
 use subtle::ConstantTimeEq as _;
 
 use super::{Mechanism, Message, Step, authorize, malformed};
@@ -20,6 +20,7 @@ use crate::chance::Chance;
 use crate::directory::Directory;
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::bind::login::Login;
+use crate::password;
 use crate::protection::ChannelBindings;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -272,14 +273,8 @@ fn look_up(
         Some(Found::Root) => read(&directory.root.password),
         Some(Found::Entry(id)) => view.entry(id)?.and_then(|entry| {
             let known = state.schema.well_known();
-            let mut keys = None;
-            for description in [&known.user_password, &known.auth_password] {
-                entry.visit_values(description, &mut |_, stored| {
-                    keys = keys.take().or_else(|| read(stored));
-                    keys.is_none()
-                });
-            }
-            keys
+            let both = [&known.user_password, &known.auth_password].into_iter();
+            both.flat_map(|one| password::stored_in(&entry, one)).find_map(|stored| read(&stored))
         }),
     };
     let (Some(found), Some(keys)) = (found, keys) else { return Ok(None) };

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use directory::{Argon2Cost, HashCosts, Next, PasswordStorage, Scheme};
+use directory::{
+    Argon2Cost, HashCosts, ImportOptions, Next, PasswordStorage, Scheme, Source, SystemClock,
+    import,
+};
 use ldap::message::{
     AddRequest, Control, ControlsBuf, ExtendedRequest, ModifyOperation, ModifyRequest, Request,
     Scope,
@@ -649,4 +652,62 @@ fn state_is_written_by_those_who_may_reset_passwords() {
         let answer = modify(&mut served.root(), BERT, &change);
         assert_eq!(answer.0, ResultCode::ConstraintViolation, "{name}");
     }
+}
+
+#[test]
+fn guesses_of_the_old_password_in_a_modify_count_as_failures() {
+    // Under pwdSafeModify the old password could be guessed by delete and add, as often as one
+    // liked, and of a locked account too.
+    for storage in [Scheme::Ssha512.into(), cheap(Scheme::Argon2id)] {
+        let served = served_with(
+            &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3"), ("pwdSafeModify", "TRUE")],
+            storage,
+        );
+        let mut anna = signed_in(&served, ANNA, FIRST);
+        for guess in ["guess 1", "guess 2", "guess 3"] {
+            let told = exchange(&mut anna, ANNA, guess, "quite another");
+            assert_eq!(told, (ResultCode::NoSuchAttribute, None));
+        }
+        let locked = (ResultCode::UnwillingToPerform, Some(1));
+        for guess in ["guess 4", FIRST] {
+            assert_eq!(exchange(&mut anna, ANNA, guess, "quite another"), locked);
+        }
+        assert_eq!(served.client().bind(ANNA, FIRST), ResultCode::InvalidCredentials);
+        // Who resets it need not know the old one, and locks nobody by a value that is not there.
+        let mut bert = signed_in(&served, BERT, FIRST);
+        assert_eq!(password_modify(&mut bert, ANNA, None, "given by Bert"), DONE);
+        for _ in 0..4 {
+            let told = exchange(&mut bert, ANNA, "not there", "quite another");
+            assert_eq!(told, (ResultCode::NoSuchAttribute, None));
+        }
+        signed_in(&served, ANNA, "given by Bert");
+    }
+}
+
+#[test]
+fn what_an_import_brought_under_an_option_signs_nobody_in_and_goes_with_the_password() {
+    // A bind took userPassword;x-b, which every reset left there; changing it renewed an expired
+    // password.
+    let served = served(&[("pwdMaxAge", "600"), ("pwdExpireWarning", "0")]);
+    let (options, data) = served.pulled();
+    let name = "uid=odd,dc=example,dc=org";
+    let ldif = format!(
+        "dn: {name}\nobjectClass: inetOrgPerson\nobjectClass: authPasswordObject\n\
+         cn: Odd\nsn: Odd\nuserPassword: first of all\n\
+         userPassword;x-b: the other\nauthPassword;x-b: SCRAM-SHA-256$4096:AAAA$AAAA:AAAA\n"
+    );
+    let sources = vec![Source::new("odd", ldif.as_bytes())];
+    let path = data.path().join("data");
+    import(&path, sources, &ImportOptions::default(), &SystemClock::new(), &mut ()).unwrap();
+    let served = Served::opened(options, data);
+    assert_eq!(served.client().bind(name, "the other"), ResultCode::InvalidCredentials);
+    let mut odd = signed_in(&served, name, FIRST);
+    let more = [(ModifyOperation::Replace, "userPassword;x-b", &["third"][..])];
+    assert_eq!(modify(&mut odd, name, &more).0, ResultCode::ConstraintViolation);
+    assert_eq!(values(&served, name, "userPassword;x-b").len(), 1);
+    assert_eq!(password_modify(&mut odd, name, None, "quite another"), DONE);
+    for dropped in ["userPassword;x-b", "authPassword;x-b"] {
+        assert!(values(&served, name, dropped).is_empty());
+    }
+    assert_eq!(served.client().bind(name, "the other"), ResultCode::InvalidCredentials);
 }

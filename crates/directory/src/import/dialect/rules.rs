@@ -34,6 +34,10 @@ pub(super) enum Match {
     MarkedWithout(&'static str),
     /// Values of `userPassword` whose scheme cannot be verified.
     ForeignPasswords,
+    /// Passwords under an option.
+    OptionedPasswords,
+    /// Entries with a password in their name.
+    NamedPasswords,
 }
 
 /// What happens to what is matched.
@@ -89,6 +93,10 @@ impl Match {
             Self::Classes(classes) => format!("object class {}", list(classes, "")),
             Self::Names(start) => format!("entries named `{start}…`"),
             Self::MarkedWithout(kind) => format!("persons without `{kind}`"),
+            Self::OptionedPasswords => {
+                "`userPassword` and `authPassword` with an option".to_owned()
+            }
+            Self::NamedPasswords => "entries with a password in their name".to_owned(),
             Self::ForeignPasswords => {
                 "`userPassword` with a scheme that cannot be verified".to_owned()
             }
@@ -323,6 +331,22 @@ pub(super) static RULES: &[Rule] = &[
         matches: Match::ForeignPasswords,
         action: Action::Keep,
         why: "Nobody can log in with it; it is kept for a release that can verify it.",
+    },
+    Rule {
+        name: "password-option",
+        products: "all",
+        matches: Match::OptionedPasswords,
+        action: Action::Keep,
+        why: "Nobody can log in with it, and it goes when the password is changed: passwords have \
+              no options here.",
+    },
+    Rule {
+        name: "password-name",
+        products: "all",
+        matches: Match::NamedPasswords,
+        action: Action::Keep,
+        why: "Names are in logs and answers. Rename the entry; a new name with a password is \
+              refused.",
     },
     moves(
         "389-password-changed",

@@ -186,6 +186,26 @@ fn passwords_are_recognised_and_counted() {
     assert_eq!(uses(&tally), BTreeMap::from([("password-plain", 1), ("password-foreign", 2)]));
 }
 
+#[test]
+fn passwords_under_options_and_in_names_are_told_of() {
+    let translator = translator();
+    let mut tally = Tally::default();
+    for text in [
+        "dn: cn=x\nuserPassword;x-b: {SSHA}abc\n",
+        "dn: cn=x\nAUTHPASSWORD;lang-de: a$b$c\n",
+        "dn: cn=x\ncn;lang-de: y\n",
+        "dn: USERPASSWORD=x,cn=y\ncn: x\n",
+        "dn: cn=x+2.5.4.35=y,cn=y\ncn: x\n",
+        "dn: cn=x,userPassword=y\ncn: x\n",
+    ] {
+        let mut record = records(text).pop().unwrap();
+        let before = record.attributes.clone();
+        translator.translate(&mut record, &mut tally);
+        assert_eq!(record.attributes, before, "{text}");
+    }
+    assert_eq!(uses(&tally), BTreeMap::from([("password-option", 2), ("password-name", 2)]));
+}
+
 fn sample(name: &str) -> String {
     let path = format!("{}/tests/dialects/{name}", env!("CARGO_MANIFEST_DIR"));
     let octets = fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -2,7 +2,7 @@
 
 use aci::{Access, Identity};
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryRead as _};
+use schema::DnKey;
 
 use super::invalid_credentials;
 use super::login::Login;
@@ -125,11 +125,7 @@ fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate
     let Some(entry) = entry else {
         return Ok(None);
     };
-    let mut passwords = Vec::new();
-    entry.visit_values(&state.schema.well_known().user_password, &mut |_, value| {
-        passwords.push(value.to_vec());
-        true
-    });
+    let passwords = password::stored_in(&entry, &state.schema.well_known().user_password);
     let access = match asked {
         Some(key) => identity_mapper::access_keyed(&state, &entry, key)?,
         None => identity_mapper::access(&state, &entry)?,

@@ -1,0 +1,158 @@
+//! What every change of an entry passes before it is logged, whichever operation makes it.
+//!
+//! Invariant: an operation gets its `Permitted` here and nowhere else (`cargo xtask tidy` lists who
+//! asks for one), so a check that stands here is one that no operation can skip.
+//! Invariant: a password is no part of a name and has no options: a bind, a reset and a policy then
+//! mean the same values, and no clear text is in a DN.
+
+use std::sync::Arc;
+
+use aci::{Denied, Permitted, Privilege, Rights};
+use ldap::dn::Rdn;
+use ldap::result::ResultCode;
+use schema::{AttributeDelta, AttributeDescription, Change, DnKey, Entry, Schema};
+
+use crate::acis;
+use crate::decide::Decide;
+use crate::password_policy::set;
+use crate::refusal::Refusal;
+
+/// A change that is complete, and what it is to be checked against.
+pub(crate) struct Checked<'c> {
+    /// The entry before the change.
+    pub(crate) key: &'c DnKey,
+    pub(crate) rights: &'c Rights<'c>,
+    /// The rights on the entry below which a rename moves it.
+    pub(crate) onto: Option<&'c Rights<'c>>,
+    /// The entry as the change leaves it.
+    pub(crate) after: &'c Entry,
+    pub(crate) passwords: Passwords<'c>,
+}
+
+/// By whose word passwords change.
+#[derive(Clone, Copy)]
+pub(crate) enum Passwords<'c> {
+    /// Nobody's: the change must not be about any.
+    Untouched,
+    /// The policy allows it, and has set these attributes beside.
+    Decided(&'c [Arc<AttributeDescription>]),
+    /// The server's own: the same password in another form, the state of an account.
+    OfServer,
+}
+
+/// What a change does with values of one attribute.
+struct Touch<'c> {
+    description: &'c AttributeDescription,
+    adds: bool,
+}
+
+/// Passes a change through every check, the rights last: they make the `Permitted`.
+pub(crate) fn permit(
+    decide: &Decide<'_>,
+    checked: &Checked<'_>,
+    change: Change,
+) -> Result<Permitted<Change>, Refusal> {
+    let schema = &decide.state.schema;
+    if let Some(rdn) = new_rdn(&change) {
+        check_rdn(rdn, schema)?;
+    }
+    let touches = touches(&change);
+    for touch in &touches {
+        if touch.adds && !matches!(checked.passwords, Passwords::OfServer) {
+            check_description(touch.description)?;
+        }
+        if touch.description.is_password() && matches!(checked.passwords, Passwords::Untouched) {
+            return Err(Refusal::new(
+                ResultCode::UnwillingToPerform,
+                "a password is changed by modify or password modify only",
+            ));
+        }
+    }
+    if !may_touch(decide, checked, &change, &touches) {
+        return Err(Denied.into());
+    }
+    if touches.iter().any(|one| one.description.kind == schema.well_known().aci.kind) {
+        acis::check_entry(schema, checked.after)?;
+    }
+    set::check_entry(schema, checked.after)?;
+    let permitted = match (checked.onto, checked.passwords) {
+        (Some(onto), _) => checked.rights.permit_move(change, onto)?,
+        (None, Passwords::Decided(own)) => checked.rights.permit_beside(change, own)?,
+        (None, Passwords::Untouched | Passwords::OfServer) => checked.rights.permit(change)?,
+    };
+    Ok(permitted)
+}
+
+/// Refuses a name that holds a password, whichever way its type is written: names are in logs, in
+/// answers and in other entries.
+pub(crate) fn check_rdn(rdn: &Rdn, schema: &Schema) -> Result<(), Refusal> {
+    let holds = |name: &str| schema.describe(name).is_ok_and(|found| found.is_password());
+    match rdn.avas().iter().any(|ava| holds(&ava.attribute)) {
+        false => Ok(()),
+        true => {
+            Err(Refusal::new(ResultCode::NamingViolation, "a password cannot be part of a name"))
+        }
+    }
+}
+
+/// Refuses new values of a password under an option: they would be passwords that no reset and no
+/// policy knows of.
+pub(crate) fn check_description(description: &AttributeDescription) -> Result<(), Refusal> {
+    match description.is_password() && !description.options().is_empty() {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            ResultCode::ConstraintViolation,
+            format!("'{}': a password has no options", description.text()),
+        )),
+    }
+}
+
+/// What an entry is called from now on, where the change says that.
+fn new_rdn(change: &Change) -> Option<&Rdn> {
+    match change {
+        Change::Add(add) => add.entry.name().rdns().first(),
+        Change::Rename(rename) => Some(&rename.new_rdn),
+        Change::Modify(_) | Change::Delete(_) => None,
+        Change::Schema(_) | Change::Index(_) | Change::Setting(_) => None,
+    }
+}
+
+fn touches(change: &Change) -> Vec<Touch<'_>> {
+    let deltas = match change {
+        Change::Add(add) => {
+            let all = add.entry.attributes().iter();
+            return all.map(|one| Touch { description: &one.description, adds: true }).collect();
+        }
+        Change::Modify(modify) => &modify.deltas,
+        Change::Rename(rename) => &rename.deltas,
+        Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_) => {
+            return Vec::new();
+        }
+    };
+    let touches = deltas.iter().map(|delta| {
+        let AttributeDelta { description, added, .. } = delta;
+        Touch { description, adds: !added.is_empty() }
+    });
+    touches.collect()
+}
+
+/// Whether the asker may change what signs somebody in: that of the own entry, or of any with the
+/// privilege `password-reset`. Whoever adds an entry says how it signs in.
+fn may_touch(
+    decide: &Decide<'_>,
+    checked: &Checked<'_>,
+    change: &Change,
+    touches: &[Touch<'_>],
+) -> bool {
+    let access = decide.guard.access();
+    matches!(change, Change::Add(_))
+        || matches!(checked.passwords, Passwords::OfServer)
+        || access.has(Privilege::PasswordReset)
+        || access.key() == Some(checked.key)
+        || !touches.iter().any(|one| signs_in(decide, one.description))
+}
+
+/// Whether values of an attribute sign somebody in.
+pub(crate) fn signs_in(decide: &Decide<'_>, description: &AttributeDescription) -> bool {
+    description.is_password() || decide.directory.authentication.signs_in(&description.kind)
+}
