@@ -104,6 +104,11 @@ impl Access {
         self.grants.privileges.has(privilege)
     }
 
+    /// Whether `now` is another identity, or lacks a privilege of this one.
+    pub fn loses(&self, now: &Self) -> bool {
+        self.identity != now.identity || !now.grants.privileges.include(self.grants.privileges)
+    }
+
     /// Whether it is the administrator: limits and locks of others do not apply.
     pub fn is_root(&self) -> bool {
         matches!(self.identity, Identity::Root(_))

@@ -141,6 +141,11 @@ impl Privileges {
         self.0 & (1 << privilege as u32) != 0
     }
 
+    /// Whether all of `others` are among these.
+    pub const fn include(self, others: Self) -> bool {
+        others.0 & !self.0 == 0
+    }
+
     /// These, and what the values of `ds-privilege-name` say: a name gives, one behind `-` takes.
     /// What is no privilege is skipped.
     #[must_use]

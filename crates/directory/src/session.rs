@@ -59,6 +59,8 @@ pub struct Session {
     /// A SASL bind whose client is to send more.
     pending: Option<sasl::Pending>,
     outstanding: Vec<Outstanding>,
+    /// The entry that signed in; none for the administrator and for strangers.
+    entry: Option<EntryId>,
     /// Its place among the connections of its identity, where those are counted.
     seat: Option<Seat>,
     /// That of the request at hand among the operations of its identity.
@@ -94,6 +96,7 @@ impl Session {
             tls: None,
             pending: None,
             outstanding: Vec::new(),
+            entry: None,
             seat: None,
             turn: None,
             transactions: Transactions::default(),
@@ -270,6 +273,11 @@ impl Session {
         }
     }
 
+    /// That of the session itself, whomever the request at hand is carried out for.
+    pub(crate) fn own_access(&self) -> &Access {
+        &self.access
+    }
+
     /// The request at hand is carried out with another access (RFC 4370).
     pub(crate) fn assume(&mut self, access: Access) {
         let access = access.from_origin(self.access.origin().clone());
@@ -293,16 +301,36 @@ impl Session {
     }
 
     /// The client has proved who it is: from now on it is that identity, unless too many
-    /// connections are.
+    /// connections are. `entry` is what it was proved for.
     pub(crate) fn bind_as(
         &mut self,
         directory: &Directory,
-        access: Access,
+        (access, entry): (Access, Option<EntryId>),
         mechanism: &'static str,
     ) -> Result<(), Refusal> {
         self.seat = identity_limits::admit(directory, self, &access)?;
         self.set_access(access, mechanism);
+        self.entry = entry;
         Ok(())
+    }
+
+    /// The entry that signed in; none for the administrator and for strangers.
+    pub(crate) fn entry(&self) -> Option<EntryId> {
+        self.entry
+    }
+
+    /// The entry that signed in gives this access now; says whether that is another one.
+    pub(crate) fn refresh(&mut self, access: Access) -> bool {
+        let access = access.from_origin(self.access.origin().clone());
+        if *self.access == access {
+            return false;
+        }
+        if self.access.identity() != access.identity() {
+            let authz = access.identity().authorization_id();
+            self.who = Arc::new(Who { authz, ..Who::clone(&self.who) });
+        }
+        self.access = Arc::new(access);
+        true
     }
 
     /// Counts the request at hand among the operations of the identity, if there may be one more.
@@ -352,6 +380,7 @@ impl Session {
         self.abandon_all();
         self.transactions.clear();
         self.seat = None;
+        self.entry = None;
         self.must_change = None;
         match &self.nobody {
             Some((access, who)) => {

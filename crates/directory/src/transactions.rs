@@ -96,6 +96,11 @@ impl Transactions {
         found.map(|at| self.open.swap_remove(at)).ok_or_else(unknown)
     }
 
+    /// Whether there are any.
+    pub(crate) fn any(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Forgets all of them, as when the client binds.
     pub(crate) fn clear(&mut self) {
         self.open.clear();

@@ -20,6 +20,7 @@ use crate::job::{Job, JobDone};
 use crate::name_memo::NameMemo;
 use crate::note::{Note, Noted};
 use crate::ops::bind::Told;
+use crate::ops::bind::recheck;
 use crate::ops::search::aliases;
 use crate::referral;
 use crate::refusal::Refusal;
@@ -109,6 +110,18 @@ impl Worker {
     /// it may block.
     pub fn run(&mut self, job: Job, flush: &mut dyn FnMut(Vec<u8>) -> Flow) -> JobDone {
         dispatch::run(self, job, flush)
+    }
+
+    /// Brings a session up to what its entry is now: its name, privileges and limits.
+    ///
+    /// # Errors
+    /// Why the session has to end: its entry is gone or switched off, or it asked for something
+    /// with rights that it has no more, and that is still under way.
+    pub fn recheck(&mut self, session: &mut Session) -> Result<(), &'static str> {
+        recheck::recheck(self, session).unwrap_or_else(|refusal| {
+            tracing::warn!(reason = %refusal.diagnostic, "a session cannot be looked at");
+            Err("the entry of this session cannot be read")
+        })
     }
 
     /// What was noted of the message that was handled last; nothing is noted afterwards. Of a job,

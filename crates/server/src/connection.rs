@@ -57,6 +57,8 @@ pub(crate) struct Connection {
     /// Set when no further message will be handled, to what is to be done once all is sent.
     ending: Option<Ending>,
     idle: IdleTimer,
+    /// The round in which the session was looked at last.
+    round: u64,
     /// Runs while the client has ended its side and its jobs deliver nothing.
     half_closed: Option<Pin<Box<Sleep>>>,
 }
@@ -140,6 +142,7 @@ impl Connection {
     ) -> Self {
         let idle = IdleTimer::new(worker.shared.limits.idle_timeout);
         Self {
+            round: worker.round.get(),
             worker,
             id,
             stream: Rc::new(RefCell::new(stream)),
@@ -163,6 +166,7 @@ impl Connection {
         let mut turn = MESSAGES_PER_TURN_MAX;
         // What was handled before this turn is answered by now, or the client waits for it.
         self.settle();
+        self.recheck();
         loop {
             self.take_replies();
             let more_waits = self.take_chunks(cx);
@@ -201,6 +205,19 @@ impl Connection {
                     Poll::Pending => return Poll::Pending,
                 },
             }
+        }
+    }
+
+    /// Looks at whether the session is still what its entry is, when others may have changed it.
+    fn recheck(&mut self) {
+        let round = self.worker.round.get();
+        if std::mem::replace(&mut self.round, round) == round || self.ending.is_some() {
+            return;
+        }
+        if let Err(why) = self.worker.recheck(&mut self.session) {
+            // Nothing goes on with rights that are gone.
+            self.abandon();
+            self.dismiss(ResultCode::StrongerAuthRequired, why);
         }
     }
 

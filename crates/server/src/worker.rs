@@ -167,6 +167,8 @@ pub(crate) struct Worker {
     emptied: Notify,
     /// Writes the access log.
     pub(crate) scribe: Scribe,
+    /// How often all sessions were to be looked at.
+    pub(crate) round: Cell<u64>,
     /// A message was handled since the idle watch looked.
     active: Cell<bool>,
     activity: Notify,
@@ -189,6 +191,7 @@ impl Worker {
             stop: Notify::new(),
             emptied: Notify::new(),
             scribe,
+            round: Cell::new(0),
             active: Cell::new(false),
             activity: Notify::new(),
         }
@@ -208,6 +211,11 @@ impl Worker {
         })
     }
 
+    /// Brings a session up to what its entry is now; otherwise says why it has to end.
+    pub(crate) fn recheck(&self, session: &mut Session) -> Result<(), &'static str> {
+        self.guarded(|directory| directory.recheck(session)).unwrap_or(Err("internal error"))
+    }
+
     /// Goes on with a message whose password hashes are computed; `None` when that panicked.
     pub(crate) fn resume(
         &self,
@@ -218,7 +226,7 @@ impl Worker {
         self.guarded(|directory| directory.resume(session, done, out))
     }
 
-    fn guarded(&self, work: impl FnOnce(&mut directory::Worker) -> Next) -> Option<Next> {
+    fn guarded<T>(&self, work: impl FnOnce(&mut directory::Worker) -> T) -> Option<T> {
         let mut directory = self.directory.borrow_mut();
         let handled = catch_unwind(AssertUnwindSafe(|| work(&mut directory)));
         if handled.is_err() {
@@ -286,9 +294,26 @@ impl Worker {
     pub(crate) async fn serve(self: &Rc<Self>, orders: UnboundedReceiver<Order>) {
         let watch = Rc::clone(self);
         spawn_local(async move { watch.watch_idle().await });
+        let watch = Rc::clone(self);
+        spawn_local(async move { watch.watch_sessions().await });
         let sender = Rc::clone(self);
         spawn_local(poll_fn(move |cx| sender.departures.poll_work(cx)));
         self.distribute(orders).await;
+    }
+
+    /// Has all sessions looked at when the directory has changed.
+    async fn watch_sessions(&self) {
+        let store = self.shared.directory.store();
+        let mut seen = store.published().lsn;
+        loop {
+            sleep(SESSIONS_EVERY).await;
+            let now = store.published().lsn;
+            if std::mem::replace(&mut seen, now) != now {
+                self.round.set(self.round.get() + 1);
+                self.connections.borrow().values().for_each(|mailbox| mailbox.wake());
+                self.note_activity();
+            }
+        }
     }
 
     fn deliver(&self, connection: ConnectionId, id: MessageId, answer: Vec<u8>) {
@@ -363,6 +388,10 @@ pub(crate) fn run(
         worker.serve(orders).await;
     });
 }
+
+/// How often sessions are looked at while the directory changes: one may outlive its reason for so
+/// long.
+const SESSIONS_EVERY: Duration = Duration::from_millis(500);
 
 /// How long a worker without requests keeps its snapshot, and with it old pages of the store.
 const SNAPSHOT_KEPT: Duration = Duration::from_millis(100);

@@ -137,7 +137,7 @@ fn resolve_one(
         }
         ModifyOperation::Delete if update::is_hashable(&description) => {
             let stored = stored_now(worker, key, &description)?;
-            let mut named = |value: &[u8]| {
+            let named = |value: &[u8]| {
                 let found = named_value(worker, &stored, value);
                 misses |= found.is_none() && !password::is_hashed(value);
                 found.unwrap_or_else(|| value.to_vec())

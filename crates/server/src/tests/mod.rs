@@ -10,6 +10,7 @@ mod logs;
 mod metrics;
 mod passwords;
 mod proxies;
+mod rechecks;
 mod sasl;
 mod session;
 pub(crate) mod simulated;
