@@ -33,7 +33,6 @@ use crate::departures::Round;
 use crate::hash_pool::Client;
 use crate::log::Trail;
 use crate::pool::Delivery;
-use crate::read_buffer::READ_BUFFER_BYTES;
 use crate::stream::Stream;
 use crate::worker::{ConnectionId, Mailbox, Worker};
 
@@ -364,21 +363,14 @@ impl Connection {
 
     /// Reads more behind an incomplete message; says whether it is worth looking at it again.
     fn poll_more_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let have = self.input.bytes.len();
-        let missing = self.input.need.saturating_sub(have).max(1);
         // Room grows with what has arrived, not with what a length field claims.
-        self.input.bytes.resize(have + missing.min(have.max(READ_BUFFER_BYTES)), 0);
-        let spare = self.input.bytes.get_mut(have..).unwrap_or_default();
-        let read = self.stream.borrow_mut().poll_read(cx, spare);
-        let received = match &read {
-            Poll::Ready(Ok(received)) => *received,
-            Poll::Ready(Err(_)) | Poll::Pending => 0,
-        };
-        self.input.bytes.truncate(have + received);
-        if ready!(read)? == 0 {
+        let received = ready!(self.worker.read_buffer.poll_read(cx, &self.stream))?;
+        if received.is_empty() {
             self.input.ended = true;
             return Poll::Ready(Ok(false));
         }
+        self.input.bytes.extend_from_slice(&received);
+        drop(received);
         self.touch();
         Poll::Ready(Ok(self.input.bytes.len() >= self.input.need))
     }

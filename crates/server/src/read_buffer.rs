@@ -51,8 +51,8 @@ impl Drop for Received<'_> {
     }
 }
 
-/// What one read takes at the most; also the first step in which room for a large message grows.
-pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// What one read takes at the most.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
