@@ -1,11 +1,15 @@
 //! Bearer tokens that are signed: JSON Web Tokens (RFC 7519) and the keys they are verified with
 //! (RFC 7517).
 //!
-//! Invariant: a token is verified with a key of this server's configuration, by an algorithm of
-//! that key's family; what the token says of itself chooses among these at the most. No key is
-//! fetched, and `none` is no algorithm.
+//! Invariant: a token is verified with a key of this server's configuration, by the algorithm that
+//! the key names, or else by one of its family; what the token says of itself chooses among these
+//! at the most. No key is fetched, and `none` is no algorithm.
 
-use jsonwebtoken::jwk::{JwkSet, PublicKeyUse};
+use std::slice;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::{JwkSet, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, Header, Validation};
 use serde_json::{Map, Value};
 
@@ -20,6 +24,7 @@ pub(crate) struct TokenKeys(Vec<TokenKey>);
 struct TokenKey {
     /// `kid`.
     id: Option<String>,
+    /// What it may verify: `alg`, or all that keys of its kind can.
     algorithms: &'static [Algorithm],
     key: DecodingKey,
 }
@@ -28,8 +33,8 @@ struct TokenKey {
 pub(super) type Reason = &'static str;
 
 impl TokenKeys {
-    /// Reads a JSON Web Key Set, as issuers publish it. Keys for encryption and of unknown kinds
-    /// are left out.
+    /// Reads a JSON Web Key Set, as issuers publish it. Keys for encryption, of unknown kinds
+    /// and for unknown algorithms are left out.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let set: JwkSet = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut keys = Vec::new();
@@ -45,6 +50,15 @@ impl TokenKeys {
                 AlgorithmFamily::Ec => EC,
                 AlgorithmFamily::Ed => ED,
                 AlgorithmFamily::Hmac => HMAC,
+            };
+            let algorithms = match jwk.common.key_algorithm {
+                // RFC 7517 §4.4: the key is meant for that one.
+                Some(only) => {
+                    let named = algorithms.iter().find(|one| KeyAlgorithm::from(**one) == only);
+                    let Some(named) = named else { continue };
+                    slice::from_ref(named)
+                }
+                None => algorithms,
             };
             if key.family() == AlgorithmFamily::Hmac
                 && key.try_get_as_bytes().is_ok_and(|octets| octets.len() < HMAC_KEY_MIN_BYTES)
@@ -62,6 +76,9 @@ impl TokenKeys {
     /// The claims of a token whose signature is right.
     fn verify(&self, token: &[u8]) -> Result<Map<String, Value>, Reason> {
         let header = header(token).ok_or("it is no signed JSON Web Token")?;
+        if has_critical_extensions(token) {
+            return Err("it has critical header extensions, and none is known here");
+        }
         let candidates = self.0.iter().filter(|one| {
             one.algorithms.contains(&header.alg)
                 && (header.kid.is_none() || one.id.is_none() || one.id == header.kid)
@@ -130,6 +147,19 @@ pub(super) fn header(token: &[u8]) -> Option<Header> {
     (token.len() <= TOKEN_MAX_BYTES).then(|| jsonwebtoken::decode_header(token).ok()).flatten()
 }
 
+/// Whether the header says that whoever reads the token must know certain extensions
+/// (RFC 7515 §4.1.11). We know none, so that it need not say which.
+fn has_critical_extensions(token: &[u8]) -> bool {
+    // Read once more: in a decoded header, a `crit` of null is the same as none.
+    let octets = token
+        .split(|octet| *octet == b'.')
+        .next()
+        .and_then(|header| URL_SAFE_NO_PAD.decode(header).ok());
+    let header =
+        octets.and_then(|octets| serde_json::from_slice::<Map<String, Value>>(&octets).ok());
+    header.is_none_or(|header| header.contains_key("crit"))
+}
+
 const RSA: &[Algorithm] = &[
     Algorithm::RS256,
     Algorithm::RS384,
@@ -151,8 +181,6 @@ const KEYS_TRIED_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use hmac::{Hmac, KeyInit as _, Mac as _};
     use sha2::Sha256;
 
@@ -235,6 +263,44 @@ mod tests {
             Err("no key of ours has signed it"),
         );
         check(&"x".repeat(TOKEN_MAX_BYTES + 1), Err("it is too long"));
+    }
+
+    #[test]
+    fn a_token_with_critical_extensions_is_refused() {
+        // What `crit` names changes what a token means. It was read over: a token bound to
+        // something that this server does not know was taken as one that is not bound.
+        let claims = r#"{"iss":"https://idp.example","aud":"ldap","sub":"anna","exp":1800000001}"#;
+        let refused = Err("it has critical header extensions, and none is known here");
+        for crit in [r#"["b64"]"#, r#"["exp","alg"]"#, "[]", "null"] {
+            let header = format!(r#"{{"alg":"HS256","kid":"k","crit":{crit},"b64":true}}"#);
+            check(&token(&header, claims), refused);
+        }
+        for crit in [r#""b64""#, "7", "{}", "[1]"] {
+            let header = format!(r#"{{"alg":"HS256","kid":"k","crit":{crit}}}"#);
+            check(&token(&header, claims), Err("it is no signed JSON Web Token"));
+        }
+        check(&token(r#"{"alg":"HS256","kid":"k","b64":true}"#, claims), Ok("anna"));
+    }
+
+    #[test]
+    fn an_algorithm_of_a_key_binds() {
+        // A key that was for HS512 alone was taken for whatever its kind allows.
+        let claims = r#"{"iss":"https://idp.example","aud":"ldap","sub":"anna","exp":1800000001}"#;
+        let token = token(r#"{"alg":"HS256"}"#, claims);
+        let secret = URL_SAFE_NO_PAD.encode(SECRET);
+        let key = |alg: &str| format!(r#"{{"kty":"oct","k":"{secret}","alg":"{alg}"}}"#);
+        let verifies = |keys: &[String]| {
+            let set = format!("{{\"keys\":[{}]}}", keys.join(","));
+            TokenKeys::read(&set).map(|keys| keys.verify(token.as_bytes()).is_ok())
+        };
+        assert_eq!(verifies(&[key("HS256")]), Ok(true));
+        assert_eq!(verifies(&[key("HS512")]), Ok(false));
+        assert_eq!(verifies(&[key("HS512"), key("HS256")]), Ok(true));
+        // Those of other kinds of key, for encryption, and unknown ones are for no signature.
+        for alg in ["RS256", "A128KW", "RSA-OAEP", "HS1", ""] {
+            assert!(verifies(&[key(alg)]).unwrap_err().starts_with("it has no key"), "{alg}");
+            assert_eq!(verifies(&[key(alg), key("HS384")]), Ok(false), "{alg}");
+        }
     }
 
     #[test]
