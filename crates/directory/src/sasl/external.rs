@@ -74,7 +74,7 @@ fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Resul
                 Err(_) => None,
             }
         }
-        mapper => match filter(&state, mapper, certificate) {
+        mapper => match filter(&state, mapper, certificate)? {
             Some(filter) => identity_mapper::find_one(&directory, &state, view, &filter)?,
             None => None,
         },
@@ -92,46 +92,58 @@ fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Resul
 }
 
 /// What the entry of a certificate matches; `None` when the certificate lacks what is needed.
+///
+/// Refuses with `invalidCredentials` when it says more than one thing. Only a mapper that looks at
+/// a part of the subject can find that: the others compare all of it, or the certificate itself.
 fn filter<'f>(
     state: &State,
     mapper: &'f CertificateMapper,
     certificate: &'f ClientCertificate,
-) -> Option<Filter<'f>> {
+) -> Result<Option<Filter<'f>>, Refusal> {
     let equality = |description: &'f str, value: Cow<'f, [u8]>| {
         Filter::Equality(AvaFilter { description, value })
     };
-    match mapper {
+    let filter = match mapper {
         CertificateMapper::SubjectEqualsDn => None,
         CertificateMapper::SubjectDnToUserAttribute(attribute) => {
             Some(equality(attribute, certificate.subject.as_bytes().into()))
         }
         CertificateMapper::SubjectAttributeToUserAttribute(pairs) => {
-            let subject = Dn::parse(&certificate.subject).ok()?;
-            let parts = pairs
-                .iter()
-                .map(|(of_subject, of_entry)| {
-                    let value = subject_value(&state.schema, &subject, of_subject)?;
-                    Some(equality(of_entry, Cow::Owned(value)))
-                })
-                .collect::<Option<Vec<_>>>()?;
-            (!parts.is_empty()).then_some(Filter::And(parts))
+            let Ok(subject) = Dn::parse(&certificate.subject) else { return Ok(None) };
+            let part = |(of_subject, of_entry): &'f (String, String)| {
+                let value = subject_value(&state.schema, &subject, of_subject)?;
+                Ok(value.map(|value| equality(of_entry, Cow::Owned(value))))
+            };
+            let parts = pairs.iter().map(part).collect::<Result<Option<Vec<_>>, Refusal>>()?;
+            parts.filter(|parts| !parts.is_empty()).map(Filter::And)
         }
         CertificateMapper::Fingerprint { attribute, digest } => {
             let text = fingerprint(*digest, &certificate.der);
             Some(equality(attribute, Cow::Owned(text.into_bytes())))
         }
-    }
+    };
+    Ok(filter)
 }
 
-/// The value of the attribute type that stands nearest to the leaf of the subject.
-fn subject_value(schema: &Schema, subject: &Dn, name: &str) -> Option<Vec<u8>> {
-    let wanted = schema.describe(name).ok()?;
-    subject
+/// The value of the attribute type in the subject.
+///
+/// Refuses with `invalidCredentials` when there are several: an issuer vouches that they belong to
+/// the subject, not that each of them is a name which nobody else has.
+fn subject_value(schema: &Schema, subject: &Dn, name: &str) -> Result<Option<Vec<u8>>, Refusal> {
+    let Ok(wanted) = schema.describe(name) else { return Ok(None) };
+    let mut values = subject
         .rdns()
         .iter()
         .flat_map(|rdn| rdn.avas())
-        .find(|ava| schema.describe(&ava.attribute).is_ok_and(|found| found == wanted))
-        .map(|ava| ava.value.clone())
+        .filter(|ava| schema.describe(&ava.attribute).is_ok_and(|found| found == wanted))
+        .map(|ava| ava.value.clone());
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value),
+        (_, Some(_)) => Err(Refusal::new(
+            ResultCode::InvalidCredentials,
+            format!("the subject of the client certificate has more than one {name}"),
+        )),
+    }
 }
 
 /// `aa:bb:…`, as OpenDJ and `openssl x509 -fingerprint` write it but for the case of the digits.
@@ -161,13 +173,29 @@ mod tests {
     }
 
     #[test]
-    fn the_value_next_to_the_leaf_is_taken() {
+    fn the_only_value_of_an_attribute_type_is_taken() {
         let schema = Schema::builtin();
-        let subject = Dn::parse("cn=anna,ou=a,ou=b,2.5.4.6=DE").unwrap();
-        let value = |name: &str| subject_value(&schema, &subject, name);
-        assert_eq!(value("commonName").as_deref(), Some(&b"anna"[..]));
-        assert_eq!(value("ou").as_deref(), Some(&b"a"[..]));
-        assert_eq!(value("c").as_deref(), Some(&b"DE"[..]));
-        assert_eq!(value("uid"), None);
+        let value = |subject: &str, name: &str| {
+            let subject = Dn::parse(subject).unwrap();
+            let value = subject_value(&schema, &subject, name)?;
+            Ok::<_, Refusal>(value.map(|octets| String::from_utf8(octets).unwrap()))
+        };
+        let subject = "cn=anna,ou=a,ou=b,2.5.4.6=DE";
+        assert_eq!(value(subject, "commonName"), Ok(Some("anna".to_owned())));
+        assert_eq!(value(subject, "c"), Ok(Some("DE".to_owned())));
+        assert_eq!(value(subject, "uid"), Ok(None));
+        // Which of several counts, nobody can say: in one RDN or two, by any name, even the same.
+        for subject in [
+            "cn=anna,cn=ben,o=x",
+            "cn=anna+cn=ben,o=x",
+            "cn=anna,o=x,2.5.4.3=ben",
+            "cn=anna,o=x,commonName=anna",
+        ] {
+            let refusal = value(subject, "cn").unwrap_err();
+            assert_eq!(refusal.code, ResultCode::InvalidCredentials);
+            let reason = "the subject of the client certificate has more than one cn";
+            assert_eq!(refusal.diagnostic, reason, "{subject}");
+            assert_eq!(value(subject, "o"), Ok(Some("x".to_owned())), "{subject}");
+        }
     }
 }

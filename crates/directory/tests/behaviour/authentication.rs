@@ -595,8 +595,17 @@ fn a_certificate_is_that_of_the_entry_with_the_same_attributes() {
             ]);
     });
     add(&served, ANNA, "anna", "secret", &[("ou", &["People"])]);
-    check_certificate(&served, "cn=anna,ou=people,ou=other,o=x", Some(ANNA));
-    check_certificate(&served, "cn=anna,ou=other,ou=people,o=x", None);
+    check_certificate(&served, "cn=anna,ou=people,o=x,o=y", Some(ANNA));
+    check_certificate(&served, "cn=anna,ou=other,o=x", None);
+    // The value nearest to the leaf was taken: whoever could have a second name certified, in
+    // front of the own one, was let in by it.
+    check_certificate(&served, "cn=anna,ou=people,ou=other,o=x", None);
+    check_certificate(&served, "cn=anna,ou=people,o=x,cn=ben", None);
+    check_certificate(&served, "cn=anna+cn=ben,ou=people,o=x", None);
+    let mut client = certified(&served, "cn=anna,cn=ben,ou=people");
+    let answer = sasl(&mut client, "EXTERNAL", Some(b""));
+    let reason = "the subject of the client certificate has more than one cn";
+    assert_eq!(answer.diagnostic, reason);
     check_certificate(&served, "cn=anna,o=x", None);
     // A value is a value, not a part of a filter.
     check_certificate(&served, "cn=*,ou=people", None);
