@@ -8,6 +8,7 @@
 //! Invariant: answers leave in the order in which they were produced.
 
 mod idle;
+mod output;
 pub(crate) mod patience;
 
 use std::cell::RefCell;
@@ -28,6 +29,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
 use self::idle::IdleTimer;
+use self::output::Output;
 use self::patience::{Origin, Turn};
 use crate::departures::Round;
 use crate::hash_pool::Client;
@@ -74,17 +76,6 @@ struct Input {
     ended: bool,
     /// Likewise, as far as it was looked ahead.
     ahead_ended: bool,
-}
-
-/// What is to be sent.
-#[derive(Default)]
-struct Output {
-    bytes: Vec<u8>,
-    sent: usize,
-    /// TLS may hold more than we gave it.
-    flushed: bool,
-    /// Runs while the client does not read.
-    timer: Option<Pin<Box<Sleep>>>,
 }
 
 struct Running {
@@ -653,7 +644,7 @@ impl Connection {
         }
         let sent = self.stream.borrow_mut().send(cx, self.output.rest())?;
         if sent > 0 {
-            self.output.sent += sent;
+            self.output.note_sent(sent);
             self.output.timer = None;
         }
         if self.output.waiting() == 0 {
@@ -715,26 +706,6 @@ impl Drop for Connection {
         self.origin.leave(&self.worker.shared.addresses);
         self.worker.scribe.disconnected(&mut self.trail, &self.session);
         self.worker.forget(self.id);
-    }
-}
-
-impl Output {
-    /// What is not sent yet.
-    fn rest(&self) -> &[u8] {
-        self.bytes.get(self.sent..).unwrap_or_default()
-    }
-
-    /// How many bytes are not sent yet.
-    fn waiting(&self) -> usize {
-        self.bytes.len() - self.sent
-    }
-
-    fn append(&mut self, answer: Vec<u8>) {
-        if self.bytes.is_empty() {
-            self.bytes = answer;
-        } else {
-            self.bytes.extend_from_slice(&answer);
-        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! A peer that a test plays: what it sends comes in any pieces, and what it is sent it takes in any
-//! pieces, later, or not at all.
+//! pieces, later, or not at all. And one worker, in process, that serves such peers.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -8,8 +8,23 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use directory::Peer as DirectoryPeer;
 use testing::chance::Chance;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::{spawn_local, yield_now};
+use tokio::time::Instant;
+
+use super::*;
+use crate::accept;
+use crate::files;
+use crate::log::{Logs, Trail};
+use crate::metrics::Meter;
+use crate::server::share;
+use crate::stream::Stream;
+use crate::tls::Tls;
+use crate::worker::Worker;
 
 /// The server's end of a connection.
 #[derive(Debug)]
@@ -104,7 +119,7 @@ impl Peer {
     fn take(&mut self, octets: &[u8]) -> io::Result<usize> {
         let until_failure = self.fails_at.map(|at| at.saturating_sub(self.received.len()));
         if until_failure == Some(0) {
-            return Err(io::ErrorKind::ConnectionReset.into());
+            return Err(ErrorKind::ConnectionReset.into());
         }
         let most = octets.len().min(self.room).min(until_failure.unwrap_or(usize::MAX));
         let count = match most > 0 && self.chance.once_in(3) {
@@ -146,7 +161,7 @@ impl AsyncRead for Transport {
     ) -> Poll<io::Result<()>> {
         let mut peer = self.peer.borrow_mut();
         if peer.is_reset {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
         }
         let count = peer.sent.len().min(buffer.remaining());
         if count == 0 && !peer.has_ended {
@@ -193,6 +208,71 @@ impl AsyncWrite for Transport {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
+    }
+}
+
+/// Runs `act` beside a worker that serves a fresh directory.
+pub(super) fn with_worker<T>(
+    change: impl FnOnce(&mut Settings, &mut DirectoryOptions),
+    act: impl AsyncFnOnce(&Rc<Worker>) -> T,
+) -> T {
+    let data = tempfile::tempdir().unwrap();
+    let (directory, settings) = open(data.path(), change);
+    let tls = Arc::new(Tls::new(&settings, files::now()).unwrap());
+    let (shared, threads) = share(&directory, &settings, tls).unwrap();
+    let meters = [Arc::<Meter>::default()];
+    let (mut logs, mut scribes) = Logs::start(&directory, &settings, &meters).unwrap();
+    let scribe = scribes.pop().unwrap();
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_all().build_local(LocalOptions::default()).unwrap();
+    let done = runtime.block_on(async {
+        let worker = Rc::new(Worker::new(shared, scribe));
+        let (_orders, receiver) = unbounded_channel();
+        let serving = Rc::clone(&worker);
+        spawn_local(async move { serving.serve(receiver).await });
+        act(&worker).await
+    });
+    drop(runtime);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    logs.end_access();
+    directory.shutdown();
+    done
+}
+
+/// Another client of the worker.
+pub(super) fn connect(worker: &Rc<Worker>, chance: Chance, is_plain: bool) -> Rc<RefCell<Peer>> {
+    let peer = Peer::new(chance);
+    let stream = Stream::Simulated(Peer::transport(&peer, is_plain));
+    let address = "simulated".to_owned();
+    let asker = DirectoryPeer { address, ..DirectoryPeer::default() };
+    accept::begin(worker, stream, asker, Trail::new("ldapi"));
+    peer
+}
+
+/// Sends the last there is, and takes whatever comes.
+pub(super) fn finish(peer: &mut Peer, octets: &[u8]) {
+    peer.send(octets.iter().copied());
+    peer.end();
+    peer.take_more(usize::MAX);
+}
+
+/// What is answered to a client that takes everything, while nobody else asks.
+pub(super) async fn ask_calmly(worker: &Rc<Worker>, octets: &[u8]) -> Vec<u8> {
+    let peer = connect(worker, Chance::new(0, 0), true);
+    finish(&mut peer.borrow_mut(), octets);
+    all_ended(worker).await;
+    let mut peer = peer.borrow_mut();
+    std::mem::take(&mut peer.received)
+}
+
+/// Waits until every connection is gone.
+pub(super) async fn all_ended(worker: &Worker) {
+    let begun = Instant::now();
+    while worker.shared.counters.connections.value() > 0 {
+        assert!(begun.elapsed() < PATIENCE, "a connection does not end");
+        yield_now().await;
     }
 }
 
