@@ -60,7 +60,8 @@ pub(crate) struct Connection {
     idle: IdleTimer,
     /// The round in which the session was looked at last.
     round: u64,
-    /// Runs while the client has ended its side and its jobs deliver nothing.
+    /// Runs while the client has ended its side, its jobs deliver nothing, and nothing is to be
+    /// sent.
     half_closed: Option<Pin<Box<Sleep>>>,
 }
 
@@ -639,7 +640,7 @@ impl Connection {
     /// Sends what waits. `Pending` while the client does not read; an error when it has not done
     /// so for too long.
     fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.output.bytes.is_empty() && self.output.flushed {
+        if self.output.is_done() {
             return Poll::Ready(Ok(()));
         }
         let sent = self.stream.borrow_mut().send(cx, self.output.rest())?;
@@ -674,6 +675,11 @@ impl Connection {
         let timeout = self.worker.shared.limits.half_closed_timeout;
         let is_waiting = (self.input.ended || self.input.ahead_ended) && !self.jobs.is_empty();
         if !is_waiting || timeout.is_zero() {
+            return Poll::Pending;
+        }
+        if !self.output.is_done() {
+            // It is there as long as it reads. Jobs wait for it, and not it for them.
+            self.half_closed = None;
             return Poll::Pending;
         }
         let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));

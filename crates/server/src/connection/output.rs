@@ -29,6 +29,11 @@ impl Output {
         self.bytes.len() - self.sent
     }
 
+    /// Whether the client, or the kernel for it, has taken everything.
+    pub(super) fn is_done(&self) -> bool {
+        self.bytes.is_empty() && self.flushed
+    }
+
     pub(super) fn append(&mut self, answer: Vec<u8>) {
         if self.bytes.is_empty() {
             self.bytes = answer;

@@ -14,6 +14,7 @@ mod rechecks;
 mod sasl;
 mod session;
 pub(crate) mod simulated;
+mod slow_readers;
 mod stop;
 mod tls;
 
