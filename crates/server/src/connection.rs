@@ -240,6 +240,8 @@ impl Connection {
     /// Whether answers that are to be sent may wait for those of others.
     fn may_linger(&self) -> bool {
         self.output.bytes.is_empty()
+            // What the client did not take counts as output from now on.
+            && !self.mailbox.has_left()
             && self.ending.is_none()
             && !self.input.ended
             && !self.worker.is_stopping()

@@ -82,6 +82,11 @@ impl Peer {
         self.wake_reader();
     }
 
+    /// How much of that the server has not read.
+    pub(crate) fn unread(&self) -> usize {
+        self.sent.len()
+    }
+
     /// Sends nothing more.
     pub(crate) fn end(&mut self) {
         self.has_ended = true;

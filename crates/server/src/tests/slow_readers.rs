@@ -53,6 +53,34 @@ fn a_client_that_ended_its_side_and_reads_slowly_gets_all_its_answers() {
     assert_eq!(answers, want);
 }
 
+#[test]
+fn a_client_that_takes_nothing_is_not_read_on_beyond_its_output() {
+    // What a client had not taken of answers that left with others' was not counted in the same
+    // turn: of 128 messages, each could have an answer as large as the directory allows at once.
+    let own_settings = |settings: &mut Settings, options: &mut DirectoryOptions| {
+        settings.limits.output_buffer_max_bytes = 64 * 1024;
+        options.limits.inline_output_max_bytes = 256 * 1024;
+    };
+    with_worker(own_settings, async |worker| {
+        let begin = bind(1, ROOT, "secret");
+        ask_calmly(worker, &[&*begin, &add(2, "large", 100_000)].concat()).await;
+        // Each is about what is read at once.
+        let filter = format!("(|(objectClass=*)(description={}))", "x".repeat(60_000));
+        let large = |id| search_by(id, "ou=large,dc=example,dc=org", Scope::Base, &filter);
+        let requests = begin.into_iter().chain((2..42).flat_map(large)).collect::<Vec<_>>();
+        let peer = connect(worker, Chance::new(0, 0), true);
+        peer.borrow_mut().send(requests.iter().copied());
+        until(|| peer.borrow().unread() < requests.len()).await;
+        let read = requests.len() - peer.borrow().unread();
+        assert!(read < 4 * 64 * 1024, "{read} octets were read");
+        // It gets everything when it takes it.
+        finish(&mut peer.borrow_mut(), &[]);
+        all_ended(worker).await;
+        let answers = described(&peer.borrow());
+        assert_eq!(answers.iter().filter(|answer| answer.ends_with("done success")).count(), 40);
+    });
+}
+
 /// The whole messages that a peer has received.
 fn described(peer: &Peer) -> Vec<String> {
     let (mut octets, mut all) = (peer.received.as_slice(), Vec::new());
