@@ -9,7 +9,9 @@
 
 mod ready;
 
-use std::net::{SocketAddr, TcpListener};
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -25,7 +27,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
@@ -90,11 +92,11 @@ async fn serve_all(listeners: Vec<TcpListener>, metrics: Arc<Metrics>, stop: &No
         .route("/livez", get(|| async { plain("ok\n") }))
         .route("/readyz", get(ready::answer))
         .with_state(metrics);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Rc::<Places>::default();
     for listener in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                spawn_local(accept(listener, router.clone(), Arc::clone(&places)));
+                spawn_local(accept(listener, router.clone(), Rc::clone(&places)));
             }
             Err(error) => tracing::error!(%error, "the admin listener cannot be used"),
         }
@@ -103,15 +105,18 @@ async fn serve_all(listeners: Vec<TcpListener>, metrics: Arc<Metrics>, stop: &No
     stop.notified().await;
 }
 
-async fn accept(listener: tokio::net::TcpListener, router: Router, places: Arc<Semaphore>) {
+async fn accept(listener: tokio::net::TcpListener, router: Router, places: Rc<Places>) {
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let router = router.clone();
+            Ok((stream, address)) => {
+                let (router, places) = (router.clone(), Rc::clone(&places));
+                let (number, given_up) = places.take(address.ip());
                 spawn_local(async move {
-                    serve(stream, router).await;
-                    drop(place);
+                    tokio::select! {
+                        () = serve(stream, router) => {}
+                        () = given_up.notified() => {}
+                    }
+                    places.give_back(number);
                 });
             }
             Err(error) => {
@@ -119,6 +124,46 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, places: Arc<S
                 sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+/// The connections there are. When there are as many as there may be, a new one takes the place of
+/// the oldest of the address that has most: whoever holds places takes them from himself.
+#[derive(Default)]
+struct Places {
+    next: Cell<u64>,
+    /// In the order in which they came.
+    taken: RefCell<Vec<Taken>>,
+}
+
+struct Taken {
+    number: u64,
+    address: IpAddr,
+    give_up: Rc<Notify>,
+}
+
+impl Places {
+    /// A place for one connection more, and what it hears of when it is to give it up.
+    fn take(&self, address: IpAddr) -> (u64, Rc<Notify>) {
+        let mut taken = self.taken.borrow_mut();
+        if taken.len() >= CONNECTIONS_MAX {
+            let count = |one: &Taken| taken.iter().filter(|it| it.address == one.address).count();
+            let most = taken.iter().map(count).max();
+            let oldest = taken.iter().position(|one| Some(count(one)) == most);
+            if let Some(at) = oldest {
+                taken.remove(at).give_up.notify_one();
+            }
+        }
+        let number = self.next.get();
+        self.next.set(number + 1);
+        let give_up = Rc::<Notify>::default();
+        taken.push(Taken { number, address, give_up: Rc::clone(&give_up) });
+        (number, give_up)
+    }
+
+    /// A connection is over.
+    fn give_back(&self, number: u64) {
+        self.taken.borrow_mut().retain(|one| one.number != number);
     }
 }
 
@@ -156,7 +201,7 @@ const METRICS_HEAD: Head =
     [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (CACHE_CONTROL, "no-store")];
 const TEXT_HEAD: Head = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CACHE_CONTROL, "no-store")];
 
-/// Connections at the same time; others wait to be accepted.
+/// Connections at the same time.
 const CONNECTIONS_MAX: usize = 32;
 /// How long the head of a request may take, and a connection may be silent.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -168,3 +213,28 @@ const HEADERS_MAX: usize = 64;
 /// Without a pause, a process out of file descriptors would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ADMIN_NICE: i32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_most_places_gives_up_the_oldest_of_them() {
+        let places = Places::default();
+        let [greedy, other] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
+        let (of_other, _) = places.take(other);
+        let first = places.take(greedy).0;
+        for _ in 2..CONNECTIONS_MAX {
+            places.take(greedy);
+        }
+        let numbers = || places.taken.borrow().iter().map(|one| one.number).collect::<Vec<_>>();
+        assert!(numbers().contains(&first));
+        let (newest, _) = places.take(other);
+        assert!(!numbers().contains(&first));
+        assert!(numbers().contains(&of_other) && numbers().contains(&newest));
+        assert_eq!(numbers().len(), CONNECTIONS_MAX);
+        places.give_back(of_other);
+        places.give_back(first);
+        assert_eq!(numbers().len(), CONNECTIONS_MAX - 1);
+    }
+}

@@ -105,3 +105,23 @@ fn promtool_accepts_the_text() {
     let output = promtool.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
+
+#[test]
+fn half_open_requests_keep_nobody_out() {
+    // 32 places, and whoever held 65 half-open requests had them all: /livez timed out.
+    let running = watched(|_| {});
+    let half_open = (0..100).map(|_| {
+        let mut socket = TcpStream::connect(running.addresses.admin[0]).unwrap();
+        socket.write_all(b"GET /livez HTTP/1.1\r\nHost:").unwrap();
+        socket
+    });
+    let half_open = half_open.collect::<Vec<_>>();
+    let mut asking = TcpStream::connect(running.addresses.admin[0]).unwrap();
+    // Well before the half-open ones run out of time.
+    asking.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    asking.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
+    drop(half_open);
+}
