@@ -115,7 +115,7 @@ async fn pause_after(error: &io::Error) {
 /// Reads what a proxy says of its client, then serves that one. A trusted proxy has to say it: a
 /// connection without a header is one of somebody who can reach us from the same address.
 fn begin_proxied(worker: &Rc<Worker>, mut stream: TcpStream, mut peer: Peer, trail: Trail) {
-    if !has_room(worker) {
+    if !has_room(worker, false) {
         return worker.scribe.refused(&trail, &peer.address, TOO_MANY);
     }
     let worker = Rc::clone(worker);
@@ -169,7 +169,7 @@ async fn read_proxy_header(stream: &mut TcpStream) -> io::Result<Option<SocketAd
 
 /// Admits a connection and serves it, or tells it that there are too many.
 pub(crate) fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, trail: Trail) {
-    if has_room(worker) {
+    if has_room(worker, peer.local_user.is_some()) {
         return admit(worker, stream, peer, trail);
     }
     worker.scribe.refused(&trail, &peer.address, TOO_MANY);
@@ -178,11 +178,13 @@ pub(crate) fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, trail: Trai
     }
 }
 
-/// Counts one connection more, if there may be one.
-fn has_room(worker: &Worker) -> bool {
+/// Counts one connection more, if there may be one; for local ones some places are kept.
+fn has_room(worker: &Worker, is_local: bool) -> bool {
     let shared = &worker.shared;
     let open = shared.counters.connections.add(1);
-    if open > u64::try_from(shared.limits.connections_max).unwrap_or(u64::MAX) {
+    let reserved = if is_local { shared.limits.connections_reserved } else { 0 };
+    let max = shared.limits.connections_max.saturating_add(reserved);
+    if open > u64::try_from(max).unwrap_or(u64::MAX) {
         shared.counters.connections.subtract(1);
         if shared.counters.refused.add(1).is_power_of_two() {
             tracing::warn!(open, "connections are refused: limits.connections_max is reached");

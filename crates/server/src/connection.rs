@@ -131,7 +131,8 @@ impl Connection {
         stream: Stream,
         (session, mailbox, trail, origin): (Session, Rc<Mailbox>, Trail, Origin),
     ) -> Self {
-        let idle = IdleTimer::new(worker.shared.limits.idle_timeout);
+        let limits = &worker.shared.limits;
+        let idle = IdleTimer::new(limits.idle_timeout, limits.first_request_timeout);
         Self {
             round: worker.round.get(),
             worker,
@@ -428,6 +429,7 @@ impl Connection {
                     }
                     *turn -= 1;
                     used += length;
+                    self.idle.has_asked();
                     self.handle(worker, message, out);
                 }
                 Ok(Frame::Incomplete { need_at_least }) => {
@@ -699,6 +701,11 @@ impl Connection {
 
     /// `Ready` when the session was ended because the client was silent for too long.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.idle.poll_first(cx).is_ready() {
+            self.idle.has_asked();
+            self.dismiss(ResultCode::TimeLimitExceeded, "no request came in time");
+            return Poll::Ready(());
+        }
         let busy = self.session.outstanding() > 0 || self.output.waiting() > 0;
         let timeout = self.session.idle_limit();
         let timeout = timeout.unwrap_or(self.worker.shared.limits.idle_timeout);

@@ -14,12 +14,29 @@ pub(super) struct IdleTimer {
     /// When the client was last heard of, or answered.
     pub(super) last: Instant,
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Runs until the first request is there.
+    first: Option<Pin<Box<Sleep>>>,
 }
 
 impl IdleTimer {
-    pub(super) fn new(timeout: Duration) -> Self {
+    /// `first`: how long the first request may take; zero: for ever.
+    pub(super) fn new(timeout: Duration, first: Duration) -> Self {
         let last = Instant::now();
-        Self { timeout, last, sleep: Self::until(last, timeout) }
+        let first = Self::until(last, first);
+        Self { timeout, last, sleep: Self::until(last, timeout), first }
+    }
+
+    /// A request is there.
+    pub(super) fn has_asked(&mut self) {
+        self.first = None;
+    }
+
+    /// `Ready` when no request came in time.
+    pub(super) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.first {
+            Some(first) => first.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
     }
 
     fn until(last: Instant, timeout: Duration) -> Option<Pin<Box<Sleep>>> {

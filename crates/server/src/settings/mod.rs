@@ -119,8 +119,10 @@ pub struct TlsSettings {
 /// `[limits]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// Connections at the same time, over all listeners.
+    /// Connections at the same time, over all listeners but the Unix socket.
     pub connections_max: usize,
+    /// As many more of the Unix socket.
+    pub connections_reserved: usize,
     /// Connections of one address at the same time; 0 = any number.
     pub connections_per_address_max: usize,
     /// Binds of one address that may fail before it has to wait; 0 = any number.
@@ -135,6 +137,8 @@ pub struct LimitSettings {
     pub outstanding_max: usize,
     /// Answers in bytes that wait for a client to read them; beyond, no request of it is handled.
     pub output_buffer_max_bytes: usize,
+    /// How long a connection may last before its first request; zero = for ever.
+    pub first_request_timeout: Duration,
     /// How long a connection may stay silent; zero = for ever.
     pub idle_timeout: Duration,
     /// How long a client may refuse to read its answers.

@@ -413,6 +413,19 @@ const NODE_ROWS: &[Row] = &[
     },
     Row {
         section: "limits",
+        key: "connections_reserved",
+        kind: Kind::Number {
+            min: 0,
+            max: 10_000,
+            unit: "connections",
+            set: |s, n| s.limits.connections_reserved = size(n),
+        },
+        default: "32",
+        sentence: "Connections beyond connections_max that the Unix socket may have: when others \
+                   hold all, the administrator of this machine gets in.",
+    },
+    Row {
+        section: "limits",
         key: "connections_per_address_max",
         kind: Kind::Number {
             min: 0,
@@ -526,6 +539,19 @@ const NODE_ROWS: &[Row] = &[
         },
         default: "1048576",
         sentence: "Answers waiting to be read by a client; beyond, its requests have to wait.",
+    },
+    Row {
+        section: "limits",
+        key: "first_request_timeout_s",
+        kind: Kind::Number {
+            min: 0,
+            max: TIMEOUT_MAX_S,
+            unit: "seconds",
+            set: |s, n| s.limits.first_request_timeout = Duration::from_secs(n),
+        },
+        default: "30",
+        sentence: "How long a connection may last before its first whole request, however many \
+                   octets come; 0 means for ever.",
     },
     Row {
         section: "limits",

@@ -384,3 +384,55 @@ fn a_policy_limits_the_identities_it_is_for() {
     let _his = [0; 3].map(|_| sign_in(&running, &ben).unwrap());
     assert_eq!(sign_in(&running, &ben).err().unwrap(), "1 bind busy");
 }
+
+#[test]
+fn a_stranger_who_asks_nothing_gives_the_place_back() {
+    let running = Running::with(|settings| {
+        settings.limits.first_request_timeout = Duration::from_millis(50);
+    });
+    let told = ["0 notice timeLimitExceeded no request came in time"];
+    assert_eq!(running.connect().receive_all(), told);
+    // However many octets come, when no request comes of them.
+    let mut dripping = TcpStream::connect(running.ldap()).unwrap();
+    dripping.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    dripping.write_all(&[0x30, 0x82, 0xea, 0x60]).unwrap();
+    let mut octet = [0];
+    let read = loop {
+        match dripping.read(&mut octet) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                dripping.write_all(&[2]).unwrap();
+            }
+            read => break read.unwrap(),
+        }
+    };
+    assert_eq!((read, octet), (1, [0x30]), "the notice");
+    // Who has asked may think.
+    let mut client = running.connect();
+    client.send(&extended(1, WHO_AM_I));
+    assert_eq!(client.receive(), "1 extended success");
+    assert_eq!(running.connect().receive_all(), told);
+    client.send(&extended(2, WHO_AM_I));
+    assert_eq!(client.receive(), "2 extended success");
+}
+
+#[test]
+fn who_takes_all_places_does_not_keep_the_local_administrator_out() {
+    let running = Running::with(|settings| {
+        settings.limits.connections_max = 2;
+        settings.limits.connections_reserved = 1;
+    });
+    let mut strangers = [running.connect(), running.connect()];
+    for stranger in &mut strangers {
+        stranger.send(&extended(1, WHO_AM_I));
+        assert_eq!(stranger.receive(), "1 extended success");
+    }
+    let mut third = running.connect();
+    assert_eq!(third.receive_all(), ["0 notice busy too many connections"]);
+    let path = running.addresses.ldapi.clone().unwrap();
+    let mut local = Client::unix(&path);
+    local.send(&extended(1, WHO_AM_I));
+    assert_eq!(local.receive(), "1 extended success");
+    let mut another = Client::unix(&path);
+    assert_eq!(another.receive_all(), ["0 notice busy too many connections"]);
+    drop(strangers);
+}
