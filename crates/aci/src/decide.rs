@@ -32,7 +32,7 @@ use self::applied::{Applied, Held};
 pub use self::explain::{Considered, Explanation, Outcome};
 pub use self::reach::Reach;
 use self::target::{Target, target_truth};
-use crate::rule::{Right, ValueFilter};
+use crate::rule::{Aci, Right, ValueFilter};
 use crate::set::{AciSet, Chain, Growing, Link, Row, Spot, WORD_BITS, mix};
 
 /// Who asks, and all that bind rules want to know of the connection.
@@ -127,13 +127,22 @@ struct About {
     /// Where its chains are, which stay there with the set, and which place is the first below.
     spot: [usize; 3],
     right: Right,
-    kind: Arc<AttributeType>,
+    /// The type of the attribute; none where the entry was asked about.
+    kind: Option<Arc<AttributeType>>,
+}
+
+/// What a right is to.
+#[derive(Clone, Copy)]
+enum Object<'q> {
+    /// The entry as a whole: see [`EntryRights::may_entry`].
+    Entry,
+    Attribute(&'q AttributeDescription),
 }
 
 /// What holds for all entries of a part of the tree.
 #[derive(Clone, Copy)]
 struct Everywhere {
-    /// Whether a right to an attribute is there, if that is so for all.
+    /// Whether a right is there, if that is so for all.
     found: Option<bool>,
     /// Whether what is said of the attribute is said of all that asking for it gets.
     is_even: bool,
@@ -172,26 +181,29 @@ impl Rules {
         }
     }
 
-    /// Whether a right to an attribute is there at a spot and below it.
+    /// Whether a right is there at a spot and below it.
     fn everywhere(
         &self,
         spot: &Spot<'_>,
         asker: &Asker<'_>,
-        (right, attribute): (Right, &AttributeDescription),
+        (right, object): (Right, Object<'_>),
     ) -> Everywhere {
-        if !attribute.options().is_empty() {
-            return self.find_everywhere(spot, asker, (right, attribute));
-        }
+        let kind = match object {
+            Object::Entry => None,
+            Object::Attribute(attribute) if attribute.options().is_empty() => Some(&attribute.kind),
+            Object::Attribute(_) => return self.find_everywhere(spot, asker, (right, object)),
+        };
         let number = [address(spot.at), address(spot.below), spot.places.start];
-        let hash = mix(attribute.kind.number() ^ mix(address(spot.at) as u64) ^ right as u64);
+        let of_kind = kind.map_or(0, |kind| kind.number());
+        let hash = mix(of_kind ^ mix(address(spot.at) as u64) ^ right as u64);
         let is_it = |(about, _): &(About, Everywhere)| {
-            about.right == right && about.kind == attribute.kind && about.spot == number
+            about.right == right && about.kind.as_ref() == kind && about.spot == number
         };
         if let Some((_, (_, known))) = self.everywhere.find(hash, is_it) {
             return *known;
         }
-        let found = self.find_everywhere(spot, asker, (right, attribute));
-        let about = About { spot: number, right, kind: Arc::clone(&attribute.kind) };
+        let found = self.find_everywhere(spot, asker, (right, object));
+        let about = About { spot: number, right, kind: kind.cloned() };
         // Without room it is found anew each time.
         let _ = self.everywhere.add(hash, (about, found), is_it);
         found
@@ -201,7 +213,7 @@ impl Rules {
         &self,
         spot: &Spot<'_>,
         asker: &Asker<'_>,
-        (right, attribute): (Right, &AttributeDescription),
+        (right, object): (Right, Object<'_>),
     ) -> Everywhere {
         let mut all = Everywhere { found: None, is_even: true };
         if spot.places.len() > PLACES_ASKED_MAX {
@@ -209,14 +221,19 @@ impl Rules {
         }
         let mut is_first = true;
         let mut ask = |chain: &Arc<Chain>| {
-            let found = self.applied(chain, asker).always_may(right, attribute);
+            let Everywhere { found, is_even } =
+                self.applied(chain, asker).everywhere(right, object);
             all.found = if is_first || all.found == found { found } else { None };
-            all.is_even &= chain.is_even(attribute);
+            all.is_even &= is_even;
             is_first = false;
         };
         [spot.at, spot.below].into_iter().for_each(&mut ask);
+        let matters = |aci: &Aci| match object {
+            Object::Entry => aci.is_about_entries(right),
+            Object::Attribute(attribute) => aci.is_about(right, attribute),
+        };
         for (acis, chains) in self.set.places_in(&spot.places) {
-            if acis.iter().any(|placed| placed.aci.is_about(right, attribute)) {
+            if acis.iter().any(|placed| matters(&placed.aci)) {
                 chains.into_iter().for_each(&mut ask);
             }
         }

@@ -91,6 +91,12 @@ impl Aci {
         })
     }
 
+    /// Whether it can make a difference to a right to entries as a whole.
+    pub(crate) fn is_about_entries(&self, right: Right) -> bool {
+        self.targets.entries().is_some()
+            && self.statements.iter().any(|statement| statement.rights.has(right))
+    }
+
     /// Checks that the target lies within the entry that holds the ACI.
     ///
     /// # Errors

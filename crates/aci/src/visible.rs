@@ -51,8 +51,11 @@ impl<'e> VisibleEntry<'e> {
     }
 
     /// Calls `visit` with the description and the values of each attribute that was asked for and
-    /// may be read.
+    /// may be read: none of an entry that may not be seen.
     pub fn visit(&self, visit: &mut dyn FnMut(&str, Values<'_>)) {
+        if !self.rights.may_see() {
+            return;
+        }
         self.entry.visit_attributes(&mut |description, values| {
             if !self.selection.selects(description) || !self.rights.may_read(description) {
                 return;

@@ -37,7 +37,6 @@ struct InForce<'a> {
     reach: &'a Reach<'a>,
     rules: &'a Rules,
     asker: &'a Asker<'a>,
-    schema: &'a Schema,
 }
 
 /// Calls `act` with the guard of a request about entries at and below `base`.
@@ -57,7 +56,7 @@ pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<
     let asker = access.asker(key.as_ref(), &around);
     let reach = rules.below(&asker, base);
     let in_force =
-        InForce { sees_all: OnceCell::new(), reach: &reach, rules: &rules, asker: &asker, schema };
+        InForce { sees_all: OnceCell::new(), reach: &reach, rules: &rules, asker: &asker };
     act(&Guard { access, rules: Some(in_force) })
 }
 
@@ -98,9 +97,9 @@ impl<'a> Guard<'a> {
 
     /// Calls `act` with a guard for entries anywhere.
     pub(crate) fn anywhere<T>(&self, act: impl FnOnce(&Guard<'_>) -> T) -> T {
-        let Some(InForce { rules, asker, schema, .. }) = &self.rules else { return act(self) };
+        let Some(InForce { rules, asker, .. }) = &self.rules else { return act(self) };
         let reach = rules.below(asker, &DnKey::root());
-        let in_force = InForce { sees_all: OnceCell::new(), reach: &reach, rules, asker, schema };
+        let in_force = InForce { sees_all: OnceCell::new(), reach: &reach, rules, asker };
         act(&Guard { access: self.access, rules: Some(in_force) })
     }
 
@@ -126,13 +125,11 @@ impl<'a> Guard<'a> {
         self.may_search(description) != Some(false)
     }
 
-    /// Whether the asker may see every entry there is: all have an object class.
+    /// Whether the asker may see every entry there is: what `Rights::may_see` asks of each.
     pub(crate) fn sees_all(&self) -> bool {
         self.rules.as_ref().is_none_or(|rules| {
-            *rules.sees_all.get_or_init(|| {
-                let class = &rules.schema.well_known().object_class;
-                rules.reach.always(Right::Read, class) == Some(true)
-            })
+            let is_seen = || rules.reach.always_entry(Right::Read) == Some(true);
+            *rules.sees_all.get_or_init(is_seen)
         })
     }
 
@@ -178,7 +175,8 @@ impl<'a> Guard<'a> {
     /// Whether the asker may know of nothing at the base and below it, if that is so for all.
     pub(crate) fn knows_nothing(&self) -> bool {
         let rights = [Right::Read, Right::Search, Right::Compare];
-        self.reach().is_some_and(|reach| rights.into_iter().all(|one| reach.never(one)))
+        let is_nowhere = |reach: &Reach<'_>, right| reach.always_entry(right) == Some(false);
+        self.reach().is_some_and(|reach| rights.into_iter().all(|one| is_nowhere(reach, one)))
     }
 
     /// `noSuchObject` for what is not known of below `nearest`.

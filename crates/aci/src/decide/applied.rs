@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use schema::{AttributeDescription, Schema, Truth};
 
-use super::{Asker, bind, set_bit, target};
+use super::{Asker, Everywhere, Object, bind, set_bit, target};
 use crate::rule::{Bind, Right};
 use crate::set::{Chain, Found, Mask, Row};
 
@@ -99,12 +99,18 @@ impl Applied {
         *self.entry.get(right as usize)?
     }
 
-    /// Whether a right to an attribute is there, if that is so for all entries of the chain.
-    pub(super) fn always_may(
-        &self,
-        right: Right,
-        attribute: &AttributeDescription,
-    ) -> Option<bool> {
+    /// What is said of a right in all entries of the chain.
+    pub(super) fn everywhere(&self, right: Right, object: Object<'_>) -> Everywhere {
+        match object {
+            Object::Entry => Everywhere { found: self.known_of_entry(right), is_even: true },
+            Object::Attribute(attribute) => Everywhere {
+                found: self.always_may(right, attribute),
+                is_even: self.chain.is_even(attribute),
+            },
+        }
+    }
+
+    fn always_may(&self, right: Right, attribute: &AttributeDescription) -> Option<bool> {
         match self.chain.row(attribute) {
             Row::Kept(number, row) => self.known(number, right).or_else(|| self.decide(row, right)),
             Row::Made(row) => self.decide(&row, right),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schema::{AttributeDescription, DnKey, EntryRead, Schema};
 
 use super::applied::{Applied, Held};
-use super::{Asker, EntryRights, Everywhere, Rules, Target, bit};
+use super::{Asker, EntryRights, Everywhere, Object, Rules, Target, bit};
 use crate::rule::{RequestTargets, Right, Targets};
 use crate::set::{Above, AciSet, Chain, Found, Spot};
 
@@ -55,27 +55,27 @@ impl<'r> Reach<'r> {
 
     /// Whether a right to an attribute is there, if that is so for the entry and all below it.
     pub fn always(&self, right: Right, attribute: &AttributeDescription) -> Option<bool> {
-        self.everywhere(right, attribute).found
+        self.everywhere(right, Object::Attribute(attribute)).found
     }
 
     /// Whether a right to an attribute, and to all that asking for it gets, is there in the entry
     /// and in all below it: in subentries not to collective attributes.
     pub fn always_all(&self, right: Right, attribute: &AttributeDescription) -> bool {
-        let everywhere = self.everywhere(right, attribute);
+        let everywhere = self.everywhere(right, Object::Attribute(attribute));
         everywhere.found == Some(true) && everywhere.is_even
     }
 
-    fn everywhere(&self, right: Right, attribute: &AttributeDescription) -> Everywhere {
-        if !self.is_even {
-            return self.rules.everywhere(&self.spot, self.asker, (right, attribute));
-        }
-        let found = self.base.always_may(right, attribute);
-        Everywhere { found, is_even: self.base.chain.is_even(attribute) }
+    /// Whether [`EntryRights::may_entry`] gives a right, if that is so for the entry and all below
+    /// it. No right to one attribute says that: a deny without attributes takes the entry away.
+    pub fn always_entry(&self, right: Right) -> Option<bool> {
+        self.everywhere(right, Object::Entry).found
     }
 
-    /// Whether a right to attributes is there to nothing in the entry and in all below it.
-    pub fn never(&self, right: Right) -> bool {
-        self.is_even && self.may_base(right) == Some(false)
+    fn everywhere(&self, right: Right, object: Object<'_>) -> Everywhere {
+        if self.is_even {
+            return self.base.everywhere(right, object);
+        }
+        self.rules.everywhere(&self.spot, self.asker, (right, object))
     }
 
     /// Whether a right to the entry where the reach begins is there, if that can be told without

@@ -179,11 +179,13 @@ pub(super) fn answer(
                 assert_eq!(rights.decide(question), want, "{base:?} {}", told());
                 assert_eq!(rights.decide(question), want, "again {base:?} {}", told());
             }
-            if let Question::Entry(right) = question
-                && base == *name
-            {
-                let known = reach.may_base(*right);
-                assert!(known.is_none_or(|known| known == want), "{}", told());
+            if let Question::Entry(right) = question {
+                let always = reach.always_entry(*right);
+                assert_eq!(reach.always_entry(*right), always);
+                let known = if base == *name { reach.may_base(*right) } else { None };
+                for known in [always, known].into_iter().flatten() {
+                    assert_eq!(known, want, "{base:?} {}", told());
+                }
             }
             let Question::Attribute(right, attribute) = *question else { continue };
             let always = reach.always(right, attribute);

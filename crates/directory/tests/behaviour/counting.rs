@@ -20,6 +20,11 @@ pub(crate) struct Says {
 
 /// What the answer says: examined, unexamined, at most or unknown, and whether it was indexed.
 pub(crate) fn count(client: &mut Client, base: &str, filter: &str, says: Says) -> (Answer, String) {
+    count_of(client, &Asked { base, filter, ..Asked::default() }, says)
+}
+
+/// What is said of any search.
+pub(crate) fn count_of(client: &mut Client, asked: &Asked<'_>, says: Says) -> (Answer, String) {
     let mut value = Vec::new();
     let mut writer = Writer::new(&mut value);
     let whole = writer.begin(Tag::SEQUENCE);
@@ -29,7 +34,7 @@ pub(crate) fn count(client: &mut Client, base: &str, filter: &str, says: Says) -
     writer.boolean(Tag::context(3, false), true);
     writer.end(whole);
     let controls = [(REQUEST, true, Some(value.as_slice()))];
-    let answer = client.search(&Asked { base, filter, controls: &controls, ..Asked::default() });
+    let answer = client.search(&Asked { controls: &controls, ..asked.clone() });
     assert!(answer.entries.is_empty());
     let told = answer.controls.iter().find(|(oid, _)| oid == RESPONSE).map(|(_, value)| {
         let mut fields = Reader::new(value).sequence(Tag::SEQUENCE).unwrap();

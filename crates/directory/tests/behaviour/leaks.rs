@@ -3,6 +3,8 @@
 //! answers about what is not there.
 
 mod controls;
+mod ways;
+mod whole_entries;
 
 use std::collections::BTreeMap;
 

@@ -656,6 +656,35 @@ fn nothing_is_asked_of_entries_where_nothing_depends_on_them() {
             );
         }
         assert!(reach.of(&Sealed).may_entry(Right::Read));
+        assert_eq!(reach.always_entry(Right::Read), Some(true));
         assert!(!reach.of(&Sealed).may_entry(Right::Delete));
     });
+}
+
+/// Rules about attributes leave it known that all entries are seen; a deny without any does not.
+#[test]
+fn a_deny_of_whole_entries_is_heard_where_all_entries_are_asked_about() {
+    let own = "(targetattr=\"cn || l\")(version 3.0; acl \"own\"; allow (all) \
+               userdn=\"ldap:///self\"; deny (write) groupdn!=\"ldap:///cn=staff,dc=x\";)";
+    let hide =
+        "(version 3.0; acl \"hide\"; deny (all) userdn=\"ldap:///uid=bert,ou=people,dc=x\";)";
+    let some = "(version 3.0; acl \"some\"; deny (read) userattr=\"manager#USERDN\";)";
+    let mut acis: Vec<(&str, &str)> =
+        crate::DEFAULT_GLOBAL_ACIS.iter().map(|text| ("", *text)).collect();
+    acis.extend(["dc=x", "ou=people,dc=x", "dc=a,dc=x"].map(|holder| (holder, own)));
+    acis.extend([("dc=a,dc=x", hide), ("ou=groups,dc=x", some)]);
+    let case = case(&acis);
+    let check = |who: &str, base: &str, want: Option<bool>| {
+        case.asked(who, |asker| {
+            let rules = Rules::new(&case.set, 0);
+            let reach = rules.below(asker, &key(base));
+            assert_eq!(reach.always_entry(Right::Read), want, "{who} {base}");
+        });
+    };
+    check("carl", "ou=people,dc=x", Some(true));
+    check("bert", "ou=people,dc=x", Some(true));
+    check("carl", "dc=a,dc=x", Some(true));
+    check("bert", "dc=a,dc=x", Some(false));
+    check("bert", "ou=groups,dc=x", None);
+    check("bert", "dc=x", None);
 }

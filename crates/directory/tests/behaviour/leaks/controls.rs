@@ -21,7 +21,7 @@ const VLV_RESPONSE: &str = "2.16.840.1.113730.3.4.10";
 const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 
 /// Puts an ACI into an entry.
-fn put(root: &mut Client, holder: &str, aci: &str) {
+pub(super) fn put(root: &mut Client, holder: &str, aci: &str) {
     let answer = root.try_modify(holder, &[(ModifyOperation::Add, "aci", &[aci])]);
     assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
 }

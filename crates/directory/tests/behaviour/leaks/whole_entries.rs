@@ -1,0 +1,127 @@
+//! ACIs about entries as a whole, without `targetattr`: what they hide is hidden in every way.
+
+use ldap::message::{ModifyOperation, Scope};
+use ldap::result::ResultCode;
+
+use super::controls::put;
+use super::ways::{effective, read, read_beside, searched, why};
+use super::{PEOPLE, SUFFIX, person};
+use crate::support::{Asked, Client, Served};
+
+/// Everybody reads all but secrets, as in any new directory; below the people there are three and
+/// a device.
+fn tree() -> Served {
+    let served = Served::new();
+    let mut root = served.root();
+    let add = |root: &mut Client, dn: &str, attributes: &[(&str, &[&str])]| {
+        let answer = root.try_add(dn, attributes);
+        assert_eq!(answer.code(), ResultCode::Success, "{dn}: {}", answer.diagnostic);
+    };
+    add(&mut root, PEOPLE, &[("objectClass", &["organizationalUnit"])]);
+    for uid in ["anna", "bert", "carla"] {
+        let attributes: [(&str, &[&str]); 5] = [
+            ("objectClass", &["inetOrgPerson"]),
+            ("cn", &[uid]),
+            ("sn", &["Tal"]),
+            ("description", &["x"]),
+            ("userPassword", &["secret"]),
+        ];
+        add(&mut root, &person(uid), &attributes);
+    }
+    let device: [(&str, &[&str]); 2] = [("objectClass", &["device"]), ("description", &["x"])];
+    add(&mut root, &format!("cn=phone,{}", person("bert")), &device);
+    served
+}
+
+/// Where and what is searched for: all of it, by an index, by a part of a value, by no index, and
+/// by what is computed.
+const SEARCHES: [(&str, Scope, &str); 9] = [
+    (SUFFIX, Scope::Subtree, "(objectClass=*)"),
+    (SUFFIX, Scope::Subtree, "(sn=tal)"),
+    (SUFFIX, Scope::Subtree, "(|(sn=t*)(cn=*n*))"),
+    (PEOPLE, Scope::Subtree, "(description=x)"),
+    (PEOPLE, Scope::Subordinate, "(!(sn=see))"),
+    (PEOPLE, Scope::One, "(objectClass=*)"),
+    (PEOPLE, Scope::One, "(&(objectClass=inetOrgPerson)(cn=bert))"),
+    (PEOPLE, Scope::One, "(hasSubordinates=TRUE)"),
+    (PEOPLE, Scope::Base, "(numSubordinates=3)"),
+];
+
+/// A search returned what `deny (all)` without `targetattr` hides: its short cut asked whether
+/// `objectClass` may be read, which such a deny says nothing about.
+#[test]
+fn a_deny_without_attributes_hides_an_entry_in_every_way() {
+    let served = tree();
+    let mut root = served.root();
+    let (bert, phone) = (person("bert"), format!("cn=phone,{}", person("bert")));
+    let write = concat!(
+        r#"(targetattr="description")(version 3.0; acl "write"; allow (write) "#,
+        r#"userdn="ldap:///anyone";)"#,
+    );
+    put(&mut root, SUFFIX, write);
+    for rights in ["all", "read", "read,search,compare"] {
+        let deny = format!(
+            r#"(version 3.0; acl "hide"; deny ({rights}) userdn!="ldap:///{}";)"#,
+            person("carla")
+        );
+        put(&mut root, &bert, &deny);
+        let is_known = rights == "read";
+        for who in ["anonymous", "anna"] {
+            let name = if who == "anna" { person(who) } else { String::new() };
+            let what = format!("{rights}, {who}");
+            let mut client = served.client();
+            if who == "anna" {
+                assert_eq!(client.bind(&name, "secret"), ResultCode::Success);
+            }
+            for (base, scope, filter) in SEARCHES {
+                let asked = Asked { base, scope, filter, ..Asked::default() };
+                let mut of_root = root.search(&asked);
+                of_root.entries.retain(|one| ![&bert, &phone].contains(&&one.dn));
+                let mut want: Vec<&str> = match filter {
+                    // As many as are seen.
+                    "(numSubordinates=3)" | "(hasSubordinates=TRUE)" => Vec::new(),
+                    _ => of_root.names(),
+                };
+                want.sort_unstable();
+                for told in searched(&mut client, &asked, ["cn", "description"]) {
+                    let what = format!("{what}: {scope:?} {base} {filter}, {}: {told:?}", told.way);
+                    assert_eq!(told.code, ResultCode::Success, "{what}");
+                    assert!(told.names.is_none_or(|names| names == want), "{what}");
+                    assert!(told.count.is_none_or(|count| count == want.len() as u64), "{what}");
+                    assert!(told.most.is_none(), "{what}");
+                }
+            }
+            for dn in [&bert, &phone] {
+                let asked = Asked { base: dn, scope: Scope::Base, ..Asked::default() };
+                for told in searched(&mut client, &asked, ["cn", "description"]) {
+                    let code = match is_known {
+                        true => ResultCode::Success,
+                        false => ResultCode::NoSuchObject,
+                    };
+                    assert_eq!(told.code, code, "{what}: {told:?}");
+                    assert!(told.names.is_none_or(|names| names.is_empty()), "{what}");
+                    assert!(told.count.is_none_or(|count| count == 0), "{what}");
+                }
+                let code = client.compare(dn, "description", "x");
+                let want = match is_known {
+                    true => ResultCode::CompareTrue,
+                    false => ResultCode::NoSuchObject,
+                };
+                assert_eq!(code, want, "{what}");
+                let beside = read_beside(&mut client, dn, ("description", "x"));
+                assert!(beside.unwrap().iter().all(|seen| seen.is_empty()), "{what}");
+                assert!(!why(&mut root, &name, (dn, "read"), None), "{what}");
+                let told = effective(&mut root, &name, dn, "");
+                assert!(told.contains("read:0"), "{what}: {told}");
+            }
+            let seen = read(&mut client, PEOPLE, &["numSubordinates", "hasSubordinates"]).unwrap();
+            assert_eq!(seen["numSubordinates"], ["2"], "{what}");
+            assert_eq!(seen["hasSubordinates"], ["TRUE"], "{what}");
+        }
+        let mut carla = served.client();
+        assert_eq!(carla.bind(&person("carla"), "secret"), ResultCode::Success);
+        assert!(read(&mut carla, &bert, &["1.1"]).is_some(), "{rights}");
+        let remove = [(ModifyOperation::Delete, "aci", &[&*deny][..])];
+        assert_eq!(root.modify(&bert, &remove), ResultCode::Success);
+    }
+}
