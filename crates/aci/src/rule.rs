@@ -384,6 +384,20 @@ pub(crate) enum Test {
     Strength(Comparator, u32),
 }
 
+impl Test {
+    /// Whether it is about who asks, or how they proved it.
+    pub(crate) fn is_of_identity(&self) -> bool {
+        match self {
+            Self::User(_) | Self::Group(_) | Self::Attribute(_) | Self::Method(_) => true,
+            Self::Address(_)
+            | Self::Host(_)
+            | Self::Time(..)
+            | Self::Days(_)
+            | Self::Strength(..) => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Comparator {
     Equal,

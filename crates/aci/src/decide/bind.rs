@@ -21,22 +21,41 @@ pub(super) struct Asked<'q> {
     pub(super) adding: bool,
 }
 
+/// Who asks a rule, or a part of one.
+#[derive(Clone, Copy)]
+struct Inquiry<'q> {
+    asker: &'q Asker<'q>,
+    schema: &'q Schema,
+    /// The part stands within a `not`.
+    within_not: bool,
+}
+
+impl Inquiry<'_> {
+    fn within_not(self) -> Self {
+        Self { within_not: true, ..self }
+    }
+}
+
 /// What is left of a rule when all is known but the entry.
 pub(super) fn reduce(rule: &Bind, asker: &Asker<'_>, schema: &Schema) -> Bind {
+    reduce_part(rule, Inquiry { asker, schema, within_not: false })
+}
+
+fn reduce_part(rule: &Bind, inquiry: Inquiry<'_>) -> Bind {
     match rule {
         Bind::Known(truth) => Bind::Known(*truth),
-        Bind::Is(condition) => match holds(condition, asker, schema, None) {
+        Bind::Is(condition) => match holds(condition, inquiry, None) {
             Some(truth) => Bind::Known(truth),
             None => rule.clone(),
         },
-        Bind::Not(rule) => match reduce(rule, asker, schema) {
+        Bind::Not(rule) => match reduce_part(rule, inquiry.within_not()) {
             Bind::Known(truth) => Bind::Known(!truth),
             rule => Bind::Not(Box::new(rule)),
         },
-        Bind::All(rules) => reduce_chain(rules, Connective::And, asker, schema),
-        Bind::Any(rules) => reduce_chain(rules, Connective::Or, asker, schema),
+        Bind::All(rules) => reduce_chain(rules, Connective::And, inquiry),
+        Bind::Any(rules) => reduce_chain(rules, Connective::Or, inquiry),
         Bind::Mixed(rules, connectives) => {
-            let rules: Vec<Bind> = rules.iter().map(|rule| reduce(rule, asker, schema)).collect();
+            let rules: Vec<Bind> = rules.iter().map(|rule| reduce_part(rule, inquiry)).collect();
             let known = |rule: &Bind| match rule {
                 Bind::Known(truth) => Some(*truth),
                 _ => None,
@@ -49,16 +68,11 @@ pub(super) fn reduce(rule: &Bind, asker: &Asker<'_>, schema: &Schema) -> Bind {
     }
 }
 
-fn reduce_chain(
-    rules: &[Bind],
-    connective: Connective,
-    asker: &Asker<'_>,
-    schema: &Schema,
-) -> Bind {
+fn reduce_chain(rules: &[Bind], connective: Connective, inquiry: Inquiry<'_>) -> Bind {
     let mut known = neutral(connective);
     let mut left = Vec::new();
     for rule in rules {
-        match reduce(rule, asker, schema) {
+        match reduce_part(rule, inquiry) {
             Bind::Known(truth) => known = join(connective, known, truth),
             rule => left.push(rule),
         }
@@ -85,14 +99,16 @@ pub(super) fn evaluate(
     schema: &Schema,
     asked: &Asked<'_>,
 ) -> Truth {
-    let each = |rule: &Bind| evaluate(rule, asker, schema, asked);
+    evaluate_part(rule, Inquiry { asker, schema, within_not: false }, asked)
+}
+
+fn evaluate_part(rule: &Bind, inquiry: Inquiry<'_>, asked: &Asked<'_>) -> Truth {
+    let each = |rule: &Bind| evaluate_part(rule, inquiry, asked);
     match rule {
         Bind::Known(truth) => *truth,
         // With an entry at hand nothing is left open.
-        Bind::Is(condition) => {
-            holds(condition, asker, schema, Some(asked)).unwrap_or(Truth::Undefined)
-        }
-        Bind::Not(rule) => !each(rule),
+        Bind::Is(condition) => holds(condition, inquiry, Some(asked)).unwrap_or(Truth::Undefined),
+        Bind::Not(rule) => !evaluate_part(rule, inquiry.within_not(), asked),
         Bind::All(rules) => chain(rules, Connective::And, each),
         Bind::Any(rules) => chain(rules, Connective::Or, each),
         Bind::Mixed(rules, connectives) => {
@@ -143,12 +159,8 @@ fn mixed(truths: &[Truth], connectives: &[Connective]) -> Truth {
 }
 
 /// Whether a condition holds; none if it depends on the entry, and there is none.
-fn holds(
-    condition: &Condition,
-    asker: &Asker<'_>,
-    schema: &Schema,
-    asked: Option<&Asked<'_>>,
-) -> Option<Truth> {
+fn holds(condition: &Condition, inquiry: Inquiry<'_>, asked: Option<&Asked<'_>>) -> Option<Truth> {
+    let Inquiry { asker, schema, within_not } = inquiry;
     let world = asker.surroundings;
     let found = match &condition.test {
         Test::User(subjects) => any(subjects, |subject| is_subject(subject, asker, schema, asked))?,
@@ -178,6 +190,12 @@ fn holds(
         Test::Method(methods) => truth(methods.iter().any(|method| is_method(method, asker))),
         Test::Strength(comparator, ssf) => truth(comparator.holds(asker.ssf, *ssf)),
     };
+    // Nobody knows who somebody is who is not signed in, so not who they are not.
+    let is_unknown = asker.identity.is_none()
+        && found == Truth::False
+        && (condition.negated || within_not)
+        && condition.test.is_of_identity();
+    let found = if is_unknown { Truth::Undefined } else { found };
     Some(if condition.negated { !found } else { found })
 }
 
@@ -387,7 +405,8 @@ fn is_related_to(
             let text = std::str::from_utf8(value).ok();
             let url = text.and_then(|text| LdapUrl::parse(text).ok());
             let url = url.and_then(|url| text::resolve_url(&url, schema));
-            url.map_or(Truth::False, |url| finds(&url, who, asker, schema))
+            // Nobody knows whom it was to find.
+            url.map_or(Truth::Undefined, |url| finds(&url, who, asker, schema))
         }),
         Relation::Value(_, None) => Truth::Undefined,
         Relation::Value(_, Some(assertion)) => match assertion.holds(schema, entry) {

@@ -230,7 +230,14 @@ impl Naive<'_> {
     }
 
     fn rule(&self, rule: &Bind, aci: &Aci, adding: bool) -> Truth {
-        let each = |rule: &Bind| self.rule(rule, aci, adding);
+        match self.asker.identity {
+            None => self.truth_of(&for_strangers(rule, 0), aci, adding),
+            Some(_) => self.truth_of(rule, aci, adding),
+        }
+    }
+
+    fn truth_of(&self, rule: &Bind, aci: &Aci, adding: bool) -> Truth {
+        let each = |rule: &Bind| self.truth_of(rule, aci, adding);
         match rule {
             Bind::Known(truth) => *truth,
             Bind::Is(condition) => self.holds(condition, aci, adding),
@@ -375,7 +382,7 @@ impl Naive<'_> {
                     let text = String::from_utf8(value.clone()).unwrap();
                     let url = ldap::url::LdapUrl::parse(&text).ok();
                     match url.and_then(|url| crate::text::resolve_url(&url, self.schema)) {
-                        None => Truth::False,
+                        None => Truth::Undefined,
                         Some(url) => {
                             let nobody = Aci::unreadable("");
                             self.is_subject(&Subject::Search(url), &nobody)
@@ -413,6 +420,29 @@ impl Naive<'_> {
             found = found.or(if counts_less { Truth::Undefined } else { own });
         }
         found
+    }
+}
+
+/// The rule as it is for those who are not signed in: what a `!=` or a `not` says of people is not
+/// known, unless it is about anybody at all.
+fn for_strangers(rule: &Bind, nots: usize) -> Bind {
+    let all = |rules: &[Bind]| rules.iter().map(|one| for_strangers(one, nots)).collect();
+    match rule {
+        Bind::Known(truth) => Bind::Known(*truth),
+        Bind::Not(rule) => Bind::Not(Box::new(for_strangers(rule, nots + 1))),
+        Bind::All(rules) => Bind::All(all(rules)),
+        Bind::Any(rules) => Bind::Any(all(rules)),
+        Bind::Mixed(rules, connectives) => Bind::Mixed(all(rules), connectives.clone()),
+        Bind::Is(condition) => {
+            let is_of_some = match &condition.test {
+                Test::User(subjects) => !subjects.contains(&Subject::Anyone),
+                Test::Method(methods) => !methods.contains(&Method::Any),
+                Test::Group(_) | Test::Attribute(_) => true,
+                _ => false,
+            };
+            let is_negation = usize::from(condition.negated) + nots > 0;
+            if is_of_some && is_negation { Bind::Known(Truth::Undefined) } else { rule.clone() }
+        }
     }
 }
 

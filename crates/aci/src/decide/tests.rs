@@ -2,6 +2,7 @@
 
 mod cases;
 mod model;
+mod strangers;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -66,7 +67,15 @@ impl World {
             entry("cn=staff,ou=groups,dc=a,dc=x", &[("member", "uid=bert,ou=people,dc=x")]),
             entry("ou=people,dc=b,dc=a,dc=x", &[("ou", "people"), ("cn", "staff")]),
             entry("cn=staff,ou=groups,dc=b,dc=a,dc=x", &[("cn", "staff")]),
-            entry("CN=Erik,Ou=People,DC=X", &[("cn", "Erik"), ("l", "Rome")]),
+            entry(
+                "CN=Erik,Ou=People,DC=X",
+                &[
+                    ("cn", "Erik"),
+                    ("l", "Rome"),
+                    ("labeledURI", "see below"),
+                    ("labeledURI", "ldap:///ou=people,dc=x??one?(uid=c*)"),
+                ],
+            ),
             entry("cn=fritz,UID=Anna,ou=People,dc=X", &[("cn", "fritz"), ("l", "Oslo")]),
         ];
         Self { entries, time: None, host: None }

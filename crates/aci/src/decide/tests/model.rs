@@ -97,6 +97,10 @@ fn any_rule() -> impl Strategy<Value = String> {
         "timeofday<\"1200\"",
         "dayofweek=\"mon\"",
         "authmethod=\"sasl EXTERNAL\"",
+        "authmethod!=\"simple\"",
+        "userdn!=\"ldap:///all\"",
+        "userdn!=\"ldap:///anyone\"",
+        "userattr!=\"labeledURI#LDAPURL\"",
         "ssf>=\"128\"",
     ])
     .prop_map(str::to_owned);
@@ -200,7 +204,9 @@ proptest! {
             acis.iter().map(|(holder, text)| (holder.as_str(), text.as_str())).collect();
         let mut case = case(&acis);
         case.address = address.and_then(|address| address.parse().ok());
-        (case.ssf, case.method) = (ssf, method);
+        let is_signed_in = !who.is_empty();
+        (case.ssf, case.method) =
+            (ssf, if is_signed_in { method } else { AuthenticationMethod::Anonymous });
         (case.world.time, case.world.host) = (time, host);
         let names: Vec<String> =
             case.world.entries.iter().map(|(_, entry)| entry.dn().to_owned()).collect();

@@ -1,0 +1,114 @@
+//! What bind rules say of those who are not signed in, and of what cannot be read.
+
+use super::*;
+
+const ANNA: &str = "uid=anna,ou=people,dc=x";
+const ALLOW_ALL: &str =
+    "(targetattr=\"*\")(version 3.0; acl \"all\"; allow (read) userdn=\"ldap:///anyone\";)";
+
+/// What an allow by this rule gives, and whether a deny by it leaves what all are given.
+#[track_caller]
+fn given_and_left(rule: &str, who: &str, name: &str) -> [bool; 2] {
+    let aci =
+        |word: &str| format!("(targetattr=\"*\")(version 3.0; acl \"x\"; {word} (read) {rule};)");
+    let given = case(&[("dc=x", &aci("allow"))]).ask(who, "read cn", name);
+    let left = case(&[("dc=x", ALLOW_ALL), ("dc=x", &aci("deny"))]).ask(who, "read cn", name);
+    [given, left]
+}
+
+/// `groupdn != "…"` admitted strangers: who is in no group is not in that one either.
+#[test]
+fn no_negation_opens_anything_to_who_is_not_signed_in() {
+    for condition in [
+        "userdn @ \"ldap:///all\"",
+        "userdn @ \"ldap:///self\"",
+        "userdn @ \"ldap:///parent\"",
+        "userdn @ \"ldap:///uid=bert,ou=people,dc=x\"",
+        "userdn @ \"ldap:///uid=*,ou=people,dc=x\"",
+        "userdn @ \"ldap:///dc=x??sub?(l=oslo)\"",
+        "groupdn @ \"ldap:///cn=admins,ou=groups,dc=x\"",
+        "roledn @ \"ldap:///cn=admins,ou=groups,dc=x\"",
+        "userattr @ \"owner#GROUPDN\"",
+        "userattr @ \"parent[0,1].manager#USERDN\"",
+        "userattr @ \"labeledURI#LDAPURL\"",
+        "userattr @ \"l#oslo\"",
+        "authmethod @ \"simple\"",
+        "authmethod @ \"sasl EXTERNAL\"",
+    ] {
+        let (is, is_not) = (condition.replace('@', "="), condition.replace('@', "!="));
+        let nothing = [false, false];
+        for rule in [
+            is_not.clone(),
+            format!("not ({is})"),
+            format!("not (not ({is}))"),
+            format!("not ({is_not})"),
+            format!("not ({is} or ssf>\"100\")"),
+            format!("({is_not}) and ssf=\"0\""),
+            format!("({is_not}) or ssf>\"100\""),
+        ] {
+            assert_eq!(anonymous(&rule), nothing, "{rule}");
+        }
+        // Who is not signed in is nobody: that is certain.
+        assert_eq!(anonymous(&is), [false, true], "{is}");
+        // What else the rule asks for may be true of anybody.
+        assert_eq!(anonymous(&format!("({is_not}) or ssf=\"0\"")), [true, false], "{is_not}");
+        assert_eq!(anonymous(&format!("({is_not}) and ssf>\"100\"")), [false, true], "{is_not}");
+    }
+}
+
+/// Asks who did not authenticate.
+#[track_caller]
+fn anonymous(rule: &str) -> [bool; 2] {
+    let aci =
+        |word: &str| format!("(targetattr=\"*\")(version 3.0; acl \"x\"; {word} (read) {rule};)");
+    let asked = |acis: &[(&str, &str)]| {
+        let mut case = case(acis);
+        case.method = AuthenticationMethod::Anonymous;
+        case.ask("", "read cn", ANNA)
+    };
+    [asked(&[("dc=x", &aci("allow"))]), asked(&[("dc=x", ALLOW_ALL), ("dc=x", &aci("deny"))])]
+}
+
+#[test]
+fn what_does_not_ask_who_it_is_may_be_negated_for_anybody() {
+    for (rule, holds) in [
+        ("userdn!=\"ldap:///anyone\"", false),
+        ("not (userdn=\"ldap:///anyone\")", false),
+        ("not (userdn!=\"ldap:///anyone || ldap:///self\")", true),
+        ("ip!=\"10.0.0.0/8\"", true),
+        ("not (ip=\"10.0.0.0/8\")", true),
+        ("ssf!=\"128\"", true),
+        ("not (ssf>=\"128\")", true),
+        ("authmethod!=\"none\"", false),
+        ("authmethod=\"none\"", true),
+    ] {
+        assert_eq!(anonymous(rule), [holds, !holds], "{rule}");
+    }
+}
+
+#[test]
+fn a_negation_is_for_all_others_who_are_signed_in() {
+    for (rule, who, holds) in [
+        ("groupdn!=\"ldap:///cn=admins,ou=groups,dc=x\"", "anna", true),
+        ("groupdn!=\"ldap:///cn=admins,ou=groups,dc=x\"", "carl", false),
+        ("not (userdn=\"ldap:///uid=bert,ou=people,dc=x\")", "anna", true),
+        ("not (not (userdn=\"ldap:///uid=bert,ou=people,dc=x\"))", "bert", true),
+        ("not (userdn=\"ldap:///all\")", "anna", false),
+        ("authmethod!=\"sasl EXTERNAL\"", "anna", true),
+    ] {
+        assert_eq!(given_and_left(rule, who, ANNA), [holds, !holds], "{who} {rule}");
+    }
+}
+
+/// A value that is no URL counted as one that finds nobody: a deny by it was lifted.
+#[test]
+fn a_url_that_cannot_be_read_gives_nothing_and_lifts_no_deny() {
+    const ERIK: &str = "CN=Erik,Ou=People,DC=X";
+    for rule in ["userattr=\"labeledURI#LDAPURL\"", "userattr!=\"labeledURI#LDAPURL\""] {
+        assert_eq!(given_and_left(rule, "anna", ERIK), [false, false], "{rule}");
+    }
+    // One that can be read and finds the asker decides.
+    let rule = "userattr=\"labeledURI#LDAPURL\"";
+    assert_eq!(given_and_left(rule, "carl", ERIK), [true, false]);
+    assert_eq!(given_and_left(rule, "bert", ANNA), [false, true]);
+}
