@@ -1,7 +1,8 @@
 //! Counting instead of returning: the matching entry count control.
 //!
 //! Invariant: a number tells no more than the entries would: of a filter that the asker may not use
-//! in full, only entries that were looked at are counted.
+//! in full, or of candidates elsewhere that may be hidden, only entries that were looked at are
+//! counted.
 
 use ldap::result::ResultCode;
 use ldap::search_control::{EntryCount, EntryCountRequest};
@@ -26,7 +27,8 @@ impl Search<'_> {
                 "a count has no pages: leave out one of the two controls",
             ));
         }
-        let is_indexed = (plan.indexed || plan.exact) && run.searchable;
+        let may_tell = run.may_count_candidates();
+        let is_indexed = (plan.indexed || plan.exact) && may_tell;
         let may_examine = if is_indexed {
             plan.estimate <= u64::from(request.examine_max)
         } else {
@@ -53,7 +55,7 @@ impl Search<'_> {
             EntryCount::Unknown
         };
         let mut debug = Vec::new();
-        if request.debug && run.searchable {
+        if request.debug && may_tell {
             let how = if is_exact {
                 "each of which matches"
             } else if may_examine {

@@ -9,11 +9,12 @@ use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
-use super::{Bounds, Done, Outcome, Resolved, Search};
+use super::{Bounds, Done, Outcome, Resolved, Search, Usable};
 use crate::controls::account_usability::AccountsAsked;
 use crate::controls::paged::Position;
 use crate::decide::ResponseControl;
 use crate::directory::State;
+use crate::guard::Guard;
 use crate::live_entry::LiveEntry;
 use crate::referral;
 use crate::refusal::Refusal;
@@ -49,7 +50,7 @@ pub(crate) struct Run<'a> {
     until_look: u32,
     looked: Duration,
     /// The asker may use all of the filter, and see every entry.
-    pub(crate) searchable: bool,
+    searchable: bool,
     /// The asker may see every entry.
     sees_all: bool,
     /// The superior looked at last, and whether it is or lies below a referral object.
@@ -137,6 +138,15 @@ impl<'a> Run<'a> {
             && self.scope_exact
             && !self.resolved.referrals
             && self.resolved.shown != Shown::Ordinary
+    }
+
+    /// Whether the number of candidates tells of no entry that the asker may not find: those out of
+    /// scope are counted with the others, and other rules may hold there.
+    pub(crate) fn may_count_candidates(&self) -> bool {
+        let Resolved { filter, guard, .. } = *self.resolved;
+        let finds_all =
+            |guard: &Guard<'_>| guard.sees_all() && Usable::of(filter, guard).searchable;
+        self.searchable && (self.scope_exact || guard.anywhere(finds_all))
     }
 
     /// Whether a candidate is in scope, no matter of a referral, and the filter true of it.

@@ -51,8 +51,8 @@ impl Search<'_> {
             Some(index) => format!(" (an index '{index}' would)"),
             None => String::new(),
         };
-        // How many there are is for those alone who may see them.
-        let all = match guard.sees_all() {
+        // How many there are is for those alone who may see them, out of scope as well.
+        let all = match guard.anywhere(|guard| guard.sees_all()) {
             true => format!("all {} entries", plan.estimate),
             false => "all entries".to_owned(),
         };

@@ -6,6 +6,7 @@ use ldap::result::ResultCode;
 use super::controls::put;
 use super::ways::{effective, read, read_beside, searched, why};
 use super::{PEOPLE, SUFFIX, person};
+use crate::counting::{Says, count};
 use crate::support::{Asked, Client, Served};
 
 /// Everybody reads all but secrets, as in any new directory; below the people there are three and
@@ -124,4 +125,25 @@ fn a_deny_without_attributes_hides_an_entry_in_every_way() {
         let remove = [(ModifyOperation::Delete, "aci", &[&*deny][..])];
         assert_eq!(root.modify(&bert, &remove), ResultCode::Success);
     }
+}
+
+/// A count without a look told of entries elsewhere: candidates come from an index of the whole
+/// directory, and only below the base was it asked whether all may be seen.
+#[test]
+fn a_count_at_the_most_tells_of_no_hidden_entry_elsewhere() {
+    let served = tree();
+    let mut root = served.root();
+    let other = format!("ou=other,{SUFFIX}");
+    let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
+    assert_eq!(root.add(&other, &unit), ResultCode::Success);
+    let told = |client: &mut Client| {
+        let says = Says { examine_max: 0, always_examine: false, even_unindexed: false };
+        count(client, &other, "(&(sn=tal)(objectClass=*))", says).1
+    };
+    let mut anonymous = served.client();
+    assert_eq!(told(&mut anonymous), "at most 3");
+    let hide = r#"(version 3.0; acl "hide"; deny (all) userdn="ldap:///anyone";)"#;
+    put(&mut root, &person("bert"), hide);
+    assert_eq!(told(&mut anonymous), "unknown 0, unindexed");
+    assert_eq!(told(&mut root), "at most 3");
 }
