@@ -3,6 +3,7 @@
 //! answers about what is not there.
 
 mod controls;
+mod interleaved;
 mod ways;
 mod whole_entries;
 
