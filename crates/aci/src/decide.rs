@@ -124,8 +124,9 @@ pub struct Rules {
 
 /// What was asked about a spot and all that is below it.
 struct About {
-    /// Where its chains are, which stay there with the set, and which place is the first below.
-    spot: [usize; 3],
+    /// Where its chains are, which stay there with the set, and which places are below: the first
+    /// and the one after the last, since a smaller part of the tree may begin with the same place.
+    spot: [usize; 4],
     right: Right,
     /// The type of the attribute; none where the entry was asked about.
     kind: Option<Arc<AttributeType>>,
@@ -193,7 +194,8 @@ impl Rules {
             Object::Attribute(attribute) if attribute.options().is_empty() => Some(&attribute.kind),
             Object::Attribute(_) => return self.find_everywhere(spot, asker, (right, object)),
         };
-        let number = [address(spot.at), address(spot.below), spot.places.start];
+        let places = &spot.places;
+        let number = [address(spot.at), address(spot.below), places.start, places.end];
         let of_kind = kind.map_or(0, |kind| kind.number());
         let hash = mix(of_kind ^ mix(address(spot.at) as u64) ^ right as u64);
         let is_it = |(about, _): &(About, Everywhere)| {

@@ -688,3 +688,31 @@ fn a_deny_of_whole_entries_is_heard_where_all_entries_are_asked_about() {
     check("bert", "ou=groups,dc=x", None);
     check("bert", "dc=x", None);
 }
+
+/// What was found out below one name was told of a larger part of the tree that begins with the
+/// same place: a search below `dc=a` opened to the next one what a deny elsewhere hides.
+#[test]
+fn what_holds_below_one_name_is_not_taken_for_what_holds_above_it() {
+    let own = "(targetattr=\"cn\")(version 3.0; acl \"own\"; allow (read,search) \
+               userdn=\"ldap:///self\";)";
+    let hide = "(targetattr=\"*\")(version 3.0; acl \"hide\"; deny (all) \
+                userdn=\"ldap:///anyone\";)";
+    let whole = "(version 3.0; acl \"hide\"; deny (all) userdn=\"ldap:///anyone\";)";
+    let mut acis: Vec<(&str, &str)> =
+        crate::DEFAULT_GLOBAL_ACIS.iter().map(|text| ("", *text)).collect();
+    acis.extend([("dc=b,dc=a,dc=x", own), ("ou=groups,dc=x", hide), ("ou=groups,dc=x", whole)]);
+    let case = case(&acis);
+    let cn = Schema::builtin().describe("cn").unwrap();
+    case.asked("bert", |asker| {
+        let rules = Rules::new(&case.set, 0);
+        let ask = |base: &str| {
+            let reach = rules.below(asker, &key(base));
+            let all = reach.always_all(Right::Search, &cn);
+            (reach.always(Right::Search, &cn), all, reach.always_entry(Right::Read))
+        };
+        for _ in 0..2 {
+            assert_eq!(ask("dc=a,dc=x"), (Some(true), true, Some(true)));
+            assert_eq!(ask("dc=x"), (None, false, None));
+        }
+    });
+}

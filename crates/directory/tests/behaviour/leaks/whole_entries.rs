@@ -147,3 +147,29 @@ fn a_count_at_the_most_tells_of_no_hidden_entry_elsewhere() {
     assert_eq!(told(&mut anonymous), "unknown 0, unindexed");
     assert_eq!(told(&mut root), "at most 3");
 }
+
+/// What was found out in a search of a part of the tree was taken for true of all of it, on the
+/// same connection, when the first ACI below both was the same: the second search was not denied.
+#[test]
+fn a_search_of_a_part_opens_nothing_to_a_search_of_the_whole() {
+    let served = tree();
+    let mut root = served.root();
+    let zone = format!("ou=zone,{SUFFIX}");
+    let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
+    assert_eq!(root.add(&zone, &unit), ResultCode::Success);
+    let own = concat!(
+        r#"(targetattr="cn || objectClass")(version 3.0; acl "own"; allow (read,search) "#,
+        r#"userdn="ldap:///self";)"#,
+    );
+    put(&mut root, &format!("cn=phone,{}", person("bert")), own);
+    let hide =
+        r#"(targetattr="* || +")(version 3.0; acl "hide"; deny (all) userdn="ldap:///anyone";)"#;
+    put(&mut root, &zone, hide);
+    let mut client = served.client();
+    for _ in 0..2 {
+        let of_people = client.search(&Asked { base: PEOPLE, ..Asked::default() });
+        assert_eq!(of_people.entries.len(), 5);
+        let of_all = client.search(&Asked::default());
+        assert_eq!(of_all.entries.len(), 6, "{:?}", of_all.names());
+    }
+}
