@@ -4,6 +4,8 @@
 
 mod controls;
 mod interleaved;
+mod plainly;
+mod random;
 mod ways;
 mod whole_entries;
 
