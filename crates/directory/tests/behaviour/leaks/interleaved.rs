@@ -1,8 +1,8 @@
 //! What one session asks changes no answer to another on the same thread.
 //!
-//! A worker keeps much from one request to the next: names, rows, what the rules mean, notes, questions
-//! to the hash pool. So sessions of different identities take random turns on one worker, and each
-//! has a double on a worker of its own, which is asked the same.
+//! A worker keeps much from one request to the next: names, rows, what the rules mean, notes,
+//! questions to the hash pool. So sessions of different identities take random turns on one worker,
+//! and each has a double on a worker of its own, which is asked the same.
 
 use directory::{HashCosts, PasswordStorage, Scheme, Worker};
 use ldap::message::{Authentication, BindRequest, Controls, ExtendedRequest};
