@@ -81,6 +81,14 @@ impl Aci {
         &self.unknown
     }
 
+    /// Whether it has `targattrfilters` beside `targetattr`. Here the filters replace the list
+    /// where values are added or deleted; other servers want both to fit.
+    pub fn has_filters_beside_attributes(&self) -> bool {
+        self.targets
+            .entries()
+            .is_some_and(|targets| targets.values.is_some() && targets.attributes.is_some())
+    }
+
     /// Whether it can make a difference to a right to an attribute.
     pub(crate) fn is_about(&self, right: Right, attribute: &AttributeDescription) -> bool {
         let Some(targets) = self.targets.entries() else { return false };

@@ -284,6 +284,7 @@ impl Worker<'_> {
         if let Some(reason) = selection.skips_entry(completion.schema(), &entry) {
             return Ok(Made::Skipped { dn: named(record), reason });
         }
+        self.tally.count_acis(&entry, completion.schema());
         let finished = self.finisher.finish(&entry, place, number);
         completion.recycle(entry);
         match finished {

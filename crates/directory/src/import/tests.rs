@@ -617,3 +617,38 @@ fn an_entry_with_a_wrong_aci_is_refused_with_its_column() {
     assert!(error.contains("entry 'ou=x,dc=example,dc=com': aci: "), "{error}");
     assert!(error.contains("column"), "{error}");
 }
+
+/// Both targets beside each other load as they are, and open what they did not where they come
+/// from: whoever moves here is told.
+#[test]
+fn an_aci_that_means_something_else_here_is_warned_of() {
+    let (_dir, data) = fresh();
+    let aci = |targets: &str| {
+        let says = "(version 3.0; acl \"x\"; allow (write) userdn=\"ldap:///all\";)";
+        format!("aci: {targets}{says}\n")
+    };
+    let (list, filters) = ("(targetattr=\"cn\")", "(targattrfilters=\"add=l:(l=rome)\")");
+    let unit = |name: &str, acis: &[String]| {
+        let acis = acis.concat();
+        format!("dn: ou={name},dc=example,dc=com\nobjectClass: organizationalUnit\n{acis}\n")
+    };
+    let both = format!("{list}{filters}");
+    let ldif = [
+        PEOPLE.to_owned(),
+        unit("x", &[aci(list), aci(filters)]),
+        unit("y", &[aci(list), aci(&both)]),
+        unit("z", &[aci(&both)]),
+    ];
+    let report = load(&data, &ldif.concat()).unwrap();
+    let warnings: Vec<String> = report.translation.warnings().collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("2 ACIs have targattrfilters beside targetattr"),
+        "{warnings:?}"
+    );
+    assert!(warnings[0].contains("'ou=y,dc=example,dc=com'"), "{warnings:?}");
+    let (_dir, data) = fresh();
+    let ldif = [PEOPLE.to_owned(), unit("x", &[aci(list), aci(filters)])];
+    let report = load(&data, &ldif.concat()).unwrap();
+    assert_eq!(report.translation.warnings().count(), 0);
+}

@@ -281,6 +281,9 @@ impl Options {
         }
         tell_reasons(report, if self.check { usize::MAX } else { REASONS_SHOWN })?;
         self.tell_translation(&report.translation)?;
+        for warning in report.translation.warnings() {
+            output::note(format_args!("roster: warning: {warning}"));
+        }
         output::line(format_args!("{report}"))?;
         if self.check && report.rejected > 0 {
             return Ok(Exit::Refused);

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use aci::Aci;
 use ldap::description::is_oid;
-use schema::{ClassKind, DescriptionError, NAME_LENGTH_MAX_BYTES, ObjectClass, Schema};
+use schema::{ClassKind, DescriptionError, Entry, NAME_LENGTH_MAX_BYTES, ObjectClass, Schema};
 
 use super::base;
 use super::convert::{self, scheme_of};
@@ -37,6 +38,8 @@ pub struct Tally {
     pub(super) classes: BTreeMap<String, UnknownClass>,
     /// Unknown classes, in order, of entries without a structural class that is known.
     pub(super) combinations: BTreeSet<Vec<String>>,
+    /// ACIs with `targattrfilters` beside `targetattr`.
+    acis: Uses,
     /// Whether a limit left something out.
     is_cut: bool,
 }
@@ -120,6 +123,10 @@ impl Tally {
         for (scheme, times) in other.passwords {
             self.count_scheme(scheme, times);
         }
+        if self.acis.times == 0 {
+            self.acis.example = other.acis.example;
+        }
+        self.acis.times += other.acis.times;
         for (key, found) in other.types {
             let is_new = !self.types.contains_key(&key);
             if is_new && self.types.len() >= UNKNOWN_MAX {
@@ -218,6 +225,33 @@ impl Tally {
                 counted(classes, "object class", "object classes"),
             )
         })
+    }
+
+    /// What was loaded as it is and means something else here than where it comes from, a sentence
+    /// each.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let Uses { times, example } = &self.acis;
+        let warning = format!(
+            "{} targattrfilters beside targetattr, the first in '{example}': where values are \
+             added or deleted only the filters count here, other servers want both to fit",
+            counted(usize::try_from(*times).unwrap_or(usize::MAX), "ACI has", "ACIs have"),
+        );
+        (*times > 0).then_some(warning).into_iter()
+    }
+
+    /// Counts the ACIs of an entry that mean something else here.
+    pub(in crate::import) fn count_acis(&mut self, entry: &Entry, schema: &Schema) {
+        for value in entry.values(&schema.well_known().aci) {
+            let aci =
+                std::str::from_utf8(value).ok().and_then(|text| Aci::parse(text, schema).ok());
+            if !aci.is_some_and(|aci| aci.has_filters_beside_attributes()) {
+                continue;
+            }
+            if self.acis.times == 0 {
+                self.acis.example = shortened(&entry.name().to_string());
+            }
+            self.acis.times += 1;
+        }
     }
 
     pub(super) fn count_rule(&mut self, at: usize, dn: &str) {
