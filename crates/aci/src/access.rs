@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
-use schema::DnKey;
+use schema::{DnKey, EntryId};
 
 use crate::{
     AciSet, Asker, AuthenticationMethod, Denied, Grants, Identity, Permitted, Privilege,
@@ -19,6 +19,10 @@ pub struct Access {
     identity: Identity,
     /// The name of the identity as rules compare it; none when anonymous or not known yet.
     key: Option<DnKey>,
+    /// The entry of the identity: names change hands, this does not.
+    entry: Option<EntryId>,
+    /// The entry that acts as this identity by a privilege; none when it is itself.
+    prover: Option<EntryId>,
     grants: Grants,
     origin: Origin,
     memo: Memo,
@@ -64,13 +68,26 @@ impl Access {
 
     /// The access of `identity` with what it was given.
     pub fn with(identity: Identity, grants: Grants) -> Self {
-        Self { identity, key: None, grants, origin: Origin::default(), memo: Memo::default() }
+        let (origin, memo) = (Origin::default(), Memo::default());
+        Self { identity, key: None, entry: None, prover: None, grants, origin, memo }
     }
 
     /// Likewise, with the name of the identity as rules compare it.
     #[must_use]
     pub fn keyed(self, key: DnKey) -> Self {
         Self { key: Some(key), ..self }
+    }
+
+    /// Likewise, of this entry.
+    #[must_use]
+    pub fn of_entry(self, entry: EntryId) -> Self {
+        Self { entry: Some(entry), ..self }
+    }
+
+    /// Likewise, for another entry that acts as this identity.
+    #[must_use]
+    pub fn proved_by(self, prover: Option<EntryId>) -> Self {
+        Self { prover, ..self }
     }
 
     /// Likewise, for requests from there.
@@ -89,6 +106,16 @@ impl Access {
         self.key.as_ref()
     }
 
+    /// The entry of the identity; none for the administrator and for strangers.
+    pub fn entry(&self) -> Option<EntryId> {
+        self.entry
+    }
+
+    /// The entry that acts as this identity by a privilege.
+    pub fn prover(&self) -> Option<EntryId> {
+        self.prover
+    }
+
     /// What the identity was given of its own.
     pub fn grants(&self) -> &Grants {
         &self.grants
@@ -104,9 +131,9 @@ impl Access {
         self.grants.privileges.has(privilege)
     }
 
-    /// Whether `now` is another identity, or lacks a privilege of this one.
+    /// Whether `now` has another name, or lacks a privilege of this one.
     pub fn loses(&self, now: &Self) -> bool {
-        self.identity != now.identity || !now.grants.privileges.include(self.grants.privileges)
+        self.key != now.key || !now.grants.privileges.include(self.grants.privileges)
     }
 
     /// Whether it is the administrator: limits and locks of others do not apply.

@@ -23,6 +23,7 @@ use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
 use crate::guard::{Guard, Site, guarded};
 use crate::live_entry::LiveEntry;
+use crate::ops::bind::recheck;
 use crate::ops::target::{self, Lookup};
 use crate::ops::{
     access_config, account_state, add, delete, index_config, modify, modify_dn, password_modify,
@@ -383,6 +384,7 @@ impl Attempt<'_, '_> {
     /// after.
     fn update(&mut self, request: &mut WriteRequest) -> Result<Carried, Failed> {
         let WriteRequest { op, access, controls, .. } = request;
+        recheck::check((self.directory, self.state), &self.batch.view(), access)?;
         let (mut read, Decision { changes, value }, is_over) =
             self.decided(op, access, controls)?;
         for change in changes {

@@ -242,7 +242,8 @@ pub(crate) fn access_keyed(
     key: DnKey,
 ) -> Result<Access, Refusal> {
     let dn = DnText::of_entry(entry.dn())?;
-    Ok(Access::with(Identity::Entry(dn), state.grants.read(entry)).keyed(key))
+    let access = Access::with(Identity::Entry(dn), state.grants.read(entry));
+    Ok(access.keyed(key).of_entry(entry.id()))
 }
 
 /// Likewise for whoever has proved by other means than a password to be who was found. Refuses

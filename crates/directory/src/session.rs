@@ -59,8 +59,6 @@ pub struct Session {
     /// A SASL bind whose client is to send more.
     pending: Option<sasl::Pending>,
     outstanding: Vec<Outstanding>,
-    /// The entry that signed in; none for the administrator and for strangers.
-    entry: Option<EntryId>,
     /// Its place among the connections of its identity, where those are counted.
     seat: Option<Seat>,
     /// That of the request at hand among the operations of its identity.
@@ -96,7 +94,6 @@ impl Session {
             tls: None,
             pending: None,
             outstanding: Vec::new(),
-            entry: None,
             seat: None,
             turn: None,
             transactions: Transactions::default(),
@@ -301,22 +298,16 @@ impl Session {
     }
 
     /// The client has proved who it is: from now on it is that identity, unless too many
-    /// connections are. `entry` is what it was proved for.
+    /// connections are.
     pub(crate) fn bind_as(
         &mut self,
         directory: &Directory,
-        (access, entry): (Access, Option<EntryId>),
+        access: Access,
         mechanism: &'static str,
     ) -> Result<(), Refusal> {
         self.seat = identity_limits::admit(directory, self, &access)?;
         self.set_access(access, mechanism);
-        self.entry = entry;
         Ok(())
-    }
-
-    /// The entry that signed in; none for the administrator and for strangers.
-    pub(crate) fn entry(&self) -> Option<EntryId> {
-        self.entry
     }
 
     /// The entry that signed in gives this access now; says whether that is another one.
@@ -380,7 +371,6 @@ impl Session {
         self.abandon_all();
         self.transactions.clear();
         self.seat = None;
-        self.entry = None;
         self.must_change = None;
         match &self.nobody {
             Some((access, who)) => {

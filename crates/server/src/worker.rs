@@ -304,11 +304,14 @@ impl Worker {
     /// Has all sessions looked at when the directory has changed.
     async fn watch_sessions(&self) {
         let store = self.shared.directory.store();
-        let mut seen = store.published().lsn;
+        let (mut seen, mut quiet) = (store.published().lsn, 0);
         loop {
             sleep(SESSIONS_EVERY).await;
             let now = store.published().lsn;
-            if std::mem::replace(&mut seen, now) != now {
+            quiet += 1;
+            // An account may expire while nobody writes.
+            if std::mem::replace(&mut seen, now) != now || quiet == QUIET_MAX {
+                quiet = 0;
                 self.round.set(self.round.get() + 1);
                 self.connections.borrow().values().for_each(|mailbox| mailbox.wake());
                 self.note_activity();
@@ -392,6 +395,9 @@ pub(crate) fn run(
 /// How often sessions are looked at while the directory changes: one may outlive its reason for so
 /// long.
 const SESSIONS_EVERY: Duration = Duration::from_millis(500);
+
+/// So often nothing has changed before sessions are looked at all the same: every ten seconds.
+const QUIET_MAX: u32 = 20;
 
 /// How long a worker without requests keeps its snapshot, and with it old pages of the store.
 const SNAPSHOT_KEPT: Duration = Duration::from_millis(100);

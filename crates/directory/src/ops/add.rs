@@ -47,6 +47,8 @@ pub(crate) fn resolve(
     for attribute in entry.attributes() {
         checks::check_description(&attribute.description)?;
     }
+    let passwords = entry.attributes().iter().filter(|one| update::is_hashable(&one.description));
+    update::check_password_count(passwords.map(|one| one.values.len()).sum())?;
     entry.add_naming_values(schema)?;
     let access = session.access();
     let looked = sent_passwords(&entry)

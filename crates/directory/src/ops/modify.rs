@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aci::Privilege;
 use ldap::dn::Dn;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
@@ -62,6 +63,9 @@ pub(crate) fn resolve(
     let access = session.access();
     let sent = sent_passwords(request, &state.schema);
     let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
+    // Who may not is refused by the writer, and has nothing hashed.
+    let may_try = access.has(Privilege::PasswordReset) || access.key() == Some(&key);
+    check_count(request, &state.schema, access.has(Privilege::PasswordReset))?;
     let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
     let is_own = access.key() == Some(&key);
     if guesses && is_own && password_modify::is_shut(worker, &key, &state)? {
@@ -72,7 +76,7 @@ pub(crate) fn resolve(
     let mut modifications = Vec::new();
     let mut is_wrong = false;
     for modification in request.changes.iter() {
-        let context = (&*state.schema, &key, &storing);
+        let context = (&*state.schema, &key, &storing, may_try);
         let (resolved, misses) = resolve_one(worker, session, context, &modification)?;
         modifications.push(resolved);
         is_wrong |= misses;
@@ -82,6 +86,39 @@ pub(crate) fn resolve(
         password_modify::note_wrong(worker, &key, &state)?;
     }
     Ok(WriteOp::Modify(Modify { key, dn, modifications, looked }))
+}
+
+/// Refuses more passwords than one account has use for: each is hashed, and each that is to be
+/// deleted is a guess, of which one request may make one.
+fn check_count(
+    request: &ModifyRequest<'_>,
+    schema: &Schema,
+    is_privileged: bool,
+) -> Result<(), Refusal> {
+    let (mut new, mut old) = (0, 0);
+    for modification in request.changes.iter() {
+        let attribute = &modification.attribute;
+        let Ok(description) = schema.describe(attribute.description) else { continue };
+        if !update::is_hashable(&description) {
+            continue;
+        }
+        let clear = attribute.values.iter().filter(|value| !password::is_hashed(value));
+        match modification.operation {
+            ModifyOperation::Add | ModifyOperation::Replace => {
+                new += attribute.values.iter().count()
+            }
+            ModifyOperation::Delete => old += clear.count(),
+            ModifyOperation::Increment => {}
+        }
+    }
+    let old_max = if is_privileged { update::PASSWORDS_MAX } else { 1 };
+    if old > old_max {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "one password at a time is deleted by its clear text",
+        ));
+    }
+    update::check_password_count(new)
 }
 
 /// The passwords of a request; none when it is not about any.
@@ -112,7 +149,7 @@ fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Se
 fn resolve_one(
     worker: &mut Worker,
     session: &Session,
-    (schema, key, storing): (&Schema, &DnKey, &Storing),
+    (schema, key, storing, may_try): (&Schema, &DnKey, &Storing, bool),
     modification: &ldap::message::Modification<'_>,
 ) -> Result<(Modification, bool), Refusal> {
     let attribute = &modification.attribute;
@@ -135,7 +172,7 @@ fn resolve_one(
                 .map(|value| update::stored_password(worker, storing, value))
                 .collect::<Result<_, _>>()?
         }
-        ModifyOperation::Delete if update::is_hashable(&description) => {
+        ModifyOperation::Delete if update::is_hashable(&description) && may_try => {
             let stored = stored_now(worker, key, &description)?;
             let named = |value: &[u8]| {
                 let found = named_value(worker, &stored, value);

@@ -187,6 +187,20 @@ pub(crate) fn is_hashable(description: &AttributeDescription) -> bool {
     description.is_password() && description.kind.name() != "authPassword"
 }
 
+/// Refuses more passwords in one request than one account has use for.
+pub(crate) fn check_password_count(count: usize) -> Result<(), Refusal> {
+    match count > PASSWORDS_MAX {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            ResultCode::AdminLimitExceeded,
+            format!("a request may set {PASSWORDS_MAX} passwords at the most"),
+        )),
+    }
+}
+
+/// Passwords that one request may set: each may be hashed slowly.
+pub(crate) const PASSWORDS_MAX: usize = 10;
+
 /// How the new passwords of a request are stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storing {

@@ -119,6 +119,9 @@ impl Looked {
 /// How the new passwords of a request are stored.
 pub(crate) fn storing(looked: &Result<Looked, Refusal>, access: &Access) -> Storing {
     match looked {
+        Ok(looked) if looked.asker == Asker::Stranger => {
+            Storing { is_refused: true, keeps_hashed: false, scheme: None }
+        }
         Ok(looked) => {
             let (scheme, keeps_hashed) = (looked.scheme(), looked.keeps_hashed);
             Storing { is_refused: false, keeps_hashed, scheme }

@@ -6,11 +6,9 @@ pub(crate) mod recheck;
 mod sasl;
 mod simple;
 
-use aci::{Access, Identity};
+use aci::Identity;
 use ldap::message::{Authentication, BindRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
-use schema::EntryId;
-use store::Resolved;
 
 use crate::controls::RequestControls;
 use crate::directory::Directory;
@@ -53,8 +51,7 @@ pub(crate) fn start(
                 Simple::Verified(access) => {
                     let is_anonymous = *access.identity() == Identity::Anonymous;
                     let mechanism = if is_anonymous { "" } else { SIMPLE };
-                    let entry = entry_of(worker, &access)?;
-                    session.bind_as(&worker.directory, (access, entry), mechanism)?;
+                    session.bind_as(&worker.directory, access, mechanism)?;
                     let _ = answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success));
                 }
                 Simple::Slow => return Ok(later(worker, session, id, bytes)),
@@ -83,13 +80,6 @@ pub(crate) fn start(
 /// looked at; then the same request is handled once more.
 fn later(worker: &mut Worker, session: &mut Session, id: MessageId, bytes: &[u8]) -> Next {
     Next::Hash(worker.hashing.job(session, id, bytes))
-}
-
-/// The entry of an identity, by which its session is known even when its name changes.
-pub(crate) fn entry_of(worker: &mut Worker, access: &Access) -> Result<Option<EntryId>, Refusal> {
-    let Some(key) = access.key() else { return Ok(None) };
-    let resolved = worker.snapshot.view()?.resolve(key)?;
-    Ok(if let Resolved::Found(id) = resolved { Some(id) } else { None })
 }
 
 /// Verifies the password of a SASL message as far as it goes on this thread.

@@ -35,8 +35,7 @@ pub(super) fn start(
     let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
     match step {
         Step::Done { access, answer } => {
-            let entry = super::entry_of(worker, &access)?;
-            session.bind_as(&worker.directory, (access, entry), mechanism)?;
+            session.bind_as(&worker.directory, access, mechanism)?;
             respond(out, id, ResultCode::Success, answer.as_deref());
         }
         Step::Continue { exchange, challenge } => {

@@ -1,0 +1,246 @@
+//! Whoever asks is who they are now: names change hands, and power ends with its reason.
+
+use directory::Scheme;
+use ldap::message::{
+    Authentication, BindRequest, Control, Controls, ControlsBuf, ExtendedRequest, ModifyDnRequest,
+    ModifyOperation, ModifyRequest, Request,
+};
+use ldap::result::ResultCode;
+
+use crate::support::{Answer, Client, SUFFIX, Served, modifications};
+
+const START: &str = "1.3.6.1.1.21.1";
+const END: &str = "1.3.6.1.1.21.3";
+const SPECIFICATION: &str = "1.3.6.1.1.21.2";
+const PROXIED: &str = "2.16.840.1.113730.3.4.18";
+
+fn person(uid: &str) -> String {
+    format!("uid={uid},{SUFFIX}")
+}
+
+/// Mallory may rename whomever; Vip may do everything; Gate may act as others.
+fn served() -> Served {
+    let served = Served::with(|options| {
+        options.passwords.storage = Scheme::Ssha512.into();
+        options.passwords.check_own = false;
+    });
+    let mut root = served.root();
+    for uid in ["mallory", "vip", "gate", "target"] {
+        let attributes: &[(&str, &[&str])] = &[
+            ("objectClass", &["inetOrgPerson"]),
+            ("cn", &[uid]),
+            ("sn", &[uid]),
+            ("userPassword", &["secret"]),
+        ];
+        assert_eq!(root.add(&person(uid), attributes), ResultCode::Success);
+    }
+    for (uid, privileges) in
+        [("vip", &["bypass-acl", "password-reset"][..]), ("gate", &["proxied-auth"])]
+    {
+        let give = [(ModifyOperation::Add, "ds-privilege-name", privileges)];
+        assert_eq!(root.modify(&person(uid), &give), ResultCode::Success);
+    }
+    let rules = [
+        format!(
+            "(targetattr=\"uid\")(version 3.0; acl \"names\"; allow (write) \
+             userdn=\"ldap:///{} || ldap:///{}\";)",
+            person("mallory"),
+            person("mallory2")
+        ),
+        format!(
+            "(version 3.0; acl \"gate\"; allow (proxy) userdn=\"ldap:///{}\";)",
+            person("gate")
+        ),
+    ];
+    let allow = [(ModifyOperation::Add, "aci", &[&*rules[0], &*rules[1]][..])];
+    assert_eq!(root.modify(SUFFIX, &allow), ResultCode::Success);
+    served
+}
+
+fn signed_in(served: &Served, uid: &str) -> Client {
+    let mut client = served.client();
+    assert_eq!(client.bind(&person(uid), "secret"), ResultCode::Success);
+    client
+}
+
+fn rename(client: &mut Client, from: &str, to: &str, controls: Controls<'_>) -> Answer {
+    let rename = ModifyDnRequest {
+        name: &person(from),
+        new_rdn: &format!("uid={to}"),
+        delete_old_rdn: true,
+        new_superior: None,
+    };
+    client.request(Request::ModifyDn(rename), controls)
+}
+
+fn set_password(client: &mut Client, uid: &str, controls: Controls<'_>) -> Answer {
+    let changes =
+        modifications(&[(ModifyOperation::Replace, "userPassword", &["stolen goods"][..])]);
+    let request = ModifyRequest { name: &person(uid), changes: changes.as_ref() };
+    client.request(Request::Modify(request), controls)
+}
+
+/// Starts a transaction; returns its identifier.
+fn start(client: &mut Client) -> Vec<u8> {
+    let answer = client.extended(START, None);
+    assert_eq!(answer.code(), ResultCode::Success);
+    answer.value.unwrap()
+}
+
+fn within<'c>(identifier: &'c [u8], proxied: Option<&'c [u8]>) -> ControlsBuf {
+    let mut controls = ControlsBuf::new();
+    let value = Some(identifier);
+    controls.push(Control { oid: SPECIFICATION, critical: true, value });
+    if proxied.is_some() {
+        controls.push(Control { oid: PROXIED, critical: true, value: proxied });
+    }
+    controls
+}
+
+fn commit(client: &mut Client, identifier: &[u8]) -> ResultCode {
+    let mut value = vec![0x30, identifier.len() as u8 + 2, 0x04, identifier.len() as u8];
+    value.extend_from_slice(identifier);
+    let end = ExtendedRequest { oid: END, value: Some(&value) };
+    client.request(Request::Extended(end), Controls::EMPTY).code()
+}
+
+#[test]
+fn nobody_becomes_another_by_giving_the_other_the_own_name() {
+    let served = served();
+    let mut mallory = signed_in(&served, "mallory");
+    let identifier = start(&mut mallory);
+    let controls = within(&identifier, None);
+    let controls = controls.as_ref();
+    assert_eq!(rename(&mut mallory, "mallory", "mallory2", controls).code(), ResultCode::Success);
+    assert_eq!(rename(&mut mallory, "vip", "mallory", controls).code(), ResultCode::Success);
+    assert_eq!(set_password(&mut mallory, "mallory", controls).code(), ResultCode::Success);
+    assert_ne!(commit(&mut mallory, &identifier), ResultCode::Success);
+    assert_eq!(served.client().bind(&person("vip"), "secret"), ResultCode::Success);
+
+    // One after the other, before anybody looks at the session: the own name is gone at once.
+    let none = Controls::EMPTY;
+    let mut mallory = signed_in(&served, "mallory");
+    assert_eq!(rename(&mut mallory, "mallory", "mallory2", none).code(), ResultCode::Success);
+    let answer = rename(&mut mallory, "vip", "mallory", none);
+    assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{}", answer.diagnostic);
+    let mut root = served.root();
+    assert_eq!(rename(&mut root, "vip", "mallory", none).code(), ResultCode::Success);
+    let answer = set_password(&mut mallory, "mallory", none);
+    assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{}", answer.diagnostic);
+    let own = mallory.extended("1.3.6.1.4.1.4203.1.11.1", Some(b"\x30\x06\x82\x04qqqq"));
+    assert_eq!(own.code(), ResultCode::InsufficientAccessRights, "{}", own.diagnostic);
+    assert_eq!(served.client().bind(&person("mallory"), "secret"), ResultCode::Success);
+}
+
+#[test]
+fn a_transaction_has_no_power_that_was_taken_meanwhile() {
+    let privileges = (ModifyOperation::Replace, "ds-privilege-name", &[][..]);
+    let lock = (ModifyOperation::Add, "pwdAccountLockedTime", &["000001010000Z"][..]);
+    for (whose, change) in [
+        ("vip", Some(privileges)),
+        ("vip", Some(lock)),
+        ("vip", None),
+        ("gate", Some(privileges)),
+        ("gate", Some(lock)),
+        ("gate", None),
+    ] {
+        let served = served();
+        let mut gate = signed_in(&served, "gate");
+        let identifier = start(&mut gate);
+        let vip = format!("dn:{}", person("vip"));
+        let controls = within(&identifier, Some(vip.as_bytes()));
+        let queued = set_password(&mut gate, "target", controls.as_ref());
+        assert_eq!(queued.code(), ResultCode::Success, "{}", queued.diagnostic);
+        let mut root = served.root();
+        let done = match change {
+            Some(change) => root.modify(&person(whose), &[change]),
+            None => root.delete(&person(whose)),
+        };
+        assert_eq!(done, ResultCode::Success);
+        assert_ne!(commit(&mut gate, &identifier), ResultCode::Success, "{whose} {change:?}");
+        assert_eq!(served.client().bind(&person("target"), "secret"), ResultCode::Success);
+    }
+}
+
+#[test]
+fn a_session_that_acts_as_another_ends_with_whoever_proved_it() {
+    for change in ["privilege", "lock", "delete"] {
+        let served = served();
+        let mut client = served.client();
+        let credentials = format!("dn:{}\0dn:{}\0secret", person("vip"), person("gate"));
+        let credentials = Some(credentials.as_bytes());
+        let authentication = Authentication::Sasl { mechanism: "PLAIN", credentials };
+        let bind = BindRequest { version: 3, name: "", authentication };
+        let bound = client.request(Request::Bind(bind), Controls::EMPTY);
+        assert_eq!(bound.code(), ResultCode::Success, "{}", bound.diagnostic);
+        let connection = &mut client.connection;
+        assert_eq!(connection.worker.recheck(&mut connection.session), Ok(()));
+        let mut root = served.root();
+        let gate = person("gate");
+        let done = match change {
+            "privilege" => {
+                root.modify(&gate, &[(ModifyOperation::Replace, "ds-privilege-name", &[][..])])
+            }
+            "lock" => {
+                let locked = &["000001010000Z"][..];
+                root.modify(&gate, &[(ModifyOperation::Add, "pwdAccountLockedTime", locked)])
+            }
+            _ => root.delete(&gate),
+        };
+        assert_eq!(done, ResultCode::Success);
+        let connection = &mut client.connection;
+        assert!(connection.worker.recheck(&mut connection.session).is_err(), "{change}");
+        let answer = set_password(&mut client, "target", Controls::EMPTY);
+        assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{change}");
+    }
+}
+
+#[test]
+fn another_spelling_of_the_name_takes_nothing() {
+    let served = served();
+    let mut vip = signed_in(&served, "vip");
+    start(&mut vip);
+    let none = Controls::EMPTY;
+    assert_eq!(rename(&mut served.root(), "vip", "VIP", none).code(), ResultCode::Success);
+    let connection = &mut vip.connection;
+    assert_eq!(connection.worker.recheck(&mut connection.session), Ok(()));
+}
+
+#[test]
+fn strangers_have_nothing_hashed_and_a_request_makes_one_guess() {
+    let served = Served::with(|options| options.passwords.check_own = false);
+    let mut root = served.root();
+    let attributes: &[(&str, &[&str])] = &[
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["anna"]),
+        ("sn", &["anna"]),
+        ("userPassword", &["secret"]),
+    ];
+    let anna = person("anna");
+    assert_eq!(root.add(&anna, attributes), ResultCode::Success);
+    let mut stranger = served.client();
+    for operation in [ModifyOperation::Delete, ModifyOperation::Replace, ModifyOperation::Add] {
+        let change = [(operation, "userPassword", &["guess"][..])];
+        assert_eq!(stranger.modify(&anna, &change), ResultCode::InsufficientAccessRights);
+        assert_eq!(stranger.connection.hashes, 0);
+    }
+    let mut owner = served.client();
+    assert_eq!(owner.bind(&anna, "secret"), ResultCode::Success);
+    let hashes = owner.connection.hashes;
+    let many = [(ModifyOperation::Delete, "userPassword", &["one", "two"][..])];
+    assert_eq!(owner.modify(&anna, &many), ResultCode::UnwillingToPerform);
+    let apart = [
+        (ModifyOperation::Delete, "userPassword", &["one"][..]),
+        (ModifyOperation::Delete, "userPassword", &["two"]),
+    ];
+    assert_eq!(owner.modify(&anna, &apart), ResultCode::UnwillingToPerform);
+    let texts = (0..11).map(|number| format!("password {number}")).collect::<Vec<_>>();
+    let texts = texts.iter().map(String::as_str).collect::<Vec<_>>();
+    let new = [(ModifyOperation::Replace, "userPassword", &*texts)];
+    assert_eq!(owner.modify(&anna, &new), ResultCode::AdminLimitExceeded);
+    assert_eq!(owner.connection.hashes, hashes);
+    let mut all = attributes.to_vec();
+    all[3].1 = &texts;
+    assert_eq!(stranger.add(&person("otto"), &all), ResultCode::AdminLimitExceeded);
+    assert_eq!(stranger.connection.hashes, 0);
+}
