@@ -19,10 +19,10 @@ pub struct Access {
     identity: Identity,
     /// The name of the identity as rules compare it; none when anonymous or not known yet.
     key: Option<DnKey>,
-    /// The entry of the identity: names change hands, this does not.
-    entry: Option<EntryId>,
-    /// The entry that acts as this identity by a privilege; none when it is itself.
-    prover: Option<EntryId>,
+    /// The entry of the identity: names change hands, this does not. ROOT stands for none.
+    entry: EntryId,
+    /// The entry that acts as this identity by a privilege; ROOT when it is itself.
+    prover: EntryId,
     grants: Grants,
     origin: Origin,
     memo: Memo,
@@ -69,7 +69,8 @@ impl Access {
     /// The access of `identity` with what it was given.
     pub fn with(identity: Identity, grants: Grants) -> Self {
         let (origin, memo) = (Origin::default(), Memo::default());
-        Self { identity, key: None, entry: None, prover: None, grants, origin, memo }
+        let (entry, prover) = (EntryId::ROOT, EntryId::ROOT);
+        Self { identity, key: None, entry, prover, grants, origin, memo }
     }
 
     /// Likewise, with the name of the identity as rules compare it.
@@ -81,13 +82,13 @@ impl Access {
     /// Likewise, of this entry.
     #[must_use]
     pub fn of_entry(self, entry: EntryId) -> Self {
-        Self { entry: Some(entry), ..self }
+        Self { entry, ..self }
     }
 
     /// Likewise, for another entry that acts as this identity.
     #[must_use]
     pub fn proved_by(self, prover: Option<EntryId>) -> Self {
-        Self { prover, ..self }
+        Self { prover: prover.unwrap_or(EntryId::ROOT), ..self }
     }
 
     /// Likewise, for requests from there.
@@ -108,12 +109,12 @@ impl Access {
 
     /// The entry of the identity; none for the administrator and for strangers.
     pub fn entry(&self) -> Option<EntryId> {
-        self.entry
+        (self.entry != EntryId::ROOT).then_some(self.entry)
     }
 
     /// The entry that acts as this identity by a privilege.
     pub fn prover(&self) -> Option<EntryId> {
-        self.prover
+        (self.prover != EntryId::ROOT).then_some(self.prover)
     }
 
     /// What the identity was given of its own.
