@@ -63,11 +63,10 @@ pub(crate) fn resolve(
     let access = session.access();
     let sent = sent_passwords(request, &state.schema);
     let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
-    // Who may not is refused by the writer, and has nothing hashed.
-    let may_try = access.has(Privilege::PasswordReset) || access.key() == Some(&key);
-    check_count(request, &state.schema, access.has(Privilege::PasswordReset))?;
-    let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
     let is_own = access.key() == Some(&key);
+    let is_privileged = access.has(Privilege::PasswordReset);
+    check_count(request, &state.schema, is_privileged)?;
+    let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
     if guesses && is_own && password_modify::is_shut(worker, &key, &state)? {
         looked = Some(Err(change::shut()));
     }
@@ -76,7 +75,8 @@ pub(crate) fn resolve(
     let mut modifications = Vec::new();
     let mut is_wrong = false;
     for modification in request.changes.iter() {
-        let context = (&*state.schema, &key, &storing, may_try);
+        // Who may not is refused by the writer, and has nothing hashed.
+        let context = (&*state.schema, &key, &storing, is_own || is_privileged);
         let (resolved, misses) = resolve_one(worker, session, context, &modification)?;
         modifications.push(resolved);
         is_wrong |= misses;
