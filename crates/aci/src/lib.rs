@@ -28,7 +28,7 @@ pub use privilege::{Privilege, Privileges};
 pub use rights::Rights;
 pub use rule::pattern::PatternFault;
 pub use rule::{Aci, Right};
-pub use set::{AciSet, DEFAULT_GLOBAL_ACIS};
+pub use set::{AciSet, GlobalAcis};
 pub use text::{ACI_LENGTH_MAX_BYTES, ACI_VALUES_MAX, AciError, AciReason};
 pub use text::{BIND_RULE_DEPTH_MAX, PARENT_LEVEL_MAX};
 pub use visible::{Searchable, VisibleEntry, WantedValues};
@@ -91,11 +91,21 @@ mod tests {
         }
     }
 
-    /// Calls `ask` with the rights that `access` has on an entry by the default rules.
+    /// Calls `ask` with the rights that `access` has on an entry where anyone reads.
     fn with_rights<T>(access: &Access, entry: &Entry, ask: impl FnOnce(&Rights<'_>) -> T) -> T {
+        with_rights_by(GlobalAcis::Public, access, entry, ask)
+    }
+
+    /// Likewise, by these rules.
+    fn with_rights_by<T>(
+        rules: GlobalAcis,
+        access: &Access,
+        entry: &Entry,
+        ask: impl FnOnce(&Rights<'_>) -> T,
+    ) -> T {
         let schema = Schema::builtin();
-        let parse = |text: &&str| Arc::new(Aci::parse(text, &schema).unwrap());
-        let global = DEFAULT_GLOBAL_ACIS.iter().map(parse).collect();
+        let parse = |text: &str| Arc::new(Aci::parse(text, &schema).unwrap());
+        let global = rules.texts().into_iter().map(parse).collect();
         let set = AciSet::new(Arc::clone(&schema)).with_holders([(DnKey::root(), global)]);
         let rules = access.rules(&Arc::new(set), 1);
         let asker = access.asker(None, &Alone);
@@ -113,6 +123,49 @@ mod tests {
             ("authPassword", b"MD5$a$b"),
         ];
         Entry::from_pairs(dn(ANNA), pairs, &Schema::builtin()).unwrap()
+    }
+
+    #[test]
+    fn strangers_read_the_root_dse_and_the_schema_and_no_more() {
+        let schema = Schema::builtin();
+        let make = |name: &str| Entry::from_pairs(dn(name), [("cn", &b"x"[..])], &schema).unwrap();
+        let cn = schema.describe("cn").unwrap();
+        let readers = |rules: GlobalAcis, name: &str| -> [bool; 4] {
+            everyone().map(|access| {
+                with_rights_by(rules, &access, &make(name), |rights| {
+                    assert_eq!(rights.may_search(&cn), rights.may_read(&cn));
+                    rights.may_read(&cn)
+                })
+            })
+        };
+        // The administrator, the entry itself, another user, a stranger.
+        use GlobalAcis::{Closed, Public, SignedIn};
+        for rules in [Closed, SignedIn, Public] {
+            for name in ["", "cn=schema"] {
+                assert_eq!(readers(rules, name), [true; 4], "{rules:?} '{name}'");
+            }
+        }
+        for name in [ANNA, "cn=x,cn=schema", "dc=x", "cn=monitor", "cn=config"] {
+            assert_eq!(readers(Closed, name), [true, false, false, false], "{name}");
+            assert_eq!(readers(SignedIn, name), [true, true, true, false], "{name}");
+            assert_eq!(readers(Public, name), [true; 4], "{name}");
+        }
+    }
+
+    #[test]
+    fn who_may_do_what_is_for_administrators_to_see() {
+        let schema = Schema::builtin();
+        for rules in [GlobalAcis::SignedIn, GlobalAcis::Public] {
+            for access in everyone() {
+                for name in ["aci", "ds-privilege-name", "ds-rlim-size-limit", "pwdHistory"] {
+                    let description = schema.describe(name).unwrap();
+                    let want = access.has(Privilege::BypassAcl);
+                    with_rights_by(rules, &access, &anna(), |rights| {
+                        assert_eq!(rights.may_read(&description), want, "{name} {access:?}");
+                    });
+                }
+            }
+        }
     }
 
     #[test]

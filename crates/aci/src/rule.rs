@@ -45,7 +45,7 @@ impl Aci {
     /// nobody knows what it was to deny.
     pub fn unreadable(text: &str) -> Self {
         let attributes =
-            AttributeList { user: true, operational: true, negated: false, names: Vec::new() };
+            AttributeList { user: true, operational: true, ..AttributeList::default() };
         Self {
             name: "unreadable".to_owned(),
             targets: Targets::Entries(Box::new(EntryTargets {
@@ -208,7 +208,7 @@ impl TargetScope {
 }
 
 /// A list of attributes, or all but those of a list.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct AttributeList {
     pub(crate) negated: bool,
     /// `*`
@@ -216,6 +216,8 @@ pub(crate) struct AttributeList {
     /// `+`
     pub(crate) operational: bool,
     pub(crate) names: Vec<AttributeName>,
+    /// `#secret`: what the schema knows to be secret, resolved.
+    pub(crate) secret: Option<Vec<Arc<AttributeDescription>>>,
 }
 
 /// An attribute by name.
@@ -243,14 +245,18 @@ impl AttributeName {
 }
 
 impl AttributeList {
+    /// What it names, one by one or as secret.
+    pub(crate) fn known(&self) -> impl Iterator<Item = &Arc<AttributeDescription>> {
+        let named = self.names.iter().filter_map(AttributeName::known);
+        named.chain(self.secret.iter().flatten())
+    }
+
     /// Whether the attribute is meant. A name means the type with at least its options; types
     /// derived from it are meant too where that leaves less access.
     pub(crate) fn covers(&self, asked: &AttributeDescription, allows: bool) -> bool {
         let with_subtypes = self.negated == allows;
         let is_named = self
-            .names
-            .iter()
-            .filter_map(AttributeName::known)
+            .known()
             .any(|name| name.covers(asked) && (with_subtypes || name.kind == asked.kind));
         let operational = asked.is_operational();
         let of_kind = if operational { self.operational } else { self.user };
@@ -263,7 +269,7 @@ impl AttributeList {
 
     /// Whether it names something that asking for this gets.
     fn names_some_of(&self, asked: &AttributeDescription) -> bool {
-        self.names.iter().filter_map(AttributeName::known).any(|name| asked.covers(name))
+        self.known().any(|name| asked.covers(name))
     }
 
     /// Whether there is no attribute that is not meant.
@@ -278,7 +284,8 @@ impl AttributeList {
             AttributeName::Unknown(_) => !operational,
         };
         let all = if operational { self.operational } else { self.user };
-        all || self.names.iter().any(is_of_kind)
+        // There are secrets of both kinds.
+        all || self.secret.is_some() || self.names.iter().any(is_of_kind)
     }
 
     /// What it says of an attribute that no list names.

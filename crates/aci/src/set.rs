@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use schema::{DnKey, Schema};
 
 pub(crate) use self::chain::{Chain, Link, Mask, Placed, Row, WORD_BITS};
-pub use self::global::DEFAULT_GLOBAL_ACIS;
+pub use self::global::GlobalAcis;
 pub(crate) use self::growing::{Found, Growing, mix};
 use self::superiors::Superiors;
 pub(crate) use self::superiors::{Above, Superior};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use aci::{Aci, AciSet, DEFAULT_GLOBAL_ACIS, Permitted};
+use aci::{Aci, AciSet, GlobalAcis, Permitted};
 use ldap::dn::Dn;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
@@ -54,10 +54,15 @@ pub(crate) fn read(view: &View<'_>, schema: &Arc<Schema>) -> Result<AciSet, Stor
 pub(crate) fn global_values(view: &View<'_>) -> Result<Vec<String>, StoreError> {
     let mut values = view.setting(GLOBAL_ACI)?;
     if values.is_empty() {
-        return Ok(DEFAULT_GLOBAL_ACIS.iter().map(|&text| text.to_owned()).collect());
+        return Ok(texts(GlobalAcis::default()));
     }
     values.retain(|value| value != NONE_AT_ALL);
     Ok(values)
+}
+
+/// The values of the setting for such global ACIs.
+pub(crate) fn texts(acis: GlobalAcis) -> Vec<String> {
+    acis.texts().into_iter().map(str::to_owned).collect()
 }
 
 fn global(view: &View<'_>, schema: &Schema) -> Result<Vec<Arc<Aci>>, StoreError> {
@@ -170,3 +175,6 @@ pub(crate) fn check_entry(schema: &Schema, entry: &Entry) -> Result<(), Refusal>
     let holder = DnKey::from_dn(schema, entry.name()).unwrap_or_default();
     values.iter().try_for_each(|value| check(schema, &holder, value))
 }
+
+#[cfg(test)]
+mod tests;

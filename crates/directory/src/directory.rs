@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use aci::{Access, AciSet, Grants, Identity, Privileges};
+use aci::{Access, AciSet, GlobalAcis, Grants, Identity, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::bounded;
 use journal::{Disk, FileDisk, Journal, JournalOptions};
@@ -235,8 +235,8 @@ pub(crate) struct RootIdentity {
 
 impl Directory {
     /// Creates a data directory: the store, the administrator's password (hashed, readable by the
-    /// owner only), and an entry for each suffix. Without `admin_password` the administrator can
-    /// sign in through the Unix socket only.
+    /// owner only), an entry for each suffix, and the global ACIs. Without `admin_password` the
+    /// administrator can sign in through the Unix socket only.
     ///
     /// # Errors
     /// When the directory exists already and is not empty, cannot be written, or a suffix is not a
@@ -245,6 +245,7 @@ impl Directory {
         data: &Path,
         suffixes: &[Dn],
         admin_password: Option<AdminPassword<'_>>,
+        acis: GlobalAcis,
         clock: Arc<dyn Clock>,
     ) -> Result<(), DirectoryError> {
         let schema = Schema::builtin();
@@ -263,7 +264,7 @@ impl Directory {
         let schema_files = data.join(SCHEMA_DIRECTORY);
         fs::create_dir_all(&schema_files)
             .map_err(|source| DirectoryError::Io { path: schema_files, source })?;
-        suffix::add_all(&store, entries, &*clock, &mut OsChance)?;
+        suffix::add_all(&store, (entries, acis), &*clock, &mut OsChance)?;
         Ok(())
     }
 

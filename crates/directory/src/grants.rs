@@ -33,6 +33,14 @@ impl GrantTypes {
         }
     }
 
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> Vec<&AttributeDescription> {
+        let Self { size, time, look_through, idle, connections, operations, privilege } = self;
+        let lists = [size, time, look_through, idle, connections, operations, privilege];
+        lists.into_iter().flatten().map(|description| &**description).collect()
+    }
+
     /// What `entry` is given.
     pub(crate) fn read(&self, entry: &dyn EntryRead) -> Grants {
         let mut grants = Grants {

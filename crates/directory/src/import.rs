@@ -9,6 +9,7 @@
 //! imported, skipped or refused, and the observer hears of the latter two; what is read ahead is
 //! bounded.
 
+mod access;
 mod dialect;
 mod load;
 mod memory;
@@ -82,6 +83,10 @@ pub enum ImportError {
 /// Loads the entries of LDIF sources, one after the other, into the data directory `data`.
 /// `observer` hears of what is being done and of what is not imported.
 ///
+/// Data that bring ACIs, or come from a server whose rules are no part of the data, leave a
+/// directory that was empty [closed](GlobalAcis::Closed), unless the options say what its global
+/// ACIs are to be, or somebody has set them.
+///
 /// The sources may bring the entries of the naming contexts: they take the place of those that
 /// were made with the directory, as long as there are no others.
 ///
@@ -112,6 +117,7 @@ pub fn import(
     let ahead_max_bytes = (threads as u64 * AHEAD_THREAD_BYTES)
         .min(memory_bytes.saturating_sub(OWN_BYTES) / AHEAD_PART);
     let is_check = options.mode == ImportMode::Check;
+    let is_set = access::is_set(&store)?;
     let mut load = Load::start(
         &store,
         &LoadOptions {
@@ -158,6 +164,7 @@ pub fn import(
     if teller.has_enough() {
         return Err(teller.refusal_of_all());
     }
+    teller.report.access = access::decide(&mut load, &teller.report, options, is_set)?;
     finish(load, teller, cancel, goes_on)
 }
 

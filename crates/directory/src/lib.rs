@@ -60,7 +60,7 @@ mod virtual_tree;
 mod worker;
 mod write_queue;
 
-pub use aci::Identity;
+pub use aci::{GlobalAcis, Identity};
 pub use authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
     TokenOptions,

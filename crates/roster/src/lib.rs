@@ -8,6 +8,7 @@
 //! Invariant: a subcommand prints through `output` only and ends with one of the exit codes in
 //! `failure`.
 
+mod access;
 mod account;
 pub mod bench;
 mod chance;

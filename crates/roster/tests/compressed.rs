@@ -26,7 +26,7 @@ fn path(folder: &Path, name: &str) -> String {
 /// A data directory with the entries of a file.
 fn load(folder: &Path, name: &str, file: &str, more: &[&str]) -> String {
     let data = path(folder, name);
-    succeed(&["init", "--data", &data, "--suffix", "dc=example,dc=com"]);
+    succeed(&["init", "--public", "--data", &data, "--suffix", "dc=example,dc=com"]);
     let mut arguments = vec!["import", "--data", &data, file];
     arguments.extend(more);
     succeed(&arguments);
@@ -71,7 +71,7 @@ impl Drop for Server {
 fn a_server_reads_its_file_ahead_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let data = path(folder.path(), "data");
-    succeed(&["init", "--data", &data, "--suffix", "dc=example,dc=com"]);
+    succeed(&["init", "--public", "--data", &data, "--suffix", "dc=example,dc=com"]);
     let mut child = Command::new(env!("CARGO_BIN_EXE_roster"))
         .args(["serve", "--data", &data, "--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"])
         .arg("--preload")

@@ -335,3 +335,25 @@ fn what_is_no_record_makes_no_page() {
     report(&wrong, "it is no record of a run: expected value at line 1 column 1");
     check(&["bench", "report"], 2, "<RUN>");
 }
+
+#[test]
+fn a_new_directory_says_who_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let suffix = ["--suffix", "dc=example,dc=com"];
+    let with = |name: &str, more: &[&str]| {
+        let data = at(name);
+        succeed(&[&["init", "--data", &data][..], &suffix, more].concat())
+    };
+    assert!(with("own", &[]).contains("\nreading         who is signed in, all that"));
+    assert!(with("open", &["--public"]).contains("\nreading         anyone, without signing in"));
+    let aci = "aci: (targetattr=\"cn\")(version 3.0; acl \"x\"; allow (read) \
+               userdn=\"ldap:///self\";)";
+    let ldif = format!("dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\n{aci}\n");
+    let (_, run) = import(folder.path(), &at("own"), &ldif);
+    assert_eq!(run.code, 0, "{}", run.errors);
+    assert!(run.errors.starts_with("roster: note: the data bring an ACI, so nobody"), "{run:?}");
+    let (_, run) = import(folder.path(), &at("open"), &ldif);
+    assert_eq!(run.code, 0, "{}", run.errors);
+    assert!(run.errors.contains("stay as they are"), "{run:?}");
+}

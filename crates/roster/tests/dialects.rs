@@ -20,7 +20,7 @@ fn sample(name: &str) -> String {
 /// A data directory for dc=example,dc=com in a folder of its own.
 fn init(folder: &Path) -> String {
     let data = folder.join("data").display().to_string();
-    let run = roster(&["init", "--data", &data, "--suffix", "dc=example,dc=com"]);
+    let run = roster(&["init", "--public", "--data", &data, "--suffix", "dc=example,dc=com"]);
     assert_eq!((run.code, run.errors.as_str()), (0, ""));
     data
 }

@@ -27,7 +27,7 @@ fn path(folder: &Path, name: &str) -> String {
 
 fn init(folder: &Path, name: &str) -> String {
     let data = path(folder, name);
-    succeed(&["init", "--data", &data, "--suffix", SUFFIX]);
+    succeed(&["init", "--public", "--data", &data, "--suffix", SUFFIX]);
     data
 }
 

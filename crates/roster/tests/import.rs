@@ -21,7 +21,7 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("temporary files can be made and read");
         let data = folder.path().join("data").display().to_string();
-        let run = roster(&["init", "--data", &data, "--suffix", SUFFIX]);
+        let run = roster(&["init", "--public", "--data", &data, "--suffix", SUFFIX]);
         assert_eq!(run.code, 0, "{run:?}");
         Self { folder, data }
     }

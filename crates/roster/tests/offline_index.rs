@@ -13,7 +13,10 @@ use demo::Demo;
 /// A data directory with people.
 fn people(folder: &Path, count: u32) -> String {
     let data = folder.join("data").display().to_string();
-    assert_eq!(roster(&["init", "--data", &data, "--suffix", "dc=example,dc=com"]).code, 0);
+    assert_eq!(
+        roster(&["init", "--public", "--data", &data, "--suffix", "dc=example,dc=com"]).code,
+        0
+    );
     let file = folder.join("people.ldif").display().to_string();
     let generated =
         roster(&["generate", &example("people.template"), "--entries", &count.to_string()]);

@@ -44,6 +44,8 @@ pub struct AttributeType {
     pub usage: Usage,
     /// `X-` items, in the order written.
     pub extensions: Vec<Extension>,
+    /// See [`Self::is_secret`].
+    pub(crate) secret: bool,
     /// See [`Self::key`].
     pub(crate) key: String,
     /// A number that types of one OID share, and few others.
@@ -108,6 +110,15 @@ impl AttributeType {
     /// (RFC 4512 §3.4).
     pub fn is_operational(&self) -> bool {
         self.usage.is_operational()
+    }
+
+    /// Whether its values are for nobody's eyes: passwords, keys, the state of passwords. The
+    /// definition says so (`X-SECRET 'TRUE'`), or it is one of [`KNOWN_SECRETS`], or derived from
+    /// such a type.
+    ///
+    /// [`KNOWN_SECRETS`]: crate::KNOWN_SECRETS
+    pub fn is_secret(&self) -> bool {
+        self.secret
     }
 
     /// Whether `name` is one of the names or the OID, in any case.

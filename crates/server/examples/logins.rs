@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use directory::{Directory, DirectoryOptions, ImportOptions, Scheme, Source, SystemClock};
+use directory::{
+    Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme, Source, SystemClock,
+};
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;
@@ -65,7 +67,7 @@ fn main() {
 /// People with one password each, at the default cost.
 fn fill(data: &std::path::Path) {
     let clock = Arc::new(SystemClock::new());
-    Directory::init(data, &[Dn::parse(SUFFIX).unwrap()], None, clock).unwrap();
+    Directory::init(data, &[Dn::parse(SUFFIX).unwrap()], None, GlobalAcis::Public, clock).unwrap();
     // One hash for all of them: making them is not what is measured.
     let storage = directory::PasswordStorage::from(Scheme::Argon2id);
     let hash = storage.hash(b"password", &mut directory::OsChance).unwrap();

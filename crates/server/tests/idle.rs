@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use directory::{Directory, DirectoryOptions, SystemClock};
+use directory::{Directory, DirectoryOptions, GlobalAcis, SystemClock};
 use ldap::dn::Dn;
 use server::{Server, Settings};
 
@@ -24,7 +24,7 @@ fn an_idle_connection_costs_little_memory_and_no_cpu() {
     let path = data.path().join("data");
     let clock = Arc::new(SystemClock::new());
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
-    Directory::init(&path, &[suffix], None, clock.clone()).unwrap();
+    Directory::init(&path, &[suffix], None, GlobalAcis::Public, clock.clone()).unwrap();
     let directory = Directory::open(DirectoryOptions::new(&path), clock).unwrap();
     let mut settings = Settings::default();
     settings.server.data = path;

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use directory::{AdminPassword, Directory, DirectoryOptions, ImportOptions, Scheme, SystemClock};
+use directory::{
+    AdminPassword, Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme, SystemClock,
+};
 use ldap::dn::Dn;
 use server::{Server, ServerError, Settings, ShutdownHandle};
 use tempfile::TempDir;
@@ -81,7 +83,7 @@ fn load_fixture(ldif: &Path) -> TempDir {
     let clock = Arc::new(SystemClock::new());
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
     let admin = AdminPassword { clear: b"secret", storage: Scheme::Ssha512.into() };
-    Directory::init(&data, &[suffix], Some(admin), clock).unwrap();
+    Directory::init(&data, &[suffix], Some(admin), GlobalAcis::Public, clock).unwrap();
     let sources = vec![directory::Source::open(ldif).unwrap()];
     let clock = SystemClock::new();
     directory::import(&data, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use directory::{Directory, DirectoryOptions, SystemClock};
+use directory::{Directory, DirectoryOptions, GlobalAcis, SystemClock};
 use ldap::dn::Dn;
 use rustix::process::{Signal, getpid, kill_process};
 use server::{Server, Settings};
@@ -13,7 +13,7 @@ fn a_signal_stops_the_server() {
     let path = data.path().join("data");
     let clock = Arc::new(SystemClock::new());
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
-    Directory::init(&path, &[suffix], None, clock.clone()).unwrap();
+    Directory::init(&path, &[suffix], None, GlobalAcis::Public, clock.clone()).unwrap();
     let directory = Directory::open(DirectoryOptions::new(&path), clock).unwrap();
     let mut settings = Settings::default();
     settings.server.data = path.clone();

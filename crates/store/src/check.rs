@@ -171,10 +171,12 @@ impl Checker<'_> {
 
     fn meta(&mut self) -> Result<(), StoreError> {
         for row in self.tables.meta.iter(self.txn)? {
-            let (key, _) = row?;
+            let (key, row) = row?;
             self.report.rows += 1;
             if !meta::is_known_key(key) {
                 self.find(FindingKind::Key, META, display(key), "is not known");
+            } else if let Some(reason) = meta::setting_fault(key, row) {
+                self.find(FindingKind::Key, META, display(key), reason);
             }
         }
         Ok(())

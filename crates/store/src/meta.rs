@@ -141,7 +141,7 @@ pub(crate) fn write_membership(
 /// Whether a row with this key belongs into the table.
 pub(crate) fn is_known_key(key: &[u8]) -> bool {
     [COUNTERS, MEMBERSHIP, INDEX_EPOCH].iter().any(|name| key == name.as_bytes())
-        || [CONTEXT, INDEX, INDEX_STATE, SCHEMA, COMPRESSION]
+        || [CONTEXT, INDEX, INDEX_STATE, SCHEMA, COMPRESSION, SETTING]
             .iter()
             .any(|prefix| key.starts_with(prefix.as_bytes()))
 }
@@ -314,6 +314,12 @@ pub(crate) fn setting_values(key: &str, row: &[u8]) -> Result<Vec<String>, Store
         rest = after;
     }
     Ok(values)
+}
+
+/// Why the row of a setting cannot be read; nothing when it can, or is that of something else.
+pub(crate) fn setting_fault(key: &[u8], row: &[u8]) -> Option<&'static str> {
+    let is_read = !key.starts_with(SETTING.as_bytes()) || setting_values("", row).is_ok();
+    (!is_read).then_some("is no list of texts")
 }
 
 /// Rows whose key starts with `prefix`, as text.

@@ -474,7 +474,7 @@ fn right(truths: &[Truth], connectives: &[Connective]) -> Truth {
 /// Whether a `targetattr` is about an attribute: the rules as the reference page says them.
 fn names(targets: &EntryTargets, asked: &AttributeDescription, allows: bool) -> bool {
     let Some(list) = &targets.attributes else { return false };
-    let AttributeList { negated, user, operational, names } = list;
+    let AttributeList { negated, user, operational, names, secret } = list;
     let is_exactly = |name: &AttributeDescription| {
         let has = |option: &String| asked.options().contains(option);
         name.kind.oid == asked.kind.oid && name.options().iter().all(has)
@@ -493,11 +493,14 @@ fn names(targets: &EntryTargets, asked: &AttributeDescription, allows: bool) -> 
     let star = if is_operational { *operational } else { *user };
     let known = || names.iter().filter_map(|name| name.known());
     if !*negated {
-        return star || known().any(|name| is_exactly(name) || (!allows && is_derived(name)));
+        let is_secret = secret.is_some() && asked.kind.is_secret();
+        let is_named = known().any(|name| is_exactly(name) || (!allows && is_derived(name)));
+        return star || is_secret || is_named;
     }
     let is_same_kind = |name: &crate::rule::AttributeName| {
         name.known().map_or(!is_operational, |name| name.is_operational() == is_operational)
     };
-    let excepted = known().any(|name| is_exactly(name) || (allows && is_derived(name)));
-    !star && names.iter().any(is_same_kind) && !excepted
+    let excepted = (secret.is_some() && asked.kind.is_secret())
+        || known().any(|name| is_exactly(name) || (allows && is_derived(name)));
+    !star && (secret.is_some() || names.iter().any(is_same_kind)) && !excepted
 }

@@ -179,8 +179,7 @@ impl Table {
         };
         let rows = vec![unnamed(false), unnamed(true)];
         let lists = links.iter().filter_map(Link::attributes);
-        let names = lists.flat_map(|list| &list.names).filter_map(|name| name.known());
-        let names: Vec<&Arc<AttributeDescription>> = names.collect();
+        let names: Vec<&Arc<AttributeDescription>> = lists.flat_map(AttributeList::known).collect();
         let slots = vec![None; (2 * names.len() + 1).next_power_of_two()];
         let mut table = Self { rows, named: Vec::new(), slots, above_named: Vec::new() };
         for name in names {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::bind::DAYS;
 use super::name::encoded;
+use super::target::SECRET;
 use crate::rule::pattern::DnPattern;
 use crate::rule::{
     Aci, AttributeList, Bind, Condition, Connective, EntryTargets, Method, OidList, Relation,
@@ -61,7 +62,8 @@ fn write_targets(targets: &EntryTargets, f: &mut fmt::Formatter<'_>) -> fmt::Res
 fn names(list: &AttributeList) -> Vec<&str> {
     let stars = [(list.user, "*"), (list.operational, "+")];
     let stars = stars.into_iter().filter_map(|(is_there, star)| is_there.then_some(star));
-    stars.chain(list.names.iter().map(|name| name.text())).collect()
+    let secret = list.secret.iter().map(|_| SECRET);
+    stars.chain(secret).chain(list.names.iter().map(|name| name.text())).collect()
 }
 
 fn value_filters(filters: &[ValueFilter]) -> String {

@@ -1,7 +1,9 @@
 //! The targets of an ACI.
 
+use std::sync::Arc;
+
 use ldap::description::is_numeric_oid;
-use schema::ResolvedFilter;
+use schema::{AttributeDescription, ResolvedFilter, Schema};
 
 use super::Parser;
 use super::error::AciReason;
@@ -153,13 +155,16 @@ impl<'t> Parser<'t> {
     }
 
     fn attributes(&mut self, negated: bool) -> Result<AttributeList, Fault> {
-        let mut list =
-            AttributeList { negated, user: false, operational: false, names: Vec::new() };
+        let mut list = AttributeList { negated, ..AttributeList::default() };
         for part in self.list(false)? {
             match part.text {
                 "*" => list.user = true,
                 "+" => list.operational = true,
                 "" => return Err(part.expected("an attribute, '*' or '+'")),
+                word if word.eq_ignore_ascii_case(SECRET) => {
+                    self.count(part)?;
+                    list.secret = Some(secrets(self.schema));
+                }
                 _ => {
                     let name = self.attribute(part)?;
                     if !list.names.contains(&name) {
@@ -243,11 +248,19 @@ impl<'t> Parser<'t> {
     }
 }
 
+/// Every type that is secret.
+fn secrets(schema: &Schema) -> Vec<Arc<AttributeDescription>> {
+    let kinds = schema.attribute_types().filter(|kind| kind.is_secret());
+    kinds.filter_map(|kind| schema.plain_description(&kind.oid)).cloned().collect()
+}
+
 /// Whether a target is about controls and extended operations.
 fn is_of_requests(keyword: &Part<'_>) -> bool {
     ["targetcontrol", "extop"].iter().any(|own| keyword.text.eq_ignore_ascii_case(own))
 }
 
+/// Stands for all attributes that the schema knows to be secret.
+pub(super) const SECRET: &str = "#secret";
 const SAMPLE: &str = "dc=x";
 const FILTER_MACROS: &str = "the filter is wrong where '($dn)' or '[$dn]' are replaced by a name";
 const SCOPES: &str = "the scope must be base, onelevel, subtree or subordinate";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use aci::GlobalAcis;
 use ldap::dn::Dn;
 use store::{Held, StoreOptions};
 
@@ -39,6 +40,8 @@ pub struct ImportOptions {
     pub exclude_filter: Option<String>,
     /// Whether what other servers write is translated.
     pub translate: bool,
+    /// What the global ACIs are afterwards; without it, [`import`](super::import) decides.
+    pub global_acis: Option<GlobalAcis>,
     /// Whether records are compressed from now on.
     pub compress: bool,
     /// Whether observers are told the text of entries that are refused or skipped.
@@ -63,6 +66,7 @@ impl Default for ImportOptions {
             include_filter: None,
             exclude_filter: None,
             translate: true,
+            global_acis: None,
             compress: false,
             keep_text: false,
             cancel: None,
@@ -200,6 +204,9 @@ pub struct ImportReport {
     pub elapsed: Duration,
     /// What was translated, and what the schema lacks.
     pub translation: Tally,
+    /// What was done about who may read what, in a sentence with what to do; none when the data
+    /// say nothing about it.
+    pub access: Option<String>,
     /// How often each reason refused an entry.
     pub reasons: BTreeMap<String, u64>,
 }

@@ -268,6 +268,7 @@ impl Worker<'_> {
         if let Some(reason) = selection.skips_name(schema, &record.dn) {
             return Ok(Made::Skipped { dn: named(record), reason });
         }
+        self.tally.count_stamps(&record);
         let translator = self.shared.translator;
         if self.shared.translates
             && let Verdict::Skip(reason) = translator.translate(&mut record, &mut self.tally)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use aci::GlobalAcis;
 use ldap::dn::Dn;
 
 use super::*;
@@ -16,7 +17,14 @@ const SUFFIX: &str = "dc=example,dc=com";
 fn fresh() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    Directory::init(&data, &[Dn::parse(SUFFIX).unwrap()], None, Arc::new(clock())).unwrap();
+    Directory::init(
+        &data,
+        &[Dn::parse(SUFFIX).unwrap()],
+        None,
+        GlobalAcis::default(),
+        Arc::new(clock()),
+    )
+    .unwrap();
     (dir, data)
 }
 
@@ -651,4 +659,54 @@ fn an_aci_that_means_something_else_here_is_warned_of() {
     let ldif = [PEOPLE.to_owned(), unit("x", &[aci(list), aci(filters)])];
     let report = load(&data, &ldif.concat()).unwrap();
     assert_eq!(report.translation.warnings().count(), 0);
+}
+
+/// The global ACIs of a data directory.
+fn global_acis(data: &Path) -> Vec<String> {
+    let store = Store::open(data, &Default::default(), schema_of(data).unwrap()).unwrap();
+    let batch = store.begin().unwrap();
+    crate::acis::global_values(&batch.view()).unwrap()
+}
+
+/// Data whose ACIs hid something were opened by the global ACI, which adds to them.
+#[test]
+fn data_with_access_rules_of_their_own_leave_the_directory_closed() {
+    use GlobalAcis::{Closed, Public, SignedIn};
+    let unit = |more: &str| {
+        format!("{PEOPLE}dn: ou=x,dc=example,dc=com\nobjectClass: organizationalUnit\n{more}\n")
+    };
+    let aci = "aci: (targetattr=\"cn\")(version 3.0; acl \"x\"; allow (read) \
+               userdn=\"ldap:///self\";)\n";
+    let stamps = "entryCSN: 20231114221321.000000Z#000000#000#000000\n\
+                  structuralObjectClass: organizationalUnit\n";
+    let check = |ldif: &str, asked: Option<GlobalAcis>, want: (GlobalAcis, Option<&str>)| {
+        let (_dir, data) = fresh();
+        let options = ImportOptions { global_acis: asked, ..ImportOptions::default() };
+        let sources = vec![Source::new("test", ldif.as_bytes())];
+        let report = import(&data, sources, &options, &clock(), &mut ()).unwrap();
+        let told = report.access.as_deref();
+        assert_eq!(told.is_some(), want.1.is_some(), "{told:?}");
+        assert!(told.unwrap_or_default().contains(want.1.unwrap_or_default()), "{told:?}");
+        assert_eq!(global_acis(&data), crate::acis::texts(want.0), "{ldif} {asked:?}");
+    };
+    check(&unit(""), None, (SignedIn, None));
+    check(&unit(aci), None, (Closed, Some("the data bring an ACI, so nobody but")));
+    check(&unit(stamps), None, (Closed, Some("rules are no part of them, so nobody but")));
+    check(&unit(aci), Some(SignedIn), (SignedIn, None));
+    check(&unit(aci), Some(Public), (Public, None));
+    check(&unit(""), Some(Closed), (Closed, None));
+    // An import that only checks changes nothing, and tells what it would do.
+    let (_dir, data) = fresh();
+    let options = ImportOptions { mode: ImportMode::Check, ..ImportOptions::default() };
+    let ldif = unit(aci);
+    let sources = || vec![Source::new("test", ldif.as_bytes())];
+    let report = import(&data, sources(), &options, &clock(), &mut ()).unwrap();
+    assert!(report.access.is_some());
+    assert_eq!(global_acis(&data), crate::acis::texts(SignedIn));
+    // Whoever has entries already keeps the rules they have, and is told.
+    load(&data, &unit("")).unwrap();
+    let more = format!("dn: ou=y,{SUFFIX}\nobjectClass: organizationalUnit\n{aci}\n");
+    let report = load(&data, &more).unwrap();
+    assert!(report.access.unwrap().contains("stay as they are"));
+    assert_eq!(global_acis(&data), crate::acis::texts(SignedIn));
 }

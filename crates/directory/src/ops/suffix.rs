@@ -1,10 +1,12 @@
 //! The entry at the top of a new naming context.
 
-use aci::{Identity, Permitted};
+use aci::{GlobalAcis, Identity, Permitted};
 use ldap::dn::Dn;
+use schema::SettingChange;
 use schema::{AddChange, Change, ClassKind, DnKey, Entry, EntryError, EntryId, Schema};
 use store::Store;
 
+use crate::acis::{self, GLOBAL_ACI};
 use crate::chance::{Chance, random_uuid};
 use crate::clock::Clock;
 use crate::error::DirectoryError;
@@ -41,10 +43,11 @@ pub(crate) fn entry(dn: &Dn, schema: &Schema) -> Result<Entry, DirectoryError> {
     Ok(entry)
 }
 
-/// Adds the suffix entries to a store that was just created.
+/// Adds the suffix entries to a store that was just created, and the global ACIs, unless they are
+/// those that hold without any.
 pub(crate) fn add_all(
     store: &Store,
-    entries: Vec<Entry>,
+    (entries, acis): (Vec<Entry>, GlobalAcis),
     clock: &dyn Clock,
     chance: &mut dyn Chance,
 ) -> Result<(), DirectoryError> {
@@ -75,6 +78,11 @@ pub(crate) fn add_all(
             key: update::name_key(&key, EntryId::ROOT),
             entry,
         }));
+        batch.apply(change.get())?;
+    }
+    if acis != GlobalAcis::default() {
+        let (name, values) = (GLOBAL_ACI.to_owned(), acis::texts(acis));
+        let change = Permitted::internal(Change::Setting(SettingChange { name, values }));
         batch.apply(change.get())?;
     }
     batch.commit()?;

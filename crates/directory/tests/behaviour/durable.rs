@@ -301,7 +301,7 @@ fn a_damaged_journal_is_no_silent_start() {
     let Err(error) = opened else { panic!("a damaged journal is reported") };
     let text = error.to_string();
     assert!(text.starts_with("the journal is damaged: "), "{text}");
-    assert!(text.contains("entry 20: "), "{text}");
+    assert!(text.contains("entry 21: "), "{text}");
     drop(data);
 }
 

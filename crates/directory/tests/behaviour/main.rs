@@ -20,6 +20,7 @@ mod paging;
 mod password_changes;
 mod passwords;
 mod policies;
+mod readers;
 mod referrals;
 mod schema_online;
 mod sessions;

@@ -1,6 +1,6 @@
 //! Sessions: what depends on the connection, and what a bind does to everything else.
 
-use directory::{Directory, LocalUser, Next, Peer, Tls};
+use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Tls};
 use ldap::message::{Authentication, BindRequest, Controls, ExtendedRequest, Request, Scope};
 use ldap::result::ResultCode;
 
@@ -149,7 +149,7 @@ fn without_an_administrators_password_nobody_binds_as_administrator() {
     let data = place.path().join("data");
     let suffix = ldap::dn::Dn::parse("o=test").unwrap();
     let clock = std::sync::Arc::new(directory::SystemClock::new());
-    Directory::init(&data, &[suffix], None, clock).unwrap();
+    Directory::init(&data, &[suffix], None, GlobalAcis::Public, clock).unwrap();
     let served = Served::open_existing(place);
     let mut client = served.client();
     for password in ["secret", "{NONE}", "NONE"] {

@@ -13,8 +13,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use directory::{
-    AdminPassword, Clock, Directory, DirectoryOptions, Flow, ManualClock, Next, Peer, Scheme,
-    Session, Timestamp, Tls, Worker,
+    AdminPassword, Clock, Directory, DirectoryOptions, Flow, GlobalAcis, ManualClock, Next, Peer,
+    Scheme, Session, Timestamp, Tls, Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -38,10 +38,15 @@ const START: Timestamp = Timestamp(1_767_225_600_000_000);
 
 /// Makes an empty data directory with the one suffix.
 pub fn init(data: &Path) {
+    init_with(data, GlobalAcis::Public);
+}
+
+/// Likewise, with these global ACIs.
+pub fn init_with(data: &Path, acis: GlobalAcis) {
     let clock = manual_clock();
     let suffix = Dn::parse(SUFFIX).unwrap();
     let admin = AdminPassword { clear: ROOT_PASSWORD.as_bytes(), storage: Scheme::Ssha.into() };
-    Directory::init(data, &[suffix], Some(admin), clock).unwrap();
+    Directory::init(data, &[suffix], Some(admin), acis, clock).unwrap();
 }
 
 /// The defaults, with a journal that takes little room.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use directory::{Clock as _, Source, SystemClock};
+use directory::{Clock as _, GlobalAcis, Source, SystemClock};
 use indicatif::ProgressBar;
 use ldap::dn::Dn;
 use server::Addresses;
@@ -23,7 +23,8 @@ use crate::temporary::TemporaryFolder;
 /// Fill a directory with made-up people and serve it.
 ///
 /// The people stand below ou=people,dc=example,dc=com and are called user.1, user.2 and so on; the
-/// password of each is 'password'. Ctrl-C ends the server and deletes the data, unless --data says
+/// password of each is 'password'. Anyone may read all that is not secret, as after
+/// 'roster init --public'. Ctrl-C ends the server and deletes the data, unless --data says
 /// where to keep them.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -94,7 +95,7 @@ fn fill(data: &Path, entries: u64, password: &str) -> Result<(), Failure> {
     let clock = SystemClock::new();
     let begin = clock.elapsed();
     let suffix = Dn::parse(SUFFIX).map_err(Failure::local)?;
-    make(data, &[suffix], password.as_bytes())?;
+    make(data, &[suffix], password.as_bytes(), GlobalAcis::Public)?;
     let options = ParseOptions { entries: Some(entries), constants: Vec::new() };
     let template = Template::parse("people.template", PEOPLE, &ShippedWords, &options)?;
     let bar = progress::bar(Some(template.entries()), "entries");
@@ -146,6 +147,7 @@ fn explain(addresses: &Addresses, password: Option<&str>, ends: bool) -> Result<
         Some(password) => output::line(format_args!("password       {password}"))?,
         None => output::line(format_args!("password       as printed at the first start"))?,
     }
+    output::line(format_args!("reading        anyone, without signing in (--public)"))?;
     if let Some(address) = addresses.ldap.first() {
         let shell = |text: &str| text.replace('\'', "'\\''");
         let password = shell(password.unwrap_or("PASSWORD"));

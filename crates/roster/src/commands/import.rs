@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use directory::{
-    Held, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Scheme, Source,
-    SystemClock, Tally,
+    GlobalAcis, Held, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Scheme,
+    Source, SystemClock, Tally,
 };
 use ldap::dn::Dn;
 
 use super::generate::{parse_threads, threads};
+use crate::access::access;
 use crate::failure::{Exit, Failure};
 use crate::import_watch::{ImportWatch, summary};
 use crate::interrupt;
@@ -94,6 +95,12 @@ pub(crate) struct Options {
     /// Threads; without, one for each core
     #[arg(long, value_name = "N", value_parser = parse_threads, conflicts_with = "uri")]
     threads: Option<NonZero<usize>>,
+
+    /// Who reads what no ACI of an entry is about: nobody (closed), who is signed in (signed-in),
+    /// or anyone (public), secrets apart; without, it stays as it is, or is closed when the data
+    /// bring ACIs or come from OpenLDAP
+    #[arg(long, value_name = "WHO", value_parser = access(), conflicts_with = "uri")]
+    access: Option<GlobalAcis>,
 
     /// Compress records from now on
     #[arg(long, conflicts_with = "uri")]
@@ -228,6 +235,7 @@ impl Options {
             include_filter: self.include_filter.clone(),
             exclude_filter: self.exclude_filter.clone(),
             translate: !self.no_translate,
+            global_acis: self.access,
             compress: self.compress,
             keep_text: goes_on || self.skip_file.is_some(),
             ..ImportOptions::default()
@@ -283,6 +291,9 @@ impl Options {
         self.tell_translation(&report.translation)?;
         for warning in report.translation.warnings() {
             output::note(format_args!("roster: warning: {warning}"));
+        }
+        if let Some(access) = &report.access {
+            output::note(format_args!("roster: note: {access}"));
         }
         output::line(format_args!("{report}"))?;
         if self.check && report.rejected > 0 {

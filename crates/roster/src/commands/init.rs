@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use directory::{AdminPassword, Directory, PasswordStorage, SystemClock};
+use directory::{AdminPassword, Directory, GlobalAcis, PasswordStorage, SystemClock};
 use ldap::dn::Dn;
 
 use crate::failure::{Exit, Failure};
@@ -28,6 +28,11 @@ pub(crate) struct Options {
     /// Take the administrator's password from this file, without the newline at its end
     #[arg(long, value_name = "FILE")]
     admin_password_file: Option<PathBuf>,
+
+    /// Let anyone read, without signing in, all that is not secret; without, strangers read the
+    /// root DSE and the schema alone
+    #[arg(long)]
+    public: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -42,7 +47,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Some(password) => password.clone(),
         None => generate_password()?.into_bytes(),
     };
-    make(&options.data, &options.suffixes, &password)?;
+    let acis = if options.public { GlobalAcis::Public } else { GlobalAcis::default() };
+    make(&options.data, &options.suffixes, &password, acis)?;
     let suffixes: Vec<String> = options.suffixes.iter().map(ToString::to_string).collect();
     let data = options.data.display();
     output::line(format_args!("data directory  {data}, for {}", suffixes.join(" and ")))?;
@@ -51,14 +57,29 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let password = String::from_utf8_lossy(&password);
         output::line(format_args!("password        {password}"))?;
     }
+    output::line(format_args!("{:<15} {}", "reading", readers(acis)))?;
     output::line(format_args!("\nStart it with:\n  roster serve --data {data}"))?;
     Ok(Exit::Done)
 }
 
-/// Makes the data directory with the administrator's password and a certificate.
-pub(crate) fn make(data: &Path, suffixes: &[Dn], password: &[u8]) -> Result<(), Failure> {
+/// Who reads what, in words.
+fn readers(acis: GlobalAcis) -> &'static str {
+    match acis {
+        GlobalAcis::Closed => "nobody but the administrator, until there are ACIs",
+        GlobalAcis::SignedIn => "who is signed in, all that is not secret",
+        GlobalAcis::Public => "anyone, without signing in, all that is not secret",
+    }
+}
+
+/// Makes the data directory with the administrator's password, global ACIs and a certificate.
+pub(crate) fn make(
+    data: &Path,
+    suffixes: &[Dn],
+    password: &[u8],
+    acis: GlobalAcis,
+) -> Result<(), Failure> {
     let admin = AdminPassword { clear: password, storage: PasswordStorage::default() };
-    Directory::init(data, suffixes, Some(admin), Arc::new(SystemClock::new()))?;
+    Directory::init(data, suffixes, Some(admin), acis, Arc::new(SystemClock::new()))?;
     server::generate_self_signed(data, &[])?;
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::file::Sourced;
 use crate::matching_rule::{MATCHING_RULES, MatchingRule, RuleKind};
 use crate::names::NameMap;
 use crate::object_class::{ClassKind, ObjectClass};
+use crate::secret::is_secret;
 use crate::syntax::{SYNTAXES, Syntax};
 use crate::well_known::WellKnown;
 
@@ -281,6 +282,7 @@ impl<'s> Builder<'s> {
         let oid_hash = FxBuildHasher.hash_one(&definition.oid);
         let above = inherited.map_or(0, AttributeType::families);
         Ok(AttributeType {
+            secret: is_secret(definition, inherited),
             key: definition.name().to_ascii_lowercase(),
             oid_hash,
             families: family_of(oid_hash) | above,

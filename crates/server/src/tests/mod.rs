@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use directory::{AdminPassword, Directory, DirectoryOptions, Scheme, SystemClock};
+use directory::{AdminPassword, Directory, DirectoryOptions, GlobalAcis, Scheme, SystemClock};
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;
@@ -122,7 +122,7 @@ fn open(
     let path = folder.join("data");
     let clock = Arc::new(SystemClock::new());
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
-    Directory::init(&path, &[suffix], Some(admin()), clock.clone()).unwrap();
+    Directory::init(&path, &[suffix], Some(admin()), GlobalAcis::Public, clock.clone()).unwrap();
     let mut settings = Settings::default();
     settings.server.data = path.clone();
     settings.server.workers = 2;

@@ -177,6 +177,9 @@ impl Finish<'_, '_> {
             let (key, value) = row?;
             piece.push(key, value);
         }
+        for (key, row) in &self.loader.settings {
+            piece.push(key.as_bytes(), row);
+        }
         if let Some(compression) = dictionary.compression() {
             for (key, value) in compression.rows() {
                 piece.push(key.as_bytes(), value);

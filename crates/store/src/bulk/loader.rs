@@ -31,6 +31,7 @@ use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
 use crate::key::RowKey;
 use crate::lmdb::Environment;
+use crate::meta;
 use crate::meta::Counters;
 use crate::record::Record;
 use crate::store::Store;
@@ -54,6 +55,8 @@ pub struct BulkLoader<'s> {
     pub(super) records: Piece,
     /// And such that do not.
     pub(super) other_records: Piece,
+    /// Rows of settings that are set with the load.
+    pub(super) settings: Vec<(String, Vec<u8>)>,
     pub(super) packing: Packing,
     pub(super) names: NameMap,
     /// Whole RDN keys of those that are too long for a row, by entry id.
@@ -125,6 +128,7 @@ impl<'s> BulkLoader<'s> {
             target,
             records: Piece::appended(To::Entries),
             other_records: Piece::anywhere(To::Entries),
+            settings: Vec::new(),
             packing,
             names: NameMap::default(),
             long: FxHashMap::default(),
@@ -187,6 +191,15 @@ impl<'s> BulkLoader<'s> {
     #[must_use]
     pub fn preparer(&self) -> Preparer {
         Preparer::new(Arc::clone(&self.shared))
+    }
+
+    /// Sets a setting of the directory: it becomes visible with what is loaded.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when the name is none of a setting.
+    pub fn set(&mut self, name: &str, values: &[String]) -> Result<(), StoreError> {
+        self.settings.push((meta::setting_key(name)?, meta::setting_row(values)));
+        Ok(())
     }
 
     /// Takes what a preparer has gathered, when its thread has done its work.

@@ -419,6 +419,12 @@ fn numbers_and_unknown_rows_are_found() {
         |tables, txn| tables.meta.put(txn, b"colour", b"blue").unwrap(),
         &[(Key, "table 'meta', key colour: is not known")],
     );
+    // Global ACIs that somebody set were reported.
+    check(|tables, txn| tables.meta.put(txn, b"setting global-aci", b"\0\0\0\x02ab").unwrap(), &[]);
+    check(
+        |tables, txn| tables.meta.put(txn, b"setting global-aci", b"\0\0\0\x03ab").unwrap(),
+        &[(Key, "table 'meta', key setting global-aci: is no list of texts")],
+    );
     check(
         |tables, txn| tables.attributes.put(txn, &0_u32.to_be_bytes(), b"sn").unwrap(),
         &[(Number, "table 'attributes', key 00000000: 'sn' is not what is in use")],

@@ -71,7 +71,7 @@ impl Place {
             .map_err(|error| format!("{}: {error}", self.folder.display()))?;
         let password = self.folder.join("password");
         fs::write(&password, ADMIN_PASSWORD).map_err(|error| error.to_string())?;
-        let mut command = self.command(&["init", "--suffix", SUFFIX]);
+        let mut command = self.command(&["init", "--public", "--suffix", SUFFIX]);
         self.run(command.arg("--admin-password-file").arg(password))?;
         // A load that lasts milliseconds is no time to hash a password slowly.
         let stored = self.data().join("admin-password");

@@ -636,7 +636,7 @@ fn nothing_is_asked_of_entries_where_nothing_depends_on_them() {
         }
     }
     let texts: Vec<(&str, String)> =
-        crate::DEFAULT_GLOBAL_ACIS.iter().map(|text| ("", (*text).to_owned())).collect();
+        crate::GlobalAcis::Public.texts().into_iter().map(|text| ("", text.to_owned())).collect();
     let acis: Vec<(&str, &str)> =
         texts.iter().map(|(holder, text)| (*holder, text.as_str())).collect();
     let case = case(&acis);
@@ -670,7 +670,7 @@ fn a_deny_of_whole_entries_is_heard_where_all_entries_are_asked_about() {
         "(version 3.0; acl \"hide\"; deny (all) userdn=\"ldap:///uid=bert,ou=people,dc=x\";)";
     let some = "(version 3.0; acl \"some\"; deny (read) userattr=\"manager#USERDN\";)";
     let mut acis: Vec<(&str, &str)> =
-        crate::DEFAULT_GLOBAL_ACIS.iter().map(|text| ("", *text)).collect();
+        crate::GlobalAcis::Public.texts().into_iter().map(|text| ("", text)).collect();
     acis.extend(["dc=x", "ou=people,dc=x", "dc=a,dc=x"].map(|holder| (holder, own)));
     acis.extend([("dc=a,dc=x", hide), ("ou=groups,dc=x", some)]);
     let case = case(&acis);
@@ -699,7 +699,7 @@ fn what_holds_below_one_name_is_not_taken_for_what_holds_above_it() {
                 userdn=\"ldap:///anyone\";)";
     let whole = "(version 3.0; acl \"hide\"; deny (all) userdn=\"ldap:///anyone\";)";
     let mut acis: Vec<(&str, &str)> =
-        crate::DEFAULT_GLOBAL_ACIS.iter().map(|text| ("", *text)).collect();
+        crate::GlobalAcis::Public.texts().into_iter().map(|text| ("", text)).collect();
     acis.extend([("dc=b,dc=a,dc=x", own), ("ou=groups,dc=x", hide), ("ou=groups,dc=x", whole)]);
     let case = case(&acis);
     let cn = Schema::builtin().describe("cn").unwrap();

@@ -37,6 +37,9 @@ fn any_targets() -> impl Strategy<Value = String> {
         "(targetattr!=\"name || noSuchType\")",
         "(targetattr=\"cn;lang-de || member\")",
         "(targetattr=\"name;lang-de\")",
+        "(targetattr=\"#secret\")",
+        "(targetattr!=\"#secret || l\")",
+        "(targetattr=\"+ || #SECRET || cn\")",
     ]);
     let filter = pick(&[
         "",
@@ -152,8 +155,18 @@ fn any_aci() -> impl Strategy<Value = (&'static str, String)> {
 
 /// A question in the words of `Case::check`.
 fn any_question() -> impl Strategy<Value = String> {
-    let attribute =
-        pick(&["cn", "cn;lang-de", "sn", "name", "l", "uid", "member", "createTimestamp"]);
+    let attribute = pick(&[
+        "cn",
+        "cn;lang-de",
+        "sn",
+        "name",
+        "l",
+        "uid",
+        "member",
+        "createTimestamp",
+        "userPassword",
+        "pwdReset",
+    ]);
     let of_attribute = (pick(&["read", "search", "compare", "write"]), attribute)
         .prop_map(|(right, attribute)| format!("{right} {attribute}"));
     let of_entry = pick(&["read", "search", "write", "add", "delete", "import", "proxy"]);

@@ -38,8 +38,12 @@ pub struct Tally {
     pub(super) classes: BTreeMap<String, UnknownClass>,
     /// Unknown classes, in order, of entries without a structural class that is known.
     pub(super) combinations: BTreeSet<Vec<String>>,
+    /// ACIs.
+    acis_count: u64,
     /// ACIs with `targattrfilters` beside `targetattr`.
     acis: Uses,
+    /// Entries with the stamps of a server that keeps its rules outside of entries.
+    stamped_count: u64,
     /// Whether a limit left something out.
     is_cut: bool,
 }
@@ -127,6 +131,8 @@ impl Tally {
             self.acis.example = other.acis.example;
         }
         self.acis.times += other.acis.times;
+        self.acis_count += other.acis_count;
+        self.stamped_count += other.stamped_count;
         for (key, found) in other.types {
             let is_new = !self.types.contains_key(&key);
             if is_new && self.types.len() >= UNKNOWN_MAX {
@@ -239,9 +245,31 @@ impl Tally {
         (*times > 0).then_some(warning).into_iter()
     }
 
-    /// Counts the ACIs of an entry that mean something else here.
+    /// How many ACIs there were.
+    #[must_use]
+    pub fn acis_count(&self) -> u64 {
+        self.acis_count
+    }
+
+    /// How many entries have the stamps of OpenLDAP, or of this server: there, rules about all
+    /// entries are no part of the data.
+    #[must_use]
+    pub fn stamped_count(&self) -> u64 {
+        self.stamped_count
+    }
+
+    /// Counts an entry that brings `entryCSN` and `structuralObjectClass`.
+    pub(in crate::import) fn count_stamps(&mut self, record: &RawRecord<'_>) {
+        let has = |wanted: &str| {
+            record.attributes.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        };
+        self.stamped_count += u64::from(has("entryCSN") && has("structuralObjectClass"));
+    }
+
+    /// Counts the ACIs of an entry, and those that mean something else here.
     pub(in crate::import) fn count_acis(&mut self, entry: &Entry, schema: &Schema) {
         for value in entry.values(&schema.well_known().aci) {
+            self.acis_count += 1;
             let aci =
                 std::str::from_utf8(value).ok().and_then(|text| Aci::parse(text, schema).ok());
             if !aci.is_some_and(|aci| aci.has_filters_beside_attributes()) {

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::unbounded;
-use directory::{AdminPassword, DirectoryOptions, Next, Peer, SystemClock};
+use directory::{AdminPassword, DirectoryOptions, GlobalAcis, Next, Peer, SystemClock};
 use ldap::dn::Dn;
 use ldap::message::{
     AddRequest, AttributesBuf, Authentication, BindRequest, Controls, Message, MessageId,
@@ -31,7 +31,7 @@ impl House {
         let suffix = Dn::parse("dc=example,dc=org").unwrap();
         let storage = directory::Scheme::Ssha.into();
         let admin = AdminPassword { clear: b"secret", storage };
-        Directory::init(&path, &[suffix], Some(admin), clock.clone()).unwrap();
+        Directory::init(&path, &[suffix], Some(admin), GlobalAcis::Public, clock.clone()).unwrap();
         let directory = Directory::open(DirectoryOptions::new(&path), clock).unwrap();
         Self { memory: Memory::default(), directory, _data: data }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crossbeam_channel::unbounded;
-use directory::{DirectoryOptions, LogState, ManualClock, Peer};
+use directory::{DirectoryOptions, GlobalAcis, LogState, ManualClock, Peer};
 use ldap::dn::Dn;
 
 use super::super::file::tests::{Memory, NOW};
@@ -28,7 +28,7 @@ impl Desk {
         let path = data.path().join("data");
         let clock = Arc::new(ManualClock::at(NOW));
         let suffix = Dn::parse("dc=example,dc=org").unwrap();
-        Directory::init(&path, &[suffix], None, clock.clone()).unwrap();
+        Directory::init(&path, &[suffix], None, GlobalAcis::Public, clock.clone()).unwrap();
         let directory = Directory::open(DirectoryOptions::new(&path), clock.clone()).unwrap();
         let memory = Memory::default();
         let rules = (rotation, Retention::default());

@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use aci::GlobalAcis;
 use ldap::ber::Tag;
 use ldap::control_value::sort::{SortKey, write_sort_keys};
 use ldap::control_value::vlv::{VlvRequest, VlvResponse, VlvTarget};
@@ -99,7 +100,14 @@ fn listed(entries: u64) -> (tempfile::TempDir, Listed) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let clock = || ManualClock::at(Timestamp(1_700_000_000_000_000));
-    Directory::init(&data, &[Dn::parse(SUFFIX).unwrap()], None, Arc::new(clock())).unwrap();
+    Directory::init(
+        &data,
+        &[Dn::parse(SUFFIX).unwrap()],
+        None,
+        GlobalAcis::Public,
+        Arc::new(clock()),
+    )
+    .unwrap();
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..entries {
         // In another order than that of the ids.

@@ -1,0 +1,203 @@
+//! Attribute types whose values are for nobody's eyes: passwords, keys, and the state of passwords.
+//!
+//! Invariant: a type is secret when its definition says so (`X-SECRET 'TRUE'`), when a name of it
+//! or its OID is in the table, or when the type that it is derived from is.
+
+use crate::attribute_type::AttributeType;
+use crate::definition::Definition;
+
+/// The extension of a definition that makes a type secret.
+const MARK: &str = "X-SECRET";
+
+/// Whether a type that is defined so, and derived from `superior`, is secret.
+pub(crate) fn is_secret(definition: &Definition, superior: Option<&AttributeType>) -> bool {
+    let is_marked = definition.extensions.iter().any(|extension| {
+        extension.name.eq_ignore_ascii_case(MARK)
+            && extension.values.iter().any(|value| value.eq_ignore_ascii_case("true"))
+    });
+    let is_known = |name: &str| {
+        KNOWN_SECRETS.iter().any(|known| {
+            known.oid == Some(name)
+                || known.name.eq_ignore_ascii_case(name)
+                || known.name.replace('-', "").eq_ignore_ascii_case(name)
+        })
+    };
+    is_marked
+        || superior.is_some_and(|superior| superior.secret)
+        || is_known(&definition.oid)
+        || definition.names.iter().any(|name| is_known(name))
+}
+
+/// A type that holds secrets, wherever it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownSecret {
+    /// Any of its names.
+    pub name: &'static str,
+    /// Its OID, where one is registered.
+    pub oid: Option<&'static str>,
+    /// What its values are.
+    pub what: &'static str,
+}
+
+/// Types that are secret in every schema: one row each.
+pub const KNOWN_SECRETS: &[KnownSecret] = &[
+    // What signs somebody in here.
+    row("userPassword", "2.5.4.35", PASSWORD),
+    row("authPassword", "1.3.6.1.4.1.4203.1.3.4", PASSWORD),
+    // What a password policy keeps.
+    row("pwdHistory", "1.3.6.1.4.1.42.2.27.8.1.20", OLD_PASSWORDS),
+    row("pwdFailureTime", "1.3.6.1.4.1.42.2.27.8.1.19", STATE),
+    row("pwdAccountLockedTime", "1.3.6.1.4.1.42.2.27.8.1.17", STATE),
+    row("pwdGraceUseTime", "1.3.6.1.4.1.42.2.27.8.1.21", STATE),
+    row("pwdChangedTime", "1.3.6.1.4.1.42.2.27.8.1.16", STATE),
+    row("pwdReset", "1.3.6.1.4.1.42.2.27.8.1.22", STATE),
+    row("pwdStartTime", "1.3.6.1.4.1.42.2.27.8.1.27", STATE),
+    row("pwdEndTime", "1.3.6.1.4.1.42.2.27.8.1.28", STATE),
+    row("pwdLastSuccess", "1.3.6.1.4.1.42.2.27.8.1.29", STATE),
+    named("pwdTPRReset", STATE),
+    named("pwdTPRUseCount", STATE),
+    named("pwdTPRValidFrom", STATE),
+    named("pwdTPRExpireAt", STATE),
+    named("pwdExpirationTime", STATE),
+    // 389 Directory Server, Sun, OpenDJ.
+    named("passwordHistory", OLD_PASSWORDS),
+    named("passwordRetryCount", STATE),
+    named("retryCountResetTime", STATE),
+    named("accountUnlockTime", STATE),
+    named("passwordExpWarned", STATE),
+    named("passwordExpirationTime", STATE),
+    named("passwordAllowChangeTime", STATE),
+    named("passwordGraceUserTime", STATE),
+    named("nsSymmetricKey", KEY),
+    named("nsslapd-rootpw", PASSWORD),
+    named("nsds5ReplicaCredentials", PASSWORD),
+    named("nsds5ReplicaBootstrapCredentials", PASSWORD),
+    named("nsMultiplexorCredentials", PASSWORD),
+    named("ds-pwp-retired-password", OLD_PASSWORDS),
+    // Oracle.
+    named("orclPassword", PASSWORD),
+    named("orclPasswordVerifier", PASSWORD),
+    named("orclPasswordAttribute", PASSWORD),
+    named("orclCommonRpwdAttribute", PASSWORD),
+    named("orclRevPwd", PASSWORD),
+    named("orclUnsyncRevPwd", PASSWORD),
+    named("orclPwdHistory", OLD_PASSWORDS),
+    named("orclPKCS12Hint", PASSWORD),
+    // OpenLDAP.
+    named("olcRootPW", PASSWORD),
+    row("oathSecret", "1.3.6.1.4.1.5427.1.389.4226.4.1", KEY),
+    // Samba and Active Directory.
+    row("sambaLMPassword", "1.3.6.1.4.1.7165.2.1.24", PASSWORD),
+    row("sambaNTPassword", "1.3.6.1.4.1.7165.2.1.25", PASSWORD),
+    row("sambaPasswordHistory", "1.3.6.1.4.1.7165.2.1.54", OLD_PASSWORDS),
+    row("sambaClearTextPassword", "1.3.6.1.4.1.7165.2.1.68", PASSWORD),
+    row("sambaPreviousClearTextPassword", "1.3.6.1.4.1.7165.2.1.69", OLD_PASSWORDS),
+    named("lmPassword", PASSWORD),
+    named("ntPassword", PASSWORD),
+    row("unicodePwd", "1.2.840.113556.1.4.90", PASSWORD),
+    row("dBCSPwd", "1.2.840.113556.1.4.55", PASSWORD),
+    row("ntPwdHistory", "1.2.840.113556.1.4.94", OLD_PASSWORDS),
+    row("lmPwdHistory", "1.2.840.113556.1.4.160", OLD_PASSWORDS),
+    row("supplementalCredentials", "1.2.840.113556.1.4.125", KEY),
+    row("trustAuthIncoming", "1.2.840.113556.1.4.129", KEY),
+    row("trustAuthOutgoing", "1.2.840.113556.1.4.135", KEY),
+    named("initialAuthIncoming", KEY),
+    named("initialAuthOutgoing", KEY),
+    named("msDS-ManagedPassword", PASSWORD),
+    named("ms-Mcs-AdmPwd", PASSWORD),
+    named("msLAPS-Password", PASSWORD),
+    named("msLAPS-EncryptedPassword", PASSWORD),
+    named("msLAPS-EncryptedPasswordHistory", OLD_PASSWORDS),
+    named("msLAPS-EncryptedDSRMPassword", PASSWORD),
+    named("msLAPS-EncryptedDSRMPasswordHistory", OLD_PASSWORDS),
+    named("msFVE-RecoveryPassword", PASSWORD),
+    named("msFVE-KeyPackage", KEY),
+    // Kerberos.
+    row("krbPrincipalKey", "2.16.840.1.113719.1.301.4.39.1", KEY),
+    row("krbMKey", "2.16.840.1.113719.1.301.4.46.1", KEY),
+    named("krbPwdHistory", OLD_PASSWORDS),
+    named("krbExtraData", STATE),
+    row("krb5Key", "1.3.6.1.4.1.5322.10.1.10", KEY),
+    // FreeIPA.
+    named("ipaNTHash", PASSWORD),
+    row("ipatokenOTPkey", "2.16.840.1.113730.3.8.16.1.8", KEY),
+    named("ipatokenRadiusSecret", KEY),
+    named("ipaPrivateKey", KEY),
+    named("ipaSecretKey", KEY),
+    named("ipaWrappedKey", KEY),
+    // eDirectory.
+    named("nspmPassword", PASSWORD),
+    named("nspmPasswordKey", KEY),
+    named("nspmDistributionPassword", PASSWORD),
+    named("nspmPreviousDistributionPassword", OLD_PASSWORDS),
+    named("nspmPasswordHistory", OLD_PASSWORDS),
+    named("sasLoginSecret", KEY),
+    named("sasLoginSecretKey", KEY),
+    // Others.
+    row("nisSecretKey", "1.3.6.1.1.1.1.29", KEY),
+    row("userPKCS12", "2.16.840.1.113730.3.1.216", KEY),
+    named("userPKCS8", KEY),
+    named("sshPrivateKey", KEY),
+    named("privateKey", KEY),
+    named("dhcpKeySecret", KEY),
+    named("radiusTunnelPassword", PASSWORD),
+    named("radiusSecret", KEY),
+    named("googleAuthenticatorSecret", KEY),
+    named("totpSecret", KEY),
+];
+
+const PASSWORD: &str = "a password or a hash of one";
+const OLD_PASSWORDS: &str = "passwords of before";
+const KEY: &str = "a key";
+const STATE: &str = "the state of a password";
+
+const fn row(name: &'static str, oid: &'static str, what: &'static str) -> KnownSecret {
+    KnownSecret { name, oid: Some(oid), what }
+}
+
+const fn named(name: &'static str, what: &'static str) -> KnownSecret {
+    KnownSecret { name, oid: None, what }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Schema, SchemaFile};
+
+    #[test]
+    fn a_type_is_secret_by_its_name_its_oid_its_mark_or_its_superior() {
+        let text = "dn: cn=schema\nobjectClass: subschema\ncn: schema\n\
+            attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME ( 'my-hash' 'SAMBANTPassword' ) \
+            SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\
+            attributeTypes: ( 1.3.6.1.4.1.7165.2.1.24 NAME 'otherName' \
+            SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\
+            attributeTypes: ( 1.3.6.1.4.1.99999.3 NAME 'pin' \
+            SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 X-SECRET 'TRUE' )\n\
+            attributeTypes: ( 1.3.6.1.4.1.99999.4 NAME 'longPin' SUP pin )\n\
+            attributeTypes: ( 1.3.6.1.4.1.99999.5 NAME 'badge' \
+            SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 X-SECRET 'FALSE' )\n\
+            attributeTypes: ( 1.3.6.1.4.1.99999.6 NAME 'msLAPSPassword' \
+            SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n";
+        let file = SchemaFile { name: "99-user.ldif".to_owned(), text: text.to_owned() };
+        let schema = Schema::builtin().with_files(&[file]).unwrap();
+        let is_secret = |name: &str| schema.attribute_type(name).unwrap().is_secret();
+        for name in ["my-hash", "otherName", "pin", "longPin", "msLAPSPassword", "userPassword"] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in ["badge", "cn", "description", "uid", "userCertificate", "sn"] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_tables_oids_name_has_that_name() {
+        let schema = Schema::builtin();
+        for known in super::KNOWN_SECRETS {
+            if let Some(by_oid) = known.oid.and_then(|oid| schema.attribute_type(oid)) {
+                assert!(by_oid.is_named(known.name), "{known:?} is {by_oid:?}");
+            }
+            if let Some(by_name) = schema.attribute_type(known.name) {
+                assert!(known.oid.is_none_or(|oid| by_name.oid == oid), "{known:?}");
+            }
+        }
+    }
+}
