@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints")]
 
+mod attack;
 mod bench;
 mod bench_access;
 mod bench_import;
@@ -56,6 +57,12 @@ impl Error {
 }
 
 const VERBS: &[Verb] = &[
+    Verb {
+        name: "attack",
+        arguments: "[--short]",
+        purpose: "every promise of docs/security.md, and the tests that try to break it",
+        run: attack::run,
+    },
     Verb {
         name: "bench",
         arguments: "[--quick] [--entries N] [--servers LIST] [--only NAME]",

@@ -86,7 +86,7 @@ fn import_and_export_lead_back_to_the_same_bytes() {
     let told = succeed(&["export", "--data", &first, "-o", &file]);
     assert!(told.starts_with("16 entries exported, "), "{told}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), exported);
-    succeed(&["import", "--data", &second, &file]);
+    succeed(&["import", "--data", &second, "--access", "signed-in", &file]);
     assert_eq!(succeed(&["export", "--data", &second]), exported);
     assert_eq!(succeed(&["check", "--data", &second]), "16 entries, no fault\n");
 }

@@ -43,3 +43,10 @@ fn mix(mut bits: u64) -> u64 {
 
 /// The fractional part of the golden ratio: successive states are spread evenly.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// How many times as long as usual what draws its attacks by chance goes on: `ROSTER_ATTACK_TURNS`,
+/// which `cargo xtask attack` sets; 1 without.
+pub fn attack_turns() -> u32 {
+    let told = std::env::var("ROSTER_ATTACK_TURNS").ok();
+    told.and_then(|text| text.parse().ok()).unwrap_or(1)
+}

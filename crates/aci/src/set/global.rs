@@ -28,8 +28,9 @@ impl GlobalAcis {
 const FOR_EVERYBODY: &[&str] = &[
     "(target = \"ldap:///\")(targetscope = \"base\")(targetattr = \"* || +\")(version 3.0; acl \
      \"Anyone reads the root DSE\"; allow (read,search,compare) userdn = \"ldap:///anyone\";)",
-    "(target = \"ldap:///cn=schema\")(targetscope = \"base\")(targetattr = \"* || +\")(version 3.0; \
-     acl \"Anyone reads the schema\"; allow (read,search,compare) userdn = \"ldap:///anyone\";)",
+    "(target = \"ldap:///cn=schema\")(targetscope = \"base\")(targetattr = \"* || +\")(version \
+     3.0; acl \"Anyone reads the schema\"; allow (read,search,compare) userdn = \
+     \"ldap:///anyone\";)",
     "(targetcontrol = \"*\")(version 3.0; acl \"Anyone uses controls\"; allow (read) userdn = \
      \"ldap:///anyone\";)",
     "(extop = \"*\")(version 3.0; acl \"Anyone uses extended operations\"; allow (read) userdn = \

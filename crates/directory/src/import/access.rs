@@ -44,8 +44,8 @@ pub(super) fn decide(
     set(load, options, GlobalAcis::Closed)?;
     Ok(Some(format!(
         "the data {brought}, so nobody but the administrator reads or changes more than the ACIs \
-         of the entries allow; with --access signed-in whoever is signed in reads what is not secret, \
-         with --access public anyone"
+         of the entries allow; with --access signed-in whoever is signed in reads what is not \
+         secret, with --access public anyone"
     )))
 }
 

@@ -2,6 +2,7 @@
 //! the answer is the one of the plain evaluator.
 
 use std::collections::BTreeMap;
+use testing::chance::attack_turns;
 
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
@@ -475,7 +476,7 @@ fn check_rights(plainly: &Plainly, (who, root): (&str, &mut Client), dn: &str) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 24,
+        cases: 24 * attack_turns(),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::RangeFrom;
 use std::rc::Rc;
+use testing::chance::attack_turns;
 
 use tokio::task::yield_now;
 
@@ -22,7 +23,7 @@ fn answers_stay_with_their_connection_whatever_the_peers_do() {
         assert!(answers.len() == 1 + OWNERS && answers.iter().all(|one| one.ends_with("success")));
         let mut ids = 1..;
         let mut failures = Vec::new();
-        for seed in 0..SEEDS {
+        for seed in 0..SEEDS * u64::from(attack_turns()) {
             failures.extend(round(worker, seed, &mut ids).await);
         }
         failures
