@@ -79,6 +79,7 @@ impl From<StoreError> for Refusal {
             | StoreError::NewerFormat { .. }
             | StoreError::OlderFormat { .. }
             | StoreError::InUse { .. }
+            | StoreError::DataFile { .. }
             | StoreError::Io { .. }
             | StoreError::Lmdb(_)
             | StoreError::Corrupt(_)

@@ -135,6 +135,11 @@ impl From<StoreError> for Failure {
                     .to_owned()
             }
             StoreError::Full => "make room on the disk, then run the command again".to_owned(),
+            StoreError::DataFile { .. } => {
+                "nothing was changed; restore the data from a backup ('roster restore'): what the \
+                 file has lost is nowhere else"
+                    .to_owned()
+            }
             StoreError::Corrupt(_) => {
                 "'roster check' lists all faults; restore the data from a backup".to_owned()
             }

@@ -58,6 +58,13 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// The data file is not whole: it is missing, cut, or something has written over it.
+    DataFile {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The disk or the address space reserved for the data is full.
     Full,
     /// LMDB refused; after a fatal error of its own it refuses everything.
@@ -177,6 +184,9 @@ impl fmt::Display for StoreError {
                 pid.map_or(Ok(()), |pid| write!(f, " (pid {pid})"))
             }
             Self::Io { path, source } => write!(f, "'{}': {source}", path.display()),
+            Self::DataFile { path, reason } => {
+                write!(f, "the data file '{}' is damaged: {reason}", path.display())
+            }
             Self::Full => f.write_str("no space left for the data"),
             Self::Lmdb(message) => write!(f, "the database failed: {message}"),
             Self::Corrupt(corruption) => write!(f, "the data are damaged: {corruption}"),
@@ -208,6 +218,7 @@ impl std::error::Error for StoreError {
             | Self::NewerFormat { .. }
             | Self::OlderFormat { .. }
             | Self::InUse { .. }
+            | Self::DataFile { .. }
             | Self::Full
             | Self::Lmdb(_)
             | Self::Corrupt(_)

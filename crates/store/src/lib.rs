@@ -18,6 +18,7 @@ mod check;
 mod compress;
 pub mod conformance;
 mod copy;
+mod data_file;
 mod deltas;
 mod dictionary;
 mod entry;

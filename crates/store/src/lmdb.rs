@@ -26,6 +26,7 @@ use heed::{
     RoTxn, RwTxn, WithoutTls,
 };
 
+use crate::data_file;
 use crate::error::StoreError;
 
 /// A table; keys and values are octets.
@@ -158,15 +159,23 @@ pub(crate) struct Environment {
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 impl Environment {
+    /// Opens the environment in `directory`, which is there.
+    pub(crate) fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        data_file::check(directory)?;
+        data_file::sync(directory)?;
+        Self::create(directory, options)
+    }
+
     /// Opens the environment in `directory`, and makes it if there is none.
     #[expect(unsafe_code, reason = "a memory map is only as good as the file under it")]
-    pub(crate) fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub(crate) fn create(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         let mut open = open_options(options);
         // SAFETY: NO_READ_AHEAD only advises the kernel; no flag that weakens syncing or locking is
         // set.
         unsafe { open.flags(EnvFlags::NO_READ_AHEAD) };
         // SAFETY: the data directory is locked by this process (see `format.rs`), so nobody changes
-        // the file under the map; heed refuses to open the same environment twice in one process.
+        // the file under the map; it was found whole, or is made anew; heed refuses to open the same
+        // environment twice in one process.
         let env = unsafe { open.open(directory) }.map_err(|error| open_failed(directory, error))?;
         Self::with_tables(env)
     }
@@ -394,6 +403,7 @@ const OPEN_TRIES_MAX: u32 = 1000;
 
 #[expect(unsafe_code, reason = "a memory map is only as good as the file under it")]
 fn open_data_and_lock(path: &Path, options: &StoreOptions) -> Result<Env<WithoutTls>, StoreError> {
+    data_file::check(path)?;
     let mut open = open_options(options);
     let mut flags = EnvFlags::READ_ONLY;
     if path.is_file() {

@@ -72,7 +72,7 @@ impl Store {
         let rows = indexes.rows(&schema)?;
         let dictionary = Dictionary::new(schema, &rows)?;
         let directory = DataDirectory::create(directory)?;
-        let environment = Environment::open(directory.path(), options)?;
+        let environment = Environment::create(directory.path(), options)?;
         write_settings(&environment, &contexts, &dictionary)?;
         directory.write_format()?;
         Ok(Self::assemble(directory, environment, contexts, dictionary, (Counters::FIRST, 0)))
