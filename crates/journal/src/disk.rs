@@ -44,6 +44,9 @@ pub trait DiskFile: Send + Sync + Debug {
     fn allocate(&self, len: u64) -> io::Result<()>;
     /// Cuts the file to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Forgets what the system remembers of the file and takes to be on the medium, so that it is
+    /// read from there. After a sync failed, the two may differ.
+    fn forget(&self) -> io::Result<()>;
 }
 
 /// How a file is locked.
@@ -191,5 +194,10 @@ impl DiskFile for RealFile {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        // An advice, which file systems in memory need not take.
+        Ok(rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed)?)
     }
 }

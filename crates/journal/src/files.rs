@@ -48,7 +48,7 @@ impl Files {
         let file: Arc<dyn DiskFile> = Arc::from(self.disk.open(from, true).map_err(failed)?);
         file.allocate(bytes).map_err(failed)?;
         let stream = Stream { id: self.options.id, sequence };
-        file.write_at(&encode_segment_header(stream), 0).map_err(failed)?;
+        file.write_at(&encode_segment_header(stream, bytes), 0).map_err(failed)?;
         file.sync().map_err(failed)?;
         let name = segment_name(sequence);
         self.disk.rename(from, &name).map_err(failed)?;

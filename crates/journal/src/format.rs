@@ -97,13 +97,14 @@ pub(crate) enum HeaderFault {
 }
 
 /// The header block of a segment.
-pub(crate) fn encode_segment_header(stream: Stream) -> Vec<u8> {
+pub(crate) fn encode_segment_header(stream: Stream, length: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BLOCK_BYTES as usize);
     bytes.extend_from_slice(&SEGMENT_MAGIC);
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&stream.id);
     bytes.extend_from_slice(&stream.sequence.to_le_bytes());
+    bytes.extend_from_slice(&length.to_le_bytes());
     bytes.resize(SEGMENT_HEADER_BYTES, 0);
     let checksum = segment_checksum(&bytes);
     put(&mut bytes, 12, &checksum.to_le_bytes());
@@ -111,8 +112,18 @@ pub(crate) fn encode_segment_header(stream: Stream) -> Vec<u8> {
     bytes
 }
 
-/// Reads a segment header: whose it is, and its checksum, with which the chain of groups begins.
-pub(crate) fn decode_segment_header(bytes: &[u8]) -> Result<(Stream, u32), HeaderFault> {
+/// What a segment header says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) stream: Stream,
+    /// Its checksum, with which the chain of groups begins.
+    pub(crate) chain: u32,
+    /// How long the file is at least; 0 where a release wrote it that did not say so.
+    pub(crate) length: u64,
+}
+
+/// Reads a segment header.
+pub(crate) fn decode_segment_header(bytes: &[u8]) -> Result<SegmentHeader, HeaderFault> {
     let header = bytes.get(..SEGMENT_HEADER_BYTES).ok_or(HeaderFault::Unknown)?;
     if !header.starts_with(&SEGMENT_MAGIC) {
         return Err(HeaderFault::Unknown);
@@ -127,7 +138,8 @@ pub(crate) fn decode_segment_header(bytes: &[u8]) -> Result<(Stream, u32), Heade
     }
     let id = header.get(16..32).and_then(|id| id.try_into().ok()).ok_or(HeaderFault::Unknown)?;
     let sequence = u64_at(header, 32).ok_or(HeaderFault::Unknown)?;
-    Ok((Stream { id, sequence }, checksum))
+    let length = u64_at(header, 40).ok_or(HeaderFault::Unknown)?;
+    Ok(SegmentHeader { stream: Stream { id, sequence }, chain: checksum, length })
 }
 
 fn segment_checksum(header: &[u8]) -> u32 {

@@ -109,6 +109,7 @@ impl Journal {
         options: JournalOptions,
     ) -> Result<(Self, OpenReport), JournalError> {
         let lock = lock(&*disk)?;
+        forget(&*disk)?;
         let loaded = load(&*disk, options.id, Reach::Needed, &mut |_, _| ())?;
         let Loaded { log, segments, mut prepared, mut leftovers, tail, torn, .. } = loaded;
         leftovers.extend(prepared.drain(1.min(prepared.len())..).map(|opened| opened.name));
@@ -395,6 +396,17 @@ struct TailStart {
     end: u64,
     previous: u32,
     opening: u64,
+}
+
+/// Has everything read from the medium: where a sync failed before, the system may show what is not
+/// there, and go on to say that it is.
+fn forget(disk: &dyn Disk) -> Result<(), JournalError> {
+    let names = disk.list().map_err(|error| JournalError::io("listing the journal", &error))?;
+    for name in names.iter().filter(|name| segment_sequence(name).is_some()) {
+        let forgotten = disk.open(name, false).and_then(|file| file.forget());
+        forgotten.map_err(|error| JournalError::io(name, &error))?;
+    }
+    Ok(())
 }
 
 fn lock(disk: &dyn Disk) -> Result<Lock, JournalError> {

@@ -22,6 +22,7 @@ mod log;
 mod options;
 mod read;
 mod recover;
+mod salvage;
 mod scan;
 mod segment;
 mod shared;
@@ -37,4 +38,5 @@ pub use options::{
     RECORD_MAX_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, TornTail, VOTE_MAX_BYTES,
 };
 pub use read::Entries;
+pub use salvage::{Salvaged, salvage};
 pub use verify::{VerifyReport, verify};

@@ -5,11 +5,12 @@
 //! been synced when they were written, or if the log goes on in another segment, no power cut
 //! explains it, and nothing may be cut. Else it was never reported as synced: a torn tail.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::format::{BLOCK_BYTES, Kind};
 use crate::log::{Log, Position};
-use crate::scan::{End, Mark, Opened, Remains, Scan, segment_name, segment_sequence};
+use crate::scan::{End, HINT, Mark, Opened, Remains, Scan, segment_name, segment_sequence};
 use crate::segment::{Segment, locate, marks_of};
 use crate::{Damage, Disk, JournalError, TornTail};
 
@@ -67,12 +68,16 @@ pub(crate) fn load(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Loaded, JournalError> {
     let (mut older, mut leftovers) = open_segments(disk, id)?;
+    let before_gap = leftovers.iter().filter_map(|name| segment_sequence(name)).max();
     let total = older.iter().map(|opened| opened.len).sum();
     let mut prepared = Vec::new();
     let mut torn = None;
     let mut stamp = 0;
     let active = loop {
-        let newest = older.pop().ok_or(JournalError::Missing)?;
+        let Some(newest) = older.pop() else {
+            return Err(no_log(&prepared, &leftovers));
+        };
+        newest.check_length()?;
         let Some(remains) = no_group(&newest)? else {
             break newest;
         };
@@ -82,16 +87,29 @@ pub(crate) fn load(
         stamp = remains.stamp.max(stamp);
         prepared.insert(0, newest);
     };
+    // One is made ahead when the one before is begun, and that when the last is full.
+    if let Some(empty) = prepared.iter().rev().nth(PREPARED_MAX) {
+        return Err(empty.damage(BLOCK_BYTES, None, EMPTY.to_owned()));
+    }
     let mut walk = Walk { checked: Checked::default(), total, progress };
     let mut log = Log::default();
     let newest = walk.segment(&active, &mut log, Place::Newest)?;
+    if newest.tail.is_sealed && prepared.is_empty() {
+        check_follows(disk, &active, log.next)?;
+    }
     let state = newest.state.unwrap_or_else(|| log.clone());
     // Before a reset nothing is of use.
     let before = older.iter().filter(|opened| opened.stream.sequence < log.origin);
     leftovers.extend(before.map(|opened| opened.name.clone()));
     older.retain(|opened| opened.stream.sequence >= log.origin);
     let active = Arc::new(Segment::new(active, state.next, Some(newest.marks)));
-    let history = walk.history(older, active, (&state, &log), reach)?;
+    let mut history = walk.history(older, active, (&state, &log), reach)?;
+    if history.damage.is_none()
+        && let Some(oldest) = history.segments.first().map(|oldest| oldest.sequence())
+        && before_gap.is_some_and(|before| before >= log.origin)
+    {
+        history.damage = Some(lost(oldest.saturating_sub(1), None, GONE_HISTORY));
+    }
     leftovers.extend(history.unreadable);
     let mut torn = newest.torn.or(torn);
     if let Some(torn) = &mut torn {
@@ -107,6 +125,38 @@ pub(crate) fn load(
         damaged_history: history.damage,
         checked: walk.checked,
     })
+}
+
+/// That no segment has a group: a creation that did not come to its end leaves the first one so, and
+/// nothing else does.
+fn no_log(prepared: &[Opened], leftovers: &[String]) -> JournalError {
+    JournalError::Damaged(match prepared {
+        [] if leftovers.is_empty() => return JournalError::Missing,
+        [first] if first.stream.sequence == 1 && leftovers.is_empty() => {
+            return JournalError::Missing;
+        }
+        [first, ..] if first.stream.sequence > 1 => lost(first.stream.sequence - 1, None, GONE),
+        [] | [_, ..] => lost(1, None, EMPTY),
+    })
+}
+
+/// After a sealed segment there is another: it was there, durably, before the seal was written.
+fn check_follows(disk: &dyn Disk, sealed: &Opened, next: u64) -> Result<(), JournalError> {
+    let sequence = sealed.stream.sequence + 1;
+    // Whoever writes the journal may have made it after it was looked which there are.
+    match disk.open(&segment_name(sequence), false) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(JournalError::Damaged(lost(sequence, Some(next), GONE)))
+        }
+        Err(error) => Err(JournalError::io(segment_name(sequence), &error)),
+    }
+}
+
+/// The damage of a segment that must be there.
+fn lost(sequence: u64, index: Option<u64>, reason: &str) -> Damage {
+    let (reason, hint) = (reason.to_owned(), HINT.to_owned());
+    Damage { segment: segment_name(sequence), offset: 0, index, reason, hint }
 }
 
 /// The segments that follow each other up to the newest, oldest first; and files before a gap.
@@ -311,6 +361,7 @@ impl Walk<'_> {
 
 /// The state with which a segment begins.
 fn first_state(opened: &Opened) -> Result<Log, JournalError> {
+    opened.check_length()?;
     let mut scan = opened.scan();
     if let Some(end) = scan.advance()? {
         return Err(middle(opened, &end, None));
@@ -333,17 +384,21 @@ fn middle(opened: &Opened, end: &End, index: Option<u64>) -> JournalError {
 }
 
 fn missing(history: &History, needed: u64) -> Damage {
-    let oldest = history.segments.first();
-    let sequence = oldest.map_or(1, |oldest| oldest.sequence());
-    let opened = oldest.map(|oldest| &oldest.opened);
+    let oldest = history.segments.first().map_or(1, |oldest| oldest.sequence());
     let reason =
         format!("the file is missing, and recovery begins in it or before it, at {needed}");
-    let hint = opened.map_or_else(String::new, |_| crate::scan::HINT.to_owned());
-    let segment = segment_name(sequence.saturating_sub(1));
-    Damage { segment, offset: 0, index: Some(needed), reason, hint }
+    lost(oldest.saturating_sub(1), Some(needed), &reason)
 }
 
 fn torn_tail(opened: &Opened, offset: u64, end: u64) -> TornTail {
     let bytes = end.saturating_sub(offset);
     TornTail { segment: opened.name.clone(), offset, bytes, last: None }
 }
+
+// Why a segment is lost.
+const GONE: &str = "the file is missing, and the log went on in it";
+const GONE_HISTORY: &str = "the file is missing; recovery does without it, backups begin behind it";
+const EMPTY: &str = "all that it held is gone";
+
+/// No more segments than so many are without a group.
+const PREPARED_MAX: usize = 2;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::format::{
     BLOCK_BYTES, FORMAT, GROUP_ALIGN_BYTES, GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader,
-    HeaderFault, Record, RecordFault, SEGMENT_HEADER_BYTES, Stream, decode_record,
+    HeaderFault, Record, RecordFault, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, decode_record,
     decode_segment_header,
 };
 use crate::{Damage, Disk, DiskFile, JournalError};
@@ -17,6 +17,7 @@ const NO_GROUP: &str = "there is no valid group";
 pub(crate) const HINT: &str = concat!(
     "Nothing was cut or changed. Restore the data from a backup; on a node of a cluster ",
     "remove the node, empty its data directory and let it join anew. ",
+    "'roster check --accept-loss' goes on with what is left, and says what is lost. ",
     "The disk may have lost writes that it had confirmed: check it"
 );
 
@@ -29,6 +30,8 @@ pub(crate) struct Opened {
     /// The checksum of the header, with which the chain of groups begins.
     pub(crate) chain: u32,
     pub(crate) len: u64,
+    /// How long it was made, as far as its header says.
+    made: u64,
 }
 
 impl Opened {
@@ -50,7 +53,7 @@ impl Opened {
                 hint: HINT.to_owned(),
             })
         };
-        let (stream, chain) = match decode_segment_header(header.get(..read).unwrap_or_default()) {
+        let header = match decode_segment_header(header.get(..read).unwrap_or_default()) {
             Ok(decoded) => decoded,
             Err(HeaderFault::Newer(found)) => {
                 return Err(JournalError::NewerFormat { segment: name, found, known: FORMAT });
@@ -60,13 +63,27 @@ impl Opened {
                 return Err(damaged("the checksum of the segment's header is wrong"));
             }
         };
+        let SegmentHeader { stream, chain, length: made } = header;
         if stream.id != id {
             return Err(JournalError::Foreign { segment: name, found: stream.id });
         }
         if stream.sequence != sequence {
             return Err(damaged(&format!("the header is that of segment {}", stream.sequence)));
         }
-        Ok(Self { name, file, stream, chain, len })
+        Ok(Self { name, file, stream, chain, len, made })
+    }
+
+    /// Refuses a file that is shorter than it was made: nothing ever cuts one.
+    pub(crate) fn check_length(&self) -> Result<(), JournalError> {
+        if self.len >= self.made {
+            return Ok(());
+        }
+        let (len, made) = (self.len, self.made);
+        Err(self.damage(
+            len,
+            None,
+            format!("the file ends there, and it was made {made} bytes long"),
+        ))
     }
 
     /// Reads the groups from the first one.

@@ -82,6 +82,9 @@ struct SimFile {
     blocks: BTreeMap<u64, Block>,
     /// What a power cut would find at least: `None` for a block of zeros.
     dirty: BTreeMap<u64, Option<Block>>,
+    /// What the system shows of blocks whose sync failed, though the medium has something else:
+    /// it takes them for clean. `None` for a block of zeros.
+    stale: BTreeMap<u64, Option<Block>>,
     len: u64,
     synced_len: u64,
 }
@@ -325,6 +328,10 @@ impl SimFile {
             let count = rest.len().min(SIM_BLOCK_BYTES as usize - inside);
             let before = self.blocks.get(&number).cloned();
             self.dirty.entry(number).or_insert(before);
+            // All of the block that the system shows is written with what is new in it.
+            if let Some(shown) = self.stale.remove(&number) {
+                self.blocks.insert(number, shown.unwrap_or_else(empty_block));
+            }
             let block = self.blocks.entry(number).or_insert_with(empty_block);
             if let Some(place) = block.get_mut(inside..inside + count)
                 && let Some(bytes) = rest.get(..count)
@@ -343,7 +350,11 @@ impl SimFile {
             let here = at + done as u64;
             let inside = (here % SIM_BLOCK_BYTES) as usize;
             let step = (count - done).min(SIM_BLOCK_BYTES as usize - inside);
-            let block = self.blocks.get(&(here / SIM_BLOCK_BYTES));
+            let number = here / SIM_BLOCK_BYTES;
+            let block = match self.stale.get(&number) {
+                Some(shown) => shown.as_ref(),
+                None => self.blocks.get(&number),
+            };
             if let Some(place) = buf.get_mut(done..done + step) {
                 match block.and_then(|block| block.get(inside..inside + step)) {
                     Some(bytes) => place.copy_from_slice(bytes),
@@ -370,8 +381,17 @@ impl SimFile {
         self.len = len;
     }
 
+    /// What a failed sync leaves: what a power cut would, and the system shows what was written.
+    fn after_failed_sync(self, state: &mut SimState) -> Self {
+        let (len, mut stale) = (self.len, self.stale.clone());
+        let written = |number: &u64| (*number, self.blocks.get(number).cloned());
+        stale.extend(self.dirty.keys().map(written));
+        Self { len, stale, ..self.after_crash(state) }
+    }
+
     /// What a power cut leaves: each block not synced old, new or anything.
     fn after_crash(mut self, state: &mut SimState) -> Self {
+        self.stale.clear();
         for (number, before) in std::mem::take(&mut self.dirty) {
             match state.random(16) {
                 0..8 => {}
@@ -519,9 +539,8 @@ impl DiskFile for OpenFile {
             // The worst of worlds: the blocks that failed count as clean, and some are there.
             if state.power_left != Some(0) {
                 let file = self.file(&mut state, |file| file.clone())?;
-                let file = file.after_crash(&mut state);
-                let len = self.file(&mut state, |file| file.len)?;
-                state.files.insert(self.number, SimFile { len, ..file });
+                let file = file.after_failed_sync(&mut state);
+                state.files.insert(self.number, file);
             }
             return Err(error);
         }
@@ -546,5 +565,11 @@ impl DiskFile for OpenFile {
         let mut state = self.disk.state();
         state.operate(Fault::Write)?;
         self.file(&mut state, |file| file.cut(len))
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.operate(Fault::Read)?;
+        self.file(&mut state, |file| file.stale.clear())
     }
 }

@@ -462,10 +462,13 @@ impl Writer {
         self.group.shrink(GROUP_BYTES as usize);
         if let Err(error) = written {
             let error = JournalError::io(&self.tail.segment.opened.name, &error);
-            // A group that is not there as a whole is not there: no need to give up.
             let is_full = matches!(error, JournalError::NoSpace { .. });
             self.shared.state().is_full = is_full;
-            return Err(if is_full { error } else { self.shared.poison(error.to_string()) });
+            if is_full {
+                self.take_back(offset)?;
+                return Err(error);
+            }
+            return Err(self.shared.poison(error.to_string()));
         }
         self.tail.end = end;
         self.tail.previous = checksum;
@@ -474,6 +477,17 @@ impl Writer {
         Counters::add(&self.shared.counters.written_bytes, written_bytes);
         let mark = Mark { index: first.unwrap_or(0), offset, previous, stamp: stamp - 1 };
         Ok((mark, self.committed.take()))
+    }
+
+    /// Has nothing that counts at `offset`, where a group was written in part for want of space: who
+    /// appended it is told that it is not there, and it may lack no more than zeros at its end. When
+    /// this fails, nobody knows.
+    fn take_back(&self, offset: u64) -> Result<(), JournalError> {
+        let file = &self.tail.segment.opened.file;
+        let taken = file.write_at(&[0; GROUP_HEADER_BYTES], offset).and_then(|()| file.sync());
+        taken.map_err(|error| {
+            self.shared.poison(format!("a part of a group could not be taken back: {error}"))
+        })
     }
 
     /// Makes all that was written durable.

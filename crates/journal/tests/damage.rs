@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use journal::simulated::SimDisk;
+use journal::simulated::{Fault, SimDisk};
 use journal::{
     Appended, Damage, Disk, Durability, Journal, JournalError, JournalOptions, OpenReport, Place,
 };
@@ -159,6 +159,186 @@ fn a_missing_segment_is_damage() {
     let disk = killed(60, Durability::Synced);
     disk.remove(SECOND).unwrap();
     check_damage(&disk, SECOND, 0, Some(1));
+}
+
+/// Segments of a journal, oldest first.
+fn segments(disk: &SimDisk) -> Vec<String> {
+    let mut names = disk.list().unwrap();
+    names.retain(|name| name.ends_with(".journal"));
+    names.sort();
+    names
+}
+
+/// What `salvage` gives of a disk: up to where, and what it knows of beyond that.
+fn salvaged(disk: &SimDisk, from: u64) -> (u64, Option<u64>) {
+    let mut next = from;
+    let left = journal::salvage(disk, ID, from, &mut |entry| {
+        assert_eq!(entry.place.index, next);
+        assert_eq!(entry.payload, format!("entry {next}").into_bytes());
+        next += 1;
+        Ok::<_, JournalError>(true)
+    });
+    let left = left.unwrap();
+    assert_eq!(left.next, next);
+    (next, left.beyond)
+}
+
+/// The segments from one on are gone, whichever: after a copy that was not atomic, the newest.
+#[test]
+fn whichever_segments_at_the_end_are_missing_is_damage() {
+    let whole = killed(60, Durability::Synced);
+    let names = segments(&whole);
+    assert!(names.len() > 4, "{names:?}");
+    assert_eq!(salvaged(&whole, 7), (61, None));
+    // The last is made ahead and holds nothing: it may be missing.
+    for first in 1..names.len() - 1 {
+        for last in [names.len() - 1, names.len()] {
+            let disk = whole.kill();
+            for name in &names[first..last] {
+                disk.remove(name).unwrap();
+            }
+            let Err(JournalError::Damaged(damage)) = Journal::open(arc(&disk), options()) else {
+                panic!("without {:?} nothing was found", &names[first..last]);
+            };
+            let reason = "the file is missing, and the log went on in it";
+            let is_next = damage.segment == names[first] || damage.segment == names[last - 1];
+            assert!(is_next && damage.reason == reason, "{damage:?}");
+            assert!(damage.to_string().contains("roster check --accept-loss"), "{damage}");
+            let report = Journal::verify(&disk, &options(), &mut |_, _| ());
+            assert_eq!(report.damage, [damage]);
+            assert!(journal::copy::open(&disk, ID).is_err());
+            let (next, beyond) = salvaged(&disk, 1);
+            assert!(next > 1 && next < 61 && beyond.is_none(), "{next} {beyond:?}");
+        }
+    }
+    for name in names.iter().skip(1) {
+        whole.remove(name).unwrap();
+    }
+    check_damage(&whole, SECOND, 0, Some(salvaged(&whole, 1).0));
+}
+
+#[test]
+fn each_missing_segment_that_is_needed_is_damage() {
+    let whole = killed(60, Durability::Synced);
+    let names = segments(&whole);
+    for gone in &names[..names.len() - 1] {
+        let disk = whole.kill();
+        disk.remove(gone).unwrap();
+        let Err(JournalError::Damaged(damage)) = Journal::open(arc(&disk), options()) else {
+            panic!("without {gone} nothing was found");
+        };
+        assert_eq!(&damage.segment, gone);
+        let (next, beyond) = salvaged(&disk, 1);
+        let is_newest = gone == &names[names.len() - 2];
+        assert_eq!(beyond, (!is_newest).then_some(60), "{gone}");
+        assert!(next < 60 && (next > 1) == (gone != FIRST), "{gone}: {next}");
+    }
+    whole.remove(names.last().unwrap()).unwrap();
+    check_torn(&whole, 60);
+}
+
+/// Nothing is removed, though no segment that is left can be used.
+#[test]
+fn a_journal_that_is_refused_stays_as_it_is() {
+    let disk = killed(60, Durability::Synced);
+    let names = segments(&disk);
+    disk.remove(&names[names.len() - 2]).unwrap();
+    let left = segments(&disk);
+    assert!(Journal::open(arc(&disk), options()).is_err());
+    let made = Journal::create(arc(&disk), options(), 1);
+    assert!(matches!(made, Err(JournalError::NotEmpty)));
+    assert_eq!(segments(&disk), left);
+}
+
+#[test]
+fn a_missing_segment_that_is_not_needed_is_told() {
+    let disk = killed(60, Durability::Synced);
+    let (journal, _) = Journal::open(arc(&disk), options()).unwrap();
+    journal.purge(50).unwrap();
+    drop(journal);
+    disk.remove(SECOND).unwrap();
+    assert!(!Journal::verify(&disk, &options(), &mut |_, _| ()).is_sound());
+    let (journal, report) = Journal::open(arc(&disk), options()).unwrap();
+    assert_eq!(report.damaged_history.unwrap().segment, SECOND);
+    assert_eq!(journal.read(51).unwrap().count(), 10);
+    drop(journal);
+    assert!(Journal::verify(&disk, &options(), &mut |_, _| ()).is_sound());
+}
+
+#[test]
+fn a_cut_segment_is_damage_wherever_it_is_cut() {
+    let whole = killed(60, Durability::Synced);
+    let names = segments(&whole);
+    for name in &names {
+        let bytes = whole.bytes(name).unwrap();
+        for length in [0, 63, 64, 4096, 4097, 8192, 5 * 4096, bytes.len() - 1] {
+            let disk = whole.kill();
+            disk.put(name, &bytes[..length]);
+            let Err(JournalError::Damaged(damage)) = Journal::open(arc(&disk), options()) else {
+                panic!("{name} cut to {length}: nothing was found");
+            };
+            assert!(&damage.segment == name || length < 64, "{name} {length}: {damage}");
+        }
+    }
+}
+
+/// After a sync that failed the system may show what never reached the medium, and call it synced
+/// when it is asked again. What is acknowledged after the next start must not build on that.
+#[test]
+fn after_a_failed_sync_the_medium_is_read_and_not_the_memory_of_the_system() {
+    for seed in 0..100 {
+        let disk = SimDisk::new(seed);
+        let journal = Journal::create(arc(&disk), options(), 1).unwrap();
+        for index in 1..=3 {
+            journal.append_wait(entry(index), Durability::Synced).unwrap();
+        }
+        while segments(&disk).len() < 2 {
+            std::thread::yield_now();
+        }
+        disk.fail(Fault::Sync, 0, 1, std::io::ErrorKind::Other);
+        let syncs = disk.syncs();
+        for index in 4..=5 {
+            let error = journal.append_wait(entry(index), Durability::Synced).unwrap_err();
+            assert!(matches!(error, JournalError::Poisoned { .. }), "{error}");
+        }
+        journal.close();
+        assert_eq!(disk.syncs(), syncs, "it is not tried again");
+        let disk = disk.kill();
+        let (journal, _) = Journal::open(arc(&disk), options()).unwrap();
+        let last = journal.last().unwrap().index;
+        assert!(last == 3 || last == 4, "seed {seed}: {last}");
+        for index in last + 1..=last + 3 {
+            journal.append_wait(entry(index), Durability::Synced).unwrap();
+        }
+        let disk = disk.crash();
+        let (journal, _) = Journal::open(arc(&disk), options())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(journal.last().unwrap().index, last + 3, "seed {seed}");
+    }
+}
+
+/// A disk that is full in the middle of a group: nothing of it counts, before and after a restart.
+#[test]
+fn a_group_that_was_written_in_part_is_nothing() {
+    for seed in 0..100 {
+        let disk = SimDisk::new(seed);
+        let journal = Journal::create(arc(&disk), options(), 1).unwrap();
+        for index in 1..=3 {
+            journal.append_wait(entry(index), Durability::Synced).unwrap();
+        }
+        while segments(&disk).len() < 2 {
+            std::thread::yield_now();
+        }
+        disk.fail(Fault::Write, 0, 1, std::io::ErrorKind::StorageFull);
+        let error = journal.append_wait(entry(4), Durability::Synced).unwrap_err();
+        assert!(matches!(error, JournalError::NoSpace { .. }), "{error}");
+        assert!(error.to_string().contains("no space"), "{error}");
+        let stopped = if seed % 2 == 0 { disk.kill() } else { disk.crash() };
+        check_torn(&stopped, 3);
+        // It goes on by itself, with the same entry.
+        journal.append_wait(entry(4), Durability::Synced).unwrap();
+        check_torn(&if seed % 2 == 0 { disk.kill() } else { disk.crash() }, 4);
+    }
 }
 
 #[test]

@@ -67,7 +67,8 @@ impl Page<'_> {
         let checksum = self.line(12, 4, "checksum");
         self.line(16, 16, "id of the store");
         self.line(32, 8, "sequence=");
-        self.line(40, 24, "zeros");
+        self.line(40, 8, "bytes of the file=");
+        self.line(48, 16, "zeros");
         let covered = crc32c_append(crc32c(&self.bytes[..12]), &self.bytes[16..64]);
         assert_eq!(checksum, u64::from(covered));
         checksum
