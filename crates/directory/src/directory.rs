@@ -12,7 +12,7 @@ use std::time::Duration;
 use aci::{Access, AciSet, GlobalAcis, Grants, Identity, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::bounded;
-use journal::{Disk, FileDisk, Journal, JournalOptions};
+use journal::{Disk, Durability, FileDisk, Journal, JournalOptions};
 use ldap::dn::{Dn, DnText};
 use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema, SchemaFile};
@@ -524,7 +524,7 @@ impl Drop for Directory {
 }
 
 /// Where the journal of a data directory is.
-fn journal_disk(data: &Path) -> Result<Arc<dyn Disk>, DirectoryError> {
+pub(crate) fn journal_disk(data: &Path) -> Result<Arc<dyn Disk>, DirectoryError> {
     let path = data.join(JOURNAL_DIRECTORY);
     match fs::DirBuilder::new().mode(0o700).create(&path) {
         // The name is durable before anything under it counts.
@@ -564,6 +564,13 @@ fn start_flusher(
     journal: &Arc<Journal>,
     options: &DirectoryOptions,
 ) -> Result<Flusher, DirectoryError> {
+    let synced = Arc::downgrade(journal);
+    store.sync_log_before_flush(Arc::new(move || {
+        // An append of nothing waits until all before it is durable, and costs nothing if it is.
+        let Some(journal) = synced.upgrade() else { return Ok(()) };
+        let synced = journal.append_wait(Vec::new(), Durability::Synced);
+        synced.map(drop).map_err(|error| error.to_string())
+    }));
     let (journal, hold) = (Arc::clone(journal), options.journal_hold.clone());
     let flusher = store.start_flusher(
         options.flush.clone(),

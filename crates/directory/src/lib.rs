@@ -91,7 +91,7 @@ pub use password::{
 pub use password_policy::PasswordPolicyOptions;
 pub use policy::{AddressRange, Policy, PolicyOperation};
 pub use protection::{ChannelBindings, ClientCertificate, Tls};
-pub use recovery::{JournalCheck, check_journal};
+pub use recovery::{AcceptedLoss, JournalCheck, accept_loss, check_journal};
 pub use sasl::is_well_formed as is_well_formed_sasl;
 pub use search_counters::SearchCounts;
 pub use session::{LocalUser, Peer, Session};

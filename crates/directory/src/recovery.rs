@@ -4,7 +4,9 @@
 //! another history ends the opening, with its place and what can be done.
 //! Invariant: what is replayed is what was there: the running hash is compared at every record.
 
+mod accept;
 mod check;
+pub(crate) mod loss;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -20,6 +22,7 @@ use crate::log::{ApplyError, EncodedRecord, Reign, StateMachine};
 use crate::record::{Record, RecordError, RecordHead};
 use crate::write_queue::BATCH_ROWS_MAX_BYTES;
 
+pub use accept::{AcceptedLoss, accept_loss};
 pub use check::{FINDINGS_MAX, JournalCheck, check_journal};
 
 /// Where the journal is, in the data directory.
@@ -43,7 +46,8 @@ pub type AfterBatch<'a> = &'a mut dyn FnMut(&Store) -> Result<(), DirectoryError
 /// is called now and then, to flush when too much of it is in memory.
 ///
 /// # Errors
-/// When the journal is damaged, belongs to another store, or does not lead on from the base.
+/// When the journal is damaged, belongs to another store, or does not lead on from the base; when
+/// there must be one and none is there, or it ends before the base does.
 pub fn open(
     store: &Store,
     disk: Arc<dyn Disk>,
@@ -55,11 +59,7 @@ pub fn open(
     let (journal, report) = match Journal::open(Arc::clone(&disk), options.clone()) {
         Ok(opened) => opened,
         Err(JournalError::Missing) => {
-            if base.position.term > 0 {
-                tracing::warn!(
-                    "the journal is missing; changes that were not in the database are lost"
-                );
-            }
+            loss::refuse_missing(store.has_journal(), &base)?;
             (Journal::create(disk, options, next)?, OpenReport::default())
         }
         Err(error) => return Err(error.into()),
@@ -73,12 +73,13 @@ pub fn open(
         return Err(behind(&base, journal.first()));
     }
     if last < base.lsn.0 {
-        // A load while no server ran is no record; a change that was not waited for may be in
-        // the base and not in the journal.
+        loss::refuse_lost_end(store.has_journal(), &base, journal.first(), last)?;
+        // A load while no server ran is no record.
         recovered.is_restarted = journal.first() != next;
         if recovered.is_restarted {
             journal.reset(next)?;
         }
+        store.note_journal()?;
         return Ok((journal, recovered));
     }
     if journal.first() < next {
@@ -88,6 +89,7 @@ pub fn open(
         tracing::info!(records = last - base.lsn.0, "applying what is in the journal alone");
         recovered.records = replay(store, journal.read(next)?, after)?;
     }
+    store.note_journal()?;
     Ok((journal, recovered))
 }
 
@@ -99,7 +101,7 @@ pub fn open(
 pub(crate) fn settle(store: &Store, data: &Path) -> Result<(), DirectoryError> {
     let directory = data.join(JOURNAL_DIRECTORY);
     if !directory.is_dir() {
-        return Ok(());
+        return loss::refuse_missing(store.has_journal(), &store.base());
     }
     let options = JournalOptions::new(store.id());
     let disk = Arc::new(FileDisk::new(directory));
@@ -307,7 +309,8 @@ fn not_applied(index: u64, error: &ApplyError) -> DirectoryError {
 }
 
 const ADVICE_FOREIGN: &str = "put back the journal and the data that belong together, or restore \
-                              both from a backup";
+                              both from a backup; 'roster check --accept-loss' goes on with the \
+                              data and says what is lost";
 
 const ADVICE_DAMAGED: &str = "nothing was changed; look at it with 'roster check', and restore \
                               from a backup up to the record before";

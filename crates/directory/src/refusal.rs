@@ -81,6 +81,7 @@ impl From<StoreError> for Refusal {
             | StoreError::InUse { .. }
             | StoreError::DataFile { .. }
             | StoreError::Io { .. }
+            | StoreError::Log(_)
             | StoreError::Lmdb(_)
             | StoreError::Corrupt(_)
             | StoreError::ContextsOverlap { .. }

@@ -146,6 +146,7 @@ impl From<StoreError> for Failure {
             // LMDB reports a write that the disk took only in part as an I/O error.
             StoreError::Lmdb(_) => "is the disk full? Otherwise see the system's log".to_owned(),
             StoreError::Io { .. }
+            | StoreError::Log(_)
             | StoreError::TooLarge { .. }
             | StoreError::ContextsOverlap { .. }
             | StoreError::Invalid { .. }

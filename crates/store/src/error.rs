@@ -67,6 +67,8 @@ pub enum StoreError {
     },
     /// The disk or the address space reserved for the data is full.
     Full,
+    /// The log does not make durable what was to be written: the reason.
+    Log(String),
     /// LMDB refused; after a fatal error of its own it refuses everything.
     Lmdb(String),
     /// A row contradicts what always holds.
@@ -188,6 +190,7 @@ impl fmt::Display for StoreError {
                 write!(f, "the data file '{}' is damaged: {reason}", path.display())
             }
             Self::Full => f.write_str("no space left for the data"),
+            Self::Log(reason) => write!(f, "the data wait for the log: {reason}"),
             Self::Lmdb(message) => write!(f, "the database failed: {message}"),
             Self::Corrupt(corruption) => write!(f, "the data are damaged: {corruption}"),
             Self::TooLarge { what, bytes, limit_bytes } => {
@@ -220,6 +223,7 @@ impl std::error::Error for StoreError {
             | Self::InUse { .. }
             | Self::DataFile { .. }
             | Self::Full
+            | Self::Log(_)
             | Self::Lmdb(_)
             | Self::Corrupt(_)
             | Self::TooLarge { .. }

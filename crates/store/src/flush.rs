@@ -7,10 +7,12 @@
 //! the overlay is full. A third one builds indexes on the base, see `build.rs`.
 //!
 //! Invariants: LMDB goes from the state after one record to the state after a later one, never to
-//! anything between. Layers leave the overlay after the commit that wrote them; when it fails they
+//! anything between. What a flush writes is durable in the log before, so the base is never ahead of
+//! the log. Layers leave the overlay after the commit that wrote them; when it fails they
 //! stay, and it is tried again. Neither thread holds anything that a reader or the writer needs.
 
 mod lists;
+mod log_sync;
 mod pace;
 mod threads;
 
@@ -18,6 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::lists::ListWriter;
+pub(crate) use self::log_sync::LogSync;
+pub use self::log_sync::SyncLog;
 pub(crate) use self::pace::{Pace, now};
 pub(crate) use self::threads::BACKGROUND_NICE;
 pub use self::threads::{FlushOptions, Flusher, OnFlush, OverlayStatus};
@@ -59,6 +63,7 @@ impl Store {
         let environment = Arc::clone(&version.environment);
         let compression = version.dictionary.compression().cloned();
         drop(version);
+        self.log_sync.run()?;
         write(&environment, &merged, compression.as_ref(), membership.as_ref())?;
         self.pace.membership_written(membership);
         let before = self.versions.load();
@@ -115,6 +120,12 @@ impl Store {
                 return;
             }
         }
+    }
+
+    /// Has `sync` called before each flush: it makes durable in the log what is published, and the
+    /// flush waits for it. When it fails, the flush does.
+    pub fn sync_log_before_flush(&self, sync: SyncLog) {
+        self.log_sync.set(sync);
     }
 
     /// Keeps who takes part in the log, in the log's own octets: durable with the next flush.

@@ -9,6 +9,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bulk::remove_remains;
 use crate::error::StoreError;
@@ -24,6 +25,8 @@ const ID_LENGTH: usize = 16;
 pub(crate) struct DataDirectory {
     path: PathBuf,
     id: [u8; ID_LENGTH],
+    /// See [`Self::note_journal`].
+    has_journal: AtomicBool,
     /// Held for its lock; none when the directory is only read.
     _lock: Option<File>,
 }
@@ -43,7 +46,7 @@ impl DataDirectory {
         let mut id = [0; ID_LENGTH];
         getrandom::fill(&mut id)
             .map_err(|error| StoreError::io(path, io::Error::other(error.to_string())))?;
-        let directory = Self::lock(path, id)?;
+        let directory = Self::lock(path, Format { id, has_journal: false })?;
         directory.remove_remains()?;
         Ok(directory)
     }
@@ -66,7 +69,7 @@ impl DataDirectory {
 
     /// Opens an existing data directory.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let directory = Self::lock(path, identity(path)?)?;
+        let directory = Self::lock(path, found(path)?)?;
         // A load that did not come to its end has left nothing that is of use.
         remove_remains(path)?;
         Ok(directory)
@@ -74,7 +77,9 @@ impl DataDirectory {
 
     /// Opens an existing data directory beside a process that may have locked it.
     pub(crate) fn open_to_read(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { path: path.to_owned(), id: identity(path)?, _lock: None })
+        let Format { id, has_journal } = found(path)?;
+        let has_journal = AtomicBool::new(has_journal);
+        Ok(Self { path: path.to_owned(), id, has_journal, _lock: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -86,20 +91,37 @@ impl DataDirectory {
         self.id
     }
 
+    /// Whether there must be a journal.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.has_journal.load(Ordering::Relaxed)
+    }
+
+    /// Notes durably that there is a journal: from now on one that is missing is a loss. In a
+    /// directory that does not open yet it is noted with the rest.
+    pub(crate) fn note_journal(&self) -> Result<(), StoreError> {
+        if self.has_journal.swap(true, Ordering::Relaxed) || !self.path.join(FORMAT_FILE).exists() {
+            return Ok(());
+        }
+        self.write_format()
+    }
+
     /// Makes the directory one that opens.
     pub(crate) fn write_format(&self) -> Result<(), StoreError> {
-        let path = self.path.join(FORMAT_FILE);
+        let path = self.path.join(NEW_FORMAT_FILE);
         let write = || {
             let mut file = File::create(&path)?;
             let id: String = self.id.iter().map(|octet| format!("{octet:02x}")).collect();
-            file.write_all(format!("{FORMAT_HEAD}\nformat {FORMAT}\nid {id}\n").as_bytes())?;
-            file.sync_all()
+            let journal = if self.has_journal() { FORMAT_JOURNAL } else { "" };
+            let text = format!("{FORMAT_HEAD}\nformat {FORMAT}\nid {id}\n{journal}");
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&path, self.path.join(FORMAT_FILE))
         };
         write().map_err(|source| StoreError::io(&path, source))?;
         sync_directory(&self.path)
     }
 
-    fn lock(path: &Path, id: [u8; ID_LENGTH]) -> Result<Self, StoreError> {
+    fn lock(path: &Path, format: Format) -> Result<Self, StoreError> {
         let file_path = path.join(LOCK_FILE);
         let io = |source| StoreError::io(&file_path, source);
         let mut file = OpenOptions::new()
@@ -125,12 +147,14 @@ impl DataDirectory {
             writeln!(file, "{}", std::process::id())
         };
         write_pid().map_err(io)?;
-        Ok(Self { path: path.to_owned(), id, _lock: Some(file) })
+        let Format { id, has_journal } = format;
+        let has_journal = AtomicBool::new(has_journal);
+        Ok(Self { path: path.to_owned(), id, has_journal, _lock: Some(file) })
     }
 
     /// Removes what a creation that did not come to its end has left.
     fn remove_remains(&self) -> Result<(), StoreError> {
-        for name in [DATA_FILE, DATA_LOCK_FILE] {
+        for name in [DATA_FILE, DATA_LOCK_FILE, NEW_FORMAT_FILE] {
             remove_file(&self.path.join(name))?;
         }
         Ok(())
@@ -175,6 +199,25 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// When it is no data directory, or not of the format this release knows.
 pub fn identity(path: &Path) -> Result<[u8; ID_LENGTH], StoreError> {
+    Ok(found(path)?.id)
+}
+
+/// Whether there must be a journal in the data directory `path`, which another process may have
+/// open. To be asked before the journal is looked for: it was there before this was noted.
+///
+/// # Errors
+/// When it is no data directory, or not of the format this release knows.
+pub fn has_journal(path: &Path) -> Result<bool, StoreError> {
+    Ok(found(path)?.has_journal)
+}
+
+/// What the `format` file says.
+struct Format {
+    id: [u8; ID_LENGTH],
+    has_journal: bool,
+}
+
+fn found(path: &Path) -> Result<Format, StoreError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => read_format(path),
         Ok(_) => Err(StoreError::NotADirectory { path: path.to_owned() }),
@@ -185,8 +228,8 @@ pub fn identity(path: &Path) -> Result<[u8; ID_LENGTH], StoreError> {
     }
 }
 
-/// The id in the `format` file, when it is of the format this release knows.
-fn read_format(path: &Path) -> Result<[u8; ID_LENGTH], StoreError> {
+/// Reads the `format` file, when it is of the format this release knows.
+fn read_format(path: &Path) -> Result<Format, StoreError> {
     let file_path = path.join(FORMAT_FILE);
     let foreign = || StoreError::NotADataDirectory { path: path.to_owned() };
     let text = match fs::read(&file_path) {
@@ -202,7 +245,9 @@ fn read_format(path: &Path) -> Result<[u8; ID_LENGTH], StoreError> {
     match found {
         Some(FORMAT) => {
             let id = lines.next().and_then(|line| line.strip_prefix("id "));
-            id.and_then(parse_id).ok_or_else(foreign)
+            let id = id.and_then(parse_id).ok_or_else(foreign)?;
+            let has_journal = lines.next() == Some(FORMAT_JOURNAL.trim_end());
+            Ok(Format { id, has_journal })
         }
         Some(found) if found > FORMAT => {
             Err(StoreError::NewerFormat { path, found, known: FORMAT })
@@ -223,6 +268,10 @@ fn parse_id(text: &str) -> Option<[u8; ID_LENGTH]> {
 }
 
 const FORMAT_FILE: &str = "format";
+/// What takes its place when all of it is written.
+const NEW_FORMAT_FILE: &str = "format.new";
+/// The line that says that there is a journal.
+const FORMAT_JOURNAL: &str = "journal\n";
 const FORMAT_HEAD: &str = "roster data directory";
 const LOCK_FILE: &str = "lock";
 /// LMDB's own names.
@@ -230,8 +279,9 @@ pub(crate) const DATA_FILE: &str = "data.mdb";
 pub(crate) const DATA_LOCK_FILE: &str = "lock.mdb";
 /// What may be there before the data are: parts of an interrupted creation, and what an operator
 /// puts there first.
-const OWN_FILES: [&str; 9] = [
+const OWN_FILES: [&str; 10] = [
     LOCK_FILE,
+    NEW_FORMAT_FILE,
     DATA_FILE,
     DATA_LOCK_FILE,
     "schema",
@@ -297,6 +347,30 @@ mod tests {
         assert_ne!(made[0], made[1]);
         let opened = ["a", "b"].map(|name| DataDirectory::open(&dir.path().join(name)).unwrap());
         assert_eq!(opened.map(|directory| directory.id()), made);
+    }
+
+    #[test]
+    fn that_there_is_a_journal_is_noted_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path();
+        let made = DataDirectory::create(data).unwrap();
+        made.write_format().unwrap();
+        assert!(!has_journal(data).unwrap() && !made.has_journal());
+        made.note_journal().unwrap();
+        let text = fs::read_to_string(data.join(FORMAT_FILE)).unwrap();
+        assert!(text.ends_with("\njournal\n"), "{text}");
+        let id = made.id();
+        drop(made);
+        let opened = DataDirectory::open(data).unwrap();
+        assert!(has_journal(data).unwrap() && opened.has_journal());
+        assert_eq!((opened.id(), identity(data).unwrap()), (id, id));
+        assert!(!data.join(NEW_FORMAT_FILE).exists());
+        // One that is being made does not open for it.
+        let made = DataDirectory::create(&data.join("new")).unwrap();
+        made.note_journal().unwrap();
+        assert!(identity(&data.join("new")).is_err());
+        made.write_format().unwrap();
+        assert!(has_journal(&data.join("new")).unwrap());
     }
 
     #[test]

@@ -65,8 +65,8 @@ pub use copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary};
 pub use dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary, with_stand_in};
 pub use entry::StoredEntry;
 pub use error::{Corruption, StoreError};
-pub use flush::{FlushOptions, Flusher, OnFlush, OverlayStatus};
-pub use format::{FORMAT, identity};
+pub use flush::{FlushOptions, Flusher, OnFlush, OverlayStatus, SyncLog};
+pub use format::{FORMAT, has_journal, identity};
 pub use index::{
     INDEX_COUNT_MAX, INDEX_DEFINITION_MAX_BYTES, IndexConfig, IndexDefinition, IndexKind,
     IndexState,

@@ -17,7 +17,7 @@ use crate::batch::{Batch, Seat};
 use crate::compress::Compression;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
-use crate::flush::{self, Pace};
+use crate::flush::{self, LogSync, Pace};
 use crate::format::{self, DataDirectory};
 use crate::index::{IndexConfig, IndexRow};
 use crate::key;
@@ -39,6 +39,7 @@ pub struct Store {
     pub(crate) versions: Versions,
     seat: Mutex<Seat>,
     flushing: Mutex<()>,
+    pub(crate) log_sync: LogSync,
     pub(crate) pace: Pace,
     pub(crate) holds: Holds,
     /// Records that were not the next ones.
@@ -147,6 +148,7 @@ impl Store {
             contexts: contexts.into(),
             seat: Mutex::default(),
             flushing: Mutex::default(),
+            log_sync: LogSync::default(),
             pace: Pace::default(),
             holds: Holds::default(),
             voids: AtomicU64::new(0),
@@ -158,6 +160,21 @@ impl Store {
     #[must_use]
     pub const fn id(&self) -> [u8; 16] {
         self.directory.id()
+    }
+
+    /// Whether there must be a journal: one was there when [`Self::note_journal`] was called.
+    #[must_use]
+    pub fn has_journal(&self) -> bool {
+        self.directory.has_journal()
+    }
+
+    /// Notes durably that there is a journal, which is durable: from now on, that none is there is
+    /// a loss. To be called before the first change that is in the journal is acknowledged.
+    ///
+    /// # Errors
+    /// When the file `format` cannot be written.
+    pub fn note_journal(&self) -> Result<(), StoreError> {
+        self.directory.note_journal()
     }
 
     /// Makes a data directory that was made of a copy one that opens; see [`crate::Adoption`].

@@ -12,7 +12,7 @@ use store::{Store, StoreOptions};
 
 use crate::directory::schema_of;
 use crate::error::DirectoryError;
-use crate::recovery;
+use crate::recovery::{self, loss};
 
 /// The journal of a data directory that a server may be writing.
 #[derive(Debug)]
@@ -55,11 +55,16 @@ impl Source {
     /// # Errors
     /// `Gone` when the journal begins later.
     pub(super) fn entries(&self, first: u64) -> Result<Option<Entries>, JournalError> {
+        self.open()?.map(|journal| journal.read(first)).transpose()
+    }
+
+    /// The journal as far as it is written; `None` when there is none.
+    fn open(&self) -> Result<Option<journal::copy::Source>, JournalError> {
         if !self.directory.is_dir() {
             return Ok(None);
         }
         match journal::copy::open(&self.disk, self.id) {
-            Ok(journal) => journal.read(first).map(Some),
+            Ok(journal) => Ok(Some(journal)),
             Err(JournalError::Missing) => Ok(None),
             Err(error) => Err(error),
         }
@@ -76,11 +81,18 @@ pub(crate) fn read_only_store(
     options: &StoreOptions,
 ) -> Result<Arc<Store>, DirectoryError> {
     let source = Source::new(data, store::identity(data)?);
+    // The journal comes before the note of it.
+    let has_journal = store::has_journal(data)?;
     // Before the base is looked at: what follows it must still be there afterwards.
     let hold = source.hold()?;
     let store = Arc::new(Store::open_read_only(data, options, schema_of(data)?)?);
-    if let Some(entries) = source.entries(store.base().lsn.0 + 1)? {
-        recovery::replay(&store, entries, &mut |_| Ok(()))?;
+    let base = store.base();
+    match source.open()? {
+        Some(journal) => {
+            loss::refuse_source(has_journal, &base, &journal)?;
+            recovery::replay(&store, journal.read(base.lsn.0 + 1)?, &mut |_| Ok(()))?;
+        }
+        None => loss::refuse_missing(has_journal, &base)?,
     }
     drop(hold);
     Ok(store)

@@ -20,6 +20,7 @@ use super::part::PartWriter;
 use super::source::Source;
 use super::{BackupProgress, OnBackupProgress};
 use crate::clock::Clock;
+use crate::recovery::loss;
 
 /// What is backed up, and where to.
 #[derive(Clone, Debug)]
@@ -209,6 +210,8 @@ impl Run<'_> {
     ) -> Result<(Manifest, Option<WhyFull>), BackupError> {
         // The server keeps all records until the hold is given back, at the end.
         let _hold = self.source.hold()?;
+        // A backup that lacks what was acknowledged must not take the place of one that has it.
+        loss::refuse_beside(self.options.data, &self.options.store)?;
         let (mut manifest, full) = self.base_and_records(old, store)?;
         // Records that came while it read are there, too, and none before them is missing.
         manifest.complete_until = manifest.complete_until.max(manifest.last().time);

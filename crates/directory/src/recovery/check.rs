@@ -9,7 +9,7 @@ use journal::{Disk, FileDisk, Journal, JournalError, JournalOptions, TornTail, c
 use schema::{Change, Definition, Schema};
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::{JOURNAL_DIRECTORY, decode};
+use super::{JOURNAL_DIRECTORY, decode, loss};
 use crate::directory::schema_of;
 use crate::error::DirectoryError;
 use crate::record::{Record, RecordError, RecordHead};
@@ -48,17 +48,27 @@ pub fn check_journal(
 ) -> Result<JournalCheck, DirectoryError> {
     let store = Store::open(data, &StoreOptions::default(), schema_of(data)?)?;
     let directory = data.join(JOURNAL_DIRECTORY);
+    let (base, has_journal) = (store.base(), store.has_journal());
     if !directory.is_dir() {
-        return Ok(JournalCheck::default());
+        return Ok(missing(has_journal, &base));
     }
     let options = JournalOptions::new(store.id());
-    Ok(check(&store.schema(), &store.base(), &FileDisk::new(directory), &options, progress))
+    let base = (&base, has_journal);
+    Ok(check(&store.schema(), base, &FileDisk::new(directory), &options, progress))
 }
 
-/// Checks the journal on `disk` against a base that ends with `base` under `schema`.
+/// What is to be said of a journal that is not there.
+fn missing(has_journal: bool, base: &Mark) -> JournalCheck {
+    let refused = loss::refuse_missing(has_journal, base).err();
+    let findings = refused.iter().map(ToString::to_string).collect();
+    JournalCheck { findings, ..JournalCheck::default() }
+}
+
+/// Checks the journal on `disk` against a base that ends with a record under `schema`, and may be
+/// noted to have a journal.
 pub(super) fn check(
     schema: &Schema,
-    base: &Mark,
+    (base, has_journal): (&Mark, bool),
     disk: &dyn Disk,
     options: &JournalOptions,
     progress: &mut dyn FnMut(&'static str, u64, u64),
@@ -69,14 +79,14 @@ pub(super) fn check(
         JournalCheck { bytes: verified.bytes, torn: verified.torn, ..JournalCheck::default() };
     check.findings.extend(verified.damage.iter().map(ToString::to_string));
     match verified.failure {
-        Some(JournalError::Missing) => return check,
+        Some(JournalError::Missing) => return missing(has_journal, base),
         Some(error) => check.findings.push(error.to_string()),
         None => {}
     }
     if !check.findings.is_empty() {
         return check;
     }
-    let mut chain = Chain { check, schema: None, base: *base, before: None };
+    let mut chain = Chain { check, schema: None, base: *base, has_journal, before: None };
     if let Err(error) = chain.walk(schema, disk, options, progress) {
         chain.found(error.to_string());
     }
@@ -89,6 +99,8 @@ struct Chain {
     /// With the changes since the base; `None` before the first.
     schema: Option<Schema>,
     base: Mark,
+    /// Whether it is noted that there is a journal.
+    has_journal: bool,
     /// The record before.
     before: Option<RecordHead>,
 }
@@ -102,6 +114,9 @@ impl Chain {
         progress: &mut dyn FnMut(&'static str, u64, u64),
     ) -> Result<(), JournalError> {
         let source = copy::open(disk, options.id)?;
+        if let Err(error) = loss::refuse_source(self.has_journal, &self.base, &source) {
+            self.found(error.to_string());
+        }
         let Some(last) = source.last() else { return Ok(()) };
         let first = source.first();
         if first > self.base.lsn.0 + 1 {

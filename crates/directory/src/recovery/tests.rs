@@ -54,6 +54,13 @@ impl Fixture {
         let store = self.store();
         store.flush().unwrap();
         drop(store);
+        // An export reads the journal, too.
+        let directory = self.data().join(JOURNAL_DIRECTORY);
+        std::fs::create_dir_all(&directory).unwrap();
+        for name in self.disk.list().unwrap() {
+            let bytes = self.disk.bytes(&name).unwrap();
+            std::fs::write(directory.join(name), bytes).unwrap();
+        }
         ldif(&self.data())
     }
 
@@ -102,7 +109,8 @@ impl Fixture {
     fn findings(&self) -> Vec<String> {
         let store = self.store();
         let options = Self::options(&store);
-        check(&store.schema(), &store.base(), &self.disk, &options, &mut |_, _, _| ()).findings
+        let base = (&store.base(), store.has_journal());
+        check(&store.schema(), base, &self.disk, &options, &mut |_, _, _| ()).findings
     }
 }
 
@@ -116,6 +124,14 @@ fn ldif(data: &Path) -> String {
     let mut out = Vec::new();
     export(data, &ExportOptions::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
+}
+
+/// A journal after the base: what the base says it has a place in.
+fn begin_journal(data: &Path, store: &Store) {
+    let directory = data.join(JOURNAL_DIRECTORY);
+    std::fs::create_dir(&directory).unwrap();
+    let (disk, next) = (Arc::new(FileDisk::new(directory)), store.base().lsn.0 + 1);
+    Journal::create(disk, Fixture::options(store), next).unwrap().close();
 }
 
 /// What the same history leads to in a store of its own, record after record.
@@ -133,6 +149,7 @@ fn expected(seed: u64, count: u64) -> (String, Mark) {
         store.publish(mark.lsn, LogPosition { term: 1, index: mark.lsn.0 });
     }
     let mark = store.flush().unwrap();
+    begin_journal(&data, &store);
     drop(store);
     (ldif(&data), mark)
 }
@@ -177,14 +194,66 @@ fn what_was_committed_is_there_after_a_power_cut() {
     }
 }
 
+/// Whether a change is in the base or in the journal alone: once there was a journal, none is a
+/// loss. Before that there is none.
 #[test]
-fn a_missing_journal_begins_after_the_base() {
+fn a_missing_journal_is_refused() {
+    for flush_every in [0, 5] {
+        let mut fixture = Fixture::new(1);
+        assert_eq!(fixture.findings(), [""; 0]);
+        fixture.commit(&mut History::new(1), 5, flush_every);
+        fixture.disk = SimDisk::new(2);
+        let refusal = fixture.refusal();
+        let want = format!("the journal is missing: what was written after record {flush_every}");
+        assert!(refusal.contains(&want) && refusal.contains("--accept-loss"), "{refusal}");
+        assert_eq!(fixture.findings(), [refusal]);
+    }
+}
+
+/// The base takes up what is durable in the journal: a journal that ends before it has lost its
+/// end, though no group of it is torn.
+#[test]
+fn a_journal_that_ends_before_the_base_is_refused() {
     let mut fixture = Fixture::new(1);
-    fixture.commit(&mut History::new(1), 5, 5);
-    fixture.disk = SimDisk::new(2);
-    let store = fixture.store();
-    let (journal, recovered) = fixture.open(&store).unwrap();
-    assert_eq!((journal.first(), recovered), (6, Recovered::default()));
+    let mut history = History::new(1);
+    fixture.commit(&mut history, 5, 0);
+    let before = fixture.disk.kill();
+    fixture.commit(&mut history, 5, 5);
+    fixture.disk = before;
+    let refusal = fixture.refusal();
+    assert!(refusal.contains("it ends with record 5, and the data with 10"), "{refusal}");
+    assert_eq!(fixture.findings(), [refusal]);
+}
+
+/// Whatever a power cut leaves, at any step of making a journal, writing and flushing, is no loss:
+/// there is no false alarm, and `check` finds nothing.
+#[test]
+fn no_power_cut_is_taken_for_a_loss() {
+    for seed in 0..40 {
+        let mut fixture = Fixture::new(seed);
+        let mut history = History::new(seed);
+        fixture.disk.cut_power_after(seed);
+        let store = fixture.store();
+        // It may fail, at any step.
+        drop(fixture.open(&store));
+        drop(store);
+        fixture.disk = fixture.disk.crash();
+        let findings = fixture.findings();
+        assert_eq!(findings, [""; 0], "seed {seed}");
+        let mut count = 0;
+        for round in 0..3_u64 {
+            let more = (seed + round) % 13 + 1;
+            fixture.commit(&mut history, more as usize, (seed % 4) as usize);
+            count += more;
+            fixture.disk = if round % 2 == 0 { fixture.disk.crash() } else { fixture.disk.kill() };
+            assert_eq!(fixture.findings(), [""; 0], "seed {seed}");
+        }
+        let store = fixture.store();
+        let (journal, _) = fixture.open(&store).unwrap();
+        assert_eq!(store.published().lsn, Lsn(count), "seed {seed}");
+        assert!(store.has_journal());
+        drop(journal);
+    }
 }
 
 #[test]
@@ -197,6 +266,11 @@ fn a_journal_behind_the_base_begins_anew() {
     (0..5).for_each(|_| drop(history.next(&Mark::default())));
     let mut batch = store.begin().unwrap();
     history.next(&store.base()).changes().iter().for_each(|one| batch.apply(one).unwrap());
+    let mut mark = batch.last();
+    // A load has no place in a log.
+    mark.lsn.0 += 1;
+    mark.position = LogPosition { term: 0, index: mark.lsn.0 };
+    batch.record(mark).unwrap();
     batch.commit().unwrap();
     let next = store.base().lsn.0 + 1;
     let (journal, recovered) = fixture.open(&store).unwrap();
@@ -391,6 +465,7 @@ proptest! {
             rest = later;
         }
         prop_assert_eq!(store.flush().unwrap(), mark);
+        begin_journal(&data, &store);
         drop(store);
         prop_assert_eq!(ldif(&data), entries);
     }

@@ -144,6 +144,10 @@ impl DiskFile for FaultyFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.file.truncate(len)
     }
+
+    fn forget(&self) -> io::Result<()> {
+        self.file.forget()
+    }
 }
 
 /// As much room as a test says.

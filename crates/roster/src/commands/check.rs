@@ -1,8 +1,10 @@
 //! `roster check`: verifies the data of a directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use directory::AcceptedLoss;
+use directory::backup::Moment;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -10,22 +12,32 @@ use crate::progress;
 
 /// Verify the journal, and every table and index against the entries of a data directory.
 ///
-/// No server may use the data directory meanwhile. Nothing is changed. Ends with exit code 2 when
-/// something is wrong.
+/// No server may use the data directory meanwhile. Nothing is changed, unless --accept-loss is given
+/// and the journal has lost something. Ends with exit code 2 when something is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// The data directory
     #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
     data: PathBuf,
+
+    /// Where the journal has lost acknowledged writes, so that the server does not start: go on
+    /// without them, and say which they are. What is left of them is brought into the data, the old
+    /// journal is kept as journal-lost-1, and a new one begins
+    #[arg(long)]
+    accept_loss: bool,
 }
 
 const EXAMPLES: &str = "\
-Example:
-  roster check --data ./data";
+Examples:
+  roster check --data ./data
+  roster check --data ./data --accept-loss";
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    if options.accept_loss {
+        accept_loss(&options.data)?;
+    }
     let bar = progress::bar(Some(0), "entries");
     let check = directory::check(&options.data, &mut |phase, done, total| {
         bar.set_message(phase);
@@ -59,6 +71,52 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         count => Err(Failure::local(format!("{count} faults in {entries} entries{records}"))
-            .hint("restore a backup, or export what can be read and import it anew")),
+            .hint(if check.journal.findings.is_empty() { HINT_DATA } else { HINT_JOURNAL })),
     }
 }
+
+/// Goes on without what the journal has lost, and tells what that is.
+fn accept_loss(data: &Path) -> Result<(), Failure> {
+    let Some(loss) = directory::accept_loss(data)? else {
+        output::note(format_args!(
+            "roster: note: the journal has lost nothing that a start needs: there is nothing to \
+             accept"
+        ));
+        return Ok(());
+    };
+    let AcceptedLoss { reason, kept, records, lost_until, aside } = loss;
+    output::line(format_args!("{reason}"))?;
+    let last = kept.lsn.0;
+    match lost_until {
+        Some(until) => output::line(format_args!(
+            "lost: records {} to {}, and what was written after them, if anything was",
+            last + 1,
+            until.0
+        ))?,
+        None => output::line(format_args!(
+            "lost: what was written after record {last}, if anything was; how much is not known"
+        ))?,
+    }
+    let time = match kept.time_us {
+        0 => String::new(),
+        time_us => format!(", of {}", Moment::from_micros(time_us)),
+    };
+    output::line(format_args!(
+        "kept: everything up to record {last}{time}; {records} records were only in the journal"
+    ))?;
+    if let Some(aside) = aside {
+        output::line(format_args!(
+            "the old journal is in {}: remove it when it is of no more use",
+            aside.display()
+        ))?;
+    }
+    output::line(format_args!(
+        "take a full backup: the records from {} on are other ones than were lost",
+        last + 1
+    ))?;
+    Ok(())
+}
+
+const HINT_DATA: &str = "restore a backup, or export what can be read and import it anew";
+const HINT_JOURNAL: &str =
+    "restore a backup; '--accept-loss' goes on without what the journal has lost";

@@ -18,7 +18,7 @@ use super::{BulkError, BulkReport, Held, Phase};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::lmdb::Environment;
-use crate::meta::{self, COUNTERS, Counters};
+use crate::meta::{self, COUNTERS, Counters, LogPosition};
 use crate::swap::OtherBase;
 
 /// A load at its end.
@@ -189,7 +189,8 @@ impl Finish<'_, '_> {
         // A load of nothing is a step, too: with the number of before and another hash, the data
         // would not belong to the journal.
         counters.lsn += entries.max(1);
-        counters.position.index = counters.lsn;
+        // What was loaded is in no log: whoever compares the base with the log sees it by the term.
+        counters.position = LogPosition { term: 0, index: counters.lsn };
         counters.hash = bulk_hash(&counters);
         counters.entry_count = self.loader.held_count + self.loader.loaded;
         counters.names_moved += 1;
