@@ -7,10 +7,10 @@
     reason = "the helpers of a test are a test, and servers live in real time"
 )]
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use testing::client::{Attributes, Client, Request, Search};
 use testing::crash::server::{ADMIN_DN, ADMIN_PASSWORD, Place, SUFFIX, now, pause};
@@ -31,20 +31,24 @@ fn place(folder: &Path) -> Place {
 /// Ends with this code by itself, and says this.
 #[track_caller]
 fn check(place: &Place, arguments: &[&str], code: i32, want: &[&str]) -> String {
+    // Into a file: an export is larger than a pipe.
+    let told = place.folder.join("told");
+    let out = File::create(&told).unwrap();
     let mut command = place.command(arguments);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command.stdout(out.try_clone().unwrap()).stderr(out);
+    let mut child = command.spawn().unwrap();
     let begin = now();
     while child.try_wait().unwrap().is_none() && begin.elapsed() < PATIENCE {
         pause(Duration::from_millis(5));
     }
     // A server that runs is one that did not notice.
     let _ = child.kill();
-    let output = child.wait_with_output().unwrap();
-    let mut text = String::from_utf8(output.stdout).unwrap();
-    text += &String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {} {text}", output.status);
+    let status = child.wait().unwrap();
+    let text = fs::read_to_string(told).unwrap();
+    let end = text.get(text.len().saturating_sub(2000)..).unwrap_or_default();
+    assert_eq!(status.code(), Some(code), "{arguments:?}: {status} {end}");
     for want in want {
-        assert!(text.contains(want), "{arguments:?}:\n{text}\nlacks: {want}");
+        assert!(text.contains(want), "{arguments:?}:\n{end}\nlacks: {want}");
     }
     text
 }
@@ -102,8 +106,9 @@ fn people(place: &Place) -> usize {
 
 fn copy(from: &Path, to: &Path) -> Place {
     fs::create_dir_all(to).unwrap();
-    let copied = Command::new("cp").args(["-r", "--sparse=always"]).arg(from.join("data")).arg(to);
-    assert!(copied.status().unwrap().success());
+    let mut copying = Command::new("cp");
+    copying.args(["-r", "--sparse=always"]).arg(from.join("data")).arg(to);
+    assert!(copying.status().unwrap().success());
     place(to)
 }
 
@@ -118,7 +123,7 @@ fn a_data_file_that_was_cut_is_refused_with_a_sentence() {
     let file = place.data().join("data.mdb");
     let whole = fs::read(&file).unwrap();
     let length = whole.len() as u64;
-    for left in [length - 8192, length / 2, 3 * 4096, 8192, 4097, 4096, 100, 0] {
+    for left in [length - 8192, length / 2, 8192, 0] {
         fs::write(&file, &whole).unwrap();
         OpenOptions::new().write(true).open(&file).unwrap().set_len(left).unwrap();
         let want =
@@ -131,7 +136,7 @@ fn a_data_file_that_was_cut_is_refused_with_a_sentence() {
     check_refused(&place, &["data.mdb", "it is missing"]);
     assert!(!file.exists());
     // Garbage where LMDB looks first.
-    for at in [10, 16, 40, 4096 + 40, 4096 + 130] {
+    for at in [10, 4096 + 40] {
         let mut garbage = whole.clone();
         garbage[at..at + 60].fill(0xa7);
         fs::write(&file, &garbage).unwrap();
