@@ -9,6 +9,7 @@ use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
 use store::{IndexConfig, Store};
 
 use super::*;
+use crate::recovery::tests::begin_journal;
 use crate::recovery::tests::history::{self, History};
 
 const SUFFIX: &str = "dc=example,dc=com";
@@ -33,6 +34,7 @@ fn made_by_chance(seed: u64, changes: usize) -> (tempfile::TempDir, PathBuf) {
         store.publish(mark.lsn, mark.position);
     }
     store.flush().unwrap();
+    begin_journal(&data, &store);
     (dir, data)
 }
 

@@ -127,7 +127,7 @@ fn ldif(data: &Path) -> String {
 }
 
 /// A journal after the base: what the base says it has a place in.
-fn begin_journal(data: &Path, store: &Store) {
+pub(crate) fn begin_journal(data: &Path, store: &Store) {
     let directory = data.join(JOURNAL_DIRECTORY);
     std::fs::create_dir(&directory).unwrap();
     let (disk, next) = (Arc::new(FileDisk::new(directory)), store.base().lsn.0 + 1);
@@ -270,7 +270,7 @@ fn a_journal_behind_the_base_begins_anew() {
     // A load has no place in a log.
     mark.lsn.0 += 1;
     mark.position = LogPosition { term: 0, index: mark.lsn.0 };
-    batch.record(mark).unwrap();
+    assert_eq!(batch.record(mark).unwrap(), Applied::Done);
     batch.commit().unwrap();
     let next = store.base().lsn.0 + 1;
     let (journal, recovered) = fixture.open(&store).unwrap();
