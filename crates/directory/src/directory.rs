@@ -44,6 +44,7 @@ use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::sasl::{TokenKeys, scram::ScramHash};
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::session::{Peer, Session};
+use crate::session_monitor::{SessionMonitor, SessionTeller};
 use crate::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
 use crate::subentry::Subentries;
 use crate::subschema;
@@ -187,6 +188,7 @@ pub struct Directory {
     pub(crate) log_monitor: LogMonitor,
     pub(crate) tls_monitor: TlsMonitor,
     pub(crate) figure_monitor: FigureMonitor,
+    pub(crate) session_monitor: SessionMonitor,
     /// None once the directory is shut down.
     flusher: Mutex<Option<Flusher>>,
     make_chance: fn() -> Box<dyn Chance>,
@@ -338,6 +340,7 @@ impl Directory {
             log_monitor: LogMonitor::default(),
             tls_monitor: TlsMonitor::default(),
             figure_monitor: FigureMonitor::default(),
+            session_monitor: SessionMonitor::default(),
             flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),
         });
@@ -480,6 +483,11 @@ impl Directory {
     /// Makes `cn=tls,cn=monitor` show what this tells.
     pub fn show_certificate(&self, teller: CertificateTeller) {
         self.tls_monitor.set(teller);
+    }
+
+    /// Makes `cn=Sessions,cn=monitor` show the connections this tells of, and close them.
+    pub fn show_sessions(&self, teller: SessionTeller) {
+        self.session_monitor.set(teller);
     }
 
     /// Sets the keys that bearer tokens are verified with, a JSON Web Key Set (RFC 7517). The ones

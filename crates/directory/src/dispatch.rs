@@ -15,6 +15,7 @@ use crate::ops::update::{self, Asked};
 use crate::password_policy;
 use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::session_monitor;
 use crate::sink::{Flow, ResponseSink};
 use crate::worker::{Next, Worker};
 
@@ -164,7 +165,11 @@ fn carry_out(
             update::submit(worker, session, controls, &asked(ResponseKind::Add), op, out)
         }
         Request::Delete(delete) => {
-            let op = ops::delete::resolve(worker, delete, controls)?;
+            let named = update::named(worker, delete.name)?;
+            if let Some(closed) = session_monitor::close(worker, session, &named, controls)? {
+                return Ok(answer(out, id, ResponseKind::Delete, Ok(closed)));
+            }
+            let op = ops::delete::resolve(named, controls)?;
             update::submit(worker, session, controls, &asked(ResponseKind::Delete), op, out)
         }
         Request::Modify(modify) => {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use schema::Entry;
 
 use crate::refusal::Refusal;
-use crate::virtual_tree::{Branch, Site};
+use crate::virtual_tree::{Branch, Site, always, never};
 
 /// An entry of `cn=monitor` as it is to be made.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -32,19 +32,19 @@ impl FigureMonitor {
 }
 
 macro_rules! branch {
-    ($name:literal, $is_slow:literal) => {
+    ($name:literal, $is_slow:ident) => {
         Branch { name: $name, is_slow: $is_slow, entries: |site| entries(site, $name) }
     };
 }
 
 /// The branches; those are slow that ask the operating system for much.
 pub(crate) const BRANCHES: [Branch; 6] = [
-    branch!("cn=operations,cn=monitor", false),
-    branch!("cn=connections,cn=monitor", false),
-    branch!("cn=work,cn=monitor", false),
-    branch!("cn=store,cn=monitor", true),
-    branch!("cn=journal,cn=monitor", false),
-    branch!("cn=process,cn=monitor", true),
+    branch!("cn=operations,cn=monitor", never),
+    branch!("cn=connections,cn=monitor", never),
+    branch!("cn=work,cn=monitor", never),
+    branch!("cn=store,cn=monitor", always),
+    branch!("cn=journal,cn=monitor", never),
+    branch!("cn=process,cn=monitor", always),
 ];
 
 fn entries(site: &Site<'_>, branch: &str) -> Result<Vec<Entry>, Refusal> {

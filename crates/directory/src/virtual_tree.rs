@@ -22,6 +22,7 @@ use crate::live_entry::SUBSCHEMA_DN;
 use crate::log_monitor;
 use crate::ops::{access_config, index_config};
 use crate::refusal::Refusal;
+use crate::session_monitor;
 use crate::tls_monitor;
 
 /// A tree of entries the server makes itself.
@@ -43,7 +44,7 @@ pub(crate) struct Branch {
     /// The name of its topmost entry, whose superior is an entry of the tree.
     pub(crate) name: &'static str,
     /// Making it may take longer than a connection's neighbours should wait: it goes to the pool.
-    pub(crate) is_slow: bool,
+    pub(crate) is_slow: fn(&Site<'_>) -> bool,
     /// Makes its entries, the topmost first and every superior before its subordinates.
     pub(crate) entries: fn(&Site<'_>) -> Result<Vec<Entry>, Refusal>,
 }
@@ -55,12 +56,12 @@ const TREES: &[Tree] = &[
         branches: &[
             Branch {
                 name: index_config::INDEX_CONFIG_DN,
-                is_slow: false,
+                is_slow: never,
                 entries: index_config::entries,
             },
             Branch {
                 name: access_config::ACCESS_CONFIG_DN,
-                is_slow: false,
+                is_slow: never,
                 entries: access_config::entries,
             },
         ],
@@ -69,26 +70,39 @@ const TREES: &[Tree] = &[
     Tree {
         name: "cn=monitor",
         branches: &[
-            Branch { name: branch::NAME, is_slow: false, entries: branch::entries },
+            Branch { name: branch::NAME, is_slow: never, entries: branch::entries },
             Branch {
                 name: index_monitor::INDEX_MONITOR_DN,
-                is_slow: true,
+                is_slow: always,
                 entries: index_monitor::entries,
             },
             Branch {
                 name: log_monitor::LOG_MONITOR_DN,
-                is_slow: false,
+                is_slow: never,
                 entries: log_monitor::entries,
             },
             Branch {
                 name: tls_monitor::TLS_MONITOR_DN,
-                is_slow: false,
+                is_slow: never,
                 entries: tls_monitor::entries,
+            },
+            Branch {
+                name: session_monitor::SESSIONS_DN,
+                is_slow: session_monitor::is_slow,
+                entries: session_monitor::entries,
             },
         ],
         figures: &figure_monitor::BRANCHES,
     },
 ];
+
+pub(crate) fn never(_: &Site<'_>) -> bool {
+    false
+}
+
+pub(crate) fn always(_: &Site<'_>) -> bool {
+    true
+}
 
 /// What a branch is made from.
 pub(crate) struct Site<'a> {
@@ -229,7 +243,7 @@ impl TreeKeys {
             |key: &DnKey| !is_root_alone && (key.is_within(base) || base.is_within(key));
         let mut made = vec![self.root_entry(site)];
         for (key, branch) in self.branches.iter().filter(|(key, _)| is_wanted(key)) {
-            if branch.is_slow && !may_wait {
+            if !may_wait && (branch.is_slow)(site) {
                 return Ok(Found::TooSlowHere);
             }
             debug_assert!(key.is_within(&self.root), "{} is elsewhere", branch.name);

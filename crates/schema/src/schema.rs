@@ -289,6 +289,7 @@ pub fn builtin_files() -> Vec<SchemaFile> {
         "12-accounts.ldif",
         "13-password-policy.ldif",
         "14-monitor.ldif",
+        "15-sessions.ldif",
     ];
     let file =
         |(name, text): (&str, &str)| SchemaFile { name: name.to_owned(), text: text.to_owned() };

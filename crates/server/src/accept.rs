@@ -213,7 +213,7 @@ fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
     let address = peer.ip;
     let secure = peer.secure;
     let session = shared.directory.session(peer);
-    let (id, mailbox) = worker.admit();
+    let (id, mailbox) = worker.admit(&session, trail.listener());
     if !secure {
         // Of others the log hears when TLS protects them.
         worker.scribe.connected(&mut trail, &session);
@@ -248,7 +248,7 @@ async fn serve(mut connection: Connection, secure: bool) {
         return;
     }
     loop {
-        match poll_fn(|cx| connection.poll_session(cx)).await {
+        match poll_fn(|cx| connection.poll(cx)).await {
             Ending::Lost => return,
             Ending::Closed => return close(&mut connection, Linger::No).await,
             Ending::Dismissed => return close(&mut connection, Linger::Yes).await,
@@ -280,6 +280,7 @@ async fn handshake(connection: &mut Connection) -> bool {
             let (version, cipher) = protection(stream.get_ref().1);
             connection.worker.scribe.meter().handshake(Some(version));
             connection.trail.secured(version, cipher);
+            connection.mailbox.shown.secured(version);
             connection.resume_secure(Stream::Tls(Box::new(stream)), facts);
             connection.worker.scribe.connected(&mut connection.trail, &connection.session);
             true

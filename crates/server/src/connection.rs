@@ -10,6 +10,7 @@
 mod idle;
 mod output;
 pub(crate) mod patience;
+mod shown;
 
 use std::cell::RefCell;
 use std::io;
@@ -31,6 +32,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use self::idle::IdleTimer;
 use self::output::Output;
 use self::patience::{Origin, Turn};
+use self::shown::Closing;
 use crate::departures::Round;
 use crate::hash_pool::Client;
 use crate::log::Trail;
@@ -63,6 +65,7 @@ pub(crate) struct Connection {
     /// Runs while the client has ended its side, its jobs deliver nothing, and nothing is to be
     /// sent.
     half_closed: Option<Pin<Box<Sleep>>>,
+    closing: Closing,
 }
 
 /// What was received and not handled yet.
@@ -149,11 +152,12 @@ impl Connection {
             ending: None,
             idle,
             half_closed: None,
+            closing: None,
         }
     }
 
     /// Serves the client until the session ends or is interrupted.
-    pub(crate) fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+    fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         self.mailbox.register(cx.waker());
         let mut turn = MESSAGES_PER_TURN_MAX;
         // What was handled before this turn is answered by now, or the client waits for it.

@@ -25,6 +25,7 @@ mod proxy_header;
 mod read_buffer;
 mod rows;
 mod server;
+mod sessions;
 mod settings;
 mod stream;
 mod tls;

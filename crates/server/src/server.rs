@@ -22,6 +22,7 @@ use crate::listen::{self, Addresses, SocketFile};
 use crate::log::{Logs, Scribe};
 use crate::metrics::{self, Meter, Metrics, Process};
 use crate::pool::Pool;
+use crate::sessions::{self, Sessions};
 use crate::settings::{PasswordSettings, Settings};
 use crate::tls::Tls;
 use crate::worker::{self, Order, Shared};
@@ -97,6 +98,7 @@ impl Server {
         shared.directory.show_figures(Box::new(move |branch| {
             shown.scene().map(|scene| metrics::entries(&scene, branch)).unwrap_or_default()
         }));
+        sessions::show(&shared);
         let (ended_sender, ended) = unbounded_channel();
         let mut server = Self {
             directory,
@@ -254,6 +256,7 @@ pub(crate) fn share(
         pool,
         hash_pool,
         counters,
+        sessions: Sessions::new(),
         host_names: {
             let settings = &settings.access_control;
             settings.host_names.then(|| HostNames::of_system(settings.host_name_wait))

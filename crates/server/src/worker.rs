@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use directory::record::Who;
 use directory::{Directory, HashDone, Next, Noted, Outbox, Session};
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
@@ -33,6 +34,7 @@ use crate::log::Scribe;
 use crate::network::Network;
 use crate::pool::Pool;
 use crate::read_buffer::ReadBuffer;
+use crate::sessions::{Closings, Sessions, Shown};
 use crate::settings::LimitSettings;
 use crate::tls::Tls;
 
@@ -50,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.
     pub(crate) addresses: Addresses,
+    /// All connections, for those who list and close them.
+    pub(crate) sessions: Sessions,
     /// Finds the names of clients' hosts, when access rules are to ask for them.
     pub(crate) host_names: Option<HostNames>,
 }
@@ -102,8 +106,11 @@ impl Outbox for Inbox {
 }
 
 /// Where answers wait for their connection.
-#[derive(Debug, Default)]
 pub(crate) struct Mailbox {
+    /// What others see of the connection.
+    pub(crate) shown: Arc<Shown>,
+    /// Who they see it as.
+    shown_as: RefCell<Arc<Who>>,
     answers: RefCell<VecDeque<(MessageId, Vec<u8>)>>,
     /// What the peer has not taken of an answer that was sent.
     left: RefCell<Vec<u8>>,
@@ -111,6 +118,31 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
+    fn new(shown: Arc<Shown>, who: &Arc<Who>) -> Self {
+        Self {
+            shown,
+            shown_as: RefCell::new(Arc::clone(who)),
+            answers: RefCell::default(),
+            left: RefCell::default(),
+            waker: RefCell::default(),
+        }
+    }
+
+    /// Whether others see that it is this identity's.
+    pub(crate) fn is_shown_as(&self, who: &Arc<Who>) -> bool {
+        Arc::ptr_eq(&self.shown_as.borrow(), who)
+    }
+
+    /// Others see that it is this identity's.
+    pub(crate) fn set_shown_as(&self, who: Arc<Who>) {
+        self.shown_as.replace(who);
+    }
+
+    /// Octets of answers that the peer has not taken.
+    pub(crate) fn left_bytes(&self) -> usize {
+        self.left.borrow().len()
+    }
+
     /// The oldest answer.
     pub(crate) fn take(&self) -> Option<(MessageId, Vec<u8>)> {
         self.answers.borrow_mut().pop_front()
@@ -147,6 +179,15 @@ impl Mailbox {
     }
 }
 
+/// That of no connection.
+#[cfg(test)]
+impl Default for Mailbox {
+    fn default() -> Self {
+        let who = Arc::default();
+        Self::new(Shown::nobody(&who), &who)
+    }
+}
+
 /// The state of one worker, shared by the tasks of its thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
@@ -172,6 +213,7 @@ pub(crate) struct Worker {
     /// A message was handled since the idle watch looked.
     active: Cell<bool>,
     activity: Notify,
+    closings: Arc<Closings>,
 }
 
 impl Worker {
@@ -194,6 +236,7 @@ impl Worker {
             round: Cell::new(0),
             active: Cell::new(false),
             activity: Notify::new(),
+            closings: Arc::default(),
         }
     }
 
@@ -248,11 +291,17 @@ impl Worker {
         self.directory.borrow().noted()
     }
 
-    /// Makes room for a connection.
-    pub(crate) fn admit(&self) -> (ConnectionId, Rc<Mailbox>) {
+    /// Makes room for a connection that came in on `listener`.
+    pub(crate) fn admit(
+        &self,
+        session: &Session,
+        listener: &'static str,
+    ) -> (ConnectionId, Rc<Mailbox>) {
         let id = ConnectionId(self.next_id.get());
         self.next_id.set(id.0 + 1);
-        let mailbox = Rc::new(Mailbox::default());
+        let (since, place) = (self.shared.directory.clock().now(), (id, &self.closings));
+        let shown = self.shared.sessions.enter(session, listener, since, place);
+        let mailbox = Rc::new(Mailbox::new(shown, session.who()));
         self.connections.borrow_mut().insert(id, Rc::clone(&mailbox));
         (id, mailbox)
     }
@@ -260,7 +309,9 @@ impl Worker {
     /// A connection is gone.
     pub(crate) fn forget(&self, id: ConnectionId) {
         let mut connections = self.connections.borrow_mut();
-        connections.remove(&id);
+        if let Some(mailbox) = connections.remove(&id) {
+            self.shared.sessions.leave(&mailbox.shown);
+        }
         self.shared.counters.connections.subtract(1);
         if connections.is_empty() {
             self.emptied.notify_one();
@@ -296,6 +347,8 @@ impl Worker {
         spawn_local(async move { watch.watch_idle().await });
         let watch = Rc::clone(self);
         spawn_local(async move { watch.watch_sessions().await });
+        let watch = Rc::clone(self);
+        spawn_local(async move { watch.watch_closings().await });
         let sender = Rc::clone(self);
         spawn_local(poll_fn(move |cx| sender.departures.poll_work(cx)));
         self.distribute(orders).await;
@@ -315,6 +368,17 @@ impl Worker {
                 self.round.set(self.round.get() + 1);
                 self.connections.borrow().values().for_each(|mailbox| mailbox.wake());
                 self.note_activity();
+            }
+        }
+    }
+
+    /// Wakes connections that are to be closed.
+    async fn watch_closings(&self) {
+        loop {
+            for id in self.closings.next().await {
+                if let Some(mailbox) = self.connections.borrow().get(&id) {
+                    mailbox.wake();
+                }
             }
         }
     }

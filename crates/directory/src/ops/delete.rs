@@ -1,7 +1,6 @@
 //! Delete (RFC 4511 §4.8).
 
 use ldap::dn::Dn;
-use ldap::message::DeleteRequest;
 use ldap::result::ResultCode;
 use schema::{Change, DeleteChange, DnKey};
 use store::StoredEntry;
@@ -13,7 +12,6 @@ use crate::ops::update::{self, Named};
 use crate::ops::{index_config, target};
 use crate::record::DELETED_ATTRIBUTES_MAX_BYTES;
 use crate::refusal::Refusal;
-use crate::worker::Worker;
 
 /// A delete, resolved.
 pub(crate) struct Delete {
@@ -21,13 +19,8 @@ pub(crate) struct Delete {
     pub(crate) dn: Dn,
 }
 
-/// Resolves the request.
-pub(crate) fn resolve(
-    worker: &Worker,
-    request: &DeleteRequest<'_>,
-    controls: &RequestControls<'_>,
-) -> Result<WriteOp, Refusal> {
-    let named = update::named(worker, request.name)?;
+/// Resolves the request for the entry of this name.
+pub(crate) fn resolve(named: Named, controls: &RequestControls<'_>) -> Result<WriteOp, Refusal> {
     if named.state.virtual_trees.hold(&named.key) {
         return index_config::delete(&named);
     }

@@ -23,6 +23,7 @@ mod policies;
 mod readers;
 mod referrals;
 mod schema_online;
+mod session_monitor;
 mod sessions;
 mod sorting;
 mod stopping;

@@ -93,6 +93,11 @@ impl Trail {
         self.secured = Some((version, cipher));
     }
 
+    /// Operations that were begun so far.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations
+    }
+
     /// Where the connection came in.
     pub(crate) fn listener(&self) -> &'static str {
         self.listener

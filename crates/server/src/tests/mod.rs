@@ -13,6 +13,7 @@ mod proxies;
 mod rechecks;
 mod sasl;
 mod session;
+mod sessions;
 pub(crate) mod simulated;
 mod slow_readers;
 mod stop;
@@ -192,20 +193,22 @@ impl Client {
 
     /// The next response as text, or `closed`.
     fn receive(&mut self) -> String {
+        self.receive_message().map_or_else(|| "closed".to_owned(), |message| describe(&message))
+    }
+
+    /// The next response, or none when the connection is closed.
+    fn receive_message(&mut self) -> Option<Vec<u8>> {
         loop {
             match frame(&self.received, usize::MAX).unwrap() {
-                Frame::Complete(length) => {
-                    let message = self.received.drain(..length).collect::<Vec<_>>();
-                    return describe(&message);
-                }
+                Frame::Complete(length) => return Some(self.received.drain(..length).collect()),
                 Frame::Incomplete { .. } => {}
             }
             let mut buffer = [0; 16 * 1024];
             match self.transport.read(&mut buffer) {
-                Ok(0) if self.received.is_empty() => return "closed".to_owned(),
+                Ok(0) if self.received.is_empty() => return None,
                 Ok(0) => panic!("closed within a message"),
                 Ok(count) => self.received.extend_from_slice(&buffer[..count]),
-                Err(error) if is_closed(error.kind()) => return "closed".to_owned(),
+                Err(error) if is_closed(error.kind()) => return None,
                 Err(error) => panic!("no answer: {error}"),
             }
         }
