@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account, backup, bench, check, demo, explain, export, generate, import, index, init, restore,
-    serve, top, why,
+    serve, session, top, why,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -39,6 +39,7 @@ enum Command {
     Explain(explain::Options),
     Why(why::Options),
     Account(account::Options),
+    Session(session::Options),
     Top(top::Options),
     Index(index::Options),
     Check(check::Options),
@@ -59,6 +60,7 @@ impl Command {
             Self::Explain(options) => explain::run(&options),
             Self::Why(options) => why::run(&options),
             Self::Account(options) => account::run(&options),
+            Self::Session(options) => session::run(&options),
             Self::Top(options) => top::run(&options),
             Self::Index(options) => index::run(&options),
             Self::Check(options) => check::run(&options),

@@ -13,5 +13,6 @@ pub(crate) mod index;
 pub(crate) mod init;
 pub(crate) mod restore;
 pub(crate) mod serve;
+pub(crate) mod session;
 pub(crate) mod top;
 pub(crate) mod why;

@@ -27,6 +27,7 @@ mod preload;
 mod progress;
 mod rejects;
 mod serving;
+mod session;
 pub mod template;
 mod temporary;
 mod top;

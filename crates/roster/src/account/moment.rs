@@ -49,20 +49,25 @@ pub(crate) fn length(text: &str) -> Result<Duration, String> {
 /// A GeneralizedTime of the server, and how far it is from now.
 pub(crate) fn told(text: &str, now: Timestamp) -> String {
     let Some(moment) = time(text) else { return text.to_owned() };
-    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-    let date = format!("{}-{}-{}", part(0, 4), part(4, 6), part(6, 8));
-    let clock = format!("{}:{}", part(8, 10), part(10, 12));
+    let written = written(text);
     let distance = Duration::from_micros(moment.0.abs_diff(now.0));
     let distance = rough(distance);
     match moment < now {
-        _ if distance.is_empty() => format!("{date} {clock} UTC (now)"),
-        true => format!("{date} {clock} UTC ({distance} ago)"),
-        false => format!("{date} {clock} UTC (in {distance})"),
+        _ if distance.is_empty() => format!("{written} UTC (now)"),
+        true => format!("{written} UTC ({distance} ago)"),
+        false => format!("{written} UTC (in {distance})"),
     }
 }
 
+/// A GeneralizedTime of the server, to the minute.
+pub(crate) fn written(text: &str) -> String {
+    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+    let date = format!("{}-{}-{}", part(0, 4), part(4, 6), part(6, 8));
+    format!("{date} {}:{}", part(8, 10), part(10, 12))
+}
+
 /// A length as people say it; nothing below a second.
-fn rough(length: Duration) -> String {
+pub(crate) fn rough(length: Duration) -> String {
     let seconds = length.as_secs();
     let units = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
     // Two days and more are days: 26 hours are told as hours.
