@@ -22,6 +22,7 @@ const WITH_ROSTER: &[&str] = &[
     "proxy_header",
     "record",
     "sasl_message",
+    "session",
     "subtree_specification",
     "template",
 ];

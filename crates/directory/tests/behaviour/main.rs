@@ -11,6 +11,7 @@ mod binds_under_policy;
 mod counting;
 mod durable;
 mod explain;
+mod fuzzed_sessions;
 mod identities;
 mod indexes_online;
 mod large_groups;
