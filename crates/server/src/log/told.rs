@@ -2,6 +2,7 @@
 //! otherwise.
 
 use ldap::ber::{Frame, Reader, Tag, frame};
+use ldap::encode::ABORTED_TRANSACTION;
 
 /// The sum of the messages that answer one request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -42,8 +43,12 @@ impl<'a> Told<'a> {
                 let mut result = fields.sequence(tag).ok()?;
                 let code = result.enumerated(Tag::ENUMERATED).ok()?;
                 let _matched = result.read(Tag::OCTET_STRING).ok()?;
-                self.code = Some(code);
-                self.diagnostic = result.read(Tag::OCTET_STRING).ok()?;
+                let diagnostic = result.read(Tag::OCTET_STRING).ok()?;
+                // A transaction that expires is no answer to whatever request comes by.
+                let aborted = Ok(ABORTED_TRANSACTION.as_bytes());
+                if id != [0] || result.read(NAME) != aborted {
+                    (self.code, self.diagnostic) = (Some(code), diagnostic);
+                }
             }
             _ => {}
         }
@@ -51,6 +56,8 @@ impl<'a> Told<'a> {
     }
 }
 
+/// `responseName` of an extended response (RFC 4511 §4.12).
+const NAME: Tag = Tag::context(10, false);
 const SEARCH_ENTRY: Tag = Tag::application(4, true);
 const SEARCH_REFERENCE: Tag = Tag::application(19, true);
 const INTERMEDIATE: Tag = Tag::application(25, true);
@@ -89,6 +96,21 @@ mod tests {
         // Whatever else it is, it is no answer.
         assert_eq!(told(b"\x30"), Told::default());
         assert_eq!(told(b"\x30\x05\x02\x01\x01\x65\x00"), Told::default());
+    }
+
+    #[test]
+    fn a_transaction_that_expired_answers_no_request() {
+        // The request that noticed it went on elsewhere, and seemed to be answered by that.
+        let mut out = Vec::new();
+        encode::aborted_transaction(&mut out, b"1", ResultCode::TimeLimitExceeded, "unused");
+        assert_eq!(told(&out), Told::default());
+        // A request whose id is 0 is refused under that.
+        let refused = LdapResult::new(ResultCode::ProtocolError);
+        for kind in [ResponseKind::SearchDone, ResponseKind::Extended] {
+            out.clear();
+            encode::result(&mut out, MessageId(0), kind, &refused, Controls::EMPTY);
+            assert_eq!(told(&out).code, Some(2));
+        }
     }
 
     #[test]
