@@ -282,7 +282,7 @@ impl Decider {
         if !matches!(answer.result.code, ResultCode::Success) {
             changes.clear();
         }
-        let acis = acis::after(&directory.acis.load(), &changes, &batch.view())?.map(Arc::new);
+        let acis = acis::after(&directory.acis.newest(), &changes, &batch.view())?.map(Arc::new);
         let policies = directory.password_policies.load();
         let policies = set::after(&policies, &changes, &batch.view())?;
         if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {

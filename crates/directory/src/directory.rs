@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use aci::{Access, AciSet, GlobalAcis, Grants, Identity, Privileges};
+use aci::{Access, GlobalAcis, Grants, Identity, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::bounded;
 use journal::{Disk, Durability, FileDisk, Journal, JournalOptions};
@@ -20,6 +20,7 @@ use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
 use zeroize::Zeroizing;
 
 use crate::acis;
+use crate::acis_in_force::AcisInForce;
 use crate::analyser::Analyser;
 use crate::authentication::AuthenticationOptions;
 use crate::chance::{Chance, OsChance};
@@ -152,7 +153,7 @@ pub struct Directory {
     pub(crate) log: Arc<dyn CommitLog>,
     pub(crate) state: Arc<ArcSwap<State>>,
     /// The ACIs in force; what a view has is never newer.
-    pub(crate) acis: Arc<ArcSwap<AciSet>>,
+    pub(crate) acis: Arc<AcisInForce>,
     /// The password policies in force; likewise.
     pub(crate) password_policies: Arc<ArcSwap<PasswordPolicies>>,
     /// What binds have left in accounts and is not written yet.
@@ -311,7 +312,7 @@ impl Directory {
         let directory = Arc::new(Self {
             store,
             log,
-            acis: Arc::new(ArcSwap::from_pointee(acis)),
+            acis: Arc::new(AcisInForce::new(acis)),
             password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
             accounts,
             state: Arc::new(ArcSwap::from_pointee(State::new(schema))),
@@ -409,7 +410,7 @@ impl Directory {
 
     /// How many access rules are in force.
     pub fn aci_count(&self) -> usize {
-        self.acis.load().len()
+        self.acis.newest().len()
     }
 
     /// How the logs of requests and changes are, if there are any.

@@ -2,8 +2,8 @@
 //!
 //! Invariant: every decision about an entry goes through the rights at its place; there is no other
 //! way from an entry to a client, or from a request to a change.
-//! Invariant: rules are read after the view is taken, and put in force before a change of them is
-//! visible, so a view never has entries that are newer than the rules.
+//! Invariant: a view is guarded by the rules of its own point of the log; newer ones are put in
+//! force before a change of them is visible, so a view never has entries without their rules.
 
 use std::cell::OnceCell;
 use std::hint::black_box;
@@ -45,8 +45,8 @@ pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<
     if access.has(Privilege::BypassAcl) {
         return act(&Guard { access, rules: None });
     }
-    let set = directory.acis.load();
-    let rules = access.rules(&set, view.lsn().0);
+    let acis = directory.acis.load();
+    let rules = access.rules(acis.at(view.lsn()), view.lsn().0);
     let key = match (access.key(), access.identity().dn()) {
         (None, Some(dn)) => DnKey::from_text(schema, dn.as_str()).ok(),
         (Some(_), _) | (None, None) => None,

@@ -6,6 +6,7 @@
 //! Invariant: a client is answered after its change is durable and visible, never before.
 
 mod acis;
+mod acis_in_force;
 mod analyser;
 mod authentication;
 pub mod backup;

@@ -25,6 +25,7 @@ use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all};
 use super::outbox::Post;
 use super::patience::{Patience, Wait};
 use super::{AbortOnPanic, Queued};
+use crate::acis_in_force::AcisInForce;
 use crate::decide::{Decider, Outcome, WriteRequest};
 use crate::directory::{Directory, State};
 use crate::limits::Limits;
@@ -83,7 +84,7 @@ struct Done {
 /// What a change of the schema replaces.
 struct InForce {
     state: Arc<ArcSwap<State>>,
-    acis: Arc<ArcSwap<AciSet>>,
+    acis: Arc<AcisInForce>,
     password_policies: Arc<ArcSwap<PasswordPolicies>>,
     store: Arc<Store>,
 }
@@ -359,7 +360,8 @@ impl Pipeline {
             self.in_flight += 1;
             let to_writer = self.to_writer.clone();
             // Before anybody can see the entries that they guard.
-            let acis_before = acis.map(|acis| directory.acis.swap(acis));
+            let last = records.last().map_or(Lsn(0), |record| record.lsn);
+            let acis_before = acis.map(|acis| directory.acis.put(acis, last));
             let policies_before =
                 password_policies.map(|policies| directory.password_policies.swap(policies));
             let schema = changes_schema.then(|| InForce::of(directory));
@@ -380,7 +382,7 @@ impl Pipeline {
             if let Some(before) = acis_before
                 && self.has_lost
             {
-                directory.acis.store(before);
+                directory.acis.take_back(before);
             }
             if let Some(before) = policies_before
                 && self.has_lost
@@ -491,7 +493,7 @@ fn finish(
             let schema = store.schema();
             let policies = password_policies.load().resolved_against(Arc::clone(&schema));
             password_policies.store(Arc::new(policies));
-            acis.store(Arc::new(acis.load().resolved_against(Arc::clone(&schema))));
+            acis.resolve_against(&schema);
             state.store(Arc::new(State::new(schema)));
         }
         let _ = to_writer.send(told);

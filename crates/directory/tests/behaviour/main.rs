@@ -5,6 +5,7 @@
 
 mod access;
 mod accounts;
+mod acis_in_time;
 mod aliases;
 mod authentication;
 mod binds_under_policy;

@@ -1,0 +1,103 @@
+//! Which ACIs guard a view: those of its own point of the log.
+//!
+//! Invariant: a view is guarded by the ACIs that were in force when its last change was decided,
+//! and by no others. Newer ones may lack what still protects it: the ACIs of an entry that was
+//! renamed or deleted go away with its name, and the view has the entry where it was.
+
+use std::sync::Arc;
+
+use aci::AciSet;
+use arc_swap::{ArcSwap, Guard};
+use schema::Schema;
+use store::Lsn;
+
+/// The ACIs of the directory, now and a little while ago.
+pub(crate) struct AcisInForce(ArcSwap<Versions>);
+
+/// The newest first, each with the point of the log from which on it is in force.
+#[derive(Clone)]
+pub(crate) struct Versions(Vec<(Lsn, Arc<AciSet>)>);
+
+impl Versions {
+    /// Those that guard a view of this point of the log.
+    pub(crate) fn at(&self, lsn: Lsn) -> &Arc<AciSet> {
+        let found = self.0.iter().find(|(since, _)| *since <= lsn).or_else(|| self.0.last());
+        found.map(|(_, set)| set).expect("there is always one")
+    }
+
+    fn newest(&self) -> &Arc<AciSet> {
+        self.at(Lsn(u64::MAX))
+    }
+}
+
+impl AcisInForce {
+    pub(crate) fn new(set: AciSet) -> Self {
+        Self(ArcSwap::from_pointee(Versions(vec![(Lsn(0), Arc::new(set))])))
+    }
+
+    /// All of them.
+    pub(crate) fn load(&self) -> Guard<Arc<Versions>> {
+        self.0.load()
+    }
+
+    /// Those that the last change left, visible or not.
+    pub(crate) fn newest(&self) -> Arc<AciSet> {
+        Arc::clone(self.0.load().newest())
+    }
+
+    /// From this point of the log on, these are in force; returns what to take back when it never
+    /// comes. Only the writer says so.
+    pub(crate) fn put(&self, set: Arc<AciSet>, since: Lsn) -> Arc<Versions> {
+        let before = self.0.load_full();
+        let kept = before.0.iter().take(VERSIONS_MAX - 1).cloned();
+        self.0.store(Arc::new(Versions([(since, set)].into_iter().chain(kept).collect())));
+        before
+    }
+
+    /// What was put never comes.
+    pub(crate) fn take_back(&self, before: Arc<Versions>) {
+        self.0.store(before);
+    }
+
+    /// The schema is another one.
+    pub(crate) fn resolve_against(&self, schema: &Arc<Schema>) {
+        let Versions(mut all) = Versions::clone(&self.0.load());
+        if let Some((_, newest)) = all.first_mut() {
+            *newest = Arc::new(newest.resolved_against(Arc::clone(schema)));
+        }
+        self.0.store(Arc::new(Versions(all)));
+    }
+}
+
+/// A thread takes its view, and a moment later the ACIs: so many changes of them may come between.
+const VERSIONS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_has_the_acis_of_its_time() {
+        let schema = Schema::builtin();
+        let set = || AciSet::new(Arc::clone(&schema));
+        let acis = AcisInForce::new(set());
+        let oldest = acis.newest();
+        let (ten, twenty) = (Arc::new(set()), Arc::new(set()));
+        let _ = acis.put(Arc::clone(&ten), Lsn(10));
+        let before = acis.put(Arc::clone(&twenty), Lsn(20));
+        let check = |lsn: u64, want: &Arc<AciSet>| {
+            assert!(Arc::ptr_eq(acis.load().at(Lsn(lsn)), want), "{lsn}");
+        };
+        for (lsn, want) in [(0, &oldest), (9, &oldest), (10, &ten), (19, &ten), (20, &twenty)] {
+            check(lsn, want);
+        }
+        acis.take_back(before);
+        check(20, &ten);
+        // The oldest there is, of whatever is older.
+        for lsn in 21..40 {
+            let _ = acis.put(Arc::new(set()), Lsn(lsn));
+        }
+        assert!(!Arc::ptr_eq(acis.load().at(Lsn(0)), acis.load().at(Lsn(39))));
+        assert!(Arc::ptr_eq(acis.load().at(Lsn(0)), acis.load().at(Lsn(32))));
+    }
+}
