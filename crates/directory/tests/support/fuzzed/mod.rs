@@ -15,8 +15,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use directory::{
-    AdminPassword, Directory, DirectoryOptions, Flow, HashCosts, HashJob, Job, ManualClock, Next,
-    PasswordStorage, Peer, Scheme, Session, Timestamp, Tls, Worker,
+    AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashCosts, HashJob, Job,
+    ManualClock, Next, PasswordStorage, Peer, Scheme, Session, Timestamp, Tls, Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -84,7 +84,9 @@ impl World {
         let suffix = Dn::parse(SUFFIX).unwrap();
         let storage = Scheme::Ssha.into();
         let admin = AdminPassword { clear: ADMIN_PASSWORD.as_bytes(), storage };
-        Directory::init(&path, &[suffix], Some(admin), Arc::<ManualClock>::clone(&clock)).unwrap();
+        let acis = GlobalAcis::Public;
+        Directory::init(&path, &[suffix], Some(admin), acis, Arc::<ManualClock>::clone(&clock))
+            .unwrap();
         let mut options = DirectoryOptions::new(&path);
         options.journal_segment_bytes = 1 << 20;
         // Slow enough to be put off, and no slower.
