@@ -43,6 +43,9 @@ pub struct Grants {
     pub time_limit_s: Option<u32>,
     /// Entries one search looks at; 0 = no limit. None: as everybody.
     pub look_through_limit_entries: Option<u32>,
+    /// Millions of steps of work that testing entries may be for one search; 0 = no limit. None: as
+    /// everybody.
+    pub search_work_max: Option<u32>,
     /// Seconds its connection may stay silent; 0 = no limit. None: as everybody.
     pub idle_limit_s: Option<u32>,
     /// Connections that are bound as it; 0 = any number. None: as everybody.

@@ -11,6 +11,7 @@ pub(crate) struct GrantTypes {
     size: Vec<Arc<AttributeDescription>>,
     time: Vec<Arc<AttributeDescription>>,
     look_through: Vec<Arc<AttributeDescription>>,
+    work: Vec<Arc<AttributeDescription>>,
     idle: Vec<Arc<AttributeDescription>>,
     connections: Vec<Arc<AttributeDescription>>,
     operations: Vec<Arc<AttributeDescription>>,
@@ -26,6 +27,7 @@ impl GrantTypes {
             size: known(&["ds-rlim-size-limit", "nsSizeLimit"]),
             time: known(&["ds-rlim-time-limit", "nsTimeLimit"]),
             look_through: known(&["ds-rlim-lookthrough-limit", "nsLookThroughLimit"]),
+            work: known(&["ds-rlim-search-work-limit"]),
             idle: known(&["ds-rlim-idle-time-limit", "nsIdleTimeout"]),
             connections: known(&["ds-rlim-connection-limit"]),
             operations: known(&["ds-rlim-operation-limit"]),
@@ -47,6 +49,7 @@ impl GrantTypes {
             size_limit_entries: limit(entry, &self.size),
             time_limit_s: limit(entry, &self.time),
             look_through_limit_entries: limit(entry, &self.look_through),
+            search_work_max: limit(entry, &self.work),
             idle_limit_s: limit(entry, &self.idle),
             connections_max: limit(entry, &self.connections),
             operations_max: limit(entry, &self.operations),
@@ -115,6 +118,10 @@ mod tests {
         check(
             &[("nsLookThroughLimit", "9"), ("ds-rlim-time-limit", "99999999999")],
             Grants { time_limit_s: Some(u32::MAX), look_through_limit_entries: Some(9), ..nothing },
+        );
+        check(
+            &[("ds-rlim-search-work-limit", "500")],
+            Grants { search_work_max: Some(500), ..nothing },
         );
         check(
             &[("ds-rlim-idle-time-limit", "60"), ("nsIdleTimeout", "-1")],

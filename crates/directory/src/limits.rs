@@ -12,6 +12,11 @@ pub struct Limits {
     pub time_limit_s: u32,
     /// Entries one search looks at for anyone but the root identity; 0 = no limit.
     pub look_through_limit_entries: u32,
+    /// Work that testing entries may be for one search of anyone but the root identity, in millions
+    /// of steps of about a nanosecond; 0 = no limit.
+    pub search_work_max: u32,
+    /// The same for those who have not authenticated.
+    pub search_work_anonymous_max: u32,
     /// Entries that a search which no index helps may look at, for those without the right to
     /// search so; 0 = such searches are always refused.
     pub unindexed_entries: u32,
@@ -21,6 +26,10 @@ pub struct Limits {
     pub operations_per_identity_max: u32,
     /// Candidates up to which a search runs on the thread that read it. More go to the scan pool.
     pub inline_candidates_max: u64,
+    /// Work of testing them, in steps of about a nanosecond, after which it is moved to the pool.
+    pub inline_work_max: u64,
+    /// Terms of a filter up to which it is looked at there at all.
+    pub inline_terms_max: u64,
     /// How long planning one search may take on the thread that read it, before the search is moved
     /// to the pool.
     pub inline_planning_max: Duration,
@@ -52,10 +61,14 @@ impl Default for Limits {
             size_limit_entries: 1_000,
             time_limit_s: 60,
             look_through_limit_entries: 0,
+            search_work_max: 60_000,
+            search_work_anonymous_max: 1_000,
             unindexed_entries: 5_000,
             connections_per_identity_max: 0,
             operations_per_identity_max: 0,
             inline_candidates_max: 256,
+            inline_work_max: 1_000_000,
+            inline_terms_max: 300,
             inline_planning_max: Duration::from_millis(2),
             inline_output_max_bytes: 256 * 1024,
             sort_entries_max: 250_000,

@@ -1,5 +1,7 @@
 //! A stored entry together with the attributes that are computed when it is read.
 
+use std::cell::{Cell, OnceCell};
+
 use ldap::message::{Values, ValuesBuf};
 use schema::{AttributeDescription, EntryRead, WellKnown};
 use store::{StoredEntry, View};
@@ -16,6 +18,11 @@ pub(crate) struct LiveEntry<'v> {
     computed: bool,
     /// Who reads it, when that is not the server itself.
     reader: Option<&'v Guard<'v>>,
+    /// What was computed of subordinates: whether there are any, and how many. A filter may ask for
+    /// it in each of its terms.
+    counted: [OnceCell<Option<u64>>; 2],
+    /// Subordinates that were read for it.
+    children_read: Cell<u64>,
 }
 
 impl<'v> LiveEntry<'v> {
@@ -25,13 +32,19 @@ impl<'v> LiveEntry<'v> {
         known: &'v WellKnown,
         computed: bool,
     ) -> Self {
-        Self { view, stored, known, computed, reader: None }
+        let (counted, children_read) = (Default::default(), Cell::new(0));
+        Self { view, stored, known, computed, reader: None, counted, children_read }
     }
 
     /// Likewise, as this reader sees it: subordinates that may not be seen are not counted.
     #[must_use]
     pub(crate) fn seen_by(self, reader: &'v Guard<'v>) -> Self {
         Self { reader: Some(reader), ..self }
+    }
+
+    /// How many subordinates were read to compute what it was asked for.
+    pub(crate) fn children_read(&self) -> u64 {
+        self.children_read.get()
     }
 
     /// The descriptions that are computed.
@@ -53,10 +66,13 @@ impl<'v> LiveEntry<'v> {
         } else {
             // A store that cannot count answers as if there were no such attribute.
             let asks_how_many = *description == *known.num_subordinates;
-            let count = match self.reader.filter(|reader| !reader.sees_all()) {
-                None => self.view.child_count(self.stored.id()).ok()?,
-                Some(reader) => self.seen(reader, if asks_how_many { u64::MAX } else { 1 })?,
-            };
+            let [any, all] = &self.counted;
+            let (known, enough) = if asks_how_many { (all, u64::MAX) } else { (any, 1) };
+            let count =
+                (*known.get_or_init(|| match self.reader.filter(|reader| !reader.sees_all()) {
+                    None => self.view.child_count(self.stored.id()).ok(),
+                    Some(reader) => self.seen(reader, enough),
+                }))?;
             if !asks_how_many {
                 Some(if count > 0 { "TRUE" } else { "FALSE" }.to_owned())
             } else {
@@ -73,6 +89,7 @@ impl<'v> LiveEntry<'v> {
             if number >= SUBORDINATES_LOOKED_AT_MAX {
                 return None;
             }
+            self.children_read.set(self.children_read.get() + 1);
             let child = self.view.entry(child.ok()?).ok()??;
             count += u64::from(reader.on(&child).may_see());
             if count >= enough {

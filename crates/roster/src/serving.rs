@@ -114,6 +114,8 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     options.limits.look_through_limit_entries = limits.look_through_limit_entries;
     options.limits.connections_per_identity_max = limits.connections_per_identity_max;
     options.limits.operations_per_identity_max = limits.operations_per_identity_max;
+    options.limits.search_work_max = limits.search_work_max;
+    options.limits.search_work_anonymous_max = limits.search_work_anonymous_max;
     options.limits.unindexed_entries = limits.unindexed_entries;
     options.limits.sort_entries_max = limits.sort_entries_max;
     options.limits.sort_bytes_max = limits.sort_bytes_max;

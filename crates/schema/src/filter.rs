@@ -6,13 +6,16 @@
 //! Evaluating recurses as deep as the filter is, which decoding limits.
 
 mod assertion;
+mod meter;
 mod truth;
 
 pub use assertion::{Assertion, AssertionError, ExtensibleAssertion, SubstringAssertion};
+pub use meter::Meter;
 pub use truth::Truth;
 
 use std::sync::Arc;
 
+use self::assertion::Scratch;
 use ldap::filter::{AvaFilter, ExtensibleFilter, Filter, SubstringFilter};
 
 use crate::description::AttributeDescription;
@@ -79,16 +82,35 @@ impl ResolvedFilter {
 
     /// What the filter says of an entry.
     pub fn matches(&self, schema: &Schema, entry: &dyn EntryRead) -> Truth {
-        assertion::with_scratch(|scratch| self.evaluate(schema, entry, scratch))
+        self.matches_within(schema, entry, &mut Meter::unlimited())
     }
 
-    fn evaluate(&self, schema: &Schema, entry: &dyn EntryRead, scratch: &mut Vec<u8>) -> Truth {
+    /// What the filter says of an entry, and what it costs to find out. When the meter has no more
+    /// steps the evaluation ends, and the answer means nothing.
+    pub fn matches_within(
+        &self,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+        meter: &mut Meter<'_>,
+    ) -> Truth {
+        assertion::with_scratch(meter, |scratch| self.evaluate(schema, entry, scratch))
+    }
+
+    fn evaluate(
+        &self,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+        scratch: &mut Scratch<'_, '_>,
+    ) -> Truth {
+        if !scratch.meter.spend(meter::TERM_STEPS) {
+            return Truth::Undefined;
+        }
         match self {
             Self::And(filters) => {
                 let mut truth = Truth::True;
                 for filter in filters {
                     truth = truth.and(filter.evaluate(schema, entry, scratch));
-                    if truth == Truth::False {
+                    if truth == Truth::False || scratch.meter.is_over() {
                         break;
                     }
                 }
@@ -98,7 +120,7 @@ impl ResolvedFilter {
                 let mut truth = Truth::False;
                 for filter in filters {
                     truth = truth.or(filter.evaluate(schema, entry, scratch));
-                    if truth == Truth::True {
+                    if truth == Truth::True || scratch.meter.is_over() {
                         break;
                     }
                 }

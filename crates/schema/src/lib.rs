@@ -48,7 +48,7 @@ pub use change::{IndexChange, RenameChange, SchemaChange, SettingChange};
 pub use dn_key::{DnKey, InvalidDn, RdnKey};
 pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead};
 pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};
-pub use filter::{SubstringAssertion, Truth};
+pub use filter::{Meter, SubstringAssertion, Truth};
 pub use maker::EntryMaker;
 pub use matching_rule::{APPROXIMATE_RULE, IN_CHAIN_RULE, INTEGER_DIGITS_MAX, MATCHING_RULES};
 pub use matching_rule::{Compare, MatchingRule, Prepare, PreparePiece, RuleKind};

@@ -6,6 +6,7 @@
 pub(crate) mod aliases;
 mod bounds;
 mod chain;
+mod cost;
 mod count;
 mod done;
 mod explain;
@@ -27,6 +28,7 @@ use store::{Ask, View};
 use self::aliases::Regions;
 pub(crate) use self::bounds::Bounds;
 use self::chain::Expanded;
+use self::cost::Work;
 pub(crate) use self::done::Done;
 pub(crate) use self::run::{Run, Step};
 use self::usable::Usable;
@@ -62,6 +64,7 @@ pub(crate) fn start(
     let Worker { directory, snapshot, names, recorder, note, .. } = worker;
     let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, directory));
     let limits = &directory.limits;
+    let terms_max = limits.inline_terms_max;
     let mut sink = ResponseSink::bounded(out, id, limits.inline_output_max_bytes);
     let search = Search {
         directory,
@@ -74,8 +77,15 @@ pub(crate) fn start(
         session: Some(session),
         watch,
         note,
+        work: Work::default(),
     };
-    match search.run((snapshot, names), &mut sink)? {
+    // The root DSE is never a job, and a filter changes little about it.
+    let is_small = cost::is_root_dse(request) || !cost::is_large(&request.filter, terms_max);
+    let outcome = match is_small {
+        true => search.run((snapshot, names), &mut sink)?,
+        false => Outcome::TooMuch,
+    };
+    match outcome {
         Outcome::Done(done) => {
             done.send(&mut sink);
             Ok(Next::Answered)
@@ -121,6 +131,7 @@ pub(crate) fn run_job(
             session: None,
             watch: Some(Watch::new(recorder, 1, directory)),
             note,
+            work: Work::default(),
         };
         search.run((snapshot, names), &mut sink)
     });
@@ -149,6 +160,8 @@ pub(crate) struct Search<'a> {
     pub(crate) watch: Option<Watch<'a>>,
     /// What the access log tells of it.
     pub(crate) note: &'a Note,
+    /// What it has cost.
+    pub(crate) work: Work,
 }
 
 /// What the request means here and now.
@@ -419,8 +432,21 @@ impl Search<'_> {
         offer.unwrap_or_default()
     }
 
-    /// The steps of a search of the naming contexts. Their order is fixed, and each may end it.
+    /// A search of the naming contexts.
     fn entries(
+        &self,
+        view: &View<'_>,
+        state: &State,
+        resolved: &Resolved<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let outcome = self.steps(view, state, resolved, sink)?;
+        // What was found when the work was over is not all there is.
+        Ok(self.work_over().unwrap_or(outcome))
+    }
+
+    /// The steps of such a search. Their order is fixed, and each may end it.
+    fn steps(
         &self,
         view: &View<'_>,
         state: &State,
@@ -435,7 +461,11 @@ impl Search<'_> {
         let first = Position { after: EntryId::ROOT, sent: 0 };
         let start = if self.is_sorted() { first } else { self.start()? };
         let narrowed = only_subentries(state, resolved);
-        let interrupt = self.interrupt(&bounds);
+        let planning = self.directory.clock.elapsed();
+        let interrupt = || {
+            let took = || self.directory.clock.elapsed().saturating_sub(planning);
+            self.planning_ends(&bounds) || self.planning_is_over(took())
+        };
         let ask = Ask {
             wanted: self.wanted(&bounds, &start),
             interrupt: &interrupt,
@@ -453,7 +483,7 @@ impl Search<'_> {
         if let Some(request) = &self.controls.entry_count {
             return self.count(request, &plan, &mut run);
         }
-        if self.candidates_max.is_some_and(|max| plan.estimate > max) {
+        if self.is_for_pool(plan.estimate, resolved.filter, !run.sends_all()) {
             return Ok(Outcome::TooMuch);
         }
         self.note_unindexed(&plan);

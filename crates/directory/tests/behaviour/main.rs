@@ -25,6 +25,7 @@ mod policies;
 mod readers;
 mod referrals;
 mod schema_online;
+mod search_work;
 mod session_monitor;
 mod sessions;
 mod sorting;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ldap::dn::{DnLimits, parse_dn};
 use memchr::memmem;
 
-use super::Truth;
+use super::{Meter, Truth, meter};
 use crate::attribute_type::AttributeType;
 use crate::description::AttributeDescription;
 use crate::entry::EntryRead;
@@ -22,12 +22,22 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// What an evaluation works with.
+pub(super) struct Scratch<'e, 'm> {
+    /// Where values are prepared.
+    key: Vec<u8>,
+    pub(super) meter: &'e mut Meter<'m>,
+}
+
 /// Lends a buffer that is reused, so that evaluating a filter allocates nothing.
-pub(super) fn with_scratch<T>(use_it: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    let mut scratch = SCRATCH.take();
+pub(super) fn with_scratch<'m, T>(
+    meter: &mut Meter<'m>,
+    use_it: impl FnOnce(&mut Scratch<'_, 'm>) -> T,
+) -> T {
+    let mut scratch = Scratch { key: SCRATCH.take(), meter };
     let result = use_it(&mut scratch);
-    if scratch.capacity() <= SCRATCH_KEPT_MAX_BYTES {
-        SCRATCH.set(scratch);
+    if scratch.key.capacity() <= SCRATCH_KEPT_MAX_BYTES {
+        SCRATCH.set(scratch.key);
     }
     result
 }
@@ -71,7 +81,8 @@ impl Assertion {
     /// Whether a value of the entry matches by an equality rule.
     pub fn holds(&self, schema: &Schema, entry: &dyn EntryRead) -> Truth {
         let matches = |key: &[u8]| self.rule.keys_match(key, &self.key);
-        with_scratch(|scratch| self.evaluate(schema, entry, scratch, matches))
+        let mut meter = Meter::unlimited();
+        with_scratch(&mut meter, |scratch| self.evaluate(schema, entry, scratch, matches))
     }
 
     /// Whether the key of one value satisfies `matches`.
@@ -79,7 +90,7 @@ impl Assertion {
         &self,
         schema: &Schema,
         entry: &dyn EntryRead,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch<'_, '_>,
         matches: impl Fn(&[u8]) -> bool,
     ) -> Truth {
         any_key(&self.description, self.rule, schema, entry, scratch, matches)
@@ -171,14 +182,18 @@ impl SubstringAssertion {
         &self,
         schema: &Schema,
         entry: &dyn EntryRead,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch<'_, '_>,
     ) -> Truth {
-        let matches = |key: &[u8]| self.is_in(key);
-        any_key(&self.description, self.rule, schema, entry, scratch, matches)
+        let looked_for = Cell::new(0);
+        let matches = |key: &[u8]| self.is_in(key, &looked_for);
+        let truth = any_key(&self.description, self.rule, schema, entry, scratch, matches);
+        scratch.meter.spend(looked_for.get() * meter::PIECE_STEPS);
+        truth
     }
 
-    /// Whether the pieces are in a prepared value, in order and without overlap.
-    fn is_in(&self, value: &[u8]) -> bool {
+    /// Whether the pieces are in a prepared value, in order and without overlap. Counts those that
+    /// were looked for.
+    fn is_in(&self, value: &[u8], looked_for: &Cell<u64>) -> bool {
         let search = || {
             let mut rest = value;
             if let Some(initial) = &self.initial {
@@ -188,6 +203,11 @@ impl SubstringAssertion {
                 rest = rest.strip_suffix(final_.as_slice())?;
             }
             for piece in &self.any {
+                if piece.len() > rest.len() {
+                    // Looking for it would begin with reading all of it.
+                    return None;
+                }
+                looked_for.set(looked_for.get() + 1);
                 let start = memmem::find(rest, piece)?;
                 rest = rest.get(start + piece.len()..)?;
             }
@@ -236,7 +256,7 @@ impl ExtensibleAssertion {
         &self,
         schema: &Schema,
         entry: &dyn EntryRead,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch<'_, '_>,
     ) -> Truth {
         let matches = |key: &[u8]| match self.rule.kind {
             RuleKind::Equality | RuleKind::Substring => self.rule.keys_match(key, &self.key),
@@ -257,12 +277,13 @@ impl ExtensibleAssertion {
         &self,
         schema: &Schema,
         entry: &dyn EntryRead,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch<'_, '_>,
         matches: impl Fn(&[u8]) -> bool,
     ) -> Truth {
         let mut holds = false;
         entry.visit_attributes(&mut |description, values| {
-            if holds || !self.rule.applies_to(description.kind.syntax.oid) {
+            let goes_on = !holds && scratch.meter.spend(meter::ATTRIBUTE_STEPS);
+            if !goes_on || !self.rule.applies_to(description.kind.syntax.oid) {
                 return;
             }
             holds = values
@@ -276,13 +297,14 @@ impl ExtensibleAssertion {
         &self,
         schema: &Schema,
         dn: &str,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch<'_, '_>,
         matches: impl Fn(&[u8]) -> bool,
     ) -> bool {
         let is_asked = |kind: &AttributeType| match &self.description {
             Some(asked) => asked.options().is_empty() && kind.is_subtype_of(&asked.kind),
             None => self.rule.applies_to(kind.syntax.oid),
         };
+        scratch.meter.spend(dn.len() as u64 * meter::NAME_OCTET_STEPS);
         parse_dn(dn, DnLimits::default()).map_while(Result::ok).any(|ava| {
             schema.attribute_type(ava.attribute).is_some_and(|kind| is_asked(kind))
                 && key_satisfies(self.rule, schema, &ava.value, scratch, &matches)
@@ -296,13 +318,13 @@ fn any_key(
     rule: &MatchingRule,
     schema: &Schema,
     entry: &dyn EntryRead,
-    scratch: &mut Vec<u8>,
+    scratch: &mut Scratch<'_, '_>,
     matches: impl Fn(&[u8]) -> bool,
 ) -> Truth {
     let mut holds = false;
     let may_ask = entry.visit_values(asked, &mut |_, value| {
         holds = key_satisfies(rule, schema, value, scratch, &matches);
-        !holds
+        !holds && !scratch.meter.is_over()
     });
     Truth::of(may_ask, holds)
 }
@@ -311,9 +333,13 @@ fn key_satisfies(
     rule: &MatchingRule,
     schema: &Schema,
     value: &[u8],
-    scratch: &mut Vec<u8>,
+    scratch: &mut Scratch<'_, '_>,
     matches: impl Fn(&[u8]) -> bool,
 ) -> bool {
-    scratch.clear();
-    (rule.prepare)(schema, value, scratch).is_ok() && matches(scratch)
+    let Scratch { key, meter } = scratch;
+    if !meter.spend(meter::steps_of_value(rule, value)) {
+        return false;
+    }
+    key.clear();
+    (rule.prepare)(schema, value, key).is_ok() && matches(key)
 }

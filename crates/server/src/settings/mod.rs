@@ -123,6 +123,8 @@ pub struct LimitSettings {
     pub connections_max: usize,
     /// As many more of the Unix socket.
     pub connections_reserved: usize,
+    /// Share of `connections_max` for connections that have not authenticated, in percent.
+    pub connections_anonymous_percent: usize,
     /// Connections of one address at the same time; 0 = any number.
     pub connections_per_address_max: usize,
     /// Binds of one address that may fail before it has to wait; 0 = any number.
@@ -137,6 +139,13 @@ pub struct LimitSettings {
     pub outstanding_max: usize,
     /// Answers in bytes that wait for a client to read them; beyond, no request of it is handled.
     pub output_buffer_max_bytes: usize,
+    /// What is held for all connections, in bytes: answers that were not taken, requests that
+    /// wait.
+    pub undelivered_max_bytes: usize,
+    /// As much of it for all that have not authenticated.
+    pub undelivered_anonymous_max_bytes: usize,
+    /// As much of that for those of one address.
+    pub undelivered_per_address_max_bytes: usize,
     /// How long a connection may last before its first request; zero = for ever.
     pub first_request_timeout: Duration,
     /// How long a connection may stay silent; zero = for ever.
@@ -156,6 +165,10 @@ pub struct LimitSettings {
     pub connections_per_identity_max: u32,
     /// Operations of one identity that are not answered; 0 = any number.
     pub operations_per_identity_max: u32,
+    /// Work of testing entries that one search may do, in millions of steps; 0 = no limit.
+    pub search_work_max: u32,
+    /// The same of those who have not authenticated.
+    pub search_work_anonymous_max: u32,
     /// Entries that a search which no index helps may look at without a privilege.
     pub unindexed_entries: u32,
     /// Entries that one search sorts in memory.

@@ -10,6 +10,7 @@ use crate::tls::{CIPHER_SUITES, VERSIONS};
 
 mod access_control;
 mod admin;
+mod limits;
 mod logs;
 pub(super) mod passwords;
 
@@ -39,17 +40,26 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
 ];
 
 /// All settings, by section.
-pub(super) const ROWS: &[Row] =
-    &join::<
-        Row,
-        {
-            NODE_ROWS.len()
-                + admin::ROWS.len()
-                + access_control::ROWS.len()
-                + passwords::ROWS.len()
-                + logs::ROWS.len()
-        },
-    >(&[NODE_ROWS, admin::ROWS, access_control::ROWS, passwords::ROWS, logs::ROWS]);
+pub(super) const ROWS: &[Row] = &join::<
+    Row,
+    {
+        NODE_ROWS.len()
+            + limits::ROWS.len()
+            + STORE_ROWS.len()
+            + admin::ROWS.len()
+            + access_control::ROWS.len()
+            + passwords::ROWS.len()
+            + logs::ROWS.len()
+    },
+>(&[
+    NODE_ROWS,
+    limits::ROWS,
+    STORE_ROWS,
+    admin::ROWS,
+    access_control::ROWS,
+    passwords::ROWS,
+    logs::ROWS,
+]);
 
 /// Those of the node itself.
 const NODE_ROWS: &[Row] = &[
@@ -399,274 +409,10 @@ const NODE_ROWS: &[Row] = &[
         default: "60",
         sentence: "How far the clocks of issuer and directory may differ.",
     },
-    Row {
-        section: "limits",
-        key: "connections_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 1_000_000,
-            unit: "connections",
-            set: |s, n| s.limits.connections_max = size(n),
-        },
-        default: "50000",
-        sentence: "Connections at the same time; one more is told busy and closed.",
-    },
-    Row {
-        section: "limits",
-        key: "connections_reserved",
-        kind: Kind::Number {
-            min: 0,
-            max: 10_000,
-            unit: "connections",
-            set: |s, n| s.limits.connections_reserved = size(n),
-        },
-        default: "32",
-        sentence: "Connections beyond connections_max that the Unix socket may have: when others \
-                   hold all, the administrator of this machine gets in.",
-    },
-    Row {
-        section: "limits",
-        key: "connections_per_address_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "connections",
-            set: |s, n| s.limits.connections_per_address_max = size(n),
-        },
-        default: "10000",
-        sentence: "Connections of one IPv4 address or IPv6 network of 64 bits at the same time; 0 \
-                   means any number.",
-    },
-    Row {
-        section: "limits",
-        key: "connections_per_identity_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "connections",
-            set: |s, n| s.limits.connections_per_identity_max = number(n),
-        },
-        default: "0",
-        sentence: "Connections that are bound as one entry at the same time, whose next bind is \
-                   answered busy; 0 means any number; an entry may be given its own limit by \
-                   ds-rlim-connection-limit. Not for the administrator.",
-    },
-    Row {
-        section: "limits",
-        key: "operations_per_identity_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "operations",
-            set: |s, n| s.limits.operations_per_identity_max = number(n),
-        },
-        default: "0",
-        sentence: "Unanswered operations of all connections that are bound as one entry; one more \
-                   is answered busy; 0 means any number; an entry may be given its own limit by \
-                   ds-rlim-operation-limit. Not for the administrator.",
-    },
-    Row {
-        section: "limits",
-        key: "bind_failures_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "binds",
-            set: |s, n| s.limits.bind_failures_max = number(n),
-        },
-        default: "20",
-        sentence: "Binds of one address that may fail before its next ones have to wait, longer \
-                   with each that fails; they are forgotten by half every minute; 0 means any \
-                   number.",
-    },
-    Row {
-        section: "limits",
-        key: "bind_delay_max_ms",
-        kind: Kind::Number {
-            min: 1,
-            max: 60_000,
-            unit: "milliseconds",
-            set: |s, n| s.limits.bind_delay_max = Duration::from_millis(n),
-        },
-        default: "5000",
-        sentence: "How long such a wait becomes at the most; beyond four of them in line for an \
-                   address, its binds are answered busy.",
-    },
-    Row {
-        section: "limits",
-        key: "message_size_max_bytes",
-        kind: Kind::Number {
-            min: MESSAGE_SIZE_MIN_BYTES,
-            max: MESSAGE_SIZE_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.message_size_max_bytes = size(n),
-        },
-        default: "16777216",
-        sentence: "Size of one request; a larger one ends the session.",
-    },
-    Row {
-        section: "limits",
-        key: "message_size_anonymous_max_bytes",
-        kind: Kind::Number {
-            min: MESSAGE_SIZE_MIN_BYTES,
-            max: MESSAGE_SIZE_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.message_size_anonymous_max_bytes = size(n),
-        },
-        default: "65536",
-        sentence: "Size of one request of a client that has not authenticated.",
-    },
-    Row {
-        section: "limits",
-        key: "outstanding_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 10_000,
-            unit: "operations",
-            set: |s, n| s.limits.outstanding_max = size(n),
-        },
-        default: "64",
-        sentence: "Unanswered operations of one connection; at the limit nothing more is read.",
-    },
-    Row {
-        section: "limits",
-        key: "output_buffer_max_bytes",
-        kind: Kind::Number {
-            min: MESSAGE_SIZE_MIN_BYTES,
-            max: MESSAGE_SIZE_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.output_buffer_max_bytes = size(n),
-        },
-        default: "1048576",
-        sentence: "Answers waiting to be read by a client; beyond, its requests have to wait.",
-    },
-    Row {
-        section: "limits",
-        key: "first_request_timeout_s",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.limits.first_request_timeout = Duration::from_secs(n),
-        },
-        default: "30",
-        sentence: "How long a connection may last before its first whole request, however many \
-                   octets come; 0 means for ever.",
-    },
-    Row {
-        section: "limits",
-        key: "idle_timeout_s",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.limits.idle_timeout = Duration::from_secs(n),
-        },
-        default: "0",
-        sentence: "How long a connection may stay silent; 0 means for ever.",
-    },
-    Row {
-        section: "limits",
-        key: "write_timeout_s",
-        kind: Kind::Number {
-            min: 1,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.limits.write_timeout = Duration::from_secs(n),
-        },
-        default: "60",
-        sentence: "How long a client may refuse to read its answers before it is closed.",
-    },
-    Row {
-        section: "limits",
-        key: "half_closed_timeout_ms",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S * 1000,
-            unit: "milliseconds; 0 = to their end",
-            set: |s, n| s.limits.half_closed_timeout = Duration::from_millis(n),
-        },
-        default: "1000",
-        sentence: "How long searches go on for a client that has ended its side of the connection, \
-                   as one that was killed has, while they find nothing to send to it.",
-    },
-    Row {
-        section: "limits",
-        key: "size_limit_entries",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "entries; 0 = no limit",
-            set: |s, n| s.limits.size_limit_entries = number(n),
-        },
-        default: "1000",
-        sentence: "Entries one search (or one page of it) returns; an entry may be given its own \
-                   limit by ds-rlim-size-limit or nsSizeLimit.",
-    },
-    Row {
-        section: "limits",
-        key: "time_limit_s",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "seconds; 0 = no limit",
-            set: |s, n| s.limits.time_limit_s = number(n),
-        },
-        default: "60",
-        sentence: "How long one search may take; an entry may be given its own limit by \
-                   ds-rlim-time-limit or nsTimeLimit.",
-    },
-    Row {
-        section: "limits",
-        key: "look_through_limit_entries",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "entries; 0 = no limit",
-            set: |s, n| s.limits.look_through_limit_entries = number(n),
-        },
-        default: "0",
-        sentence: "Entries one search may look at; an entry may be given its own limit by \
-                   ds-rlim-lookthrough-limit or nsLookThroughLimit.",
-    },
-    Row {
-        section: "limits",
-        key: "unindexed_entries",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "entries; 0 = always refused",
-            set: |s, n| s.limits.unindexed_entries = number(n),
-        },
-        default: "5000",
-        sentence: "Entries that a search which no index helps may look at; beyond, it is refused \
-                   to those without the privilege unindexed-search.",
-    },
-    Row {
-        section: "limits",
-        key: "sort_entries_max",
-        kind: Kind::Number {
-            min: 1,
-            max: u32::MAX as u64,
-            unit: "entries",
-            set: |s, n| s.limits.sort_entries_max = n,
-        },
-        default: "250000",
-        sentence: "Entries that one search sorts in memory; more are sorted only where an index \
-                   has them in order, or page by page.",
-    },
-    Row {
-        section: "limits",
-        key: "sort_bytes_max",
-        kind: Kind::Number {
-            min: 1_024,
-            max: SORT_BYTES_MAX,
-            unit: "bytes",
-            set: |s, n| s.limits.sort_bytes_max = usize::try_from(n).unwrap_or(usize::MAX),
-        },
-        default: "67108864",
-        sentence: "Memory that one search takes for sorting.",
-    },
+];
+
+/// What it keeps, and what it says.
+const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "map_size_gib",

@@ -102,6 +102,9 @@ impl Search<'_> {
         if self.is_abandoned() {
             return Some(Outcome::Abandoned);
         }
+        if let Some(end) = self.work_over() {
+            return Some(end);
+        }
         let deadline = bounds.deadline?;
         (self.directory.clock.elapsed() >= deadline).then(|| Outcome::Done(too_long()))
     }

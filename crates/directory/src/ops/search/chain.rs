@@ -133,7 +133,8 @@ impl Chains<'_> {
                 let stored = stored?;
                 let is_match = is_certain || {
                     let rights = guard.on(&stored);
-                    level.matches(schema, &rights.searchable(&stored)) == Truth::True
+                    let entry = rights.searchable(&stored);
+                    search.evaluate(&level, schema, &entry) == Truth::True
                 };
                 if known.contains(&stored.id()) || !is_match {
                     continue;

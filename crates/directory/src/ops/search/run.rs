@@ -169,10 +169,12 @@ impl<'a> Run<'a> {
             return Ok(is_shown);
         }
         let rights = guard.on(stored);
-        let is_match = self.exact || (self.proved && may_use_all(filter, &rights)) || {
+        let is_match = self.exact || (self.proved && self.may_use_all(filter, &rights)) || {
             // A filter may ask for computed attributes that the client does not want to have.
             let live = LiveEntry::new(self.view, stored, known, true).seen_by(guard);
-            filter.matches(schema, &rights.searchable(&live)) == Truth::True
+            let truth = self.search.evaluate(filter, schema, &rights.searchable(&live));
+            self.search.spend(live.children_read() * CHILD_STEPS);
+            truth == Truth::True
         };
         Ok(is_match && (self.sees_all || rights.may_see()))
     }
@@ -233,6 +235,9 @@ impl<'a> Run<'a> {
         if self.search.is_abandoned() {
             return Some(Outcome::Abandoned);
         }
+        if let Some(end) = self.search.work_over() {
+            return Some(end);
+        }
         let most = self.bounds.look_through_entries;
         if most > 0 && self.seen >= u64::from(most) {
             return Some(Outcome::Done(Done::refused(Refusal::new(
@@ -263,6 +268,17 @@ impl<'a> Run<'a> {
         self.looked = now;
         self.until_look = self.stride - 1;
         now >= deadline
+    }
+
+    /// Whether every attribute of a filter may be searched in an entry.
+    fn may_use_all(&self, filter: &ResolvedFilter, rights: &Rights<'_>) -> bool {
+        let (mut may, mut count) = (true, 0);
+        filter.visit_descriptions(&mut |one| {
+            count += 1;
+            may = may && rights.may_search_all(one);
+        });
+        self.search.spend(count * RIGHT_STEPS);
+        may
     }
 
     /// Whether one more entry would be one too many.
@@ -360,12 +376,11 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether every attribute of a filter may be searched in an entry.
-fn may_use_all(filter: &ResolvedFilter, rights: &Rights<'_>) -> bool {
-    let mut may = true;
-    filter.visit_descriptions(&mut |one| may = may && rights.may_search_all(one));
-    may
-}
+/// What it costs to find out whether an attribute may be searched.
+const RIGHT_STEPS: u64 = 30;
+
+/// What it costs to find out whether a subordinate may be seen.
+const CHILD_STEPS: u64 = 1_000;
 
 /// Candidates between two looks at the clock, at the most.
 const STRIDE_MAX: u32 = 32;

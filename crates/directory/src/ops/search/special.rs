@@ -33,11 +33,11 @@ impl Search<'_> {
         let rights = guard.on(entry);
         if in_scope
             && rights.may_see()
-            && filter.matches(schema, &rights.searchable(entry)) == Truth::True
+            && self.evaluate(filter, schema, &rights.searchable(entry)) == Truth::True
         {
             let _ = sink.entry(&rights.visible(entry, selection).only(wanted));
         }
-        Outcome::Done(self.complete())
+        self.work_over().unwrap_or_else(|| Outcome::Done(self.complete()))
     }
 
     /// A search in a tree the server makes itself.
@@ -52,7 +52,8 @@ impl Search<'_> {
         self.controls.check_assertion(&base, &guard.on(&base), schema)?;
         let matching = in_scope.iter().map(|entry| (entry, guard.on(entry)));
         let matching = matching.filter(|(entry, rights)| {
-            rights.may_see() && filter.matches(schema, &rights.searchable(*entry)) == Truth::True
+            rights.may_see()
+                && self.evaluate(filter, schema, &rights.searchable(*entry)) == Truth::True
         });
         let most = usize::try_from(self.request.size_limit_entries).unwrap_or(usize::MAX);
         for (sent, (entry, rights)) in matching.enumerate() {
@@ -68,6 +69,6 @@ impl Search<'_> {
                 return Ok(if is_here { Outcome::TooMuch } else { Outcome::Abandoned });
             }
         }
-        Ok(Outcome::Done(self.complete()))
+        Ok(self.work_over().unwrap_or_else(|| Outcome::Done(self.complete())))
     }
 }

@@ -1,0 +1,198 @@
+//! What a search may cost: work, counted in steps, beside the number of entries and the time.
+//!
+//! Invariant: on the thread that reads requests a search does about a millisecond of it, which is
+//! `inline_work_max`; elsewhere no more than its asker may have done. However large a filter, an
+//! entry or a value is, it is looked at often enough whether that, or the time, is reached.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use aci::Identity;
+use ldap::filter::Filter;
+use ldap::message::{Scope, SearchRequest};
+use ldap::result::ResultCode;
+use schema::{EntryRead, Meter, ResolvedFilter, Schema, Truth};
+
+use super::bounds::too_long;
+use super::{Bounds, Done, Outcome, Search};
+use crate::refusal::Refusal;
+
+/// The work that a search has done, and why it may do no more.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Steps until the next look.
+    left: Cell<u64>,
+    spent: Cell<u64>,
+    over: Cell<Option<Over>>,
+}
+
+/// Why a search does no more.
+#[derive(Clone, Copy)]
+enum Over {
+    /// The thread that reads requests has others to serve.
+    Here,
+    /// Its asker may not have more done.
+    Limit,
+    Late,
+    Abandoned,
+}
+
+impl Search<'_> {
+    /// What a filter says of an entry; when the work is over, Undefined.
+    pub(crate) fn evaluate(
+        &self,
+        filter: &ResolvedFilter,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+    ) -> Truth {
+        let mut more = || self.more();
+        let mut meter = Meter::new(self.work.left.get(), &mut more);
+        let truth = filter.matches_within(schema, entry, &mut meter);
+        self.work.left.set(meter.left());
+        if meter.is_over() { Truth::Undefined } else { truth }
+    }
+
+    /// Counts work that was done elsewhere.
+    pub(crate) fn spend(&self, steps: u64) {
+        let mut more = || self.more();
+        let mut meter = Meter::new(self.work.left.get(), &mut more);
+        meter.spend(steps);
+        self.work.left.set(meter.left());
+    }
+
+    /// Counts the time of planning, which is in reads of the store and not in steps. Says whether
+    /// it has to end.
+    pub(super) fn planning_is_over(&self, took: Duration) -> bool {
+        let steps = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let is_over = self.candidates_max.is_none() && steps > self.work_max();
+        if is_over {
+            self.work.over.set(Some(Over::Limit));
+        }
+        is_over
+    }
+
+    /// The end of the search, when it may do no more.
+    pub(crate) fn work_over(&self) -> Option<Outcome> {
+        self.work.over.get().map(|over| match over {
+            // The root DSE is never a job: what it offers depends on the connection.
+            Over::Here if is_root_dse(self.request) => Outcome::Done(too_much_work()),
+            Over::Here => Outcome::TooMuch,
+            Over::Limit => Outcome::Done(too_much_work()),
+            Over::Late => Outcome::Done(too_long()),
+            Over::Abandoned => Outcome::Abandoned,
+        })
+    }
+
+    /// How many steps more may be done until the next question; 0: none.
+    fn more(&self) -> u64 {
+        if self.work.over.get().is_some() {
+            return 0;
+        }
+        let spent = self.work.spent.get();
+        let over = if self.is_abandoned() {
+            Some(Over::Abandoned)
+        } else if spent >= self.work_max() {
+            Some(Over::Limit)
+        } else if self.candidates_max.is_some() && spent >= self.directory.limits.inline_work_max {
+            Some(Over::Here)
+        } else if self.is_late(&self.bounds()) {
+            Some(Over::Late)
+        } else {
+            None
+        };
+        self.work.over.set(over);
+        self.work.spent.set(spent + LOOK_EVERY_STEPS);
+        if over.is_some() { 0 } else { LOOK_EVERY_STEPS }
+    }
+
+    fn is_late(&self, bounds: &Bounds) -> bool {
+        bounds.deadline.is_some_and(|deadline| self.directory.clock.elapsed() >= deadline)
+    }
+
+    /// Steps that the asker may have done. What the identity was given comes before what everybody
+    /// has; the root identity is allowed all.
+    fn work_max(&self) -> u64 {
+        let limits = &self.directory.limits;
+        let of_all = match self.access.identity() {
+            Identity::Root(_) => return u64::MAX,
+            Identity::Anonymous => limits.search_work_anonymous_max,
+            Identity::Entry(_) => limits.search_work_max,
+        };
+        match self.access.grants().search_work_max.unwrap_or(of_all) {
+            0 => u64::MAX,
+            millions => u64::from(millions) * STEPS_OF_MILLION,
+        }
+    }
+
+    /// Whether the candidates are too many for the thread that reads requests, or testing that
+    /// many with this filter is too much work for it.
+    pub(super) fn is_for_pool(&self, estimate: u64, filter: &ResolvedFilter, tests: bool) -> bool {
+        let Some(max) = self.candidates_max else { return false };
+        let steps = || terms(filter).saturating_mul(TERM_STEPS).saturating_mul(estimate);
+        estimate > max || (tests && steps() > self.directory.limits.inline_work_max)
+    }
+}
+
+/// Whether the root DSE is asked for.
+pub(super) fn is_root_dse(request: &SearchRequest<'_>) -> bool {
+    request.base.is_empty() && request.scope == Scope::Base
+}
+
+/// How many terms a filter has.
+pub(super) fn terms(filter: &ResolvedFilter) -> u64 {
+    match filter {
+        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => {
+            parts.iter().fold(1, |sum, part| sum + terms(part))
+        }
+        ResolvedFilter::Not(part) => 1 + terms(part),
+        ResolvedFilter::Substrings(assertion) => 1 + assertion.any.len() as u64,
+        ResolvedFilter::Present(_)
+        | ResolvedFilter::Equality(_)
+        | ResolvedFilter::GreaterOrEqual(_)
+        | ResolvedFilter::LessOrEqual(_)
+        | ResolvedFilter::Approx(_)
+        | ResolvedFilter::Extensible(_)
+        | ResolvedFilter::Undefined => 1,
+    }
+}
+
+/// Whether a filter is so large that even resolving it takes too long where requests are read.
+pub(super) fn is_large(filter: &Filter<'_>, max: u64) -> bool {
+    fn count(filter: &Filter<'_>, left: &mut u64) {
+        let pieces = match filter {
+            Filter::And(parts) | Filter::Or(parts) => {
+                parts.iter().for_each(|part| count(part, left));
+                0
+            }
+            Filter::Not(part) => {
+                count(part, left);
+                0
+            }
+            Filter::Substrings(substrings) => substrings.any.len() as u64,
+            Filter::Equality(_)
+            | Filter::GreaterOrEqual(_)
+            | Filter::LessOrEqual(_)
+            | Filter::Present(_)
+            | Filter::Approx(_)
+            | Filter::Extensible(_) => 0,
+        };
+        *left = left.saturating_sub(1 + pieces);
+    }
+    let mut left = max;
+    count(filter, &mut left);
+    left == 0
+}
+
+fn too_much_work() -> Done {
+    Done::refused(Refusal::new(
+        ResultCode::AdminLimitExceeded,
+        "testing entries with this filter is more work than allowed; make the filter smaller, or \
+         more specific; its entries are incomplete",
+    ))
+}
+
+/// Work between two looks at whether to go on: about a quarter of a millisecond.
+const LOOK_EVERY_STEPS: u64 = 250_000;
+/// What a term costs each candidate at least.
+const TERM_STEPS: u64 = 100;
+const STEPS_OF_MILLION: u64 = 1_000_000;

@@ -1,0 +1,154 @@
+//! What one search may cost besides entries: the work of testing them, whatever the filter is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use directory::{Clock, Timestamp};
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+
+use crate::add_devices;
+use crate::support::{Asked, SUFFIX, Served};
+
+/// A filter of many terms that nothing matches and no index answers.
+fn costly(terms: usize) -> String {
+    let terms = (0..terms).map(|term| format!("(description~=nobody{term})")).collect::<String>();
+    format!("(|{terms})")
+}
+
+/// Devices whose descriptions are long.
+fn add_long(served: &Served, count: usize) {
+    add_devices(served, count, &"some words and others ".repeat(500));
+}
+
+#[test]
+fn a_costly_filter_is_not_worked_off_where_requests_are_read() {
+    // A filter of 50 KB held the thread for seconds: only candidates and octets of the answer were
+    // counted.
+    let served = Served::with(|options| options.limits.inline_candidates_max = 1_000);
+    add_long(&served, 5);
+    let mut client = served.client();
+    let search = |filter: &str, base: &str| {
+        let mut client = served.client();
+        let scope = if base == SUFFIX { Scope::Subtree } else { Scope::Base };
+        let asked = Asked { filter, base, scope, ..Asked::default() };
+        let code = client.search(&asked).code();
+        (code, client.connection.jobs)
+    };
+    let device = format!("cn=device 1,{SUFFIX}");
+    assert_eq!(search(&costly(1), &device), (ResultCode::Success, 0));
+    assert_eq!(search(&costly(900), SUFFIX), (ResultCode::AdminLimitExceeded, 1));
+    // Of a single candidate, too.
+    assert_eq!(search(&costly(50), &device), (ResultCode::Success, 1));
+    // One that is larger still is not even resolved there.
+    assert_eq!(search(&costly(2_000), &format!("cn=none,{SUFFIX}")).1, 1);
+    // What indexes answer is not tested.
+    let names = (0..900).map(|number| format!("(cn=device {number})")).collect::<String>();
+    let filter = format!("(|{names})");
+    let answer = client.search(&Asked { filter: &filter, ..Asked::default() });
+    assert_eq!((answer.code(), answer.entries.len()), (ResultCode::Success, 5));
+}
+
+#[test]
+fn the_work_of_a_search_is_limited_by_who_asks() {
+    let served = Served::with(|options| {
+        options.limits.search_work_anonymous_max = 10;
+        options.limits.search_work_max = 100;
+        options.limits.unindexed_entries = 1_000;
+    });
+    add_long(&served, 5);
+    let mut root = served.root();
+    let name = |who: &str| format!("uid={who},{SUFFIX}");
+    for (who, given) in [("plain", None), ("more", Some("0")), ("less", Some("1"))] {
+        let mut attributes: Vec<(&str, &[&str])> = vec![
+            ("objectClass", &["account", "simpleSecurityObject"]),
+            ("userPassword", &["secret"]),
+        ];
+        let values = given.map(|given| [given]);
+        if let Some(values) = &values {
+            attributes.push(("ds-rlim-search-work-limit", values));
+        }
+        let answer = root.try_add(&name(who), &attributes);
+        assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    }
+    // Each term reads 11,000 octets of five entries, letter by letter: some 1.8 million steps.
+    let check = |who: Option<&str>, terms: usize, want: ResultCode| {
+        let mut client = match who {
+            Some("root") => served.root(),
+            Some(_) | None => served.client(),
+        };
+        if let Some(who) = who.filter(|who| *who != "root") {
+            assert_eq!(client.bind(&name(who), "secret"), ResultCode::Success);
+        }
+        let filter = costly(terms);
+        let answer = client.search(&Asked { filter: &filter, ..Asked::default() });
+        assert_eq!(answer.code(), want, "{who:?} {terms}: {}", answer.diagnostic);
+        if want != ResultCode::Success {
+            assert!(answer.diagnostic.contains("more work than allowed"), "{}", answer.diagnostic);
+        }
+    };
+    let (done, ended) = (ResultCode::Success, ResultCode::AdminLimitExceeded);
+    check(None, 3, done);
+    check(None, 10, ended);
+    check(Some("plain"), 10, done);
+    check(Some("plain"), 100, ended);
+    check(Some("less"), 3, ended);
+    check(Some("more"), 100, done);
+    check(Some("root"), 100, done);
+}
+
+#[test]
+fn a_search_that_is_ended_returns_what_it_found_before() {
+    let served = Served::with(|options| options.limits.search_work_anonymous_max = 10);
+    add_long(&served, 50);
+    let filter = format!("(|(cn=device 1)(cn=device 49){})", costly(1));
+    let search = Asked { filter: &filter, ..Asked::default() };
+    let answer = served.client().search(&search);
+    assert_eq!((answer.code(), answer.entries.len()), (ResultCode::AdminLimitExceeded, 1));
+    assert_eq!(served.root().search(&search).entries.len(), 2);
+}
+
+/// A clock by which a millisecond goes by whenever somebody looks.
+#[derive(Default)]
+struct TickingClock(AtomicU64);
+
+impl Clock for TickingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_767_225_600_000_000)
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn the_time_is_looked_at_while_one_entry_is_tested() {
+    // It was looked at between entries only: one with many values, and a filter of many terms, took
+    // any time.
+    let served = Served::with(|options| options.limits.search_work_anonymous_max = 0);
+    add_long(&served, 2);
+    let served = served.under(Arc::new(TickingClock::default()));
+    let filter = costly(900);
+    let base = format!("cn=device 1,{SUFFIX}");
+    let search = |time_limit_s: u32| {
+        let scope = Scope::Base;
+        let asked = Asked { filter: &filter, base: &base, scope, time_limit_s, ..Asked::default() };
+        served.client().search(&asked).code()
+    };
+    assert_eq!(search(0), ResultCode::Success);
+    assert_eq!(search(1), ResultCode::TimeLimitExceeded);
+}
+
+#[test]
+fn subordinates_are_counted_once_however_often_a_filter_asks() {
+    // Each term of a filter read up to a thousand subordinates again, of one candidate and on the
+    // thread that reads requests.
+    let served = Served::with(|options| options.limits.search_work_anonymous_max = 4);
+    add_devices(&served, 300, "x");
+    let terms = (1_000..1_500).map(|term| format!("(numSubordinates={term})")).collect::<String>();
+    let filter = format!("(|{terms})");
+    let asked = Asked { filter: &filter, scope: Scope::Base, ..Asked::default() };
+    assert_eq!(served.client().search(&asked).code(), ResultCode::Success);
+}
