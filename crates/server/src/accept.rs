@@ -3,8 +3,10 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use directory::{LocalUser, Peer};
@@ -15,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
+use crate::connection::holding::Holding;
 use crate::connection::patience::Origin;
 use crate::connection::{Connection, Ending};
 use crate::listen::Listener;
@@ -178,13 +181,16 @@ pub(crate) fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, trail: Trai
     }
 }
 
-/// Counts one connection more, if there may be one; for local ones some places are kept.
+/// Counts one connection more, if there may be one; for local ones some places are kept. When there
+/// is none, one that has not authenticated gives up its own.
 fn has_room(worker: &Worker, is_local: bool) -> bool {
     let shared = &worker.shared;
     let open = shared.counters.connections.add(1);
     let reserved = if is_local { shared.limits.connections_reserved } else { 0 };
     let max = shared.limits.connections_max.saturating_add(reserved);
-    if open > u64::try_from(max).unwrap_or(u64::MAX) {
+    let leaving = shared.places.leaving();
+    let max = max.saturating_add(leaving);
+    if open > u64::try_from(max).unwrap_or(u64::MAX) && (is_local || !shared.places.make_room()) {
         shared.counters.connections.subtract(1);
         if shared.counters.refused.add(1).is_power_of_two() {
             tracing::warn!(open, "connections are refused: limits.connections_max is reached");
@@ -218,9 +224,19 @@ fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
         // Of others the log hears when TLS protects them.
         worker.scribe.connected(&mut trail, &session);
     }
-    let kept = (session, mailbox, trail, Origin::new(address, place));
-    let connection = Connection::new(Rc::clone(worker), id, stream, kept);
-    spawn_local(serve(connection, secure));
+    let kept = (session, mailbox, trail);
+    let from = (Origin::new(address, place), Holding::new(shared, address, worker.now()));
+    let presence = Arc::clone(from.1.presence());
+    let connection = Connection::new(Rc::clone(worker), id, stream, kept, from);
+    spawn_local(async move {
+        let mut serving = pin!(serve(connection, secure));
+        poll_fn(|cx| {
+            presence.register(cx.waker());
+            // Whatever it waits for, and without a word: it takes none, or nobody listens.
+            if presence.ended().is_some() { Poll::Ready(()) } else { serving.as_mut().poll(cx) }
+        })
+        .await;
+    });
 }
 
 /// A notice of disconnection, if the peer takes it at once.

@@ -7,12 +7,14 @@
 //! until when.
 //! Invariant: while nobody fails, a bind takes no lock here.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::presence::network;
 
 /// What one address may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,17 +198,6 @@ impl Known {
             self.failures = self.failures.checked_shr(halvings).unwrap_or(0);
             self.halved = now;
         }
-    }
-}
-
-/// Whose cost it is: an IPv6 client has a network of 64 bits for itself.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(six) => match six.to_ipv4_mapped() {
-            Some(four) => IpAddr::V4(four),
-            None => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() >> 64 << 64)),
-        },
     }
 }
 

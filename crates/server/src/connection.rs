@@ -7,14 +7,16 @@
 //! that are not sent; both are bounded by settings. While nothing is going on it holds none.
 //! Invariant: answers leave in the order in which they were produced.
 
+pub(crate) mod holding;
 mod idle;
 mod output;
 pub(crate) mod patience;
 mod shown;
+mod time_slice;
 
 use std::cell::RefCell;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -27,12 +29,16 @@ use ldap::message::{
 };
 use ldap::result::ResultCode;
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
 
+use self::holding::Holding;
 use self::idle::IdleTimer;
 use self::output::Output;
 use self::patience::{Origin, Turn};
 use self::shown::Closing;
+use self::time_slice::TimeSlice;
+use crate::budget::Held;
 use crate::departures::Round;
 use crate::hash_pool::Client;
 use crate::log::Trail;
@@ -51,6 +57,7 @@ pub(crate) struct Connection {
     /// For the access log.
     pub(crate) trail: Trail,
     origin: Origin,
+    holding: Holding,
     input: Input,
     output: Output,
     /// Answers of this connection leave with that round, or have left.
@@ -86,6 +93,8 @@ struct Running {
     deliveries: mpsc::Receiver<Delivery>,
     /// No message is handled until the job is done.
     exclusive: bool,
+    /// The request, and what it may leave for the connection.
+    _held: Option<Held>,
 }
 
 /// How a session ends, or what interrupts it.
@@ -132,7 +141,8 @@ impl Connection {
         worker: Rc<Worker>,
         id: ConnectionId,
         stream: Stream,
-        (session, mailbox, trail, origin): (Session, Rc<Mailbox>, Trail, Origin),
+        (session, mailbox, trail): (Session, Rc<Mailbox>, Trail),
+        (origin, holding): (Origin, Holding),
     ) -> Self {
         let limits = &worker.shared.limits;
         let idle = IdleTimer::new(limits.idle_timeout, limits.first_request_timeout);
@@ -145,6 +155,7 @@ impl Connection {
             mailbox,
             trail,
             origin,
+            holding,
             input: Input::default(),
             output: Output::default(),
             departing: None,
@@ -158,8 +169,19 @@ impl Connection {
 
     /// Serves the client until the session ends or is interrupted.
     fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        let polled = self.poll_turn(cx);
+        if polled.is_pending() {
+            let octets = self.output.held() + self.input.bytes.capacity() + self.mailbox.left();
+            let is_stranger = matches!(self.session.identity(), Identity::Anonymous);
+            let worker = &self.worker;
+            self.holding.note(octets, is_stranger, (&worker.shared, || worker.now()));
+        }
+        polled
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         self.mailbox.register(cx.waker());
-        let mut turn = MESSAGES_PER_TURN_MAX;
+        let mut slice = TimeSlice::default();
         // What was handled before this turn is answered by now, or the client waits for it.
         self.settle();
         self.recheck();
@@ -188,12 +210,13 @@ impl Connection {
                 }
                 return self.poll_half_closed(cx).map(|()| Ending::Lost);
             }
-            if turn == 0 {
-                // The neighbours' turn; ours comes again after theirs.
-                cx.waker().wake_by_ref();
+            if slice.is_over() {
+                // The neighbours' turn, with those that the kernel has news of; ours comes again
+                // after theirs.
+                let _ = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
-            match self.poll_input(cx, &mut turn) {
+            match self.poll_input(cx, &mut slice) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(Ending::Lost),
                 Poll::Pending => match self.poll_idle(cx) {
@@ -238,8 +261,19 @@ impl Connection {
             && !self.worker.is_stopping()
             && !self.origin.is_waiting()
             && !self.jobs.iter().any(|job| job.exclusive)
-            && waiting_bytes < limits.output_buffer_max_bytes
+            && self.has_room(waiting_bytes)
             && self.session.outstanding() < limits.outstanding_max
+    }
+
+    /// Whether there is room for what one more request may bring. Without output and jobs there
+    /// always is: nothing would tell when there is again.
+    fn has_room(&self, waiting_bytes: usize) -> bool {
+        if waiting_bytes == 0 && self.jobs.is_empty() {
+            return true;
+        }
+        let expected = self.jobs.len() * END_MAX_BYTES;
+        waiting_bytes + expected < self.worker.shared.limits.output_buffer_max_bytes
+            && self.holding.has_room()
     }
 
     /// Whether answers that are to be sent may wait for those of others.
@@ -294,7 +328,7 @@ impl Connection {
     // ---- input
 
     /// Reads once and handles what is complete.
-    fn poll_input(&mut self, cx: &mut Context<'_>, turn: &mut usize) -> Poll<io::Result<()>> {
+    fn poll_input(&mut self, cx: &mut Context<'_>, slice: &mut TimeSlice) -> Poll<io::Result<()>> {
         let worker = Rc::clone(&self.worker);
         if self.input.bytes.is_empty() {
             let received = ready!(worker.read_buffer.poll_read(cx, &self.stream))?;
@@ -302,7 +336,7 @@ impl Connection {
                 self.input.ended = true;
                 return Poll::Ready(Ok(()));
             }
-            let used = self.handle_messages(&worker, &received, turn);
+            let used = self.handle_messages(&worker, &received, slice);
             if let Some(rest) = received.get(used..).filter(|rest| !rest.is_empty()) {
                 self.input.bytes = rest.to_vec();
             }
@@ -312,9 +346,12 @@ impl Connection {
             return Poll::Ready(Ok(()));
         }
         let mut bytes = std::mem::take(&mut self.input.bytes);
-        let used = self.handle_messages(&worker, &bytes, turn);
+        let used = self.handle_messages(&worker, &bytes, slice);
         if used < bytes.len() {
             bytes.drain(..used);
+            if bytes.capacity() > AHEAD_MAX_BYTES.max(4 * bytes.len()) {
+                bytes.shrink_to_fit();
+            }
             self.input.bytes = bytes;
         }
         Poll::Ready(Ok(()))
@@ -377,8 +414,14 @@ impl Connection {
     /// Handles the whole messages at the start of `bytes`, as many as this turn and the limits
     /// allow. Returns how many bytes are done with. The answers leave with those of others, or
     /// are appended to the output.
-    fn handle_messages(&mut self, worker: &Rc<Worker>, bytes: &[u8], turn: &mut usize) -> usize {
+    fn handle_messages(
+        &mut self,
+        worker: &Rc<Worker>,
+        bytes: &[u8],
+        slice: &mut TimeSlice,
+    ) -> usize {
         let now = self.touch();
+        slice.begin(now);
         let read = self.input.read.unwrap_or(now);
         worker.scribe.read(read, now);
         worker.note_activity();
@@ -389,7 +432,7 @@ impl Connection {
             true => worker.departures.spare().take(),
             false => std::mem::take(&mut self.output.bytes),
         };
-        let used = self.handle_into(worker, bytes, turn, (&mut out, self.output.sent));
+        let used = self.handle_into(worker, bytes, slice, (&mut out, self.output.sent));
         // What is whole, and left, waits since then.
         self.input.read = (used < bytes.len() && self.input.need == 0).then_some(read);
         if !is_alone {
@@ -410,13 +453,13 @@ impl Connection {
         &mut self,
         worker: &Rc<Worker>,
         bytes: &[u8],
-        turn: &mut usize,
+        slice: &mut TimeSlice,
         (out, sent): (&mut Vec<u8>, usize),
     ) -> usize {
         let mut used = 0;
         self.input.need = 0;
         while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
-            if *turn == 0 || !self.may_handle(out.len() - sent) {
+            if slice.is_over() || !self.may_handle(out.len() - sent) {
                 return used;
             }
             match frame(rest, self.message_size_max()) {
@@ -431,10 +474,11 @@ impl Connection {
                             continue;
                         }
                     }
-                    *turn -= 1;
                     used += length;
                     self.idle.has_asked();
+                    let before = out.len();
                     self.handle(worker, message, out);
+                    slice.handled(length + out.len().saturating_sub(before), Instant::now);
                 }
                 Ok(Frame::Incomplete { need_at_least }) => {
                     self.input.need = need_at_least;
@@ -513,10 +557,14 @@ impl Connection {
             }
             Next::Later(job) => {
                 let id = job.id();
-                match worker.shared.pool.submit(job) {
+                let account = self.holding.account(&worker.shared, || worker.now());
+                match worker.shared.pool.submit(job, &account) {
                     Some(deliveries) => {
                         self.note_begun(worker, asked, so_far);
-                        return self.jobs.push(Running { deliveries, exclusive: false });
+                        let octets = asked.message().len() + END_MAX_BYTES;
+                        let held = Some(account.reserve(octets));
+                        let job = Running { deliveries, exclusive: false, _held: held };
+                        return self.jobs.push(job);
                     }
                     None => {
                         self.session.forget(id);
@@ -530,7 +578,8 @@ impl Connection {
                 match worker.shared.hash_pool.submit(client, job) {
                     Ok(deliveries) => {
                         self.note_begun(worker, asked, so_far);
-                        return self.jobs.push(Running { deliveries, exclusive: true });
+                        let job = Running { deliveries, exclusive: true, _held: None };
+                        return self.jobs.push(job);
                     }
                     Err(job) => {
                         self.session.forget(job.id());
@@ -609,7 +658,7 @@ impl Connection {
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
                     self.half_closed = None;
-                    self.take_chunk(chunk);
+                    self.take_chunk(chunk.take());
                 }
                 Poll::Ready(Some(Delivery::Done(mut done, waited))) => {
                     self.half_closed = None;
@@ -654,6 +703,7 @@ impl Connection {
         let sent = self.stream.borrow_mut().send(cx, self.output.rest())?;
         if sent > 0 {
             self.output.note_sent(sent);
+            self.holding.taken(|| self.worker.now());
             self.output.timer = None;
         }
         if self.output.waiting() == 0 {
@@ -700,6 +750,7 @@ impl Connection {
     /// The client did something, now.
     fn touch(&mut self) -> Instant {
         self.idle.last = Instant::now();
+        self.holding.is_active(|| self.worker.now());
         self.idle.last
     }
 
@@ -722,6 +773,10 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.session.abandon_all();
+        self.jobs.clear();
+        if let Some(why) = self.holding.leave(&self.worker.shared) {
+            self.trail.ends(why.text());
+        }
         self.origin.leave(&self.worker.shared.addresses);
         self.worker.scribe.disconnected(&mut self.trail, &self.session);
         self.worker.forget(self.id);
@@ -739,8 +794,8 @@ fn refuse_busy(id: MessageId, message: &[u8], diagnostic: &str, out: &mut Vec<u8
     }
 }
 
-/// Messages of one connection handled in a row before its neighbours get their turn.
-const MESSAGES_PER_TURN_MAX: usize = 128;
+/// What the end of a job may bring, whatever waits: less than one chunk.
+const END_MAX_BYTES: usize = 64 * 1024;
 
 /// How much of what waits to be handled is looked at for requests that abandon others.
 const AHEAD_MAX_BYTES: usize = 16 * 1024;

@@ -5,6 +5,7 @@
 //! Invariant: a client that does not read holds a thread no longer than until its request is
 //! abandoned or its time is up: the end of a job always finds room.
 
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -16,15 +17,17 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
+use crate::budget::{Account, Budget, Chunk};
 use crate::counters::Counters;
 use crate::error::ServerError;
+use crate::memory::Releases;
 
 /// What a job sends to its connection. A channel that closes without `Done` means that the job
 /// panicked.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// A part of the answer.
-    Chunk(Vec<u8>),
+    Chunk(Chunk),
     /// The job is over; before it was begun, it waited so long.
     Done(JobDone, Duration),
     /// The password hashes of a request are computed.
@@ -41,13 +44,14 @@ struct Queued {
     job: Job,
     deliver: mpsc::Sender<Delivery>,
     since: Instant,
+    account: Arc<Account>,
 }
 
 impl Pool {
     /// Starts `threads` threads; they end when the last `Pool` is dropped.
     pub(crate) fn start(
         directory: &Arc<Directory>,
-        counters: &Arc<Counters>,
+        (counters, budget): (&Arc<Counters>, &Arc<Budget>),
         threads: usize,
         queue_max: usize,
     ) -> Result<(Self, Vec<JoinHandle<()>>), ServerError> {
@@ -56,11 +60,12 @@ impl Pool {
         for number in 0..threads {
             let (directory, counters, jobs) =
                 (Arc::clone(directory), Arc::clone(counters), jobs.clone());
+            let budget = Arc::clone(budget);
             let timer =
                 Builder::new_current_thread().enable_time().build().map_err(ServerError::Thread)?;
             let handle = thread::Builder::new()
                 .name(format!("scan-{number}"))
-                .spawn(move || serve(&directory, &counters, &jobs, &timer))
+                .spawn(move || serve(&directory, (&counters, &budget), &jobs, &timer))
                 .map_err(ServerError::Thread)?;
             handles.push(handle);
         }
@@ -73,28 +78,34 @@ impl Pool {
     }
 
     /// Hands in a job; `None` when too many are waiting.
-    pub(crate) fn submit(&self, job: Job) -> Option<mpsc::Receiver<Delivery>> {
+    pub(crate) fn submit(
+        &self,
+        job: Job,
+        account: &Arc<Account>,
+    ) -> Option<mpsc::Receiver<Delivery>> {
         let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX);
         let since = Instant::now();
-        self.queue.try_send(Queued { job, deliver, since }).ok().map(|()| deliveries)
+        let account = Arc::clone(account);
+        self.queue.try_send(Queued { job, deliver, since, account }).ok().map(|()| deliveries)
     }
 }
 
 /// What one thread does until the queue closes.
 fn serve(
     directory: &Arc<Directory>,
-    counters: &Counters,
+    (counters, budget): (&Counters, &Budget),
     jobs: &Receiver<Queued>,
     timer: &Runtime,
 ) {
     let mut worker = directory.worker();
+    let mut releases = Releases::default();
     loop {
         let queued = match jobs.try_recv() {
             Ok(queued) => queued,
             Err(_) => {
                 // Nothing waits, or the queue is closed; `recv` tells which.
                 worker.idle();
-                let Ok(queued) = jobs.recv() else {
+                let Some(queued) = releases.receive(jobs, budget) else {
                     return;
                 };
                 queued
@@ -111,10 +122,10 @@ fn serve(
 }
 
 fn carry_out(worker: &mut Worker, queued: Queued, timer: &Runtime) {
-    let Queued { job, deliver, since } = queued;
+    let Queued { job, deliver, since, account } = queued;
     let waited = since.elapsed();
     let end = (0..END_MAX).map_while(|_| deliver.clone().try_reserve_owned().ok()).collect();
-    let mut way = Way { deliver, end, stop: job.stop(), timer };
+    let mut way = Way { deliver, end, stop: job.stop(), timer, account };
     let done = worker.run(job, &mut |chunk| way.chunk(chunk));
     way.last(Delivery::Done(done, waited));
 }
@@ -126,16 +137,23 @@ struct Way<'t> {
     end: Vec<mpsc::OwnedPermit<Delivery>>,
     stop: Stop,
     timer: &'t Runtime,
+    account: Arc<Account>,
 }
 
 impl Way<'_> {
     /// Hands a chunk on; blocks while the connection has no room for it and the job goes on.
     fn chunk(&mut self, chunk: Vec<u8>) -> Flow {
         loop {
-            let room = self.deliver.reserve();
+            let room = async {
+                if !self.account.has_room_for_chunk() {
+                    // It is looked at again when the time of this look is over.
+                    pending::<()>().await;
+                }
+                self.deliver.reserve().await
+            };
             match self.timer.block_on(async { timeout(LOOK_EVERY, room).await }) {
                 Ok(Ok(permit)) => {
-                    permit.send(Delivery::Chunk(chunk));
+                    permit.send(Delivery::Chunk(self.account.chunk(chunk)));
                     return Flow::Continue;
                 }
                 // The connection is gone.
@@ -146,7 +164,7 @@ impl Way<'_> {
                     if self.end.len() > 1
                         && let Some(permit) = self.end.pop()
                     {
-                        permit.send(Delivery::Chunk(chunk));
+                        permit.send(Delivery::Chunk(self.account.chunk(chunk)));
                     }
                     return Flow::Stop;
                 }

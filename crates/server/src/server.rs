@@ -13,6 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::addresses::{AddressLimits, Addresses as ClientAddresses};
 use crate::admin::Admin;
+use crate::budget::{Budget, BudgetLimits};
 use crate::counters::{Counters, Counts};
 use crate::error::ServerError;
 use crate::files::{self, FileWatch, KeyFile};
@@ -21,9 +22,10 @@ use crate::host_names::HostNames;
 use crate::listen::{self, Addresses, SocketFile};
 use crate::log::{Logs, Scribe};
 use crate::metrics::{self, Meter, Metrics, Process};
+use crate::places::Places;
 use crate::pool::Pool;
 use crate::sessions::{self, Sessions};
-use crate::settings::{PasswordSettings, Settings};
+use crate::settings::{LimitSettings, PasswordSettings, Settings};
 use crate::tls::Tls;
 use crate::worker::{self, Order, Shared};
 
@@ -238,9 +240,16 @@ pub(crate) fn share(
     tls: Arc<Tls>,
 ) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), ServerError> {
     let counters = Arc::new(Counters::default());
+    let limits = &settings.limits;
+    let budget = Budget::new(BudgetLimits {
+        all_max_bytes: limits.undelivered_max_bytes,
+        strangers_max_bytes: limits.undelivered_anonymous_max_bytes,
+        address_max_bytes: limits.undelivered_per_address_max_bytes,
+        connection_max_bytes: limits.output_buffer_max_bytes,
+    });
     let (pool, mut threads) = Pool::start(
         directory,
-        &counters,
+        (&counters, &budget),
         or_cores(settings.server.scan_threads),
         settings.server.scan_queue_max,
     )?;
@@ -257,6 +266,8 @@ pub(crate) fn share(
         hash_pool,
         counters,
         sessions: Sessions::new(),
+        budget,
+        places: Places::new(places_of_strangers(limits)),
         host_names: {
             let settings = &settings.access_control;
             settings.host_names.then(|| HostNames::of_system(settings.host_name_wait))
@@ -268,6 +279,12 @@ pub(crate) fn share(
         }),
     });
     Ok((shared, threads))
+}
+
+/// How many connections may be there that have not authenticated.
+fn places_of_strangers(limits: &LimitSettings) -> usize {
+    let LimitSettings { connections_max, connections_anonymous_percent, .. } = *limits;
+    connections_max.saturating_mul(connections_anonymous_percent) / 100
 }
 
 fn send_all(workers: &[WorkerThread], message: impl Fn() -> Order) {

@@ -25,13 +25,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::accept;
 use crate::addresses::Addresses;
+use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::departures::Departures;
 use crate::hash_pool::HashPool;
 use crate::host_names::HostNames;
 use crate::listen::Listener;
 use crate::log::Scribe;
+use crate::memory::Releases;
 use crate::network::Network;
+use crate::places::Places;
 use crate::pool::Pool;
 use crate::read_buffer::ReadBuffer;
 use crate::sessions::{Closings, Sessions, Shown};
@@ -54,6 +57,10 @@ pub(crate) struct Shared {
     pub(crate) addresses: Addresses,
     /// All connections, for those who list and close them.
     pub(crate) sessions: Sessions,
+    /// What is held for clients that do not take it.
+    pub(crate) budget: Arc<Budget>,
+    /// Places of those who have not authenticated.
+    pub(crate) places: Places,
     /// Finds the names of clients' hosts, when access rules are to ask for them.
     pub(crate) host_names: Option<HostNames>,
 }
@@ -157,6 +164,11 @@ impl Mailbox {
     /// Whether there is something that has to be sent before anything else.
     pub(crate) fn has_left(&self) -> bool {
         !self.left.borrow().is_empty()
+    }
+
+    /// How many octets are to be sent before anything else.
+    pub(crate) fn left(&self) -> usize {
+        self.left.borrow().capacity()
     }
 
     /// What is to be sent before anything else.
@@ -358,8 +370,10 @@ impl Worker {
     async fn watch_sessions(&self) {
         let store = self.shared.directory.store();
         let (mut seen, mut quiet) = (store.published().lsn, 0);
+        let mut releases = Releases::default();
         loop {
             sleep(SESSIONS_EVERY).await;
+            releases.look(&self.shared.budget);
             let now = store.published().lsn;
             quiet += 1;
             // An account may expire while nobody writes.

@@ -34,6 +34,11 @@ impl Output {
         self.bytes.is_empty() && self.flushed
     }
 
+    /// How much memory that takes.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub(super) fn append(&mut self, answer: Vec<u8>) {
         if self.bytes.is_empty() {
             self.bytes = answer;

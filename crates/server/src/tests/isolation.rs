@@ -198,6 +198,9 @@ fn add_for(id: i32, owner: usize) -> Vec<u8> {
 
 /// A server for many clients, with searches of large entries on the pool.
 fn many(settings: &mut Settings, options: &mut DirectoryOptions) {
+    // They all come from one address, and are not to be ended for it.
+    settings.limits.undelivered_per_address_max_bytes = 1 << 30;
+    settings.limits.undelivered_anonymous_max_bytes = 1 << 30;
     settings.limits.connections_per_address_max = 0;
     options.limits.inline_output_max_bytes = INLINE_MAX_BYTES;
     options.passwords.rehash_on_bind = false;

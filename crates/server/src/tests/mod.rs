@@ -2,6 +2,7 @@
 
 mod addresses;
 mod admin;
+mod budgets;
 mod host_names;
 mod isolation;
 mod limits;
@@ -17,6 +18,8 @@ mod sessions;
 pub(crate) mod simulated;
 mod slow_readers;
 mod stop;
+mod strangers;
+mod time_slices;
 mod tls;
 
 use std::io::{ErrorKind, Read, Write};
@@ -140,6 +143,7 @@ fn open(
     limits.connections_per_identity_max = given.connections_per_identity_max;
     limits.operations_per_identity_max = given.operations_per_identity_max;
     limits.size_limit_entries = given.size_limit_entries;
+    limits.search_work_anonymous_max = given.search_work_anonymous_max;
     options.policies = settings.policies.clone();
     (Directory::open(options, clock).unwrap(), settings)
 }

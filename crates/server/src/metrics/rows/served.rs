@@ -118,6 +118,32 @@ pub(super) const ROWS: &[Metric] = &[
         |scene, out| out.one(scene.shared.limits.connections_max as u64),
     ),
     Metric::new(
+        "roster_connections_replaced_total",
+        ("cn=connections", "roster-connections-replaced"),
+        "Connections without authentication that gave up their place to another.",
+        |scene, out| out.one(scene.shared.places.replaced.value()),
+    ),
+    Metric::new(
+        "roster_undelivered_bytes",
+        ("cn=connections", "roster-undelivered-bytes"),
+        "Octets held for clients: answers that they have not taken, and requests that wait or have \
+         not arrived in full.",
+        |scene, out| out.one(scene.shared.budget.held().0 as u64),
+    ),
+    Metric::new(
+        "roster_undelivered_anonymous_bytes",
+        ("cn=connections", "roster-undelivered-anonymous-bytes"),
+        "As much of it as is held for clients that have not authenticated.",
+        |scene, out| out.one(scene.shared.budget.held().1 as u64),
+    ),
+    Metric::new(
+        "roster_undelivered_closed_total",
+        ("cn=connections", "roster-undelivered-closed"),
+        "Connections that were closed because too much was held, and that took nothing for \
+         longest.",
+        |scene, out| out.one(scene.shared.budget.ended.value()),
+    ),
+    Metric::new(
         "roster_tls_handshakes_total",
         ("cn=connections", "roster-tls-handshakes"),
         "TLS handshakes, by the version agreed on, or `failed`.",

@@ -1,0 +1,495 @@
+//! Memory for clients that do not take what they asked for: answers that are not sent, requests
+//! that have not arrived in full, or wait.
+//!
+//! What a client takes at once is never counted; so a request that goes well touches nothing here.
+//!
+//! Invariant: it is counted by connection, by address, for all that have not authenticated, and for
+//! all. At the limit of its own a connection waits. So it does when what it shares is used up, and
+//! it holds more than [`ALWAYS_BYTES`]: others with little are never in its way, and with little it
+//! is in nobody's.
+//! Invariant: when that is not enough, the connection that has taken nothing for longest ends, of
+//! the address that has most.
+//! Invariant: what is counted is given back when it is dropped, however that came about.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use crate::counters::Counter;
+use crate::presence::{Presence, Why, millis, network};
+
+/// What may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BudgetLimits {
+    /// For all connections.
+    pub(crate) all_max_bytes: usize,
+    /// For all that have not authenticated.
+    pub(crate) strangers_max_bytes: usize,
+    /// For those of one address.
+    pub(crate) address_max_bytes: usize,
+    /// For one connection in its output; as much again as [`CHANNELS_BYTES`] waits for it.
+    pub(crate) connection_max_bytes: usize,
+}
+
+/// What is held for all connections.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limits: BudgetLimits,
+    all: Sum,
+    strangers: Sum,
+    holders: Mutex<Holders>,
+    /// Octets that were ever given back.
+    released: AtomicU64,
+    /// Connections that were ended for their memory.
+    pub(crate) ended: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Holders {
+    next: u64,
+    accounts: FxHashMap<u64, Arc<Account>>,
+    /// What strangers of an address hold, and how many accounts it has.
+    addresses: FxHashMap<IpAddr, (Arc<Sum>, usize)>,
+}
+
+/// Octets that are held, and how many of them belong to connections that were told to end.
+#[derive(Debug, Default)]
+struct Sum {
+    held: AtomicUsize,
+    leaving: AtomicUsize,
+}
+
+impl Sum {
+    fn value(&self) -> usize {
+        let held = self.held.load(Ordering::Relaxed);
+        held.saturating_sub(self.leaving.load(Ordering::Relaxed))
+    }
+}
+
+/// What is held for one connection.
+#[derive(Debug)]
+pub(crate) struct Account {
+    budget: Arc<Budget>,
+    number: u64,
+    address: Option<IpAddr>,
+    of_address: Option<Arc<Sum>>,
+    presence: Arc<Presence>,
+    held: AtomicUsize,
+    /// As much of it as is not there yet, and may come.
+    reserved: AtomicUsize,
+    is_stranger: AtomicBool,
+    /// When the client last took something, or was asked to.
+    taken_ms: AtomicU64,
+    /// What was counted as leaving.
+    left: Mutex<Option<Left>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    octets: usize,
+    is_stranger: bool,
+}
+
+/// Octets that are counted as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Held {
+    account: Arc<Account>,
+    octets: usize,
+    is_stranger: bool,
+    is_reserved: bool,
+}
+
+/// A part of an answer on its way to its connection.
+pub(crate) struct Chunk {
+    octets: Vec<u8>,
+    _held: Held,
+}
+
+impl Chunk {
+    /// The octets; who takes them counts them.
+    pub(crate) fn take(self) -> Vec<u8> {
+        self.octets
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunk").field("octets", &self.octets.len()).finish_non_exhaustive()
+    }
+}
+
+impl Budget {
+    pub(crate) fn new(limits: BudgetLimits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            all: Sum::default(),
+            strangers: Sum::default(),
+            holders: Mutex::default(),
+            released: AtomicU64::new(0),
+            ended: Counter::default(),
+        })
+    }
+
+    /// Begins to count for a connection.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        address: Option<IpAddr>,
+        presence: &Arc<Presence>,
+        now: Duration,
+    ) -> Arc<Account> {
+        let address = address.map(network);
+        let mut holders = self.lock();
+        let of_address = address.map(|address| {
+            let (sum, accounts) = holders.addresses.entry(address).or_default();
+            *accounts += 1;
+            Arc::clone(sum)
+        });
+        let number = holders.next;
+        holders.next += 1;
+        let account = Arc::new(Account {
+            budget: Arc::clone(self),
+            number,
+            address,
+            of_address,
+            presence: Arc::clone(presence),
+            held: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
+            is_stranger: AtomicBool::new(true),
+            taken_ms: AtomicU64::new(millis(now)),
+            left: Mutex::default(),
+        });
+        holders.accounts.insert(number, Arc::clone(&account));
+        account
+    }
+
+    /// The connection is gone.
+    pub(crate) fn close(&self, account: &Account) {
+        let mut holders = self.lock();
+        holders.accounts.remove(&account.number);
+        if let Some(address) = account.address
+            && let Some((_, accounts)) = holders.addresses.get_mut(&address)
+        {
+            *accounts -= 1;
+            if *accounts == 0 {
+                holders.addresses.remove(&address);
+            }
+        }
+        drop(holders);
+        if let Some(left) = account.left.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let subtract = |sum: &Sum| sum.leaving.fetch_sub(left.octets, Ordering::Relaxed);
+            account.each_sum(left.is_stranger, |sum| {
+                subtract(sum);
+            });
+        }
+    }
+
+    /// What is held: for all, and for those among them that have not authenticated.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let held = |sum: &Sum| sum.held.load(Ordering::Relaxed);
+        (held(&self.all), held(&self.strangers))
+    }
+
+    /// Octets that were ever given back: more than before means that there may be memory to return
+    /// to the system.
+    pub(crate) fn released(&self) -> u64 {
+        self.released.load(Ordering::Relaxed)
+    }
+
+    /// Ends connections until what is held is within the limits, and a little below.
+    fn make_room(&self) {
+        let holders = self.lock();
+        let accounts = || holders.accounts.values().filter(|account| account.may_be_ended());
+        for (address, (sum, _)) in &holders.addresses {
+            let of_it = |account: &&Arc<Account>| {
+                account.is_stranger() && account.address.as_ref() == Some(address)
+            };
+            self.relieve(sum, self.limits.address_max_bytes, || accounts().filter(of_it));
+        }
+        let is_stranger = |account: &&Arc<Account>| account.is_stranger();
+        let max = self.limits.strangers_max_bytes;
+        self.relieve(&self.strangers, max, || accounts().filter(is_stranger));
+        self.relieve(&self.all, self.limits.all_max_bytes, accounts);
+    }
+
+    fn relieve<'h, I>(&self, sum: &Sum, max: usize, accounts: impl Fn() -> I)
+    where
+        I: Iterator<Item = &'h Arc<Account>>,
+    {
+        if sum.value() <= max {
+            return;
+        }
+        let mut by_address = FxHashMap::<Option<IpAddr>, (usize, Vec<&Arc<Account>>)>::default();
+        for account in accounts() {
+            let (held, list) = by_address.entry(account.address).or_default();
+            *held += account.held();
+            list.push(account);
+        }
+        for (_, list) in by_address.values_mut() {
+            // The one that has taken nothing for longest is the last.
+            list.sort_by_key(|account| std::cmp::Reverse(account.taken_ms.load(Ordering::Relaxed)));
+        }
+        let enough = max - max / FRACTION;
+        while sum.value() > enough {
+            let Some((held, list)) = by_address.values_mut().max_by_key(|(held, _)| *held) else {
+                return;
+            };
+            let Some(account) = list.pop() else {
+                *held = 0;
+                if by_address.values().all(|(_, list)| list.is_empty()) {
+                    return;
+                }
+                continue;
+            };
+            *held = held.saturating_sub(account.held());
+            self.end(account);
+        }
+    }
+
+    fn end(&self, account: &Account) {
+        if !account.presence.end(Why::Memory) {
+            return;
+        }
+        let left = Left { octets: account.held(), is_stranger: account.is_stranger() };
+        *account.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+        account.each_sum(left.is_stranger, |sum| {
+            sum.leaving.fetch_add(left.octets, Ordering::Relaxed);
+        });
+        let count = self.ended.add(1);
+        if count.is_power_of_two() {
+            let address = account.address.map_or("local".to_owned(), |address| address.to_string());
+            tracing::warn!(
+                address,
+                octets = left.octets,
+                count,
+                "connections whose clients do not take their answers are closed: what is held for \
+                 them has reached limits.undelivered_max_bytes, or its share for those who have \
+                 not authenticated"
+            );
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Holders> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    /// Counts octets.
+    pub(crate) fn hold(self: &Arc<Self>, octets: usize) -> Held {
+        let is_stranger = self.is_stranger();
+        self.add(octets, is_stranger);
+        Held { account: Arc::clone(self), octets, is_stranger, is_reserved: false }
+    }
+
+    /// Counts octets that are not there yet, and may come.
+    pub(crate) fn reserve(self: &Arc<Self>, octets: usize) -> Held {
+        self.reserved.fetch_add(octets, Ordering::Relaxed);
+        let mut held = self.hold(octets);
+        held.is_reserved = true;
+        held
+    }
+
+    /// A part of an answer, counted.
+    pub(crate) fn chunk(self: &Arc<Self>, octets: Vec<u8>) -> Chunk {
+        Chunk { _held: self.hold(octets.capacity()), octets }
+    }
+
+    /// Octets that are held for the connection.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request may be begun for the connection, as far as what it shares is concerned.
+    pub(crate) fn has_room(&self) -> bool {
+        self.held() <= ALWAYS_BYTES || self.shares_room()
+    }
+
+    fn shares_room(&self) -> bool {
+        let Budget { limits, all, strangers, .. } = &*self.budget;
+        let of_address = self.of_address.as_ref().map_or(0, |sum| sum.value());
+        all.value() < limits.all_max_bytes
+            && (!self.is_stranger()
+                || (strangers.value() < limits.strangers_max_bytes
+                    && of_address < limits.address_max_bytes))
+    }
+
+    /// Whether more may be put where it waits for the connection.
+    pub(crate) fn has_room_for_chunk(&self) -> bool {
+        // What is reserved is for answers that come, whoever waits for what.
+        let there = self.held().saturating_sub(self.reserved.load(Ordering::Relaxed));
+        there < self.budget.limits.connection_max_bytes + CHANNELS_BYTES
+            && (there <= ALWAYS_BYTES || self.shares_room())
+    }
+
+    /// The client has taken something.
+    pub(crate) fn taken(&self, now: Duration) {
+        self.taken_ms.store(millis(now), Ordering::Relaxed);
+    }
+
+    /// Whether the client has authenticated; for what is counted from now on.
+    pub(crate) fn set_stranger(&self, is_stranger: bool) {
+        self.is_stranger.store(is_stranger, Ordering::Relaxed);
+    }
+
+    fn is_stranger(&self) -> bool {
+        self.is_stranger.load(Ordering::Relaxed)
+    }
+
+    /// Whether it holds what its client could take, and was not ended before.
+    fn may_be_ended(&self) -> bool {
+        self.held() > self.reserved.load(Ordering::Relaxed) && self.presence.ended().is_none()
+    }
+
+    fn add(&self, octets: usize, is_stranger: bool) {
+        self.held.fetch_add(octets, Ordering::Relaxed);
+        self.each_sum(is_stranger, |sum| {
+            sum.held.fetch_add(octets, Ordering::Relaxed);
+        });
+        let Budget { limits, all, strangers, .. } = &*self.budget;
+        let of_address = self.of_address.as_ref().filter(|_| is_stranger);
+        let is_full = all.value() > limits.all_max_bytes
+            || strangers.value() > limits.strangers_max_bytes
+            || of_address.is_some_and(|sum| sum.value() > limits.address_max_bytes);
+        if is_full {
+            self.budget.make_room();
+        }
+    }
+
+    fn subtract(&self, octets: usize, is_stranger: bool) {
+        self.held.fetch_sub(octets, Ordering::Relaxed);
+        self.each_sum(is_stranger, |sum| {
+            sum.held.fetch_sub(octets, Ordering::Relaxed);
+        });
+        self.budget.released.fetch_add(octets as u64, Ordering::Relaxed);
+    }
+
+    fn each_sum(&self, is_stranger: bool, change: impl Fn(&Sum)) {
+        change(&self.budget.all);
+        if is_stranger {
+            change(&self.budget.strangers);
+            self.of_address.iter().for_each(|sum| change(sum));
+        }
+    }
+}
+
+impl Held {
+    /// They are so many now.
+    pub(crate) fn resize(&mut self, octets: usize) {
+        let before = std::mem::replace(&mut self.octets, octets);
+        if octets > before {
+            self.account.add(octets - before, self.is_stranger);
+        } else if octets < before {
+            self.account.subtract(before - octets, self.is_stranger);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_reserved {
+            self.account.reserved.fetch_sub(self.octets, Ordering::Relaxed);
+        }
+        self.account.subtract(self.octets, self.is_stranger);
+    }
+}
+
+/// A connection that holds no more than that may always have a request begun.
+const ALWAYS_BYTES: usize = 128 * 1024;
+
+/// What may wait for a connection besides its output, of all its searches together: as much as one
+/// of them may leave there.
+const CHANNELS_BYTES: usize = 1024 * 1024;
+
+/// So much of a limit is made free at once.
+const FRACTION: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: BudgetLimits = BudgetLimits {
+        all_max_bytes: 3_000_000,
+        strangers_max_bytes: 1_000_000,
+        address_max_bytes: 600_000,
+        connection_max_bytes: 1_000_000,
+    };
+
+    fn address(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([192, 0, 2, last]))
+    }
+
+    fn account(budget: &Arc<Budget>, last: u8, since_s: u64) -> Arc<Account> {
+        let now = Duration::from_secs(since_s);
+        budget.open(address(last), &Arc::new(Presence::new(now)), now)
+    }
+
+    #[test]
+    fn what_is_dropped_is_not_counted_any_more() {
+        let budget = Budget::new(LIMITS);
+        let (stranger, other) = (account(&budget, 1, 0), account(&budget, 1, 0));
+        other.set_stranger(false);
+        let mut held = stranger.hold(1_000);
+        let chunk = other.chunk(vec![0; 500]);
+        assert_eq!(budget.held(), (1_500, 1_000));
+        held.resize(3_000);
+        held.resize(2_000);
+        // What was counted for a stranger stays so.
+        stranger.set_stranger(false);
+        let reserved = stranger.reserve(64);
+        assert_eq!((budget.held(), stranger.held()), ((2_564, 2_000), 2_064));
+        assert_eq!(chunk.take().len(), 500);
+        drop((held, reserved));
+        assert_eq!((budget.held(), budget.released()), ((0, 0), 1_000 + 2_000 + 500 + 64));
+        budget.close(&stranger);
+        budget.close(&other);
+        assert!(budget.lock().accounts.is_empty() && budget.lock().addresses.is_empty());
+    }
+
+    #[test]
+    fn the_greediest_address_gives_way_and_in_it_who_has_taken_nothing_for_longest() {
+        let budget = Budget::new(LIMITS);
+        let all = [(1, 0), (2, 5), (2, 3), (2, 4)].map(|(last, since)| {
+            let account = account(&budget, last, since);
+            (account.hold(190_000), account)
+        });
+        let ended = || all.each_ref().map(|(_, account)| account.presence.ended().is_some());
+        assert_eq!(ended(), [false; 4]);
+        // The address has too much.
+        let more = account(&budget, 2, 9);
+        let held = more.hold(100_000);
+        assert_eq!(ended(), [false, false, true, false]);
+        // All have too much.
+        let third = account(&budget, 3, 9);
+        let of_third = third.hold(500_000);
+        assert_eq!(ended(), [false, false, true, false]);
+        assert!(third.presence.ended().is_some());
+        // What is there for those who have signed in is not touched by strangers.
+        let signed_in = account(&budget, 2, 0);
+        signed_in.set_stranger(false);
+        let own = signed_in.hold(1_500_000);
+        assert!(signed_in.has_room() && signed_in.presence.ended().is_none());
+        assert_eq!(budget.ended.value(), 2);
+        budget.close(&third);
+        drop((held, of_third, own));
+        for (held, account) in all {
+            drop(held);
+            budget.close(&account);
+        }
+        assert_eq!(budget.held(), (0, 0));
+        assert_eq!((budget.all.value(), budget.strangers.leaving.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn who_holds_little_may_always_go_on() {
+        let budget = Budget::new(LIMITS);
+        let [one, other, third] = [1, 2, 3].map(|last| account(&budget, last, 0));
+        let _held = (one.hold(500_000), other.hold(500_000));
+        assert!(!one.has_room() && !other.has_room() && third.has_room());
+        let _little = third.hold(1);
+        assert!(third.has_room());
+    }
+}

@@ -1,0 +1,111 @@
+//! What a connection holds while its client does not take it, and its place among the others.
+//!
+//! Invariant: who takes what it is sent, at once, is not counted.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::budget::{Account, Held};
+use crate::places::Seat;
+use crate::presence::{Presence, Why};
+use crate::worker::Shared;
+
+/// One connection among the others.
+pub(crate) struct Holding {
+    address: Option<IpAddr>,
+    presence: Arc<Presence>,
+    /// None for local ones: places are kept for them.
+    seat: Option<Seat>,
+    /// From when something is held for the first time.
+    account: Option<Arc<Account>>,
+    /// What the connection itself holds.
+    own: Option<Held>,
+    is_stranger: bool,
+}
+
+impl Holding {
+    /// A connection begins, as a stranger.
+    pub(crate) fn new(shared: &Shared, address: Option<IpAddr>, now: Duration) -> Self {
+        let presence = Arc::new(Presence::new(now));
+        let seat = address.map(|address| shared.places.take(address, &presence));
+        Self { address, presence, seat, account: None, own: None, is_stranger: true }
+    }
+
+    /// What others know of it.
+    pub(crate) fn presence(&self) -> &Arc<Presence> {
+        &self.presence
+    }
+
+    /// The client did something.
+    pub(super) fn is_active(&self, now: impl FnOnce() -> Duration) {
+        if self.is_stranger {
+            self.presence.is_active(now());
+        }
+    }
+
+    /// The client has taken a part of what waits.
+    pub(super) fn taken(&self, now: impl FnOnce() -> Duration) {
+        if let Some(account) = &self.account {
+            account.taken(now());
+        }
+    }
+
+    /// Whether one more request may be begun.
+    pub(super) fn has_room(&self) -> bool {
+        self.account.as_ref().is_none_or(|account| account.has_room())
+    }
+
+    /// So many octets are held now, by a client that is a stranger or not.
+    pub(super) fn note(
+        &mut self,
+        octets: usize,
+        is_stranger: bool,
+        (shared, now): (&Shared, impl Fn() -> Duration),
+    ) {
+        if self.is_stranger != is_stranger {
+            self.is_stranger = is_stranger;
+            if let Some(seat) = &mut self.seat {
+                shared.places.note(seat, is_stranger);
+            }
+            if let Some(account) = &self.account {
+                account.set_stranger(is_stranger);
+                // It is counted anew, as what it is now.
+                self.own = None;
+            }
+        }
+        match &mut self.own {
+            Some(own) if octets > 0 => own.resize(octets),
+            Some(_) => self.own = None,
+            None if octets > 0 => {
+                let account = self.account(shared, &now);
+                account.taken(now());
+                self.own = Some(account.hold(octets));
+            }
+            None => {}
+        }
+    }
+
+    /// What is counted for the connection.
+    pub(super) fn account(&mut self, shared: &Shared, now: impl Fn() -> Duration) -> Arc<Account> {
+        let Self { address, presence, account, is_stranger, .. } = self;
+        let account = account.get_or_insert_with(|| {
+            let account = shared.budget.open(*address, presence, now());
+            account.set_stranger(*is_stranger);
+            account
+        });
+        Arc::clone(account)
+    }
+
+    /// The connection is gone; says why, when others have ended it.
+    pub(super) fn leave(&mut self, shared: &Shared) -> Option<Why> {
+        self.own = None;
+        if let Some(account) = self.account.take() {
+            shared.budget.close(&account);
+        }
+        if let Some(seat) = &mut self.seat {
+            shared.places.give_back(seat);
+        }
+        self.presence.ended()
+    }
+}

@@ -1,0 +1,70 @@
+//! Memory that was freed goes back to the system.
+//!
+//! The allocator keeps what was freed for the next that asks, by thread: a thread that has nothing
+//! to do any more would keep what clients made it hold. So a thread that is idle, or looks after
+//! others anyway, has the allocator give it back when much was released since the last time.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use crate::budget::Budget;
+
+/// Has the allocator of the program give memory back: `release` is called on each thread of the
+/// server after much was freed there, and may be slow. The first call counts.
+pub fn on_release(release: fn()) {
+    let _ = RELEASE.set(release);
+}
+
+static RELEASE: OnceLock<fn()> = OnceLock::new();
+
+/// What one thread knows of it.
+#[derive(Debug, Default)]
+pub(crate) struct Releases {
+    seen: u64,
+    /// It is to be done once more: what others free of this thread's memory comes later.
+    again: bool,
+}
+
+impl Releases {
+    /// Gives memory back when much was released.
+    pub(crate) fn look(&mut self, budget: &Budget) {
+        let released = budget.released();
+        let is_much = released - self.seen >= MUCH_BYTES;
+        if is_much || self.again {
+            (self.seen, self.again) = (released, is_much);
+            if let Some(release) = RELEASE.get() {
+                release();
+            }
+        }
+    }
+
+    /// The next job of an idle thread; none when there will be none. Meanwhile memory is given
+    /// back.
+    pub(crate) fn receive<T>(&mut self, jobs: &Receiver<T>, budget: &Budget) -> Option<T> {
+        loop {
+            let is_pending = self.again || budget.released() != self.seen || budget.held().0 > 0;
+            if !is_pending {
+                return jobs.recv().ok();
+            }
+            match jobs.recv_timeout(IDLE_LOOK) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look(budget);
+                    if budget.held().0 == 0 && !self.again {
+                        // Less than that is not worth it.
+                        self.seen = budget.released();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is worth it.
+const MUCH_BYTES: u64 = 1 << 20;
+
+/// How often an idle thread looks while memory is held.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
