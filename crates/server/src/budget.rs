@@ -8,7 +8,7 @@
 //! it holds more than [`ALWAYS_BYTES`]: others with little are never in its way, and with little it
 //! is in nobody's.
 //! Invariant: when that is not enough, the connection that has taken nothing for longest ends, of
-//! the address that has most.
+//! the address that has most; who has taken something of late comes after all others.
 //! Invariant: what is counted is given back when it is dropped, however that came about.
 
 use std::fmt;
@@ -222,8 +222,22 @@ impl Budget {
         if sum.value() <= max {
             return;
         }
+        let taken = |account: &Account| account.taken_ms.load(Ordering::Relaxed);
+        // Whoever was last took something about now.
+        let now = accounts().map(|account| taken(account)).max().unwrap_or(0);
+        let is_stalled = |account: &&Arc<Account>| taken(account) + STALLED_MS < now;
+        self.relieve_by(sum, max, accounts().filter(is_stalled));
+        self.relieve_by(sum, max, accounts().filter(|account| account.may_be_ended()));
+    }
+
+    fn relieve_by<'h>(
+        &self,
+        sum: &Sum,
+        max: usize,
+        accounts: impl Iterator<Item = &'h Arc<Account>>,
+    ) {
         let mut by_address = FxHashMap::<Option<IpAddr>, (usize, Vec<&Arc<Account>>)>::default();
-        for account in accounts() {
+        for account in accounts {
             let (held, list) = by_address.entry(account.address).or_default();
             *held += account.held();
             list.push(account);
@@ -237,15 +251,12 @@ impl Budget {
             let Some((held, list)) = by_address.values_mut().max_by_key(|(held, _)| *held) else {
                 return;
             };
-            let Some(account) = list.pop() else {
-                *held = 0;
-                if by_address.values().all(|(_, list)| list.is_empty()) {
-                    return;
-                }
-                continue;
-            };
-            *held = held.saturating_sub(account.held());
-            self.end(account);
+            if let Some(account) = list.pop() {
+                *held = held.saturating_sub(account.held());
+                self.end(account);
+            } else {
+                by_address.retain(|_, (_, list)| !list.is_empty());
+            }
         }
     }
 
@@ -404,6 +415,9 @@ const ALWAYS_BYTES: usize = 128 * 1024;
 /// of them may leave there.
 const CHANNELS_BYTES: usize = 1024 * 1024;
 
+/// Who has taken nothing for so long is the first to end.
+const STALLED_MS: u64 = 2_000;
+
 /// So much of a limit is made free at once.
 const FRACTION: usize = 8;
 
@@ -462,19 +476,22 @@ mod tests {
         let more = account(&budget, 2, 9);
         let held = more.hold(100_000);
         assert_eq!(ended(), [false, false, true, false]);
-        // All have too much.
+        // All have too much; who has just begun is the last to end, though it has most.
         let third = account(&budget, 3, 9);
         let of_third = third.hold(500_000);
-        assert_eq!(ended(), [false, false, true, false]);
+        let [.., was_ended, is_ended] = ended();
+        assert!(was_ended && is_ended && third.presence.ended().is_none());
+        assert_eq!(budget.ended.value(), 3);
+        let more_of_third = third.hold(900_000);
         assert!(third.presence.ended().is_some());
         // What is there for those who have signed in is not touched by strangers.
         let signed_in = account(&budget, 2, 0);
         signed_in.set_stranger(false);
         let own = signed_in.hold(1_500_000);
         assert!(signed_in.has_room() && signed_in.presence.ended().is_none());
-        assert_eq!(budget.ended.value(), 2);
+        drop((held, of_third, more_of_third, own));
         budget.close(&third);
-        drop((held, of_third, own));
+        budget.close(&more);
         for (held, account) in all {
             drop(held);
             budget.close(&account);

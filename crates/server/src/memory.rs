@@ -25,15 +25,21 @@ pub(crate) struct Releases {
     seen: u64,
     /// It is to be done once more: what others free of this thread's memory comes later.
     again: bool,
+    /// Looks until it may be done again.
+    pause: u32,
 }
 
 impl Releases {
     /// Gives memory back when much was released.
     pub(crate) fn look(&mut self, budget: &Budget) {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return;
+        }
         let released = budget.released();
         let is_much = released - self.seen >= MUCH_BYTES;
         if is_much || self.again {
-            (self.seen, self.again) = (released, is_much);
+            (self.seen, self.again, self.pause) = (released, is_much, PAUSE_LOOKS);
             if let Some(release) = RELEASE.get() {
                 release();
             }
@@ -53,7 +59,7 @@ impl Releases {
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
                     self.look(budget);
-                    if budget.held().0 == 0 && !self.again {
+                    if budget.held().0 == 0 && !self.again && self.pause == 0 {
                         // Less than that is not worth it.
                         self.seen = budget.released();
                     }
@@ -65,6 +71,9 @@ impl Releases {
 
 /// What is worth it.
 const MUCH_BYTES: u64 = 1 << 20;
+
+/// So many looks are left out after it: it takes time, and pages that are wanted again are slow.
+const PAUSE_LOOKS: u32 = 3;
 
 /// How often an idle thread looks while memory is held.
 const IDLE_LOOK: Duration = Duration::from_secs(1);

@@ -114,7 +114,7 @@ fn strangers_that_ask_for_much_and_take_nothing_share_a_budget() {
 
 #[test]
 fn so_do_many_strangers_that_ask_for_little_each() {
-    check_strangers(80, 12);
+    check_strangers(60, 25);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) fn start(
                 Simple::Verified(access) => {
                     let is_anonymous = *access.identity() == Identity::Anonymous;
                     let mechanism = if is_anonymous { "" } else { SIMPLE };
-                    session.bind_as(&worker.directory, access, mechanism)?;
+                    session.bind_as(&worker.directory, *access, mechanism)?;
                     let _ = answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success));
                 }
                 Simple::Slow => return Ok(later(worker, session, id, bytes)),

@@ -16,7 +16,7 @@ use crate::worker::Worker;
 /// How far a simple bind came on the thread that read it.
 pub(crate) enum Simple {
     /// To its end.
-    Verified(Access),
+    Verified(Box<Access>),
     /// The password is stored in a form that takes long to verify: that was asked for.
     Slow,
 }
@@ -32,7 +32,7 @@ pub(super) fn start(
     password: &[u8],
 ) -> Result<Simple, Refusal> {
     if let Some(identity) = without_password(name, password)? {
-        return Ok(Simple::Verified(Access::of(identity)));
+        return Ok(Simple::Verified(Box::new(Access::of(identity))));
     }
     let mut candidate = candidate(worker, name)?;
     let login = candidate.as_mut().and_then(|one| one.login.take());
@@ -50,7 +50,7 @@ pub(super) fn start(
                 login.settle(worker, true)?;
             }
             rehash::after_bind(worker, &candidate, place, password);
-            Ok(Simple::Verified(candidate.access))
+            Ok(Simple::Verified(Box::new(candidate.access)))
         }
         (Behind::At(_), None) => Err(invalid_credentials()),
         (Behind::Nowhere, candidate) => {
