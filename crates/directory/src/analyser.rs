@@ -153,6 +153,19 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// The search began before, and has parked since: then with this plan.
+    pub(crate) fn resumed(self, began: Duration, planned: Option<(u64, bool)>) -> Self {
+        if let Some((candidates, unindexed)) = planned {
+            self.planned(candidates, unindexed);
+        }
+        Self { began, ..self }
+    }
+
+    /// What the plan was, for a search that parks.
+    pub(crate) fn plan(&self) -> Option<(u64, bool)> {
+        self.candidates.get().map(|candidates| (candidates, self.unindexed.get()))
+    }
+
     /// The search has a plan.
     pub(crate) fn planned(&self, candidates: u64, unindexed: bool) {
         self.candidates.set(Some(candidates));

@@ -192,7 +192,7 @@ pub(crate) struct Answer {
 }
 
 /// A control of a response.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ResponseControl {
     pub(crate) oid: &'static str,
     pub(crate) value: Option<Vec<u8>>,

@@ -35,6 +35,7 @@ use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
 use crate::log_monitor::{LogMonitor, LogState, LogStates};
 use crate::ops::rehash::Rehasher;
+use crate::ops::search::Budget;
 use crate::ops::suffix;
 use crate::password::PasswordStorage;
 use crate::password_policy::SwitchTypes;
@@ -169,6 +170,8 @@ pub struct Directory {
     pub(crate) rehasher: Option<Rehasher>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cookie_key: CookieKey,
+    /// What lists of parked searches hold.
+    pub(crate) parked: Budget,
     pub(crate) analyser: Analyser,
     pub(crate) search_counters: SearchCounters,
     /// The user id that owns the data directory: an administrator on the Unix socket.
@@ -323,6 +326,7 @@ impl Directory {
             passwords: options.passwords,
             clock,
             cookie_key: CookieKey::new(key),
+            parked: Budget::default(),
             analyser: Analyser::default(),
             search_counters: SearchCounters::default(),
             owner_uid,

@@ -7,7 +7,7 @@ use ldap::message::{
 use ldap::result::ResultCode;
 
 use crate::controls::{self, Operation, RequestControls, authorization_identity, proxied};
-use crate::job::{Job, JobDone};
+use crate::job::{Job, JobDone, Ran};
 use crate::ops;
 use crate::ops::bind::must_change;
 use crate::ops::extended::Call;
@@ -192,17 +192,27 @@ fn carry_out(
 /// Carries out a job on a pool thread: the message is decoded again from the job's own copy.
 pub(crate) fn run(
     worker: &mut Worker,
-    job: Job,
+    mut job: Job,
     flush: &mut dyn FnMut(Vec<u8>) -> Flow,
-) -> JobDone {
+) -> Ran {
     let mut out = Vec::new();
     // Nothing that another job left.
-    let _ = worker.noted();
+    worker.note.restore(job.parked.as_ref().map(|parked| parked.noted).unwrap_or_default());
+    if job.stop.is_abandoned() {
+        return Ran::Done(JobDone { id: job.id, noted: worker.noted(), end: out });
+    }
     let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
     if let Ok(message) = decoded {
         match &message.op {
             Request::Search(search) => {
-                ops::search::run_job(worker, &job, search, &message.controls, &mut out, flush);
+                let controls = &message.controls;
+                let ran = ops::search::run_job(worker, &job, search, controls, &mut out, flush);
+                if let Some(mut parked) = ran {
+                    debug_assert!(out.is_empty(), "a search parks when all it has was taken");
+                    parked.noted = worker.noted();
+                    job.parked = Some(parked);
+                    return Ran::Parked(job);
+                }
             }
             Request::Unbind
             | Request::Abandon(_)
@@ -215,7 +225,7 @@ pub(crate) fn run(
             | Request::Extended(_) => {}
         }
     }
-    JobDone { id: job.id, noted: worker.noted(), end: out }
+    Ran::Done(JobDone { id: job.id, noted: worker.noted(), end: out })
 }
 
 /// The answer to a request that is refused, with what a password policy has to say of it.

@@ -38,8 +38,9 @@ impl GrantTypes {
     /// All of them.
     #[cfg(test)]
     pub(crate) fn all(&self) -> Vec<&AttributeDescription> {
-        let Self { size, time, look_through, idle, connections, operations, privilege } = self;
-        let lists = [size, time, look_through, idle, connections, operations, privilege];
+        let Self { size, time, look_through, work, idle, connections, operations, privilege } =
+            self;
+        let lists = [size, time, look_through, work, idle, connections, operations, privilege];
         lists.into_iter().flatten().map(|description| &**description).collect()
     }
 

@@ -7,6 +7,7 @@ use aci::Access;
 use ldap::message::MessageId;
 
 use crate::note::Noted;
+use crate::ops::search::Parked;
 use crate::stop::Stop;
 
 /// A request to be carried out by a pool thread. It holds its own copy of the message, because the
@@ -18,6 +19,31 @@ pub struct Job {
     /// Controls of the request that the asker may not use.
     pub(crate) denied: Vec<&'static str>,
     pub(crate) stop: Stop,
+    /// It is carried out for somebody else than the session is of (RFC 4370).
+    pub(crate) is_assumed: bool,
+    /// Where it goes on, when it has parked.
+    pub(crate) parked: Option<Box<Parked>>,
+}
+
+/// How far a pool thread came with a job.
+#[derive(Debug)]
+#[must_use]
+pub enum Ran {
+    /// It is over.
+    Done(JobDone),
+    /// Its receiver has no room: it goes on, on any thread, when it is run again. It holds nothing
+    /// of the store, and goes on with what is there then.
+    Parked(Job),
+}
+
+impl Ran {
+    /// The end of a job; none when it has parked.
+    pub fn done(self) -> Option<JobDone> {
+        match self {
+            Self::Done(done) => Some(done),
+            Self::Parked(_) => None,
+        }
+    }
 }
 
 impl Job {
@@ -38,6 +64,7 @@ impl fmt::Debug for Job {
         f.debug_struct("Job")
             .field("id", &self.id)
             .field("message_bytes", &self.message.len())
+            .field("is_parked", &self.parked.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -81,7 +81,7 @@ pub use import::{
     Progress, Refused, Skipped, Source, default_budget_bytes, import,
 };
 pub use import::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
-pub use job::{Job, JobDone};
+pub use job::{Job, JobDone, Ran};
 pub use journal::JournalStatus;
 pub use limits::Limits;
 pub use log_monitor::{LogState, LogStates};

@@ -40,6 +40,9 @@ pub struct Limits {
     pub sort_entries_max: u64,
     /// Octets that one search takes for sorting in memory.
     pub sort_bytes_max: usize,
+    /// Octets of the lists that parked searches hold, over all: what was sorted in memory and is
+    /// not sent. A search that finds them full sorts again when it goes on.
+    pub parked_lists_max_bytes: usize,
     /// Requests that wait for the writer; one more is answered `busy`.
     pub write_queue_max: usize,
     /// Writes made durable by one sync at the most.
@@ -73,6 +76,7 @@ impl Default for Limits {
             inline_output_max_bytes: 256 * 1024,
             sort_entries_max: 250_000,
             sort_bytes_max: 64 << 20,
+            parked_lists_max_bytes: 64 << 20,
             write_queue_max: 10_000,
             write_batch_max: 1_000,
             write_batch_max_bytes: 4 << 20,

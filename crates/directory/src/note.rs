@@ -41,6 +41,14 @@ impl Note {
         self.policy.set(Some(error));
     }
 
+    /// What was noted of an operation that goes on.
+    pub(crate) fn restore(&self, noted: Noted) {
+        let Noted { candidates, is_unindexed, policy } = noted;
+        self.candidates.set(candidates);
+        self.is_unindexed.set(is_unindexed);
+        self.policy.set(policy);
+    }
+
     /// What was noted; nothing is afterwards.
     pub(crate) fn take(&self) -> Noted {
         Noted {

@@ -12,7 +12,7 @@ use schema::EntryId;
 use crate::authentication::Confidentiality;
 use crate::directory::Directory;
 use crate::identity_limits::{self, Seat, Turn};
-use crate::job::JobDone;
+use crate::job::{Job, JobDone};
 use crate::policy::Chosen;
 use crate::protection::{ChannelBindings, ClientCertificate, Tls};
 pub(crate) use crate::record::Who;
@@ -214,6 +214,11 @@ impl Session {
         self.access().identity()
     }
 
+    /// The entry that has signed in; none for the administrator and for strangers.
+    pub fn entry(&self) -> Option<EntryId> {
+        self.access.entry()
+    }
+
     /// How long its client may stay silent, when it has a limit of its own; zero: for ever.
     pub fn idle_limit(&self) -> Option<Duration> {
         self.access.grants().idle_limit_s.map(|seconds| Duration::from_secs(seconds.into()))
@@ -235,6 +240,14 @@ impl Session {
     pub fn abandon_all(&mut self) {
         for request in &self.outstanding {
             request.cancel.set();
+        }
+    }
+
+    /// A job of this connection goes on: with the rights that the session has now, unless it is
+    /// carried out for somebody else.
+    pub fn renew(&self, job: &mut Job) {
+        if !job.is_assumed && !job.stop.is_abandoned() {
+            job.access = Arc::clone(&self.access);
         }
     }
 
@@ -287,6 +300,11 @@ impl Session {
     pub(crate) fn resume(&mut self) {
         self.assumed = None;
         self.turn = None;
+    }
+
+    /// Whether the request at hand is carried out for somebody else.
+    pub(crate) fn is_assumed(&self) -> bool {
+        self.assumed.is_some()
     }
 
     /// Who asks, as the change records note it; another one as soon as somebody else does.

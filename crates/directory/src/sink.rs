@@ -10,6 +10,9 @@ use ldap::message::{Controls, LdapResult, Message, MessageId, Response, Response
 pub enum Flow {
     /// Go on.
     Continue,
+    /// The receiver has taken this, and has no room for more: the search may give up its thread
+    /// (see `Ran::Parked`). It may as well go on; then the next chunk waits.
+    Park,
     /// The receiver is gone, full, or asked to stop.
     Stop,
 }

@@ -16,7 +16,7 @@ use crate::chance::Chance;
 use crate::directory::{Directory, State};
 use crate::dispatch;
 use crate::hashing::{HashDone, HashJob, Hashing};
-use crate::job::{Job, JobDone};
+use crate::job::{Job, Ran};
 use crate::name_memo::NameMemo;
 use crate::note::{Note, Noted};
 use crate::ops::bind::Told;
@@ -106,9 +106,9 @@ impl Worker {
         next
     }
 
-    /// Carries out a job on a pool thread. `flush` takes filled chunks and says whether to go on;
-    /// it may block.
-    pub fn run(&mut self, job: Job, flush: &mut dyn FnMut(Vec<u8>) -> Flow) -> JobDone {
+    /// Carries out a job on a pool thread, or goes on with one. `flush` takes filled chunks and
+    /// says whether to go on; it may block.
+    pub fn run(&mut self, job: Job, flush: &mut dyn FnMut(Vec<u8>) -> Flow) -> Ran {
         dispatch::run(self, job, flush)
     }
 
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     /// What was noted of the message that was handled last; nothing is noted afterwards. Of a job,
-    /// [`JobDone::noted`] tells.
+    /// [`crate::JobDone::noted`] tells.
     pub fn noted(&self) -> Noted {
         self.note.take()
     }

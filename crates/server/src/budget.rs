@@ -31,8 +31,6 @@ pub(crate) struct BudgetLimits {
     pub(crate) strangers_max_bytes: usize,
     /// For those of one address.
     pub(crate) address_max_bytes: usize,
-    /// For one connection in its output; as much again as [`CHANNELS_BYTES`] waits for it.
-    pub(crate) connection_max_bytes: usize,
 }
 
 /// What is held for all connections.
@@ -81,6 +79,8 @@ pub(crate) struct Account {
     held: AtomicUsize,
     /// As much of it as is not there yet, and may come.
     reserved: AtomicUsize,
+    /// Parts of answers that were made, and not taken.
+    chunks: AtomicUsize,
     is_stranger: AtomicBool,
     /// When the client last took something, or was asked to.
     taken_ms: AtomicU64,
@@ -106,13 +106,19 @@ pub(crate) struct Held {
 /// A part of an answer on its way to its connection.
 pub(crate) struct Chunk {
     octets: Vec<u8>,
-    _held: Held,
+    held: Held,
 }
 
 impl Chunk {
     /// The octets; who takes them counts them.
-    pub(crate) fn take(self) -> Vec<u8> {
-        self.octets
+    pub(crate) fn take(mut self) -> Vec<u8> {
+        std::mem::take(&mut self.octets)
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.held.account.chunks.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -158,6 +164,7 @@ impl Budget {
             presence: Arc::clone(presence),
             held: AtomicUsize::new(0),
             reserved: AtomicUsize::new(0),
+            chunks: AtomicUsize::new(0),
             is_stranger: AtomicBool::new(true),
             taken_ms: AtomicU64::new(millis(now)),
             left: Mutex::default(),
@@ -306,7 +313,8 @@ impl Account {
 
     /// A part of an answer, counted.
     pub(crate) fn chunk(self: &Arc<Self>, octets: Vec<u8>) -> Chunk {
-        Chunk { _held: self.hold(octets.capacity()), octets }
+        self.chunks.fetch_add(1, Ordering::Relaxed);
+        Chunk { held: self.hold(octets.capacity()), octets }
     }
 
     /// Octets that are held for the connection.
@@ -328,12 +336,9 @@ impl Account {
                     && of_address < limits.address_max_bytes))
     }
 
-    /// Whether more may be put where it waits for the connection.
-    pub(crate) fn has_room_for_chunk(&self) -> bool {
-        // What is reserved is for answers that come, whoever waits for what.
-        let there = self.held().saturating_sub(self.reserved.load(Ordering::Relaxed));
-        there < self.budget.limits.connection_max_bytes + CHANNELS_BYTES
-            && (there <= ALWAYS_BYTES || self.shares_room())
+    /// How many parts of answers wait for the connection besides its output.
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks.load(Ordering::Relaxed)
     }
 
     /// The client has taken something.
@@ -411,10 +416,6 @@ impl Drop for Held {
 /// A connection that holds no more than that may always have a request begun.
 const ALWAYS_BYTES: usize = 128 * 1024;
 
-/// What may wait for a connection besides its output, of all its searches together: as much as one
-/// of them may leave there.
-const CHANNELS_BYTES: usize = 1024 * 1024;
-
 /// Who has taken nothing for so long is the first to end.
 const STALLED_MS: u64 = 2_000;
 
@@ -429,7 +430,6 @@ mod tests {
         all_max_bytes: 3_000_000,
         strangers_max_bytes: 1_000_000,
         address_max_bytes: 600_000,
-        connection_max_bytes: 1_000_000,
     };
 
     fn address(last: u8) -> Option<IpAddr> {

@@ -558,7 +558,7 @@ impl Connection {
             Next::Later(job) => {
                 let id = job.id();
                 let account = self.holding.account(&worker.shared, || worker.now());
-                match worker.shared.pool.submit(job, &account) {
+                match worker.shared.pool.submit((&self.session, &account), job) {
                     Some(deliveries) => {
                         self.note_begun(worker, asked, so_far);
                         let octets = asked.message().len() + END_MAX_BYTES;
@@ -668,6 +668,13 @@ impl Connection {
                     self.worker.scribe.answered(&mut self.trail, &self.session, told);
                     self.jobs.swap_remove(index);
                     self.touch();
+                }
+                Poll::Ready(Some(Delivery::Parked(parked))) => {
+                    // All its chunks were taken, and there is room for more.
+                    let worker = &self.worker;
+                    let account = self.holding.account(&worker.shared, || worker.now());
+                    let by = (&self.session, &account);
+                    job.deliveries = worker.shared.pool.resume(by, *parked);
                 }
                 Poll::Ready(Some(Delivery::Hashed(done))) => {
                     self.half_closed = None;

@@ -30,6 +30,8 @@ pub(crate) struct Counters {
     pub(crate) refused: Counter,
     /// Requests that panicked.
     pub(crate) panics: Counter,
+    /// Searches that gave up their thread, because their client did not read; each time counts.
+    pub(crate) parked: Counter,
     /// Requests whose passwords were hashed on the hash pool, and how long that took, in µs.
     pub(crate) hashes: Counter,
     pub(crate) hash_us: Counter,

@@ -14,6 +14,7 @@ mod connection;
 mod counters;
 mod departures;
 mod error;
+mod fair_queue;
 mod files;
 mod hash_pool;
 mod host_names;

@@ -7,8 +7,6 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
-
 use crate::budget::Budget;
 
 /// Has the allocator of the program give memory back: `release` is called on each thread of the
@@ -46,26 +44,18 @@ impl Releases {
         }
     }
 
-    /// The next job of an idle thread; none when there will be none. Meanwhile memory is given
-    /// back.
-    pub(crate) fn receive<T>(&mut self, jobs: &Receiver<T>, budget: &Budget) -> Option<T> {
-        loop {
-            let is_pending = self.again || budget.released() != self.seen || budget.held().0 > 0;
-            if !is_pending {
-                return jobs.recv().ok();
-            }
-            match jobs.recv_timeout(IDLE_LOOK) {
-                Ok(job) => return Some(job),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.look(budget);
-                    if budget.held().0 == 0 && !self.again && self.pause == 0 {
-                        // Less than that is not worth it.
-                        self.seen = budget.released();
-                    }
-                }
+    /// A thread is idle, for the first time or after a pause that was asked for: memory is given
+    /// back, and how long to wait until that is looked at again; none when there is no need.
+    pub(crate) fn idle(&mut self, budget: &Budget, has_waited: bool) -> Option<Duration> {
+        if has_waited {
+            self.look(budget);
+            if budget.held().0 == 0 && !self.again && self.pause == 0 {
+                // Less than that is not worth it.
+                self.seen = budget.released();
             }
         }
+        let is_pending = self.again || budget.released() != self.seen || budget.held().0 > 0;
+        is_pending.then_some(IDLE_LOOK)
     }
 }
 

@@ -1,25 +1,27 @@
 //! The scan pool: threads for requests that would delay their neighbours.
 //!
-//! Invariant: what waits is bounded. The queue has a length (beyond it a request is refused), and a
-//! job holds at most [`CHUNKS_MAX`] chunks that its connection has not taken.
-//! Invariant: a client that does not read holds a thread no longer than until its request is
-//! abandoned or its time is up: the end of a job always finds room.
+//! Invariant: what waits is bounded. The queue has places (beyond them a request is refused), and a
+//! job holds at most [`CHUNKS_MAX`] chunks and one that its connection has not taken. While all
+//! jobs of a connection hold as many together, none makes more (see [`Account::chunks`]).
+//! Invariant: a client that does not read holds no thread: its search parks within
+//! [`PARK_AFTER_MAX`], its connection has it, and hands it in again when it has taken all chunks.
+//! What a job ends with always finds room.
+//! Invariant: some threads never serve strangers (see [`PoolSize`]).
 
-use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use directory::{Directory, Flow, HashDone, Job, JobDone, Stop, Worker};
+use directory::{Directory, Flow, HashDone, Job, JobDone, Ran, Session, Stop, Worker};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::budget::{Account, Budget, Chunk};
 use crate::counters::Counters;
 use crate::error::ServerError;
+use crate::fair_queue::{Asker, FairQueue, QueueSize, Serves};
 use crate::memory::Releases;
 
 /// What a job sends to its connection. A channel that closes without `Done` means that the job
@@ -28,106 +30,163 @@ use crate::memory::Releases;
 pub(crate) enum Delivery {
     /// A part of the answer.
     Chunk(Chunk),
-    /// The job is over; before it was begun, it waited so long.
+    /// The job is over; it waited so long for a thread.
     Done(JobDone, Duration),
+    /// The job has given up its thread: hand it in again.
+    Parked(Box<ParkedJob>),
     /// The password hashes of a request are computed.
     Hashed(HashDone),
 }
 
-/// Where connections hand in their jobs.
-#[derive(Clone, Debug)]
-pub(crate) struct Pool {
-    queue: Sender<Queued>,
+/// A job without a thread.
+#[derive(Debug)]
+pub(crate) struct ParkedJob {
+    job: Job,
+    /// How long it has waited for threads.
+    waited: Duration,
 }
 
+/// How large the pool is, and what may wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolSize {
+    pub(crate) threads: usize,
+    /// Threads among them that serve nobody who has not signed in; fewer than all.
+    pub(crate) threads_reserved: usize,
+    pub(crate) queue: QueueSize,
+}
+
+/// Where connections hand in their jobs. The threads end when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    queue: Arc<FairQueue<Queued>>,
+}
+
+#[derive(Debug)]
 struct Queued {
-    job: Job,
+    parked: ParkedJob,
     deliver: mpsc::Sender<Delivery>,
-    since: Instant,
     account: Arc<Account>,
+    since: Instant,
 }
 
 impl Pool {
-    /// Starts `threads` threads; they end when the last `Pool` is dropped.
+    /// Starts the threads.
     pub(crate) fn start(
         directory: &Arc<Directory>,
         (counters, budget): (&Arc<Counters>, &Arc<Budget>),
-        threads: usize,
-        queue_max: usize,
+        size: PoolSize,
     ) -> Result<(Self, Vec<JoinHandle<()>>), ServerError> {
-        let (queue, jobs) = bounded(queue_max);
+        let pool = Self { queue: Arc::new(FairQueue::new(size.queue)) };
         let mut handles = Vec::new();
-        for number in 0..threads {
-            let (directory, counters, jobs) =
-                (Arc::clone(directory), Arc::clone(counters), jobs.clone());
+        for number in 0..size.threads {
+            let (directory, counters) = (Arc::clone(directory), Arc::clone(counters));
             let budget = Arc::clone(budget);
+            let is_reserved = number < size.threads_reserved;
+            let serves = if is_reserved { Serves::SignedIn } else { Serves::Everybody };
+            let queue = Arc::clone(&pool.queue);
             let timer =
                 Builder::new_current_thread().enable_time().build().map_err(ServerError::Thread)?;
             let handle = thread::Builder::new()
                 .name(format!("scan-{number}"))
-                .spawn(move || serve(&directory, (&counters, &budget), &jobs, &timer))
+                .spawn(move || serve(&directory, (&counters, &budget), (&queue, serves), &timer))
                 .map_err(ServerError::Thread)?;
             handles.push(handle);
         }
-        Ok((Self { queue }, handles))
+        Ok((pool, handles))
     }
 
-    /// How many jobs wait, and how many may.
+    /// How many jobs wait to be begun, and how many may.
     pub(crate) fn depth(&self) -> (usize, usize) {
-        (self.queue.len(), self.queue.capacity().unwrap_or(usize::MAX))
+        self.queue.depth()
     }
 
-    /// Hands in a job; `None` when too many are waiting.
+    /// Hands in a job of a session; `None` when too many are waiting.
     pub(crate) fn submit(
         &self,
+        (session, account): (&Session, &Arc<Account>),
         job: Job,
-        account: &Arc<Account>,
     ) -> Option<mpsc::Receiver<Delivery>> {
-        let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX);
-        let since = Instant::now();
-        let account = Arc::clone(account);
-        self.queue.try_send(Queued { job, deliver, since, account }).ok().map(|()| deliveries)
+        let (queued, deliveries) = queued(ParkedJob { job, waited: Duration::ZERO }, account);
+        self.queue.put(Asker::of(session), queued).ok().map(|()| deliveries)
     }
+
+    /// Hands in a job that has parked; it waits for its turn, as others do.
+    pub(crate) fn resume(
+        &self,
+        (session, account): (&Session, &Arc<Account>),
+        mut parked: ParkedJob,
+    ) -> mpsc::Receiver<Delivery> {
+        session.renew(&mut parked.job);
+        let (queued, deliveries) = queued(parked, account);
+        self.queue.put_back(Asker::of(session), queued);
+        deliveries
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+fn queued(parked: ParkedJob, account: &Arc<Account>) -> (Queued, mpsc::Receiver<Delivery>) {
+    let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX);
+    let (account, since) = (Arc::clone(account), Instant::now());
+    (Queued { parked, deliver, account, since }, deliveries)
 }
 
 /// What one thread does until the queue closes.
 fn serve(
     directory: &Arc<Directory>,
     (counters, budget): (&Counters, &Budget),
-    jobs: &Receiver<Queued>,
+    (queue, serves): (&FairQueue<Queued>, Serves),
     timer: &Runtime,
 ) {
     let mut worker = directory.worker();
     let mut releases = Releases::default();
     loop {
-        let queued = match jobs.try_recv() {
-            Ok(queued) => queued,
-            Err(_) => {
-                // Nothing waits, or the queue is closed; `recv` tells which.
-                worker.idle();
-                let Some(queued) = releases.receive(jobs, budget) else {
-                    return;
-                };
-                queued
-            }
-        };
+        let mut has_waited = false;
+        let queued = queue.take(serves, || {
+            worker.idle();
+            releases.idle(budget, std::mem::replace(&mut has_waited, true))
+        });
+        let Some(queued) = queued else { return };
         let carried_out = catch_unwind(AssertUnwindSafe(|| carry_out(&mut worker, queued, timer)));
-        if carried_out.is_err() {
-            counters.panics.add(1);
-            tracing::error!("a request panicked on the scan pool; its session is closed");
-            // It may have been left in any state.
-            worker = directory.worker();
+        match carried_out {
+            Ok(has_parked) => {
+                counters.parked.add(has_parked.into());
+            }
+            Err(_) => {
+                counters.panics.add(1);
+                tracing::error!("a request panicked on the scan pool; its session is closed");
+                // It may have been left in any state.
+                worker = directory.worker();
+            }
         }
     }
 }
 
-fn carry_out(worker: &mut Worker, queued: Queued, timer: &Runtime) {
-    let Queued { job, deliver, since, account } = queued;
-    let waited = since.elapsed();
+/// Runs a job until it is over or has parked; says whether it has.
+fn carry_out(worker: &mut Worker, queued: Queued, timer: &Runtime) -> bool {
+    let Queued { parked: ParkedJob { job, waited }, deliver, account, since } = queued;
+    let waited = waited + since.elapsed();
     let end = (0..END_MAX).map_while(|_| deliver.clone().try_reserve_owned().ok()).collect();
-    let mut way = Way { deliver, end, stop: job.stop(), timer, account };
-    let done = worker.run(job, &mut |chunk| way.chunk(chunk));
-    way.last(Delivery::Done(done, waited));
+    let (begun, park_after) = (Instant::now(), None);
+    let mut way = Way { deliver, end, account, stop: job.stop(), timer, begun, park_after };
+    if way.is_backlogged() && !way.stop.is_abandoned() && !way.stop.is_late() {
+        way.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
+        return true;
+    }
+    match worker.run(job, &mut |chunk| way.chunk(chunk)) {
+        Ran::Done(done) => {
+            way.last(Delivery::Done(done, waited));
+            false
+        }
+        Ran::Parked(job) => {
+            way.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
+            true
+        }
+    }
 }
 
 /// The way from a job to its connection.
@@ -135,19 +194,28 @@ struct Way<'t> {
     deliver: mpsc::Sender<Delivery>,
     /// Room kept for the end of the job.
     end: Vec<mpsc::OwnedPermit<Delivery>>,
+    account: Arc<Account>,
     stop: Stop,
     timer: &'t Runtime,
-    account: Arc<Account>,
+    /// When the job began, or went on.
+    begun: Instant,
+    /// How long it waits for room before it is to park; known with the first chunk.
+    park_after: Option<Duration>,
 }
 
 impl Way<'_> {
-    /// Hands a chunk on; blocks while the connection has no room for it and the job goes on.
-    fn chunk(&mut self, chunk: Vec<u8>) -> Flow {
+    /// Hands a chunk on. While the connection has no room for it, it blocks: for a moment, then the
+    /// job is to park. A job that does not waits on.
+    fn chunk(&mut self, mut chunk: Vec<u8>) -> Flow {
+        let begun = Instant::now();
+        let took = begun.saturating_duration_since(self.begun);
+        let park_after =
+            *self.park_after.get_or_insert_with(|| took.clamp(PARK_AFTER_MIN, PARK_AFTER_MAX));
         loop {
+            let is_backlogged = self.is_backlogged();
             let room = async {
-                if !self.account.has_room_for_chunk() {
-                    // It is looked at again when the time of this look is over.
-                    pending::<()>().await;
+                if is_backlogged {
+                    sleep(LOOK_EVERY).await;
                 }
                 self.deliver.reserve().await
             };
@@ -158,17 +226,40 @@ impl Way<'_> {
                 }
                 // The connection is gone.
                 Ok(Err(_)) => return Flow::Stop,
-                Err(_) if self.stop.is_abandoned() => return Flow::Stop,
-                Err(_) if self.stop.is_late() => {
-                    // The other is for the end of the answer.
-                    if self.end.len() > 1
-                        && let Some(permit) = self.end.pop()
-                    {
-                        permit.send(Delivery::Chunk(self.account.chunk(chunk)));
-                    }
-                    return Flow::Stop;
-                }
                 Err(_) => {}
+            }
+            if self.stop.is_abandoned() {
+                return Flow::Stop;
+            }
+            let is_late = self.stop.is_late();
+            if is_late || begun.elapsed() >= park_after {
+                match self.last_chunk(chunk) {
+                    Ok(()) if !is_late => return Flow::Park,
+                    Err(kept) if !is_late => chunk = kept,
+                    Ok(()) | Err(_) => return Flow::Stop,
+                }
+            }
+        }
+    }
+
+    /// Whether other searches have left enough for the connection.
+    fn is_backlogged(&self) -> bool {
+        let in_channel = self.deliver.max_capacity() - self.deliver.capacity();
+        let own = in_channel.saturating_sub(self.end.len());
+        self.account.chunks().saturating_sub(own) >= CHUNKS_MAX
+    }
+
+    /// Delivers a chunk into the room that was kept, if there is still any for one: the other is
+    /// for the end of the job.
+    fn last_chunk(&mut self, chunk: Vec<u8>) -> Result<(), Vec<u8>> {
+        match self.end.pop() {
+            Some(permit) if !self.end.is_empty() => {
+                permit.send(Delivery::Chunk(self.account.chunk(chunk)));
+                Ok(())
+            }
+            permit => {
+                self.end.extend(permit);
+                Err(chunk)
             }
         }
     }
@@ -181,10 +272,16 @@ impl Way<'_> {
     }
 }
 
-/// Chunks of one job (64 KiB each, about) that wait for its connection.
-const CHUNKS_MAX: usize = 8;
-/// Deliveries that end a job: the chunk that found no room when its time was up, and that it is
-/// done, with the end of the answer.
+/// Chunks of one job (64 KiB each, about) that wait for its connection; while others have left as
+/// many for it, a job makes none.
+pub(crate) const CHUNKS_MAX: usize = 8;
+/// Deliveries that end a job, or its time on a thread: the chunk that found no room, and that it is
+/// done, with the end of the answer, or has parked.
 const END_MAX: usize = 2;
+/// How long a thread waits for a client that does not read, before the search parks. To go on costs
+/// a new plan, so it waits as long as it took to the first chunk, within these bounds: a client
+/// that reads, but slowly, costs about twice as much of a thread at the most.
+const PARK_AFTER_MIN: Duration = Duration::from_millis(4);
+const PARK_AFTER_MAX: Duration = Duration::from_millis(50);
 /// How often a job that waits for its connection looks whether it has to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(2);

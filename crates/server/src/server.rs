@@ -16,6 +16,7 @@ use crate::admin::Admin;
 use crate::budget::{Budget, BudgetLimits};
 use crate::counters::{Counters, Counts};
 use crate::error::ServerError;
+use crate::fair_queue::QueueSize;
 use crate::files::{self, FileWatch, KeyFile};
 use crate::hash_pool::{HashPool, HashPoolSize};
 use crate::host_names::HostNames;
@@ -23,9 +24,9 @@ use crate::listen::{self, Addresses, SocketFile};
 use crate::log::{Logs, Scribe};
 use crate::metrics::{self, Meter, Metrics, Process};
 use crate::places::Places;
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolSize};
 use crate::sessions::{self, Sessions};
-use crate::settings::{LimitSettings, PasswordSettings, Settings};
+use crate::settings::{LimitSettings, PasswordSettings, ServerSettings, Settings};
 use crate::tls::Tls;
 use crate::worker::{self, Order, Shared};
 
@@ -245,14 +246,9 @@ pub(crate) fn share(
         all_max_bytes: limits.undelivered_max_bytes,
         strangers_max_bytes: limits.undelivered_anonymous_max_bytes,
         address_max_bytes: limits.undelivered_per_address_max_bytes,
-        connection_max_bytes: limits.output_buffer_max_bytes,
     });
-    let (pool, mut threads) = Pool::start(
-        directory,
-        (&counters, &budget),
-        or_cores(settings.server.scan_threads),
-        settings.server.scan_queue_max,
-    )?;
+    let size = scan_pool_size(&settings.server);
+    let (pool, mut threads) = Pool::start(directory, (&counters, &budget), size)?;
     let (hash_pool, hash_threads) = HashPool::start(&counters, hash_pool_size(&settings.password))?;
     threads.extend(hash_threads);
     let shared = Arc::new(Shared {
@@ -347,6 +343,29 @@ fn or_cores(threads: usize) -> usize {
     if threads > 0 { threads } else { thread::available_parallelism().map_or(1, usize::from) }
 }
 
+/// How large the scan pool is. Without a number there are two threads at least, so that one can be
+/// kept for those who have signed in.
+fn scan_pool_size(settings: &ServerSettings) -> PoolSize {
+    let threads = match settings.scan_threads {
+        0 => or_cores(0).max(2),
+        threads => threads,
+    };
+    let reserved = match settings.scan_threads_reserved {
+        0 => (threads / 4).max(1),
+        reserved => reserved,
+    };
+    let max = settings.scan_queue_max;
+    PoolSize {
+        threads,
+        threads_reserved: reserved.min(threads.saturating_sub(1)),
+        queue: QueueSize {
+            max,
+            reserved: settings.scan_queue_reserved.min(max / 2),
+            asker_max: settings.scan_queue_asker_max,
+        },
+    }
+}
+
 /// How large the hash pool is: half of the cores at the most, because hashing is not what a
 /// directory is for.
 fn hash_pool_size(settings: &PasswordSettings) -> HashPoolSize {
@@ -397,3 +416,31 @@ fn raise_file_limit(connections_max: usize) {
 
 /// Files a server has open besides connections: listeners, store, logs.
 const FILES_RESERVED: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_kept_for_those_who_have_signed_in() {
+        let size = |threads, reserved, max| {
+            let size = scan_pool_size(&ServerSettings {
+                scan_threads: threads,
+                scan_threads_reserved: reserved,
+                scan_queue_max: max,
+                scan_queue_reserved: 250,
+                scan_queue_asker_max: 250,
+                ..ServerSettings::default()
+            });
+            (size.threads, size.threads_reserved, size.queue.reserved)
+        };
+        assert_eq!(size(2, 0, 1_000), (2, 1, 250));
+        assert_eq!(size(3, 0, 1_000), (3, 1, 250));
+        assert_eq!(size(16, 0, 1_000), (16, 4, 250));
+        assert_eq!(size(16, 9, 100), (16, 9, 50), "strangers have half of the places");
+        assert_eq!(size(4, 9, 1), (4, 3, 0), "one thread is for everybody");
+        assert_eq!(size(1, 1, 1_000), (1, 0, 250));
+        let (threads, reserved, _) = size(0, 0, 1_000);
+        assert!(threads >= 2 && reserved >= 1 && reserved < threads);
+    }
+}

@@ -10,6 +10,7 @@ mod cost;
 mod count;
 mod done;
 mod explain;
+mod parked;
 mod run;
 mod sorted;
 mod special;
@@ -30,7 +31,9 @@ pub(crate) use self::bounds::Bounds;
 use self::chain::Expanded;
 use self::cost::Work;
 pub(crate) use self::done::Done;
-pub(crate) use self::run::{Run, Step};
+use self::parked::Phase;
+pub(crate) use self::parked::{Budget, Parked};
+pub(crate) use self::run::{Run, Sent, Step};
 use self::usable::Usable;
 use crate::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::controls::effective_rights::Told;
@@ -75,6 +78,7 @@ pub(crate) fn start(
         candidates_max: Some(limits.inline_candidates_max),
         begun: directory.clock.elapsed(),
         session: Some(session),
+        resumed: None,
         watch,
         note,
         work: Work::default(),
@@ -91,7 +95,8 @@ pub(crate) fn start(
             Ok(Next::Answered)
         }
         Outcome::Abandoned => Ok(Next::Answered),
-        Outcome::TooMuch => {
+        // Nothing parks here: the answer is kept, up to a limit.
+        Outcome::TooMuch | Outcome::Parked(_) => {
             sink.take_back();
             let deadline = search.bounds().deadline;
             let stop = Stop::new(session.begin(id), Arc::clone(&directory.clock));
@@ -102,12 +107,14 @@ pub(crate) fn start(
                 access: Arc::clone(session.access()),
                 denied: controls.denied.clone(),
                 stop,
+                is_assumed: session.is_assumed(),
+                parked: None,
             }))
         }
     }
 }
 
-/// Carries out a search on a pool thread.
+/// Carries out a search on a pool thread, or goes on with it; says where, when it parks.
 pub(crate) fn run_job(
     worker: &mut Worker,
     job: &Job,
@@ -115,10 +122,13 @@ pub(crate) fn run_job(
     controls: &Controls<'_>,
     out: &mut Vec<u8>,
     flush: &mut Flush<'_>,
-) {
+) -> Option<Box<Parked>> {
     let Worker { directory, snapshot, names, recorder, note, .. } = worker;
     let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, flush);
+    let resumed = job.parked.as_deref();
     let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
+        let begun = directory.clock.elapsed();
+        let watch = Watch::new(recorder, 1, directory);
         let search = Search {
             directory,
             access: &job.access,
@@ -126,20 +136,34 @@ pub(crate) fn run_job(
             controls: &controls,
             stop: Some(&job.stop),
             candidates_max: None,
-            begun: directory.clock.elapsed(),
+            begun,
             // The root DSE is never a job.
             session: None,
-            watch: Some(Watch::new(recorder, 1, directory)),
+            resumed,
+            watch: Some(match resumed {
+                None => watch,
+                Some(parked) => watch.resumed(parked.begun, parked.planned),
+            }),
             note,
             work: Work::default(),
         };
-        search.run((snapshot, names), &mut sink)
+        let mut outcome = search.run((snapshot, names), &mut sink)?;
+        if let Outcome::Parked(parked) = &mut outcome {
+            parked.begun = resumed.map_or(begun, |before| before.begun);
+            parked.planned = search.watch.as_ref().and_then(Watch::plan);
+        }
+        Ok(match resumed {
+            None => outcome,
+            Some(parked) => outcome.resumed(parked),
+        })
     });
     match outcome {
         Ok(Outcome::Done(done)) => done.send(&mut sink),
         Err(refusal) => Done::refused(refusal).send(&mut sink),
+        Ok(Outcome::Parked(parked)) => return Some(parked),
         Ok(Outcome::Abandoned | Outcome::TooMuch) => {}
     }
+    None
 }
 
 /// One search, with everything it depends on.
@@ -156,6 +180,8 @@ pub(crate) struct Search<'a> {
     pub(crate) begun: Duration,
     /// Whose connection it came on, where the root DSE may be asked for.
     pub(crate) session: Option<&'a Session>,
+    /// Where it goes on, when it has parked.
+    pub(crate) resumed: Option<&'a Parked>,
     /// Set when the search is measured.
     pub(crate) watch: Option<Watch<'a>>,
     /// What the access log tells of it.
@@ -198,6 +224,8 @@ pub(crate) enum Outcome {
     Abandoned,
     /// It is too large for the thread that reads requests.
     TooMuch,
+    /// Not at all yet: its receiver has no room.
+    Parked(Box<Parked>),
 }
 
 impl Search<'_> {
@@ -259,6 +287,7 @@ impl Search<'_> {
         let (scope, deref) = (self.request.scope, self.request.deref);
         if let Some(special) = target::special(self.directory, state, key, || self.offer())
             && (!key.is_root() || scope == Scope::Base)
+            && self.resumed.is_none()
         {
             self.controls.check_assertion(special.entry(), &guard.on(special.entry()), schema)?;
             let answer = || Ok(self.special(special.entry(), guard, (schema, visible), sink));
@@ -269,6 +298,9 @@ impl Search<'_> {
         if let Some(found) = state.virtual_trees.find(self.directory, state, guard, &asked) {
             let found = found?;
             let answer = || self.virtual_entries(found, guard, (schema, visible), sink);
+            if self.resumed.is_some() {
+                return answer();
+            }
             return self.made(false, (schema, guard), answer);
         }
         let &Ground { view, referrals, subentries, aliases } = ground;
@@ -282,8 +314,10 @@ impl Search<'_> {
         };
         // The guard begins at the base, unless aliases and chains may lead away from it.
         let is_local = !aliases && !chain::asks(filter);
-        let hidden = self.hidden(view, guard, (base, is_local))?;
-        if self.controls.assertion.is_some() {
+        // What has parked has told of the base, and of what was asserted.
+        let is_new = self.resumed.is_none();
+        let hidden = is_new && self.hidden(view, guard, (base, is_local))?;
+        if is_new && self.controls.assertion.is_some() {
             self.check_base(view, state, guard, base)?;
         }
         let (shown, regions) = (self.shown(subentries), None);
@@ -391,7 +425,7 @@ impl Search<'_> {
     /// Tells the analyser, when this search is one that is measured and went on to a plan here.
     fn report(&self, filter: &ResolvedFilter, outcome: &Result<Outcome, Refusal>) {
         if let Some(watch) = &self.watch
-            && !matches!(outcome, Ok(Outcome::TooMuch))
+            && !matches!(outcome, Ok(Outcome::TooMuch | Outcome::Parked(_)))
         {
             watch.report(filter, self.directory);
         }
@@ -457,9 +491,12 @@ impl Search<'_> {
             return self.explain(view, state, resolved, sink);
         }
         let bounds = self.bounds();
-        // Pages of a sorted search have a place of their own.
-        let first = Position { after: EntryId::ROOT, sent: 0 };
-        let start = if self.is_sorted() { first } else { self.start()? };
+        if self.resumed.is_some()
+            && let Some(end) = self.ended(&bounds)
+        {
+            return Ok(end);
+        }
+        let start = self.start()?;
         let narrowed = only_subentries(state, resolved);
         let planning = self.directory.clock.elapsed();
         let interrupt = || {
@@ -475,7 +512,9 @@ impl Search<'_> {
             Ok(plan) => plan,
             Err(error) => return self.ended_by(error, &bounds),
         };
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.watch
+            && self.resumed.is_none()
+        {
             watch.planned(plan.estimate, unindexed::is_unindexed(&plan));
         }
         self.check_indexed(&plan, view, (&ask, resolved.guard))?;
@@ -487,10 +526,22 @@ impl Search<'_> {
             return Ok(Outcome::TooMuch);
         }
         self.note_unindexed(&plan);
-        if self.is_sorted() {
-            return sorted::run(self, (view, state), resolved, &plan, bounds, sink);
+        let mut is_at_references = false;
+        match self.resumed {
+            None if self.is_sorted() => {
+                return sorted::run(self, (view, state), resolved, &plan, bounds, sink);
+            }
+            None => {}
+            Some(parked) => {
+                if let Some(list) = parked.list() {
+                    let parts = (view, state);
+                    return sorted::resume(self, parts, resolved, &plan, (bounds, list), sink);
+                }
+                run.resume(parked);
+                is_at_references = matches!(parked.phase, Phase::References { .. });
+            }
         }
-        let step = run.in_id_order(&plan, sink)?;
+        let step = if is_at_references { Step::Next } else { run.in_id_order(&plan, sink)? };
         if let Some(watch) = &self.watch {
             watch.sent(run.sent);
         }
@@ -536,8 +587,19 @@ impl Search<'_> {
         binding
     }
 
-    /// Where the search goes on: at the beginning, or where the page before ended.
+    /// Where candidates in the order of their ids begin: at the first, or where the page before
+    /// ended. Pages of a sorted search have a place of their own.
     fn start(&self) -> Result<Position, Refusal> {
+        let is_by_id = match self.resumed.map(|parked| &parked.phase) {
+            None => !self.is_sorted(),
+            Some(Phase::Candidates { .. }) => true,
+            Some(Phase::Sorted(_) | Phase::References { .. } | Phase::Made { .. }) => false,
+        };
+        if is_by_id { self.page_start() } else { Ok(Position { after: EntryId::ROOT, sent: 0 }) }
+    }
+
+    /// Where the page begins.
+    fn page_start(&self) -> Result<Position, Refusal> {
         match &self.controls.paged {
             Some(paged) if !paged.cookie.is_empty() => {
                 self.directory.cookie_key.open(paged.cookie, &self.binding())
@@ -549,7 +611,7 @@ impl Search<'_> {
 
 /// Whether an answer without entries would tell that the base is there.
 fn reveals(outcome: &Result<Outcome, Refusal>) -> bool {
-    !matches!(outcome, Ok(Outcome::Abandoned | Outcome::TooMuch))
+    !matches!(outcome, Ok(Outcome::Abandoned | Outcome::TooMuch | Outcome::Parked(_)))
 }
 
 /// The filter that finds the subentries among what is asked for, when only they are shown: there

@@ -66,10 +66,14 @@ fn whoever_abandons_a_search_waits_for_no_alias() {
     let Next::Later(job) = next else { panic!("many aliases make a job") };
     let _ = connection.worker.handle(&mut connection.session, &abandon, &mut Vec::new());
     let mut answer = Answer::default();
-    let mut done = connection.pool.run(job, &mut |chunk| {
-        answer.take(&chunk);
-        Flow::Continue
-    });
+    let mut done = connection
+        .pool
+        .run(job, &mut |chunk| {
+            answer.take(&chunk);
+            Flow::Continue
+        })
+        .done()
+        .unwrap();
     answer.take(&done.take_end());
     connection.session.finish(done);
     assert_eq!(answer.code, None);

@@ -182,14 +182,18 @@ fn an_abandoned_search_on_the_pool_ends_without_a_result() {
         if flushes_before == 0 {
             abandon();
         }
-        let mut done = connection.pool.run(job, &mut |chunk| {
-            answer.take(&chunk);
-            flushes += 1;
-            if flushes == flushes_before {
-                abandon();
-            }
-            Flow::Continue
-        });
+        let mut done = connection
+            .pool
+            .run(job, &mut |chunk| {
+                answer.take(&chunk);
+                flushes += 1;
+                if flushes == flushes_before {
+                    abandon();
+                }
+                Flow::Continue
+            })
+            .done()
+            .unwrap();
         answer.take(&done.take_end());
         assert_eq!(answer.code, None, "an abandoned search has no result");
         assert!(answer.entries.len() < 50, "{} entries", answer.entries.len());
@@ -213,10 +217,14 @@ fn a_result_comes_with_the_word_that_the_search_is_over() {
     let next = connection.worker.handle(&mut connection.session, &message, &mut Vec::new());
     let Next::Later(job) = next else { panic!("a large search is a job") };
     let mut answer = Answer::default();
-    let mut done = connection.pool.run(job, &mut |chunk| {
-        answer.take(&chunk);
-        Flow::Continue
-    });
+    let mut done = connection
+        .pool
+        .run(job, &mut |chunk| {
+            answer.take(&chunk);
+            Flow::Continue
+        })
+        .done()
+        .unwrap();
     assert_eq!((answer.entries.len(), answer.code), (3, None));
     answer.take(&done.take_end());
     assert_eq!(answer.code, Some(ResultCode::Success));
@@ -236,10 +244,14 @@ fn a_receiver_that_is_gone_stops_the_search() {
     let next = connection.worker.handle(&mut connection.session, &message, &mut Vec::new());
     let Next::Later(job) = next else { panic!("a large search is a job") };
     let mut chunks = 0;
-    let done = connection.pool.run(job, &mut |_| {
-        chunks += 1;
-        Flow::Stop
-    });
+    let done = connection
+        .pool
+        .run(job, &mut |_| {
+            chunks += 1;
+            Flow::Stop
+        })
+        .done()
+        .unwrap();
     connection.session.finish(done);
     assert_eq!(chunks, 1);
 }

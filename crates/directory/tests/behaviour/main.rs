@@ -19,6 +19,7 @@ mod large_groups;
 mod leaks;
 mod limits;
 mod paging;
+mod parking;
 mod password_changes;
 mod passwords;
 mod policies;

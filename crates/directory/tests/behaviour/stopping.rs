@@ -50,10 +50,13 @@ fn an_abandoned_search_ends_within_ten_milliseconds() {
         let scan = thread::spawn(move || {
             let mut pool = directory.worker();
             let mut answer = Answer::default();
-            let mut done = pool.run(job, &mut |chunk| {
-                answer.take(&chunk);
-                Flow::Continue
-            });
+            let mut done = pool
+                .run(job, &mut |chunk| {
+                    answer.take(&chunk);
+                    Flow::Continue
+                })
+                .done()
+                .unwrap();
             answer.take(&done.take_end());
             (answer, done, watch.elapsed())
         });
@@ -98,10 +101,15 @@ fn a_search_ends_within_ten_milliseconds_of_its_time_limit() {
         let job = job(&mut client, &search);
         let begun = clock.elapsed();
         let mut answer = Answer::default();
-        let mut done = client.connection.pool.run(job, &mut |chunk| {
-            answer.take(&chunk);
-            Flow::Continue
-        });
+        let mut done = client
+            .connection
+            .pool
+            .run(job, &mut |chunk| {
+                answer.take(&chunk);
+                Flow::Continue
+            })
+            .done()
+            .unwrap();
         answer.take(&done.take_end());
         let took = clock.elapsed().saturating_sub(begun);
         client.connection.session.finish(done);

@@ -13,8 +13,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use directory::{
-    AdminPassword, Clock, Directory, DirectoryOptions, Flow, GlobalAcis, ManualClock, Next, Peer,
-    Scheme, Session, Timestamp, Tls, Worker,
+    AdminPassword, Clock, Directory, DirectoryOptions, Flow, GlobalAcis, ManualClock, Next, Noted,
+    Peer, Ran, Scheme, Session, Timestamp, Tls, Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -181,6 +181,12 @@ pub struct Connection {
     pub jobs: usize,
     /// How many went to the hash pool.
     pub hashes: usize,
+    /// Searches on the pool park whenever they may: after each chunk.
+    pub parks: bool,
+    /// How often they did.
+    pub parked: usize,
+    /// What was noted of the last one.
+    pub noted: Noted,
 }
 
 impl Connection {
@@ -194,6 +200,9 @@ impl Connection {
             inbox: Vec::new(),
             jobs: 0,
             hashes: 0,
+            parks: true,
+            parked: 0,
+            noted: Noted::default(),
         }
     }
 
@@ -240,11 +249,22 @@ impl Connection {
                 self.jobs += 1;
                 self.send(&out);
                 let mut chunks = Vec::new();
-                let mut done = self.pool.run(job, &mut |chunk| {
-                    chunks.push(chunk);
-                    Flow::Continue
-                });
+                let flow = if self.parks { Flow::Park } else { Flow::Continue };
+                let mut job = job;
+                let mut done = loop {
+                    let ran = self.pool.run(job, &mut |chunk| {
+                        chunks.push(chunk);
+                        flow
+                    });
+                    match ran {
+                        Ran::Done(done) => break done,
+                        Ran::Parked(parked) => job = parked,
+                    }
+                    self.parked += 1;
+                    self.session.renew(&mut job);
+                };
                 chunks.push(done.take_end());
+                self.noted = done.noted();
                 self.session.finish(done);
                 for chunk in chunks {
                     self.send(&chunk);

@@ -70,8 +70,14 @@ pub struct ServerSettings {
     pub workers: usize,
     /// Threads for large searches; 0 = one per core.
     pub scan_threads: usize,
+    /// Threads among them that serve nobody who has not signed in; 0 = a quarter, at least one.
+    pub scan_threads_reserved: usize,
     /// Jobs that may wait for such a thread; one more is answered `busy`.
     pub scan_queue_max: usize,
+    /// Places among them that strangers do not take; half of them at the most.
+    pub scan_queue_reserved: usize,
+    /// Jobs of one identity, or of the strangers of one address, that may wait.
+    pub scan_queue_asker_max: usize,
     /// How long operations in progress may take to end when the server stops.
     pub shutdown_timeout: Duration,
     /// Whether the system may write a core file, and debuggers look into the process.

@@ -13,6 +13,7 @@ mod admin;
 mod limits;
 mod logs;
 pub(super) mod passwords;
+mod server;
 
 /// The row of a setting.
 pub(super) fn find(section: &str, key: &str) -> Option<&'static Row> {
@@ -43,8 +44,9 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
 pub(super) const ROWS: &[Row] = &join::<
     Row,
     {
-        NODE_ROWS.len()
+        server::ROWS.len()
             + limits::ROWS.len()
+            + NODE_ROWS.len()
             + STORE_ROWS.len()
             + admin::ROWS.len()
             + access_control::ROWS.len()
@@ -52,8 +54,9 @@ pub(super) const ROWS: &[Row] = &join::<
             + logs::ROWS.len()
     },
 >(&[
-    NODE_ROWS,
+    server::ROWS,
     limits::ROWS,
+    NODE_ROWS,
     STORE_ROWS,
     admin::ROWS,
     access_control::ROWS,
@@ -61,73 +64,8 @@ pub(super) const ROWS: &[Row] = &join::<
     logs::ROWS,
 ]);
 
-/// Those of the node itself.
+/// Other sections of the node itself.
 const NODE_ROWS: &[Row] = &[
-    Row {
-        section: "server",
-        key: "data",
-        kind: Kind::Path { may_be_empty: false, set: |s, path| s.server.data = path },
-        default: "/var/lib/roster",
-        sentence: "The data directory.",
-    },
-    Row {
-        section: "server",
-        key: "workers",
-        kind: Kind::Number {
-            min: 0,
-            max: THREADS_MAX,
-            unit: "threads",
-            set: |s, n| s.server.workers = size(n),
-        },
-        default: "0",
-        sentence: "Threads that serve connections; 0 means one per core.",
-    },
-    Row {
-        section: "server",
-        key: "scan_threads",
-        kind: Kind::Number {
-            min: 0,
-            max: THREADS_MAX,
-            unit: "threads",
-            set: |s, n| s.server.scan_threads = size(n),
-        },
-        default: "0",
-        sentence: "Threads for large searches; 0 means one per core.",
-    },
-    Row {
-        section: "server",
-        key: "scan_queue_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 1_000_000,
-            unit: "requests",
-            set: |s, n| s.server.scan_queue_max = size(n),
-        },
-        default: "1000",
-        sentence: "Requests that may wait for such a thread; one more is answered busy.",
-    },
-    Row {
-        section: "server",
-        key: "shutdown_timeout_s",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.server.shutdown_timeout = Duration::from_secs(n),
-        },
-        default: "10",
-        sentence: "How long operations in progress may take to end when the server stops.",
-    },
-    Row {
-        section: "server",
-        key: "core_dumps",
-        kind: Kind::Word {
-            words: passwords::ON_OFF,
-            set: |s, word| s.server.core_dumps = word == "on",
-        },
-        default: "off",
-        sentence: "Whether core files may be written and debuggers attached: both show passwords.",
-    },
     Row {
         section: "listen",
         key: "ldap",

@@ -17,6 +17,7 @@ mod session;
 mod sessions;
 pub(crate) mod simulated;
 mod slow_readers;
+mod stalled;
 mod stop;
 mod strangers;
 mod time_slices;

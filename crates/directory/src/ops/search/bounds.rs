@@ -90,7 +90,7 @@ impl Search<'_> {
     /// are more.
     pub(super) fn wanted(&self, bounds: &Bounds, start: &Position) -> Option<u64> {
         let needs_all = self.controls.entry_count.is_some() || self.is_sorted();
-        if needs_all || start.after != EntryId::ROOT {
+        if needs_all || self.resumed.is_some() || start.after != EntryId::ROOT {
             return None;
         }
         let limits = [bounds.asked_entries, bounds.entries].into_iter().filter(|&most| most > 0);

@@ -34,6 +34,11 @@ impl Done {
         self.refusal.code
     }
 
+    /// Whether it has a response control of this kind.
+    pub(super) fn says(&self, oid: &str) -> bool {
+        self.controls.iter().any(|control| control.oid == oid)
+    }
+
     /// Adds a response control.
     pub(crate) fn with(mut self, control: ResponseControl) -> Self {
         self.controls.push(control);

@@ -9,6 +9,7 @@ use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
+use super::parked::{Parked, Phase};
 use super::{Bounds, Done, Outcome, Resolved, Search, Usable};
 use crate::controls::account_usability::AccountsAsked;
 use crate::controls::paged::Position;
@@ -55,6 +56,16 @@ pub(crate) struct Run<'a> {
     sees_all: bool,
     /// The superior looked at last, and whether it is or lies below a referral object.
     parent: Option<(EntryId, bool)>,
+}
+
+/// What comes of sending an entry.
+pub(crate) enum Sent {
+    /// The next one.
+    Next,
+    /// The receiver has no room for more: the search should park.
+    Park,
+    /// The end of the search.
+    End(Outcome),
 }
 
 /// Whether to go on.
@@ -106,6 +117,20 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Goes on where a search has parked.
+    pub(crate) fn resume(&mut self, parked: &Parked) {
+        (self.sent, self.seen) = (parked.sent, parked.seen);
+        if let Phase::Candidates { after } = parked.phase {
+            self.last = after;
+        }
+        self.until_look = 0;
+    }
+
+    /// The search parks here.
+    fn parked(&self, phase: Phase) -> Outcome {
+        Parked::at(phase, (self.sent, self.seen))
+    }
+
     /// All candidates after the one the page before ended at, in the order of their ids.
     pub(crate) fn in_id_order(
         &mut self,
@@ -122,10 +147,15 @@ impl<'a> Run<'a> {
             if let Some(end) = self.interrupted() {
                 return Ok(Step::End(end));
             }
-            if self.matches(&stored)?
-                && let Step::End(end) = self.send(&stored, sink)?
-            {
-                return Ok(Step::End(end));
+            if !self.matches(&stored)? {
+                continue;
+            }
+            match self.send(&stored, sink)? {
+                Sent::Next => {}
+                Sent::Park => {
+                    return Ok(Step::End(self.parked(Phase::Candidates { after: self.last })));
+                }
+                Sent::End(end) => return Ok(Step::End(end)),
             }
         }
         Ok(Step::Next)
@@ -184,9 +214,9 @@ impl<'a> Run<'a> {
         &mut self,
         stored: &StoredEntry<'_>,
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Refusal> {
+    ) -> Result<Sent, Refusal> {
         if let Some(end) = self.full() {
-            return Ok(Step::End(Outcome::Done(end)));
+            return Ok(Sent::End(Outcome::Done(end)));
         }
         self.sent += 1;
         self.last = stored.id();
@@ -204,8 +234,9 @@ impl<'a> Run<'a> {
             Some(asked) => self.send_account((asked, stored), entry, &rights, sink),
         };
         Ok(match flow {
-            Flow::Continue => Step::Next,
-            Flow::Stop => Step::End(self.stopped()),
+            Flow::Continue => Sent::Next,
+            Flow::Park => Sent::Park,
+            Flow::Stop => Sent::End(self.stopped()),
         })
     }
 
@@ -352,7 +383,11 @@ impl<'a> Run<'a> {
         let scope = self.search.request.scope;
         let (search, bounds) = (self.search, self.bounds);
         let interrupt = search.interrupt(&bounds);
-        for stored in plan.entries_until(self.view, EntryId::ROOT, &interrupt) {
+        let after = match search.resumed.map(|parked| &parked.phase) {
+            Some(Phase::References { after }) => *after,
+            Some(_) | None => EntryId::ROOT,
+        };
+        for stored in plan.entries_until(self.view, after, &interrupt) {
             let stored = match stored {
                 Ok(stored) => stored,
                 Err(error) => return Ok(Step::End(search.ended_by(error, &bounds)?)),
@@ -368,8 +403,16 @@ impl<'a> Run<'a> {
                 continue;
             }
             let urls = referral::continuation(&stored, schema, scope);
-            if !urls.is_empty() && sink.reference(&urls) == Flow::Stop {
-                return Ok(Step::End(self.stopped()));
+            if urls.is_empty() {
+                continue;
+            }
+            match sink.reference(&urls) {
+                Flow::Continue => {}
+                Flow::Park => {
+                    let after = stored.id();
+                    return Ok(Step::End(self.parked(Phase::References { after })));
+                }
+                Flow::Stop => return Ok(Step::End(self.stopped())),
             }
         }
         Ok(Step::Next)

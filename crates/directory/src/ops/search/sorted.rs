@@ -11,6 +11,7 @@
 mod list_view;
 mod memory;
 mod near;
+mod resume;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -22,7 +23,8 @@ use ldap::result::ResultCode;
 use schema::{EntryId, Schema};
 use store::{OrderedGroup, OrderedGroups, OrderingIndex, Plan, StoreError, StoredEntry, View};
 
-use super::{Bounds, Done, Outcome, Resolved, Run, Search, Step};
+use super::parked::SentIds;
+use super::{Bounds, Done, Outcome, Resolved, Run, Search, Sent, Step};
 use crate::controls::paged::Position;
 use crate::controls::sort::{Order, SortFault, sorted_response};
 use crate::directory::State;
@@ -42,9 +44,16 @@ const RUN_PLACES: usize = 4_096;
 
 /// A place in the list: the key of an entry, and its id.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Place {
-    key: Vec<u8>,
-    id: EntryId,
+pub(super) struct Place {
+    pub(super) key: Vec<u8>,
+    pub(super) id: EntryId,
+}
+
+impl Place {
+    /// The octets it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.key.len() + memory::PLACE_BYTES
+    }
 }
 
 /// A sorted search under way.
@@ -58,6 +67,12 @@ struct Sorting<'a> {
     page: Option<u32>,
     /// The place of the entry sent last.
     last: Place,
+    /// Candidates looked at before those that a walk looks at again when it goes on here.
+    seen_before: u64,
+    /// The list in memory has not all matches.
+    is_cut: bool,
+    /// What a walk has sent that may park; none, too, when that is too much to keep.
+    sent_ids: Option<SentIds>,
     steps: u32,
     work: Work,
     binding: Vec<u8>,
@@ -126,6 +141,8 @@ impl Search<'_> {
     }
 }
 
+pub(super) use self::resume::resume;
+
 /// Answers a search whose entries are wanted in an order.
 pub(super) fn run(
     search: &Search<'_>,
@@ -163,13 +180,7 @@ pub(super) fn run(
         Some(request) => sorting.list_view(request, sink),
         None => sorting.whole(sink),
     };
-    let Work { groups, entries } = sorting.work;
-    tracing::debug!(groups, entries, "sorted");
-    #[cfg(test)]
-    tests::note(sorting.work);
-    if let Some(watch) = &search.watch {
-        watch.sent(sorting.run.sent);
-    }
+    sorting.report();
     match outcome {
         Ok(outcome) | Err(Failed::Ended(outcome)) => Ok(outcome),
         Err(Failed::Refused(refusal)) => Err(refusal),
@@ -201,7 +212,7 @@ fn unsorted(
         let code = ResultCode::UnavailableCriticalExtension;
         return Ok(Outcome::Done(fault_as_result(fault, code)));
     }
-    let start = search.start()?;
+    let start = search.page_start()?;
     let mut run = Run::new(search, parts, resolved, plan, (bounds, start));
     let mut step = run.in_id_order(plan, sink)?;
     if matches!(step, Step::Next) && resolved.referrals {
@@ -244,16 +255,6 @@ fn open_cookie(
 
 /// What the cookies of sorted pages are sealed as.
 const PAGE: &[u8] = b"sorted page";
-
-impl Outcome {
-    /// Adds a response control to an answer.
-    fn with(self, control: crate::decide::ResponseControl) -> Self {
-        match self {
-            Self::Done(done) => Self::Done(done.with(control)),
-            Self::Abandoned | Self::TooMuch => self,
-        }
-    }
-}
 
 /// How entries get their order, for an explanation.
 pub(super) struct OrderPlan {
@@ -350,9 +351,23 @@ impl<'a> Sorting<'a> {
             after,
             page: bounds.page,
             last: Place { key: Vec::new(), id: EntryId::ROOT },
+            seen_before: 0,
+            is_cut: false,
+            sent_ids: None,
             steps: 0,
             work: Work::default(),
             binding,
+        }
+    }
+
+    /// Tells what was done.
+    fn report(&self) {
+        let Work { groups, entries } = self.work;
+        tracing::debug!(groups, entries, "sorted");
+        #[cfg(test)]
+        tests::note(self.work);
+        if let Some(watch) = &self.run.search.watch {
+            watch.sent(self.run.sent);
         }
     }
 
@@ -370,18 +385,27 @@ impl<'a> Sorting<'a> {
     /// All entries, or a page of them.
     fn whole(&mut self, sink: &mut ResponseSink<'_>) -> Result<Outcome, Failed> {
         let step = match self.index().filter(|_| self.walk_is_cheaper()) {
-            Some(index) => self.walk(index, sink),
+            Some(index) => {
+                let is_on_pool = self.run.search.stop.is_some();
+                let budget = &self.run.search.directory.parked;
+                self.sent_ids = is_on_pool.then(|| SentIds::new(budget));
+                self.walk(index, sink)
+            }
             None => self.sort_in_memory(sink),
         }?;
-        let outcome = match step {
+        Ok(self.conclude(step, sink)?.with(sorted_response()))
+    }
+
+    /// What follows the entries.
+    fn conclude(&mut self, step: Step, sink: &mut ResponseSink<'_>) -> Result<Outcome, Failed> {
+        Ok(match step {
             Step::End(outcome) => outcome,
             Step::Next if self.run.resolved.referrals => match self.run.references(sink)? {
                 Step::End(outcome) => outcome,
                 Step::Next => Outcome::Done(self.run.search.complete()),
             },
             Step::Next => Outcome::Done(self.run.search.complete()),
-        };
-        Ok(outcome.with(sorted_response()))
+        })
     }
 
     /// Goes on to the next group of a walk.
@@ -470,7 +494,7 @@ impl<'a> Sorting<'a> {
     fn not_sorted(outcome: Outcome) -> Failed {
         let code = match &outcome {
             Outcome::Done(done) => done.code(),
-            Outcome::Abandoned | Outcome::TooMuch => ResultCode::Other,
+            Outcome::Abandoned | Outcome::TooMuch | Outcome::Parked(_) => ResultCode::Other,
         };
         Failed::Ended(outcome.with(SortFault::new(code, "").response()))
     }
@@ -510,28 +534,42 @@ impl<'a> Sorting<'a> {
         stored: &StoredEntry<'_>,
         key: &[u8],
         sink: &mut ResponseSink<'_>,
-    ) -> Result<Step, Failed> {
+    ) -> Result<Sent, Failed> {
         if self.page.is_some_and(|page| self.run.sent >= page) {
-            return Ok(Step::End(Outcome::Done(self.page_end())));
+            return Ok(Sent::End(Outcome::Done(self.page_end())));
         }
-        if let Step::End(outcome) = self.run.send(stored, sink)? {
-            return Ok(Step::End(outcome));
+        let sent = self.run.send(stored, sink)?;
+        match &sent {
+            Sent::End(_) => {}
+            Sent::Next | Sent::Park => {
+                self.last.key.clear();
+                self.last.key.extend_from_slice(key);
+                self.last.id = stored.id();
+                self.note_sent(stored.id());
+            }
         }
-        self.last.key.clear();
-        self.last.key.extend_from_slice(key);
-        self.last.id = stored.id();
-        Ok(Step::Next)
+        Ok(sent)
     }
 
-    /// Sends the entries at these places.
-    fn emit_all(&mut self, places: &[Place], sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
-        for place in places {
+    /// Sends the entries at these places; what becomes of the others when it has to park.
+    fn emit_all(
+        &mut self,
+        places: &[Place],
+        park: impl Fn(&mut Self, &[Place]) -> Outcome,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Step, Failed> {
+        for (at, place) in places.iter().enumerate() {
             if let Some(outcome) = self.pass() {
                 return Ok(Step::End(outcome));
             }
             let stored = self.read(place.id)?;
-            if let Step::End(outcome) = self.emit(&stored, &place.key, sink)? {
-                return Ok(Step::End(outcome));
+            match self.emit(&stored, &place.key, sink)? {
+                Sent::Next => {}
+                Sent::Park => {
+                    let rest = places.get(at + 1..).unwrap_or_default();
+                    return Ok(Step::End(park(self, rest)));
+                }
+                Sent::End(outcome) => return Ok(Step::End(outcome)),
             }
         }
         Ok(Step::Next)

@@ -8,6 +8,7 @@ use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
+use super::parked::{Parked, Phase};
 use super::{Done, Outcome, Search};
 use crate::guard::Guard;
 use crate::refusal::Refusal;
@@ -49,14 +50,17 @@ impl Search<'_> {
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         let Found::Entries { base, in_scope } = found else { return Ok(Outcome::TooMuch) };
-        self.controls.check_assertion(&base, &guard.on(&base), schema)?;
+        if self.resumed.is_none() {
+            self.controls.check_assertion(&base, &guard.on(&base), schema)?;
+        }
+        let before = self.resumed.map_or(0, Parked::made);
         let matching = in_scope.iter().map(|entry| (entry, guard.on(entry)));
         let matching = matching.filter(|(entry, rights)| {
             rights.may_see()
                 && self.evaluate(filter, schema, &rights.searchable(*entry)) == Truth::True
         });
         let most = usize::try_from(self.request.size_limit_entries).unwrap_or(usize::MAX);
-        for (sent, (entry, rights)) in matching.enumerate() {
+        for (sent, (entry, rights)) in matching.enumerate().skip(before) {
             if most > 0 && sent >= most {
                 return Ok(Outcome::Done(Done::refused(Refusal::new(
                     ResultCode::SizeLimitExceeded,
@@ -64,9 +68,11 @@ impl Search<'_> {
                 ))));
             }
             let visible = rights.visible(entry, selection).only(wanted);
-            if sink.entry(&visible) == Flow::Stop {
-                let is_here = self.candidates_max.is_some();
-                return Ok(if is_here { Outcome::TooMuch } else { Outcome::Abandoned });
+            match sink.entry(&visible) {
+                Flow::Continue => {}
+                Flow::Park => return Ok(Parked::at(Phase::Made { sent: sent + 1 }, (0, 0))),
+                Flow::Stop if self.candidates_max.is_some() => return Ok(Outcome::TooMuch),
+                Flow::Stop => return Ok(Outcome::Abandoned),
             }
         }
         Ok(self.work_over().unwrap_or_else(|| Outcome::Done(self.complete())))

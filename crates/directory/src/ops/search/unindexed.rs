@@ -22,7 +22,8 @@ impl Search<'_> {
         view: &View<'_>,
         (ask, guard): (&Ask<'_>, &Guard<'_>),
     ) -> Result<(), Refusal> {
-        if !is_unindexed(plan) {
+        // What was begun goes on.
+        if !is_unindexed(plan) || self.resumed.is_some() {
             return Ok(());
         }
         self.note.unindexed();
@@ -84,7 +85,7 @@ impl Search<'_> {
     /// Counts and logs an unindexed search that is carried out and looks at many entries.
     pub(super) fn note_unindexed(&self, plan: &Plan) {
         let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
-        if is_unindexed(plan) && is_large {
+        if is_unindexed(plan) && is_large && self.resumed.is_none() {
             self.directory.search_counters.unindexed.fetch_add(1, Ordering::Relaxed);
             self.log_unindexed(plan, false);
         }

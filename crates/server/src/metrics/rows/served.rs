@@ -171,6 +171,12 @@ pub(super) const ROWS: &[Metric] = &[
     )
     .by_entry(&["queue"]),
     Metric::new(
+        "roster_searches_parked_total",
+        ("cn=work", "roster-searches-parked"),
+        "Times that a search gave up its thread, since its client did not read.",
+        |scene, out| out.one(scene.shared.counters.parked.value()),
+    ),
+    Metric::new(
         "roster_password_hash_jobs_total",
         ("cn=work", "roster-password-hash-jobs"),
         "Requests whose passwords were hashed on threads of their own, since that is slow.",

@@ -11,8 +11,9 @@ use ldap::result::ResultCode;
 use schema::EntryId;
 use store::{Members, OrderedGroup, OrderingIndex};
 
+use super::super::parked::Rest;
 use super::near::Shown;
-use super::{Done, Failed, Outcome, Place, Sorting, Step, sorted_response};
+use super::{Done, Failed, Outcome, Place, Sent, Sorting, sorted_response};
 use crate::controls::vlv;
 use crate::refusal::Refusal;
 use crate::sink::ResponseSink;
@@ -72,17 +73,29 @@ impl Sorting<'_> {
             (None, Some(index)) => self.part_of_index(request, &target, index)?,
         };
         let mut outcome = Outcome::Done(Done::success());
-        for &id in &part.ids {
-            let step = match self.pass() {
-                Some(outcome) => Step::End(outcome),
+        for (at, &id) in part.ids.iter().enumerate() {
+            let sent = match self.pass() {
+                Some(outcome) => Sent::End(outcome),
                 None => {
                     let stored = self.read(id)?;
                     self.emit(&stored, &[], sink)?
                 }
             };
-            if let Step::End(ended) = step {
-                outcome = ended;
-                break;
+            match sent {
+                Sent::Next => {}
+                Sent::Park => {
+                    let rest = part.ids.get(at + 1..).unwrap_or_default();
+                    // Without room for the rest it keeps its thread: to find the part again may
+                    // cost as much as it did, and it may be another one by then.
+                    if let Some(kept) = self.keep_part(rest) {
+                        outcome = self.park(Rest::Kept(kept));
+                        break;
+                    }
+                }
+                Sent::End(ended) => {
+                    outcome = ended;
+                    break;
+                }
             }
         }
         let shown = Shown {

@@ -10,7 +10,7 @@ use crate::controls::sort::SortFault;
 use crate::sink::ResponseSink;
 
 /// What a place takes besides its key.
-const PLACE_BYTES: usize = 64;
+pub(super) const PLACE_BYTES: usize = 64;
 /// Places are thrown away when there are this many more than twice as many as wanted.
 const SURPLUS_PLACES: usize = 1024;
 
@@ -18,6 +18,8 @@ const SURPLUS_PLACES: usize = 1024;
 pub(super) struct Places {
     pub(super) list: Vec<Place>,
     bytes: usize,
+    /// Some were thrown away.
+    is_cut: bool,
     entries_max: u64,
     bytes_max: usize,
 }
@@ -51,6 +53,7 @@ impl Places {
         if is_long || (is_full && self.list.len() > wanted + wanted / 4) {
             self.list.select_nth_unstable(wanted);
             self.list.truncate(wanted);
+            self.is_cut = true;
             self.bytes = self.list.iter().map(|place| place.key.len() + PLACE_BYTES).sum();
         }
     }
@@ -62,6 +65,7 @@ impl Sorting<'_> {
         Places {
             list: Vec::new(),
             bytes: 0,
+            is_cut: false,
             entries_max: limits.sort_entries_max,
             bytes_max: limits.sort_bytes_max,
         }
@@ -71,7 +75,7 @@ impl Sorting<'_> {
     pub(super) fn sort_in_memory(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
         let wanted = self.wanted();
         let list = self.gather(wanted)?;
-        self.emit_all(&list, sink)
+        self.emit_all(&list, |here, rest| here.park_list(rest), sink)
     }
 
     /// The places of all matches in their order; with `wanted`, one more than these at least.
@@ -100,6 +104,7 @@ impl Sorting<'_> {
                 places.prune(wanted);
             }
         }
+        self.is_cut = places.is_cut;
         self.in_order(places.list)
     }
 }

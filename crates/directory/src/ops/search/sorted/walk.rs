@@ -5,7 +5,7 @@
 use schema::EntryId;
 use store::{Members, OrderedGroup, OrderingIndex};
 
-use super::{Failed, Order, Place, Sorting, Step};
+use super::{Failed, Order, Place, Sent, Sorting, Step};
 use crate::sink::ResponseSink;
 
 impl Sorting<'_> {
@@ -57,6 +57,7 @@ impl Sorting<'_> {
             self.order.primary().append_group(&group, &mut prefix);
             let is_in_order = self.order.is_single() && group.is_whole();
             places.clear();
+            self.seen_before = self.run.seen;
             for id in group.ids().filter(|id| members.contains(*id)) {
                 if let Some(outcome) = self.run.interrupted() {
                     return Ok(Step::End(outcome));
@@ -70,17 +71,25 @@ impl Sorting<'_> {
                 if !key.starts_with(&prefix) || self.after.as_ref().is_some_and(is_before) {
                     continue;
                 }
+                if self.was_sent(id) {
+                    continue;
+                }
                 if !is_in_order {
                     places.push(&key, id)?;
-                } else if let Step::End(outcome) = self.emit(&stored, &key, sink)? {
-                    return Ok(Step::End(outcome));
+                    continue;
+                }
+                match self.emit(&stored, &key, sink)? {
+                    Sent::Next => {}
+                    Sent::Park => return Ok(Step::End(self.park_walk())),
+                    Sent::End(outcome) => return Ok(Step::End(outcome)),
                 }
             }
             if places.list.is_empty() {
                 continue;
             }
             let list = self.in_order(std::mem::take(&mut places.list))?;
-            if let Step::End(outcome) = self.emit_all(&list, sink)? {
+            let park = |here: &mut Self, _: &[Place]| here.park_walk();
+            if let Step::End(outcome) = self.emit_all(&list, park, sink)? {
                 return Ok(Step::End(outcome));
             }
         }
@@ -98,6 +107,7 @@ impl Sorting<'_> {
         let rest = self.rest(&members)?;
         let mut places = self.places();
         let mut key = Vec::new();
+        self.seen_before = self.run.seen;
         for id in rest {
             if let Some(outcome) = self.run.interrupted() {
                 return Ok(Step::End(outcome));
@@ -108,17 +118,21 @@ impl Sorting<'_> {
             }
             self.key_of(&stored, &mut key);
             let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
-            if self.after.as_ref().is_some_and(is_before) {
+            if self.after.as_ref().is_some_and(is_before) || self.was_sent(id) {
                 continue;
             }
             if !self.order.is_single() {
                 places.push(&key, id)?;
-            } else if let Step::End(outcome) = self.emit(&stored, &key, sink)? {
-                return Ok(Step::End(outcome));
+                continue;
+            }
+            match self.emit(&stored, &key, sink)? {
+                Sent::Next => {}
+                Sent::Park => return Ok(Step::End(self.park_walk())),
+                Sent::End(outcome) => return Ok(Step::End(outcome)),
             }
         }
         let list = self.in_order(places.list)?;
-        self.emit_all(&list, sink)
+        self.emit_all(&list, |here, _| here.park_walk(), sink)
     }
 
     /// Gives every member that has a value its turn.

@@ -1,0 +1,136 @@
+//! Turns, places, and threads that are kept.
+
+use std::sync::Arc;
+use std::thread;
+
+use super::*;
+
+fn queue<T>(max: usize, reserved: usize, asker_max: usize) -> FairQueue<T> {
+    FairQueue::new(QueueSize { max, reserved, asker_max })
+}
+
+fn entry(number: u64) -> Asker {
+    Asker::Entry(EntryId(number))
+}
+
+fn stranger(number: u8) -> Asker {
+    Asker::Address(IpAddr::from([192, 0, 2, number]))
+}
+
+/// What is left, as a thread that serves so takes it.
+fn rest<T>(queue: &FairQueue<T>, serves: Serves) -> Vec<T> {
+    let mut taken = Vec::new();
+    while let Some(item) = queue.lock().next(serves) {
+        taken.push(item);
+    }
+    taken
+}
+
+#[test]
+fn those_who_ask_take_turns() {
+    let queue = queue(1_000, 0, 1_000);
+    for number in 0..100 {
+        queue.put(entry(1), format!("one {number}")).unwrap();
+    }
+    queue.put(entry(2), "two 0".to_owned()).unwrap();
+    queue.put(Asker::Root, "root 0".to_owned()).unwrap();
+    queue.put(entry(2), "two 1".to_owned()).unwrap();
+    assert_eq!(queue.depth(), (103, 1_000));
+    let taken = rest(&queue, Serves::Everybody);
+    let want = ["one 0", "two 0", "root 0", "one 1", "two 1", "one 2", "one 3"];
+    assert_eq!(taken[..7], want);
+    assert_eq!((taken.len(), queue.depth()), (103, (0, 1_000)));
+}
+
+#[test]
+fn strangers_are_one_half_however_many_they_are() {
+    let queue = queue(1_000, 0, 1_000);
+    for number in 0..50 {
+        queue.put(stranger(number), "stranger").unwrap();
+    }
+    for number in 1..4 {
+        queue.put(entry(number), "signed in").unwrap();
+    }
+    let taken = rest(&queue, Serves::Everybody);
+    let known = taken.iter().take(6).filter(|&&who| who == "signed in").count();
+    assert_eq!(known, 3, "{taken:?}");
+    assert_eq!(taken.len(), 53);
+}
+
+#[test]
+fn a_reserved_thread_takes_nothing_of_strangers() {
+    let queue = queue(10, 0, 10);
+    queue.put(stranger(1), 1).unwrap();
+    queue.put(Asker::Local, 2).unwrap();
+    queue.put(entry(1), 3).unwrap();
+    queue.put_back(stranger(1), 4);
+    assert_eq!(rest(&queue, Serves::SignedIn), [3]);
+    assert_eq!(rest(&queue, Serves::Everybody).len(), 3);
+}
+
+#[test]
+fn nobody_fills_it_alone_and_places_are_kept_for_the_signed_in() {
+    let queue = queue(8, 3, 4);
+    for number in 0..4 {
+        queue.put(stranger(1), number).unwrap();
+    }
+    assert_eq!(queue.put(stranger(1), 4), Err(4), "no more of one address");
+    queue.put(stranger(2), 5).unwrap();
+    assert_eq!(queue.put(stranger(3), 6), Err(6), "no more of strangers");
+    assert_eq!(queue.put(Asker::Local, 6), Err(6), "no more of strangers");
+    for number in 0..3 {
+        queue.put(entry(1), 10 + number).unwrap();
+    }
+    assert_eq!(queue.put(entry(2), 20), Err(20), "no more at all");
+    // What was let in before is.
+    queue.put_back(stranger(1), 30);
+    queue.put_back(entry(2), 31);
+    assert_eq!(queue.depth(), (8, 8));
+    assert_eq!(rest(&queue, Serves::Everybody).len(), 10);
+    assert_eq!(queue.depth(), (0, 8));
+    queue.put(stranger(3), 40).unwrap();
+}
+
+#[test]
+fn a_closed_queue_gives_out_what_is_left_and_then_ends() {
+    let queue = Arc::new(queue(10, 0, 10));
+    let threads = [Serves::SignedIn, Serves::Everybody].map(|serves| {
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || {
+            let mut taken = 0;
+            while queue.take(serves, || {}).is_some() {
+                taken += 1;
+            }
+            taken
+        })
+    });
+    for number in 0..5 {
+        queue.put(entry(1), number).unwrap();
+        queue.put_back(stranger(1), number);
+    }
+    queue.close();
+    let taken = threads.map(|thread| thread.join().unwrap());
+    assert_eq!(taken.iter().sum::<usize>(), 10, "{taken:?}");
+    assert!(taken[1] >= 5);
+}
+
+#[test]
+fn each_request_wakes_a_thread_that_may_take_it() {
+    let queue = Arc::new(queue::<std::sync::mpsc::Sender<()>>(10, 0, 10));
+    let threads = [Serves::SignedIn, Serves::Everybody, Serves::Everybody].map(|serves| {
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || {
+            while let Some(answer) = queue.take(serves, || {}) {
+                answer.send(()).unwrap();
+            }
+        })
+    });
+    for round in 0..2_000 {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let asker = if round % 2 == 0 { stranger(1) } else { entry(1) };
+        queue.put(asker, sender).unwrap();
+        receiver.recv().unwrap();
+    }
+    queue.close();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
