@@ -127,8 +127,8 @@ pub(crate) fn load(
     })
 }
 
-/// That no segment has a group: a creation that did not come to its end leaves the first one so, and
-/// nothing else does.
+/// That no segment has a group: a creation that did not come to its end leaves the first one so,
+/// and nothing else does.
 fn no_log(prepared: &[Opened], leftovers: &[String]) -> JournalError {
     JournalError::Damaged(match prepared {
         [] if leftovers.is_empty() => return JournalError::Missing,

@@ -479,9 +479,9 @@ impl Writer {
         Ok((mark, self.committed.take()))
     }
 
-    /// Has nothing that counts at `offset`, where a group was written in part for want of space: who
-    /// appended it is told that it is not there, and it may lack no more than zeros at its end. When
-    /// this fails, nobody knows.
+    /// Has nothing that counts at `offset`, where a group was written in part for want of space:
+    /// who appended it is told that it is not there, and it may lack no more than zeros at its end.
+    /// When this fails, nobody knows.
     fn take_back(&self, offset: u64) -> Result<(), JournalError> {
         let file = &self.tail.segment.opened.file;
         let taken = file.write_at(&[0; GROUP_HEADER_BYTES], offset).and_then(|()| file.sync());

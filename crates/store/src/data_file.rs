@@ -3,8 +3,8 @@
 //!
 //! LMDB does not write pages that a commit took and gave up again, so the file of a healthy
 //! environment may end before the last page its meta page counts. Each such page is in the list of
-//! free pages. So the file is whole when every page behind its end is in that list, and this is what
-//! is compared; the list is read only where the file is shorter than the meta page says.
+//! free pages. So the file is whole when every page behind its end is in that list, and this is
+//! what is compared; the list is read only where the file is shorter than the meta page says.
 //!
 //! Invariant: reads only, and never through a map. What is asked of a file that another process
 //! writes is asked again while the answer changes.
@@ -20,8 +20,8 @@ use crate::format::DATA_FILE;
 #[cfg(test)]
 mod tests;
 
-/// Refuses an environment whose data file is missing, lacks pages that are in use, or has meta pages
-/// that cannot be right. `path` is its directory, or the file by itself.
+/// Refuses an environment whose data file is missing, lacks pages that are in use, or has meta
+/// pages that cannot be right. `path` is its directory, or the file by itself.
 pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     let path = data_file(path);
     let file = open(&path)?;
@@ -152,7 +152,7 @@ impl Meta {
             }
             _ => Fault::Io(error),
         })?;
-        let decoded = Self::decode(&bytes).filter(Meta::is_possible);
+        let decoded = Self::decode(&bytes).filter(Self::is_possible);
         decoded.ok_or_else(|| Fault::Damage(format!("its meta page at byte {at} is damaged")))
     }
 

@@ -7,9 +7,9 @@
 //! the overlay is full. A third one builds indexes on the base, see `build.rs`.
 //!
 //! Invariants: LMDB goes from the state after one record to the state after a later one, never to
-//! anything between. What a flush writes is durable in the log before, so the base is never ahead of
-//! the log. Layers leave the overlay after the commit that wrote them; when it fails they
-//! stay, and it is tried again. Neither thread holds anything that a reader or the writer needs.
+//! anything between. What a flush writes is durable in the log before, so the base is never ahead
+//! of the log. Layers leave the overlay after the commit that wrote them; when it fails they stay,
+//! and it is tried again. Neither thread holds anything that a reader or the writer needs.
 
 mod lists;
 mod log_sync;

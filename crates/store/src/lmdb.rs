@@ -174,8 +174,8 @@ impl Environment {
         // set.
         unsafe { open.flags(EnvFlags::NO_READ_AHEAD) };
         // SAFETY: the data directory is locked by this process (see `format.rs`), so nobody changes
-        // the file under the map; it was found whole, or is made anew; heed refuses to open the same
-        // environment twice in one process.
+        // the file under the map; it was found whole, or is made anew; heed refuses to open the
+        // same environment twice in one process.
         let env = unsafe { open.open(directory) }.map_err(|error| open_failed(directory, error))?;
         Self::with_tables(env)
     }

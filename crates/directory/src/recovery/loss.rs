@@ -1,7 +1,8 @@
-//! What the data and their journal say of each other: that a journal must be there, and up to where.
+//! What the data and their journal say of each other: that a journal must be there, and how far
+//! it must reach.
 //!
-//! Invariant: no power cut and no crash makes an alarm. That there is a journal is noted after it is
-//! durable, and the base takes up a change after that is durable in the journal.
+//! Invariant: no power cut and no crash makes an alarm. That there is a journal is noted after it
+//! is durable, and the base takes up a change after that is durable in the journal.
 
 use std::path::Path;
 
@@ -25,9 +26,9 @@ pub(crate) fn refuse_missing(has_journal: bool, base: &Mark) -> Result<(), Direc
     Err(DirectoryError::History { reason, advice: ADVICE_LOST })
 }
 
-/// Refuses a journal from `first` to `last` that ends before the base does. What a load has put into
-/// the base without a record is of no place in a log; and releases that did not note that there is a
-/// journal let the base run ahead of it.
+/// Refuses a journal from `first` to `last` that ends before the base does. What a load has put
+/// into the base without a record is of no place in a log; and releases that did not note that
+/// there is a journal let the base run ahead of it.
 pub(crate) fn refuse_lost_end(
     has_journal: bool,
     base: &Mark,

@@ -12,8 +12,8 @@ use crate::progress;
 
 /// Verify the journal, and every table and index against the entries of a data directory.
 ///
-/// No server may use the data directory meanwhile. Nothing is changed, unless --accept-loss is given
-/// and the journal has lost something. Ends with exit code 2 when something is wrong.
+/// No server may use the data directory meanwhile. Nothing is changed, unless --accept-loss is
+/// given and the journal has lost something. Ends with exit code 2 when something is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
