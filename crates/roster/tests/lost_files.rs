@@ -1,6 +1,6 @@
 //! Files of a data directory that were cut or are gone, as a copy that was not atomic or a repair
-//! of the file system leaves them: every command says so, none is ended by a signal, and nothing that
-//! was acknowledged is missing without a word.
+//! of the file system leaves them: every command says so, none is ended by a signal, and nothing
+//! that was acknowledged is missing without a word.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
