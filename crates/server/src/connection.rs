@@ -671,6 +671,7 @@ impl Connection {
                 }
                 Poll::Ready(Some(Delivery::Parked(parked))) => {
                     // All its chunks were taken, and there is room for more.
+                    self.half_closed = None;
                     let worker = &self.worker;
                     let account = self.holding.account(&worker.shared, || worker.now());
                     let by = (&self.session, &account);

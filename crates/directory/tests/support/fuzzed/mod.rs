@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use directory::{
     AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashCosts, HashJob, Job,
-    ManualClock, Next, PasswordStorage, Peer, Scheme, Session, Timestamp, Tls, Worker,
+    ManualClock, Next, PasswordStorage, Peer, Ran, Scheme, Session, Timestamp, Tls, Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -355,15 +355,23 @@ impl Speaker {
     ) -> Option<ResultCode> {
         let id = job.id().0;
         let (mut taken, mut is_gone) = (Vec::new(), false);
-        let mut done = world.pool.run(job, &mut |chunk| {
-            assert!(!is_gone, "a job goes on for nobody");
-            is_gone = taken.len() >= chunks;
-            if is_gone {
-                return Flow::Stop;
+        let mut job = job;
+        let mut done = loop {
+            let ran = world.pool.run(job, &mut |chunk| {
+                assert!(!is_gone, "a job goes on for nobody");
+                is_gone = taken.len() >= chunks;
+                if is_gone {
+                    return Flow::Stop;
+                }
+                taken.push(chunk);
+                if taken.len() % 2 == 0 { Flow::Park } else { Flow::Continue }
+            });
+            match ran {
+                Ran::Done(done) => break done,
+                Ran::Parked(parked) => job = parked,
             }
-            taken.push(chunk);
-            Flow::Continue
-        });
+            self.session.renew(&mut job);
+        };
         taken.push(done.take_end());
         self.session.finish(done);
         let before = self.expected.get(&id).copied().unwrap_or(0);
