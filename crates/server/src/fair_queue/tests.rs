@@ -98,7 +98,7 @@ fn a_closed_queue_gives_out_what_is_left_and_then_ends() {
         let queue = Arc::clone(&queue);
         thread::spawn(move || {
             let mut taken = 0;
-            while queue.take(serves, || {}).is_some() {
+            while queue.take(serves, || None).is_some() {
                 taken += 1;
             }
             taken
@@ -120,7 +120,7 @@ fn each_request_wakes_a_thread_that_may_take_it() {
     let threads = [Serves::SignedIn, Serves::Everybody, Serves::Everybody].map(|serves| {
         let queue = Arc::clone(&queue);
         thread::spawn(move || {
-            while let Some(answer) = queue.take(serves, || {}) {
+            while let Some(answer) = queue.take(serves, || None) {
                 answer.send(()).unwrap();
             }
         })

@@ -8,9 +8,10 @@ use ldap::message::{
 use tokio::time::Instant;
 
 use super::*;
-use crate::backlog::Backlog;
+use crate::budget::{Budget, BudgetLimits};
 use crate::fair_queue::QueueSize;
 use crate::pool::{CHUNKS_MAX, Delivery, Pool, PoolSize};
+use crate::presence::Presence;
 
 /// Entries, and the octets of each: more than what is between the server and a client takes.
 const ENTRIES: i32 = 250;
@@ -140,11 +141,17 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
     let jobs = jobs.collect::<Vec<_>>();
     let counters = Arc::<crate::counters::Counters>::default();
     let queue = QueueSize { max: 100, reserved: 0, asker_max: 100 };
+    let max = 1 << 30;
+    let budget = Budget::new(BudgetLimits {
+        all_max_bytes: max,
+        strangers_max_bytes: max,
+        address_max_bytes: max,
+    });
     let threads = 2;
     let size = PoolSize { threads, threads_reserved: 1, queue };
-    let (pool, handles) = Pool::start(&directory, &counters, size).unwrap();
-    let backlog = Backlog::default();
-    let by = (&session, &backlog);
+    let (pool, handles) = Pool::start(&directory, (&counters, &budget), size).unwrap();
+    let account = budget.open(None, &Arc::new(Presence::new(Duration::ZERO)), Duration::ZERO);
+    let by = (&session, &account);
     let mut waiting = jobs.into_iter().map(|job| pool.submit(by, job).unwrap()).collect::<Vec<_>>();
     let begun = Instant::now();
     while counters.parked.value() < 60 {
@@ -152,7 +159,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
         std::thread::yield_now();
     }
     let held = waiting.iter().map(|one| one.len()).sum::<usize>() - 60;
-    assert_eq!(held, backlog.count());
+    assert_eq!(held, account.chunks());
     assert!(held <= (1 + threads) * (CHUNKS_MAX + 1), "{held} chunks");
     // All are answered when they are taken.
     let (mut done, mut units) = (0, 0);
@@ -175,7 +182,8 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
             })
             .collect();
     }
-    assert_eq!((done, units, backlog.count()), (60, 60 * 100, 0));
+    assert_eq!((done, units, account.chunks()), (60, 60 * 100, 0));
+    assert_eq!(budget.held(), (0, 0));
     drop(pool);
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     directory.shutdown();

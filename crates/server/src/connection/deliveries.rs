@@ -1,0 +1,84 @@
+//! What the writer and the pools have made for a connection comes into its output.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use directory::Noted;
+use ldap::result::ResultCode;
+
+use super::Connection;
+use crate::pool::Delivery;
+
+impl Connection {
+    /// Takes the answers the writer has left.
+    pub(super) fn take_replies(&mut self) {
+        // Nothing follows a notice of disconnection.
+        while self.ending.is_none()
+            && let Some((id, answer)) = self.mailbox.take()
+        {
+            self.touch();
+            self.session.forget(id);
+            let scribe = &self.worker.scribe;
+            scribe.part(&mut self.trail, &answer);
+            let told = (id, Noted::default(), Duration::ZERO);
+            scribe.answered(&mut self.trail, &self.session, told);
+            self.output.append(answer);
+        }
+    }
+
+    /// Takes what jobs have produced; says whether more waits that found no room.
+    pub(super) fn take_chunks(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut index = 0;
+        while self.ending.is_none()
+            && let Some(job) = self.jobs.get_mut(index)
+        {
+            if self.output.waiting() >= self.worker.shared.limits.output_buffer_max_bytes {
+                return true;
+            }
+            match job.deliveries.poll_recv(cx) {
+                Poll::Ready(Some(Delivery::Chunk(chunk))) => {
+                    self.half_closed = None;
+                    self.take_chunk(chunk.take());
+                }
+                Poll::Ready(Some(Delivery::Done(mut done, waited))) => {
+                    self.half_closed = None;
+                    self.take_chunk(done.take_end());
+                    let told = (done.id(), done.noted(), waited);
+                    self.session.finish(done);
+                    self.worker.scribe.answered(&mut self.trail, &self.session, told);
+                    self.jobs.swap_remove(index);
+                    self.touch();
+                }
+                Poll::Ready(Some(Delivery::Parked(parked))) => {
+                    // All its chunks were taken, and there is room for more.
+                    self.half_closed = None;
+                    let worker = &self.worker;
+                    let account = self.holding.account(&worker.shared, || worker.now());
+                    let by = (&self.session, &account);
+                    job.deliveries = worker.shared.pool.resume(by, *parked);
+                }
+                Poll::Ready(Some(Delivery::Hashed(done))) => {
+                    self.half_closed = None;
+                    self.jobs.swap_remove(index);
+                    self.touch();
+                    self.resume(done);
+                }
+                Poll::Ready(None) => {
+                    // The job panicked.
+                    self.jobs.swap_remove(index);
+                    self.dismiss(ResultCode::Other, "internal error");
+                }
+                Poll::Pending => index += 1,
+            }
+        }
+        false
+    }
+
+    /// Takes a part of the answer of a job; there may be nothing in it.
+    fn take_chunk(&mut self, chunk: Vec<u8>) {
+        let worker = &self.worker;
+        self.origin.told(&chunk, &worker.shared.addresses, || worker.now());
+        worker.scribe.part(&mut self.trail, &chunk);
+        self.output.append(chunk);
+    }
+}
