@@ -43,7 +43,7 @@ use crate::budget::Held;
 use crate::departures::Round;
 use crate::hash_pool::Client;
 use crate::log::Trail;
-use crate::pool::Delivery;
+use crate::pool::{self, Delivery};
 use crate::stream::Stream;
 use crate::worker::{ConnectionId, Mailbox, Worker};
 
@@ -677,8 +677,15 @@ impl Connection {
             self.half_closed = None;
             return Poll::Pending;
         }
-        let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
-        ready!(timer.as_mut().poll(cx));
+        loop {
+            let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
+            ready!(timer.as_mut().poll(cx));
+            if self.jobs.iter().any(|job| pool::has_thread(&job.deliveries)) {
+                break;
+            }
+            // It is for others that its searches have not been begun: that is not its fault.
+            self.half_closed = None;
+        }
         tracing::debug!(connection = self.id.0, "closed: the client ended, its searches did not");
         self.trail.ends("closed by the client before its searches ended");
         Poll::Ready(())

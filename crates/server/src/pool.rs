@@ -135,6 +135,11 @@ fn queued(parked: ParkedJob, account: &Arc<Account>) -> (Queued, mpsc::Receiver<
     (Queued { parked, deliver, account, since }, deliveries)
 }
 
+/// Whether a thread has taken up the job that delivers here: it keeps room for its end.
+pub(crate) fn has_thread(deliveries: &mpsc::Receiver<Delivery>) -> bool {
+    deliveries.capacity() < deliveries.max_capacity()
+}
+
 /// What one thread does until the queue closes.
 fn serve(
     directory: &Arc<Directory>,

@@ -72,8 +72,9 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "Neither what a length claims nor what a client does not read takes \
-               memory beyond limits",
+        says: "Neither what a length claims nor what clients do not take uses more \
+               memory than the limits say, by connection, by address, of strangers and \
+               of all",
         tests: &[
             ("server", "tests::limits", "what_a_length_claims_is_not_allocated"),
             (
@@ -81,6 +82,63 @@ pub(super) const PROMISES: &[Promise] = &[
                 "tests::slow_readers",
                 "a_client_that_takes_nothing_is_not_read_on_beyond_its_output",
             ),
+            (
+                "server",
+                "tests::budgets",
+                "strangers_that_ask_for_much_and_take_nothing_share_a_budget",
+            ),
+            ("server", "tests::budgets", "so_do_many_strangers_that_ask_for_little_each"),
+            ("server", "tests::budgets", "searches_of_one_connection_share_what_may_wait_for_it"),
+            ("server", "tests::budgets", "a_request_that_does_not_arrive_in_full_counts"),
+            (
+                "server",
+                "tests::budgets",
+                "who_has_signed_in_and_takes_nothing_is_ended_when_all_is_used_up",
+            ),
+        ],
+    },
+    Promise {
+        against: Strangers,
+        says: "Who does not read holds no thread, and strangers never stop the searches \
+               of those who have signed in",
+        tests: &[
+            ("server", "tests::stalled", "clients_that_do_not_read_hold_no_thread"),
+            (
+                "server",
+                "tests::stalled",
+                "strangers_do_not_take_the_thread_of_those_who_have_signed_in",
+            ),
+            (
+                "server",
+                "tests::stalled",
+                "connections_that_end_while_their_searches_are_parked_leave_nothing",
+            ),
+            ("server", "fair_queue::tests", "those_who_ask_take_turns"),
+            ("server", "fair_queue::tests", "strangers_are_one_half_however_many_they_are"),
+            (
+                "server",
+                "fair_queue::tests",
+                "nobody_fills_it_alone_and_places_are_kept_for_the_signed_in",
+            ),
+        ],
+    },
+    Promise {
+        against: Strangers,
+        says: "One request delays its neighbours by about a millisecond, and costs no \
+               more work than the limit of who asks",
+        tests: &[
+            (
+                "server",
+                "tests::time_slices",
+                "large_requests_of_one_connection_do_not_delay_its_neighbours",
+            ),
+            (
+                "directory",
+                "search_work",
+                "a_costly_filter_is_not_worked_off_where_requests_are_read",
+            ),
+            ("directory", "search_work", "the_work_of_a_search_is_limited_by_who_asks"),
+            ("directory", "search_work", "the_time_is_looked_at_while_one_entry_is_tested"),
         ],
     },
     Promise {
@@ -94,6 +152,17 @@ pub(super) const PROMISES: &[Promise] = &[
                 "who_takes_all_places_does_not_keep_the_local_administrator_out",
             ),
             ("server", "tests::limits", "a_stranger_who_asks_nothing_gives_the_place_back"),
+            (
+                "server",
+                "tests::strangers",
+                "strangers_that_take_all_places_do_not_keep_the_administrator_out",
+            ),
+            ("server", "tests::strangers", "where_all_places_are_taken_a_stranger_gives_up_his"),
+            (
+                "server",
+                "tests::strangers",
+                "a_connection_in_its_handshake_gives_up_its_place_as_well",
+            ),
         ],
     },
     Promise {
@@ -178,6 +247,47 @@ pub(super) const PROMISES: &[Promise] = &[
         ],
     },
     Promise {
+        against: SignedIn,
+        says: "ACIs hold as long as what they guard is there, also in the moment of its \
+               rename or delete, and for a search that goes on after a pause",
+        tests: &[
+            (
+                "directory",
+                "acis_in_time",
+                "an_entry_with_acis_is_renamed_and_they_go_with_it_at_once",
+            ),
+            (
+                "directory",
+                "acis_in_time",
+                "a_tree_is_deleted_and_its_acis_guard_it_until_it_is_gone",
+            ),
+            ("directory", "parking", "what_may_not_be_seen_any_more_is_not_sent"),
+            (
+                "directory",
+                "parking",
+                "a_search_that_parks_after_each_entry_answers_as_if_it_had_not",
+            ),
+        ],
+    },
+    Promise {
+        against: SignedIn,
+        says: "Sessions of any requests, in any order and cut anywhere, are answered \
+               once and shown no secret",
+        tests: &[(
+            "directory",
+            "fuzzed_sessions",
+            "sessions_of_any_requests_are_answered_once_and_shown_no_secret",
+        )],
+    },
+    Promise {
+        against: SignedIn,
+        says: "Who lacks the privilege sees no sessions of others, and closes none",
+        tests: &[
+            ("server", "tests::sessions", "who_may_not_neither_sees_sessions_nor_closes_one"),
+            ("server", "tests::sessions", "names_that_are_of_no_session_close_nothing"),
+        ],
+    },
+    Promise {
         against: Delegated,
         says: "Who may write entries takes over no account: not by a rename, a name, a \
                transaction or what signs in",
@@ -204,6 +314,26 @@ pub(super) const PROMISES: &[Promise] = &[
         tests: &[
             ("directory", "durable", "a_power_cut_loses_nothing_that_was_acknowledged"),
             ("directory", "durable", "a_damaged_journal_is_no_silent_start"),
+            ("directory", "recovery::tests", "no_power_cut_is_taken_for_a_loss"),
+            (
+                "journal",
+                "",
+                "after_a_failed_sync_the_medium_is_read_and_not_the_memory_of_the_system",
+            ),
+            ("journal", "", "a_group_that_was_written_in_part_is_nothing"),
+        ],
+    },
+    Promise {
+        against: DiskHolder,
+        says: "A cut data file and missing segments of the journal are refused with \
+               what is missing, and given up only when asked",
+        tests: &[
+            ("store", "data_file::tests", "a_cut_file_is_refused_wherever_it_is_cut"),
+            ("journal", "", "whichever_segments_at_the_end_are_missing_is_damage"),
+            ("journal", "", "each_missing_segment_that_is_needed_is_damage"),
+            ("journal", "", "a_cut_segment_is_damage_wherever_it_is_cut"),
+            ("roster", "", "a_data_file_that_was_cut_is_refused_with_a_sentence"),
+            ("roster", "", "lost_segments_are_told_and_only_given_up_when_asked"),
         ],
     },
 ];

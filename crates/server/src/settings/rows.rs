@@ -45,8 +45,8 @@ pub(super) const ROWS: &[Row] = &join::<
     Row,
     {
         server::ROWS.len()
-            + limits::ROWS.len()
             + NODE_ROWS.len()
+            + limits::ROWS.len()
             + STORE_ROWS.len()
             + admin::ROWS.len()
             + access_control::ROWS.len()
@@ -55,8 +55,8 @@ pub(super) const ROWS: &[Row] = &join::<
     },
 >(&[
     server::ROWS,
-    limits::ROWS,
     NODE_ROWS,
+    limits::ROWS,
     STORE_ROWS,
     admin::ROWS,
     access_control::ROWS,

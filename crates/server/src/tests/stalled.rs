@@ -26,6 +26,9 @@ fn with_threads(threads: usize) -> Running {
         settings.server.scan_threads = threads;
         settings.limits.output_buffer_max_bytes = 64 * 1024;
         settings.limits.size_limit_entries = 0;
+        // Nobody is to be ended for what is held.
+        settings.limits.undelivered_per_address_max_bytes = 1 << 30;
+        settings.limits.undelivered_anonymous_max_bytes = 1 << 30;
         options.limits.inline_candidates_max = 0;
         options.limits.time_limit_s = 0;
     });
@@ -319,7 +322,8 @@ fn slow(id: i32) -> Vec<u8> {
 fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
     let running = with_threads(2);
     let mut root = running.connect_root();
-    let mut strangers = (0..2).map(|_| running.connect()).collect::<Vec<_>>();
+    // Of one connection some are handed in at a time.
+    let mut strangers = (0..10).map(|_| running.connect()).collect::<Vec<_>>();
     let mut sent = 0;
     for stranger in &mut strangers {
         stranger.send(&(2..17).flat_map(slow).collect::<Vec<_>>());
