@@ -264,6 +264,10 @@ impl AciSet {
             if entry.is_within(key) {
                 return Some(place);
             }
+            // Before it comes the root of the tree alone.
+            if place == 1 {
+                return Some(0);
+            }
             // Whatever is above the entry and before this place is above this place.
             let mut above = key.parent()?;
             place = loop {

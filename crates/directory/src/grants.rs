@@ -1,9 +1,10 @@
 //! What an entry is given for its own searches: read once, when it binds.
 
+use std::iter::successors;
 use std::sync::Arc;
 
 use aci::{Grants, Privilege};
-use schema::{AttributeDescription, EntryRead, Schema};
+use schema::{AttributeDescription, AttributeType, EntryRead, Families, Schema};
 
 /// The attributes that grant something, in one version of the schema.
 #[derive(Default)]
@@ -16,6 +17,10 @@ pub(crate) struct GrantTypes {
     connections: Vec<Arc<AttributeDescription>>,
     operations: Vec<Arc<AttributeDescription>>,
     privilege: Vec<Arc<AttributeDescription>>,
+    /// The numbers of all these types, in order.
+    numbers: Vec<u64>,
+    /// Their bits: what has none of these is none of them.
+    families: Families,
 }
 
 impl GrantTypes {
@@ -23,7 +28,7 @@ impl GrantTypes {
         let known = |names: &[&str]| {
             names.iter().filter_map(|name| schema.describe(name).ok()).collect::<Vec<_>>()
         };
-        Self {
+        let mut types = Self {
             size: known(&["ds-rlim-size-limit", "nsSizeLimit"]),
             time: known(&["ds-rlim-time-limit", "nsTimeLimit"]),
             look_through: known(&["ds-rlim-lookthrough-limit", "nsLookThroughLimit"]),
@@ -32,20 +37,41 @@ impl GrantTypes {
             connections: known(&["ds-rlim-connection-limit"]),
             operations: known(&["ds-rlim-operation-limit"]),
             privilege: known(&["ds-privilege-name"]),
-        }
+            numbers: Vec::new(),
+            families: 0,
+        };
+        let all = types.lists().into_iter().flatten();
+        let all: Vec<_> = all.map(|one| (one.kind.number(), one.kind.family())).collect();
+        types.numbers = all.iter().map(|(number, _)| *number).collect();
+        types.families = all.iter().fold(0, |bits, (_, family)| bits | family);
+        types.numbers.sort_unstable();
+        types
     }
 
     /// All of them.
     #[cfg(test)]
     pub(crate) fn all(&self) -> Vec<&AttributeDescription> {
-        let Self { size, time, look_through, work, idle, connections, operations, privilege } =
-            self;
-        let lists = [size, time, look_through, work, idle, connections, operations, privilege];
-        lists.into_iter().flatten().map(|description| &**description).collect()
+        self.lists().into_iter().flatten().map(|description| &**description).collect()
+    }
+
+    fn lists(&self) -> [&[Arc<AttributeDescription>]; 8] {
+        let Self { size, time, look_through, work, idle, connections, operations, .. } = self;
+        [size, time, look_through, work, idle, connections, operations, &self.privilege]
     }
 
     /// What `entry` is given.
     pub(crate) fn read(&self, entry: &dyn EntryRead) -> Grants {
+        // Most entries have none of them: one look at the types says so.
+        let mut is_any = false;
+        entry.visit_attributes(&mut |description, _| {
+            let kind: &AttributeType = &description.kind;
+            let mut kinds = successors(Some(kind), |kind| kind.superior.as_deref());
+            is_any |= kind.families() & self.families != 0
+                && kinds.any(|kind| self.numbers.binary_search(&kind.number()).is_ok());
+        });
+        if !is_any {
+            return Grants::default();
+        }
         let mut grants = Grants {
             size_limit_entries: limit(entry, &self.size),
             time_limit_s: limit(entry, &self.time),

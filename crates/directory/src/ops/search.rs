@@ -498,9 +498,8 @@ impl Search<'_> {
         }
         let start = self.start()?;
         let narrowed = only_subentries(state, resolved);
-        let planning = self.directory.clock.elapsed();
         let interrupt = || {
-            let took = || self.directory.clock.elapsed().saturating_sub(planning);
+            let took = || self.directory.clock.elapsed().saturating_sub(self.begun);
             self.planning_ends(&bounds) || self.planning_is_over(took())
         };
         let ask = Ask {
