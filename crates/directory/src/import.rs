@@ -84,8 +84,8 @@ pub enum ImportError {
 /// `observer` hears of what is being done and of what is not imported.
 ///
 /// Data that bring ACIs, or come from a server whose rules are no part of the data, leave a
-/// directory that was empty [closed](GlobalAcis::Closed), unless the options say what its global
-/// ACIs are to be, or somebody has set them.
+/// directory that was empty [closed](crate::GlobalAcis::Closed), unless the options say what its
+/// global ACIs are to be, or somebody has set them.
 ///
 /// The sources may bring the entries of the naming contexts: they take the place of those that
 /// were made with the directory, as long as there are no others.
