@@ -21,7 +21,7 @@ use crate::clock::Timestamp;
 use crate::controls::read_entry::{self, ReadEntry};
 use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
-use crate::guard::{Guard, Site, guarded};
+use crate::guard::{Guard, Site, guarded_by};
 use crate::live_entry::LiveEntry;
 use crate::ops::bind::recheck;
 use crate::ops::target::{self, Lookup};
@@ -272,17 +272,19 @@ impl Decider {
         batch.savepoint();
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let chance = &mut self.chance;
-        let mut attempt = Attempt { directory, batch, state, stamp, chance, changes: Vec::new() };
+        let acis = directory.acis.newest();
+        let (changes, before) = (Vec::new(), Arc::clone(&acis));
+        let mut attempt = Attempt { directory, batch, state, stamp, chance, changes, acis };
         let (answer, is_over) = match attempt.request(request) {
             Ok(carried) => (carried.answer, carried.is_over),
             Err(Failed::Refused(refusal)) => (Answer::from(refusal), true),
             Err(Failed::Store(error)) => return Err(error),
         };
-        let Attempt { stamp, mut changes, .. } = attempt;
+        let Attempt { stamp, mut changes, acis, .. } = attempt;
         if !matches!(answer.result.code, ResultCode::Success) {
             changes.clear();
         }
-        let acis = acis::after(&directory.acis.newest(), &changes, &batch.view())?.map(Arc::new);
+        let acis = (!changes.is_empty() && !Arc::ptr_eq(&acis, &before)).then_some(acis);
         let policies = directory.password_policies.load();
         let policies = set::after(&policies, &changes, &batch.view())?;
         if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {
@@ -322,6 +324,8 @@ struct Attempt<'a, 's> {
     chance: &'a mut OsChance,
     /// What is in the batch by now.
     changes: Vec<Permitted<Change>>,
+    /// The ACIs that those changes leave.
+    acis: Arc<AciSet>,
 }
 
 impl Attempt<'_, '_> {
@@ -385,14 +389,23 @@ impl Attempt<'_, '_> {
     fn update(&mut self, request: &mut WriteRequest) -> Result<Carried, Failed> {
         let WriteRequest { op, access, controls, .. } = request;
         recheck::check((self.directory, self.state), &self.batch.view(), access)?;
-        let (mut read, Decision { changes, value }, is_over) =
-            self.decided(op, access, controls)?;
+        // What rules mean is kept for a point of the log, and there is none between updates.
+        let fresh = (!self.changes.is_empty()).then(|| Access::clone(access));
+        let decided = self.decided(op, fresh.as_ref().unwrap_or(access), controls)?;
+        let (mut read, Decision { changes, value }, is_over) = decided;
+        let first = self.changes.len();
         for change in changes {
             self.batch.change(change.get()).map_err(Failed::Store)?;
             self.changes.push(change);
         }
+        let new = self.changes.get(first..).unwrap_or_default();
+        if let Some(after) =
+            acis::after(&self.acis, new, &self.batch.view()).map_err(Failed::Store)?
+        {
+            self.acis = Arc::new(after);
+        }
         if let Some(wanted) = &controls.post_read {
-            read.extend(self.post_read(access, wanted)?);
+            read.extend(self.post_read(&Access::clone(access), wanted)?);
         }
         if let WriteOp::SubtreeDelete(op) = op {
             op.keep(read);
@@ -408,11 +421,11 @@ impl Attempt<'_, '_> {
         access: &Access,
         controls: &WriteControls,
     ) -> Result<(Vec<ResponseControl>, Decision, bool), Refusal> {
-        let Self { directory, batch, state, stamp, chance, .. } = self;
+        let Self { directory, batch, state, stamp, chance, acis, .. } = self;
         let (view, next_id) = (&batch.view(), batch.next_entry_id());
         let referrals = !controls.manage_dsa_it && referral::any(view, state.schema.well_known())?;
         let site = Site { directory, access, view, schema: &state.schema };
-        guarded(&site, &DnKey::root(), |guard| {
+        guarded_by(&site, acis, &DnKey::root(), |guard| {
             let mut decide = Decide {
                 directory,
                 view,
@@ -476,7 +489,7 @@ impl Attempt<'_, '_> {
             Site { directory: self.directory, access, view: &view, schema: &self.state.schema };
         let read =
             |guard: &Guard<'_>| wanted.read(read_entry::POST_READ, &view, &stored, known, guard);
-        Ok(Some(guarded(&site, &DnKey::root(), read)))
+        Ok(Some(guarded_by(&site, &self.acis, &DnKey::root(), read)))
     }
 }
 

@@ -3,12 +3,14 @@
 //! Invariant: every decision about an entry goes through the rights at its place; there is no other
 //! way from an entry to a client, or from a request to a change.
 //! Invariant: a view is guarded by the rules of its own point of the log; newer ones are put in
-//! force before a change of them is visible, so a view never has entries without their rules.
+//! force before a change of them is visible, so a view never has entries without their rules. A
+//! view of what is being decided is guarded by the rules that the changes before left.
 
 use std::cell::OnceCell;
 use std::hint::black_box;
+use std::sync::Arc;
 
-use aci::{Access, Asker, EntryRights, Privilege, Reach, Right, Rights, Rules};
+use aci::{Access, AciSet, Asker, EntryRights, Privilege, Reach, Right, Rights, Rules};
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
 use store::{StoredEntry, View};
 
@@ -41,12 +43,22 @@ struct InForce<'a> {
 
 /// Calls `act` with the guard of a request about entries at and below `base`.
 pub(crate) fn guarded<T>(site: &Site<'_>, base: &DnKey, act: impl FnOnce(&Guard<'_>) -> T) -> T {
+    let acis = site.directory.acis.load();
+    guarded_by(site, acis.at(site.view.lsn()), base, act)
+}
+
+/// Likewise, by these ACIs: those of a view that is in the making.
+pub(crate) fn guarded_by<T>(
+    site: &Site<'_>,
+    acis: &Arc<AciSet>,
+    base: &DnKey,
+    act: impl FnOnce(&Guard<'_>) -> T,
+) -> T {
     let &Site { directory, access, view, schema } = site;
     if access.has(Privilege::BypassAcl) {
         return act(&Guard { access, rules: None });
     }
-    let acis = directory.acis.load();
-    let rules = access.rules(acis.at(view.lsn()), view.lsn().0);
+    let rules = access.rules(acis, view.lsn().0);
     let key = match (access.key(), access.identity().dn()) {
         (None, Some(dn)) => DnKey::from_text(schema, dn.as_str()).ok(),
         (Some(_), _) | (None, None) => None,

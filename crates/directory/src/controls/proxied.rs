@@ -137,7 +137,8 @@ pub(crate) fn access_as(
     found: Found,
 ) -> Result<Option<Access>, Refusal> {
     let &Site { directory, access, view, .. } = site;
-    if !access.has(Privilege::ProxiedAuth) {
+    // Who acts as somebody else already goes no further: the first would be forgotten.
+    if !access.has(Privilege::ProxiedAuth) || access.prover().is_some() {
         return Ok(None);
     }
     let id = match found {

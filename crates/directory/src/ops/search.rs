@@ -45,6 +45,7 @@ use crate::job::Job;
 use crate::live_entry::LiveEntry;
 use crate::name_memo::NameMemo;
 use crate::note::Note;
+use crate::ops::bind::recheck;
 use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
 use crate::root_dse::{self, Offer};
@@ -127,6 +128,9 @@ pub(crate) fn run_job(
     let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, flush);
     let resumed = job.parked.as_deref();
     let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
+        // It has waited: for its turn, or for its client.
+        let state = directory.state.load();
+        recheck::check((directory, &state), snapshot.view()?, &job.access)?;
         let begun = directory.clock.elapsed();
         let watch = Watch::new(recorder, 1, directory);
         let search = Search {
@@ -267,8 +271,8 @@ impl Search<'_> {
         let of_other = Site { access: &other, ..site };
         guarded(&of_other, top, |other| {
             let is_explained = access.has(Privilege::BypassAcl) || access.has(Privilege::ModifyAcl);
-            let told = Told { guard: other, asked: effective, is_explained };
             guarded(&site, top, |guard| {
+                let told = Told { guard: other, asker: guard, asked: effective, is_explained };
                 self.run_guarded((guard, Some(&told)), (&ground, &state), asked, sink)
             })
         })

@@ -47,14 +47,16 @@ fn served() -> Served {
             person("mallory"),
             person("mallory2")
         ),
-        format!(
-            "(version 3.0; acl \"gate\"; allow (proxy) userdn=\"ldap:///{}\";)",
-            person("gate")
-        ),
+        gate_may_act(),
     ];
     let allow = [(ModifyOperation::Add, "aci", &[&*rules[0], &*rules[1]][..])];
     assert_eq!(root.modify(SUFFIX, &allow), ResultCode::Success);
     served
+}
+
+fn gate_may_act() -> String {
+    let gate = person("gate");
+    format!("(version 3.0; acl \"gate\"; allow (proxy) userdn=\"ldap:///{gate}\";)")
 }
 
 fn signed_in(served: &Served, uid: &str) -> Client {
@@ -136,7 +138,10 @@ fn nobody_becomes_another_by_giving_the_other_the_own_name() {
 fn a_transaction_has_no_power_that_was_taken_meanwhile() {
     let privileges = (ModifyOperation::Replace, "ds-privilege-name", &[][..]);
     let lock = (ModifyOperation::Add, "pwdAccountLockedTime", &["000001010000Z"][..]);
+    let right = gate_may_act();
+    let right = &[right.as_str()];
     for (whose, change) in [
+        ("the right", Some((ModifyOperation::Delete, "aci", &right[..]))),
         ("vip", Some(privileges)),
         ("vip", Some(lock)),
         ("vip", None),
@@ -153,6 +158,7 @@ fn a_transaction_has_no_power_that_was_taken_meanwhile() {
         assert_eq!(queued.code(), ResultCode::Success, "{}", queued.diagnostic);
         let mut root = served.root();
         let done = match change {
+            Some(change) if change.1 == "aci" => root.modify(SUFFIX, &[change]),
             Some(change) => root.modify(&person(whose), &[change]),
             None => root.delete(&person(whose)),
         };
@@ -164,7 +170,7 @@ fn a_transaction_has_no_power_that_was_taken_meanwhile() {
 
 #[test]
 fn a_session_that_acts_as_another_ends_with_whoever_proved_it() {
-    for change in ["privilege", "lock", "delete"] {
+    for change in ["privilege", "right", "lock", "delete"] {
         let served = served();
         let mut client = served.client();
         let credentials = format!("dn:{}\0dn:{}\0secret", person("vip"), person("gate"));
@@ -180,6 +186,10 @@ fn a_session_that_acts_as_another_ends_with_whoever_proved_it() {
         let done = match change {
             "privilege" => {
                 root.modify(&gate, &[(ModifyOperation::Replace, "ds-privilege-name", &[][..])])
+            }
+            "right" => {
+                let right = gate_may_act();
+                root.modify(SUFFIX, &[(ModifyOperation::Delete, "aci", &[right.as_str()][..])])
             }
             "lock" => {
                 let locked = &["000001010000Z"][..];

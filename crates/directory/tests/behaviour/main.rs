@@ -25,6 +25,7 @@ mod passwords;
 mod policies;
 mod readers;
 mod referrals;
+mod rules_within;
 mod schema_online;
 mod search_work;
 mod session_monitor;

@@ -444,6 +444,59 @@ fn what_may_not_be_seen_any_more_is_not_sent() {
     }
 }
 
+/// Whoever asks for somebody else has no session that is looked at: the search itself looks.
+#[test]
+fn a_search_for_somebody_else_ends_with_their_power_and_with_the_power_to_act_so() {
+    const PROXIED: &str = "2.16.840.1.113730.3.4.18";
+    let (gate, vip) = (format!("cn=gate,{SUFFIX}"), format!("cn=vip,{SUFFIX}"));
+    let right = format!("(version 3.0; acl \"x\"; allow (proxy) userdn=\"ldap:///{gate}\";)");
+    let authorization = format!("dn:{vip}");
+    let controls = &[(PROXIED, true, Some(authorization.as_bytes()))];
+    for change in ["vip", "gate", "right", "gone", "nothing"] {
+        let served = directory(|_| {});
+        let mut root = served.root();
+        for (name, privilege) in [(&gate, "proxied-auth"), (&vip, "bypass-acl")] {
+            let attributes: &[(&str, &[&str])] = &[
+                ("objectClass", &["person"]),
+                ("sn", &["x"]),
+                ("userPassword", &["secret"]),
+                ("ds-privilege-name", &[privilege]),
+            ];
+            assert_eq!(root.add(name, attributes), ResultCode::Success);
+        }
+        let allow = (ModifyOperation::Add, "aci", &[right.as_str()][..]);
+        assert_eq!(root.modify(SUFFIX, &[allow]), ResultCode::Success);
+        let mut client = served.client();
+        assert_eq!(client.bind(&gate, "secret"), ResultCode::Success);
+        let filter = "(objectClass=inetOrgPerson)";
+        let asked = Asked { controls, filter, ..Asked::default() };
+        let mut answer = Answer::default();
+        let job = begin(&mut client, &asked);
+        let mut next = go_on(&mut client, job, &mut answer);
+        let taken = [(ModifyOperation::Replace, "ds-privilege-name", &[][..])];
+        let done = match change {
+            "vip" => root.modify(&vip, &taken),
+            "gate" => root.modify(&gate, &taken),
+            "right" => {
+                let take = (ModifyOperation::Delete, "aci", &[right.as_str()][..]);
+                root.modify(SUFFIX, &[take])
+            }
+            "gone" => root.delete(&vip),
+            _ => ResultCode::Success,
+        };
+        assert_eq!(done, ResultCode::Success);
+        while let Some(job) = next.take() {
+            next = go_on(&mut client, job, &mut answer);
+        }
+        let (code, is_cut) = (answer.code(), answer.entries.len() <= 1);
+        let want = match change {
+            "nothing" => (ResultCode::Success, false),
+            _ => (ResultCode::InsufficientAccessRights, true),
+        };
+        assert_eq!((code, is_cut), want, "{change}: {}", answer.diagnostic);
+    }
+}
+
 #[test]
 fn a_base_that_may_not_be_seen_is_told_by_what_was_found_before() {
     let served = directory(|_| {});

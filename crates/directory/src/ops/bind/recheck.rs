@@ -7,12 +7,14 @@
 
 use std::sync::Arc;
 
-use aci::{Access, Privilege};
+use aci::{Access, Privilege, Right};
 use ldap::result::ResultCode;
+use schema::{DnKey, EntryId};
 use store::View;
 
 use super::login;
 use crate::directory::{Directory, State};
+use crate::guard::{Site, guarded};
 use crate::identity_mapper;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -66,14 +68,7 @@ fn now(
     access: &Access,
 ) -> Result<Result<Option<Access>, Ended>, Refusal> {
     if let Some(prover) = access.prover() {
-        let may = match view.entry(prover)? {
-            Some(entry) => {
-                login::check_usable(directory, state, &entry).is_ok()
-                    && state.grants.read(&entry).privileges.has(Privilege::ProxiedAuth)
-            }
-            None => false,
-        };
-        if !may {
+        if !may_act((directory, state), view, prover, access)? {
             return Ok(Err("who acts here as somebody else may not do so any more"));
         }
     }
@@ -86,4 +81,25 @@ fn now(
     }
     let now = identity_mapper::access(state, &entry)?;
     Ok(Ok(Some(now.proved_by(access.prover()))))
+}
+
+/// Whether an entry may act as this identity now: it can sign in, and has the privilege and the
+/// right.
+fn may_act(
+    (directory, state): (&Directory, &State),
+    view: &View<'_>,
+    prover: EntryId,
+    access: &Access,
+) -> Result<bool, Refusal> {
+    let Some(entry) = view.entry(prover)? else { return Ok(false) };
+    let prover = identity_mapper::access(state, &entry)?.from_origin(access.origin().clone());
+    if login::check_usable(directory, state, &entry).is_err() || !prover.has(Privilege::ProxiedAuth)
+    {
+        return Ok(false);
+    }
+    let Some(id) = access.entry() else { return Ok(true) };
+    // That it is gone is found out by whoever asks for it.
+    let Some(other) = view.entry(id)? else { return Ok(true) };
+    let site = Site { directory, access: &prover, view, schema: &state.schema };
+    Ok(guarded(&site, &DnKey::root(), |guard| guard.on(&other).may_entry(Right::Proxy)))
 }
