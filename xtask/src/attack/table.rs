@@ -244,6 +244,11 @@ pub(super) const PROMISES: &[Promise] = &[
                 "identities",
                 "a_session_that_acts_as_another_ends_with_whoever_proved_it",
             ),
+            (
+                "directory",
+                "parking",
+                "a_search_for_somebody_else_ends_with_their_power_and_with_the_power_to_act_so",
+            ),
         ],
     },
     Promise {
@@ -295,6 +300,21 @@ pub(super) const PROMISES: &[Promise] = &[
             ("directory", "", "every_dialogue_goes_as_written"),
             ("directory", "identities", "nobody_becomes_another_by_giving_the_other_the_own_name"),
             ("directory", "identities", "a_transaction_has_no_power_that_was_taken_meanwhile"),
+            (
+                "directory",
+                "rules_within",
+                "names_that_are_swapped_in_a_transaction_open_no_subtree",
+            ),
+            (
+                "directory",
+                "rules_within",
+                "what_is_read_after_a_rename_is_guarded_by_the_acis_that_went_with_it",
+            ),
+            (
+                "directory",
+                "rules_within",
+                "a_group_that_was_left_in_a_transaction_gives_nothing_in_it",
+            ),
             ("directory", "identities", "another_spelling_of_the_name_takes_nothing"),
         ],
     },

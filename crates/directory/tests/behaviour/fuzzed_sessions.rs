@@ -7,7 +7,7 @@ mod fuzzed;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use testing::chance::Chance;
+use testing::chance::{Chance, attack_turns};
 
 use fuzzed::World;
 
@@ -15,7 +15,7 @@ use fuzzed::World;
 fn sessions_of_any_requests_are_answered_once_and_shown_no_secret() {
     let mut world = World::new();
     let mut told = BTreeMap::<_, usize>::new();
-    for seed in 0..SEEDS {
+    for seed in 0..SEEDS * u64::from(attack_turns()) {
         let mut chance = Chance::new(seed, 0);
         let length = 100 + chance.below(4_000);
         let octets = (0..length).map(|_| chance.draw() as u8).collect::<Vec<_>>();
