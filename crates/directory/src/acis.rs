@@ -31,7 +31,7 @@ pub(crate) fn read(view: &View<'_>, schema: &Arc<Schema>) -> Result<AciSet, Stor
     let dictionary = view.dictionary();
     let ids = 0..u32::try_from(dictionary.len()).unwrap_or(u32::MAX);
     let mut described = ids.filter_map(|id| dictionary.description(id));
-    if described.any(|description| description.kind == aci.kind) {
+    if described.any(|description| aci.covers(description)) {
         let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
         if !plan.indexed {
             tracing::warn!(
@@ -115,14 +115,13 @@ type Holders = Vec<(DnKey, Vec<Arc<Aci>>)>;
 fn touched(set: &AciSet, change: &Change, view: &View<'_>) -> Result<Option<Holders>, StoreError> {
     let schema = view.schema();
     let aci = &schema.well_known().aci;
-    let is_aci = |description: &AttributeDescription| description.kind == aci.kind;
     let name = |dn: &Dn| DnKey::from_dn(schema, dn).unwrap_or_default();
     Ok(match change {
         Change::Add(add) => {
             let acis = of(&add.entry, schema);
             (!acis.is_empty()).then(|| vec![(name(add.entry.name()), acis)])
         }
-        Change::Modify(modify) if modify.deltas.iter().any(|one| is_aci(&one.description)) => {
+        Change::Modify(modify) if modify.deltas.iter().any(|one| aci.covers(&one.description)) => {
             let acis = match view.entry(modify.id)? {
                 Some(entry) => of(&entry, schema),
                 None => Vec::new(),
@@ -166,14 +165,31 @@ pub(crate) fn check(schema: &Schema, holder: &DnKey, value: &[u8]) -> Result<(),
     aci.check_holder(holder).map_err(|error| refuse(error.to_string()))
 }
 
-/// Refuses an entry with an ACI that is none.
-pub(crate) fn check_entry(schema: &Schema, entry: &Entry) -> Result<(), Refusal> {
-    let values = entry.values(&schema.well_known().aci);
-    if values.is_empty() {
-        return Ok(());
+/// Refuses new values of an ACI under an option: they would be in force where nobody looks.
+pub(crate) fn check_description(
+    schema: &Schema,
+    description: &AttributeDescription,
+) -> Result<(), Refusal> {
+    match schema.well_known().aci.covers(description) && !description.options().is_empty() {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            ResultCode::ConstraintViolation,
+            format!("'{}': an ACI has no options", description.text()),
+        )),
     }
-    let holder = DnKey::from_dn(schema, entry.name()).unwrap_or_default();
-    values.iter().try_for_each(|value| check(schema, &holder, value))
+}
+
+/// Refuses an entry with an ACI that is none. Looks at the same values as those that are in force.
+pub(crate) fn check_entry(schema: &Schema, entry: &Entry) -> Result<(), Refusal> {
+    let mut holder = None;
+    let mut checked = Ok(());
+    entry.visit_values(&schema.well_known().aci, &mut |_, value| {
+        let holder =
+            holder.get_or_insert_with(|| DnKey::from_dn(schema, entry.name()).unwrap_or_default());
+        checked = check(schema, holder, value);
+        checked.is_ok()
+    });
+    checked
 }
 
 #[cfg(test)]

@@ -180,6 +180,29 @@ fn what_is_refused_ends_the_import_or_is_put_aside() {
     assert!(served.export().contains(&entry_line));
 }
 
+/// An import over a connection cannot close the directory, so it says what stays open.
+#[test]
+fn acis_that_come_into_a_serving_directory_are_told() {
+    let served = Served::start();
+    let aci = "aci: (targetattr=\"cn\")(version 3.0; acl \"x\"; allow (read) \
+               userdn=\"ldap:///self\";)";
+    let with = |name: &str, more: &str| {
+        format!("dn: ou={name},{SUFFIX}\nobjectClass: organizationalUnit\n{more}\n\n")
+    };
+    let told = "note: the data bring an ACI; the global ACIs of the directory, which say more than \
+                that, stay as they are: look at ds-cfg-global-aci";
+    check(&served.import(&with("one", aci), &[]), 0, &[told]);
+    // Also when the import ends early, but not for what is not in.
+    let two = with("two", aci) + &with("one", aci);
+    check(&served.import(&two, &[]), 1, &[told]);
+    let none = with("three", "description: no rules") + &with("one", aci);
+    let run = served.import(&none, &[]);
+    check(&run, 1, &["exists already"]);
+    assert!(!run.errors.contains("global ACIs"), "{run:?}");
+    let run = served.import(&with("four", &aci.replace("aci:", "aci;x-a:")), &[]);
+    check(&run, 1, &["an ACI has no options"]);
+}
+
 #[test]
 fn what_only_an_import_without_a_server_does_is_not_asked_of_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,20 +26,14 @@ pub(super) fn decide(
         set(load, options, asked)?;
         return Ok(None);
     }
-    let (acis, stamped) = (report.translation.acis_count(), report.translation.stamped_count());
-    let brought = match (acis, stamped) {
-        (0, 0) => return Ok(None),
-        (0, _) => "come from a server whose access rules are no part of them".to_owned(),
-        (1, _) => "bring an ACI".to_owned(),
-        (acis, _) => format!("bring {acis} ACIs"),
+    let acis = report.translation.acis_count();
+    let brought = match (acis, report.translation.lacks_rules()) {
+        (0, false) => return Ok(None),
+        (0, true) => "come from a server whose access rules are no part of them".to_owned(),
+        (acis, _) => acis_brought(acis),
     };
     if is_set || load.held > 0 {
-        return Ok((acis > 0).then(|| {
-            format!(
-                "the data {brought}; the global ACIs of the directory, which say more than that, \
-                 stay as they are: look at ds-cfg-global-aci of cn=Access Control Handler,cn=config"
-            )
-        }));
+        return Ok((acis > 0 || !is_set).then(|| stays(&brought)));
     }
     set(load, options, GlobalAcis::Closed)?;
     Ok(Some(format!(
@@ -47,6 +41,28 @@ pub(super) fn decide(
          of the entries allow; with --access signed-in whoever is signed in reads what is not \
          secret, with --access public anyone"
     )))
+}
+
+impl ImportReport {
+    /// Tells of so many ACIs that came into a directory that others serve: its global ACIs are not
+    /// the import's to change.
+    pub fn tell_of_acis(&mut self, acis: u64) {
+        self.access = (acis > 0).then(|| stays(&acis_brought(acis)));
+    }
+}
+
+fn acis_brought(acis: u64) -> String {
+    match acis {
+        1 => "bring an ACI".to_owned(),
+        acis => format!("bring {acis} ACIs"),
+    }
+}
+
+fn stays(brought: &str) -> String {
+    format!(
+        "the data {brought}; the global ACIs of the directory, which say more than that, stay as \
+         they are: look at ds-cfg-global-aci of cn=Access Control Handler,cn=config"
+    )
 }
 
 fn set(load: &mut Load<'_>, options: &ImportOptions, asked: GlobalAcis) -> Result<(), ImportError> {

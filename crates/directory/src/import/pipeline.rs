@@ -262,13 +262,14 @@ impl Worker<'_> {
     ) -> Result<Made, StoreError> {
         #[cfg(test)]
         assert!(record.dn != PANICKING_DN, "a test asked for it");
+        // What is left out may have said who reads what is loaded.
+        self.tally.look_for_rules(&record);
         let selection = self.shared.selection;
         let schema = completion.schema();
         let named = |record: RawRecord<'_>| record.dn.into_owned();
         if let Some(reason) = selection.skips_name(schema, &record.dn) {
             return Ok(Made::Skipped { dn: named(record), reason });
         }
-        self.tally.count_stamps(&record);
         let translator = self.shared.translator;
         if self.shared.translates
             && let Verdict::Skip(reason) = translator.translate(&mut record, &mut self.tally)

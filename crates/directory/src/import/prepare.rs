@@ -113,7 +113,10 @@ impl Worker<'_> {
         update::hash_passwords_with(&mut entry, schema, &mut |value| {
             stored_form(storage, value, chance)
         })?;
-        let checked = acis::check_entry(schema, &entry)
+        let mut described = entry.attributes().iter();
+        let checked = described
+            .try_for_each(|one| acis::check_description(schema, &one.description))
+            .and_then(|()| acis::check_entry(schema, &entry))
             .and_then(|()| password_policy::set::check_entry(schema, &entry));
         checked.map_err(|refusal| Violation {
             code: refusal.code,

@@ -691,10 +691,41 @@ fn data_with_access_rules_of_their_own_leave_the_directory_closed() {
     };
     check(&unit(""), None, (SignedIn, None));
     check(&unit(aci), None, (Closed, Some("the data bring an ACI, so nobody but")));
-    check(&unit(stamps), None, (Closed, Some("rules are no part of them, so nobody but")));
+    // A dialect's state of a value is no option of an ACI.
+    let stated = aci.replace("aci:", "aci;vucsn-65b3f1d2000000010000:");
+    check(&unit(&stated), None, (Closed, Some("the data bring an ACI, so nobody but")));
+    let elsewhere = "rules are no part of them, so nobody but";
+    check(&unit(stamps), None, (Closed, Some(elsewhere)));
+    let numbers = stamps.replace("entryCSN", "1.3.6.1.4.1.4203.666.1.7");
+    let numbers = numbers.replace("structuralObjectClass", "2.5.21.9");
+    check(&unit(&numbers), None, (Closed, Some(elsewhere)));
+    // One alone is no stamp of OpenLDAP, and OpenDJ keeps all its rules with its data.
+    for own in ["structuralObjectClass: organizationalUnit\n", "ds-sync-generation-id: 7\n"] {
+        check(&unit(own), None, (SignedIn, None));
+    }
+    for foreign in [
+        "orclACI: access to entry by * (none)\n",
+        "orclentrylevelaci: access to attr=(*) by * (none)\n",
+        "orclGUID: 0B0E1C2D3E4F5061728394A5B6C7D8E9\n",
+        "nTSecurityDescriptor:: AQAEgA==\nobjectGUID:: AAECAwQFBgcICQoLDA0ODw==\n",
+        "objectGUID:: AAECAwQFBgcICQoLDA0ODw==\n",
+        "nsUniqueId: 1a2b3c04-b90f11ee-8a5fc01e-77f00001\n",
+        "nsuniqueid;vucsn-65b3f1d2000000010000: 1a2b3c04-b90f11ee-8a5fc01e-77f00001\n",
+    ] {
+        check(&unit(foreign), None, (Closed, Some(elsewhere)));
+    }
     check(&unit(aci), Some(SignedIn), (SignedIn, None));
     check(&unit(aci), Some(Public), (Public, None));
     check(&unit(""), Some(Closed), (Closed, None));
+    // An ACI that is left out hid something, too.
+    let (_dir, data) = fresh();
+    let exclude = vec![Dn::parse("ou=x,dc=example,dc=com").unwrap()];
+    let options = ImportOptions { exclude, ..ImportOptions::default() };
+    let ldif = unit(aci);
+    let sources = vec![Source::new("test", ldif.as_bytes())];
+    let report = import(&data, sources, &options, &clock(), &mut ()).unwrap();
+    assert!(report.access.unwrap().contains(elsewhere));
+    assert_eq!(global_acis(&data), crate::acis::texts(Closed));
     // An import that only checks changes nothing, and tells what it would do.
     let (_dir, data) = fresh();
     let options = ImportOptions { mode: ImportMode::Check, ..ImportOptions::default() };
@@ -709,4 +740,23 @@ fn data_with_access_rules_of_their_own_leave_the_directory_closed() {
     let report = load(&data, &more).unwrap();
     assert!(report.access.unwrap().contains("stay as they are"));
     assert_eq!(global_acis(&data), crate::acis::texts(SignedIn));
+    let more = format!("dn: ou=z,{SUFFIX}\nobjectClass: organizationalUnit\n{stamps}\n");
+    let report = load(&data, &more).unwrap();
+    assert!(report.access.unwrap().contains("are no part of them; the global ACIs"));
+}
+
+/// They are in force as others are, so nothing may let them in unseen.
+#[test]
+fn an_aci_with_options_is_refused() {
+    for name in ["aci;x-a", "ACI;lang-de", "2.16.840.1.113730.3.1.55;x-a"] {
+        for value in [
+            "(targetattr=\"*\")(version 3.0; acl \"x\"; allow (write) userdn=\"ldap:///anyone\";)",
+            "garbage",
+        ] {
+            let (_dir, data) = fresh();
+            let unit = "dn: ou=x,dc=example,dc=com\nobjectClass: organizationalUnit\n";
+            let error = load(&data, &format!("{PEOPLE}{unit}{name}: {value}\n")).unwrap_err();
+            assert!(error.to_string().contains("an ACI has no options"), "{error}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! asks for one), so a check that stands here is one that no operation can skip.
 //! Invariant: a password is no part of a name and has no options: a bind, a reset and a policy then
 //! mean the same values, and no clear text is in a DN.
+//! Invariant: an ACI has no options, so whoever looks at `aci` sees what is in force.
 
 use std::sync::Arc;
 
@@ -58,6 +59,9 @@ pub(crate) fn permit(
     }
     let touches = touches(&change);
     for touch in &touches {
+        if touch.adds {
+            acis::check_description(schema, touch.description)?;
+        }
         if touch.adds && !matches!(checked.passwords, Passwords::OfServer) {
             check_description(touch.description)?;
         }
@@ -71,7 +75,7 @@ pub(crate) fn permit(
     if !may_touch(decide, checked, &change, &touches) {
         return Err(Denied.into());
     }
-    if touches.iter().any(|one| one.description.kind == schema.well_known().aci.kind) {
+    if touches.iter().any(|one| schema.well_known().aci.covers(one.description)) {
         acis::check_entry(schema, checked.after)?;
     }
     set::check_entry(schema, checked.after)?;

@@ -186,6 +186,43 @@ fn in_a_closed_directory_the_acis_of_the_entries_say_all() {
     finds_nothing(&mut served.client());
 }
 
+/// What is in force is checked when it is written, under whatever name.
+#[test]
+fn an_aci_has_no_options_and_is_checked_under_any_type() {
+    let served = served(GlobalAcis::default());
+    let mut root = served.root();
+    let open =
+        "(targetattr=\"*\")(version 3.0; acl \"x\"; allow (write) userdn=\"ldap:///anyone\";)";
+    for name in ["aci;x-a", "aci;lang-de", "2.16.840.1.113730.3.1.55;x-a"] {
+        for value in [open, "garbage"] {
+            for operation in [ModifyOperation::Add, ModifyOperation::Replace] {
+                let put = &[(operation, name, &[value][..])];
+                assert_eq!(root.modify(ANNA, put), ResultCode::ConstraintViolation, "{name}");
+            }
+            let entry: &[(&str, &[&str])] =
+                &[("objectClass", &["organizationalUnit"]), ("ou", &["x"]), (name, &[value])];
+            let added = root.add("ou=x,dc=example,dc=org", entry);
+            assert_eq!(added, ResultCode::ConstraintViolation, "{name}");
+        }
+    }
+    let taken = &[(ModifyOperation::Replace, "aci;x-a", &[][..])];
+    assert_eq!(root.modify(ANNA, taken), ResultCode::Success);
+    schema(&mut root, "attributeTypes", DERIVED);
+    let put = |value| [(ModifyOperation::Add, "ownAci", [value])];
+    for (value, code) in
+        [("garbage", ResultCode::InvalidAttributeSyntax), (open, ResultCode::Success)]
+    {
+        let [(operation, name, values)] = put(value);
+        assert_eq!(root.modify(ANNA, &[(operation, name, &values)]), code, "{value}");
+    }
+    // In force at once.
+    let own = &[(ModifyOperation::Replace, "telephoneNumber", &["+49 2"][..])];
+    assert_eq!(bound(&served, BERT).modify(ANNA, own), ResultCode::Success);
+    assert_eq!(bound(&served, ANNA).modify(BERT, own), ResultCode::InsufficientAccessRights);
+}
+
+const DERIVED: &str = "( 1.3.6.1.4.1.55555.22 NAME 'ownAci' SUP aci USAGE directoryOperation )";
+
 /// A type that becomes secret while the server runs is so for the next request.
 #[test]
 fn a_definition_makes_a_type_secret_at_once() {

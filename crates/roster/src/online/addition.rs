@@ -44,6 +44,16 @@ impl Addition {
         self.taken >= self.parts.len()
     }
 
+    /// How many ACIs it has.
+    pub(crate) fn acis_count(&self, schema: &Schema) -> u64 {
+        let attributes = self.parts.iter().flat_map(|part| part.as_ref().iter());
+        let acis = attributes.filter(|attribute| {
+            let described = schema.describe(attribute.description);
+            described.is_ok_and(|described| schema.well_known().aci.covers(&described))
+        });
+        acis.map(|attribute| attribute.values.iter().count() as u64).sum()
+    }
+
     /// The modifications that add the next part.
     pub(crate) fn next_part(&self) -> ModificationsBuf {
         let part = self.parts.get(self.taken).map_or(Attributes::EMPTY, AttributesBuf::as_ref);

@@ -69,6 +69,8 @@ pub(crate) struct Import<'w> {
     /// Superiors that are missing at the end will not come.
     is_last_pass: bool,
     report: ImportReport,
+    /// ACIs of entries that are in.
+    acis_count: u64,
     started: Instant,
     /// Their names.
     sources: Vec<String>,
@@ -166,6 +168,7 @@ impl<'w> Import<'w> {
             waiting: Waiting::default(),
             is_last_pass: false,
             report: ImportReport::default(),
+            acis_count: 0,
             started: now(),
             sources,
             read_bytes: Arc::default(),
@@ -242,7 +245,11 @@ impl<'w> Import<'w> {
         }
         self.report.elapsed = self.started.elapsed();
         self.tell_progress();
+        self.report.tell_of_acis(self.acis_count);
         if let Some(failure) = self.stopped {
+            if let Some(access) = &self.report.access {
+                output::note(format_args!("roster: note: {access}"));
+            }
             let there = self.report.imported;
             if self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
                 output::note(format_args!(
@@ -410,6 +417,7 @@ impl<'w> Import<'w> {
                 let is_new = matches!(done, Step::Add | Step::Rest { is_new: true });
                 addition.taken += 1;
                 if addition.is_complete() {
+                    self.acis_count += addition.acis_count(&self.schema);
                     self.report.imported += 1;
                     self.report.replaced += u64::from(!is_new);
                     return Ok(());

@@ -4,7 +4,9 @@
 //! for values that this server cannot use and access rules that it cannot read; the reference in
 //! `docs/how-to/migrate.md` is written from this table, and a test compares them.
 
+use super::base;
 use super::convert::{self, Convert};
+use crate::import::record::RawRecord;
 
 /// What happens to what, and why.
 pub(super) struct Rule {
@@ -107,6 +109,39 @@ impl Match {
 /// Each of these shows that an entry comes from Active Directory.
 pub(super) const MARKS: &[&str] =
     &["objectGUID", "instanceType", "objectCategory", "uSNCreated", "dSCorePropagationData"];
+
+/// What an entry has only where there are access rules: rules that are not loaded, ACIs, which are
+/// not when the entry is left out, and marks of servers that show nothing without a rule.
+const RULE_MARKS: &[&str] = &[
+    "aci",
+    "2.16.840.1.113730.3.1.55",
+    // Oracle.
+    "orclACI",
+    "orclEntryLevelACI",
+    "orclGUID",
+    // 389 and Sun.
+    "nsUniqueId",
+    "2.16.840.1.113730.3.1.542",
+    // Active Directory.
+    "nTSecurityDescriptor",
+    "1.2.840.113556.1.2.281",
+    "objectGUID",
+    "1.2.840.113556.1.4.2",
+];
+
+/// Names of what OpenLDAP, and this server, stamp every entry with; it takes both.
+const STAMPS: [[&str; 2]; 2] =
+    [["entryCSN", "1.3.6.1.4.1.4203.666.1.7"], ["structuralObjectClass", "2.5.21.9"]];
+
+/// Whether a record shows that its server has access rules that may be no part of what is loaded.
+/// OpenDJ's rules are all in the ACIs of its entries, so its own marks show nothing.
+pub(super) fn has_rules_elsewhere(record: &RawRecord<'_>) -> bool {
+    let has = |wanted: &[&str]| {
+        let mut names = record.attributes.iter().map(|(description, _)| base(description));
+        names.any(|name| wanted.iter().any(|one| one.eq_ignore_ascii_case(name)))
+    };
+    has(RULE_MARKS) || STAMPS.iter().all(|names| has(names))
+}
 
 const fn drops(
     name: &'static str,

@@ -8,12 +8,14 @@ use std::fmt;
 
 use aci::Aci;
 use ldap::description::is_oid;
-use schema::{ClassKind, DescriptionError, Entry, NAME_LENGTH_MAX_BYTES, ObjectClass, Schema};
+use schema::{
+    ClassKind, DescriptionError, Entry, EntryRead as _, NAME_LENGTH_MAX_BYTES, ObjectClass, Schema,
+};
 
 use super::base;
 use super::convert::{self, scheme_of};
 use super::offer::{self, Fit};
-use super::rules::RULES;
+use super::rules::{self, RULES};
 use crate::import::record::RawRecord;
 use crate::password;
 
@@ -42,8 +44,8 @@ pub struct Tally {
     acis_count: u64,
     /// ACIs with `targattrfilters` beside `targetattr`.
     acis: Uses,
-    /// Entries with the stamps of a server that keeps its rules outside of entries.
-    stamped_count: u64,
+    /// Whether there were access rules where the data come from that are not loaded.
+    lacks_rules: bool,
     /// Whether a limit left something out.
     is_cut: bool,
 }
@@ -132,7 +134,7 @@ impl Tally {
         }
         self.acis.times += other.acis.times;
         self.acis_count += other.acis_count;
-        self.stamped_count += other.stamped_count;
+        self.lacks_rules |= other.lacks_rules;
         for (key, found) in other.types {
             let is_new = !self.types.contains_key(&key);
             if is_new && self.types.len() >= UNKNOWN_MAX {
@@ -251,35 +253,32 @@ impl Tally {
         self.acis_count
     }
 
-    /// How many entries have the stamps of OpenLDAP, or of this server: there, rules about all
-    /// entries are no part of the data.
+    /// Whether entries show that the server where they come from has access rules that may be no
+    /// part of what is loaded.
     #[must_use]
-    pub fn stamped_count(&self) -> u64 {
-        self.stamped_count
+    pub fn lacks_rules(&self) -> bool {
+        self.lacks_rules
     }
 
-    /// Counts an entry that brings `entryCSN` and `structuralObjectClass`.
-    pub(in crate::import) fn count_stamps(&mut self, record: &RawRecord<'_>) {
-        let has = |wanted: &str| {
-            record.attributes.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
-        };
-        self.stamped_count += u64::from(has("entryCSN") && has("structuralObjectClass"));
+    /// Looks whether a record shows that there were access rules where it comes from.
+    pub(in crate::import) fn look_for_rules(&mut self, record: &RawRecord<'_>) {
+        self.lacks_rules = self.lacks_rules || rules::has_rules_elsewhere(record);
     }
 
     /// Counts the ACIs of an entry, and those that mean something else here.
     pub(in crate::import) fn count_acis(&mut self, entry: &Entry, schema: &Schema) {
-        for value in entry.values(&schema.well_known().aci) {
+        entry.visit_values(&schema.well_known().aci, &mut |_, value| {
             self.acis_count += 1;
             let aci =
                 std::str::from_utf8(value).ok().and_then(|text| Aci::parse(text, schema).ok());
-            if !aci.is_some_and(|aci| aci.has_filters_beside_attributes()) {
-                continue;
+            if aci.is_some_and(|aci| aci.has_filters_beside_attributes()) {
+                if self.acis.times == 0 {
+                    self.acis.example = shortened(&entry.name().to_string());
+                }
+                self.acis.times += 1;
             }
-            if self.acis.times == 0 {
-                self.acis.example = shortened(&entry.name().to_string());
-            }
-            self.acis.times += 1;
-        }
+            true
+        });
     }
 
     pub(super) fn count_rule(&mut self, at: usize, dn: &str) {

@@ -67,10 +67,10 @@ fn now(
     view: &View<'_>,
     access: &Access,
 ) -> Result<Result<Option<Access>, Ended>, Refusal> {
-    if let Some(prover) = access.prover() {
-        if !may_act((directory, state), view, prover, access)? {
-            return Ok(Err("who acts here as somebody else may not do so any more"));
-        }
+    if let Some(prover) = access.prover()
+        && !may_act((directory, state), view, prover, access)?
+    {
+        return Ok(Err("who acts here as somebody else may not do so any more"));
     }
     let Some(id) = access.entry() else { return Ok(Ok(None)) };
     let Some(entry) = view.entry(id)? else {
