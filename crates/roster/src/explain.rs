@@ -2,9 +2,12 @@
 //!
 //! Invariant: nothing but what the server said is told; numbers have their unit.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use serde::Deserialize;
+
+use crate::output;
 
 /// What `roster-explain` says. What a later server adds is left out.
 #[derive(Debug, Deserialize)]
@@ -307,9 +310,13 @@ impl Table {
         self.columns.push((title, side));
     }
 
-    /// Adds a row; a cell beyond the columns is a remark at its end.
+    /// Adds a row, of whatever text; a cell beyond the columns is a remark at its end.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        let shown = |cell: String| match output::within_line(&cell) {
+            Cow::Borrowed(_) => cell,
+            Cow::Owned(shown) => shown,
+        };
+        self.rows.push(cells.into_iter().map(shown).collect());
     }
 }
 

@@ -80,7 +80,7 @@ impl ImportWatch {
         let Refused { source, line, dn, reason, .. } = refused;
         if self.is_json {
             let place = json!({ "source": source, "line": line, "dn": dn, "reason": reason });
-            output::note(format_args!("{}", json!({ "refused": place })));
+            output::json_note(&json!({ "refused": place }));
         } else {
             self.bar.suspend(|| {
                 output::note(format_args!("roster: error: {source}:{line}: {reason}"));
@@ -101,7 +101,7 @@ impl ImportObserver for ImportWatch {
         } else if is_due || (is_new && self.is_json) {
             self.shown = progress.elapsed;
             let begin = self.phase.map_or(Duration::ZERO, |(_, begin)| begin);
-            output::note(format_args!("{}", line(progress, begin)));
+            output::json_note(&line(progress, begin));
         }
     }
 

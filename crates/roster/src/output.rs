@@ -1,9 +1,14 @@
 //! Printing: results to standard output, everything about them to standard error.
 //!
 //! Invariant: this is the only place that writes to either.
+//! Invariant: text of others, as names of entries are, does nothing to a terminal but show: what a
+//! terminal obeys, and what turns the direction of writing or is not seen, is written as its code.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write};
+
+use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
 
@@ -26,16 +31,81 @@ impl Write for Out {
     }
 }
 
-/// Prints one line to standard output at once.
+/// Prints a line to standard output at once, or several.
 pub(crate) fn line(text: fmt::Arguments<'_>) -> io::Result<()> {
+    write_line(&shown(&text.to_string()))
+}
+
+/// Prints an object to standard output at once.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(Failure::local)?;
+    Ok(write_line(&json_shown(&text))?)
+}
+
+fn write_line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     out.flush()
 }
 
-/// Prints one line to standard error; a failure to do so has nowhere to go.
+/// Prints a line to standard error, or several; a failure to do so has nowhere to go.
 pub(crate) fn note(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", shown(&text.to_string()));
+}
+
+/// Prints an object to standard error.
+pub(crate) fn json_note(value: &serde_json::Value) {
+    let _ = writeln!(io::stderr().lock(), "{}", json_shown(&value.to_string()));
+}
+
+/// Text of others within a line: it does not end the line either.
+pub(crate) fn within_line(text: &str) -> Cow<'_, str> {
+    escaped(text, is_hidden, push_code)
+}
+
+/// Lines as a terminal only shows them.
+fn shown(text: &str) -> Cow<'_, str> {
+    escaped(text, |letter| letter != '\n' && is_hidden(letter), push_code)
+}
+
+/// JSON likewise, and the same value: within its strings no line ends.
+pub(crate) fn json_shown(text: &str) -> Cow<'_, str> {
+    escaped(
+        text,
+        |letter| letter != '\n' && is_hidden(letter),
+        |letter, out| {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        },
+    )
+}
+
+fn push_code(letter: char, out: &mut String) {
+    let _ = write!(out, "\\u{{{:x}}}", u32::from(letter));
+}
+
+fn escaped(
+    text: &str,
+    is_one: impl Fn(char) -> bool,
+    push: impl Fn(char, &mut String),
+) -> Cow<'_, str> {
+    if !text.contains(&is_one) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_one(letter) { push(letter, &mut out) } else { out.push(letter) }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a terminal would do something else than show it: controls, and what Unicode has for
+/// formats, directions and tags.
+const fn is_hidden(letter: char) -> bool {
+    matches!(letter, '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Prints `roster: error: …` and, if there is one, `roster: hint: …`.
@@ -77,3 +147,39 @@ pub(crate) fn may_colour() -> bool {
 /// The width of a terminal that does not tell.
 const COLUMNS: u16 = 80;
 const BUFFER_BYTES: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_shown_as_its_code() {
+        for (text, want) in [
+            ("cn=Jürgen 日本 🙂,dc=example", "cn=Jürgen 日本 🙂,dc=example"),
+            ("a\u{9b}31mb", r"a\u{9b}31mb"),
+            ("a\x1b[2J\x07\x7f\r\t", r"a\u{1b}[2J\u{7}\u{7f}\u{d}\u{9}"),
+            ("\u{80}\u{85}\u{9f}\u{a0}", "\\u{80}\\u{85}\\u{9f}\u{a0}"),
+            ("\u{202a}\u{202e}\u{2066}\u{2069}", r"\u{202a}\u{202e}\u{2066}\u{2069}"),
+            (
+                "\u{200b}\u{200f}\u{2060}\u{2064}\u{feff}",
+                r"\u{200b}\u{200f}\u{2060}\u{2064}\u{feff}",
+            ),
+            ("\u{e0041}", r"\u{e0041}"),
+        ] {
+            assert_eq!(shown(text), want);
+            assert_eq!(within_line(text), want);
+        }
+        assert_eq!(shown("a\nb"), "a\nb");
+        assert_eq!(within_line("a\nb"), r"a\u{a}b");
+    }
+
+    #[test]
+    fn json_is_shown_by_codes_and_says_the_same() {
+        let name = "cn=\u{9b}31m\u{202e}\x1b\x7f\u{feff}\u{e0041}\nü";
+        let text = serde_json::to_string_pretty(&[name]).unwrap();
+        let shown = json_shown(&text);
+        let want = r#""cn=\u009b31m\u202e\u001b\u007f\ufeff\udb40\udc41\nü""#;
+        assert_eq!(shown, format!("[\n  {want}\n]"));
+        assert_eq!(serde_json::from_str::<[String; 1]>(&shown).unwrap(), [name]);
+    }
+}

@@ -78,8 +78,7 @@ pub(crate) fn list(
 ) -> Result<Exit, Failure> {
     let all = read(connection, which)?;
     if json {
-        let text = serde_json::to_string_pretty(&all).map_err(Failure::local)?;
-        output::line(format_args!("{text}"))?;
+        output::json(&all)?;
     } else {
         output::line(format_args!("{}", text(&all)))?;
     }
@@ -97,7 +96,7 @@ pub(crate) fn close_all(connection: &mut Connection, which: Which<'_>) -> Result
     for one in all {
         match end(connection, one.number)? {
             Ended::Closed => {
-                let who = one.identity.as_deref().unwrap_or("nobody");
+                let who = output::within_line(one.identity.as_deref().unwrap_or("nobody"));
                 output::line(format_args!("{}: closed, {who} at {}", one.number, one.address))?;
             }
             Ended::Missing => {
@@ -250,5 +249,13 @@ mod tests {
         assert!(lines[1].contains("2027-01-31 18:00") && lines[1].contains("1,234"), "{text}");
         assert!(lines[2].contains("3 minutes"), "{text}");
         assert_eq!(lines.last(), Some(&"2 sessions"));
+    }
+
+    #[test]
+    fn a_name_neither_moves_the_cursor_nor_makes_a_line_of_its_own() {
+        let name = "cn=\u{9b}2J\u{202e}\n18  cn=Directory Manager".to_owned();
+        let text = text(&[Session { identity: Some(name), ..at("local") }]);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.contains(r"cn=\u{9b}2J\u{202e}\u{a}18"), "{text}");
     }
 }

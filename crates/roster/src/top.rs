@@ -170,7 +170,8 @@ fn lines(
         before = now;
         let mut out = output::out();
         if options.is_json {
-            writeln!(out, "{}", serde_json::to_string(&frame).map_err(Failure::local)?)?;
+            let text = serde_json::to_string(&frame).map_err(Failure::local)?;
+            writeln!(out, "{}", output::json_shown(&text))?;
         } else if options.is_once {
             let style = Style { has_colour: false, width: usize::MAX };
             write!(out, "{}", draw::block(&frame, server, Shown::default(), style))?;

@@ -91,14 +91,13 @@ pub(crate) fn run(
             output::line(format_args!(""))?;
         }
         for line in lines(&state, now) {
-            output::line(format_args!("{line}"))?;
+            output::line(format_args!("{}", output::within_line(&line)))?;
         }
         Ok(())
     })?;
     if json {
         let shown: Vec<Shown<'_>> = all.iter().map(shown).collect();
-        let text = serde_json::to_string_pretty(&shown).map_err(Failure::local)?;
-        output::line(format_args!("{text}"))?;
+        output::json(&shown)?;
     }
     Ok(exit)
 }

@@ -104,8 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         |error| Failure::refused(format!("the server sent a malformed explanation: {error}"));
     if options.json {
         let value: serde_json::Value = serde_json::from_str(json).map_err(malformed)?;
-        let pretty = serde_json::to_string_pretty(&value).map_err(malformed)?;
-        output::line(format_args!("{pretty}"))?;
+        output::json(&value)?;
     } else {
         let report: Report = serde_json::from_str(json).map_err(malformed)?;
         output::line(format_args!("{report}"))?;

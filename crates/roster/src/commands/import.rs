@@ -285,7 +285,7 @@ impl Options {
     /// Prints how it went.
     fn tell(&self, report: &ImportReport) -> Result<Exit, Failure> {
         if self.json {
-            output::note(format_args!("{}", summary(report)));
+            output::json_note(&summary(report));
         }
         tell_reasons(report, if self.check { usize::MAX } else { REASONS_SHOWN })?;
         self.tell_translation(&report.translation)?;

@@ -104,8 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let json = value.unwrap_or_default();
     if options.json {
         let value: serde_json::Value = serde_json::from_slice(&json).map_err(malformed)?;
-        let pretty = serde_json::to_string_pretty(&value).map_err(malformed)?;
-        output::line(format_args!("{pretty}"))?;
+        output::json(&value)?;
         return Ok(Exit::Done);
     }
     let told: Told = serde_json::from_slice(&json).map_err(malformed)?;
@@ -122,8 +121,8 @@ fn print(told: &Told) -> Result<(), Failure> {
     match told.decided_by.and_then(|place| told.considered.get(place)) {
         Some(Considered { holder, name, aci, allows, .. }) => {
             let verb = if *allows { "allows" } else { "denies" };
-            output::line(format_args!("  \"{name}\" of {holder} {verb} it:"))?;
-            output::line(format_args!("    {aci}"))?;
+            line(&format!("  \"{name}\" of {holder} {verb} it:"))?;
+            line(&format!("    {aci}"))?;
         }
         None => output::line(format_args!("  no ACI allows it"))?,
     }
@@ -133,9 +132,14 @@ fn print(told: &Told) -> Result<(), Failure> {
         }
         let Considered { holder, name, outcome, allows, .. } = other;
         let verb = if *allows { "allow" } else { "deny" };
-        output::line(format_args!("  {verb} \"{name}\" of {holder}: {outcome}"))?;
+        line(&format!("  {verb} \"{name}\" of {holder}: {outcome}"))?;
     }
     Ok(())
+}
+
+/// Prints a line of which others chose a part.
+fn line(text: &str) -> Result<(), Failure> {
+    Ok(output::line(format_args!("{}", output::within_line(text)))?)
 }
 
 /// The extended operation of the server.

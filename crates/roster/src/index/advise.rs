@@ -32,8 +32,7 @@ pub(crate) fn run(connection: &mut Connection, json: bool) -> Result<Exit, Failu
     let lines: Vec<&str> = entries.iter().flat_map(|entry| entry.texts(ADVICE)).collect();
     let all: Vec<Advice<'_>> = lines.iter().filter_map(|line| Advice::parse(line)).collect();
     if json {
-        let text = serde_json::to_string_pretty(&all).map_err(Failure::local)?;
-        output::line(format_args!("{text}"))?;
+        output::json(&all)?;
         return Ok(Exit::Done);
     }
     if all.is_empty() {

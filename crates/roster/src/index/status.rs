@@ -118,8 +118,7 @@ pub(crate) fn run(
     let (all, not_counted) = look(connection)?;
     let all = only(all, asked)?;
     if json {
-        let text = serde_json::to_string_pretty(&all).map_err(Failure::local)?;
-        output::line(format_args!("{text}"))?;
+        output::json(&all)?;
     } else {
         output::line(format_args!("{}", text(&all, shows_popular, not_counted)))?;
     }

@@ -287,7 +287,7 @@ impl Common {
         record.load.entries.get_or_insert(self.people.entries);
         self.record.keep(&record)?;
         if self.json {
-            output::line(format_args!("{}", record.to_json()))?;
+            output::line(format_args!("{}", output::json_shown(&record.to_json())))?;
         } else {
             output::line(format_args!("{}", Summary(&record)))?;
         }
