@@ -2,7 +2,7 @@
 //! for `aclRights` returns with each entry what an identity may do with it.
 //!
 //! Invariant: what is returned of the entry itself is what the asker may see, whoever the rights
-//! are of.
+//! are of; that it has an attribute is told of those that the asker may read.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -83,6 +83,8 @@ impl EffectiveRights<'_> {
 /// Whose rights are told beside each entry.
 pub(crate) struct Told<'a> {
     pub(crate) guard: &'a Guard<'a>,
+    /// The one of whoever asks.
+    pub(crate) asker: &'a Guard<'a>,
     pub(crate) asked: &'a EffectiveRights<'a>,
     /// Whether the reader may know the names of the ACIs that decide.
     pub(crate) is_explained: bool,
@@ -105,16 +107,7 @@ impl Told<'_> {
                 self.reason(entry, (name, None), rights.may_entry(right), &question)
             });
         }
-        let mut names: Vec<Arc<AttributeDescription>> = Vec::new();
-        for name in &self.asked.attributes {
-            names.extend(schema.describe(name).ok());
-        }
-        entry.visit_attributes(&mut |description, _| {
-            if !description.is_operational() && !names.iter().any(|known| **known == *description) {
-                names.extend(schema.describe(description.text()).ok());
-            }
-        });
-        for description in &names {
+        for description in &self.attributes(entry, selection, schema) {
             let text = description.text();
             let name = format!("aclRights;attributeLevel;{text}");
             lines.put(&name, || attribute_level(&rights, description));
@@ -123,6 +116,36 @@ impl Told<'_> {
             }
         }
         WithLines::new(entry, lines.lines)
+    }
+
+    /// The attributes whose rights are told: what the entry has that the asker may read, and
+    /// those asked for by name, of which nobody learns here whether they are there.
+    fn attributes(
+        &self,
+        entry: &dyn EntryRead,
+        selection: &Selection,
+        schema: &Schema,
+    ) -> Vec<Arc<AttributeDescription>> {
+        let own = self.asker.on(entry);
+        let mut names: Vec<Arc<AttributeDescription>> = Vec::new();
+        for name in &self.asked.attributes {
+            names.extend(schema.describe(name).ok());
+        }
+        let is_new =
+            |known: &[Arc<_>], one: &AttributeDescription| !known.iter().any(|name| **name == *one);
+        for named in selection.named() {
+            let is_user = !named.is_operational();
+            if is_user && !own.may(Right::Read, named) && is_new(&names, named) {
+                names.push(Arc::clone(named));
+            }
+        }
+        entry.visit_attributes(&mut |description, _| {
+            let is_told = !description.is_operational() && own.may(Right::Read, description);
+            if is_told && is_new(&names, description) {
+                names.extend(schema.describe(description.text()).ok());
+            }
+        });
+        names
     }
 
     /// A line for each right to an attribute.

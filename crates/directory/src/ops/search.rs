@@ -149,12 +149,13 @@ pub(crate) fn run_job(
                 Some(parked) => watch.resumed(parked.begun, parked.planned),
             }),
             note,
-            work: Work::default(),
+            work: Work::after(resumed.map_or(0, |parked| parked.spent)),
         };
         let mut outcome = search.run((snapshot, names), &mut sink)?;
         if let Outcome::Parked(parked) = &mut outcome {
             parked.begun = resumed.map_or(begun, |before| before.begun);
             parked.planned = search.watch.as_ref().and_then(Watch::plan);
+            parked.spent = search.work.spent();
         }
         Ok(match resumed {
             None => outcome,

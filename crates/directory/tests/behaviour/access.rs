@@ -580,6 +580,55 @@ fn effective_rights_are_told_beside_the_entries() {
     assert_eq!(of_other.code(), ResultCode::InsufficientAccessRights);
 }
 
+/// Whether an entry has what the asker may not read is not told by a line about it.
+#[test]
+fn effective_rights_do_not_tell_that_something_hidden_is_there() {
+    const EFFECTIVE: &str = "1.3.6.1.4.1.42.2.27.9.5.2";
+    let served = served();
+    let mut root = served.root();
+    let hide = concat!(
+        r#"(targetattr="description")(version 3.0; acl "hide"; deny (all) "#,
+        r#"userdn="ldap:///anyone";)"#,
+    );
+    put(&mut root, SUFFIX, hide);
+    let note: (_, _, &[&str]) = (ModifyOperation::Replace, "description", &["pregnant"]);
+    assert_eq!(root.modify(ANNA, &[note]), ResultCode::Success);
+    let told = |client: &mut Client, base: &str, value: Option<&[u8]>, attributes: &[&str]| {
+        let controls = [(EFFECTIVE, true, value)];
+        let scope = Scope::Base;
+        let asked = Asked { base, scope, attributes, controls: &controls, ..Asked::default() };
+        let answer = client.search(&asked);
+        let names = answer.entries[0].attributes.keys();
+        let of = |name: &String| name.strip_prefix("aclRights;attributeLevel;").map(str::to_owned);
+        names.filter_map(of).collect::<Vec<_>>()
+    };
+    let has = |names: &[String], name: &str| names.iter().any(|one| one == name);
+    let give: (_, _, &[&str]) = (ModifyOperation::Add, "ds-privilege-name", &["modify-acl"]);
+    assert_eq!(root.modify(BERT, &[give]), ResultCode::Success);
+    let mut bert = bound(&served, BERT);
+    // Anna has both hidden attributes, bert no description.
+    for base in [ANNA, BERT] {
+        let names = told(&mut bert, base, None, &["aclRights"]);
+        assert!(has(&names, "cn") && !has(&names, "description"), "{base}: {names:?}");
+        assert!(!has(&names, "userPassword") && !has(&names, "mail"), "{base}: {names:?}");
+        // What is named has its line, there or not: in the value, which is about bert ...
+        let dn = format!("dn:{BERT}");
+        let list = [&[0x30, 13, 0x04, 11][..], b"description"].concat();
+        let value = [&[0x04, dn.len() as u8][..], dn.as_bytes(), &list].concat();
+        let value = [&[0x30, value.len() as u8][..], &value].concat();
+        let names = told(&mut bert, base, Some(&value), &["aclRights"]);
+        assert!(has(&names, "description"), "{base}: {names:?}");
+        // ... and in the list of the search.
+        let names = told(&mut bert, base, None, &["aclRights", "description", "userPassword"]);
+        assert!(has(&names, "description") && has(&names, "userPassword"), "{base}: {names:?}");
+    }
+    // Who may read all is told of what is there.
+    let names = told(&mut root, ANNA, None, &["aclRights"]);
+    assert!(has(&names, "description") && has(&names, "userPassword"), "{names:?}");
+    let names = told(&mut root, BERT, None, &["aclRights", "description"]);
+    assert!(!has(&names, "description") && has(&names, "userPassword"), "{names:?}");
+}
+
 /// The administrator without `bypass-acl` is bound by ACIs, and mends them all the same.
 #[test]
 fn acis_bind_the_administrator_who_may_not_bypass_them() {

@@ -347,6 +347,51 @@ fn a_password_that_was_reset_is_changed_before_anything_else() {
     assert_eq!(client.search(&Asked::default()).code(), OK);
 }
 
+/// What is allowed is about the password that was reset, not about that of whomever it serves.
+#[test]
+fn whoever_must_change_a_password_changes_none_of_those_they_act_as() {
+    let ben = "uid=ben,dc=example,dc=org";
+    let (served, mut root) = with(&[("pwdMustChange", "TRUE")], |_| {});
+    add_person(&mut root, ben);
+    let give = [(ModifyOperation::Add, "ds-privilege-name", &["proxied-auth"][..])];
+    assert_eq!(root.modify(ANNA, &give), OK);
+    let aci = format!(r#"(version 3.0; acl "x"; allow (proxy) userdn="ldap:///{ANNA}";)"#);
+    assert_eq!(root.modify(ben, &[(ModifyOperation::Add, "aci", &[aci.as_str()])]), OK);
+    // Both were added, so both have to change theirs.
+    replace(&mut root, ben, "pwdReset", &[]);
+    replace(&mut root, ANNA, "pwdReset", &["TRUE"]);
+    let no = ResultCode::UnwillingToPerform;
+    let mut client = served.client();
+    for other in [ben, "dn:"] {
+        let message = format!("{other}\0{ANNA}\0right");
+        let credentials = Some(message.as_bytes());
+        let authentication = Authentication::Sasl { mechanism: "PLAIN", credentials };
+        let bind = Request::Bind(BindRequest { version: 3, name: "", authentication });
+        assert_eq!(client.request(bind, ControlsBuf::new().as_ref()).code(), OK);
+        let password = (ModifyOperation::Replace, "userPassword", &["taken over"][..]);
+        assert_eq!(client.modify(ben, &[password]), no, "{other}");
+        assert_eq!(client.modify(ANNA, &[password]), no, "{other}");
+        // PasswdModifyRequestValue: of whoever asks, and of somebody by name.
+        let value = |user: Option<&str>| {
+            let user = user.map(|user| [&[0x80, user.len() as u8], user.as_bytes()].concat());
+            let new = [&b"\x82\x0a"[..], b"taken over"].concat();
+            let parts = [user.unwrap_or_default(), new].concat();
+            [&[0x30, parts.len() as u8][..], &parts].concat()
+        };
+        for user in [None, Some(ben), Some(ANNA)] {
+            let answer = client.extended("1.3.6.1.4.1.4203.1.11.1", Some(&value(user)));
+            assert_eq!(answer.code(), no, "{other}: {user:?}");
+        }
+        // It still may ask who it is, and bind again.
+        assert_eq!(client.extended("1.3.6.1.4.1.4203.1.11.3", None).code(), OK);
+    }
+    check(&ask(&mut client, ben, "right"), OK, None, None);
+    let answer = ask(&mut client, ANNA, "right");
+    check(&answer, OK, None, Some(PolicyError::ChangeAfterReset));
+    let password = (ModifyOperation::Replace, "userPassword", &["another one"][..]);
+    assert_eq!(client.modify(ANNA, &[password]), OK);
+}
+
 #[test]
 fn an_account_that_is_not_used_is_locked_and_binds_are_noted_seldom() {
     let (served, mut root) = with(&[("pwdMaxIdle", "864000")], |_| {});

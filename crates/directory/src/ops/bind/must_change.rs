@@ -33,7 +33,7 @@ pub(crate) fn check(
     }
     let proxied = [proxied::V1, proxied::V2];
     let is_proxied = message.controls.iter().any(|control| proxied.contains(&control.oid));
-    if !is_proxied && is_allowed(&state, session, &message.op) {
+    if !is_proxied && is_allowed(&state, (session, account), &message.op) {
         return Ok(());
     }
     Err(Refusal::new(
@@ -43,15 +43,24 @@ pub(crate) fn check(
     .because(PolicyError::ChangeAfterReset))
 }
 
-/// Whether a request may come from whoever has to change the password.
-fn is_allowed(state: &State, session: &Session, request: &Request<'_>) -> bool {
+/// Whether a request may come from whoever has to change the password of `account`.
+fn is_allowed(
+    state: &State,
+    (session, account): (&Session, EntryId),
+    request: &Request<'_>,
+) -> bool {
     let schema = &state.schema;
-    let Some(own) = session.access().key() else { return false };
+    let access = session.access();
+    // Who signed in to act as somebody else would change the password of that one.
+    let is_itself = access.entry() == Some(account) && access.prover().is_none();
+    let own = access.key().filter(|_| is_itself);
     match request {
         Request::Bind(_) | Request::Unbind | Request::Abandon(_) => true,
         Request::Extended(request) => match request.oid {
             extended::START_TLS | extended::WHO_AM_I => true,
-            password_modify::OID => password_modify::is_own(schema, request.value, own),
+            password_modify::OID => {
+                own.is_some_and(|own| password_modify::is_own(schema, request.value, own))
+            }
             _ => false,
         },
         Request::Modify(modify) => {
@@ -59,7 +68,7 @@ fn is_allowed(state: &State, session: &Session, request: &Request<'_>) -> bool {
             let is_password = |description: &str| {
                 schema.describe(description).is_ok_and(|description| description == *password)
             };
-            DnKey::from_text(schema, modify.name).is_ok_and(|name| name == *own)
+            DnKey::from_text(schema, modify.name).is_ok_and(|name| Some(&name) == own)
                 && modify.changes.iter().all(|one| is_password(one.attribute.description))
         }
         Request::Search(_)

@@ -26,6 +26,18 @@ pub(crate) struct Work {
     over: Cell<Option<Over>>,
 }
 
+impl Work {
+    /// The work of a search that goes on.
+    pub(super) fn after(spent: u64) -> Self {
+        Self { spent: Cell::new(spent), ..Self::default() }
+    }
+
+    /// What was done, in steps.
+    pub(super) fn spent(&self) -> u64 {
+        self.spent.get().saturating_sub(self.left.get())
+    }
+}
+
 /// Why a search does no more.
 #[derive(Clone, Copy)]
 enum Over {

@@ -34,6 +34,8 @@ pub(crate) struct Parked {
     /// When it began on the pool, and with how many candidates, without an index or not.
     pub(super) begun: Duration,
     pub(super) planned: Option<(u64, bool)>,
+    /// What it has cost, in steps.
+    pub(super) spent: u64,
     pub(crate) noted: Noted,
 }
 
@@ -104,6 +106,7 @@ impl Parked {
             controls: Vec::new(),
             begun: Duration::ZERO,
             planned: None,
+            spent: 0,
             noted: Noted::default(),
         }))
     }
