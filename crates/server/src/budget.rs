@@ -77,8 +77,6 @@ pub(crate) struct Account {
     of_address: Option<Arc<Sum>>,
     presence: Arc<Presence>,
     held: AtomicUsize,
-    /// As much of it as is not there yet, and may come.
-    reserved: AtomicUsize,
     /// Parts of answers that were made, and not taken.
     chunks: AtomicUsize,
     is_stranger: AtomicBool,
@@ -100,7 +98,6 @@ pub(crate) struct Held {
     account: Arc<Account>,
     octets: usize,
     is_stranger: bool,
-    is_reserved: bool,
 }
 
 /// A part of an answer on its way to its connection.
@@ -163,7 +160,6 @@ impl Budget {
             of_address,
             presence: Arc::clone(presence),
             held: AtomicUsize::new(0),
-            reserved: AtomicUsize::new(0),
             chunks: AtomicUsize::new(0),
             is_stranger: AtomicBool::new(true),
             taken_ms: AtomicU64::new(millis(now)),
@@ -300,15 +296,7 @@ impl Account {
     pub(crate) fn hold(self: &Arc<Self>, octets: usize) -> Held {
         let is_stranger = self.is_stranger();
         self.add(octets, is_stranger);
-        Held { account: Arc::clone(self), octets, is_stranger, is_reserved: false }
-    }
-
-    /// Counts octets that are not there yet, and may come.
-    pub(crate) fn reserve(self: &Arc<Self>, octets: usize) -> Held {
-        self.reserved.fetch_add(octets, Ordering::Relaxed);
-        let mut held = self.hold(octets);
-        held.is_reserved = true;
-        held
+        Held { account: Arc::clone(self), octets, is_stranger }
     }
 
     /// A part of an answer, counted.
@@ -355,9 +343,9 @@ impl Account {
         self.is_stranger.load(Ordering::Relaxed)
     }
 
-    /// Whether it holds what its client could take, and was not ended before.
+    /// Whether there is something to gain, and it was not ended before.
     fn may_be_ended(&self) -> bool {
-        self.held() > self.reserved.load(Ordering::Relaxed) && self.presence.ended().is_none()
+        self.held() > 0 && self.presence.ended().is_none()
     }
 
     fn add(&self, octets: usize, is_stranger: bool) {
@@ -406,9 +394,6 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.is_reserved {
-            self.account.reserved.fetch_sub(self.octets, Ordering::Relaxed);
-        }
         self.account.subtract(self.octets, self.is_stranger);
     }
 }
@@ -453,11 +438,10 @@ mod tests {
         held.resize(2_000);
         // What was counted for a stranger stays so.
         stranger.set_stranger(false);
-        let reserved = stranger.reserve(64);
-        assert_eq!((budget.held(), stranger.held()), ((2_564, 2_000), 2_064));
+        assert_eq!((budget.held(), stranger.held()), ((2_500, 2_000), 2_000));
         assert_eq!(chunk.take().len(), 500);
-        drop((held, reserved));
-        assert_eq!((budget.held(), budget.released()), ((0, 0), 1_000 + 2_000 + 500 + 64));
+        drop(held);
+        assert_eq!((budget.held(), budget.released()), ((0, 0), 1_000 + 2_000 + 500));
         budget.close(&stranger);
         budget.close(&other);
         assert!(budget.lock().accounts.is_empty() && budget.lock().addresses.is_empty());

@@ -94,7 +94,7 @@ struct Running {
     deliveries: mpsc::Receiver<Delivery>,
     /// No message is handled until the job is done.
     exclusive: bool,
-    /// The request, and what it may leave for the connection.
+    /// The request.
     _held: Option<Held>,
 }
 
@@ -251,7 +251,10 @@ impl Connection {
     /// The session is over: nothing is done for it any more.
     pub(crate) fn abandon(&mut self) {
         self.session.abandon_all();
-        self.jobs.clear();
+        if !self.jobs.is_empty() {
+            self.jobs.clear();
+            self.worker.shared.pool.sweep();
+        }
     }
 
     /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.
@@ -562,8 +565,7 @@ impl Connection {
                 match worker.shared.pool.submit((&self.session, &account), job) {
                     Some(deliveries) => {
                         self.note_begun(worker, asked, so_far);
-                        let octets = asked.message().len() + END_MAX_BYTES;
-                        let held = Some(account.reserve(octets));
+                        let held = Some(account.hold(asked.message().len()));
                         let job = Running { deliveries, exclusive: false, _held: held };
                         return self.jobs.push(job);
                     }
@@ -716,8 +718,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.session.abandon_all();
-        self.jobs.clear();
+        self.abandon();
         if let Some(why) = self.holding.leave(&self.worker.shared) {
             self.trail.ends(why.text());
         }

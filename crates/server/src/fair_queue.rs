@@ -3,7 +3,7 @@
 //! Invariant: whoever has a hundred requests here waits for them itself. Another's request waits
 //! for one of each that came before it, and strangers are one half of those at the most.
 //! Invariant: what waits is bounded, over all, for strangers and for each who asks; one more is
-//! refused. What goes on after a pause was let in before: it is never refused, and there is no more
+//! refused, but for the administrator's and the only one of whoever has signed in. What goes on after a pause was let in before: it is never refused, and there is no more
 //! of it than there are requests under way.
 
 use std::collections::{HashMap, VecDeque};
@@ -135,10 +135,18 @@ impl<T> FairQueue<T> {
     pub(crate) fn put(&self, asker: Asker, item: T) -> Result<(), T> {
         let QueueSize { max, reserved, asker_max } = self.size;
         let mut waiting = self.lock();
-        let is_full = waiting.new_count() >= max
-            || (asker.is_stranger() && waiting.strangers.new >= max.saturating_sub(reserved))
-            || waiting.line(asker).new_count_of(asker) >= asker_max;
-        if is_full {
+        let all = waiting.new_count();
+        let strangers = waiting.strangers.new;
+        let own = waiting.line(asker).new_count_of(asker);
+        let is_full = match asker {
+            Asker::Root => false,
+            // Whoever has nothing here yet gets in, whatever others have: turns are for all.
+            Asker::Entry(_) => all >= max && own > 0,
+            Asker::Address(_) | Asker::Local => {
+                all >= max || strangers >= max.saturating_sub(reserved)
+            }
+        };
+        if is_full || own >= asker_max {
             return Err(item);
         }
         waiting.line(asker).put(asker, item, true);
@@ -151,6 +159,16 @@ impl<T> FairQueue<T> {
     pub(crate) fn put_back(&self, asker: Asker, item: T) {
         self.lock().line(asker).put(asker, item, false);
         self.wake(asker);
+    }
+
+    /// Takes out what `keep` does not want.
+    pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
+        let mut waiting = self.lock();
+        let mut gone = waiting.signed_in.retain(&keep);
+        gone.extend(waiting.strangers.retain(&keep));
+        // Freeing it takes time that others need not wait for.
+        drop(waiting);
+        drop(gone);
     }
 
     /// The oldest request of the one whose turn it is; waits for one. Before it waits it calls
@@ -251,6 +269,25 @@ impl<T> Line<T> {
         own.items.push_back(Item { item, is_new });
         own.new += usize::from(is_new);
         self.new += usize::from(is_new);
+    }
+
+    fn retain(&mut self, keep: impl Fn(&T) -> bool) -> Vec<Item<T>> {
+        let mut gone = Vec::new();
+        for own in self.of.values_mut() {
+            if own.items.iter().all(|item| keep(&item.item)) {
+                continue;
+            }
+            let (kept, lost) = own.items.drain(..).partition(|item| keep(&item.item));
+            own.items = kept;
+            let lost: VecDeque<Item<T>> = lost;
+            let new = lost.iter().filter(|item| item.is_new).count();
+            own.new -= new;
+            self.new -= new;
+            gone.extend(lost);
+        }
+        self.of.retain(|_, own| !own.items.is_empty());
+        self.order.retain(|asker| self.of.contains_key(asker));
+        gone
     }
 
     fn next(&mut self) -> Option<T> {

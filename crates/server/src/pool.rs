@@ -121,6 +121,11 @@ impl Pool {
         self.queue.put_back(Asker::of(session), queued);
         deliveries
     }
+
+    /// Gives up what waits and nobody waits for: connections are gone.
+    pub(crate) fn sweep(&self) {
+        self.queue.retain(|queued| !queued.deliver.is_closed());
+    }
 }
 
 impl Drop for Pool {

@@ -20,6 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::apply::rdn_key;
 use crate::bulk::{Lists, PostingKeys};
+use crate::data_file;
 use crate::dictionary::Dictionary;
 use crate::error::{Corruption, StoreError};
 use crate::index::IndexRow;
@@ -107,6 +108,8 @@ impl Store {
         progress: &mut dyn FnMut(&'static str, u64, u64),
     ) -> Result<CheckReport, StoreError> {
         let environment = self.base_environment();
+        // What follows is read through a map.
+        data_file::check_pages(environment.path())?;
         let snapshot = Snapshot::Read(environment.read()?, None);
         let txn = snapshot.txn();
         // How far an index is says the base alone: what is checked is its point in time.

@@ -23,6 +23,16 @@ mod tests;
 /// Refuses an environment whose data file is missing, lacks pages that are in use, or has meta
 /// pages that cannot be right. `path` is its directory, or the file by itself.
 pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
+    check_by(look, path)
+}
+
+/// Likewise one of whose trees any page is damaged: LMDB takes them on trust, and may go round in
+/// circles in a page of zeros.
+pub(crate) fn check_pages(path: &Path) -> Result<(), StoreError> {
+    check_by(look_at_all, path)
+}
+
+fn check_by(look: fn(&File) -> Result<(), Fault>, path: &Path) -> Result<(), StoreError> {
     let path = data_file(path);
     let file = open(&path)?;
     let mut before = None;
@@ -124,6 +134,16 @@ fn look(file: &File) -> Result<(), Fault> {
     // The roots of the tables: with those of the two trees all that LMDB takes on trust.
     pages.walk(meta.main, &mut |node| match Tree::of_table(node.value) {
         Some(table) if node.flags & NODE_TABLE != 0 => pages.root(table),
+        _ => Fault::damage("the list of its tables is damaged"),
+    })
+}
+
+fn look_at_all(file: &File) -> Result<(), Fault> {
+    look(file)?;
+    let meta = newest(file)?;
+    let pages = Pages { file, meta, count: file.metadata()?.len() / meta.page_bytes };
+    pages.walk(meta.main, &mut |node| match Tree::of_table(node.value) {
+        Some(table) if table.depth <= DEPTH_MAX => pages.walk(table, &mut |_| Ok(())),
         _ => Fault::damage("the list of its tables is damaged"),
     })
 }

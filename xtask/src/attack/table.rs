@@ -113,6 +113,7 @@ pub(super) const PROMISES: &[Promise] = &[
                 "tests::stalled",
                 "connections_that_end_while_their_searches_are_parked_leave_nothing",
             ),
+            ("server", "tests::stalled", "connections_that_end_leave_nothing_in_the_queue"),
             ("server", "fair_queue::tests", "those_who_ask_take_turns"),
             ("server", "fair_queue::tests", "strangers_are_one_half_however_many_they_are"),
             (
@@ -349,6 +350,7 @@ pub(super) const PROMISES: &[Promise] = &[
                what is missing, and given up only when asked",
         tests: &[
             ("store", "data_file::tests", "a_cut_file_is_refused_wherever_it_is_cut"),
+            ("store", "data_file::tests", "a_page_of_zeros_is_found_by_a_check"),
             ("journal", "", "whichever_segments_at_the_end_are_missing_is_damage"),
             ("journal", "", "each_missing_segment_that_is_needed_is_damage"),
             ("journal", "", "a_cut_segment_is_damage_wherever_it_is_cut"),

@@ -81,14 +81,39 @@ fn nobody_fills_it_alone_and_places_are_kept_for_the_signed_in() {
     for number in 0..3 {
         queue.put(entry(1), 10 + number).unwrap();
     }
-    assert_eq!(queue.put(entry(2), 20), Err(20), "no more at all");
+    assert_eq!(queue.put(entry(1), 20), Err(20), "no more at all");
+    // Turns are worth nothing to who cannot get in: one each, and the administrator.
+    queue.put(entry(2), 21).unwrap();
+    assert_eq!(queue.put(entry(2), 22), Err(22), "no second one");
+    for number in 0..4 {
+        queue.put(Asker::Root, 50 + number).unwrap();
+    }
+    assert_eq!(queue.put(Asker::Root, 54), Err(54), "no more of one who asks");
     // What was let in before is.
     queue.put_back(stranger(1), 30);
     queue.put_back(entry(2), 31);
-    assert_eq!(queue.depth(), (8, 8));
-    assert_eq!(rest(&queue, Serves::Everybody).len(), 10);
+    assert_eq!(queue.depth(), (13, 8));
+    assert_eq!(rest(&queue, Serves::Everybody).len(), 15);
     assert_eq!(queue.depth(), (0, 8));
     queue.put(stranger(3), 40).unwrap();
+}
+
+#[test]
+fn what_nobody_waits_for_gives_up_its_place() {
+    let queue = queue(8, 0, 8);
+    for number in 0..4 {
+        queue.put(entry(1), number).unwrap();
+        queue.put(stranger(1), 10 + number).unwrap();
+    }
+    queue.put_back(entry(2), 4);
+    queue.put_back(entry(3), 5);
+    queue.retain(|number| number % 2 == 1);
+    assert_eq!(queue.depth(), (4, 8));
+    queue.put(entry(2), 7).unwrap();
+    let mut left = rest(&queue, Serves::Everybody);
+    left.sort_unstable();
+    assert_eq!(left, [1, 3, 5, 7, 11, 13]);
+    assert_eq!(queue.depth(), (0, 8));
 }
 
 #[test]

@@ -87,6 +87,7 @@ fn a_search_that_finds_the_pool_full_is_answered_busy() {
     let running = Running::with(|settings| {
         settings.server.scan_threads = 1;
         settings.server.scan_queue_max = 1;
+        settings.server.scan_queue_asker_max = 1;
     });
     fill(&running, 300, 2_000);
     let mut client = running.connect_root();

@@ -22,9 +22,14 @@ const PROMPT: Duration = Duration::from_secs(2);
 
 /// So many threads for large searches; whatever is in the directory, everybody may read it.
 fn with_threads(threads: usize) -> Running {
+    with(threads, 64 * 1024)
+}
+
+/// Likewise, with so much room for what a client has not taken.
+fn with(threads: usize, output_max_bytes: usize) -> Running {
     let running = Running::with_both(|settings, options| {
         settings.server.scan_threads = threads;
-        settings.limits.output_buffer_max_bytes = 64 * 1024;
+        settings.limits.output_buffer_max_bytes = output_max_bytes;
         settings.limits.size_limit_entries = 0;
         // Nobody is to be ended for what is held.
         settings.limits.undelivered_per_address_max_bytes = 1 << 30;
@@ -340,4 +345,39 @@ fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
     }
     check_prompt(&mut root, "the administrator");
     assert!(waiting() > 0, "{sent} searches of strangers were answered meanwhile");
+}
+
+/// What connections leave in the queue goes with them: it took memory that nobody counted, places,
+/// and the time of threads.
+#[test]
+fn connections_that_end_leave_nothing_in_the_queue() {
+    let running = with(2, 1024 * 1024);
+    let waiting = || {
+        let lengths = running.metric("roster_queue_length");
+        lengths["{queue=\"scan\"}"].parse::<u64>().unwrap()
+    };
+    let begun = Instant::now();
+    let mut busy = (0..4).map(|_| running.connect()).collect::<Vec<_>>();
+    for one in &mut busy {
+        one.send(&(2..6).flat_map(slow).collect::<Vec<_>>());
+    }
+    while waiting() < 2 {
+        assert!(begun.elapsed() < PATIENCE, "they are not that slow");
+        std::thread::yield_now();
+    }
+    let held = running.connect_root();
+    let mut longest = 0;
+    for _ in 0..20 {
+        let mut gone = running.connect();
+        gone.send(&(2..6).flat_map(slow).chain(request(6, Request::Unbind)).collect::<Vec<_>>());
+        assert_eq!(gone.receive(), "closed");
+        longest = longest.max(waiting());
+    }
+    assert!(longest <= 16 + 4, "{longest} wait");
+    drop((busy, held));
+    let begun = Instant::now();
+    while waiting() > 0 {
+        assert!(begun.elapsed() < PATIENCE, "somebody waits");
+        std::thread::yield_now();
+    }
 }

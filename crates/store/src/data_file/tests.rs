@@ -181,3 +181,24 @@ fn a_file_that_is_being_written_is_whole() {
         }
     });
 }
+
+/// A check of a file with zeros in it went round in circles.
+#[test]
+fn a_page_of_zeros_is_found_by_a_check() {
+    let (_dir, data) = made();
+    let whole = fs::read(file_of(&data)).unwrap();
+    let meta = newest(&File::open(file_of(&data)).unwrap()).unwrap();
+    let page_bytes = meta.page_bytes as usize;
+    let mut refused = 0;
+    for page in 2..whole.len() / page_bytes {
+        let mut damaged = whole.clone();
+        damaged[page * page_bytes..(page + 1) * page_bytes].fill(0);
+        fs::write(file_of(&data), &damaged).unwrap();
+        let is_in_trees = check_pages(&data).is_err();
+        refused += u32::from(is_in_trees);
+        let store = Store::open_read_only(&data, &StoreOptions::default(), Schema::builtin());
+        let checked = store.and_then(|store| store.check(&mut |_, _, _| ()));
+        assert!(!is_in_trees || checked.is_err(), "page {page}");
+    }
+    assert!(refused >= 2, "{refused}");
+}
