@@ -3,8 +3,9 @@
 //! Invariant: whoever has a hundred requests here waits for them itself. Another's request waits
 //! for one of each that came before it, and strangers are one half of those at the most.
 //! Invariant: what waits is bounded, over all, for strangers and for each who asks; one more is
-//! refused, but for the administrator's and the only one of whoever has signed in. What goes on after a pause was let in before: it is never refused, and there is no more
-//! of it than there are requests under way.
+//! refused, but for the administrator's and the only one of whoever has signed in. What goes on
+//! after a pause was let in before: it is never refused, and there is no more of it than there are
+//! requests under way.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
