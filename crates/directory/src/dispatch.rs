@@ -16,7 +16,7 @@ use crate::password_policy;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::session_monitor;
-use crate::sink::{Flow, ResponseSink};
+use crate::sink::{Receiver, ResponseSink};
 use crate::worker::{Next, Worker};
 
 /// Carries out one request as far as it goes on this thread.
@@ -190,11 +190,7 @@ fn carry_out(
 }
 
 /// Carries out a job on a pool thread: the message is decoded again from the job's own copy.
-pub(crate) fn run(
-    worker: &mut Worker,
-    mut job: Job,
-    flush: &mut dyn FnMut(Vec<u8>) -> Flow,
-) -> Ran {
+pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
     let mut out = Vec::new();
     // Nothing that another job left.
     worker.note.restore(job.parked.as_ref().map(|parked| parked.noted).unwrap_or_default());
@@ -206,7 +202,7 @@ pub(crate) fn run(
         match &message.op {
             Request::Search(search) => {
                 let controls = &message.controls;
-                let ran = ops::search::run_job(worker, &job, search, controls, &mut out, flush);
+                let ran = ops::search::run_job(worker, &job, search, controls, &mut out, receiver);
                 if let Some(mut parked) = ran {
                     debug_assert!(out.is_empty(), "a search parks when all it has was taken");
                     parked.noted = worker.noted();

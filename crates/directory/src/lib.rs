@@ -98,7 +98,7 @@ pub use sasl::is_well_formed as is_well_formed_sasl;
 pub use search_counters::SearchCounts;
 pub use session::{LocalUser, Peer, Session};
 pub use session_monitor::{Closer, SessionState, SessionTeller};
-pub use sink::Flow;
+pub use sink::{Flow, Receiver};
 pub use space::{DiskSpace, FileSystemSpace, SpaceLimits};
 pub use stamp::Csn;
 pub use stop::Stop;

@@ -17,8 +17,23 @@ pub enum Flow {
     Stop,
 }
 
-/// Takes filled chunks of encoded answers; may block, which is the back-pressure.
-pub(crate) type Flush<'b> = dyn FnMut(Vec<u8>) -> Flow + 'b;
+/// What takes the answer of a search on a pool thread.
+pub trait Receiver {
+    /// Takes a filled chunk of encoded answers; may block, which is the back-pressure.
+    fn take(&mut self, chunk: Vec<u8>) -> Flow;
+
+    /// Whether the search is to give its thread to others who wait for one; asked about once a
+    /// millisecond.
+    fn should_yield(&mut self) -> bool {
+        false
+    }
+}
+
+impl<F: FnMut(Vec<u8>) -> Flow> Receiver for F {
+    fn take(&mut self, chunk: Vec<u8>) -> Flow {
+        self(chunk)
+    }
+}
 
 /// The answers to one request, encoded as they come.
 pub(crate) struct ResponseSink<'b> {
@@ -35,7 +50,7 @@ enum Capacity<'b> {
     /// began) the search is started again on the scan pool.
     Bounded { start: usize, limit: usize },
     /// Full chunks are handed on.
-    Flushed { chunk: usize, flush: &'b mut Flush<'b> },
+    Flushed { chunk: usize, receiver: &'b mut dyn Receiver },
 }
 
 impl<'b> ResponseSink<'b> {
@@ -56,14 +71,14 @@ impl<'b> ResponseSink<'b> {
         out: &'b mut Vec<u8>,
         id: MessageId,
         chunk_bytes: usize,
-        flush: &'b mut Flush<'b>,
+        receiver: &'b mut dyn Receiver,
     ) -> Self {
         Self {
             out,
             id,
             types_only: false,
             has_sent: false,
-            capacity: Capacity::Flushed { chunk: chunk_bytes, flush },
+            capacity: Capacity::Flushed { chunk: chunk_bytes, receiver },
         }
     }
 
@@ -129,6 +144,25 @@ impl<'b> ResponseSink<'b> {
         }
     }
 
+    /// Whether the search is to give its thread to others; then what it has so far is on its way.
+    pub(crate) fn turn(&mut self) -> Flow {
+        match &mut self.capacity {
+            Capacity::Bounded { .. } => Flow::Continue,
+            Capacity::Flushed { receiver, .. } => {
+                if !receiver.should_yield() {
+                    return Flow::Continue;
+                }
+                if self.out.is_empty() {
+                    return Flow::Park;
+                }
+                match receiver.take(std::mem::take(self.out)) {
+                    Flow::Continue | Flow::Park => Flow::Park,
+                    Flow::Stop => Flow::Stop,
+                }
+            }
+        }
+    }
+
     fn flow(&mut self) -> Flow {
         match &mut self.capacity {
             Capacity::Bounded { start, limit } => {
@@ -138,11 +172,11 @@ impl<'b> ResponseSink<'b> {
                     Flow::Continue
                 }
             }
-            Capacity::Flushed { chunk, flush } => {
+            Capacity::Flushed { chunk, receiver } => {
                 if self.out.len() < *chunk {
                     return Flow::Continue;
                 }
-                flush(std::mem::take(self.out))
+                receiver.take(std::mem::take(self.out))
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::ops::search::aliases;
 use crate::referral;
 use crate::refusal::Refusal;
 use crate::session::Session;
-use crate::sink::Flow;
+use crate::sink::Receiver;
 use crate::write_queue::PendingWrite;
 
 /// One thread's way into the directory.
@@ -106,10 +106,9 @@ impl Worker {
         next
     }
 
-    /// Carries out a job on a pool thread, or goes on with one. `flush` takes filled chunks and
-    /// says whether to go on; it may block.
-    pub fn run(&mut self, job: Job, flush: &mut dyn FnMut(Vec<u8>) -> Flow) -> Ran {
-        dispatch::run(self, job, flush)
+    /// Carries out a job on a pool thread, or goes on with one.
+    pub fn run(&mut self, job: Job, receiver: &mut dyn Receiver) -> Ran {
+        dispatch::run(self, job, receiver)
     }
 
     /// Brings a session up to what its entry is now: its name, privileges and limits.

@@ -162,6 +162,14 @@ impl<T> FairQueue<T> {
         self.wake(asker);
     }
 
+    /// Whether anything waits for a thread but what this one has asked for.
+    pub(crate) fn others_wait(&self, serves: Serves, asker: Asker) -> bool {
+        let waiting = self.lock();
+        let has_other = |line: &Line<T>| line.order.iter().any(|&one| one != asker);
+        has_other(&waiting.signed_in)
+            || (serves == Serves::Everybody && has_other(&waiting.strangers))
+    }
+
     /// Takes out what `keep` does not want.
     pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
         let mut waiting = self.lock();

@@ -6,6 +6,8 @@
 //! Invariant: a client that does not read holds no thread: its search parks within
 //! [`PARK_AFTER_MAX`], its connection has it, and hands it in again when it has taken all chunks.
 //! What a job ends with always finds room.
+//! Invariant: while others wait, a search that goes through candidates has a thread for a turn (see
+//! [`TURN_MIN`]) and then parks, too; planning, sorting and list views are not divided.
 //! Invariant: some threads never serve strangers (see [`PoolSize`]).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use directory::{Directory, Flow, HashDone, Job, JobDone, Ran, Session, Stop, Worker};
+use directory::{Directory, Flow, HashDone, Job, JobDone, Ran, Receiver, Session, Stop, Worker};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -64,6 +66,7 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 struct Queued {
     parked: ParkedJob,
+    asker: Asker,
     deliver: mpsc::Sender<Delivery>,
     account: Arc<Account>,
     since: Instant,
@@ -106,8 +109,10 @@ impl Pool {
         (session, account): (&Session, &Arc<Account>),
         job: Job,
     ) -> Option<mpsc::Receiver<Delivery>> {
-        let (queued, deliveries) = queued(ParkedJob { job, waited: Duration::ZERO }, account);
-        self.queue.put(Asker::of(session), queued).ok().map(|()| deliveries)
+        let asker = Asker::of(session);
+        let parked = ParkedJob { job, waited: Duration::ZERO };
+        let (queued, deliveries) = queued(parked, asker, account);
+        self.queue.put(asker, queued).ok().map(|()| deliveries)
     }
 
     /// Hands in a job that has parked; it waits for its turn, as others do.
@@ -117,8 +122,9 @@ impl Pool {
         mut parked: ParkedJob,
     ) -> mpsc::Receiver<Delivery> {
         session.renew(&mut parked.job);
-        let (queued, deliveries) = queued(parked, account);
-        self.queue.put_back(Asker::of(session), queued);
+        let asker = Asker::of(session);
+        let (queued, deliveries) = queued(parked, asker, account);
+        self.queue.put_back(asker, queued);
         deliveries
     }
 
@@ -134,10 +140,14 @@ impl Drop for Pool {
     }
 }
 
-fn queued(parked: ParkedJob, account: &Arc<Account>) -> (Queued, mpsc::Receiver<Delivery>) {
+fn queued(
+    parked: ParkedJob,
+    asker: Asker,
+    account: &Arc<Account>,
+) -> (Queued, mpsc::Receiver<Delivery>) {
     let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX);
     let (account, since) = (Arc::clone(account), Instant::now());
-    (Queued { parked, deliver, account, since }, deliveries)
+    (Queued { parked, asker, deliver, account, since }, deliveries)
 }
 
 /// Whether a thread has taken up the job that delivers here: it keeps room for its end.
@@ -161,10 +171,16 @@ fn serve(
             releases.idle(budget, std::mem::replace(&mut has_waited, true))
         });
         let Some(queued) = queued else { return };
-        let carried_out = catch_unwind(AssertUnwindSafe(|| carry_out(&mut worker, queued, timer)));
+        let others_wait = |asker| queue.others_wait(serves, asker);
+        let carried_out =
+            catch_unwind(AssertUnwindSafe(|| carry_out(&mut worker, queued, timer, &others_wait)));
         match carried_out {
-            Ok(has_parked) => {
-                counters.parked.add(has_parked.into());
+            Ok(Left::Done) => {}
+            Ok(Left::Parked) => {
+                counters.parked.add(1);
+            }
+            Ok(Left::Yielded) => {
+                counters.yielded.add(1);
             }
             Err(_) => {
                 counters.panics.add(1);
@@ -176,25 +192,50 @@ fn serve(
     }
 }
 
-/// Runs a job until it is over or has parked; says whether it has.
-fn carry_out(worker: &mut Worker, queued: Queued, timer: &Runtime) -> bool {
-    let Queued { parked: ParkedJob { job, waited }, deliver, account, since } = queued;
+/// Why a thread leaves a job.
+enum Left {
+    /// It is over.
+    Done,
+    /// Its client does not read.
+    Parked,
+    /// Others have their turn.
+    Yielded,
+}
+
+/// Runs a job until it is over or has parked.
+fn carry_out(
+    worker: &mut Worker,
+    queued: Queued,
+    timer: &Runtime,
+    others_wait: &dyn Fn(Asker) -> bool,
+) -> Left {
+    let Queued { parked: ParkedJob { job, waited }, asker, deliver, account, since } = queued;
     let waited = waited + since.elapsed();
     let end = (0..END_MAX).map_while(|_| deliver.clone().try_reserve_owned().ok()).collect();
-    let (begun, park_after) = (Instant::now(), None);
-    let mut way = Way { deliver, end, account, stop: job.stop(), timer, begun, park_after };
+    let mut way = Way {
+        deliver,
+        end,
+        account,
+        stop: job.stop(),
+        timer,
+        begun: Instant::now(),
+        park_after: None,
+        turn: None,
+        others_wait: &|| others_wait(asker),
+        has_yielded: false,
+    };
     if way.is_backlogged() && !way.stop.is_abandoned() && !way.stop.is_late() {
         way.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
-        return true;
+        return Left::Parked;
     }
-    match worker.run(job, &mut |chunk| way.chunk(chunk)) {
+    match worker.run(job, &mut way) {
         Ran::Done(done) => {
             way.last(Delivery::Done(done, waited));
-            false
+            Left::Done
         }
         Ran::Parked(job) => {
             way.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
-            true
+            if way.has_yielded { Left::Yielded } else { Left::Parked }
         }
     }
 }
@@ -211,12 +252,18 @@ struct Way<'t> {
     begun: Instant,
     /// How long it waits for room before it is to park; known with the first chunk.
     park_after: Option<Duration>,
+    /// When its turn is over; known with the first candidate.
+    turn: Option<Instant>,
+    /// Whether anybody else waits for the thread.
+    others_wait: &'t dyn Fn() -> bool,
+    /// It was told to yield.
+    has_yielded: bool,
 }
 
-impl Way<'_> {
+impl Receiver for Way<'_> {
     /// Hands a chunk on. While the connection has no room for it, it blocks: for a moment, then the
     /// job is to park. A job that does not waits on.
-    fn chunk(&mut self, mut chunk: Vec<u8>) -> Flow {
+    fn take(&mut self, mut chunk: Vec<u8>) -> Flow {
         let begun = Instant::now();
         let took = begun.saturating_duration_since(self.begun);
         let park_after =
@@ -252,6 +299,18 @@ impl Way<'_> {
         }
     }
 
+    fn should_yield(&mut self) -> bool {
+        let now = Instant::now();
+        let turn = *self.turn.get_or_insert_with(|| {
+            let took = now.saturating_duration_since(self.begun);
+            now + (took * TURN_PLANS).clamp(TURN_MIN, TURN_MAX)
+        });
+        self.has_yielded = now >= turn && ((self.others_wait)() || now - turn >= RENEW_AFTER);
+        self.has_yielded
+    }
+}
+
+impl Way<'_> {
     /// Whether other searches have left enough for the connection.
     fn is_backlogged(&self) -> bool {
         let in_channel = self.deliver.max_capacity() - self.deliver.capacity();
@@ -293,5 +352,13 @@ const END_MAX: usize = 2;
 /// that reads, but slowly, costs about twice as much of a thread at the most.
 const PARK_AFTER_MIN: Duration = Duration::from_millis(4);
 const PARK_AFTER_MAX: Duration = Duration::from_millis(50);
+/// How long a turn is, from the first candidate. To go on costs a new plan here, too: so it is some
+/// times as long as planning took, within these bounds.
+const TURN_PLANS: u32 = 3;
+const TURN_MIN: Duration = Duration::from_millis(20);
+const TURN_MAX: Duration = Duration::from_millis(500);
+/// How long after its turn a search parks even if nobody waits: then the snapshot it reads is given
+/// back, and the rights it has are those of now.
+const RENEW_AFTER: Duration = Duration::from_millis(500);
 /// How often a job that waits for its connection looks whether it has to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(2);

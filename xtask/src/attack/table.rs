@@ -115,6 +115,7 @@ pub(super) const PROMISES: &[Promise] = &[
             ),
             ("server", "tests::stalled", "connections_that_end_leave_nothing_in_the_queue"),
             ("server", "fair_queue::tests", "those_who_ask_take_turns"),
+            ("server", "tests::stalled", "a_long_search_gives_its_thread_to_others"),
             ("server", "fair_queue::tests", "strangers_are_one_half_however_many_they_are"),
             (
                 "server",

@@ -50,7 +50,7 @@ use crate::ops::target::{self, Lookup};
 use crate::refusal::Refusal;
 use crate::root_dse::{self, Offer};
 use crate::session::Session;
-use crate::sink::{Flush, ResponseSink};
+use crate::sink::{Receiver, ResponseSink};
 use crate::stop::Stop;
 use crate::subentry::Shown;
 use crate::virtual_tree;
@@ -122,10 +122,10 @@ pub(crate) fn run_job(
     request: &SearchRequest<'_>,
     controls: &Controls<'_>,
     out: &mut Vec<u8>,
-    flush: &mut Flush<'_>,
+    receiver: &mut dyn Receiver,
 ) -> Option<Box<Parked>> {
     let Worker { directory, snapshot, names, recorder, note, .. } = worker;
-    let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, flush);
+    let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, receiver);
     let resumed = job.parked.as_deref();
     let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
         // It has waited: for its turn, or for its client.
@@ -229,7 +229,7 @@ pub(crate) enum Outcome {
     Abandoned,
     /// It is too large for the thread that reads requests.
     TooMuch,
-    /// Not at all yet: its receiver has no room.
+    /// Not at all yet: its receiver has no room, or others wait for the thread.
     Parked(Box<Parked>),
 }
 
@@ -319,10 +319,9 @@ impl Search<'_> {
         };
         // The guard begins at the base, unless aliases and chains may lead away from it.
         let is_local = !aliases && !chain::asks(filter);
-        // What has parked has told of the base, and of what was asserted.
-        let is_new = self.resumed.is_none();
-        let hidden = is_new && self.hidden(view, guard, (base, is_local))?;
-        if is_new && self.controls.assertion.is_some() {
+        let has_told = self.resumed.is_some_and(Parked::has_told);
+        let hidden = !has_told && self.hidden(view, guard, (base, is_local))?;
+        if self.resumed.is_none() && self.controls.assertion.is_some() {
             self.check_base(view, state, guard, base)?;
         }
         let (shown, regions) = (self.shown(subentries), None);
@@ -524,7 +523,7 @@ impl Search<'_> {
         self.check_indexed(&plan, view, (&ask, resolved.guard))?;
         let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
         if let Some(request) = &self.controls.entry_count {
-            return self.count(request, &plan, &mut run);
+            return self.count(request, &plan, &mut run, sink);
         }
         if self.is_for_pool(plan.estimate, resolved.filter, !run.sends_all()) {
             return Ok(Outcome::TooMuch);
@@ -596,7 +595,7 @@ impl Search<'_> {
     fn start(&self) -> Result<Position, Refusal> {
         let is_by_id = match self.resumed.map(|parked| &parked.phase) {
             None => !self.is_sorted(),
-            Some(Phase::Candidates { .. }) => true,
+            Some(Phase::Candidates { .. } | Phase::Counted { .. }) => true,
             Some(Phase::Sorted(_) | Phase::References { .. } | Phase::Made { .. }) => false,
         };
         if is_by_id { self.page_start() } else { Ok(Position { after: EntryId::ROOT, sent: 0 }) }

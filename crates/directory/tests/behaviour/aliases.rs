@@ -68,7 +68,7 @@ fn whoever_abandons_a_search_waits_for_no_alias() {
     let mut answer = Answer::default();
     let mut done = connection
         .pool
-        .run(job, &mut |chunk| {
+        .run(job, &mut |chunk: Vec<u8>| {
             answer.take(&chunk);
             Flow::Continue
         })

@@ -7,7 +7,7 @@ use ldap::result::ResultCode;
 use crate::add_devices;
 use crate::support::{Answer, Asked, Client, SUFFIX, Served};
 
-const REQUEST: &str = "1.3.6.1.4.1.30221.2.5.36";
+pub(crate) const REQUEST: &str = "1.3.6.1.4.1.30221.2.5.36";
 const RESPONSE: &str = "1.3.6.1.4.1.30221.2.5.37";
 
 /// What a count request says.
@@ -23,8 +23,8 @@ pub(crate) fn count(client: &mut Client, base: &str, filter: &str, says: Says) -
     count_of(client, &Asked { base, filter, ..Asked::default() }, says)
 }
 
-/// What is said of any search.
-pub(crate) fn count_of(client: &mut Client, asked: &Asked<'_>, says: Says) -> (Answer, String) {
+/// The value of a request.
+pub(crate) fn request_value(says: Says) -> Vec<u8> {
     let mut value = Vec::new();
     let mut writer = Writer::new(&mut value);
     let whole = writer.begin(Tag::SEQUENCE);
@@ -33,6 +33,12 @@ pub(crate) fn count_of(client: &mut Client, asked: &Asked<'_>, says: Says) -> (A
     writer.boolean(Tag::context(2, false), says.even_unindexed);
     writer.boolean(Tag::context(3, false), true);
     writer.end(whole);
+    value
+}
+
+/// What is said of any search.
+pub(crate) fn count_of(client: &mut Client, asked: &Asked<'_>, says: Says) -> (Answer, String) {
+    let value = request_value(says);
     let controls = [(REQUEST, true, Some(value.as_slice()))];
     let answer = client.search(&Asked { controls: &controls, ..asked.clone() });
     assert!(answer.entries.is_empty());

@@ -184,7 +184,7 @@ fn an_abandoned_search_on_the_pool_ends_without_a_result() {
         }
         let mut done = connection
             .pool
-            .run(job, &mut |chunk| {
+            .run(job, &mut |chunk: Vec<u8>| {
                 answer.take(&chunk);
                 flushes += 1;
                 if flushes == flushes_before {
@@ -219,7 +219,7 @@ fn a_result_comes_with_the_word_that_the_search_is_over() {
     let mut answer = Answer::default();
     let mut done = connection
         .pool
-        .run(job, &mut |chunk| {
+        .run(job, &mut |chunk: Vec<u8>| {
             answer.take(&chunk);
             Flow::Continue
         })
@@ -246,7 +246,7 @@ fn a_receiver_that_is_gone_stops_the_search() {
     let mut chunks = 0;
     let done = connection
         .pool
-        .run(job, &mut |_| {
+        .run(job, &mut |_: Vec<u8>| {
             chunks += 1;
             Flow::Stop
         })

@@ -12,6 +12,7 @@ use ldap::message::{Controls, DerefAliases, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 use testing::chance::Chance;
 
+use crate::counting::{self, Says};
 use crate::support::{Answer, Asked, Client, SUFFIX, Served};
 
 const SORT: &str = "1.2.840.113556.1.4.473";
@@ -269,7 +270,7 @@ fn begin(client: &mut Client, asked: &Asked<'_>) -> Job {
 /// Goes on until it parks; the job, unless it is over.
 fn go_on(client: &mut Client, job: Job, answer: &mut Answer) -> Option<Job> {
     let connection = &mut client.connection;
-    let ran = connection.pool.run(job, &mut |chunk| {
+    let ran = connection.pool.run(job, &mut |chunk: Vec<u8>| {
         answer.take(&chunk);
         Flow::Park
     });
@@ -518,6 +519,31 @@ fn a_base_that_may_not_be_seen_is_told_by_what_was_found_before() {
         assert_eq!(answer.code(), code, "{filter}");
     }
     assert!(parks.connection.parked > 10);
+}
+
+#[test]
+fn a_count_that_parks_after_each_entry_is_the_same() {
+    let served = directory(|_| {});
+    let mut chance = Chance::new(29, 1);
+    let mut parked = 0;
+    for _ in 0..100 {
+        let is_root = chance.below(2) == 0;
+        let client = || if is_root { served.root() } else { served.client() };
+        let (mut parks, mut other) = (client(), client());
+        other.connection.parks = false;
+        let value = counting::request_value(Says {
+            examine_max: [0, 10, 1_000][chance.below(3) as usize],
+            always_examine: chance.below(2) == 0,
+            even_unindexed: chance.below(2) == 0,
+        });
+        let mut controls = vec![(counting::REQUEST, true, Some(value.as_slice()))];
+        controls.extend((chance.below(3) == 0).then_some((MANAGE_DSA_IT, true, None)));
+        let (base, filter) = (*chance.pick(&BASES).unwrap(), *chance.pick(&FILTERS).unwrap());
+        let asked = Asked { base, filter, controls: &controls, ..Asked::default() };
+        same(&mut parks, &mut other, &asked, "count");
+        parked += parks.connection.parked;
+    }
+    assert!(parked > 200, "they parked {parked} times");
 }
 
 const DENY: &str =

@@ -51,7 +51,7 @@ fn an_abandoned_search_ends_within_ten_milliseconds() {
             let mut pool = directory.worker();
             let mut answer = Answer::default();
             let mut done = pool
-                .run(job, &mut |chunk| {
+                .run(job, &mut |chunk: Vec<u8>| {
                     answer.take(&chunk);
                     Flow::Continue
                 })
@@ -104,7 +104,7 @@ fn a_search_ends_within_ten_milliseconds_of_its_time_limit() {
         let mut done = client
             .connection
             .pool
-            .run(job, &mut |chunk| {
+            .run(job, &mut |chunk: Vec<u8>| {
                 answer.take(&chunk);
                 Flow::Continue
             })

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use directory::{
     AdminPassword, Clock, Directory, DirectoryOptions, Flow, GlobalAcis, ManualClock, Next, Noted,
-    Peer, Ran, Scheme, Session, Timestamp, Tls, Worker,
+    Peer, Ran, Receiver, Scheme, Session, Timestamp, Tls, Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -249,13 +249,10 @@ impl Connection {
                 self.jobs += 1;
                 self.send(&out);
                 let mut chunks = Vec::new();
-                let flow = if self.parks { Flow::Park } else { Flow::Continue };
                 let mut job = job;
                 let mut done = loop {
-                    let ran = self.pool.run(job, &mut |chunk| {
-                        chunks.push(chunk);
-                        flow
-                    });
+                    let ran =
+                        self.pool.run(job, &mut Taker { chunks: &mut chunks, parks: self.parks });
                     match ran {
                         Ran::Done(done) => break done,
                         Ran::Parked(parked) => job = parked,
@@ -565,4 +562,21 @@ pub fn modifications(changes: &[(ModifyOperation, &str, &[&str])]) -> Modificati
 
 fn texts(values: &[&str]) -> ValuesBuf {
     values.iter().map(|value| value.as_bytes()).collect()
+}
+
+/// Takes the answer of a search, which parks as often as it may.
+pub struct Taker<'c> {
+    pub chunks: &'c mut Vec<Vec<u8>>,
+    pub parks: bool,
+}
+
+impl Receiver for Taker<'_> {
+    fn take(&mut self, chunk: Vec<u8>) -> Flow {
+        self.chunks.push(chunk);
+        if self.parks { Flow::Park } else { Flow::Continue }
+    }
+
+    fn should_yield(&mut self) -> bool {
+        self.parks
+    }
 }

@@ -318,7 +318,11 @@ fn connections_that_end_while_their_searches_are_parked_leave_nothing() {
 
 /// No index knows any of it, and each candidate is tested for all of it.
 fn slow(id: i32) -> Vec<u8> {
-    let terms = (0..1_000).map(|term| format!("(description=no {term})")).collect::<String>();
+    slow_by(id, 1_000)
+}
+
+fn slow_by(id: i32, terms: u32) -> Vec<u8> {
+    let terms = (0..terms).map(|term| format!("(description=no {term})")).collect::<String>();
     let filter = format!("(|{terms})");
     search_by(id, "dc=example,dc=org", Scope::Subtree, &filter)
 }
@@ -345,6 +349,26 @@ fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
     }
     check_prompt(&mut root, "the administrator");
     assert!(waiting() > 0, "{sent} searches of strangers were answered meanwhile");
+}
+
+/// A turn ended only when a search was over: who asked for many slow ones had all threads, for as
+/// long as one takes, each time somebody else asked for something.
+#[test]
+fn a_long_search_gives_its_thread_to_others() {
+    let running = with_threads(2);
+    let mut ben = sign_in(&running, "ben");
+    let mut annas = (0..3).map(|_| sign_in(&running, "anna")).collect::<Vec<_>>();
+    annas.iter_mut().for_each(|anna| anna.send(&slow_by(2, 30)));
+    let begun = Instant::now();
+    let waiting = || running.metric("roster_queue_length")["{queue=\"scan\"}"].clone();
+    while waiting() == "0" {
+        assert!(begun.elapsed() < PATIENCE, "they are not that slow");
+        std::thread::yield_now();
+    }
+    check_prompt(&mut ben, "one who has signed in");
+    assert!(running.counters.yielded.value() > 0);
+    // They go on, and are answered all the same.
+    annas.iter_mut().for_each(|anna| assert_eq!(anna.receive(), "2 done success"));
 }
 
 /// What connections leave in the queue goes with them: it took memory that nobody counted, places,

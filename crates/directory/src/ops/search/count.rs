@@ -9,9 +9,11 @@ use ldap::search_control::{EntryCount, EntryCountRequest};
 use schema::EntryId;
 use store::Plan;
 
-use super::{Done, Outcome, Run, Search};
+use super::parked::{Parked, Phase};
+use super::{Done, Outcome, Run, Search, Sent};
 use crate::controls::entry_count;
 use crate::refusal::Refusal;
+use crate::sink::ResponseSink;
 
 impl Search<'_> {
     /// Answers with the number of entries that the search has.
@@ -20,6 +22,7 @@ impl Search<'_> {
         request: &EntryCountRequest,
         plan: &Plan,
         run: &mut Run<'_>,
+        sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         if self.controls.paged.is_some() {
             return Err(Refusal::new(
@@ -34,7 +37,10 @@ impl Search<'_> {
         } else {
             request.even_unindexed
         };
-        let is_exact = run.sends_all() && !(request.always_examine && may_examine);
+        let goes_on = matches!(self.resumed, Some(Parked { phase: Phase::Counted { .. }, .. }));
+        // As it began, whatever may be estimated by now.
+        let may_examine = may_examine || goes_on;
+        let is_exact = run.sends_all() && !(request.always_examine && may_examine) && !goes_on;
         if (is_exact || may_examine) && self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
         }
@@ -45,7 +51,7 @@ impl Search<'_> {
             }
         } else if may_examine {
             self.note_unindexed(plan);
-            match examined(plan, run)? {
+            match examined(plan, run, sink)? {
                 Ok(count) => EntryCount::Examined(count),
                 Err(end) => return Ok(end),
             }
@@ -93,11 +99,21 @@ impl Search<'_> {
 }
 
 /// Looks at every candidate and counts those that match.
-fn examined(plan: &Plan, run: &mut Run<'_>) -> Result<Result<u64, Outcome>, Refusal> {
-    let mut count = 0_u64;
+fn examined(
+    plan: &Plan,
+    run: &mut Run<'_>,
+    sink: &mut ResponseSink<'_>,
+) -> Result<Result<u64, Outcome>, Refusal> {
+    let (mut begin, mut count) = (EntryId::ROOT, 0);
     let (search, bounds) = (run.search, run.bounds);
+    if let Some(parked) = search.resumed {
+        run.resume(parked);
+        if let Phase::Counted { after, count: counted } = parked.phase {
+            (begin, count) = (after, counted);
+        }
+    }
     let interrupt = search.interrupt(&bounds);
-    for stored in plan.entries_until(run.view, EntryId::ROOT, &interrupt) {
+    for stored in plan.entries_until(run.view, begin, &interrupt) {
         let stored = match stored {
             Ok(stored) => stored,
             Err(error) => return search.ended_by(error, &bounds).map(Err),
@@ -106,6 +122,13 @@ fn examined(plan: &Plan, run: &mut Run<'_>) -> Result<Result<u64, Outcome>, Refu
             return Ok(Err(end));
         }
         count += u64::from(run.matches(&stored)?);
+        match run.turn(sink) {
+            Sent::Next => {}
+            Sent::Park => {
+                return Ok(Err(run.parked(Phase::Counted { after: stored.id(), count })));
+            }
+            Sent::End(end) => return Ok(Err(end)),
+        }
     }
     Ok(Ok(count))
 }

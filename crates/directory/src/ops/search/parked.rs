@@ -1,5 +1,5 @@
-//! Searches that have parked: their receiver has no room, and they gave up their thread. Each knows
-//! where it goes on.
+//! Searches that have parked: their receiver has no room, or others waited for the thread, and they
+//! gave it up. Each knows where it goes on.
 //!
 //! Invariant: a parked search holds nothing of the store. It goes on with the newest snapshot and
 //! with the rules that hold then: no entry is sent twice, and none is left out that was there all
@@ -41,8 +41,10 @@ pub(crate) struct Parked {
 
 /// What it was at.
 pub(super) enum Phase {
-    /// Its candidates, in the order of their ids, up to this one.
-    Candidates { after: EntryId },
+    /// Its candidates, in the order of their ids, up to this one; that was sent last.
+    Candidates { after: EntryId, last: EntryId },
+    /// Its candidates up to this one, and so many of them match: they are counted only.
+    Counted { after: EntryId, count: u64 },
     /// Its entries in their order.
     Sorted(List),
     /// The referral objects in scope, up to this one.
@@ -115,7 +117,10 @@ impl Parked {
     pub(super) fn made(&self) -> usize {
         match self.phase {
             Phase::Made { sent } => sent,
-            Phase::Candidates { .. } | Phase::Sorted(_) | Phase::References { .. } => 0,
+            Phase::Candidates { .. }
+            | Phase::Counted { .. }
+            | Phase::Sorted(_)
+            | Phase::References { .. } => 0,
         }
     }
 
@@ -123,7 +128,18 @@ impl Parked {
     pub(super) fn list(&self) -> Option<&List> {
         match &self.phase {
             Phase::Sorted(list) => Some(list),
-            Phase::Candidates { .. } | Phase::References { .. } | Phase::Made { .. } => None,
+            Phase::Candidates { .. }
+            | Phase::Counted { .. }
+            | Phase::References { .. }
+            | Phase::Made { .. } => None,
+        }
+    }
+
+    /// Whether its answer has told of the base already: not while nothing was sent.
+    pub(super) fn has_told(&self) -> bool {
+        match self.phase {
+            Phase::Candidates { .. } | Phase::Counted { .. } => self.sent > 0,
+            Phase::Sorted(_) | Phase::References { .. } | Phase::Made { .. } => true,
         }
     }
 }

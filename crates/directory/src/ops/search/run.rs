@@ -43,6 +43,8 @@ pub(crate) struct Run<'a> {
     /// Entries sent for this request.
     pub(crate) sent: u32,
     pub(crate) last: EntryId,
+    /// The candidate before the first.
+    after: EntryId,
     /// Candidates looked at.
     pub(crate) seen: u64,
     /// How many candidates are looked at between two looks at the clock, how many are left until
@@ -50,6 +52,8 @@ pub(crate) struct Run<'a> {
     stride: u32,
     until_look: u32,
     looked: Duration,
+    /// It was just looked at.
+    has_looked: bool,
     /// The asker may use all of the filter, and see every entry.
     searchable: bool,
     /// The asker may see every entry.
@@ -62,7 +66,7 @@ pub(crate) struct Run<'a> {
 pub(crate) enum Sent {
     /// The next one.
     Next,
-    /// The receiver has no room for more: the search should park.
+    /// The receiver has no room for more, or others wait for the thread: the search is to park.
     Park,
     /// The end of the search.
     End(Outcome),
@@ -105,12 +109,14 @@ impl<'a> Run<'a> {
             bounds,
             sent: 0,
             last: start.after,
+            after: start.after,
             start,
             seen: 0,
             stride: 1,
             // When the search began was looked at before the plan was made.
             until_look: 1,
             looked: search.begun,
+            has_looked: false,
             searchable: searchable && sees_all,
             sees_all,
             parent: None,
@@ -120,14 +126,14 @@ impl<'a> Run<'a> {
     /// Goes on where a search has parked.
     pub(crate) fn resume(&mut self, parked: &Parked) {
         (self.sent, self.seen) = (parked.sent, parked.seen);
-        if let Phase::Candidates { after } = parked.phase {
-            self.last = after;
+        if let Phase::Candidates { after, last } = parked.phase {
+            (self.after, self.last) = (after, last);
         }
         self.until_look = 0;
     }
 
     /// The search parks here.
-    fn parked(&self, phase: Phase) -> Outcome {
+    pub(super) fn parked(&self, phase: Phase) -> Outcome {
         Parked::at(phase, (self.sent, self.seen))
     }
 
@@ -139,7 +145,7 @@ impl<'a> Run<'a> {
     ) -> Result<Step, Refusal> {
         let (search, bounds) = (self.search, self.bounds);
         let interrupt = search.interrupt(&bounds);
-        for stored in plan.entries_until(self.view, self.last, &interrupt) {
+        for stored in plan.entries_until(self.view, self.after, &interrupt) {
             let stored = match stored {
                 Ok(stored) => stored,
                 Err(error) => return Ok(Step::End(search.ended_by(error, &bounds)?)),
@@ -147,13 +153,18 @@ impl<'a> Run<'a> {
             if let Some(end) = self.interrupted() {
                 return Ok(Step::End(end));
             }
-            if !self.matches(&stored)? {
-                continue;
+            let mut sent = Sent::Next;
+            if self.matches(&stored)? {
+                sent = self.send(&stored, sink)?;
             }
-            match self.send(&stored, sink)? {
+            if let Sent::Next = sent {
+                sent = self.turn(sink);
+            }
+            match sent {
                 Sent::Next => {}
                 Sent::Park => {
-                    return Ok(Step::End(self.parked(Phase::Candidates { after: self.last })));
+                    let (after, last) = (stored.id(), self.last);
+                    return Ok(Step::End(self.parked(Phase::Candidates { after, last })));
                 }
                 Sent::End(end) => return Ok(Step::End(end)),
             }
@@ -286,10 +297,22 @@ impl<'a> Run<'a> {
         self.is_late().then(|| Outcome::Done(too_long()))
     }
 
+    /// Whether the search is to give its thread to others, after a candidate; asked when the clock
+    /// was looked at.
+    pub(crate) fn turn(&mut self, sink: &mut ResponseSink<'_>) -> Sent {
+        if !std::mem::take(&mut self.has_looked) {
+            return Sent::Next;
+        }
+        match sink.turn() {
+            Flow::Continue => Sent::Next,
+            Flow::Park => Sent::Park,
+            Flow::Stop => Sent::End(self.stopped()),
+        }
+    }
+
     /// Looks at the clock. Candidates may cost a microsecond each, or milliseconds: the number of
     /// them between two looks adapts.
     fn is_late(&mut self) -> bool {
-        let Some(deadline) = self.bounds.deadline else { return false };
         let now = self.search.directory.clock.elapsed();
         if now.saturating_sub(self.looked) > LOOK_EVERY {
             self.stride = (self.stride / 2).max(1);
@@ -298,7 +321,8 @@ impl<'a> Run<'a> {
         }
         self.looked = now;
         self.until_look = self.stride - 1;
-        now >= deadline
+        self.has_looked = true;
+        self.bounds.deadline.is_some_and(|deadline| now >= deadline)
     }
 
     /// Whether every attribute of a filter may be searched in an entry.

@@ -357,7 +357,7 @@ impl Speaker {
         let (mut taken, mut is_gone) = (Vec::new(), false);
         let mut job = job;
         let mut done = loop {
-            let ran = world.pool.run(job, &mut |chunk| {
+            let ran = world.pool.run(job, &mut |chunk: Vec<u8>| {
                 assert!(!is_gone, "a job goes on for nobody");
                 is_gone = taken.len() >= chunks;
                 if is_gone {

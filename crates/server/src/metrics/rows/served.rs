@@ -177,6 +177,12 @@ pub(super) const ROWS: &[Metric] = &[
         |scene, out| out.one(scene.shared.counters.parked.value()),
     ),
     Metric::new(
+        "roster_searches_yielded_total",
+        ("cn=work", "roster-searches-yielded"),
+        "Times that a long search gave up its thread: others waited, or it renews its rights.",
+        |scene, out| out.one(scene.shared.counters.yielded.value()),
+    ),
+    Metric::new(
         "roster_password_hash_jobs_total",
         ("cn=work", "roster-password-hash-jobs"),
         "Requests whose passwords were hashed on threads of their own, since that is slow.",
