@@ -144,7 +144,10 @@ impl From<StoreError> for Failure {
                 "'roster check' lists all faults; restore the data from a backup".to_owned()
             }
             // LMDB reports a write that the disk took only in part as an I/O error.
-            StoreError::Lmdb(_) => "is the disk full? Otherwise see the system's log".to_owned(),
+            StoreError::Lmdb(_) => {
+                "is the disk full? Otherwise 'roster check' tells whether the data file is damaged"
+                    .to_owned()
+            }
             StoreError::Io { .. }
             | StoreError::Log(_)
             | StoreError::TooLarge { .. }

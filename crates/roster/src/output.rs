@@ -9,6 +9,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
+use server::is_hidden;
 
 use crate::failure::{Exit, Failure};
 
@@ -98,14 +99,6 @@ fn escaped(
         if is_one(letter) { push(letter, &mut out) } else { out.push(letter) }
     }
     Cow::Owned(out)
-}
-
-/// Whether a terminal would do something else than show it: controls, and what Unicode has for
-/// formats, directions and tags.
-const fn is_hidden(letter: char) -> bool {
-    matches!(letter, '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Prints `roster: error: …` and, if there is one, `roster: hint: …`.

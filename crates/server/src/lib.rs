@@ -39,7 +39,7 @@ mod worker;
 pub use counters::Counts;
 pub use error::ServerError;
 pub use listen::Addresses;
-pub use log::journal_hold;
+pub use log::{is_hidden, journal_hold};
 pub use memory::on_release;
 pub use network::Network;
 pub use proxy_header::{NoProxyHeader, ProxyHeader};

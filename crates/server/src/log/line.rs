@@ -150,7 +150,7 @@ pub(super) fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
         for character in chunk.valid().chars() {
             match character {
                 '"' | '\\' => out.extend_from_slice(&[b'\\', character as u8]),
-                _ if is_hidden(character) => push_code(out, character as u32),
+                _ if is_hidden(character) => push_code(out, character),
                 _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
@@ -165,17 +165,22 @@ const fn is_quoted(octet: u8) -> bool {
     octet == b'"' || octet == b'\\'
 }
 
-/// Whether a terminal would do something else than show it.
-pub(super) const fn is_hidden(character: char) -> bool {
-    matches!(character, '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// Whether a terminal would do something else than show it: controls, and what Unicode has for
+/// formats, directions and tags.
+#[must_use]
+pub const fn is_hidden(character: char) -> bool {
+    matches!(character, '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// `\u00e9`; none of the hidden characters needs more than four digits.
-fn push_code(out: &mut Vec<u8>, code: u32) {
-    out.extend_from_slice(b"\\u");
-    push_hex(out, (code >> 8) as u8);
-    push_hex(out, code as u8);
+/// `\u00e9`; beyond four digits two of them, as in JSON.
+fn push_code(out: &mut Vec<u8>, character: char) {
+    for &mut code in character.encode_utf16(&mut [0; 2]) {
+        out.extend_from_slice(b"\\u");
+        push_hex(out, (code >> 8) as u8);
+        push_hex(out, code as u8);
+    }
 }
 
 pub(super) fn push_hex(out: &mut Vec<u8>, octet: u8) {
@@ -227,6 +232,7 @@ mod tests {
     fn nothing_a_client_sends_ends_a_line_or_hides() {
         check_escaped(b"cn=plain,dc=example", "cn=plain,dc=example");
         check_escaped("cn=Mü\"ll\\er".as_bytes(), "cn=Mü\\\"ll\\\\er");
+        check_escaped("a\u{61c}\u{2064}\u{e0041}".as_bytes(), "a\\u061c\\u2064\\udb40\\udc41");
         check_escaped(b"a\r\nb\t\0\x1b[2J\x7f", "a\\u000d\\u000ab\\u0009\\u0000\\u001b[2J\\u007f");
         check_escaped("\u{85}\u{2028}\u{202e}".as_bytes(), "\\u0085\\u2028\\u202e");
         check_escaped(b"a\xff\xfeb", "a\\\\xff\\\\xfeb");

@@ -37,6 +37,7 @@ use self::file::{Keep, LogFile, Retention, Rotation};
 use self::files::{Compression, Disk, Files};
 use self::journalist::Journalist;
 use self::line::Form;
+pub use self::line::is_hidden;
 use self::refusals::Refusals;
 pub(crate) use self::scribe::{Scribe, Trail};
 pub(crate) use self::told::told;
