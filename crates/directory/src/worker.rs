@@ -219,16 +219,13 @@ impl Snapshot {
 }
 
 /// RFC 4511 §4.1.1: broken structure ends the session with a notice of disconnection; where only
-/// the content of a known request is at fault, that request is answered `protocolError`.
+/// the content of a known request is at fault, that request is answered, and more may follow.
 fn refuse_undecodable(failure: &DecodeFailure, out: &mut Vec<u8>) -> Next {
     let diagnostic = failure.error.to_string();
     let kind = failure.tag.and_then(ResponseKind::answering);
-    match (failure.id, kind) {
-        (Some(id), Some(kind)) if is_content_error(failure.error.reason) => {
-            let result = LdapResult {
-                diagnostic: &diagnostic,
-                ..LdapResult::new(ResultCode::ProtocolError)
-            };
+    match (failure.id, kind, code_of_content(failure.error.reason)) {
+        (Some(id), Some(kind), Some(code)) => {
+            let result = LdapResult { diagnostic: &diagnostic, ..LdapResult::new(code) };
             encode::result(out, id, kind, &result, Controls::EMPTY);
             Next::Answered
         }
@@ -239,19 +236,20 @@ fn refuse_undecodable(failure: &DecodeFailure, out: &mut Vec<u8>) -> Next {
     }
 }
 
-/// Whether the message was well framed and only its content is not acceptable.
-fn is_content_error(reason: DecodeReason) -> bool {
+/// What a message is answered that was well framed and whose content is not acceptable.
+fn code_of_content(reason: DecodeReason) -> Option<ResultCode> {
     match reason {
+        // Nothing is wrong with it but its size.
+        DecodeReason::TooDeep | DecodeReason::TooManyTerms | DecodeReason::TooManyControls => {
+            Some(ResultCode::AdminLimitExceeded)
+        }
         DecodeReason::BadUtf8
         | DecodeReason::OutOfRange
         | DecodeReason::EmptyList
         | DecodeReason::SubstringOrder
         | DecodeReason::EmptySubstring
         | DecodeReason::EmptyMatchingRule
-        | DecodeReason::TooDeep
-        | DecodeReason::TooManyTerms
-        | DecodeReason::TooManyControls
-        | DecodeReason::NameTooLong => true,
+        | DecodeReason::NameTooLong => Some(ResultCode::ProtocolError),
         DecodeReason::Truncated
         | DecodeReason::IndefiniteLength
         | DecodeReason::LengthTooLong
@@ -261,6 +259,6 @@ fn is_content_error(reason: DecodeReason) -> bool {
         | DecodeReason::BadBoolean
         | DecodeReason::BadInteger
         | DecodeReason::BadNull
-        | DecodeReason::TrailingBytes => false,
+        | DecodeReason::TrailingBytes => None,
     }
 }

@@ -147,7 +147,7 @@ impl fmt::Display for DecodeReason {
             Self::MessageTooLong => "message longer than allowed",
             Self::HighTagNumber => "tag number above 30",
             Self::UnexpectedTag(tag) => return write!(f, "unexpected tag 0x{:02x}", tag.0),
-            Self::BadBoolean => "boolean is neither 0x00 nor 0xff",
+            Self::BadBoolean => "boolean is not one octet",
             Self::BadInteger => "integer is empty, too long or not minimal",
             Self::OutOfRange => "number out of range",
             Self::BadUtf8 => "string is not utf-8",
@@ -157,8 +157,8 @@ impl fmt::Display for DecodeReason {
             Self::SubstringOrder => "substrings out of order",
             Self::EmptySubstring => "empty substring",
             Self::EmptyMatchingRule => "extensible match without rule and attribute",
-            Self::TooDeep => "filter nested too deeply",
-            Self::TooManyTerms => "filter has too many terms",
+            Self::TooDeep => "the filter is nested deeper than 100 levels",
+            Self::TooManyTerms => "the filter has more than 10000 terms",
             Self::TooManyControls => "too many controls",
             Self::NameTooLong => "name longer than allowed",
         })
@@ -312,12 +312,12 @@ impl<'a> Reader<'a> {
         self.unsigned(tag)
     }
 
-    /// Reads a BOOLEAN.
+    /// Reads a BOOLEAN: senders write TRUE as 0xFF (RFC 4511 §5.1), of what they should write a
+    /// reader makes TRUE of all but 0, as BER does (X.690 §8.2.2).
     pub fn boolean(&mut self, tag: Tag) -> Result<bool, DecodeError> {
         let start = *self;
         match self.read(tag)? {
-            [0x00] => Ok(false),
-            [0xFF] => Ok(true),
+            [octet] => Ok(*octet != 0),
             _ => Err(start.error(DecodeReason::BadBoolean)),
         }
     }

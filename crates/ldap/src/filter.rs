@@ -13,8 +13,9 @@ use std::fmt;
 use crate::description::{is_attribute_description, is_oid};
 use crate::dn::{hex_octet, push_octet_escape};
 
-/// How deep filters may be nested; an item alone has depth 1.
-pub const FILTER_DEPTH_MAX: u16 = 100;
+/// How deep filters may be nested; an item alone has depth 1, so 100 levels of and, or and not may
+/// stand around it.
+pub const FILTER_DEPTH_MAX: u16 = 101;
 /// How many filters one filter may hold, itself included.
 pub const FILTER_TERMS_MAX: u32 = 10_000;
 

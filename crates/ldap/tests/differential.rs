@@ -101,7 +101,6 @@ fn rasn_is_more_lenient_than_we_are() {
     check("a request has an id above 0 (RFC 4511 §4.1.1.1)", "30 05 02 01 00 42 00");
     check("ids end at maxInt (RFC 4511 §4.1.1.1)", "30 09 02 05 00 80 00 00 00 42 00");
     check("minimal integers (X.690 §8.3.2)", "30 06 02 02 00 01 42 00");
-    check("TRUE is 0xFF (RFC 4511 §5.1)", "30 0e 02 01 01 6c 09 04 01 61 04 01 62 01 01 01");
     check("primitive strings (RFC 4511 §5.1)", "30 0e 02 01 01 60 09 02 01 03 24 02 04 00 80 00");
     check("nothing after the message", "30 05 02 01 01 42 00 00");
     check("versions end at 127", "30 0d 02 01 01 60 08 02 02 00 80 04 00 80 00");
@@ -109,6 +108,23 @@ fn rasn_is_more_lenient_than_we_are() {
     let search = "04 00 0a 01 00 0a 01 00 02 01 00 02 01 00 01 01 00";
     check("substrings", &format!("30 1f 02 01 01 63 1a {search} a4 05 04 01 61 30 00 30 00"));
     check("a rule or a type", &format!("30 1d 02 01 01 63 18 {search} a9 03 83 01 78 30 00"));
+}
+
+/// What senders are asked for binds no reader: clients write TRUE as 0x01 (RFC 4511 §5.1).
+#[test]
+fn every_octet_but_0_is_true() {
+    for octet in 0..=255_u8 {
+        let hex = format!("30 0e 02 01 01 6c 09 04 01 61 04 01 62 01 01 {octet:02x}");
+        let bytes = shared::unhex(&hex);
+        let ours = Message::<Request<'_>>::decode(&bytes, &DecodeLimits::default()).unwrap();
+        let Request::ModifyDn(rename) = ours.op else { panic!("a rename") };
+        assert_eq!(rename.delete_old_rdn, octet != 0);
+        assert_eq!(rasn_form::request(&ours), rasn::ber::decode(&bytes).ok());
+    }
+    let controls = "a0 08 30 06 04 01 31 01 01 01";
+    let bytes = shared::unhex(&format!("30 0f 02 01 01 42 00 {controls}"));
+    let ours = Message::<Request<'_>>::decode(&bytes, &DecodeLimits::default()).unwrap();
+    assert!(ours.controls.iter().all(|control| control.critical));
 }
 
 /// Requests we read and `rasn` refuses: its types end where RFC 4511 says `...`.

@@ -135,8 +135,8 @@ fn what_follows_the_operation_are_controls_or_components_yet_unknown() {
     check("30 08 02 01 01 42 00 a0 01 30", 9, Truncated);
     check("30 09 02 01 01 42 00 a0 02 30 00", 11, Truncated);
     check("30 09 02 01 01 42 00 a0 02 04 00", 9, UnexpectedTag(Tag::OCTET_STRING));
-    // A criticality of 0x01, an empty one, and one after the value.
-    check("30 0f 02 01 01 42 00 a0 08 30 06 04 01 31 01 01 01", 14, BadBoolean);
+    // A criticality of two octets, an empty one, and one after the value.
+    check("30 10 02 01 01 42 00 a0 09 30 07 04 01 31 01 02 ff ff", 14, BadBoolean);
     check("30 0e 02 01 01 42 00 a0 07 30 05 04 01 31 01 00", 14, BadBoolean);
     check("30 11 02 01 01 42 00 a0 0a 30 08 04 01 31 04 00 01 01 ff", 16, UnexpectedTag(Tag(1)));
     check("30 0c 02 01 01 42 00 a0 05 30 03 04 01 ff", 11, BadUtf8);
@@ -204,7 +204,7 @@ fn a_search_has_known_scopes_and_limits_up_to_max_int() {
     );
     check(
         &format!(
-            "30 1b 02 01 01 63 16 04 00 0a 01 00 0a 01 00 02 01 00 02 01 00 01 01 01 {filter}"
+            "30 1a 02 01 01 63 15 04 00 0a 01 00 0a 01 00 02 01 00 02 01 00 01 00 {filter}"
         ),
         21,
         BadBoolean,
@@ -287,8 +287,8 @@ fn an_extensible_match_has_a_rule_or_a_type_and_a_value() {
     check_filter("a9 03 81 01 78", 5, Truncated);
     check_filter("a9 03 82 01 78", 5, Truncated);
     check_filter("a9 06 82 01 61 81 01 78", 5, UnexpectedTag(Tag(0x81)));
-    check_filter("a9 09 82 01 61 83 01 78 84 01 01", 8, BadBoolean);
-    check_filter("a9 08 82 01 61 83 00 84 01 01", 7, BadBoolean);
+    check_filter("a9 0a 82 01 61 83 01 78 84 02 01 01", 8, BadBoolean);
+    check_filter("a9 07 82 01 61 83 00 84 00", 7, BadBoolean);
     check_filter("a9 08 82 01 61 83 00 83 01 78", 7, UnexpectedTag(Tag(0x83)));
     check_filter("a9 06 81 01 ff 83 01 78", 2, BadUtf8);
 }
@@ -388,7 +388,7 @@ fn values_are_required_in_an_add_and_not_in_a_modify() {
 fn the_other_requests_have_their_components_and_no_more() {
     // ModifyDN: deleteoldrdn missing, not a proper boolean; a second newSuperior.
     check("30 0b 02 01 01 6c 06 04 01 61 04 01 62", 13, Truncated);
-    check("30 0e 02 01 01 6c 09 04 01 61 04 01 62 01 01 7f", 13, BadBoolean);
+    check("30 0d 02 01 01 6c 08 04 01 61 04 01 62 01 00", 13, BadBoolean);
     check(
         "30 12 02 01 01 6c 0d 04 01 61 04 01 62 01 01 00 80 00 80 00",
         18,

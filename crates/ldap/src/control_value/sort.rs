@@ -36,13 +36,7 @@ pub fn sort_keys(value: &[u8]) -> Result<Vec<SortKey<'_>>, DecodeError> {
         let mut key = list.sequence(Tag::SEQUENCE)?;
         let attribute = key.string(Tag::OCTET_STRING)?;
         let rule = key.string_optional(RULE)?;
-        // A control's value is not bound to write TRUE as 0xFF; python-ldap does not.
-        let start = key;
-        let reverse = match key.read_optional(REVERSE)? {
-            None | Some([0]) => false,
-            Some([_]) => true,
-            Some(_) => return Err(start.error(DecodeReason::BadBoolean)),
-        };
+        let reverse = key.peek_tag() == Some(REVERSE) && key.boolean(REVERSE)?;
         key.end_extensible(&[RULE, REVERSE])?;
         keys.push(SortKey { attribute, rule, reverse });
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use ldap::ber::{Reader, Tag};
+use ldap::filter::FILTER_DEPTH_MAX;
 use rustc_hash::FxHashMap;
 use schema::Schema;
 
@@ -64,7 +65,7 @@ pub(super) const HIDDEN: &[u8] = b"{hidden}";
 /// Appends the filter to `out`, escaped for a text within quotation marks, up to a limit.
 pub(super) fn push_filter(out: &mut Vec<u8>, filter: &mut Reader<'_>, secrets: &mut Secrets) {
     let mut text = Text { end: out.len() + FILTER_TEXT_MAX_BYTES, out, secrets };
-    if text.filter(filter, FILTER_DEPTH_MAX).is_none() {
+    if text.filter(filter, FILTER_DEPTH_MAX.into()).is_none() {
         text.out.extend_from_slice("…".as_bytes());
     }
 }
@@ -77,7 +78,7 @@ struct Text<'t> {
 }
 
 impl Text<'_> {
-    /// `None` when it is no filter, or too long, or too deep.
+    /// `None` when it is no filter, too long, or deeper than any that is carried out.
     fn filter(&mut self, reader: &mut Reader<'_>, depth: usize) -> Option<()> {
         if depth == 0 || self.out.len() > self.end {
             return None;
@@ -212,8 +213,6 @@ const EXTENSIBLE: Tag = Tag::context(9, true);
 const INITIAL: Tag = Tag::context(0, false);
 const FINAL: Tag = Tag::context(2, false);
 
-/// Filters nested deeper are not shown whole; none that deep is carried out.
-const FILTER_DEPTH_MAX: usize = 101;
 
 /// How much of a filter is shown, about.
 const FILTER_TEXT_MAX_BYTES: usize = 4 * 1024;
