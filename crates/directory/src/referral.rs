@@ -1,5 +1,6 @@
 //! Referral objects (RFC 3296): entries that say "this part of the tree is elsewhere".
 
+use aci::Rights;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use ldap::url::LdapUrl;
@@ -59,7 +60,7 @@ pub(crate) fn above(
     while next != EntryId::ROOT {
         let Some(entry) = view.entry(next)? else { break };
         if is_referral(&entry, known) {
-            if !guard.anywhere(|guard| guard.on(&entry).may_read(&known.ref_)) {
+            if !guard.anywhere(|guard| may_follow(&guard.on(&entry), known)) {
                 return Ok(Some(guard.missing(view, entry.parent())?));
             }
             let urls = urls(&entry, &state.schema, Some((lookup.name, lookup.key)), lookup.scope);
@@ -72,6 +73,11 @@ pub(crate) fn above(
         next = entry.parent();
     }
     Ok(None)
+}
+
+/// Whether it may be known where a referral object leads: the asker may see it, and what it says.
+pub(crate) fn may_follow(rights: &Rights<'_>, known: &WellKnown) -> bool {
+    rights.may_read(&known.ref_) && rights.may_see()
 }
 
 /// Whether an entry below `parent` lies below a referral object, which a search does not enter.

@@ -203,9 +203,7 @@ fn a_search_has_known_scopes_and_limits_up_to_max_int() {
         OutOfRange,
     );
     check(
-        &format!(
-            "30 1a 02 01 01 63 15 04 00 0a 01 00 0a 01 00 02 01 00 02 01 00 01 00 {filter}"
-        ),
+        &format!("30 1a 02 01 01 63 15 04 00 0a 01 00 0a 01 00 02 01 00 02 01 00 01 00 {filter}"),
         21,
         BadBoolean,
     );
@@ -324,7 +322,7 @@ fn a_filter_has_limits_in_depth_and_number() {
 #[test]
 fn the_default_limits_stop_a_nested_and_a_wide_filter() {
     let mut nested = unhex("87 01 61");
-    for _ in 1..100 {
+    for _ in 0..100 {
         nested = tlv(0xA2, &[&nested]);
     }
     let limits = DecodeLimits::default();

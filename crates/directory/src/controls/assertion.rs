@@ -28,14 +28,15 @@ pub(super) fn take<'a>(
 }
 
 /// Refuses with `assertionFailed` unless the filter is true of the entry. What the asker may not
-/// search is Undefined, so that an assertion tells no more than a search would.
+/// search is Undefined, and of an entry that they may not know of nothing is true, so that an
+/// assertion tells no more than a search would.
 pub(crate) fn check(
     filter: &ResolvedFilter,
     entry: &dyn EntryRead,
     rights: &Rights<'_>,
     schema: &Schema,
 ) -> Result<(), Refusal> {
-    if filter.matches(schema, &rights.searchable(entry)) == Truth::True {
+    if rights.is_disclosed() && filter.matches(schema, &rights.searchable(entry)) == Truth::True {
         return Ok(());
     }
     Err(Refusal::new(ResultCode::AssertionFailed, "the assertion does not hold for the entry"))

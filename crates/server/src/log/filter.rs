@@ -213,7 +213,6 @@ const EXTENSIBLE: Tag = Tag::context(9, true);
 const INITIAL: Tag = Tag::context(0, false);
 const FINAL: Tag = Tag::context(2, false);
 
-
 /// How much of a filter is shown, about.
 const FILTER_TEXT_MAX_BYTES: usize = 4 * 1024;
 

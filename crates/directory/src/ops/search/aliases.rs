@@ -63,7 +63,11 @@ pub(crate) fn refuse_below(superior: &StoredEntry<'_>, known: &WellKnown) -> Res
 fn aliased(entry: &StoredEntry<'_>, schema: &Schema, guard: &Guard<'_>) -> Option<DnKey> {
     let mut named = None;
     let asked = &schema.well_known().aliased_object_name;
-    guard.on(entry).searchable(entry).visit_values(asked, &mut |_, value| {
+    let rights = guard.on(entry);
+    if !rights.is_disclosed() {
+        return None;
+    }
+    rights.searchable(entry).visit_values(asked, &mut |_, value| {
         named = std::str::from_utf8(value).ok().map(str::to_owned);
         false
     });

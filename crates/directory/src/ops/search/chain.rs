@@ -5,7 +5,8 @@
 //! entries that lead to it. Those are found level by level, all of a level in one look-up.
 //!
 //! Invariants: each entry is gone through once, so circles end, and at most [`CHAIN_ENTRIES_MAX`]
-//! are. Only values that the asker may search for lead anywhere.
+//! are. Only values that the asker may search for lead anywhere, of entries that they may see: what
+//! a search for each level would find.
 
 use std::collections::BTreeSet;
 
@@ -124,7 +125,8 @@ impl Chains<'_> {
             };
             search.check_indexed(&plan, view, (&ask, guard))?;
             // A level may have thousands of parts: what the plan proved is not tested again.
-            let is_certain = plan.exact && guard.may_search_everywhere(description);
+            let is_certain =
+                plan.exact && guard.sees_all() && guard.may_search_everywhere(description);
             let mut next = Vec::new();
             for stored in plan.entries(view, EntryId::ROOT) {
                 if let Some(end) = search.ended(bounds) {
@@ -134,7 +136,7 @@ impl Chains<'_> {
                 let is_match = is_certain || {
                     let rights = guard.on(&stored);
                     let entry = rights.searchable(&stored);
-                    search.evaluate(&level, schema, &entry) == Truth::True
+                    search.evaluate(&level, schema, &entry) == Truth::True && rights.may_see()
                 };
                 if known.contains(&stored.id()) || !is_match {
                     continue;

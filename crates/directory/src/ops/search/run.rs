@@ -422,7 +422,7 @@ impl<'a> Run<'a> {
             if !referral::is_referral(&stored, known)
                 || !self.in_scope(&stored)?
                 || self.is_below_referral(&stored)?
-                || !self.resolved.guard.on(&stored).may_read(&known.ref_)
+                || !referral::may_follow(&self.resolved.guard.on(&stored), known)
             {
                 continue;
             }

@@ -1,13 +1,15 @@
 //! ACIs about entries as a whole, without `targetattr`: what they hide is hidden in every way.
 
-use ldap::message::{ModifyOperation, Scope};
+use ldap::ber::Writer;
+use ldap::filter::Filter;
+use ldap::message::{Control, DerefAliases, ModifyOperation, ModifyRequest, Request, Scope};
 use ldap::result::ResultCode;
 
 use super::controls::put;
 use super::ways::{effective, read, read_beside, searched, why};
-use super::{PEOPLE, SUFFIX, person};
+use super::{PEOPLE, SUFFIX, person, with_control};
 use crate::counting::{Says, count};
-use crate::support::{Asked, Client, Served};
+use crate::support::{Answer, Asked, Client, Served, modifications};
 
 /// Everybody reads all but secrets, as in any new directory; below the people there are three and
 /// a device.
@@ -125,6 +127,82 @@ fn a_deny_without_attributes_hides_an_entry_in_every_way() {
         let remove = [(ModifyOperation::Delete, "aci", &[&*deny][..])];
         assert_eq!(root.modify(&bert, &remove), ResultCode::Success);
     }
+}
+
+/// What such a deny hides led on all the same: groups to their members, referral objects to other
+/// servers, aliases to what they name; and an assertion told what it holds.
+#[test]
+fn what_a_deny_without_attributes_hides_leads_nowhere() {
+    let served = tree();
+    let mut root = served.root();
+    let (hidden, group) = (format!("ou=hidden,{SUFFIX}"), format!("cn=G,{SUFFIX}"));
+    let (inner, away) = (format!("cn=H,{hidden}"), format!("ou=away,{hidden}"));
+    let alias = format!("cn=alias,{hidden}");
+    let (anna, url) = (person("anna"), "ldap://other.example/dc=other");
+    let entries: [(&str, &[(&str, &[&str])]); 5] = [
+        (&hidden, &[("objectClass", &["organizationalUnit"]), ("description", &["x"])]),
+        (&inner, &[("objectClass", &["groupOfNames"]), ("member", &[&anna])]),
+        (&group, &[("objectClass", &["groupOfNames"]), ("member", &[&inner])]),
+        (&away, &[("objectClass", &["referral", "extensibleObject"]), ("ref", &[url])]),
+        (
+            &alias,
+            &[
+                ("objectClass", &["alias", "extensibleObject"]),
+                ("cn", &["alias"]),
+                ("aliasedObjectName", &[&anna]),
+            ],
+        ),
+    ];
+    for (dn, attributes) in entries {
+        let answer = root.try_add(dn, attributes);
+        assert_eq!(answer.code(), ResultCode::Success, "{dn}: {}", answer.diagnostic);
+    }
+    let write = concat!(
+        r#"(targetattr="description")(version 3.0; acl "write"; allow (write) "#,
+        r#"userdn="ldap:///anyone";)"#,
+    );
+    put(&mut root, SUFFIX, write);
+    let chain = format!("(member:1.2.840.113556.1.4.1941:={anna})");
+    // In the chain; references; behind the alias; the assertion holds; below the referral object.
+    let told = |client: &mut Client| {
+        let names = |answer: &Answer| answer.entries.len();
+        let of_chain = names(&client.search(&Asked { filter: &chain, ..Asked::default() }));
+        let references = client.search(&Asked::default()).references.len();
+        let through = client.search(&Asked {
+            base: &hidden,
+            deref: DerefAliases::Always,
+            filter: "(sn=tal)",
+            ..Asked::default()
+        });
+        let changes = [(ModifyOperation::Replace, "description", &["x"][..])];
+        let is_held = ["x", "y"].map(|value| asserted(client, &hidden, &changes, value));
+        let below = client.search(&Asked { base: &format!("cn=z,{away}"), ..Asked::default() });
+        (of_chain, references, names(&through), is_held, below.code())
+    };
+    let (held, failed) = (ResultCode::Success, ResultCode::AssertionFailed);
+    let open = (2, 1, 1, [held, failed], ResultCode::Referral);
+    assert_eq!(told(&mut served.client()), open);
+    let hide = r#"(version 3.0; acl "hide"; deny (all) userdn="ldap:///anyone";)"#;
+    put(&mut root, &hidden, hide);
+    let closed = (0, 0, 0, [failed, failed], ResultCode::NoSuchObject);
+    assert_eq!(told(&mut served.client()), closed);
+    assert_eq!(told(&mut root), open);
+}
+
+/// The answer to a change if `description` has this value (RFC 4528).
+fn asserted(
+    client: &mut Client,
+    name: &str,
+    changes: &[(ModifyOperation, &str, &[&str])],
+    value: &str,
+) -> ResultCode {
+    let mut filter = Vec::new();
+    let text = format!("(description={value})");
+    Filter::parse(&text).unwrap().encode(&mut Writer::new(&mut filter));
+    let changes = modifications(changes);
+    let request = Request::Modify(ModifyRequest { name, changes: changes.as_ref() });
+    let control = Control { oid: "1.3.6.1.1.12", critical: true, value: Some(&filter) };
+    with_control(client, request, Some(control)).code()
 }
 
 /// A count without a look told of entries elsewhere: candidates come from an index of the whole
