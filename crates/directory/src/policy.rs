@@ -225,6 +225,19 @@ impl Policies {
         }
     }
 
+    /// Likewise, where the value of an extended operation says which entry it is about.
+    pub(crate) fn check_target(
+        &self,
+        session: &mut Session,
+        key: &DnKey,
+        schema: &Schema,
+    ) -> Result<(), Refusal> {
+        match self.of(session, schema) {
+            Some(policy) if policy.is_outside(key) => Err(policy.other_name()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn of(&self, session: &mut Session, schema: &Schema) -> Option<&Resolved> {
         let (access, secure) = (Arc::clone(session.access()), session.is_secure());
         let known = session
@@ -294,11 +307,9 @@ impl Resolved {
         if self.suffixes.is_empty() {
             return Ok(());
         }
-        let outside = |text: &str| {
-            let key = DnKey::from_text(schema, text);
-            // What is no name is refused for that.
-            key.is_ok_and(|key| !self.suffixes.iter().any(|suffix| key.is_within(suffix)))
-        };
+        // What is no name is refused for that.
+        let outside =
+            |text: &str| DnKey::from_text(schema, text).is_ok_and(|key| self.is_outside(&key));
         let is_outside = match request {
             // What a server is, is for everybody.
             Request::Search(search) if search.scope == Scope::Base && is_public(search.base) => {
@@ -312,16 +323,23 @@ impl Resolved {
             Request::ModifyDn(rename) => {
                 outside(rename.name) || rename.new_superior.is_some_and(outside)
             }
-            // Who somebody is, and what is no operation on an entry that is named.
+            // Who somebody is, and what is no operation on an entry that is named; where the value
+            // of one names an entry, `check_target` is asked.
             Request::Bind(_) | Request::Extended(_) | Request::Unbind | Request::Abandon(_) => {
                 false
             }
         };
-        if is_outside {
-            let why = format!("the policy '{name}' of this connection does not allow this name");
-            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
-        }
-        Ok(())
+        if is_outside { Err(self.other_name()) } else { Ok(()) }
+    }
+
+    fn is_outside(&self, key: &DnKey) -> bool {
+        !self.suffixes.is_empty() && !self.suffixes.iter().any(|suffix| key.is_within(suffix))
+    }
+
+    fn other_name(&self) -> Refusal {
+        let name = &self.policy.name;
+        let why = format!("the policy '{name}' of this connection does not allow this name");
+        Refusal::new(ResultCode::UnwillingToPerform, why)
     }
 }
 

@@ -73,6 +73,7 @@ pub(crate) fn start(
     let dn = Dn::parse(&value.target)?;
     let state = worker.directory.state.load_full();
     let key = update::key(&state.schema, &dn)?;
+    worker.directory.policies.check_target(session, &key, &state.schema)?;
     if key == worker.directory.root.key {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,

@@ -65,6 +65,7 @@ pub(crate) fn start(
     let dn = whose(session, value.user)?;
     let state = worker.directory.state.load_full();
     let key = update::key(&state.schema, &dn)?;
+    worker.directory.policies.check_target(session, &key, &state.schema)?;
     check_allowed(worker, session, &key)?;
     let old = match value.old {
         Some(old) => Some(behind(worker, &key, &state, old)?),

@@ -1,7 +1,9 @@
 //! Policies of connections: what may be asked for, by where a connection comes from, how it is
 //! protected and who is bound.
 
-use directory::{AddressRange, Directory, DirectoryError, Peer, Policy, PolicyOperation};
+use directory::{AddressRange, Directory, DirectoryError, Peer, Policy, PolicyOperation, Tls};
+use ldap::ber::{Tag, Writer};
+use ldap::control_value::policy_state::{self, PolicyState};
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 
@@ -95,6 +97,18 @@ fn names_outside_of_what_a_policy_allows_are_refused() {
     assert_eq!(client.delete(&format!("cn=device 2,{SUFFIX}")), ResultCode::UnwillingToPerform);
     let code = client.rename(&devices, "cn=device 1", false, Some(SUFFIX));
     assert_eq!(code, ResultCode::UnwillingToPerform);
+    // Operations that name an entry in their value, too.
+    let other = format!("cn=device 2,{SUFFIX}");
+    let mut value = Vec::new();
+    let mut writer = Writer::new(&mut value);
+    let whole = writer.begin(Tag::SEQUENCE);
+    writer.octets(Tag::context(0, false), other.as_bytes());
+    writer.octets(Tag::context(2, false), b"another one of theirs");
+    writer.end(whole);
+    client.connection.session.set_tls(Tls::default());
+    check_refused(&client.extended("1.3.6.1.4.1.4203.1.11.1", Some(&value)), refused);
+    let value = PolicyState { target: other.into(), operations: Vec::new() }.encode();
+    check_refused(&client.extended(policy_state::OID, Some(&value)), refused);
     // What is no name is refused as that.
     assert_eq!(search(&mut client, "x").code(), ResultCode::InvalidDnSyntax);
     assert_eq!(client.delete(&devices), ResultCode::Success);
