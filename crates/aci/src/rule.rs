@@ -105,6 +105,38 @@ impl Aci {
             && self.statements.iter().any(|statement| statement.rights.has(right))
     }
 
+    /// Whether the target means nothing at or below the entry that holds the ACI.
+    pub(crate) fn is_outside(&self, holder: &DnKey) -> bool {
+        let target = self.targets.entries().and_then(|targets| targets.name.as_ref());
+        let Some(target) = target.filter(|target| !target.negated) else { return false };
+        match target.pattern.exact() {
+            Some(name) => !name.is_within(holder),
+            None => {
+                let above = target.pattern.superior();
+                !above.is_within(holder) && !holder.is_within(&above)
+            }
+        }
+    }
+
+    /// What it denies, of all entries; none when it only allows.
+    pub(crate) fn without_target(&self) -> Option<Self> {
+        let mut whole = self.clone();
+        whole.statements.retain(|statement| !statement.allows);
+        if let Targets::Entries(targets) = &mut whole.targets {
+            (targets.name, targets.scope) = (None, TargetScope::default());
+        }
+        (!whole.statements.is_empty()).then_some(whole)
+    }
+
+    /// Whether the target means other entries when one gets another name: it names that entry, one
+    /// below it, or what it is to be.
+    pub(crate) fn is_of_rename(&self, old: &DnKey, new: &DnKey, schema: &Schema) -> bool {
+        let target = self.targets.entries().and_then(|targets| targets.name.as_ref());
+        let Some(NameTarget { pattern, .. }) = target else { return false };
+        let above = pattern.superior();
+        above.is_within(old) || above.is_within(new) || pattern.tells_apart(old, new, schema)
+    }
+
     /// Checks that the target lies within the entry that holds the ACI.
     ///
     /// # Errors

@@ -4,6 +4,9 @@
 //! entry that holds it. What applies to an entry is its *chain*: the ACIs of its own place, if it
 //! is one, and of the places above it.
 //!
+//! A target that lies outside the holder means nothing, so such an ACI allows nothing. What it
+//! denies it denies in the holder and all below: it was about some of them, before a rename.
+//!
 //! Invariants: places are sorted by key, and the first is the root of the tree, where global ACIs
 //! are. A set never changes; a change makes a new one, which shares everything that stayed.
 
@@ -133,10 +136,14 @@ impl AciSet {
         }
         for holder in changed {
             for aci in holders.get(holder).into_iter().flat_map(|acis| acis.iter()) {
-                let key = place_of(aci, holder);
-                // A target outside the entry that holds it means nothing.
-                if let Some(acis) = rebuilt.get_mut(key).filter(|_| key.is_within(holder)) {
-                    acis.push(Placed { aci: Arc::clone(aci), holder: Arc::clone(holder) });
+                let effective = if aci.is_outside(holder) {
+                    aci.without_target().map(Arc::new)
+                } else {
+                    Some(Arc::clone(aci))
+                };
+                if let (Some(acis), Some(aci)) = (rebuilt.get_mut(place_of(aci, holder)), effective)
+                {
+                    acis.push(Placed { aci, holder: Arc::clone(holder) });
                 }
             }
         }
@@ -181,6 +188,12 @@ impl AciSet {
             .range::<DnKey, _>(base..)
             .take_while(|(holder, _)| holder.is_within(base))
             .map(|(holder, acis)| (&**holder, &**acis))
+    }
+
+    /// An ACI whose target would mean other entries if one got another name.
+    pub fn target_of_rename(&self, old: &DnKey, new: &DnKey) -> Option<&Aci> {
+        let mut all = self.holders.values().flat_map(|acis| acis.iter());
+        all.find(|aci| aci.is_of_rename(old, new, &self.schema)).map(|aci| &**aci)
     }
 
     /// How many ACIs there are.
@@ -311,9 +324,9 @@ impl fmt::Debug for AciSet {
     }
 }
 
-/// Where an ACI is kept.
+/// Where an ACI is kept: with its holder, if it names nothing there.
 fn place_of<'a>(aci: &'a Aci, holder: &'a DnKey) -> &'a DnKey {
-    aci.targets.exact_name().unwrap_or(holder)
+    aci.targets.exact_name().filter(|name| name.is_within(holder)).unwrap_or(holder)
 }
 
 /// Whether the place itself decides what the scope reaches; a pattern is for `decide`.

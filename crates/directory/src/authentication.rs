@@ -136,12 +136,14 @@ impl AuthenticationOptions {
         Ok(())
     }
 
+    /// Whether values of a type are names of users: who signs in by one is the entry that has it.
+    pub(crate) fn names_users(&self, kind: &AttributeType) -> bool {
+        self.names.attributes.iter().any(|name| is_kind_of(kind, name))
+    }
+
     /// Whether values of a type say which certificate signs in as the entry.
     pub(crate) fn signs_in(&self, kind: &AttributeType) -> bool {
-        let is_one = |name: &str| {
-            let mut kinds = std::iter::successors(Some(kind), |kind| kind.superior.as_deref());
-            kinds.any(|kind| kind.is_named(name))
-        };
+        let is_one = |name: &str| is_kind_of(kind, name);
         OF_CERTIFICATES.iter().any(|name| is_one(name))
             || match &self.certificates {
                 CertificateMapper::SubjectEqualsDn => false,
@@ -165,6 +167,12 @@ impl AuthenticationOptions {
         }
         all
     }
+}
+
+/// Whether a type is the one of this name, or derived from it.
+fn is_kind_of(kind: &AttributeType, name: &str) -> bool {
+    let mut kinds = std::iter::successors(Some(kind), |kind| kind.superior.as_deref());
+    kinds.any(|kind| kind.is_named(name))
 }
 
 /// What mappers of certificates look at by their defaults: protected whether or not one is set.

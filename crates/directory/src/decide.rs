@@ -8,11 +8,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aci::{Access, AciSet, Permitted, Rights};
 use ldap::message::{Control, ControlsBuf, Message, MessageId, Response, ResponseKind, StringsBuf};
 use ldap::{encode, result::ResultCode};
-use schema::{Change, DnKey, EntryRead};
+use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, StoreError, View};
 
 use crate::acis;
@@ -123,13 +124,15 @@ pub(crate) struct Decide<'a> {
     pub(crate) view: &'a View<'a>,
     pub(crate) state: &'a State,
     pub(crate) guard: &'a Guard<'a>,
+    /// All ACIs, as its predecessors left them.
+    pub(crate) acis: &'a AciSet,
     pub(crate) controls: &'a WriteControls,
     /// There are referral objects, and the client does not manage them.
     pub(crate) referrals: bool,
     pub(crate) stamp: Stamp,
     pub(crate) chance: &'a mut dyn Chance,
     /// The id an added entry gets.
-    pub(crate) next_id: schema::EntryId,
+    pub(crate) next_id: EntryId,
 }
 
 impl Decide<'_> {
@@ -146,12 +149,14 @@ pub(crate) struct Decision {
     pub(crate) changes: Vec<Permitted<Change>>,
     /// The value of an extended response.
     pub(crate) value: Option<Vec<u8>>,
+    /// What binds left of this account and is not in its entry yet is in the changes, or undone.
+    pub(crate) settled: Option<EntryId>,
 }
 
 impl Decision {
     /// A decision that is nothing but a change.
     pub(crate) fn change(change: Permitted<Change>) -> Self {
-        Self { changes: vec![change], value: None }
+        Self { changes: vec![change], ..Self::default() }
     }
 }
 
@@ -273,16 +278,18 @@ impl Decider {
         let stamp = self.stamper.stamp(directory.clock.now(), request.access.identity());
         let chance = &mut self.chance;
         let acis = directory.acis.newest();
-        let (changes, before) = (Vec::new(), Arc::clone(&acis));
-        let mut attempt = Attempt { directory, batch, state, stamp, chance, changes, acis };
+        let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&acis));
+        let mut attempt =
+            Attempt { directory, batch, state, stamp, chance, changes, settled, acis };
         let (answer, is_over) = match attempt.request(request) {
             Ok(carried) => (carried.answer, carried.is_over),
             Err(Failed::Refused(refusal)) => (Answer::from(refusal), true),
             Err(Failed::Store(error)) => return Err(error),
         };
-        let Attempt { stamp, mut changes, acis, .. } = attempt;
+        let Attempt { stamp, mut changes, mut settled, acis, .. } = attempt;
         if !matches!(answer.result.code, ResultCode::Success) {
             changes.clear();
+            settled.clear();
         }
         let acis = (!changes.is_empty() && !Arc::ptr_eq(&acis, &before)).then_some(acis);
         let policies = directory.password_policies.load();
@@ -290,9 +297,20 @@ impl Decider {
         if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {
             directory.accounts.heed(&changes);
         }
+        settled.into_iter().for_each(|account| directory.accounts.forget(account));
         let password_policies = policies.map(Arc::new);
         Ok(Outcome { changes, stamp, answer, is_over, acis, password_policies })
     }
+}
+
+fn takes_too_long(most: Duration) -> Refusal {
+    Refusal::new(
+        ResultCode::AdminLimitExceeded,
+        format!(
+            "all writes wait while a transaction is decided on, and this one takes more than \
+             {most:?}: make it smaller"
+        ),
+    )
 }
 
 /// Why an update is not carried out.
@@ -324,6 +342,8 @@ struct Attempt<'a, 's> {
     chance: &'a mut OsChance,
     /// What is in the batch by now.
     changes: Vec<Permitted<Change>>,
+    /// Accounts of which nothing waits any more, when that is carried out.
+    settled: Vec<EntryId>,
     /// The ACIs that those changes leave.
     acis: Arc<AciSet>,
 }
@@ -347,7 +367,14 @@ impl Attempt<'_, '_> {
     fn transaction(&mut self, updates: &mut [WriteRequest]) -> Result<Carried, Failed> {
         let mut controls = Vec::new();
         let mut refused = None;
+        let (clock, most) = (&self.directory.clock, self.directory.limits.transaction_max);
+        let begun = clock.elapsed();
         for update in updates {
+            if clock.elapsed().saturating_sub(begun) > most {
+                refused = Some((update.id, takes_too_long(most)));
+                controls.clear();
+                break;
+            }
             let refusal = match self.update(update) {
                 Ok(Carried { answer, is_over }) => {
                     if !answer.controls.is_empty() {
@@ -392,7 +419,8 @@ impl Attempt<'_, '_> {
         // What rules mean is kept for a point of the log, and there is none between updates.
         let fresh = (!self.changes.is_empty()).then(|| Access::clone(access));
         let decided = self.decided(op, fresh.as_ref().unwrap_or(access), controls)?;
-        let (mut read, Decision { changes, value }, is_over) = decided;
+        let (mut read, Decision { changes, value, settled }, is_over) = decided;
+        self.settled.extend(settled);
         let first = self.changes.len();
         for change in changes {
             self.batch.change(change.get()).map_err(Failed::Store)?;
@@ -431,6 +459,7 @@ impl Attempt<'_, '_> {
                 view,
                 state,
                 guard,
+                acis,
                 controls,
                 referrals,
                 stamp: stamp.clone(),
@@ -503,7 +532,10 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
     let schema = &decide.state.schema;
     let guard = &decide.guard;
     let check = |entry: &dyn EntryRead, rights: &Rights<'_>| match assertion {
-        Some(filter) => assertion::check(filter, entry, rights, schema),
+        Some(filter) => {
+            let work_max = decide.directory.limits.assertion_work_max;
+            assertion::check(filter, (entry, rights), schema, work_max)
+        }
         None => Ok(()),
     };
     let (dn, key) = match op {

@@ -22,6 +22,7 @@ use zeroize::Zeroizing;
 use crate::acis;
 use crate::acis_in_force::AcisInForce;
 use crate::analyser::Analyser;
+use crate::asker_bytes::AskerBytes;
 use crate::authentication::AuthenticationOptions;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
@@ -186,6 +187,8 @@ pub struct Directory {
     space: Arc<dyn DiskSpace>,
     space_limits: SpaceLimits,
     queue: WriteQueue,
+    /// What the updates of open transactions take.
+    pub(crate) held_for_transactions: Arc<Mutex<AskerBytes>>,
     journal: Arc<Journal>,
     journal_hold: Option<JournalHold>,
     pub(crate) policies: Policies,
@@ -336,7 +339,10 @@ impl Directory {
             scram_secret,
             space,
             space_limits: options.space_limits,
-            queue: WriteQueue::new(options.limits.write_queue_max),
+            queue: WriteQueue::new(&options.limits),
+            held_for_transactions: Arc::new(Mutex::new(AskerBytes::new(
+                options.limits.transactions_max_bytes,
+            ))),
             limits: options.limits,
             identities: Arc::default(),
             journal,
@@ -405,6 +411,16 @@ impl Directory {
     /// How many writes wait for the writer, and how many may.
     pub fn write_queue_depth(&self) -> (usize, usize) {
         self.queue.depth()
+    }
+
+    /// Octets that large requests take while they wait for the writer.
+    pub fn write_queue_bytes(&self) -> usize {
+        self.queue.held_bytes()
+    }
+
+    /// Octets that the updates of open transactions take.
+    pub fn transaction_bytes(&self) -> usize {
+        self.held_for_transactions.lock().unwrap_or_else(PoisonError::into_inner).held()
     }
 
     /// Bytes that may still be written where the data directory is; none when nobody knows.

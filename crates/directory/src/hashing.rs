@@ -177,6 +177,7 @@ impl Hashing {
             id,
             message: Zeroizing::new(message.to_vec()),
             questions: std::mem::take(&mut self.asked),
+            answered: std::mem::take(&mut self.answered),
             cancel: session.begin(id),
             options: self.options,
         })
@@ -213,6 +214,9 @@ pub struct HashJob {
     id: MessageId,
     message: Zeroizing<Vec<u8>>,
     questions: Vec<Question>,
+    /// What the request has asked before: without these answers it would ask again, and so on for
+    /// ever, where a password was changed meanwhile.
+    answered: Vec<(Question, Answer)>,
     cancel: Cancel,
     options: PasswordOptions,
 }
@@ -228,10 +232,25 @@ impl HashJob {
         &self.message
     }
 
+    /// How many octets the job holds while it waits.
+    pub fn octets(&self) -> usize {
+        let of_question = |question: &Question| match question {
+            Question::Stored { clear, .. } => clear.len(),
+            Question::Which { clear, stored } => {
+                clear.len() + stored.iter().map(Vec::len).sum::<usize>()
+            }
+        };
+        self.message.len() + self.questions.iter().map(of_question).sum::<usize>()
+    }
+
+    /// Whether nobody wants the answer any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.cancel.is_set()
+    }
+
     /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
     pub fn run(self) -> HashDone {
-        let Self { id, message, questions, cancel, options } = self;
-        let mut answered = Vec::with_capacity(questions.len());
+        let Self { id, message, questions, mut answered, cancel, options } = self;
         for question in questions {
             if cancel.is_set() {
                 break;

@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 
 use aci::{Access, Identity};
-use ldap::dn::DnText;
+use ldap::dn::{Dn, DnText};
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::Scope;
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryId, EntryRead as _, ResolvedFilter, Truth};
+use schema::{DnKey, EntryId, EntryRead as _, MatchingRule, ResolvedFilter, Schema, Truth};
 use store::{Ask, Resolved, StoredEntry, View};
 
 use crate::directory::{Directory, State};
@@ -57,16 +57,6 @@ pub(crate) enum Found {
     Entry(EntryId),
 }
 
-impl Found {
-    /// The entry, if there is one.
-    pub(crate) fn entry(self) -> Option<EntryId> {
-        match self {
-            Self::Root => None,
-            Self::Entry(id) => Some(id),
-        }
-    }
-}
-
 /// Who `name` stands for; `None` when nobody does. Refuses a DN that is none.
 pub(crate) fn find(
     directory: &Directory,
@@ -97,6 +87,59 @@ pub(crate) fn find_dn(
         Resolved::Found(id) if id != EntryId::ROOT => Some(Found::Entry(id)),
         _ => None,
     })
+}
+
+/// The entry of a name that somebody else vouches for: an identity provider, a key distribution
+/// centre. They do not decide who is the administrator here; their names are users' names below the
+/// bases, whatever their form; and such a name has to be written as ours are.
+pub(crate) fn find_vouched(
+    directory: &Directory,
+    state: &State,
+    view: &View<'_>,
+    name: UserName<'_>,
+) -> Result<Option<Found>, Refusal> {
+    if !is_as_written(&state.schema, name) {
+        tracing::info!("a name from outside is not written as a name here is, and lets nobody in");
+        return Ok(None);
+    }
+    let found = match find(directory, state, view, name) {
+        Err(refusal) if refusal.code == ResultCode::InvalidDnSyntax => None,
+        found => found?,
+    };
+    let Some(Found::Entry(id)) = found else { return Ok(None) };
+    let Some(entry) = view.entry(id)? else { return Ok(None) };
+    let bases = bases(directory, state, view)?;
+    Ok(is_below_any(view, &entry, bases.as_deref())?.then_some(Found::Entry(id)))
+}
+
+/// Whether string preparation (RFC 4518) changes nothing of a name but the case of letters, and in
+/// a DN spaces: elsewhere `an\u{ad}na` may be somebody else than `anna`.
+fn is_as_written(schema: &Schema, name: UserName<'_>) -> bool {
+    match name {
+        UserName::User(name) => is_prepared(schema, name.as_bytes()),
+        UserName::Dn(name) => is_dn_as_written(schema, name),
+    }
+}
+
+/// Likewise for a DN.
+pub(crate) fn is_dn_as_written(schema: &Schema, name: &str) -> bool {
+    let Ok(name) = Dn::parse(name) else { return false };
+    let mut avas = name.rdns().iter().flat_map(|rdn| rdn.avas());
+    avas.all(|ava| is_value_as_written(schema, &ava.value))
+}
+
+/// Likewise for a value of a DN. What is no text is not prepared.
+pub(crate) fn is_value_as_written(schema: &Schema, value: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(value) else { return true };
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    is_prepared(schema, words.join(" ").as_bytes())
+}
+
+fn is_prepared(schema: &Schema, value: &[u8]) -> bool {
+    let mut prepared = Vec::with_capacity(value.len());
+    MatchingRule::find("caseExactMatch")
+        .is_some_and(|rule| (rule.prepare)(schema, value, &mut prepared).is_ok())
+        && prepared == value
 }
 
 fn find_user(

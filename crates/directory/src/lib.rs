@@ -8,6 +8,8 @@
 mod acis;
 mod acis_in_force;
 mod analyser;
+mod asker_bytes;
+mod asker_queues;
 mod authentication;
 pub mod backup;
 mod chance;
@@ -21,6 +23,7 @@ mod error;
 mod export;
 mod figure_monitor;
 mod grants;
+mod groups;
 mod guard;
 mod hashing;
 mod identity_limits;
@@ -63,6 +66,7 @@ mod worker;
 mod write_queue;
 
 pub use aci::{GlobalAcis, Identity};
+pub use asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
     TokenOptions,

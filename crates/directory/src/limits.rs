@@ -24,12 +24,19 @@ pub struct Limits {
     pub connections_per_identity_max: u32,
     /// Operations of one entry's connections that are not answered; 0 = any number.
     pub operations_per_identity_max: u32,
+    /// How long the messages of one SASL bind may take together; it is refused later.
+    pub sasl_exchange_max: Duration,
     /// Candidates up to which a search runs on the thread that read it. More go to the scan pool.
     pub inline_candidates_max: u64,
     /// Work of testing them, in steps of about a nanosecond, after which it is moved to the pool.
     pub inline_work_max: u64,
     /// Terms of a filter up to which it is looked at there at all.
     pub inline_terms_max: u64,
+    /// Work of testing what is asserted of an entry that is to be changed, likewise, after which
+    /// the change is refused: all writes wait for it.
+    pub assertion_work_max: u64,
+    /// How long deciding on the updates of one transaction may take, for which all writes wait.
+    pub transaction_max: Duration,
     /// How long planning one search may take on the thread that read it, before the search is moved
     /// to the pool.
     pub inline_planning_max: Duration,
@@ -45,10 +52,22 @@ pub struct Limits {
     pub parked_lists_max_bytes: usize,
     /// Requests that wait for the writer; one more is answered `busy`.
     pub write_queue_max: usize,
+    /// Requests among them of one who asks: of all sessions of an entry, or of strangers at one
+    /// address.
+    pub write_queue_asker_max: usize,
+    /// Octets that the large ones among them take, those of more than 4 KiB; of one who asks, and
+    /// of strangers, no more than a quarter. One more is answered `busy`.
+    pub write_queue_max_bytes: usize,
+    /// Octets that the updates of all open transactions take; those of one who asks no more than a
+    /// quarter.
+    pub transactions_max_bytes: usize,
     /// Writes made durable by one sync at the most.
     pub write_batch_max: usize,
     /// Octets of records after which a batch takes no further write.
     pub write_batch_max_bytes: usize,
+    /// How long writes are decided for one batch while the log could take it: costly ones must not
+    /// keep those of others in the batch waiting.
+    pub write_batch_max_time: Duration,
     /// How long a write waits for the overlay to be flushed before it is answered `busy`.
     pub write_wait_max: Duration,
     /// How long the last flush may take when the directory is shut down; what is not flushed by
@@ -69,17 +88,24 @@ impl Default for Limits {
             unindexed_entries: 5_000,
             connections_per_identity_max: 0,
             operations_per_identity_max: 0,
+            sasl_exchange_max: Duration::from_secs(60),
             inline_candidates_max: 256,
             inline_work_max: 1_000_000,
             inline_terms_max: 300,
+            assertion_work_max: 32_000_000,
+            transaction_max: Duration::from_secs(2),
             inline_planning_max: Duration::from_millis(2),
             inline_output_max_bytes: 256 * 1024,
             sort_entries_max: 250_000,
             sort_bytes_max: 64 << 20,
             parked_lists_max_bytes: 64 << 20,
             write_queue_max: 10_000,
+            write_queue_asker_max: 2_500,
+            write_queue_max_bytes: 256 << 20,
+            transactions_max_bytes: 128 << 20,
             write_batch_max: 1_000,
             write_batch_max_bytes: 4 << 20,
+            write_batch_max_time: Duration::from_millis(50),
             write_wait_max: Duration::from_secs(5),
             shutdown_flush_max: Duration::from_secs(60),
             chunk_bytes: 64 * 1024,

@@ -19,6 +19,7 @@ use store::{Ask, Resolved, StoreError, StoredEntry, View};
 
 use crate::clock::Clock;
 use crate::directory::Directory;
+use crate::groups::is_group;
 
 /// Groups that one question goes through, at the most.
 pub(crate) const GROUPS_MAX: usize = 1_000;
@@ -59,6 +60,10 @@ impl<'a> Around<'a> {
         let Some(target) = self.entry(group)? else { return Ok(Truth::Undefined) };
         if let Some(kind) = RoleKind::of(&target, self.schema) {
             return self.has_role((&target, kind), group, who, 0);
+        }
+        // An entry of another kind has no members, whatever it holds.
+        if !is_group(&target, self.schema) {
+            return Ok(Truth::Undefined);
         }
         let person = self.entry(who)?;
         let is_meant = |urls: &StoredEntry<'_>| {
@@ -191,13 +196,17 @@ impl<'a> Around<'a> {
             }
             return Ok(());
         }
-        for group in plan.entries(self.view, EntryId::ROOT) {
-            let group = group?;
-            if plan.exact || filter.matches(self.schema, &group) == Truth::True {
-                found.push(group.id(), self.key(&group));
-            }
+        for (number, group) in plan.entries(self.view, EntryId::ROOT).enumerate() {
+            // What is no group counts: the work has an end.
+            found.is_cut |= number >= GROUPS_MAX;
             if found.is_cut {
                 break;
+            }
+            let group = group?;
+            if (plan.exact || filter.matches(self.schema, &group) == Truth::True)
+                && is_group(&group, self.schema)
+            {
+                found.push(group.id(), self.key(&group));
             }
         }
         Ok(())
@@ -226,7 +235,7 @@ impl<'a> Around<'a> {
                 break;
             }
             let group = group?;
-            if is_meant(&group) {
+            if is_meant(&group) && is_group(&group, self.schema) {
                 found.push(group.id(), self.key(&group));
             }
         }

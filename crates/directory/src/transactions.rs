@@ -3,13 +3,18 @@
 //! Invariant: an update of a transaction is kept, not decided: nobody sees anything of it until the
 //! transaction ends. Where one of its updates was refused, the transaction is gone, so that what
 //! is committed is all that was sent.
-//! Invariant: what a connection can make the server keep is limited by the constants below.
+//! Invariant: what a connection can make the server keep is limited by the constants below; what
+//! all of them can, and all of one who asks, by `Limits::transactions_max_bytes`. What counts is
+//! what the updates take in memory, which may be many times what they were sent in.
 
 use std::fmt;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ldap::result::ResultCode;
 
+use crate::asker_bytes::{AskerBytes, AskerHeld};
+use crate::asker_queues::Asker;
 use crate::clock::Clock;
 use crate::decide::WriteRequest;
 use crate::refusal::Refusal;
@@ -26,8 +31,8 @@ pub(crate) struct Transactions {
 pub(crate) struct Transaction {
     identifier: Vec<u8>,
     pub(crate) updates: Vec<WriteRequest>,
-    /// Octets of the messages the updates came in.
-    octets: usize,
+    /// What the updates take, until they are decided or given up.
+    held: AskerHeld,
     /// When the client used it last.
     used: Duration,
 }
@@ -37,14 +42,19 @@ impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transaction")
             .field("updates", &self.updates.len())
-            .field("octets", &self.octets)
+            .field("held", &self.held)
             .finish_non_exhaustive()
     }
 }
 
 impl Transactions {
-    /// Starts one; returns its identifier.
-    pub(crate) fn start(&mut self, session: u64, now: Duration) -> Result<&[u8], Refusal> {
+    /// Starts one of `asker`; returns its identifier.
+    pub(crate) fn start(
+        &mut self,
+        session: u64,
+        (all, asker): (&Arc<Mutex<AskerBytes>>, Asker),
+        now: Duration,
+    ) -> Result<&[u8], Refusal> {
         if self.open.len() >= OPEN_MAX {
             return Err(Refusal::new(
                 ResultCode::Busy,
@@ -53,12 +63,13 @@ impl Transactions {
         }
         self.started += 1;
         let identifier = format!("{session}-{}", self.started).into_bytes();
-        let transaction = Transaction { identifier, updates: Vec::new(), octets: 0, used: now };
+        let held = AskerHeld::new(all, asker);
+        let transaction = Transaction { identifier, updates: Vec::new(), held, used: now };
         self.open.push(transaction);
         Ok(self.open.last().map_or(&[], |transaction| &transaction.identifier))
     }
 
-    /// Keeps an update of `octets` octets for the end of its transaction.
+    /// Keeps an update, whose message has so many octets, for the end of its transaction.
     pub(crate) fn add(
         &mut self,
         identifier: &[u8],
@@ -66,7 +77,8 @@ impl Transactions {
         octets: usize,
         now: Duration,
     ) -> Result<(), Refusal> {
-        let all = self.open.iter().map(|transaction| transaction.octets).sum::<usize>();
+        let all = self.open.iter().map(|one| one.held.octets()).sum::<usize>();
+        let octets = update.held_bytes(octets);
         let transaction = self
             .open
             .iter_mut()
@@ -78,14 +90,22 @@ impl Transactions {
                 format!("a transaction has at most {UPDATES_MAX} updates"),
             ));
         }
-        if all.saturating_add(octets) > OCTETS_MAX {
+        if all.saturating_add(octets) > HELD_MAX_BYTES {
             return Err(Refusal::new(
                 ResultCode::AdminLimitExceeded,
-                format!("the transactions of a connection have at most {OCTETS_MAX} octets"),
+                format!(
+                    "the transactions of a connection take at most {HELD_MAX_BYTES} octets of \
+                     memory"
+                ),
+            ));
+        }
+        if !transaction.held.grow(octets) {
+            return Err(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                "the open transactions take too much memory; end some, or try again later",
             ));
         }
         transaction.updates.push(update);
-        transaction.octets += octets;
         transaction.used = now;
         Ok(())
     }
@@ -135,8 +155,8 @@ const OPEN_MAX: usize = 8;
 /// Updates of one transaction.
 const UPDATES_MAX: usize = 1_000;
 
-/// Octets of the update messages that one connection keeps waiting.
-const OCTETS_MAX: usize = 4 << 20;
+/// Octets of memory that the updates of one connection take while they wait.
+const HELD_MAX_BYTES: usize = 8 << 20;
 
 /// A transaction that is not used for longer is given up.
 const IDLE_MAX: Duration = Duration::from_secs(300);

@@ -240,9 +240,11 @@ fn refuse_undecodable(failure: &DecodeFailure, out: &mut Vec<u8>) -> Next {
 fn code_of_content(reason: DecodeReason) -> Option<ResultCode> {
     match reason {
         // Nothing is wrong with it but its size.
-        DecodeReason::TooDeep | DecodeReason::TooManyTerms | DecodeReason::TooManyControls => {
-            Some(ResultCode::AdminLimitExceeded)
-        }
+        DecodeReason::TooDeep
+        | DecodeReason::TooManyTerms
+        | DecodeReason::TooManyControls
+        | DecodeReason::TooManyAttributes
+        | DecodeReason::TooManyModifications => Some(ResultCode::AdminLimitExceeded),
         DecodeReason::BadUtf8
         | DecodeReason::OutOfRange
         | DecodeReason::EmptyList

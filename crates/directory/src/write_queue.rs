@@ -1,19 +1,19 @@
 //! The queue before the one writer, and its thread; what the writer does is in `pipeline.rs`.
 //!
 //! Invariant: every submitted request is answered exactly once.
+//! Invariant: what waits is bounded, in requests and in octets, over all and for each who asks.
 
 mod answers;
 mod outbox;
 mod patience;
 mod pipeline;
+mod waiting;
 
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use aci::{Access, Identity};
-use arc_swap::ArcSwapOption;
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use ldap::dn::DnText;
 use ldap::message::{MessageId, ResponseKind};
 use ldap::result::ResultCode;
@@ -23,10 +23,13 @@ use self::outbox::To;
 pub use self::outbox::{Outbox, Reply};
 pub(crate) use self::pipeline::BATCH_ROWS_MAX_BYTES;
 use self::pipeline::Pipeline;
+use self::waiting::{NotTaken, WaitingWrites};
+use crate::asker_queues::Asker;
 use crate::chance::{Chance as _, OsChance};
 use crate::controls::WriteControls;
 use crate::decide::{WriteOp, WriteRequest};
 use crate::directory::Directory;
+use crate::limits::Limits;
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Who};
 
@@ -35,6 +38,10 @@ use crate::session::{Cancel, Who};
 pub struct PendingWrite {
     pub(crate) directory: Arc<Directory>,
     pub(crate) request: Box<WriteRequest>,
+    /// Who has a turn with it.
+    pub(crate) asker: Asker,
+    /// Of its message.
+    pub(crate) octets: usize,
 }
 
 impl PendingWrite {
@@ -55,7 +62,12 @@ impl PendingWrite {
             controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
             op,
         };
-        Self { directory: Arc::clone(directory), request: Box::new(request) }
+        Self {
+            directory: Arc::clone(directory),
+            request: Box::new(request),
+            asker: Asker::Root,
+            octets: 0,
+        }
     }
 
     /// Which request it is; the connection lists it as outstanding until the answer comes.
@@ -66,15 +78,22 @@ impl PendingWrite {
     /// Queues the write. `reply` gets the answer after the change is durable and visible; at once
     /// when the queue is full (`busy`) or the directory is shutting down (`unavailable`).
     pub fn submit(self, reply: Reply) {
-        let Self { directory, request } = self;
-        directory.queue().submit(Queued { request, to: To::Reply(reply) });
+        self.queue(To::Reply(reply));
     }
 
     /// Likewise; the answer comes as one of the many of a thread, which is told of them together.
     pub fn submit_to(self, outbox: &Arc<dyn Outbox>, connection: u64) {
-        let Self { directory, request } = self;
-        let to = To::Outbox { outbox: Arc::clone(outbox), connection, id: request.id };
-        directory.queue().submit(Queued { request, to });
+        let to = To::Outbox { outbox: Arc::clone(outbox), connection, id: self.request.id };
+        self.queue(to);
+    }
+
+    fn queue(self, to: To) {
+        let Self { directory, request, asker, octets } = self;
+        let large_bytes = match request.held_bytes(octets) {
+            ..=SMALL_BYTES => 0,
+            octets => octets,
+        };
+        directory.queue().submit(Queued { request, to, asker, large_bytes });
     }
 }
 
@@ -82,58 +101,62 @@ impl PendingWrite {
 struct Queued {
     request: Box<WriteRequest>,
     to: To,
+    asker: Asker,
+    /// Octets that it takes while it waits; 0 where it is small.
+    large_bytes: usize,
 }
 
 /// The queue before the writer, and its thread.
 pub(crate) struct WriteQueue {
-    /// None once the queue is closed.
-    sender: ArcSwapOption<Sender<Queued>>,
-    receiver: Receiver<Queued>,
+    waiting: Arc<WaitingWrites>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl WriteQueue {
-    pub(crate) fn new(requests_max: usize) -> Self {
-        let (sender, receiver) = bounded(requests_max);
-        Self { sender: ArcSwapOption::from_pointee(sender), receiver, thread: Mutex::new(None) }
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { waiting: Arc::new(WaitingWrites::new(limits)), thread: Mutex::new(None) }
     }
 
     /// Starts the writer of `directory`, whose queue this is.
     pub(crate) fn start(&self, directory: &Arc<Directory>) {
-        let receiver = self.receiver.clone();
+        let waiting = Arc::clone(&self.waiting);
         let pipeline = Pipeline::new(directory);
         let weak = Arc::downgrade(directory);
         let thread = thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || write_all(&receiver, &weak, pipeline))
+            .spawn(move || write_all(&waiting, &weak, pipeline))
             .expect("a process that starts can start one more thread");
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
     }
 
     /// How many requests wait for the writer, and how many may.
     pub(crate) fn depth(&self) -> (usize, usize) {
-        (self.receiver.len(), self.receiver.capacity().unwrap_or(usize::MAX))
+        self.waiting.depth()
+    }
+
+    /// Octets that large requests take while they wait.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.waiting.held_bytes()
     }
 
     fn submit(&self, queued: Queued) {
-        let sender = self.sender.load();
-        let refused = match &*sender {
-            None => Err(TrySendError::Disconnected(queued)),
-            Some(sender) => sender.try_send(queued),
-        };
-        match refused {
-            Ok(()) => {}
-            Err(TrySendError::Full(queued)) => refuse_all(
-                [queued],
-                &Refusal::new(ResultCode::Busy, "too many writes are waiting; try again"),
+        let Err((queued, why)) = self.waiting.put(queued) else { return };
+        let refusal = match why {
+            NotTaken::Full => {
+                Refusal::new(ResultCode::Busy, "too many writes are waiting; try again")
+            }
+            NotTaken::TooLarge => Refusal::new(
+                ResultCode::Busy,
+                "large writes that wait take too much memory; try again when one is answered",
             ),
-            Err(TrySendError::Disconnected(queued)) => refuse_all([queued], &shutting_down()),
-        }
+            NotTaken::Closed => shutting_down(),
+        };
+        refuse_all([queued], &refusal);
     }
 
     /// Writes what is queued and ends the writer.
     pub(crate) fn shutdown(&self) {
-        self.sender.store(None);
+        self.waiting.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The writer itself may hold the last reference to the directory; it cannot wait for
         // itself.
@@ -147,17 +170,17 @@ impl WriteQueue {
 }
 
 /// The writer's life: batch after batch until the queue is closed and empty.
-fn write_all(receiver: &Receiver<Queued>, directory: &Weak<Directory>, mut pipeline: Pipeline) {
+fn write_all(waiting: &WaitingWrites, directory: &Weak<Directory>, mut pipeline: Pipeline) {
     let _abort = AbortOnPanic;
     // Of this thread alone. Where the system does not allow it, it runs like the others.
     let _ = rustix::process::setpriority_process(None, WRITER_NICE);
-    while let Some(first) = pipeline.next(receiver) {
+    while let Some(first) = pipeline.next(waiting) {
         let Some(directory) = directory.upgrade() else {
             // The directory is being dropped, which closes the queue.
             refuse_all([first], &shutting_down());
             continue;
         };
-        pipeline.write(&directory, receiver, first);
+        pipeline.write(&directory, waiting, first);
     }
 }
 
@@ -182,3 +205,6 @@ fn shutting_down() -> Refusal {
 /// cores enough for both, a writer that decides one request after the other would keep readers
 /// waiting for whole time slices.
 const WRITER_NICE: i32 = 5;
+
+/// A request that takes no more is not counted in octets: how many wait is bounded as well.
+const SMALL_BYTES: usize = 4 * 1024;

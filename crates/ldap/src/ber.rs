@@ -126,6 +126,10 @@ pub enum DecodeReason {
     TooManyTerms,
     /// More controls than the limit.
     TooManyControls,
+    /// More attributes asked for than the limit.
+    TooManyAttributes,
+    /// More modifications in one request than the limit.
+    TooManyModifications,
     /// A name longer than the limit.
     NameTooLong,
 }
@@ -160,6 +164,10 @@ impl fmt::Display for DecodeReason {
             Self::TooDeep => "the filter is nested deeper than 100 levels",
             Self::TooManyTerms => "the filter has more than 10000 terms",
             Self::TooManyControls => "too many controls",
+            Self::TooManyAttributes => "more than 10000 attributes are asked for",
+            Self::TooManyModifications => {
+                "a request has at most 20000 modifications; one may have many values"
+            }
             Self::NameTooLong => "name longer than allowed",
         })
     }

@@ -133,6 +133,10 @@ pub struct DecodeLimits {
     pub dn_length_max_bytes: usize,
     /// How many controls a message may have.
     pub controls_max: usize,
+    /// How many attributes a search may ask for by name.
+    pub selected_max: usize,
+    /// How many modifications one request may have.
+    pub modifications_max: usize,
 }
 
 impl DecodeLimits {
@@ -158,6 +162,8 @@ impl Default for DecodeLimits {
             filter_terms_max: FILTER_TERMS_MAX,
             dn_length_max_bytes: DN_LENGTH_MAX_BYTES,
             controls_max: CONTROLS_MAX,
+            selected_max: SELECTED_MAX,
+            modifications_max: MODIFICATIONS_MAX,
         }
     }
 }
@@ -207,3 +213,7 @@ fn encode_envelope(
 
 /// Default of [`DecodeLimits::controls_max`].
 pub const CONTROLS_MAX: usize = 64;
+/// How many attributes a search may ask for by name.
+pub const SELECTED_MAX: usize = 10_000;
+/// How many modifications one request may have.
+pub const MODIFICATIONS_MAX: usize = 20_000;

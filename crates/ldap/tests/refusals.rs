@@ -11,8 +11,8 @@ use shared::unhex;
 use DecodeReason::{
     BadBoolean, BadInteger, BadNull, BadUtf8, EmptyList, EmptyMatchingRule, EmptySubstring,
     HighTagNumber, IndefiniteLength, LengthTooLong, MessageTooLong, NameTooLong, OutOfRange,
-    SubstringOrder, TooDeep, TooManyControls, TooManyTerms, TrailingBytes, Truncated,
-    UnexpectedTag,
+    SubstringOrder, TooDeep, TooManyAttributes, TooManyControls, TooManyModifications,
+    TooManyTerms, TrailingBytes, Truncated, UnexpectedTag,
 };
 
 /// Octets of a message, in hex, are refused at an offset for a reason.
@@ -320,7 +320,7 @@ fn a_filter_has_limits_in_depth_and_number() {
 }
 
 #[test]
-fn the_default_limits_stop_a_nested_and_a_wide_filter() {
+fn the_default_limits_stop_what_is_nested_or_long() {
     let mut nested = unhex("87 01 61");
     for _ in 0..100 {
         nested = tlv(0xA2, &[&nested]);
@@ -337,6 +337,22 @@ fn the_default_limits_stop_a_nested_and_a_wide_filter() {
     let item = unhex("87 01 61");
     let wide = tlv(0xA1, &vec![item.as_slice(); 9_999]);
     assert!(Message::<Request<'_>>::decode(&search(&wide).0, &limits).is_ok());
+    let changes = |count: usize| {
+        let change = tlv(0x30, &[&unhex("0a 01 01"), &tlv(0x30, &[&unhex("04 01 61 31 00")])]);
+        let all = tlv(0x30, &[&change.repeat(count)]);
+        tlv(0x30, &[&unhex("02 01 01"), &tlv(0x66, &[&unhex("04 00"), &all])])
+    };
+    assert!(Message::<Request<'_>>::decode(&changes(20_000), &limits).is_ok());
+    let failure = Message::<Request<'_>>::decode(&changes(20_001), &limits).unwrap_err();
+    assert_eq!(failure.error.reason, TooManyModifications);
+    let asks = |count: usize| {
+        let before = unhex("04 00  0a 01 00  0a 01 00  02 01 00  02 01 00  01 01 00  87 01 61");
+        let names = tlv(0x30, &[&unhex("04 00").repeat(count)]);
+        tlv(0x30, &[&unhex("02 01 01"), &tlv(0x63, &[&before, &names])])
+    };
+    assert!(Message::<Request<'_>>::decode(&asks(10_000), &limits).is_ok());
+    let failure = Message::<Request<'_>>::decode(&asks(10_001), &limits).unwrap_err();
+    assert_eq!(failure.error.reason, TooManyAttributes);
     let wider = tlv(0xA1, &vec![item.as_slice(); 10_000]);
     let failure = Message::<Request<'_>>::decode(&search(&wider).0, &limits).unwrap_err();
     assert_eq!(failure.error.reason, TooManyTerms);

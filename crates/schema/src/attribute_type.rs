@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::definition::Extension;
 use crate::matching_rule::MatchingRule;
-use crate::syntax::Syntax;
+use crate::syntax::{Syntax, oid};
 
 /// One attribute type. Two are equal when their OIDs are, whichever version of the schema they
 /// are from.
@@ -119,6 +119,13 @@ impl AttributeType {
     /// [`KNOWN_SECRETS`]: crate::KNOWN_SECRETS
     pub fn is_secret(&self) -> bool {
         self.secret
+    }
+
+    /// Whether a log had better not show values: what is secret, but for the times and numbers that
+    /// the server itself keeps of an account, such as since when it is locked.
+    pub fn is_kept_from_logs(&self) -> bool {
+        const STATE: [&str; 3] = [oid::GENERALIZED_TIME, oid::INTEGER, oid::BOOLEAN];
+        self.secret && !(self.no_user_modification && STATE.contains(&self.syntax.oid))
     }
 
     /// Whether `name` is one of the names or the OID, in any case.

@@ -98,6 +98,10 @@ pub enum SchemaFault {
     NotImplemented,
     /// The server's own code needs it as it is in the files of the tree.
     NeededByServer(String),
+    /// It derives a type from one that the server acts on.
+    ActedOn(String),
+    /// It opens to clients what the server acts on.
+    Opened,
     /// A type's key is part of stored names.
     KeyChanged {
         /// The first name it has and must keep.
@@ -176,6 +180,15 @@ impl fmt::Display for SchemaFault {
             Self::NeededByServer(name) => write!(
                 f,
                 "the server itself needs '{name}' as it is in 00-core.ldif; leave it unchanged"
+            ),
+            Self::ActedOn(name) => write!(
+                f,
+                "the server acts on '{name}', and would on types derived from it; \
+                 define one without that superior"
+            ),
+            Self::Opened => f.write_str(
+                "the server acts on it: it stays operational, and what only the server changes \
+                 stays so; keep its USAGE and NO-USER-MODIFICATION",
             ),
             Self::KeyChanged { key } => write!(
                 f,

@@ -70,6 +70,8 @@ impl ResolvedFilter {
             Filter::LessOrEqual(ava) => {
                 resolve_ava(ava, schema, |kind| kind.ordering, Self::LessOrEqual)
             }
+            // How a text sounds is found out letter by letter.
+            Filter::Approx(ava) if ava.value.len() > APPROX_MAX_BYTES => Self::Undefined,
             Filter::Approx(ava) => resolve_ava(ava, schema, approximate_or_equality, Self::Approx),
             Filter::Substrings(substrings) => {
                 resolve_substrings(substrings, schema).unwrap_or(Self::Undefined)
@@ -176,6 +178,9 @@ impl ResolvedFilter {
         }
     }
 }
+
+/// Octets of an assertion that asks what sounds alike; a longer one is Undefined.
+const APPROX_MAX_BYTES: usize = 16 << 10;
 
 fn resolve_ava(
     ava: &AvaFilter<'_>,

@@ -5,6 +5,7 @@
 //! change makes a new one.
 
 // Definitions: what the schema says.
+mod acted_on;
 mod attribute_type;
 mod definition;
 mod description;
@@ -35,6 +36,7 @@ mod change;
 mod dn_key;
 mod entry;
 mod filter;
+mod held_bytes;
 mod maker;
 mod matching_rule;
 mod prepare;
@@ -49,6 +51,7 @@ pub use dn_key::{DnKey, InvalidDn, RdnKey};
 pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead};
 pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};
 pub use filter::{Meter, SubstringAssertion, Truth};
+pub use held_bytes::values_held_bytes;
 pub use maker::EntryMaker;
 pub use matching_rule::{APPROXIMATE_RULE, IN_CHAIN_RULE, INTEGER_DIGITS_MAX, MATCHING_RULES};
 pub use matching_rule::{Compare, MatchingRule, Prepare, PreparePiece, RuleKind};

@@ -74,6 +74,10 @@ pub const KNOWN_SECRETS: &[KnownSecret] = &[
     named("nsds5ReplicaBootstrapCredentials", PASSWORD),
     named("nsMultiplexorCredentials", PASSWORD),
     named("ds-pwp-retired-password", OLD_PASSWORDS),
+    row("ds-sync-hist", "1.3.6.1.4.1.26027.1.1.119", CHANGES),
+    row("changes", "2.16.840.1.113730.3.1.8", CHANGES),
+    named("deletedEntryAttrs", CHANGES),
+    named("includedAttributes", CHANGES),
     // Oracle.
     named("orclPassword", PASSWORD),
     named("orclPasswordVerifier", PASSWORD),
@@ -85,6 +89,19 @@ pub const KNOWN_SECRETS: &[KnownSecret] = &[
     named("orclPKCS12Hint", PASSWORD),
     // OpenLDAP.
     named("olcRootPW", PASSWORD),
+    named("olcSyncrepl", PASSWORD),
+    named("olcDbIDAssertBind", PASSWORD),
+    named("olcDbIDAssertPasswd", PASSWORD),
+    named("olcDbACLBind", PASSWORD),
+    named("olcDbACLPasswd", PASSWORD),
+    named("olcDbCryptKey", KEY),
+    named("olcTLSCertificateKey", KEY),
+    named("reqMod", CHANGES),
+    named("reqOld", CHANGES),
+    named("reqData", CHANGES),
+    named("reqAssertion", PASSWORD),
+    named("oathEncKey", KEY),
+    named("oathTokenPIN", PASSWORD),
     row("oathSecret", "1.3.6.1.4.1.5427.1.389.4226.4.1", KEY),
     // Samba and Active Directory.
     row("sambaLMPassword", "1.3.6.1.4.1.7165.2.1.24", PASSWORD),
@@ -103,6 +120,18 @@ pub const KNOWN_SECRETS: &[KnownSecret] = &[
     row("trustAuthOutgoing", "1.2.840.113556.1.4.135", KEY),
     named("initialAuthIncoming", KEY),
     named("initialAuthOutgoing", KEY),
+    row("currentValue", "1.2.840.113556.1.4.27", KEY),
+    row("priorValue", "1.2.840.113556.1.4.100", KEY),
+    row("pekList", "1.2.840.113556.1.4.865", KEY),
+    named("unixUserPassword", PASSWORD),
+    named("msSFU30Password", PASSWORD),
+    named("msDS-ExecuteScriptPassword", PASSWORD),
+    named("msTPM-OwnerInformation", PASSWORD),
+    named("msTPM-OwnerInformationTemp", PASSWORD),
+    named("msKds-RootKeyData", KEY),
+    named("msPKIAccountCredentials", KEY),
+    named("msPKIDPAPIMasterKeys", KEY),
+    named("msPKI-CredentialRoamingTokens", KEY),
     named("msDS-ManagedPassword", PASSWORD),
     named("ms-Mcs-AdmPwd", PASSWORD),
     named("msLAPS-Password", PASSWORD),
@@ -125,6 +154,9 @@ pub const KNOWN_SECRETS: &[KnownSecret] = &[
     named("ipaPrivateKey", KEY),
     named("ipaSecretKey", KEY),
     named("ipaWrappedKey", KEY),
+    named("ipaIdpClientSecret", KEY),
+    named("ipaNTTrustAuthIncoming", KEY),
+    named("ipaNTTrustAuthOutgoing", KEY),
     // eDirectory.
     named("nspmPassword", PASSWORD),
     named("nspmPasswordKey", KEY),
@@ -133,6 +165,30 @@ pub const KNOWN_SECRETS: &[KnownSecret] = &[
     named("nspmPasswordHistory", OLD_PASSWORDS),
     named("sasLoginSecret", KEY),
     named("sasLoginSecretKey", KEY),
+    named("passwordsUsed", OLD_PASSWORDS),
+    named("nDSPKIPrivateKey", KEY),
+    // IBM.
+    named("ibm-slapdAdminPW", PASSWORD),
+    named("ibm-slapdMasterPW", PASSWORD),
+    named("replicaCredentials", PASSWORD),
+    // Univention, Zimbra, Asterisk.
+    named("pwhistory", OLD_PASSWORDS),
+    named("zimbraPasswordHistory", OLD_PASSWORDS),
+    named("zimbraAuthTokenKey", KEY),
+    named("zimbraCsrfTokenKey", KEY),
+    named("zimbraPreAuthKey", KEY),
+    named("zimbraDataSourcePassword", PASSWORD),
+    named("zimbraAppSpecificPassword", PASSWORD),
+    named("zimbraGalLdapBindPassword", PASSWORD),
+    named("zimbraAuthLdapSearchBindPassword", PASSWORD),
+    named("zimbraTwoFactorAuthSecret", KEY),
+    named("zimbraTwoFactorAuthScratchCodes", PASSWORD),
+    named("zimbraSSLPrivateKey", KEY),
+    named("AstAccountSecret", PASSWORD),
+    named("AstAccountRealmedPassword", PASSWORD),
+    named("AstMD5secret", PASSWORD),
+    named("AstVoicemailPassword", PASSWORD),
+    named("AstVoicemailPwd", PASSWORD),
     // Others.
     row("nisSecretKey", "1.3.6.1.1.1.1.29", KEY),
     row("userPKCS12", "2.16.840.1.113730.3.1.216", KEY),
@@ -142,6 +198,8 @@ pub const KNOWN_SECRETS: &[KnownSecret] = &[
     named("dhcpKeySecret", KEY),
     named("radiusTunnelPassword", PASSWORD),
     named("radiusSecret", KEY),
+    named("SIPIdentityPassword", PASSWORD),
+    named("h235IdentityPassword", PASSWORD),
     named("googleAuthenticatorSecret", KEY),
     named("totpSecret", KEY),
 ];
@@ -149,6 +207,7 @@ pub const KNOWN_SECRETS: &[KnownSecret] = &[
 const PASSWORD: &str = "a password or a hash of one";
 const OLD_PASSWORDS: &str = "passwords of before";
 const KEY: &str = "a key";
+const CHANGES: &str = "changes, those of passwords among them";
 const STATE: &str = "the state of a password";
 
 const fn row(name: &'static str, oid: &'static str, what: &'static str) -> KnownSecret {
@@ -165,6 +224,13 @@ mod tests {
 
     #[test]
     fn a_type_is_secret_by_its_name_its_oid_its_mark_or_its_superior() {
+        for name in ["currentValue", "priorValue", "unixUserPassword", "msSFU30Password", "reqMod"]
+            .into_iter()
+            .chain(["msTPM-OwnerInformation", "olcSyncrepl", "olcRootPW", "reqOld", "oathEncKey"])
+            .chain(["AstAccountSecret", "pwhistory", "ds-sync-hist", "changes"])
+        {
+            assert!(super::KNOWN_SECRETS.iter().any(|known| known.name == name), "{name}");
+        }
         let text = "dn: cn=schema\nobjectClass: subschema\ncn: schema\n\
             attributeTypes: ( 1.3.6.1.4.1.99999.1 NAME ( 'my-hash' 'SAMBANTPassword' ) \
             SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\

@@ -12,6 +12,7 @@ use std::time::Duration;
 use directory::{LocalUser, Peer};
 use ldap::encode;
 use ldap::result::ResultCode;
+use rustix::io::Errno;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::spawn_local;
@@ -77,7 +78,7 @@ async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Prote
                     begin(&worker, Stream::Tcp(stream), peer, trail);
                 }
             }
-            Err(error) => pause_after(&error).await,
+            Err(error) => pause_after(&worker, &error).await,
         }
     }
 }
@@ -96,7 +97,7 @@ async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
                 let peer = Peer { address, local_user, ..Peer::default() };
                 begin(&worker, Stream::Unix(stream), peer, Trail::new("ldapi"));
             }
-            Err(error) => pause_after(&error).await,
+            Err(error) => pause_after(&worker, &error).await,
         }
     }
 }
@@ -107,12 +108,21 @@ fn user_of(stream: &UnixStream) -> Option<LocalUser> {
     Some(LocalUser { uid: credentials.uid(), gid: credentials.gid() })
 }
 
-/// Without a pause, a process out of file descriptors would spin.
-async fn pause_after(error: &io::Error) {
-    if error.kind() != io::ErrorKind::ConnectionAborted {
-        tracing::error!(%error, "cannot accept connections");
-        sleep(ACCEPT_PAUSE).await;
+/// Without a pause, a process out of file descriptors would spin; only this listener waits. A
+/// stranger gives up its own: otherwise none might become free, and even the administrator would
+/// find no way in.
+async fn pause_after(worker: &Worker, error: &io::Error) {
+    if error.kind() == io::ErrorKind::ConnectionAborted {
+        return;
     }
+    if matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE)) {
+        worker.shared.places.make_room();
+    }
+    let count = worker.shared.counters.not_accepted.add(1);
+    if count.is_power_of_two() {
+        tracing::error!(%error, count, "cannot accept connections");
+    }
+    sleep(ACCEPT_PAUSE).await;
 }
 
 /// Reads what a proxy says of its client, then serves that one. A trusted proxy has to say it: a

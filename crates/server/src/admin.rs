@@ -89,7 +89,7 @@ impl Drop for Admin {
 async fn serve_all(listeners: Vec<TcpListener>, metrics: Arc<Metrics>, stop: &Notify) {
     let router = Router::new()
         .route("/metrics", get(metrics_text))
-        .route("/livez", get(|| async { plain("ok\n") }))
+        .route("/livez", get(live))
         .route("/readyz", get(ready::answer))
         .with_state(metrics);
     let places = Rc::<Places>::default();
@@ -191,8 +191,12 @@ async fn metrics_text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse 
     }
 }
 
-fn plain(text: &'static str) -> impl IntoResponse {
-    (TEXT_HEAD, text)
+/// Whether all workers have turns; it is asked whether to start the server anew.
+async fn live(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    match metrics.stall() {
+        None => (StatusCode::OK, TEXT_HEAD, "ok\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, TEXT_HEAD, format!("{why}\n")),
+    }
 }
 
 type Head = [(HeaderName, &'static str); 2];

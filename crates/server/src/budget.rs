@@ -299,6 +299,12 @@ impl Account {
         Held { account: Arc::clone(self), octets, is_stranger }
     }
 
+    /// Counts octets, if there is room for them; there always is for a few.
+    pub(crate) fn try_hold(self: &Arc<Self>, octets: usize) -> Option<Held> {
+        let is_little = self.held().saturating_add(octets) <= ALWAYS_BYTES;
+        (is_little || self.shares_room(octets)).then(|| self.hold(octets))
+    }
+
     /// A part of an answer, counted.
     pub(crate) fn chunk(self: &Arc<Self>, octets: Vec<u8>) -> Chunk {
         self.chunks.fetch_add(1, Ordering::Relaxed);
@@ -312,16 +318,18 @@ impl Account {
 
     /// Whether a request may be begun for the connection, as far as what it shares is concerned.
     pub(crate) fn has_room(&self) -> bool {
-        self.held() <= ALWAYS_BYTES || self.shares_room()
+        self.held() <= ALWAYS_BYTES || self.shares_room(0)
     }
 
-    fn shares_room(&self) -> bool {
+    /// Whether what it shares has room, when it holds so much more.
+    fn shares_room(&self, more: usize) -> bool {
         let Budget { limits, all, strangers, .. } = &*self.budget;
         let of_address = self.of_address.as_ref().map_or(0, |sum| sum.value());
-        all.value() < limits.all_max_bytes
+        let has_room = |held: usize, max: usize| held.saturating_add(more) < max;
+        has_room(all.value(), limits.all_max_bytes)
             && (!self.is_stranger()
-                || (strangers.value() < limits.strangers_max_bytes
-                    && of_address < limits.address_max_bytes))
+                || (has_room(strangers.value(), limits.strangers_max_bytes)
+                    && has_room(of_address, limits.address_max_bytes)))
     }
 
     /// How many parts of answers wait for the connection besides its output.

@@ -8,6 +8,7 @@
 //! Invariant: answers leave in the order in which they were produced.
 
 mod deliveries;
+mod hashes;
 pub(crate) mod holding;
 mod idle;
 mod output;
@@ -22,7 +23,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use directory::{HashDone, Identity, Next, Noted, Session};
+use directory::{Identity, Next, Noted, Session};
 use ldap::ber::{Frame, frame};
 use ldap::encode;
 use ldap::message::{
@@ -41,7 +42,7 @@ use self::shown::Closing;
 use self::time_slice::TimeSlice;
 use crate::budget::Held;
 use crate::departures::Round;
-use crate::hash_pool::Client;
+use crate::fair_queue::Asker;
 use crate::log::Trail;
 use crate::pool::{self, Delivery};
 use crate::stream::Stream;
@@ -92,8 +93,8 @@ struct Input {
 
 struct Running {
     deliveries: mpsc::Receiver<Delivery>,
-    /// No message is handled until the job is done.
-    exclusive: bool,
+    /// Whose passwords it hashes, if it does: no message is handled until it is done.
+    hashes_for: Option<Asker>,
     /// The request.
     _held: Option<Held>,
 }
@@ -251,10 +252,24 @@ impl Connection {
     /// The session is over: nothing is done for it any more.
     pub(crate) fn abandon(&mut self) {
         self.session.abandon_all();
-        if !self.jobs.is_empty() {
-            self.jobs.clear();
-            self.worker.shared.pool.sweep();
+        if self.jobs.is_empty() {
+            return;
         }
+        let hashes_for = self.jobs.iter().find_map(|job| job.hashes_for);
+        let has_searches = self.jobs.iter().any(|job| job.hashes_for.is_none());
+        self.jobs.clear();
+        let shared = &self.worker.shared;
+        if let Some(asker) = hashes_for {
+            shared.hash_pool.sweep(asker);
+        }
+        if has_searches {
+            shared.pool.sweep();
+        }
+    }
+
+    /// Whether a message waits for the hash pool.
+    fn is_hashing(&self) -> bool {
+        self.jobs.iter().any(|job| job.hashes_for.is_some())
     }
 
     /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.
@@ -264,7 +279,7 @@ impl Connection {
             && !self.input.ended
             && !self.worker.is_stopping()
             && !self.origin.is_waiting()
-            && !self.jobs.iter().any(|job| job.exclusive)
+            && !self.is_hashing()
             && self.has_room(waiting_bytes)
             && self.session.outstanding() < limits.outstanding_max
     }
@@ -372,20 +387,14 @@ impl Connection {
         if self.input.ahead_ended || have >= AHEAD_MAX_BYTES {
             return Ok(());
         }
-        self.input.bytes.resize(AHEAD_MAX_BYTES, 0);
-        let spare = self.input.bytes.get_mut(have..).unwrap_or_default();
-        let read = self.stream.borrow_mut().poll_read(cx, spare);
-        let received = match &read {
-            Poll::Ready(Ok(received)) => *received,
-            Poll::Ready(Err(_)) | Poll::Pending => 0,
-        };
-        self.input.bytes.truncate(have + received);
-        match read {
+        let most = AHEAD_MAX_BYTES - have;
+        match self.worker.read_buffer.poll_read_some(cx, &self.stream, most) {
             Poll::Pending => return Ok(()),
             Poll::Ready(Err(error)) => return Err(error),
             // The next read will find the end again, when what came before is handled.
-            Poll::Ready(Ok(0)) => self.input.ahead_ended = true,
-            Poll::Ready(Ok(_)) => {
+            Poll::Ready(Ok(received)) if received.is_empty() => self.input.ahead_ended = true,
+            Poll::Ready(Ok(received)) => {
+                self.input.bytes.extend_from_slice(&received);
                 self.input.need = 0;
                 // There may be more.
                 cx.waker().wake_by_ref();
@@ -523,18 +532,6 @@ impl Connection {
         self.follow(worker, next, Asked::Now(message), (start, out));
     }
 
-    /// Goes on with a message whose password hashes are computed.
-    fn resume(&mut self, done: HashDone) {
-        let worker = Rc::clone(&self.worker);
-        let asked = Asked::Before(done.id());
-        let mut out = Vec::new();
-        let next = worker.resume(&mut self.session, done, &mut out);
-        self.follow(&worker, next, asked, (0, &mut out));
-        if !out.is_empty() {
-            self.output.append(out);
-        }
-    }
-
     /// Does what is to be done after a message was handled; none: that panicked.
     fn follow(
         &mut self,
@@ -566,7 +563,7 @@ impl Connection {
                     Some(deliveries) => {
                         self.note_begun(worker, asked, so_far);
                         let held = Some(account.hold(asked.message().len()));
-                        let job = Running { deliveries, exclusive: false, _held: held };
+                        let job = Running { deliveries, hashes_for: None, _held: held };
                         return self.jobs.push(job);
                     }
                     None => {
@@ -576,21 +573,13 @@ impl Connection {
                     }
                 }
             }
-            Next::Hash(job) => {
-                let client = Client::at(self.session.client_address());
-                match worker.shared.hash_pool.submit(client, job) {
-                    Ok(deliveries) => {
-                        self.note_begun(worker, asked, so_far);
-                        let job = Running { deliveries, exclusive: true, _held: None };
-                        return self.jobs.push(job);
-                    }
-                    Err(job) => {
-                        self.session.forget(job.id());
-                        let why = "too many passwords are waiting to be hashed";
-                        refuse_busy(job.id(), job.message(), why, out);
-                    }
+            Next::Hash(job) => match self.begin_hash(worker, job) {
+                Ok(()) => return self.note_begun(worker, asked, so_far),
+                Err((job, why)) => {
+                    self.session.forget(job.id());
+                    refuse_busy(job.id(), job.message(), why, out);
                 }
-            }
+            },
             Next::StartTls => self.ending = Some(Ending::StartTls),
             Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
             Next::Close => self.ending = Some(Ending::Closed),
@@ -682,7 +671,9 @@ impl Connection {
         loop {
             let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
             ready!(timer.as_mut().poll(cx));
-            if self.jobs.iter().any(|job| pool::has_thread(&job.deliveries)) {
+            // A bind that waits tells nobody anything but its own client, who seems to be gone.
+            let is_begun = |job: &Running| pool::has_thread(&job.deliveries);
+            if self.is_hashing() || self.jobs.iter().any(is_begun) {
                 break;
             }
             // It is for others that its searches have not been begun: that is not its fault.

@@ -28,6 +28,8 @@ pub(crate) struct Counters {
     pub(crate) connections: Counter,
     /// Connections refused because too many were open.
     pub(crate) refused: Counter,
+    /// How often none could be accepted.
+    pub(crate) not_accepted: Counter,
     /// Requests that panicked.
     pub(crate) panics: Counter,
     /// Searches that gave up their thread, because their client did not read; each time counts.

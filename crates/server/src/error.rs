@@ -31,6 +31,13 @@ pub enum ServerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// There are hardly any open files for connections.
+    TooFewFiles {
+        /// How many the process may have.
+        files: u64,
+        /// How many it should.
+        needed: u64,
+    },
     /// No cipher suite of the settings belongs to a protocol version of the settings.
     NoCipherSuite,
     /// Clients are to show certificates, but nobody is named who may issue them.
@@ -69,6 +76,11 @@ impl fmt::Display for ServerError {
             Self::Certificate { path, reason } => {
                 write!(f, "cannot use {} for TLS: {reason}", path.display())
             }
+            Self::TooFewFiles { files, needed } => write!(
+                f,
+                "this process may have {files} open files only, which leaves hardly any for \
+                 clients: allow it {needed} (LimitNOFILE of a unit, 'ulimit -n')"
+            ),
             Self::NoCipherSuite => {
                 f.write_str("tls.cipher_suites has none that belongs to a version of tls.versions")
             }

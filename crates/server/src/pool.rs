@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use directory::{Directory, Flow, HashDone, Job, JobDone, Ran, Receiver, Session, Stop, Worker};
+use directory::{
+    Directory, Flow, HashDone, HashJob, Job, JobDone, Ran, Receiver, Session, Stop, Worker,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -38,6 +40,8 @@ pub(crate) enum Delivery {
     Parked(Box<ParkedJob>),
     /// The password hashes of a request are computed.
     Hashed(HashDone),
+    /// They are not: the request has given up its place to another one.
+    Displaced(Box<HashJob>),
 }
 
 /// A job without a thread.

@@ -3,11 +3,12 @@
 //! Invariant: whoever ends a connection does not wait for it, and it ends wherever it is: in a
 //! handshake, or while it is served.
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
+
+pub(crate) use directory::network;
 
 /// One connection, as others see it.
 #[derive(Debug)]
@@ -78,15 +79,4 @@ impl Presence {
 /// A moment of the directory's clock as a number.
 pub(crate) fn millis(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Whose cost it is: an IPv6 client has a network of 64 bits for itself.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(six) => match six.to_ipv4_mapped() {
-            Some(four) => IpAddr::V4(four),
-            None => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() >> 64 << 64)),
-        },
-    }
 }

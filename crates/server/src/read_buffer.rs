@@ -31,8 +31,19 @@ impl ReadBuffer {
         cx: &mut Context<'_>,
         stream: &RefCell<Stream>,
     ) -> Poll<io::Result<Received<'_>>> {
+        self.poll_read_some(cx, stream, READ_BUFFER_BYTES)
+    }
+
+    /// Reads once, so many octets at the most.
+    pub(crate) fn poll_read_some(
+        &self,
+        cx: &mut Context<'_>,
+        stream: &RefCell<Stream>,
+        most: usize,
+    ) -> Poll<io::Result<Received<'_>>> {
         let mut buffer = self.0.borrow_mut();
-        let polled = stream.borrow_mut().poll_read(cx, &mut buffer);
+        let room = buffer.get_mut(..most.min(READ_BUFFER_BYTES)).unwrap_or_default();
+        let polled = stream.borrow_mut().poll_read(cx, room);
         polled.map_ok(|count| Received { buffer, count })
     }
 }

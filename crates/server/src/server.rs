@@ -86,7 +86,10 @@ impl Server {
         if !settings.server.core_dumps {
             forbid_core_dumps();
         }
-        raise_file_limit(settings.limits.connections_max);
+        let files = raise_file_limit(&settings.limits);
+        let mut settings = settings.clone();
+        fit_connections(&mut settings.limits, files)?;
+        let settings = &settings;
         let tls = Arc::new(Tls::new(settings, files::now())?);
         let shown = Arc::clone(&tls);
         directory.show_certificate(Box::new(move || shown.state()));
@@ -373,10 +376,14 @@ fn hash_pool_size(settings: &PasswordSettings) -> HashPoolSize {
         0 => or_cores(0).div_ceil(2),
         threads => threads,
     };
+    let max = settings.hash_queue_max;
     HashPoolSize {
         threads,
-        queue_max: settings.hash_queue_max,
-        queue_address_max: settings.hash_queue_address_max,
+        queue: QueueSize {
+            max,
+            reserved: max / HASH_PLACES_RESERVED,
+            asker_max: settings.hash_queue_address_max,
+        },
     }
 }
 
@@ -393,33 +400,87 @@ fn forbid_core_dumps() {
 }
 
 /// Asks the system for as many open files as connections may need; the default of most is 1,024.
-fn raise_file_limit(connections_max: usize) {
-    let wanted = u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(FILES_RESERVED);
+/// Returns how many there may be; none: any number.
+fn raise_file_limit(limits: &LimitSettings) -> Option<u64> {
+    let connections = limits.connections_max.saturating_add(limits.connections_reserved);
+    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES_RESERVED);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
-        return;
+        return limit.current;
     }
     let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
     // Whether it worked shows in the limit that holds afterwards.
     let _ =
         setrlimit(Resource::Nofile, rustix::process::Rlimit { current: Some(current), ..limit });
-    let holds = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
-    if holds < wanted {
-        let fit = holds.saturating_sub(FILES_RESERVED);
-        tracing::warn!(
-            "only {fit} of limits.connections_max = {connections_max} connections fit into the \
-             open files that this process may have: raise them (LimitNOFILE of a unit, \
-             'ulimit -Hn'), or lower the setting"
-        );
-    }
+    getrlimit(Resource::Nofile).current
 }
 
-/// Files a server has open besides connections: listeners, store, logs.
+/// Lowers the limits to the connections that fit into so many open files. Were there more, none
+/// would be accepted any more at some point, the administrator's neither, and nobody would give up
+/// a place.
+fn fit_connections(limits: &mut LimitSettings, files: Option<u64>) -> Result<(), ServerError> {
+    let Some(files) = files else { return Ok(()) };
+    let fit = usize::try_from(files.saturating_sub(FILES_RESERVED)).unwrap_or(usize::MAX);
+    let (max, reserved) = (limits.connections_max, limits.connections_reserved);
+    if fit >= max.saturating_add(reserved) {
+        return Ok(());
+    }
+    if fit < CONNECTIONS_FIT_MIN {
+        return Err(ServerError::TooFewFiles { files, needed: FILES_RESERVED + max as u64 });
+    }
+    limits.connections_reserved = reserved.min(fit / 2);
+    limits.connections_max = max.min(fit - limits.connections_reserved);
+    let holds = limits.connections_max;
+    tracing::warn!(
+        "only {holds} of limits.connections_max = {max} connections fit into the {files} open \
+         files that this process may have, and no more are served: raise them (LimitNOFILE of a \
+         unit, 'ulimit -Hn'), or lower the setting"
+    );
+    Ok(())
+}
+
+/// One of so many places before the hash pool is for those who have signed in.
+const HASH_PLACES_RESERVED: usize = 4;
+
+/// Files a server has open besides connections: listeners, store, logs, and connections of the
+/// admin listener, or that are told that there are too many.
 const FILES_RESERVED: u64 = 256;
+
+/// With fewer connections a server is not worth starting.
+const CONNECTIONS_FIT_MIN: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_no_more_connections_than_open_files() {
+        // All of limits.connections_max stayed in force: when the files were used up, nobody was
+        // accepted, and nobody gave up a place.
+        let fit = |max, reserved, files| {
+            let mut limits = LimitSettings { connections_max: max, ..LimitSettings::default() };
+            limits.connections_reserved = reserved;
+            fit_connections(&mut limits, files)
+                .map(|()| (limits.connections_max, limits.connections_reserved))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(fit(50_000, 32, Some(1_024)), Ok((736, 32)));
+        assert_eq!(fit(50_000, 32, Some(60_000)), Ok((50_000, 32)));
+        assert_eq!(fit(50_000, 32, None), Ok((50_000, 32)));
+        assert_eq!(fit(700, 100, Some(1_024)), Ok((668, 100)));
+        assert_eq!(fit(10, 0, Some(266)), Ok((10, 0)), "all that were asked for");
+        assert_eq!(fit(50_000, 32, Some(256 + 16)), Ok((8, 8)));
+        for files in [0, 256, 271] {
+            let told = fit(50_000, 32, Some(files)).unwrap_err();
+            assert_eq!(
+                told,
+                format!(
+                    "this process may have {files} open files only, which leaves hardly \
+                     any for clients: allow it 50256 (LimitNOFILE of a unit, 'ulimit -n')"
+                )
+            );
+        }
+    }
 
     #[test]
     fn threads_are_kept_for_those_who_have_signed_in() {

@@ -373,6 +373,7 @@ impl Worker {
         let mut releases = Releases::default();
         loop {
             sleep(SESSIONS_EVERY).await;
+            self.scribe.meter().turns(self.now());
             releases.look(&self.shared.budget);
             let now = store.published().lsn;
             quiet += 1;

@@ -126,9 +126,12 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "One request delays its neighbours by about a millisecond, and costs no \
-               more work than the limit of who asks",
+        says: "A request of a stranger delays its neighbours by about a millisecond, and \
+               costs no more work than the limit of who asks",
         tests: &[
+            ("directory", "search_work", "what_is_asserted_costs_no_more_than_a_search"),
+            ("directory", "search_work", "picking_values_is_work"),
+            ("directory", "large_groups", "many_modifications_of_a_large_attribute_are_few_passes"),
             (
                 "server",
                 "tests::time_slices",
@@ -199,13 +202,18 @@ pub(super) const PROMISES: &[Promise] = &[
                 "leaks::controls",
                 "limits_tell_nothing_of_values_that_may_not_be_searched",
             ),
+            (
+                "directory",
+                "leaks::whole_entries",
+                "what_a_deny_without_attributes_hides_leads_nowhere",
+            ),
             ("directory", "leaks", "what_may_not_be_known_cannot_be_told_from_what_is_not_there"),
         ],
     },
     Promise {
         against: SignedIn,
-        says: "What is secret is read by nobody without an ACI that names it, also \
-               when the schema says so later",
+        says: "What is secret is given by none of the default ACIs, also when the schema says \
+               so later; an ACI of one's own has to give it",
         tests: &[
             ("directory", "readers", "a_public_directory_keeps_its_secrets_too"),
             ("directory", "readers", "a_definition_makes_a_type_secret_at_once"),
@@ -227,6 +235,12 @@ pub(super) const PROMISES: &[Promise] = &[
                 "password_changes",
                 "guesses_of_the_old_password_in_a_modify_count_as_failures",
             ),
+            ("directory", "sign_ins", "keys_that_were_replaced_during_an_exchange_prove_nothing"),
+            (
+                "directory",
+                "binds_under_policy",
+                "a_password_that_was_reset_gives_way_to_another_one",
+            ),
         ],
     },
     Promise {
@@ -246,6 +260,9 @@ pub(super) const PROMISES: &[Promise] = &[
                 "identities",
                 "a_session_that_acts_as_another_ends_with_whoever_proved_it",
             ),
+            ("directory", "sign_ins", "a_privilege_that_was_taken_during_an_exchange_is_gone"),
+            ("directory", "sign_ins", "an_exchange_follows_its_entry_to_another_name"),
+            ("directory", "sign_ins", "an_exchange_has_a_time_limit"),
             (
                 "directory",
                 "parking",
@@ -296,8 +313,9 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Delegated,
-        says: "Who may write entries takes over no account: not by a rename, a name, a \
-               transaction or what signs in",
+        says: "Who may write entries or reset passwords takes over no account that has \
+               privileges, and by nothing but its name any other: not by a transaction, a type \
+               of one's own, what signs in, or a policy",
         tests: &[
             ("directory", "", "every_dialogue_goes_as_written"),
             ("directory", "identities", "nobody_becomes_another_by_giving_the_other_the_own_name"),
@@ -318,6 +336,41 @@ pub(super) const PROMISES: &[Promise] = &[
                 "a_group_that_was_left_in_a_transaction_gives_nothing_in_it",
             ),
             ("directory", "identities", "another_spelling_of_the_name_takes_nothing"),
+            (
+                "directory",
+                "identities",
+                "who_writes_names_gives_none_to_an_entry_with_more_privileges",
+            ),
+            (
+                "directory",
+                "identities",
+                "who_renames_a_superior_moves_no_entry_with_more_privileges",
+            ),
+            (
+                "directory",
+                "identities",
+                "who_resets_passwords_resets_none_of_an_entry_with_more_privileges",
+            ),
+            (
+                "directory",
+                "identities",
+                "who_acts_as_an_entry_with_privileges_gives_it_no_other_name",
+            ),
+            ("directory", "powers", "what_the_server_acts_on_has_no_derived_types"),
+            ("directory", "powers", "what_only_the_server_changes_stays_so_by_another_definition"),
+            ("directory", "powers", "an_account_is_no_group_whatever_it_holds"),
+            ("directory", "powers", "a_rename_lifts_no_aci_that_names_its_target"),
+            ("directory", "powers", "a_rename_takes_no_place_that_an_aci_names"),
+            (
+                "directory",
+                "powers",
+                "a_new_entry_has_no_role_and_no_limit_that_its_author_could_not_give",
+            ),
+            (
+                "directory",
+                "password_policy::subtree::tests",
+                "which_entries_are_in_it_says_nothing_of_what_is_secret",
+            ),
         ],
     },
     Promise {

@@ -204,7 +204,12 @@ impl Naive<'_> {
         let above = |key: &DnKey| {
             std::iter::successors(Some(key.clone()), DnKey::parent).collect::<Vec<DnKey>>()
         };
+        let is_outside = aci.is_outside(holder);
+        if is_outside && aci.statements[number].allows {
+            return Truth::False;
+        }
         let name = match &targets.name {
+            _ if is_outside => truth(key.is_within(holder)),
             None => truth(in_scope(holder)),
             Some(name) if !name.negated => above(&key)
                 .iter()

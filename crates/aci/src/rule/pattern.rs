@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use ldap::filter::{Filter, SubstringFilter};
 use ldap::message::{Values, ValuesBuf};
-use schema::{AttributeDescription, DnKey, EntryRead, InvalidDn, ResolvedFilter, Schema, Truth};
+use schema::{
+    AttributeDescription, DnKey, EntryRead, InvalidDn, RdnKey, ResolvedFilter, Schema, Truth,
+};
 
 /// A name that stands for one or more.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -157,6 +159,47 @@ impl DnPattern {
             Form::Exact(key) => Some(key),
             Form::Wild { .. } | Form::Macro(_) => None,
         }
+    }
+
+    /// The entry at which all that it stands for is, or below which: the name itself without stars
+    /// and macros, else what follows the last of them.
+    pub(crate) fn superior(&self) -> Cow<'_, DnKey> {
+        let rdns = match &self.form {
+            Form::Exact(key) => return Cow::Borrowed(key),
+            Form::Wild { rdns, .. } | Form::Macro(rdns) => rdns,
+        };
+        let mut above = DnKey::root();
+        for rdn in rdns.iter().rev() {
+            let RdnPattern::Exact(octets) = rdn else { break };
+            above.push(&RdnKey::from_bytes(octets.clone()));
+        }
+        Cow::Owned(above)
+    }
+
+    /// Whether it may stand for one of two names of an entry, or for something below, and not for
+    /// the other: one of its RDNs is like one of the two leaves only. When the entry moves, its
+    /// superiors are others, so there it is enough that one of the RDNs before a leaf is like it:
+    /// what the pattern ends with may move, for that is what the rights to move are for.
+    pub(crate) fn tells_apart(&self, old: &DnKey, new: &DnKey, schema: &Schema) -> bool {
+        let rdns = match &self.form {
+            Form::Exact(_) => return false,
+            Form::Wild { rdns, .. } | Form::Macro(rdns) => rdns,
+        };
+        let above = self.superior();
+        if !old.is_within(&above) && !new.is_within(&above) {
+            return false;
+        }
+        let (Some(from), Some(to)) = (old.rdns().next_back(), new.rdns().next_back()) else {
+            return false;
+        };
+        let moves = old.parent() != new.parent();
+        rdns.iter().enumerate().any(|(position, rdn)| {
+            if matches!(rdn, RdnPattern::One | RdnPattern::Many | RdnPattern::Part) {
+                return false;
+            }
+            let [is_old, is_new] = [from, to].map(|leaf| rdn.matches(leaf, schema));
+            is_old != is_new || (moves && position > 0 && is_old)
+        })
     }
 
     pub(crate) fn has_macro(&self) -> bool {

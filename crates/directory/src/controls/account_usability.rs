@@ -4,19 +4,24 @@
 //! Invariant: nothing of an account is looked at unless it is asked for.
 //! Invariant: whether an account can be used is told to itself, to who has the privilege
 //! `password-reset`, and to who may read `pwdAccountLockedTime` of the entry, and to nobody else.
+//! Invariant: which policy governs an account is told to itself, to who has the privilege
+//! `password-reset`, and to who may see the entry of the policy: others learn neither that there is
+//! that policy nor, by it, that the entry has a password.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use aci::{Access, Privilege, Rights};
 use ldap::control_value::usability::OID as USABILITY;
 use ldap::message::Control;
 use schema::{AttributeDescription, DnKey, EntryRead as _, Selection};
-use store::{StoredEntry, View};
+use store::{Resolved, StoredEntry, View};
 
 use super::effective_rights::WithLines;
 use super::{RequestControls, check_no_value};
 use crate::decide::ResponseControl;
 use crate::directory::{Directory, State};
+use crate::guard::Guard;
 use crate::ops::account_state::Known;
 use crate::password;
 use crate::refusal::Refusal;
@@ -38,6 +43,8 @@ pub(crate) struct AccountsAsked {
     policy: Option<Arc<AttributeDescription>>,
     expiration: Option<Arc<AttributeDescription>>,
     locked: Option<Arc<AttributeDescription>>,
+    /// The policy that was come upon last, and whether the asker may see its entry.
+    seen: RefCell<Option<(String, bool)>>,
 }
 
 impl AccountsAsked {
@@ -61,13 +68,15 @@ impl AccountsAsked {
         let (policy, expiration) = (asked("pwdPolicySubentry"), asked("pwdExpirationTime"));
         let is_asked = usability || policy.is_some() || expiration.is_some();
         let locked = describe("pwdAccountLockedTime");
-        is_asked.then_some(Self { usability, policy, expiration, locked })
+        let seen = RefCell::default();
+        is_asked.then_some(Self { usability, policy, expiration, locked, seen })
     }
 
-    /// The account behind an entry: one that has a password.
+    /// The account behind an entry, one that has a password, as far as the asker may know of it.
     pub(crate) fn account(
         &self,
         (directory, state): (&Directory, &State),
+        guard: &Guard<'_>,
         view: &View<'_>,
         stored: &StoredEntry<'_>,
     ) -> Option<(Known, DnKey)> {
@@ -76,7 +85,30 @@ impl AccountsAsked {
             return None;
         }
         let key = DnKey::from_text(&state.schema, stored.dn()).ok()?;
-        Some((Known::of((directory, state), view, (stored, &key)), key))
+        let mut known = Known::of((directory, state), view, (stored, &key));
+        let access = guard.access();
+        let is_told = access.key() == Some(&key) || access.has(Privilege::PasswordReset);
+        known.name = known.name.filter(|name| is_told || self.sees(name, (state, guard, view)));
+        Some((known, key))
+    }
+
+    /// Whether the asker may see the entry of a policy.
+    fn sees(&self, policy: &str, (state, guard, view): (&State, &Guard<'_>, &View<'_>)) -> bool {
+        let mut seen = self.seen.borrow_mut();
+        if let Some((last, is_seen)) = &*seen
+            && last == policy
+        {
+            return *is_seen;
+        }
+        let key = DnKey::from_text(&state.schema, policy).ok();
+        let id = key.and_then(|key| match view.resolve(&key) {
+            Ok(Resolved::Found(id)) => Some(id),
+            Ok(_) | Err(_) => None,
+        });
+        let entry = id.and_then(|id| view.entry(id).ok().flatten());
+        let is_seen = entry.is_some_and(|entry| guard.anywhere(|guard| guard.on(&entry).may_see()));
+        *seen = Some((policy.to_owned(), is_seen));
+        is_seen
     }
 
     /// The entry with what is computed about its account.

@@ -106,15 +106,16 @@ pub(crate) struct WriteControls {
 }
 
 impl RequestControls<'_> {
-    /// Refuses with `assertionFailed` when there is an assertion that does not hold.
+    /// Refuses with `assertionFailed` when there is an assertion that does not hold; see
+    /// [`assertion::check`].
     pub(crate) fn check_assertion(
         &self,
-        target: &dyn EntryRead,
-        rights: &Rights<'_>,
+        target: (&dyn EntryRead, &Rights<'_>),
         schema: &Schema,
+        work_max: u64,
     ) -> Result<(), Refusal> {
         let Some(filter) = &self.assertion else { return Ok(()) };
-        assertion::check(&ResolvedFilter::resolve(filter, schema), target, rights, schema)
+        assertion::check(&ResolvedFilter::resolve(filter, schema), target, schema, work_max)
     }
 
     /// The form that the writer keeps.

@@ -3,7 +3,8 @@
 //! `manage-account` speak it.
 //!
 //! Invariant: only who has the privilege `password-reset` is told anything. What such a one may not
-//! write by a modification is not written here either, but for what only the server sets.
+//! write by a modification is not written here either, but for what only the server sets; and who
+//! may not unlock an account does not keep it from being locked.
 //! Invariant: no password leaves, in whatever form: of those that were used, the times are told.
 
 mod changes;
@@ -11,7 +12,7 @@ mod tells;
 
 use std::sync::Arc;
 
-use aci::Privilege;
+use aci::{Denied, Privilege, Right, Rights};
 use ldap::control_value::policy_state::{PING_OID, PolicyState, StateOperation};
 use ldap::dn::Dn;
 use ldap::message::{ExtendedRequest, ResponseKind};
@@ -187,31 +188,50 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     let schema = &decide.state.schema;
     let now = decide.stamp.moment.time;
     let mut known = Known::of((decide.directory, decide.state), decide.view, (&stored, &op.key));
+    let found = known.account.state.clone();
     let mut changed = Changed { account: &mut known.account, policy: &known.policy, now };
     for (verb, values) in &op.changes {
         (verb.change)(&mut changed, values)?;
     }
+    let rights = &decide.guard.on(&stored);
+    check_failures(rights, schema, &found, &known.account.state)?;
     let before = stored.to_entry()?;
     let mut after = before.clone();
     write(&known.account, &mut after, schema)?;
     let value = known.told(now).value(&op.asked);
+    // What binds left that is not written yet is written now, or was undone.
+    let settled = (AccountState::read(&stored, schema) != found).then_some(id);
     if update::deltas(&before, &after).is_empty() {
-        // What binds left that is not written yet was undone.
-        decide.directory.accounts.forget(id);
-        return Ok(Decision { value: Some(value), ..Decision::default() });
+        return Ok(Decision { value: Some(value), settled, ..Decision::default() });
     }
     update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(update::modify_change(id, &before, &after));
     let checked = Checked {
         key: &op.key,
-        rights: &decide.guard.on(&stored),
+        rights,
         onto: None,
         after: &after,
         passwords: Passwords::Untouched,
     };
     let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
-    decision.value = Some(value);
+    (decision.value, decision.settled) = (Some(value), settled);
     Ok(decision)
+}
+
+/// Refuses to change the failures of an account to those who may not unlock it: whoever clears them
+/// in time may guess for ever. They may be in memory only, where no right is asked for otherwise.
+fn check_failures(
+    rights: &Rights<'_>,
+    schema: &Schema,
+    before: &AccountState,
+    after: &AccountState,
+) -> Result<(), Refusal> {
+    let of = |state: &AccountState| (state.failures.clone(), state.locked);
+    let is_allowed = of(before) == of(after)
+        || schema
+            .describe("pwdAccountLockedTime")
+            .is_ok_and(|locked| rights.may(Right::Write, &locked));
+    if is_allowed { Ok(()) } else { Err(Denied.into()) }
 }
 
 /// Puts an account into its entry: the attributes that say something else now, and no others, so

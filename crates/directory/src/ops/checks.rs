@@ -5,16 +5,20 @@
 //! Invariant: a password is no part of a name and has no options: a bind, a reset and a policy then
 //! mean the same values, and no clear text is in a DN.
 //! Invariant: an ACI has no options, so whoever looks at `aci` sees what is in force.
+//! Invariant: what decides how passwords are kept and tried, and which policy governs whom, is
+//! changed by the privilege `password-reset` alone: no right on an entry makes up for it.
 
 use std::sync::Arc;
 
-use aci::{Denied, Permitted, Privilege, Rights};
+use aci::{Access, Denied, Permitted, Privilege, Rights};
 use ldap::dn::Rdn;
 use ldap::result::ResultCode;
-use schema::{AttributeDelta, AttributeDescription, Change, DnKey, Entry, Schema};
+use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry, Schema};
+use store::StoredEntry;
 
 use crate::acis;
 use crate::decide::Decide;
+use crate::ops::rank;
 use crate::password_policy::set;
 use crate::refusal::Refusal;
 
@@ -72,8 +76,14 @@ pub(crate) fn permit(
             ));
         }
     }
-    if !may_touch(decide, checked, &change, &touches) {
+    if !may_touch(decide, checked, &change, &touches)
+        || !may_change_policies(decide, checked, &change)
+    {
         return Err(Denied.into());
+    }
+    check_targets(decide, checked.key, &change)?;
+    if !matches!(checked.passwords, Passwords::OfServer) {
+        rank::check_change(decide, &change)?;
     }
     if touches.iter().any(|one| schema.well_known().aci.covers(one.description)) {
         acis::check_entry(schema, checked.after)?;
@@ -85,6 +95,23 @@ pub(crate) fn permit(
         (None, Passwords::Untouched | Passwords::OfServer) => checked.rights.permit(change)?,
     };
     Ok(permitted)
+}
+
+/// Passes the deletion of an entry.
+pub(crate) fn permit_delete(
+    decide: &Decide<'_>,
+    stored: &StoredEntry<'_>,
+    change: DeleteChange,
+) -> Result<Permitted<Change>, Refusal> {
+    if !may_set_policies(decide) && set::is_policy(stored, &decide.state.schema) {
+        return Err(Denied.into());
+    }
+    Ok(decide.guard.on(stored).permit(Change::Delete(change))?)
+}
+
+/// Whether the asker may add, change, rename and delete password policies.
+pub(crate) fn may_set_policies(decide: &Decide<'_>) -> bool {
+    decide.guard.access().has(Privilege::PasswordReset)
 }
 
 /// Refuses a name that holds a password, whichever way its type is written: names are in logs, in
@@ -109,6 +136,24 @@ pub(crate) fn check_description(description: &AttributeDescription) -> Result<()
             format!("'{}': a password has no options", description.text()),
         )),
     }
+}
+
+/// Refuses a rename by which the target of an ACI would mean other entries, or none: that changes
+/// what the ACI says, so it needs the privilege that changing ACIs needs.
+fn check_targets(decide: &Decide<'_>, old: &DnKey, change: &Change) -> Result<(), Refusal> {
+    let Change::Rename(rename) = change else { return Ok(()) };
+    if decide.guard.access().has(Privilege::ModifyAcl) {
+        return Ok(());
+    }
+    let new = DnKey::from_dn(&decide.state.schema, &rename.new_dn).unwrap_or_default();
+    if *old == new || decide.acis.target_of_rename(old, &new).is_none() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::InsufficientAccessRights,
+        "the target of an ACI names the old or the new name, or one below it: this rename needs \
+         the privilege modify-acl",
+    ))
 }
 
 /// What an entry is called from now on, where the change says that.
@@ -140,20 +185,63 @@ fn touches(change: &Change) -> Vec<Touch<'_>> {
     touches.collect()
 }
 
-/// Whether the asker may change what signs somebody in: that of the own entry, or of any with the
-/// privilege `password-reset`. Whoever adds an entry says how it signs in.
+/// Whether the asker may change what signs somebody in: see [`may_change_password`].
+/// Whoever adds an entry says how it signs in.
 fn may_touch(
     decide: &Decide<'_>,
     checked: &Checked<'_>,
     change: &Change,
     touches: &[Touch<'_>],
 ) -> bool {
-    let access = decide.guard.access();
     matches!(change, Change::Add(_))
         || matches!(checked.passwords, Passwords::OfServer)
-        || access.has(Privilege::PasswordReset)
-        || access.key() == Some(checked.key)
+        || may_change_password(decide.guard.access(), checked.key)
         || !touches.iter().any(|one| signs_in(decide, one.description))
+}
+
+/// Whether somebody may change what signs in the entry of this name: that of the own entry, or of
+/// any other with the privilege `password-reset`. Who acts as somebody does not change what signs
+/// that one in: it would outlive the right to act as them.
+pub(crate) fn may_change_password(access: &Access, key: &DnKey) -> bool {
+    match access.key() == Some(key) {
+        true => access.prover().is_none(),
+        false => access.has(Privilege::PasswordReset),
+    }
+}
+
+/// Whether the asker may change the password policies that a change is about: the entries of such,
+/// and the names of those below an entry.
+fn may_change_policies(decide: &Decide<'_>, checked: &Checked<'_>, change: &Change) -> bool {
+    if may_set_policies(decide) || matches!(checked.passwords, Passwords::OfServer) {
+        return true;
+    }
+    let schema = &decide.state.schema;
+    // The ones before this change: whoever changes them in a transaction may do so here, too.
+    let policies = decide.directory.password_policies.load();
+    let is_about_one = match change {
+        // With its superior classes.
+        Change::Add(add) => set::is_policy(&add.entry, schema),
+        Change::Modify(modify) => {
+            (policies.holds(checked.key) || set::is_policy(checked.after, schema))
+                && modify.deltas.iter().any(|delta| !follows(checked, delta))
+        }
+        Change::Rename(_) => {
+            policies.holds_within(checked.key) || set::is_policy(checked.after, schema)
+        }
+        Change::Delete(_) => policies.holds(checked.key),
+        Change::Schema(_) | Change::Index(_) | Change::Setting(_) => false,
+    };
+    !is_about_one
+}
+
+/// Whether an attribute changes with the password of an entry, or is set by the server alone.
+fn follows(checked: &Checked<'_>, delta: &AttributeDelta) -> bool {
+    let description = &delta.description;
+    let own = match checked.passwords {
+        Passwords::Decided(own) => own,
+        Passwords::Untouched | Passwords::OfServer => &[],
+    };
+    description.is_password() || description.kind.no_user_modification || own.contains(description)
 }
 
 /// Whether values of an attribute sign somebody in.

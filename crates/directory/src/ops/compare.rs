@@ -45,7 +45,8 @@ pub(crate) fn run(
     let site = Site { directory, access: session.access(), view, schema };
     let (outcome, values) = guarded(&site, &key, |guard| {
         let check = |entry: &dyn EntryRead, rights: &Rights<'_>| {
-            controls.check_assertion(entry, rights, schema)?;
+            let work_max = directory.limits.inline_work_max;
+            controls.check_assertion((entry, rights), schema, work_max)?;
             evaluate(entry, rights, &assertion, schema)
         };
         if let Some(special) =

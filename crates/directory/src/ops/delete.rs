@@ -2,14 +2,14 @@
 
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
-use schema::{Change, DeleteChange, DnKey};
+use schema::{DeleteChange, DnKey};
 use store::StoredEntry;
 
 use crate::controls::RequestControls;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::subtree_delete::SubtreeDelete;
 use crate::ops::update::{self, Named};
-use crate::ops::{index_config, target};
+use crate::ops::{checks, index_config, target};
 use crate::record::DELETED_ATTRIBUTES_MAX_BYTES;
 use crate::refusal::Refusal;
 
@@ -45,7 +45,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
     }
     let stored = target::stored(decide.view, id)?;
     let (change, _) = change(&stored)?;
-    Ok(Decision::change(decide.guard.on(&stored).permit(Change::Delete(change))?))
+    Ok(Decision::change(checks::permit_delete(decide, &stored, change)?))
 }
 
 /// The change that deletes an entry, and the octets of its values. What the entry held goes into

@@ -1,5 +1,6 @@
 //! Modify (RFC 4511 §4.6, increment RFC 4525).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use aci::Privilege;
@@ -37,6 +38,7 @@ pub(crate) struct Modify {
 }
 
 /// One modification, resolved.
+#[derive(Clone)]
 pub(crate) struct Modification {
     pub(crate) operation: ModifyOperation,
     pub(crate) description: Arc<AttributeDescription>,
@@ -63,7 +65,8 @@ pub(crate) fn resolve(
     let access = session.access();
     let sent = sent_passwords(request, &state.schema);
     let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
-    let is_own = access.key() == Some(&key);
+    let is_own = access.key() == Some(&key) && access.prover().is_none();
+    let may_try = checks::may_change_password(access, &key);
     let is_privileged = access.has(Privilege::PasswordReset);
     check_count(request, &state.schema, is_privileged)?;
     let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
@@ -76,7 +79,7 @@ pub(crate) fn resolve(
     let mut is_wrong = false;
     for modification in request.changes.iter() {
         // Who may not is refused by the writer, and has nothing hashed.
-        let context = (&*state.schema, &key, &storing, is_own || is_privileged);
+        let context = (&*state.schema, &key, &storing, may_try);
         let (resolved, misses) = resolve_one(worker, session, context, &modification)?;
         modifications.push(resolved);
         is_wrong |= misses;
@@ -228,8 +231,10 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let looked = looked.transpose()?;
     let before = excerpt::load(decide.view, id, schema, &op.modifications)?;
     let mut after = before.clone();
-    for modification in &op.modifications {
-        apply(&mut after, schema, modification, (decide.directory, decide.controls))?;
+    let mut passes = Passes::default();
+    for modification in merged(&op.modifications) {
+        passes.one_over(after.values(&modification.description).len())?;
+        apply(&mut after, schema, &modification, (decide.directory, decide.controls))?;
     }
     let touched =
         op.modifications.iter().map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
@@ -302,6 +307,60 @@ fn check_result(
     after.add_superior_classes(schema)?;
     Ok(())
 }
+
+/// The modifications, those that add values to one attribute after each other as one, and likewise
+/// those that delete them: each compares its values with all that are there.
+fn merged(modifications: &[Modification]) -> Vec<Cow<'_, Modification>> {
+    let mut merged: Vec<Cow<'_, Modification>> = Vec::with_capacity(modifications.len());
+    for modification in modifications {
+        let Modification { operation, description, values } = modification;
+        let is_mergeable = matches!(operation, ModifyOperation::Add | ModifyOperation::Delete)
+            && !values.is_empty()
+            && !update::is_hashable(description);
+        match merged.last_mut() {
+            Some(last)
+                if is_mergeable
+                    && last.operation == *operation
+                    && last.description == *description
+                    && !last.values.is_empty() =>
+            {
+                last.to_mut().values.extend(values.iter().cloned());
+            }
+            Some(_) | None => merged.push(Cow::Borrowed(modification)),
+        }
+    }
+    merged
+}
+
+/// How often the values of an entry were gone through for one request.
+#[derive(Default)]
+struct Passes {
+    count: u32,
+    values: usize,
+}
+
+impl Passes {
+    /// One more over so many values.
+    fn one_over(&mut self, values: usize) -> Result<(), Refusal> {
+        self.count += u32::from(values > 0);
+        self.values = self.values.saturating_add(values);
+        if self.count > PASSES_MIN && self.values > PASSED_VALUES_MAX {
+            return Err(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                format!(
+                    "the modifications would go through more than {PASSED_VALUES_MAX} values: put \
+                     what is added to an attribute, and what is deleted from it, next to each other"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Values that one request goes through at the most, for all its modifications together; a few
+/// modifications may go through any number.
+const PASSED_VALUES_MAX: usize = 1_000_000;
+const PASSES_MIN: u32 = 4;
 
 /// One modification, applied to a copy of the entry.
 fn apply(

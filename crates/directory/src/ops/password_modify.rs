@@ -1,6 +1,5 @@
 //! The password modify extended operation (RFC 3062).
 
-use aci::{Identity, Privilege};
 use ldap::ber::{DecodeError, Reader, Tag, Writer};
 use ldap::dn::Dn;
 use ldap::message::{ExtendedRequest, ResponseKind};
@@ -189,7 +188,7 @@ fn whose(session: &Session, user: Option<&[u8]>) -> Result<Dn, Refusal> {
 }
 
 /// With the privilege `password-reset` one may change the password of any entry, everyone else
-/// their own.
+/// their own, and nobody that of whomever they act as.
 fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), Refusal> {
     let directory = &worker.directory;
     if *key == directory.root.key {
@@ -198,19 +197,15 @@ fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), 
             "the administrator has no entry; that password is kept in the data directory",
         ));
     }
-    let schema = &directory.state.load().schema;
-    let own = match session.identity() {
-        _ if session.access().has(Privilege::PasswordReset) => true,
-        Identity::Root(_) | Identity::Anonymous => false,
-        Identity::Entry(dn) => DnKey::from_text(schema, dn.as_str()).is_ok_and(|own| own == *key),
-    };
-    if own {
+    let access = session.access();
+    if checks::may_change_password(access, key) {
         return Ok(());
     }
-    Err(Refusal::new(
-        ResultCode::InsufficientAccessRights,
-        "only the administrator may change the password of another entry",
-    ))
+    let why = match access.key() == Some(key) {
+        true => "who acts as somebody else does not change the password of that one",
+        false => "only the administrator may change the password of another entry",
+    };
+    Err(Refusal::new(ResultCode::InsufficientAccessRights, why))
 }
 
 /// Decides on what the entries before it left.

@@ -15,21 +15,27 @@ use crate::decide::{Decide, WriteOp};
 use crate::ops::add::Add;
 use crate::ops::modify::Modification;
 use crate::ops::modify_dn::ModifyDn;
-use crate::ops::{target, update};
+use crate::ops::{checks, rank, target, update};
+use crate::password_policy::set;
 use crate::refusal::Refusal;
 
 /// Refuses what the asker may not do.
 pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
-    let access = decide.guard.access();
-    check_privileges(access, op)?;
-    if decide.guard.is_bypassed() {
-        return Ok(());
+    check_privileges(decide.guard.access(), op)?;
+    if !decide.guard.is_bypassed() {
+        check_rights(decide, op)?;
     }
+    // Last: it tells that there is such an entry.
+    rank::check_request(decide, op)
+}
+
+/// Refuses what the rules do not give a right to.
+fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
     match op {
         WriteOp::Add(op) => add(decide, op),
-        WriteOp::Delete(op) => {
-            on_target(decide, (&op.dn, &op.key), |_, rights| rights.may_entry(Right::Delete))
-        }
+        WriteOp::Delete(op) => on_target(decide, (&op.dn, &op.key), |_, rights| {
+            rights.may_entry(Right::Delete) && may_touch_policies(decide, &op.key, false)
+        }),
         WriteOp::SubtreeDelete(op) if op.is_begun() => Ok(()),
         WriteOp::SubtreeDelete(op) => {
             on_target(decide, (&op.dn, &op.key), |_, rights| rights.may_entry(Right::Delete))?;
@@ -42,11 +48,13 @@ pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
             if is_allowed { Ok(()) } else { Err(Denied.into()) }
         }
         WriteOp::Modify(op) => on_target(decide, (&op.dn, &op.key), |stored, rights| {
+            let is_beside = op.modifications.iter().all(|one| one.description.is_password());
             op.modifications.iter().all(|one| may(rights, stored, one))
+                && (is_beside || may_touch_policies(decide, &op.key, false))
         }),
-        WriteOp::ModifyDn(op) => {
-            on_target(decide, (&op.dn, &op.key), |_, rights| may_rename(decide, op, rights))
-        }
+        WriteOp::ModifyDn(op) => on_target(decide, (&op.dn, &op.key), |_, rights| {
+            may_rename(decide, op, rights) && may_touch_policies(decide, &op.key, true)
+        }),
         WriteOp::PasswordModify(op) => {
             let password = &decide.state.schema.well_known().user_password;
             on_target(decide, (&op.dn, &op.key), |stored, rights| {
@@ -70,13 +78,10 @@ pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
 fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
     let is_allowed = match op {
         WriteOp::Modify(op) => {
-            access.has(Privilege::PasswordReset)
-                || access.key() == Some(&op.key)
+            checks::may_change_password(access, &op.key)
                 || !op.modifications.iter().any(|one| one.description.is_password())
         }
-        WriteOp::PasswordModify(op) => {
-            access.has(Privilege::PasswordReset) || access.key() == Some(&op.key)
-        }
+        WriteOp::PasswordModify(op) => checks::may_change_password(access, &op.key),
         WriteOp::StateChange(_) => access.has(Privilege::PasswordReset),
         WriteOp::IndexConfig(_) => access.has(Privilege::ConfigWrite),
         WriteOp::AccessConfig(_) => {
@@ -109,11 +114,20 @@ fn on_target(
     Err(guard.denied(view, &stored)?)
 }
 
+/// Whether no password policy is in the way of who may set none: one at this name, or also `below`.
+fn may_touch_policies(decide: &Decide<'_>, key: &DnKey, below: bool) -> bool {
+    checks::may_set_policies(decide) || {
+        let policies = decide.directory.password_policies.load();
+        !(if below { policies.holds_within(key) } else { policies.holds(key) })
+    }
+}
+
 fn add(decide: &Decide<'_>, op: &Add) -> Result<(), Refusal> {
     let guard = decide.guard;
     let rights = guard.on(&op.entry);
     let is_allowed = rights.may_entry(Right::Add)
-        && op.entry.attributes().iter().all(|one| rights.has_privilege_for(&one.description));
+        && (checks::may_set_policies(decide) || !set::is_policy(&op.entry, &decide.state.schema))
+        && op.entry.attributes().iter().all(|one| rights.may_begin_with(one));
     if is_allowed {
         return Ok(());
     }

@@ -4,8 +4,8 @@ use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
 use schema::{
-    AttributeType, Change, Definition, DefinitionKind, EntryId, ResolvedFilter, Schema,
-    SchemaChange, Truth,
+    AttributeType, Change, Definition, DefinitionKind, EntryId, ONLINE_FILE, Place, ResolvedFilter,
+    Schema, SchemaChange, SchemaError, Truth,
 };
 use store::{Ask, IndexDefinition};
 
@@ -43,9 +43,12 @@ pub(crate) fn decide(
         }
     }
     let old = &decide.state.schema;
-    let new = old
-        .with_change(&added, &removed)
-        .map_err(|error| Refusal::new(ResultCode::ConstraintViolation, error.to_string()))?;
+    let refuse =
+        |error: SchemaError| Refusal::new(ResultCode::ConstraintViolation, error.to_string());
+    let new = old.with_change(&added, &removed).map_err(refuse)?;
+    let place = Place { file: ONLINE_FILE.to_owned(), line: None };
+    new.check_superiors(&place, &added).map_err(refuse)?;
+    new.check_openness(&place, &added).map_err(refuse)?;
     check_unused(decide, old, &new)?;
     let text = |list: &[Definition]| list.iter().map(Definition::line).collect();
     let change = Change::Schema(SchemaChange { added: text(&added), removed: text(&removed) });

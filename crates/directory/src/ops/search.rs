@@ -23,7 +23,7 @@ use std::time::Duration;
 use aci::{Access, Privilege, WantedValues};
 use ldap::message::{Controls, MessageId, Scope, SearchRequest};
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryId, ResolvedFilter, Selection};
+use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, Selection, Truth};
 use store::{Ask, View};
 
 use self::aliases::Regions;
@@ -38,7 +38,7 @@ use self::usable::Usable;
 use crate::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::controls::effective_rights::Told;
 use crate::controls::paged::Position;
-use crate::controls::{self, Operation, RequestControls, matched_values};
+use crate::controls::{self, Operation, RequestControls, assertion, matched_values};
 use crate::directory::{Directory, State};
 use crate::guard::{Guard, Site, guarded};
 use crate::job::Job;
@@ -294,7 +294,9 @@ impl Search<'_> {
             && (!key.is_root() || scope == Scope::Base)
             && self.resumed.is_none()
         {
-            self.controls.check_assertion(special.entry(), &guard.on(special.entry()), schema)?;
+            if let Some(end) = self.asserted(special.entry(), guard, schema)? {
+                return Ok(end);
+            }
             let answer = || Ok(self.special(special.entry(), guard, (schema, visible), sink));
             return self.made(true, (schema, guard), answer);
         }
@@ -321,8 +323,11 @@ impl Search<'_> {
         let is_local = !aliases && !chain::asks(filter);
         let has_told = self.resumed.is_some_and(Parked::has_told);
         let hidden = !has_told && self.hidden(view, guard, (base, is_local))?;
-        if self.resumed.is_none() && self.controls.assertion.is_some() {
-            self.check_base(view, state, guard, base)?;
+        if self.resumed.is_none()
+            && self.controls.assertion.is_some()
+            && let Some(end) = self.asserted_of_base(view, state, guard, base)?
+        {
+            return Ok(end);
         }
         let (shown, regions) = (self.shown(subentries), None);
         let Usable { searchable, filter: usable } = Usable::of(filter, guard);
@@ -447,21 +452,42 @@ impl Search<'_> {
     }
 
     /// The target of the assertion control is the base of the search (RFC 4528 §3).
-    fn check_base(
+    fn asserted_of_base(
         &self,
         view: &View<'_>,
         state: &State,
         guard: &Guard<'_>,
         base: EntryId,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Outcome>, Refusal> {
         let schema = &state.schema;
         if base == EntryId::ROOT {
             let root = root_dse::entry(self.directory, schema, self.offer());
-            return self.controls.check_assertion(&root, &guard.on(&root), schema);
+            return self.asserted(&root, guard, schema);
         }
         let stored = target::stored(view, base)?;
         let live = LiveEntry::new(view, &stored, schema.well_known(), true).seen_by(guard);
-        self.controls.check_assertion(&live, &guard.on(&stored), schema)
+        self.asserted(&live, guard, schema)
+    }
+
+    /// Refuses with `assertionFailed` what is asserted and not true; the end of the search, when
+    /// finding out is too much work.
+    fn asserted(
+        &self,
+        entry: &dyn EntryRead,
+        guard: &Guard<'_>,
+        schema: &Schema,
+    ) -> Result<Option<Outcome>, Refusal> {
+        let Some(filter) = &self.controls.assertion else { return Ok(None) };
+        let filter = ResolvedFilter::resolve(filter, schema);
+        let rights = guard.on(entry);
+        let truth = match rights.is_disclosed() {
+            true => self.evaluate(&filter, schema, &rights.searchable(entry)),
+            false => Truth::Undefined,
+        };
+        match self.work_over() {
+            Some(end) => Ok(Some(end)),
+            None => assertion::holds(truth).map(|()| None),
+        }
     }
 
     /// What the server offers whoever asks.

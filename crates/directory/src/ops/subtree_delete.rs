@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use aci::Permitted;
+use aci::{Denied, Permitted};
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use rustc_hash::FxHashSet;
@@ -18,7 +18,7 @@ use schema::{Change, DnKey, EntryId};
 use store::View;
 
 use crate::decide::{Decide, Decision, ResponseControl};
-use crate::ops::{delete, target};
+use crate::ops::{checks, delete, target};
 use crate::referral;
 use crate::refusal::Refusal;
 
@@ -98,6 +98,12 @@ fn begin(decide: &Decide<'_>, key: &DnKey, dn: &Dn) -> Result<EntryId, Refusal> 
             "the tree holds referral objects: ManageDsaIT deletes them with the rest",
         ));
     }
+    // Or else it would be found when half of the tree is gone.
+    if !checks::may_set_policies(decide)
+        && decide.directory.password_policies.load().holds_within(key)
+    {
+        return Err(Denied.into());
+    }
     Ok(base)
 }
 
@@ -146,7 +152,7 @@ impl Step {
         }
         let (change, octets) = delete::change(&stored)?;
         self.doomed.insert(id);
-        self.changes.push(decide.guard.on(&stored).permit(Change::Delete(change))?);
+        self.changes.push(checks::permit_delete(decide, &stored, change)?);
         Ok(Taken::Entry(octets))
     }
 

@@ -4,6 +4,7 @@ use ldap::control_value::{self, TransactionEnd};
 use ldap::message::{ExtendedRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
 
+use crate::asker_queues::Asker;
 use crate::decide::{Answer, ResponseControl, WriteOp};
 use crate::ops::extended::{Call, respond};
 use crate::ops::update::{self, Asked};
@@ -38,7 +39,9 @@ pub(crate) fn start(
     }
     let now = worker.directory.clock.elapsed();
     let number = session.who().session;
-    let identifier = session.transactions().start(number, now)?;
+    let asker = Asker::of(session);
+    let held = (&worker.directory.held_for_transactions, asker);
+    let identifier = session.transactions().start(number, held, now)?;
     respond(out, call.id, None, Some(identifier));
     Ok(Next::Answered)
 }

@@ -11,6 +11,7 @@ use schema::{
     Schema,
 };
 
+use crate::asker_queues::Asker;
 use crate::controls::RequestControls;
 use crate::decide::{Answer, Decide, WriteOp, WriteRequest};
 use crate::directory::State;
@@ -107,6 +108,8 @@ pub(crate) fn submit(
     Ok(Next::Write(PendingWrite {
         directory: Arc::clone(&worker.directory),
         request: Box::new(request),
+        asker: Asker::of(session),
+        octets: bytes.len(),
     }))
 }
 

@@ -7,6 +7,7 @@
 //! Invariant: what was found out is good for the very passwords it was found out about. When the
 //! entry has others by the time of the decision, or another policy governs it, the client is asked
 //! to try again.
+//! Invariant: a password that was set by somebody else gives way to another one, or stays as it is.
 //! Invariant: nothing is told before the right to write the password was decided on: the verdict of
 //! the first step is a value that the writer reads.
 
@@ -73,7 +74,8 @@ impl Asker {
         if access.is_root() {
             Self::Root
         } else if access.key() == Some(key) {
-            Self::Owner
+            // Who acts as somebody else has no say in the password of that one.
+            if access.prover().is_none() { Self::Owner } else { Self::Stranger }
         } else if access.has(Privilege::PasswordReset) {
             Self::Administrator
         } else {
@@ -88,6 +90,11 @@ impl Asker {
             Self::Administrator => !policy.skips_administrators,
             Self::Owner | Self::Stranger => true,
         }
+    }
+
+    /// Whether the asker has to put another password in the place of one that somebody else set.
+    fn has_to_change(self, policy: &Policy, state: &AccountState) -> bool {
+        self == Self::Owner && policy.forces_change() && state.is_reset
     }
 }
 
@@ -245,9 +252,14 @@ fn looked(
             }
             policy.check_hashed().map_err(refused_for)?;
         }
+        let has_to_change = asker.has_to_change(policy, &state);
+        // Nobody can tell whether it is the one that was to be changed.
+        if has_to_change && has_hashed {
+            return Err(refused_for(Fault::Hashed));
+        }
         if asker.is_checked(policy) {
             check_quality(policy, (&clear, sent.old), &own)?;
-            if policy.remembers() {
+            if policy.remembers() || has_to_change {
                 let now = worker.directory.clock.now();
                 let used = state.used(policy, now).map(|one| one.as_bytes().to_vec());
                 compared = stored.into_iter().chain(used).collect();
@@ -348,7 +360,9 @@ pub(crate) fn decide(
     let schema = &decide.state.schema;
     let password = &schema.well_known().user_password;
     let old = stored_passwords(target.stored, password);
-    if looked.has_clear && looked.asker.is_checked(policy) && policy.remembers() {
+    let has_to_change = looked.asker.has_to_change(policy, &state) && !looked.is_added;
+    let is_compared_with = policy.remembers() || has_to_change;
+    if looked.has_clear && looked.asker.is_checked(policy) && is_compared_with {
         let used = state.used(policy, now).map(str::as_bytes);
         if !old.iter().map(Vec::as_slice).chain(used).all(|one| is_compared(decide, looked, one)) {
             return Err(changed_meanwhile());
@@ -363,6 +377,13 @@ pub(crate) fn decide(
     }
     if new == old.as_slice() {
         return Ok(set);
+    }
+    if has_to_change && (new.is_empty() || new.iter().any(|one| old.contains(one))) {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the password was set by somebody else: another one has to take its place",
+        )
+        .because(PolicyError::ChangeAfterReset));
     }
     let by = match looked.asker {
         _ if looked.is_added => Changer::Adder,

@@ -101,7 +101,18 @@ impl PasswordPolicies {
         for (key, Held { governing, specification }) in &held {
             let (Some(text), Some(point)) = (specification, key.parent()) else { continue };
             match Subtree::parse(text, &point, &schema) {
-                Ok(subtree) => areas.push((point.depth(), subtree, Arc::clone(governing))),
+                Ok(subtree) => {
+                    if let Some(secret) = subtree.secret() {
+                        let policy = &governing.name;
+                        tracing::error!(
+                            %policy,
+                            secret,
+                            "the filter of a password policy asks for what is secret: it governs \
+                             nobody by that; ask for something else"
+                        );
+                    }
+                    areas.push((point.depth(), subtree, Arc::clone(governing)));
+                }
                 Err(error) => {
                     let policy = &governing.name;
                     tracing::error!(%policy, %error, "a password policy governs no subtree");
@@ -123,6 +134,16 @@ impl PasswordPolicies {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
+    }
+
+    /// Whether the entry of this name is one.
+    pub(crate) fn holds(&self, key: &DnKey) -> bool {
+        self.held.contains_key(key)
+    }
+
+    /// Whether there is one at or below this name.
+    pub(crate) fn holds_within(&self, base: &DnKey) -> bool {
+        self.within(base).next().is_some()
     }
 
     /// The policy that governs the account of this name; none when nothing says one.
@@ -402,7 +423,14 @@ pub(crate) fn check_entry(schema: &Schema, entry: &Entry) -> Result<(), Refusal>
     {
         let key = DnKey::from_dn(schema, entry.name()).unwrap_or_default();
         let point = key.parent().unwrap_or_default();
-        Subtree::parse(&text, &point, schema).map_err(|fault| refuse(fault.to_string()))?;
+        let subtree = Subtree::parse(&text, &point, schema);
+        let subtree = subtree.map_err(|fault| refuse(fault.to_string()))?;
+        if let Some(secret) = subtree.secret() {
+            return Err(refuse(format!(
+                "{SUBTREE_SPECIFICATION}: which policy governs an entry is no secret, and \
+                 {secret} is: no filter asks for it"
+            )));
+        }
     }
     Ok(())
 }

@@ -2,12 +2,15 @@
 //!
 //! Invariant: what was read covers no entry that the text leaves out: parts that are not
 //! understood refuse the whole.
+//! Invariant: which entries it covers says nothing of what is secret in them: the entry of an
+//! account tells which policy governs it.
 
 use std::fmt;
 
 use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
-use schema::{DnKey, EntryRead, RdnKey, ResolvedFilter, Schema, Truth};
+use ldap::message::Values;
+use schema::{AttributeDescription, DnKey, EntryRead, RdnKey, ResolvedFilter, Schema, Truth};
 
 /// A subtree specification, resolved for one administrative point.
 #[derive(Debug)]
@@ -89,7 +92,52 @@ impl Subtree {
             && self
                 .filter
                 .as_ref()
-                .is_none_or(|filter| filter.matches(schema, entry) == Truth::True)
+                .is_none_or(|filter| filter.matches(schema, &Public(entry)) == Truth::True)
+    }
+
+    /// A secret type that its filter names; what is asked of it has no answer.
+    pub fn secret(&self) -> Option<String> {
+        let mut found = None;
+        let filter = self.filter.as_ref()?;
+        filter.visit_descriptions(&mut |description| {
+            if description.kind.is_secret() {
+                found.get_or_insert_with(|| description.kind.name().to_owned());
+            }
+        });
+        found
+    }
+}
+
+/// An entry without what is secret: assertions on that are Undefined.
+struct Public<'e>(&'e dyn EntryRead);
+
+impl EntryRead for Public<'_> {
+    fn dn(&self) -> &str {
+        self.0.dn()
+    }
+
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        self.0.split_dn()
+    }
+
+    fn visit_values(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        // A type that is derived from one that is not secret may be.
+        !asked.kind.is_secret()
+            && self.0.visit_values(asked, &mut |description, value| {
+                description.kind.is_secret() || visit(description, value)
+            })
+    }
+
+    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        self.0.visit_attributes(&mut |description, values| {
+            if !description.kind.is_secret() {
+                visit(description, values);
+            }
+        });
     }
 }
 
@@ -328,6 +376,31 @@ mod tests {
         assert_eq!(covered("{ specificationFilter \"(objectClass=domain)\" }"), all[..3]);
         let whole = "{ base \"ou=b\", specificExclusions { }, minimum 1, maximum 1 }";
         assert_eq!(covered(whole), [b]);
+    }
+
+    #[test]
+    fn which_entries_are_in_it_says_nothing_of_what_is_secret() {
+        let schema = Schema::builtin();
+        let pairs = [("cn", &b"x"[..]), ("userPassword", b"secret"), ("pwdReset", b"TRUE")];
+        let entry = Entry::from_pairs(Dn::parse("cn=x").unwrap(), pairs, &schema).unwrap();
+        let key = DnKey::from_text(&schema, "cn=x").unwrap();
+        for (filter, secret, is_covered) in [
+            ("(userPassword=*)", Some("userPassword"), false),
+            ("(!(userPassword=*))", Some("userPassword"), false),
+            ("(userPassword:octetStringOrderingMatch:=t)", Some("userPassword"), false),
+            ("(|(cn=y)(&(!(cn=y))(2.5.4.35=secret)))", Some("userPassword"), false),
+            ("(pwdReset=TRUE)", Some("pwdReset"), false),
+            // These name none, and ask all there are.
+            ("(:octetStringOrderingMatch:=t)", None, false),
+            ("(:octetStringMatch:=secret)", None, false),
+            ("(:caseIgnoreMatch:=x)", None, true),
+            ("(cn=x)", None, true),
+        ] {
+            let text = format!("{{ specificationFilter \"{filter}\" }}");
+            let subtree = Subtree::parse(&text, &DnKey::root(), &schema).unwrap();
+            assert_eq!(subtree.secret().as_deref(), secret, "{filter}");
+            assert_eq!(subtree.covers(&entry, &key, &schema), is_covered, "{filter}");
+        }
     }
 
     #[test]

@@ -67,7 +67,13 @@ fn by_certificate(worker: &mut Worker, certificate: &ClientCertificate) -> Resul
     let directory = Arc::clone(&worker.directory);
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
+    let is_as_written = || identity_mapper::is_dn_as_written(&state.schema, &certificate.subject);
     let found = match &directory.authentication.certificates {
+        CertificateMapper::SubjectEqualsDn | CertificateMapper::SubjectDnToUserAttribute(_)
+            if !is_as_written() =>
+        {
+            None
+        }
         CertificateMapper::SubjectEqualsDn => {
             match DnKey::from_text(&state.schema, &certificate.subject) {
                 Ok(key) => identity_mapper::find_dn(&directory, view, &key)?,
@@ -112,6 +118,9 @@ fn filter<'f>(
             let Ok(subject) = Dn::parse(&certificate.subject) else { return Ok(None) };
             let part = |(of_subject, of_entry): &'f (String, String)| {
                 let value = subject_value(&state.schema, &subject, of_subject)?;
+                let is_as_written =
+                    |value: &Vec<u8>| identity_mapper::is_value_as_written(&state.schema, value);
+                let value = value.filter(is_as_written);
                 Ok(value.map(|value| equality(of_entry, Cow::Owned(value))))
             };
             let parts = pairs.iter().map(part).collect::<Result<Option<Vec<_>>, Refusal>>()?;

@@ -18,7 +18,7 @@ use libgssapi::name::Name;
 use libgssapi::oid::{GSS_MECH_KRB5, OidSet};
 
 use super::{Message, Step, authorize, malformed};
-use crate::identity_mapper::{self, Found, UserName};
+use crate::identity_mapper::{self, UserName};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::Worker;
@@ -158,14 +158,10 @@ fn proven(worker: &mut Worker, context: &ServerCtx) -> Result<Access, Refusal> {
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
     for name in own.into_iter().chain([principal.whole]) {
-        match identity_mapper::find(&directory, &state, view, UserName::User(name))? {
-            Some(found @ Found::Entry(_)) => {
-                let access =
-                    identity_mapper::access_without_password(&directory, &state, view, found)?;
-                return access.ok_or_else(|| nobody(principal.whole));
-            }
-            // A key distribution centre does not decide who is the administrator here.
-            Some(Found::Root) | None => {}
+        let name = UserName::User(name);
+        if let Some(found) = identity_mapper::find_vouched(&directory, &state, view, name)? {
+            let access = identity_mapper::access_without_password(&directory, &state, view, found)?;
+            return access.ok_or_else(|| nobody(principal.whole));
         }
     }
     Err(nobody(principal.whole))

@@ -13,6 +13,8 @@ mod oauthbearer;
 pub(crate) mod plain;
 pub(crate) mod scram;
 
+use std::time::Duration;
+
 use aci::{Access, Identity, Privilege};
 use ldap::result::ResultCode;
 
@@ -88,6 +90,8 @@ pub(crate) struct Pending {
     pub(crate) mechanism: &'static str,
     /// Where it stands.
     pub(crate) exchange: Exchange,
+    /// When it began, by the clock that never goes back.
+    pub(crate) begun: Duration,
 }
 
 /// Needs no proof (RFC 4505).
@@ -215,7 +219,17 @@ pub(crate) fn step(
         ));
     };
     // A bind with another mechanism gives an exchange up (RFC 4511 §4.2.1).
-    let exchange = pending.filter(|one| one.mechanism == name).map(|one| one.exchange);
+    let pending = pending.filter(|one| one.mechanism == name);
+    let directory = &worker.directory;
+    if let Some(Pending { begun, .. }) = &pending
+        && directory.clock.elapsed().saturating_sub(*begun) > directory.limits.sasl_exchange_max
+    {
+        return Err(Refusal::new(
+            ResultCode::InvalidCredentials,
+            "the messages of this bind took too long; begin it again",
+        ));
+    }
+    let exchange = pending.map(|one| one.exchange);
     let message = match (exchange, credentials) {
         // These speak first, but the client has sent nothing: an empty challenge asks it to
         // (RFC 4422 §3.3). EXTERNAL and ANONYMOUS have nothing to say in most cases.

@@ -83,16 +83,10 @@ pub(super) fn step(
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
     // Whatever its form, the claim is a user's name, unless it is a DN.
-    let found = match identity_mapper::find(&directory, &state, view, UserName::of_bind(&user)) {
-        Err(refusal) if refusal.code == ResultCode::InvalidDnSyntax => None,
-        found => found?,
-    };
-    // An identity provider does not decide who is the administrator here.
-    let access = match found {
-        Some(found @ identity_mapper::Found::Entry(_)) => {
-            identity_mapper::access_without_password(&directory, &state, view, found)?
-        }
-        Some(identity_mapper::Found::Root) | None => None,
+    let name = UserName::of_bind(&user);
+    let access = match identity_mapper::find_vouched(&directory, &state, view, name)? {
+        Some(found) => identity_mapper::access_without_password(&directory, &state, view, found)?,
+        None => None,
     };
     match access {
         Some(access) => {

@@ -3,6 +3,8 @@
 //!
 //! Invariant: nobody learns from the messages whether a name exists or has keys: for one that has
 //! none a salt is made up, always the same for the same name, and the proof fails in the end.
+//! Invariant: between the messages only the keys are remembered. Who has proved to have them is
+//! read when the proof is there, and so is whether they are still the keys of the account.
 
 mod keys;
 
@@ -12,7 +14,7 @@ use aci::Access;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ldap::result::ResultCode;
-use schema::EntryId;
+use schema::DnKey;
 use subtle::ConstantTimeEq as _;
 
 use super::{Mechanism, Message, Step, authorize, malformed};
@@ -44,9 +46,7 @@ pub(super) const SHA_512_PLUS: Kind = Kind { hash: ScramHash::Sha512, with_bindi
 #[derive(Debug)]
 pub(crate) struct Exchange {
     /// Whose keys these are; none when they are made up.
-    access: Option<Access>,
-    /// The account they belong to; the administrator has none.
-    account: Option<EntryId>,
+    found: Option<Found>,
     keys: ScramKeys,
     /// Whom the client wants to be.
     authzid: String,
@@ -144,15 +144,7 @@ pub(super) fn step(
     match message.exchange {
         Some(super::Exchange::Scram(exchange)) => {
             let last = ClientFinal::read(message.octets)?;
-            let answer = exchange.verify(&last)?;
-            if let Some(id) = exchange.account {
-                let login = Login::again(worker, id)?;
-                login.may_try(&worker.directory)?;
-                login.settle(worker, answer.is_some())?;
-            }
-            let (Some(answer), Some(access)) = (answer, exchange.access) else {
-                return Err(Refusal::new(ResultCode::InvalidCredentials, ""));
-            };
+            let (access, answer) = exchange.finish(worker, &last)?;
             let proven = access.from_origin(session.origin(message.mechanism));
             let access = authorize(worker, proven, &exchange.authzid)?;
             Ok(Step::Done { access, answer: Some(answer) })
@@ -173,14 +165,14 @@ fn begin(
 ) -> Result<Step, Refusal> {
     let binding = binding(kind, &worker.directory, session, first)?;
     let nonce = format!("{}{}", first.nonce, made_nonce(&mut *worker.chance));
-    let (access, account, keys) = match look_up(worker, kind.hash, &first.username)? {
-        Some((found, access, keys)) => (Some(access), found.entry(), keys),
-        None => (None, None, made_up(&worker.directory, kind.hash, &first.username)),
+    let name = UserName::of_sasl(&first.username);
+    let (found, keys) = match look_up(worker, kind.hash, name)? {
+        Some((found, keys)) => (Some(found), keys),
+        None => (None, made_up(&worker.directory, kind.hash, name)),
     };
     let challenge = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);
     let exchange = Exchange {
-        access,
-        account,
+        found,
         keys,
         authzid: first.authzid.clone(),
         binding,
@@ -233,6 +225,22 @@ fn binding(
 }
 
 impl Exchange {
+    /// Whom the last message proves the client to be, and the server's own proof.
+    fn finish(&self, worker: &mut Worker, last: &ClientFinal<'_>) -> Result<Ended, Refusal> {
+        let answer = self.verify(last)?;
+        let nobody = || Refusal::new(ResultCode::InvalidCredentials, "");
+        let found = self.found.ok_or_else(nobody)?;
+        let Holder { access, login, keys } =
+            Holder::read(worker, found, self.keys.hash)?.ok_or_else(nobody)?;
+        // Keys that were replaced meanwhile are a wrong password.
+        let answer = answer.filter(|_| keys.contains(&self.keys));
+        if let Some(login) = login {
+            login.may_try(&worker.directory)?;
+            login.settle(worker, answer.is_some())?;
+        }
+        Ok((access, answer.ok_or_else(nobody)?))
+    }
+
     /// Verifies the proof: the server's, or none when the client's is wrong.
     fn verify(&self, last: &ClientFinal<'_>) -> Result<Option<Vec<u8>>, Refusal> {
         let ScramKeys { hash, stored_key, server_key, .. } = &self.keys;
@@ -247,8 +255,44 @@ impl Exchange {
             && bool::from(hash.digest(&client_key).ct_eq(stored_key))
             && bool::from(last.binding.ct_eq(&self.binding));
         let verifier = STANDARD.encode(hash.hmac(server_key, auth_message.as_bytes()));
-        let is_right = is_right && self.access.is_some();
+        let is_right = is_right && self.found.is_some();
         Ok(is_right.then(|| format!("v={verifier}").into_bytes()))
+    }
+}
+
+/// Who has proved to be whom, and what the server answers.
+type Ended = (Access, Vec<u8>);
+
+/// Who has keys, as they are now.
+struct Holder {
+    access: Access,
+    /// The administrator has no account.
+    login: Option<Login>,
+    /// For one hash; the first are those that the server names the salt of.
+    keys: Vec<ScramKeys>,
+}
+
+impl Holder {
+    /// Reads who was found; `None` when the entry has gone.
+    fn read(worker: &mut Worker, found: Found, hash: ScramHash) -> Result<Option<Self>, Refusal> {
+        let directory = &worker.directory;
+        let read = |stored: Vec<u8>| ScramKeys::parse(&stored).filter(|keys| keys.hash == hash);
+        let id = match found {
+            Found::Root => {
+                let keys = read(directory.root.password.clone()).into_iter().collect();
+                return Ok(Some(Self { access: directory.root.access(), login: None, keys }));
+            }
+            Found::Entry(id) => id,
+        };
+        let state = directory.state.load_full();
+        let view = worker.snapshot.view()?;
+        let Some(entry) = view.entry(id)? else { return Ok(None) };
+        let access = identity_mapper::access(&state, &entry)?;
+        let login = access.key().map(|key| Login::read(directory, &state, view, &entry, key));
+        let known = state.schema.well_known();
+        let both = [&known.user_password, &known.auth_password].into_iter();
+        let stored = both.flat_map(|one| password::stored_in(&entry, one));
+        Ok(Some(Self { access, login, keys: stored.filter_map(read).collect() }))
     }
 }
 
@@ -256,39 +300,29 @@ impl Exchange {
 fn look_up(
     worker: &mut Worker,
     hash: ScramHash,
-    username: &str,
-) -> Result<Option<(Found, Access, ScramKeys)>, Refusal> {
+    name: UserName<'_>,
+) -> Result<Option<(Found, ScramKeys)>, Refusal> {
     let directory = Arc::clone(&worker.directory);
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
-    let name = UserName::of_sasl(username);
     let found = match identity_mapper::find(&directory, &state, view, name) {
         // A name that is no DN is nobody's.
         Err(refusal) if refusal.code == ResultCode::InvalidDnSyntax => None,
         found => found?,
     };
-    let read = |stored: &[u8]| ScramKeys::parse(stored).filter(|keys| keys.hash == hash);
-    let keys = match found {
-        None => None,
-        Some(Found::Root) => read(&directory.root.password),
-        Some(Found::Entry(id)) => view.entry(id)?.and_then(|entry| {
-            let known = state.schema.well_known();
-            let both = [&known.user_password, &known.auth_password].into_iter();
-            both.flat_map(|one| password::stored_in(&entry, one)).find_map(|stored| read(&stored))
-        }),
-    };
-    let (Some(found), Some(keys)) = (found, keys) else { return Ok(None) };
-    let access = identity_mapper::access_of(&directory, &state, view, found)?;
-    Ok(access.map(|access| (found, access, keys)))
+    let Some(found) = found else { return Ok(None) };
+    let holder = Holder::read(worker, found, hash)?;
+    let keys = holder.and_then(|holder| holder.keys.into_iter().next());
+    Ok(keys.map(|keys| (found, keys)))
 }
 
 /// Keys for a name that has none: the salt depends on the name and on this directory, iterations
 /// are those of new keys, the rest is right for no password.
-fn made_up(directory: &Directory, hash: ScramHash, username: &str) -> ScramKeys {
-    // Spellings of one name have one salt, as those of a name that exists.
-    let name = username.trim().to_lowercase();
+fn made_up(directory: &Directory, hash: ScramHash, name: UserName<'_>) -> ScramKeys {
+    let name = prepared(directory, name);
     let made = |what: &str| {
-        hash.hmac(&directory.scram_secret, format!("{what}\0{}\0{name}", hash.name()).as_bytes())
+        let octets = [what.as_bytes(), b"\0", hash.name().as_bytes(), b"\0", &name].concat();
+        hash.hmac(&directory.scram_secret, &octets)
     };
     let mut salt = made("salt");
     salt.truncate(SALT_BYTES);
@@ -299,6 +333,28 @@ fn made_up(directory: &Directory, hash: ScramHash, username: &str) -> ScramKeys 
         stored_key: made("stored key"),
         server_key: made("server key"),
     }
+}
+
+/// What the spellings of one name have in common: those of a name that exists have one salt, too.
+fn prepared(directory: &Directory, name: UserName<'_>) -> Vec<u8> {
+    let schema = &directory.state.load().schema;
+    let (text, key) = match name {
+        UserName::Dn(text) => {
+            (text, DnKey::from_text(schema, text).ok().map(|key| key.as_bytes().to_vec()))
+        }
+        UserName::User(text) => {
+            let names = directory.authentication.names.attributes.first();
+            let kind = names.and_then(|name| schema.describe(name).ok());
+            let rule = kind.and_then(|description| description.kind.equality);
+            let mut key = Vec::new();
+            let is_prepared = rule.is_some_and(|rule| {
+                (rule.prepare_assertion)(schema, text.as_bytes(), &mut key).is_ok()
+            });
+            (text, is_prepared.then_some(key))
+        }
+    };
+    // What is no such name is nobody's, however it is spelled.
+    key.unwrap_or_else(|| text.trim().to_lowercase().into_bytes())
 }
 
 fn made_nonce(chance: &mut dyn Chance) -> String {

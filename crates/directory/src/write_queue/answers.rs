@@ -26,7 +26,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(queued: Queued, answer: &Answer, is_logged: bool) -> Self {
-        let Queued { request, to } = queued;
+        let Queued { request, to, .. } = queued;
         let octets = answer.encode(&request);
         Self { id: request.id, kind: request.kind, to, octets, is_logged }
     }
@@ -83,7 +83,7 @@ fn unknown() -> Refusal {
 /// Refuses requests that nothing was begun for.
 pub(super) fn refuse_all(batch: impl IntoIterator<Item = Queued>, refusal: &Refusal) {
     let mut post = Post::default();
-    for Queued { request, to } in batch {
+    for Queued { request, to, .. } in batch {
         // Whoever counts replies gets one for an abandoned request too.
         let is_abandoned = request.cancel.is_set();
         let answer = if is_abandoned {

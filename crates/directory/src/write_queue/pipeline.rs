@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use aci::AciSet;
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, Sender, TryRecvError, select, unbounded};
+use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use ldap::result::ResultCode;
 use schema::Change;
 use store::{Applied, Batch, Lsn, Mark, Store};
@@ -24,6 +24,7 @@ use store::{Applied, Batch, Lsn, Mark, Store};
 use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all};
 use super::outbox::Post;
 use super::patience::{Patience, Wait};
+use super::waiting::{Found, WaitingWrites};
 use super::{AbortOnPanic, Queued};
 use crate::acis_in_force::AcisInForce;
 use crate::decide::{Decider, Outcome, WriteRequest};
@@ -57,6 +58,7 @@ pub(super) struct Pipeline {
 
 /// A batch that is being gathered.
 struct Open<'s> {
+    began: Duration,
     batch: Batch<'s>,
     reign: Reign,
     state: Arc<State>,
@@ -119,13 +121,13 @@ impl Pipeline {
 
     /// The next request to be decided; waits for it. None when the queue is closed and everything
     /// is done.
-    pub(super) fn next(&mut self, receiver: &Receiver<Queued>) -> Option<Queued> {
+    pub(super) fn next(&mut self, waiting: &WaitingWrites) -> Option<Queued> {
         loop {
             self.hear_log();
-            let is_closed = match receiver.try_recv() {
-                Ok(queued) => return Some(queued),
-                Err(TryRecvError::Empty) => false,
-                Err(TryRecvError::Disconnected) => true,
+            let is_closed = match waiting.take() {
+                Found::Request(queued) => return Some(queued),
+                Found::Nothing => false,
+                Found::Closed => true,
             };
             if let Some(queued) = self.unfinished.pop_front() {
                 return Some(queued);
@@ -138,9 +140,7 @@ impl Pipeline {
                 continue;
             }
             select! {
-                recv(receiver) -> queued => if let Ok(queued) = queued {
-                    return Some(queued);
-                },
+                recv(waiting.rung) -> _ => {}
                 recv(self.done) -> done => if let Ok(done) = done {
                     self.note(done);
                 },
@@ -149,22 +149,17 @@ impl Pipeline {
     }
 
     /// Decides `first` and what comes while the log is busy, and hands it to the log.
-    pub(super) fn write(
-        &mut self,
-        directory: &Directory,
-        receiver: &Receiver<Queued>,
-        first: Queued,
-    ) {
+    pub(super) fn write(&mut self, directory: &Directory, waiting: &WaitingWrites, first: Queued) {
         let reign = match self.may_write(directory) {
             Ok(reign) => reign,
             Err(refusal) => return refuse_all([first], &refusal),
         };
         if !directory.store.wait_for_room(directory.limits.write_wait_max) {
-            let all = iter::once(first).chain(receiver.try_iter());
+            let all = iter::once(first).chain(iter::from_fn(|| waiting.try_take()));
             return refuse_all(all, &no_room(&directory.store));
         }
         let mut open = match directory.store.begin() {
-            Ok(batch) => Open::new(batch, reign, directory.state.load_full()),
+            Ok(batch) => Open::new(batch, reign, directory),
             Err(error) => return refuse_all([first], &Refusal::from(error)),
         };
         self.decide(directory, &mut open, first);
@@ -174,16 +169,20 @@ impl Pipeline {
         {
             self.decide(directory, &mut open, step);
         }
-        self.gather(directory, receiver, &mut open);
+        self.gather(directory, waiting, &mut open);
         self.commit(directory, open);
     }
 
     /// Decides what comes until the batch is to leave.
-    fn gather(&mut self, directory: &Directory, receiver: &Receiver<Queued>, open: &mut Open<'_>) {
+    fn gather(&mut self, directory: &Directory, waiting: &WaitingWrites, open: &mut Open<'_>) {
         let window = directory.log.window();
         let mut wait = None;
         while !open.changes_rules() && !self.has_lost {
             let is_idle = self.in_flight < window;
+            // Whoever was decided first must not wait for costly requests of others.
+            if is_idle && open.is_late(directory) {
+                break;
+            }
             let next = if open.is_full(&directory.limits) {
                 if is_idle {
                     break;
@@ -191,20 +190,20 @@ impl Pipeline {
                 self.wait_for_log();
                 None
             } else {
-                match receiver.try_recv() {
-                    Ok(next) => Some(next),
-                    Err(TryRecvError::Disconnected) if is_idle => break,
-                    Err(TryRecvError::Disconnected) => {
+                match waiting.take() {
+                    Found::Request(next) => Some(next),
+                    Found::Closed if is_idle => break,
+                    Found::Closed => {
                         self.wait_for_log();
                         None
                     }
-                    Err(TryRecvError::Empty) if is_idle => {
-                        match next_in_company(directory, receiver, open, wait.as_ref()) {
+                    Found::Nothing if is_idle => {
+                        match next_in_company(directory, waiting, open, wait.as_ref()) {
                             Some(next) => Some(next),
                             None => break,
                         }
                     }
-                    Err(TryRecvError::Empty) => self.next_while_busy(receiver),
+                    Found::Nothing => self.next_while_busy(waiting),
                 }
             };
             self.hear_log();
@@ -224,9 +223,9 @@ impl Pipeline {
     }
 
     /// Waits for another request or for the log, whichever comes first.
-    fn next_while_busy(&mut self, receiver: &Receiver<Queued>) -> Option<Queued> {
+    fn next_while_busy(&mut self, waiting: &WaitingWrites) -> Option<Queued> {
         select! {
-            recv(receiver) -> queued => queued.ok(),
+            recv(waiting.rung) -> _ => waiting.try_take(),
             recv(self.done) -> done => {
                 if let Ok(done) = done {
                     self.note(done);
@@ -438,11 +437,12 @@ impl Pipeline {
 }
 
 impl<'s> Open<'s> {
-    fn new(batch: Batch<'s>, reign: Reign, state: Arc<State>) -> Self {
+    fn new(batch: Batch<'s>, reign: Reign, directory: &Directory) -> Self {
         Self {
+            began: directory.clock.elapsed(),
             batch,
             reign,
-            state,
+            state: directory.state.load_full(),
             records: Vec::new(),
             record_bytes: 0,
             waiting: Vec::new(),
@@ -470,6 +470,12 @@ impl<'s> Open<'s> {
     /// How many requests it has.
     fn count(&self) -> usize {
         self.waiting.len() + self.unfinished.len()
+    }
+
+    /// Whether it should have left by now.
+    fn is_late(&self, directory: &Directory) -> bool {
+        let taken = directory.clock.elapsed().saturating_sub(self.began);
+        taken >= directory.limits.write_batch_max_time
     }
 
     fn is_full(&self, limits: &Limits) -> bool {
@@ -509,7 +515,7 @@ fn finish(
 /// The next of those the batch waits for; None when it is to leave.
 fn next_in_company(
     directory: &Directory,
-    receiver: &Receiver<Queued>,
+    waiting: &WaitingWrites,
     open: &Open<'_>,
     wait: Option<&Wait>,
 ) -> Option<Queued> {
@@ -518,7 +524,7 @@ fn next_in_company(
     if !wait.is_on(now, open.count()) {
         return None;
     }
-    receiver.recv_timeout(wait.until.saturating_sub(now)).ok()
+    waiting.take_within(wait.until.saturating_sub(now))
 }
 
 /// Why the overlay has no room although it was waited for.

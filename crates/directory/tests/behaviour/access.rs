@@ -435,7 +435,8 @@ fn a_request_is_carried_out_as_somebody_else_by_privilege_and_right() {
     // The first version names the DN in a sequence.
     let mut value = vec![0x30, 2 + BERT.len() as u8, 0x04, BERT.len() as u8];
     value.extend_from_slice(BERT.as_bytes());
-    let list = modifications(&[(ModifyOperation::Replace, "userPassword", &["secret"])]);
+    put(&mut root, BERT, WRITE_PHONES);
+    let list = modifications(&[(ModifyOperation::Replace, "telephoneNumber", &["+49 2"])]);
     let modify = ldap::message::ModifyRequest { name: BERT, changes: list.as_ref() };
     let answer = proxied(&mut anna, PROXIED_V1, &value, Request::Modify(modify));
     assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);

@@ -22,6 +22,11 @@ fn served() -> (Served, Arc<ManualClock>, Client) {
     let clock = manual_clock();
     let served = Served::new().under(Arc::clone(&clock) as _);
     let mut root = served.root();
+    add_people(&mut root);
+    (served, clock, root)
+}
+
+fn add_people(root: &mut Client) {
     for name in [ANNA, BERT, DESK] {
         let classes: &[&str] = &["inetOrgPerson"];
         let mut attributes: Vec<(&str, &[&str])> = vec![
@@ -35,7 +40,6 @@ fn served() -> (Served, Arc<ManualClock>, Client) {
         }
         assert_eq!(root.add(name, &attributes), ResultCode::Success);
     }
-    (served, clock, root)
 }
 
 fn with<'v>(number: u32, values: &[&'v str]) -> StateOperation<'v> {
@@ -179,6 +183,57 @@ fn only_who_may_reset_passwords_is_told_and_changes_within_the_rights() {
     assert_eq!(modifier, [DESK]);
 }
 
+/// Failures that were in memory only were cleared before any right was asked for.
+#[test]
+fn clearing_failures_takes_the_right_to_unlock_wherever_they_are() {
+    let served = Served::with(|options| {
+        options.password_policy.state_delay = Duration::from_secs(3_600);
+    });
+    let mut root = served.root();
+    add_people(&mut root);
+    let rules: [(&str, &[&str]); 5] = [
+        ("objectClass", &["subentry", "pwdPolicy"]),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdLockout", &["TRUE"]),
+        ("pwdMaxFailure", &["3"]),
+    ];
+    assert_eq!(root.add("cn=policy,dc=example,dc=org", &rules), ResultCode::Success);
+    let (mut client, mut desk) = (served.client(), served.client());
+    assert_eq!(desk.bind(DESK, "secret"), ResultCode::Success);
+    let failures = |desk: &mut Client| {
+        let answer = ask(desk, OID, ANNA, &[StateOperation::of(operation::FAILURES)]);
+        told(&answer)[0].1.len()
+    };
+    for _ in 0..2 {
+        assert_eq!(client.bind(ANNA, "wrong"), ResultCode::InvalidCredentials);
+    }
+    let clear = with(operation::CLEAR_FAILURES, &[]);
+    let answer = ask(&mut desk, OID, ANNA, from_ref(&clear));
+    assert_eq!(answer.code(), ResultCode::InsufficientAccessRights);
+    // What changes nothing clears nothing either.
+    let never = with(operation::CLEAR_EXPIRATION, &[]);
+    assert_eq!(ask(&mut desk, OID, ANNA, &[never]).code(), ResultCode::Success);
+    assert_eq!(failures(&mut desk), 2);
+    assert_eq!(client.bind(BERT, "wrong"), ResultCode::InvalidCredentials);
+    let aci = format!(
+        "(targetattr=\"pwdAccountLockedTime || nsAccountLock\")(version 3.0; acl \"desk\"; \
+         allow (write) userdn=\"ldap:///{DESK}\";)"
+    );
+    let allow = [(ModifyOperation::Add, "aci", &[aci.as_str()][..])];
+    assert_eq!(root.modify("dc=example,dc=org", &allow), ResultCode::Success);
+    // What is refused as a whole clears nothing; beside another change they are cleared, too.
+    let mut told_of_bert = |also: StateOperation<'static>| {
+        let answer = ask(&mut desk, OID, BERT, &[also, clear.clone()]);
+        let found = ask(&mut desk, OID, BERT, &[StateOperation::of(operation::FAILURES)]);
+        (answer.code(), told(&found)[0].1.len())
+    };
+    let refused = told_of_bert(with(operation::SET_EXPIRATION, &[]));
+    assert_eq!(refused, (ResultCode::InsufficientAccessRights, 1));
+    let cleared = told_of_bert(with(operation::SET_DISABLED, &["true"]));
+    assert_eq!(cleared, (ResultCode::Success, 0));
+}
+
 #[test]
 fn what_cannot_be_done_says_why() {
     let (_served, _, mut root) = served();
@@ -251,6 +306,38 @@ fn which_policy_governs_and_when_the_password_expires_are_computed_where_asked_f
     assert_eq!(values, [policy, "3", "true"]);
     let expired = Unusable { expired: true, grace: Some(3), ..Unusable::default() };
     assert_eq!(usable(&mut root, ANNA), [(ANNA.to_owned(), Usability::Unusable(expired))]);
+}
+
+/// It told strangers the name of a policy that they may not see, and who has a password.
+#[test]
+fn which_policy_governs_is_told_to_those_it_concerns() {
+    let (served, _, mut root) = served();
+    let policy = "cn=policy,dc=example,dc=org";
+    let hidden = "(targetattr=\"* || +\")(version 3.0; acl \"hide\"; deny (all) \
+                  userdn=\"ldap:///anyone\";)";
+    let rules: [(&str, &[&str]); 4] = [
+        ("objectClass", &["subentry", "pwdPolicy"]),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("aci", &[hidden]),
+    ];
+    assert_eq!(root.add(policy, &rules), ResultCode::Success);
+    let name = "pwdPolicySubentry";
+    let of_anna = |client: &mut Client| {
+        let search =
+            Asked { base: ANNA, scope: Scope::Base, attributes: &["+"], ..Asked::default() };
+        client.search(&search).entries.remove(0).texts(name)
+    };
+    let mut client = served.client();
+    assert_eq!(of_anna(&mut client), [""; 0], "anonymous");
+    for (who, told) in [(BERT, &[][..]), (ANNA, &[policy]), (DESK, &[policy])] {
+        assert_eq!(client.bind(who, "secret"), ResultCode::Success);
+        assert_eq!(of_anna(&mut client), told, "{who}");
+    }
+    let show = [(ModifyOperation::Delete, "aci", &[][..])];
+    assert_eq!(root.modify(policy, &show), ResultCode::Success);
+    assert_eq!(client.bind(BERT, "secret"), ResultCode::Success);
+    assert_eq!(of_anna(&mut client), [policy]);
 }
 
 /// The control of each entry that is found, by its name.

@@ -13,14 +13,20 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{Answer, Asked, Client, Connection, ROOT_DN, Served};
 
-const ANNA: &str = "uid=anna,dc=example,dc=org";
-const BEN: &str = "uid=ben,dc=example,dc=org";
+pub(crate) const ANNA: &str = "uid=anna,dc=example,dc=org";
+pub(crate) const BEN: &str = "uid=ben,dc=example,dc=org";
 const PASSWORD_MODIFY: &str = "1.3.6.1.4.1.4203.1.11.1";
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// bcrypt of "secret" at its lowest cost.
-const SLOW: &str = "{CRYPT}$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a";
+pub(crate) const SLOW: &str = "{CRYPT}$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a";
 
-fn add(served: &Served, name: &str, uid: &str, password: &str, more: &[(&str, &[&str])]) {
+pub(crate) fn add(
+    served: &Served,
+    name: &str,
+    uid: &str,
+    password: &str,
+    more: &[(&str, &[&str])],
+) {
     let base: [(&str, &[&str]); 5] = [
         ("objectClass", &["inetOrgPerson", "extensibleObject"]),
         ("cn", &["A"]),
@@ -33,34 +39,39 @@ fn add(served: &Served, name: &str, uid: &str, password: &str, more: &[(&str, &[
 }
 
 /// Anna with a password, and whatever `adjust` sets.
-fn with_anna(adjust: impl FnOnce(&mut directory::AuthenticationOptions)) -> Served {
+pub(crate) fn with_anna(adjust: impl FnOnce(&mut directory::AuthenticationOptions)) -> Served {
     let served = Served::with(|options| adjust(&mut options.authentication));
     add(&served, ANNA, "anna", "secret", &[]);
     served
 }
 
-fn connect(served: &Served, peer: Peer) -> Client {
+pub(crate) fn connect(served: &Served, peer: Peer) -> Client {
     let mut client = served.client();
     client.connection = Connection::new(&served.directory, peer);
     client
 }
 
-fn from_afar() -> Peer {
+pub(crate) fn from_afar() -> Peer {
     Peer { ip: Some("192.0.2.1".parse().unwrap()), ..Peer::default() }
 }
 
-fn sasl(client: &mut Client, mechanism: &str, credentials: Option<&[u8]>) -> Answer {
+pub(crate) fn sasl(client: &mut Client, mechanism: &str, credentials: Option<&[u8]>) -> Answer {
     let authentication = Authentication::Sasl { mechanism, credentials };
     let bind = BindRequest { version: 3, name: "", authentication };
     client.request(Request::Bind(bind), Controls::EMPTY)
 }
 
-fn plain(client: &mut Client, authzid: &str, authcid: &str, password: &str) -> ResultCode {
+pub(crate) fn plain(
+    client: &mut Client,
+    authzid: &str,
+    authcid: &str,
+    password: &str,
+) -> ResultCode {
     let message = format!("{authzid}\0{authcid}\0{password}");
     sasl(client, "PLAIN", Some(message.as_bytes())).code()
 }
 
-fn who(client: &mut Client) -> String {
+pub(crate) fn who(client: &mut Client) -> String {
     let value = client.extended(WHO_AM_I, None).value;
     String::from_utf8(value.expect("Who am I? has a value")).unwrap()
 }
@@ -298,7 +309,7 @@ fn salted(password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
 }
 
 /// A password as it is stored for SCRAM-SHA-256.
-fn scram_value(password: &str) -> String {
+pub(crate) fn scram_value(password: &str) -> String {
     let salted = salted(password, b"sixteen octets..", 4_096);
     let stored = STANDARD.encode(Sha256::digest(hmac(&salted, b"Client Key")));
     let server = STANDARD.encode(hmac(&salted, b"Server Key"));
@@ -306,17 +317,17 @@ fn scram_value(password: &str) -> String {
 }
 
 /// Anna, whose keys are for the password `secret`.
-fn add_anna_with_keys(served: &Served) {
+pub(crate) fn add_anna_with_keys(served: &Served) {
     add(served, ANNA, "anna", "other", &[("authPassword", &[&scram_value("secret")])]);
 }
 
 /// A client of SCRAM-SHA-256, and what it may get wrong.
-struct Scram<'a> {
-    mechanism: &'a str,
-    header: &'a str,
-    binding: &'a [u8],
-    name: &'a str,
-    password: &'a str,
+pub(crate) struct Scram<'a> {
+    pub(crate) mechanism: &'a str,
+    pub(crate) header: &'a str,
+    pub(crate) binding: &'a [u8],
+    pub(crate) name: &'a str,
+    pub(crate) password: &'a str,
 }
 
 impl Default for Scram<'_> {
@@ -333,7 +344,7 @@ impl Default for Scram<'_> {
 
 impl Scram<'_> {
     /// The salt and iterations that the server tells.
-    fn begin(&self, client: &mut Client) -> Result<String, ResultCode> {
+    pub(crate) fn begin(&self, client: &mut Client) -> Result<String, ResultCode> {
         let first = format!("{}n={},r=abc", self.header, self.name);
         let answer = sasl(client, self.mechanism, Some(first.as_bytes()));
         if answer.code() != ResultCode::SaslBindInProgress {
@@ -343,10 +354,14 @@ impl Scram<'_> {
     }
 
     fn run(&self, client: &mut Client) -> ResultCode {
-        let challenge = match self.begin(client) {
-            Ok(challenge) => challenge,
-            Err(code) => return code,
-        };
+        match self.begin(client) {
+            Ok(challenge) => self.finish(client, &challenge),
+            Err(code) => code,
+        }
+    }
+
+    /// Sends the proof that belongs to what the server told.
+    pub(crate) fn finish(&self, client: &mut Client, challenge: &str) -> ResultCode {
         let parts: Vec<&str> = challenge.split(',').collect();
         let (nonce, salt) = (parts[0], STANDARD.decode(&parts[1][2..]).unwrap());
         assert!(nonce.starts_with("r=abc") && nonce.len() > 20);
@@ -534,7 +549,7 @@ fn an_exchange_is_ended_or_given_up_before_anything_else() {
 
 // ---- certificates
 
-fn certified(served: &Served, subject: &str) -> Client {
+pub(crate) fn certified(served: &Served, subject: &str) -> Client {
     let mut client = connect(served, Peer { secure: true, ..from_afar() });
     let certificate = ClientCertificate { subject: subject.to_owned(), der: b"abc".to_vec() };
     client.connection.session.set_tls(Tls { client: Some(certificate), ..Tls::default() });
@@ -628,16 +643,16 @@ fn a_certificate_is_that_of_the_entry_that_holds_its_fingerprint() {
 // ---- tokens
 
 /// The second of the tests' clock, and a token that was signed with the shared key.
-fn token(claims: &str) -> String {
+pub(crate) fn token(claims: &str) -> String {
     let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#);
     let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims));
     let signature = hmac(SHARED_KEY, signed.as_bytes());
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-const SHARED_KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
+pub(crate) const SHARED_KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
 
-fn bearer(client: &mut Client, authzid: &str, token: &str) -> Answer {
+pub(crate) fn bearer(client: &mut Client, authzid: &str, token: &str) -> Answer {
     let header = if authzid.is_empty() { "n,,".to_owned() } else { format!("n,a={authzid},") };
     let message = format!("{header}\u{1}auth=Bearer {token}\u{1}\u{1}");
     sasl(client, "OAUTHBEARER", Some(message.as_bytes()))

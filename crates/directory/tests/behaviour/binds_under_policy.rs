@@ -347,6 +347,41 @@ fn a_password_that_was_reset_is_changed_before_anything_else() {
     assert_eq!(client.search(&Asked::default()).code(), OK);
 }
 
+/// The duty ended with a password that was deleted, and with the very one that was to be changed.
+#[test]
+fn a_password_that_was_reset_gives_way_to_another_one() {
+    let several = ("ds-pwp-allow-multiple-password-values", "true");
+    for duty in [("pwdMustChange", "TRUE"), ("ds-pwp-force-change-on-add", "true")] {
+        let (served, mut root) = with(&[several], |_| {});
+        let rules = [
+            (ModifyOperation::Add, "objectClass", &["ds-pwp-password-policy"][..]),
+            (ModifyOperation::Add, duty.0, &[duty.1]),
+        ];
+        assert_eq!(root.modify(POLICY, &rules), OK);
+        replace(&mut root, ANNA, "pwdReset", &["TRUE"]);
+        let mut client = served.client();
+        check(&ask(&mut client, ANNA, "right"), OK, None, Some(PolicyError::ChangeAfterReset));
+        let gone: (ModifyOperation, &str, &[&str]) = (ModifyOperation::Delete, "userPassword", &[]);
+        let same: (ModifyOperation, &str, &[&str]) =
+            (ModifyOperation::Replace, "userPassword", &["right"]);
+        let beside: (ModifyOperation, &str, &[&str]) =
+            (ModifyOperation::Add, "userPassword", &["another one"]);
+        for changes in [&[gone][..], &[same], &[beside]] {
+            assert_ne!(client.modify(ANNA, changes), OK, "{duty:?} {changes:?}");
+            let answer = client.search(&Asked::default());
+            assert_eq!(answer.code(), ResultCode::UnwillingToPerform, "{duty:?} {changes:?}");
+            assert_eq!(served.client().bind(ANNA, "right"), OK, "{duty:?} {changes:?}");
+        }
+        // PasswdModifyRequestValue: the same one as the new password.
+        let value = [&b"\x30\x07\x82\x05"[..], b"right"].concat();
+        let answer = client.extended("1.3.6.1.4.1.4203.1.11.1", Some(&value));
+        assert_eq!(answer.code(), ResultCode::ConstraintViolation, "{}", answer.diagnostic);
+        assert_eq!(client.modify(ANNA, &[gone, beside]), OK);
+        assert_eq!(client.search(&Asked::default()).code(), OK);
+        assert!(values(&mut root, ANNA, "pwdReset").is_empty());
+    }
+}
+
 /// What is allowed is about the password that was reset, not about that of whomever it serves.
 #[test]
 fn whoever_must_change_a_password_changes_none_of_those_they_act_as() {

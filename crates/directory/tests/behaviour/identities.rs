@@ -1,6 +1,7 @@
 //! Whoever asks is who they are now: names change hands, and power ends with its reason.
 
 use directory::Scheme;
+use ldap::control_value::policy_state::{self, PolicyState, StateOperation, operation};
 use ldap::message::{
     Authentication, BindRequest, Control, Controls, ControlsBuf, ExtendedRequest, ModifyDnRequest,
     ModifyOperation, ModifyRequest, Request,
@@ -12,6 +13,7 @@ use crate::support::{Answer, Client, SUFFIX, Served, modifications};
 const START: &str = "1.3.6.1.1.21.1";
 const END: &str = "1.3.6.1.1.21.3";
 const SPECIFICATION: &str = "1.3.6.1.1.21.2";
+const PASSWORD_MODIFY: &str = "1.3.6.1.4.1.4203.1.11.1";
 const PROXIED: &str = "2.16.840.1.113730.3.4.18";
 
 fn person(uid: &str) -> String {
@@ -129,7 +131,7 @@ fn nobody_becomes_another_by_giving_the_other_the_own_name() {
     assert_eq!(rename(&mut root, "vip", "mallory", none).code(), ResultCode::Success);
     let answer = set_password(&mut mallory, "mallory", none);
     assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{}", answer.diagnostic);
-    let own = mallory.extended("1.3.6.1.4.1.4203.1.11.1", Some(b"\x30\x06\x82\x04qqqq"));
+    let own = mallory.extended(PASSWORD_MODIFY, Some(b"\x30\x06\x82\x04qqqq"));
     assert_eq!(own.code(), ResultCode::InsufficientAccessRights, "{}", own.diagnostic);
     assert_eq!(served.client().bind(&person("mallory"), "secret"), ResultCode::Success);
 }
@@ -253,4 +255,148 @@ fn strangers_have_nothing_hashed_and_a_request_makes_one_guess() {
     all[3].1 = &texts;
     assert_eq!(stranger.add(&person("otto"), &all), ResultCode::AdminLimitExceeded);
     assert_eq!(stranger.connection.hashes, 0);
+}
+
+/// Pam may write whatever is below the suffix; Help resets passwords besides. Vip has privileges
+/// that neither has.
+fn with_delegates() -> Served {
+    let served = served();
+    let mut root = served.root();
+    for uid in ["pam", "help"] {
+        let attributes: &[(&str, &[&str])] = &[
+            ("objectClass", &["inetOrgPerson"]),
+            ("cn", &[uid]),
+            ("sn", &[uid]),
+            ("userPassword", &["secret"]),
+        ];
+        assert_eq!(root.add(&person(uid), attributes), ResultCode::Success);
+    }
+    let reset = [(ModifyOperation::Add, "ds-privilege-name", &["password-reset"][..])];
+    assert_eq!(root.modify(&person("help"), &reset), ResultCode::Success);
+    let rule = format!(
+        "(targetattr=\"* || +\")(version 3.0; acl \"all\"; allow (all, import, export) \
+         userdn=\"ldap:///{} || ldap:///{}\";)",
+        person("pam"),
+        person("help")
+    );
+    let allow = [(ModifyOperation::Add, "aci", &[&*rule][..])];
+    assert_eq!(root.modify(SUFFIX, &allow), ResultCode::Success);
+    for unit in ["a", "b"] {
+        let name = format!("ou={unit},{SUFFIX}");
+        let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
+        assert_eq!(root.add(&name, unit), ResultCode::Success);
+    }
+    served
+}
+
+fn moved(client: &mut Client, name: &str, new_rdn: &str, below: Option<&str>) -> Answer {
+    let rename = ModifyDnRequest { name, new_rdn, delete_old_rdn: false, new_superior: below };
+    client.request(Request::ModifyDn(rename), Controls::EMPTY)
+}
+
+#[track_caller]
+fn refused_by_rank(answer: &Answer) {
+    assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{}", answer.diagnostic);
+    assert!(answer.diagnostic.contains("has privileges that you lack"), "{}", answer.diagnostic);
+}
+
+#[test]
+fn who_writes_names_gives_none_to_an_entry_with_more_privileges() {
+    let served = with_delegates();
+    let below = format!("ou=a,{SUFFIX}");
+    let add_uid = [(ModifyOperation::Add, "uid", &["pam"][..])];
+    for uid in ["pam", "help"] {
+        let mut client = signed_in(&served, uid);
+        for vip in ["vip", "gate"] {
+            refused_by_rank(&rename(&mut client, vip, "another", Controls::EMPTY));
+            refused_by_rank(&moved(&mut client, &person(vip), "cn=pam", None));
+            refused_by_rank(&moved(&mut client, &person(vip), &format!("uid={vip}"), Some(&below)));
+            let code = client.modify(&person(vip), &add_uid);
+            assert_eq!(code, ResultCode::InsufficientAccessRights);
+        }
+        // What is no name of anybody, and whoever has nothing that the asker lacks.
+        let title = [(ModifyOperation::Replace, "title", &["x"][..])];
+        assert_eq!(client.modify(&person("vip"), &title), ResultCode::Success);
+        assert_eq!(client.modify(&person("target"), &add_uid), ResultCode::Success);
+        let remove = [(ModifyOperation::Delete, "uid", &["pam"][..])];
+        assert_eq!(client.modify(&person("target"), &remove), ResultCode::Success);
+    }
+    let mut vip = signed_in(&served, "vip");
+    let answer = rename(&mut vip, "vip", "vip2", Controls::EMPTY);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    let mut root = served.root();
+    let answer = rename(&mut root, "vip2", "vip", Controls::EMPTY);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+}
+
+#[test]
+fn who_renames_a_superior_moves_no_entry_with_more_privileges() {
+    let served = with_delegates();
+    let (a, b) = (format!("ou=a,{SUFFIX}"), format!("ou=b,{SUFFIX}"));
+    let mut root = served.root();
+    let gone = moved(&mut root, &person("vip"), "uid=vip", Some(&a));
+    assert_eq!(gone.code(), ResultCode::Success, "{}", gone.diagnostic);
+    let mut pam = signed_in(&served, "pam");
+    refused_by_rank(&moved(&mut pam, &a, "ou=c", None));
+    refused_by_rank(&moved(&mut pam, &a, "ou=a", Some(&b)));
+    let other = moved(&mut pam, &b, "ou=c", None);
+    assert_eq!(other.code(), ResultCode::Success, "{}", other.diagnostic);
+    let by_root = moved(&mut root, &a, "ou=d", None);
+    assert_eq!(by_root.code(), ResultCode::Success, "{}", by_root.diagnostic);
+}
+
+#[test]
+fn who_resets_passwords_resets_none_of_an_entry_with_more_privileges() {
+    let served = with_delegates();
+    let mut help = signed_in(&served, "help");
+    refused_by_rank(&set_password(&mut help, "vip", Controls::EMPTY));
+    refused_by_rank(&set_password(&mut help, "gate", Controls::EMPTY));
+    let reset = |uid: &str| {
+        let name = person(uid);
+        let mut value = vec![0x80, name.len() as u8];
+        value.extend_from_slice(name.as_bytes());
+        value.extend_from_slice(b"\x82\x0cstolen goods");
+        let mut whole = vec![0x30, value.len() as u8];
+        whole.extend_from_slice(&value);
+        whole
+    };
+    refused_by_rank(&help.extended(PASSWORD_MODIFY, Some(&reset("vip"))));
+    // Nor is its account switched off.
+    let disable = |uid: &str| {
+        let values = vec!["true".into()];
+        let operations = vec![StateOperation { number: operation::SET_DISABLED, values }];
+        PolicyState { target: person(uid).into(), operations }.encode()
+    };
+    refused_by_rank(&help.extended(policy_state::OID, Some(&disable("vip"))));
+    let done = help.extended(policy_state::OID, Some(&disable("target")));
+    assert_eq!(done.code(), ResultCode::Success, "{}", done.diagnostic);
+    assert_eq!(served.client().bind(&person("vip"), "secret"), ResultCode::Success);
+    // Whoever has no more than Help has.
+    assert_eq!(set_password(&mut help, "pam", Controls::EMPTY).code(), ResultCode::Success);
+    let done = help.extended(PASSWORD_MODIFY, Some(&reset("mallory")));
+    assert_eq!(done.code(), ResultCode::Success, "{}", done.diagnostic);
+    // One's own, and the administrator's word.
+    let mut vip = signed_in(&served, "vip");
+    assert_eq!(set_password(&mut vip, "vip", Controls::EMPTY).code(), ResultCode::Success);
+    assert_eq!(
+        set_password(&mut served.root(), "gate", Controls::EMPTY).code(),
+        ResultCode::Success
+    );
+}
+
+#[test]
+fn who_acts_as_an_entry_with_privileges_gives_it_no_other_name() {
+    let served = served();
+    let mut gate = signed_in(&served, "gate");
+    let vip = format!("dn:{}", person("vip"));
+    let mut controls = ControlsBuf::new();
+    let value = Some(vip.as_bytes());
+    controls.push(Control { oid: PROXIED, critical: true, value });
+    let controls = controls.as_ref();
+    refused_by_rank(&rename(&mut gate, "vip", "gate2", controls));
+    let changes = modifications(&[(ModifyOperation::Add, "uid", &["gate2"])]);
+    let request = ModifyRequest { name: &person("vip"), changes: changes.as_ref() };
+    refused_by_rank(&gate.request(Request::Modify(request), controls));
+    let answer = rename(&mut gate, "target", "other", controls);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
 }

@@ -134,6 +134,32 @@ fn a_large_group_changes_as_a_small_one_does() {
     assert_eq!(root.search(&asked).names(), [&small]);
 }
 
+/// Each modification went through all values that are there: a few kilobytes held the writer, and
+/// with it everybody's updates, for as long as one liked.
+#[test]
+fn many_modifications_of_a_large_attribute_are_few_passes() {
+    use ModifyOperation::{Add, Delete};
+    let served = Served::new();
+    let mut root = served.root();
+    let [_, large] = groups(&mut root);
+    let before = values(&mut root, &large, "member").len();
+    let names = (0..400).map(|n| dn(&format!("uid=more.{n}"))).collect::<Vec<_>>();
+    let each = names.iter().map(|name| [name.as_str()]).collect::<Vec<_>>();
+    let adds = each.iter().map(|one| (Add, "member", &one[..])).collect::<Vec<_>>();
+    let deletes = each.iter().map(|one| (Delete, "member", &one[..])).collect::<Vec<_>>();
+    assert_eq!(modify(&mut root, &large, &adds, false), ResultCode::Success);
+    assert_eq!(values(&mut root, &large, "member").len(), before + 400);
+    let again = ResultCode::AttributeOrValueExists;
+    assert_eq!(modify(&mut root, &large, &adds, false), again);
+    assert_eq!(modify(&mut root, &large, &adds, true), ResultCode::Success);
+    assert_eq!(modify(&mut root, &large, &deletes, false), ResultCode::Success);
+    assert_eq!(values(&mut root, &large, "member").len(), before);
+    let turns = adds.iter().zip(&deletes).flat_map(|(add, delete)| [*add, *delete]);
+    let turns = turns.collect::<Vec<_>>();
+    assert_eq!(modify(&mut root, &large, &turns[..20], false), ResultCode::Success);
+    assert_eq!(modify(&mut root, &large, &turns, false), ResultCode::AdminLimitExceeded);
+}
+
 #[test]
 fn groups_are_imported_found_and_exported_whole() {
     const MEMBERS: usize = 20_000;

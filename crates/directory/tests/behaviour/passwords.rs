@@ -63,7 +63,7 @@ fn cheap(scheme: Scheme) -> PasswordStorage {
 }
 
 /// What becomes of a message that asks for a hash.
-fn hashed(client: &mut Client, request: Request<'_>) -> (Box<HashJob>, Vec<u8>) {
+pub(crate) fn hashed(client: &mut Client, request: Request<'_>) -> (Box<HashJob>, Vec<u8>) {
     let message = client.encode(request, Controls::EMPTY);
     let connection = &mut client.connection;
     let mut out = Vec::new();
@@ -72,7 +72,7 @@ fn hashed(client: &mut Client, request: Request<'_>) -> (Box<HashJob>, Vec<u8>) 
     (job, out)
 }
 
-fn bind_request<'a>(name: &'a str, password: &'a str) -> Request<'a> {
+pub(crate) fn bind_request<'a>(name: &'a str, password: &'a str) -> Request<'a> {
     let authentication = Authentication::Simple(password.as_bytes());
     Request::Bind(BindRequest { version: 3, name, authentication })
 }

@@ -207,8 +207,10 @@ fn an_aci_has_no_options_and_is_checked_under_any_type() {
     }
     let taken = &[(ModifyOperation::Replace, "aci;x-a", &[][..])];
     assert_eq!(root.modify(ANNA, taken), ResultCode::Success);
-    schema(&mut root, "attributeTypes", DERIVED);
-    let put = |value| [(ModifyOperation::Add, "ownAci", [value])];
+    // There is no other type that holds ACIs.
+    let derived = &[(ModifyOperation::Add, "attributeTypes", &[DERIVED][..])];
+    assert_eq!(root.modify("cn=schema", derived), ResultCode::ConstraintViolation);
+    let put = |value| [(ModifyOperation::Add, "2.16.840.1.113730.3.1.55", [value])];
     for (value, code) in
         [("garbage", ResultCode::InvalidAttributeSyntax), (open, ResultCode::Success)]
     {

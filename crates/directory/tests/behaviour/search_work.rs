@@ -5,11 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use directory::{Clock, Timestamp};
-use ldap::message::Scope;
+use ldap::ber::{Tag, Writer};
+use ldap::filter::Filter;
+use ldap::message::{
+    CompareRequest, Control, ControlsBuf, ModifyOperation, ModifyRequest, Request, Scope,
+};
 use ldap::result::ResultCode;
 
 use crate::add_devices;
-use crate::support::{Asked, SUFFIX, Served};
+use crate::support::{Asked, SUFFIX, Served, modifications};
 
 /// A filter of many terms that nothing matches and no index answers.
 fn costly(terms: usize) -> String {
@@ -96,6 +100,101 @@ fn the_work_of_a_search_is_limited_by_who_asks() {
     check(Some("less"), 3, ended);
     check(Some("more"), 100, done);
     check(Some("root"), 100, done);
+}
+
+/// An assertion in a control (RFC 4528) of so many costly terms.
+fn asserts(terms: usize) -> Vec<u8> {
+    let (mut value, filter) = (Vec::new(), costly(terms));
+    Filter::parse(&filter).unwrap().encode(&mut Writer::new(&mut value));
+    value
+}
+
+/// What is asserted of an entry was tested whatever it cost, where requests are read and where
+/// updates are decided: a few such requests held everybody up for as long as one liked.
+#[test]
+fn what_is_asserted_costs_no_more_than_a_search() {
+    const ASSERTION: &str = "1.3.6.1.1.12";
+    let served = Served::with(|options| options.limits.search_work_anonymous_max = 300);
+    add_long(&served, 1);
+    let device = format!("cn=device 0,{SUFFIX}");
+    let mut root = served.root();
+    for (terms, of_search, of_compare, of_update) in [
+        (
+            1,
+            (ResultCode::AssertionFailed, 0),
+            ResultCode::AssertionFailed,
+            ResultCode::AssertionFailed,
+        ),
+        (
+            20,
+            (ResultCode::AssertionFailed, 1),
+            ResultCode::AdminLimitExceeded,
+            ResultCode::AssertionFailed,
+        ),
+        (
+            900,
+            (ResultCode::AdminLimitExceeded, 1),
+            ResultCode::AdminLimitExceeded,
+            ResultCode::AdminLimitExceeded,
+        ),
+        (
+            1_000,
+            (ResultCode::AdminLimitExceeded, 0),
+            ResultCode::AdminLimitExceeded,
+            ResultCode::AdminLimitExceeded,
+        ),
+    ] {
+        let value = asserts(terms);
+        let controls = &[(ASSERTION, true, Some(value.as_slice()))];
+        let mut client = served.client();
+        let asked = Asked { base: &device, scope: Scope::Base, controls, ..Asked::default() };
+        let code = client.search(&asked).code();
+        assert_eq!((code, client.connection.jobs), of_search, "{terms}");
+        let mut list = ControlsBuf::new();
+        list.push(Control { oid: ASSERTION, critical: true, value: Some(&value) });
+        let compare =
+            Request::Compare(CompareRequest { name: &device, description: "cn", value: b"x" });
+        assert_eq!(client.request(compare, list.as_ref()).code(), of_compare, "{terms}");
+        let changes = modifications(&[(ModifyOperation::Replace, "serialNumber", &["1"])]);
+        let modify = Request::Modify(ModifyRequest { name: &device, changes: changes.as_ref() });
+        assert_eq!(root.request(modify, list.as_ref()).code(), of_update, "{terms}");
+    }
+    // The schema has many values, and everybody reads it.
+    let rules = (0..900).map(|number| format!("(:2.5.13.30:=2.99.{number})")).collect::<String>();
+    let mut value = Vec::new();
+    Filter::parse(&format!("(|{rules})")).unwrap().encode(&mut Writer::new(&mut value));
+    let controls = &[(ASSERTION, true, Some(value.as_slice()))];
+    let asked = Asked { base: "cn=schema", scope: Scope::Base, controls, ..Asked::default() };
+    let mut client = served.client();
+    let code = client.search(&asked).code();
+    assert_eq!((code, client.connection.jobs), (ResultCode::AdminLimitExceeded, 1));
+}
+
+/// So was picking values (RFC 3876), item by item for each value.
+#[test]
+fn picking_values_is_work() {
+    let served = Served::with(|options| options.limits.search_work_anonymous_max = 30);
+    add_long(&served, 1);
+    let device = format!("cn=device 0,{SUFFIX}");
+    for (base, items, want) in [
+        (&*device, 1, (ResultCode::Success, 0)),
+        (&device, 100, (ResultCode::Success, 1)),
+        ("cn=schema", 100, (ResultCode::AdminLimitExceeded, 1)),
+    ] {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let list = writer.begin(Tag::SEQUENCE);
+        for item in 0..items {
+            Filter::parse(&format!("(description=nobody {item})")).unwrap().encode(&mut writer);
+        }
+        writer.end(list);
+        let controls = &[("1.2.826.0.1.3344810.2.3", true, Some(value.as_slice()))];
+        let attributes = &["*", "+"];
+        let asked = Asked { base, scope: Scope::Base, controls, attributes, ..Asked::default() };
+        let mut client = served.client();
+        let code = client.search(&asked).code();
+        assert_eq!((code, client.connection.jobs), want, "{base} {items}");
+    }
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn the_octets_of_all_transactions_of_a_connection_are_limited() {
     let served = Served::new();
     let mut client = served.root();
     let (first, second) = (begin(&mut client), begin(&mut client));
-    let large = "x".repeat(900_000);
+    let large = "x".repeat(1_900_000);
     for number in 0..4 {
         let transaction = if number % 2 == 0 { &first } else { &second };
         let answer = add(&mut client, transaction, &format!("cn={number},{SUFFIX}"), &large);

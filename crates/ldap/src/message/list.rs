@@ -38,6 +38,11 @@ impl<'a, E: Element> List<'a, E> {
         self.content.is_empty()
     }
 
+    /// Whether it has more elements than so many; walks the list only when it may have.
+    pub(crate) fn is_longer_than(&self, max: usize) -> bool {
+        self.as_ber().len() / ELEMENT_BYTES_MIN > max && self.len() > max
+    }
+
     /// How many elements it has; walks the list.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -285,3 +290,6 @@ impl<'a> Values<'a> {
         Self { content, element: PhantomData }
     }
 }
+
+/// What an element takes at least: its tag and its length.
+const ELEMENT_BYTES_MIN: usize = 2;

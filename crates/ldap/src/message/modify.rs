@@ -92,7 +92,11 @@ pub type ModificationsBuf = ListBuf<ModificationElement>;
 impl<'a> ModifyRequest<'a> {
     pub(super) fn read(mut fields: Reader<'a>, limits: &DecodeLimits) -> Result<Self, DecodeError> {
         let name = limits.read_name(&mut fields, Tag::OCTET_STRING)?;
+        let at_changes = fields;
         let changes = Modifications::decode(fields.sequence(Tag::SEQUENCE)?)?;
+        if changes.is_longer_than(limits.modifications_max) {
+            return Err(at_changes.error(DecodeReason::TooManyModifications));
+        }
         fields.end_extensible(&[])?;
         Ok(Self { name, changes })
     }

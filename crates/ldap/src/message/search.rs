@@ -114,7 +114,11 @@ impl<'a> SearchRequest<'a> {
         let time_limit_s = fields.unsigned(Tag::INTEGER)?;
         let types_only = fields.boolean(Tag::BOOLEAN)?;
         let filter = Filter::decode(&mut fields, limits)?;
+        let at_attributes = fields;
         let attributes = Strings::decode(fields.sequence(Tag::SEQUENCE)?)?;
+        if attributes.is_longer_than(limits.selected_max) {
+            return Err(at_attributes.error(DecodeReason::TooManyAttributes));
+        }
         fields.end_extensible(&[])?;
         Ok(Self {
             base,

@@ -297,7 +297,8 @@ impl<'s> Builder<'s> {
             length_max: body.length_max.or_else(|| inherited.and_then(|kind| kind.length_max)),
             single_value: body.single_value,
             collective: body.collective,
-            no_user_modification: body.no_user_modification,
+            no_user_modification: body.no_user_modification
+                || inherited.is_some_and(|superior| superior.no_user_modification),
             usage: body.usage,
             extensions: definition.extensions.clone(),
             superior,

@@ -53,8 +53,12 @@ impl Schema {
 
     /// See [`Schema::with_files`].
     pub(super) fn with_added_files(&self, added: Vec<Sourced>) -> Result<Self, SchemaError> {
+        let new = added.clone();
         let next = self.replaced(self.sources.clone(), added)?;
         self.check_successor(&next, Indexes::BuiltAnew)?;
+        for Sourced { definition, place } in &new {
+            next.check_superiors(place, [definition])?;
+        }
         Ok(next)
     }
 

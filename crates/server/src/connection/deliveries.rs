@@ -63,6 +63,11 @@ impl Connection {
                     self.touch();
                     self.resume(done);
                 }
+                Poll::Ready(Some(Delivery::Displaced(job))) => {
+                    self.jobs.swap_remove(index);
+                    self.touch();
+                    self.displaced(&job);
+                }
                 Poll::Ready(None) => {
                     // The job panicked.
                     self.jobs.swap_remove(index);

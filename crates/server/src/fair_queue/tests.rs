@@ -1,7 +1,10 @@
 //! Turns, places, and threads that are kept.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
+
+use schema::EntryId;
 
 use super::*;
 
@@ -85,17 +88,59 @@ fn nobody_fills_it_alone_and_places_are_kept_for_the_signed_in() {
     // Turns are worth nothing to who cannot get in: one each, and the administrator.
     queue.put(entry(2), 21).unwrap();
     assert_eq!(queue.put(entry(2), 22), Err(22), "no second one");
-    for number in 0..4 {
+    for number in 0..8 {
         queue.put(Asker::Root, 50 + number).unwrap();
     }
-    assert_eq!(queue.put(Asker::Root, 54), Err(54), "no more of one who asks");
+    assert_eq!(queue.put(Asker::Root, 58), Err(58), "its own are the whole queue");
     // What was let in before is.
     queue.put_back(stranger(1), 30);
     queue.put_back(entry(2), 31);
-    assert_eq!(queue.depth(), (13, 8));
-    assert_eq!(rest(&queue, Serves::Everybody).len(), 15);
+    assert_eq!(queue.depth(), (17, 8));
+    assert_eq!(rest(&queue, Serves::Everybody).len(), 19);
     assert_eq!(queue.depth(), (0, 8));
     queue.put(stranger(3), 40).unwrap();
+}
+
+#[test]
+fn who_has_most_makes_room_for_who_has_less() {
+    let queue = queue(8, 2, 8);
+    for number in 0..6 {
+        assert_eq!(queue.put_or_displace(stranger(1), number), Ok(None));
+    }
+    // His newest, down to what the other one has.
+    assert_eq!(queue.put_or_displace(stranger(2), 20), Ok(Some(5)));
+    assert_eq!(queue.put_or_displace(stranger(2), 21), Ok(Some(4)));
+    assert_eq!(queue.put_or_displace(stranger(2), 22), Ok(Some(3)));
+    assert_eq!(queue.put_or_displace(stranger(2), 23), Err(23));
+    assert_eq!(queue.put_or_displace(stranger(1), 6), Err(6));
+    // Places of those who have signed in are not strangers', and the other way round.
+    for number in 0..2 {
+        assert_eq!(queue.put_or_displace(entry(1), 30 + number), Ok(None));
+    }
+    assert_eq!(queue.put_or_displace(entry(1), 32), Err(32));
+    // Whoever has nothing here gets in, even where nobody has more than one.
+    assert_eq!(queue.put_or_displace(entry(2), 40), Ok(None));
+    for number in 3..7 {
+        assert!(matches!(queue.put_or_displace(stranger(number), 50), Ok(Some(1..23))));
+    }
+    assert_eq!(queue.put_or_displace(stranger(7), 51), Ok(None));
+    assert_eq!(queue.depth(), (10, 8));
+    assert_eq!(rest(&queue, Serves::Everybody).len(), 10);
+}
+
+#[test]
+fn what_one_leaves_behind_is_looked_for_among_his_own() {
+    let queue = queue(8, 0, 8);
+    for number in 0..3 {
+        queue.put(stranger(1), number).unwrap();
+        queue.put(stranger(2), number).unwrap();
+    }
+    queue.retain_of(stranger(1), |number| *number == 1);
+    assert_eq!(queue.depth(), (4, 8));
+    queue.retain_of(stranger(1), |_| false);
+    queue.retain_of(entry(1), |_| false);
+    assert_eq!(queue.depth(), (3, 8));
+    assert_eq!(rest(&queue, Serves::Everybody), [0, 1, 2]);
 }
 
 #[test]

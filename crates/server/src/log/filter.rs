@@ -55,7 +55,7 @@ pub(super) fn is_secret(schema: &Schema, description: &[u8]) -> bool {
             let text = text.to_ascii_lowercase();
             ["passw", "pwd", "secret"].iter().any(|part| text.contains(part))
         },
-        |description| description.is_password(),
+        |description| description.is_password() || description.kind.is_kept_from_logs(),
     )
 }
 
@@ -273,6 +273,9 @@ mod tests {
         // Not in the schema, and called like one.
         check("(userPasswrod=secret)", "(userPasswrod={hidden})");
         check("(unicodePwd=secret)", "(unicodePwd={hidden})");
+        // In the schema, and as good as a password, or the state of one.
+        check("(changes=*secret*)", "(changes={hidden})");
+        check("(pwdHistory=secret)", "(pwdHistory={hidden})");
         // In the schema, and no password.
         check("(pwdAttribute=userPassword)", "(pwdAttribute=userPassword)");
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::histogram::{Histogram, Times};
+use crate::presence::millis;
 
 /// The counters of one worker. Aligned so that no line of it lies next to another worker's: the
 /// processor fetches lines in pairs.
@@ -21,6 +22,8 @@ pub(crate) struct Meter {
     sent_bytes: Own,
     entries: Own,
     references: Own,
+    /// When the worker last had a turn, in milliseconds of the directory's clock.
+    turned_ms: AtomicU64,
 }
 
 impl Default for Meter {
@@ -33,6 +36,7 @@ impl Default for Meter {
             sent_bytes: Own::default(),
             entries: Own::default(),
             references: Own::default(),
+            turned_ms: AtomicU64::new(0),
         }
     }
 }
@@ -99,6 +103,17 @@ pub(crate) struct Measured {
 }
 
 impl Meter {
+    /// The worker has a turn now.
+    pub(crate) fn turns(&self, now: Duration) {
+        self.turned_ms.store(millis(now), Ordering::Relaxed);
+    }
+
+    /// How long ago it had one.
+    pub(crate) fn silence(&self, now: Duration) -> Duration {
+        let turned = Duration::from_millis(self.turned_ms.load(Ordering::Relaxed));
+        now.saturating_sub(turned)
+    }
+
     /// Counts an operation.
     #[inline]
     pub(crate) fn count(&self, measured: &Measured) {

@@ -1,7 +1,10 @@
 //! Whether the server can do its work, for whoever sends clients to it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use super::meter::Meter;
 use super::scene::Metrics;
 
 /// What speaks against sending clients here.
@@ -17,6 +20,13 @@ impl Metrics {
     /// The server stops: no new clients should come.
     pub(crate) fn stopping(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Why the server should be started anew, if it should.
+    pub(crate) fn stall(&self) -> Option<String> {
+        let now = self.scene()?.directory().clock().elapsed();
+        let (number, silence) = stalled(&self.meters, now)?;
+        Some(format!("worker {number} has stood still for {} s", silence.as_secs()))
     }
 
     /// Whether the server is ready.
@@ -62,5 +72,32 @@ impl Metrics {
     }
 }
 
+/// A worker that stands still, and for how long. Each has a turn twice a second, idle or not.
+fn stalled(meters: &[Arc<Meter>], now: Duration) -> Option<(usize, Duration)> {
+    let silences = meters.iter().map(|meter| meter.silence(now)).enumerate();
+    silences.max_by_key(|(_, silence)| *silence).filter(|(_, silence)| *silence >= STALLED_AFTER)
+}
+
+/// A worker that has had no turn for so long does not serve its clients.
+const STALLED_AFTER: Duration = Duration::from_secs(10);
+
 /// So many days before it expires, somebody should look at the certificate.
 const DAYS_FEW: i64 = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_without_a_turn_for_ten_seconds_stands_still() {
+        let meters = [Arc::<Meter>::default(), Arc::default()];
+        let at = Duration::from_secs;
+        meters.iter().for_each(|meter| meter.turns(at(100)));
+        assert_eq!(stalled(&meters, at(109)), None);
+        meters[0].turns(at(109));
+        assert_eq!(stalled(&meters, at(111)), Some((1, at(11))));
+        meters[1].turns(at(111));
+        assert_eq!(stalled(&meters, at(112)), None);
+        assert_eq!(stalled(&meters, at(0)), None);
+    }
+}

@@ -43,6 +43,7 @@ impl Metrics {
     ) -> Arc<Self> {
         let clock = shared.directory.clock();
         let started = (clock.now(), clock.elapsed());
+        meters.iter().for_each(|meter| meter.turns(started.1));
         let (shared, is_stopping) = (Arc::downgrade(shared), AtomicBool::new(false));
         Arc::new(Self { shared, meters, process, started, is_stopping })
     }

@@ -193,7 +193,7 @@ pub struct PasswordSettings {
     pub hash_threads: usize,
     /// Requests that may wait for such a thread; one more is answered `busy`.
     pub hash_queue_max: usize,
-    /// Likewise, of one client address.
+    /// Likewise, of one identity, or of one client address that has not signed in.
     pub hash_queue_address_max: usize,
 }
 

@@ -10,7 +10,7 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 /// A client that comes from `127.0.0.last`, and whose kernel takes little for it.
-fn connect_from(running: &Running, last: u8) -> Client {
+pub(super) fn connect_from(running: &Running, last: u8) -> Client {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4 * 1024).unwrap();
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), 0);
@@ -19,8 +19,8 @@ fn connect_from(running: &Running, last: u8) -> Client {
     Client::plain(socket.into())
 }
 
-/// A metric without labels.
-fn metric(running: &Running, name: &str) -> usize {
+/// A metric by its name, with its labels.
+pub(super) fn metric(running: &Running, name: &str) -> usize {
     let page = crate::metrics::exposition(&running.metrics.scene().unwrap());
     let line = page.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap();
     line.parse().unwrap()
@@ -62,7 +62,7 @@ fn check_answered(client: &mut Client, id: i32) {
 }
 
 /// Waits until something is so; meanwhile somebody else is answered.
-fn wait_until(client: &mut Client, is_so: impl Fn() -> bool) {
+pub(super) fn wait_until(client: &mut Client, is_so: impl Fn() -> bool) {
     let begun = tokio::time::Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < PATIENCE, "it does not come");

@@ -45,6 +45,12 @@ fn what_a_length_claims_is_not_allocated() {
     });
     let clients = clients.collect::<Vec<_>>();
     running.check_alive();
+    let held = || budgets::metric(&running, "roster_undelivered_bytes");
+    while held() < 5 * clients.len() {
+        std::thread::yield_now();
+    }
+    let each = held() / clients.len();
+    assert!(each < 1_024, "{each} octets are held for 5");
     drop(clients);
 }
 

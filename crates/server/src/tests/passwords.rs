@@ -1,14 +1,23 @@
 //! Slow password hashes: nothing overtakes them on their connection, and nobody else waits.
 
-use directory::{Argon2Cost, HashCosts, OsChance, PasswordStorage};
+use directory::{Argon2Cost, HashCosts, Next, OsChance, PasswordStorage};
 
+use ldap::message::{
+    Control, ControlsBuf, Modification, ModificationsBuf, ModifyOperation, ModifyRequest,
+};
+
+use super::budgets::{connect_from, metric, wait_until};
 use super::*;
 
 const ANNA: &str = "uid=anna,dc=example,dc=org";
 
 /// A hash of "secret" that takes a while even where everything is optimised.
 fn slow() -> String {
-    let argon2 = Argon2Cost { memory_kib: 16_384, passes: 16, lanes: 1 };
+    hash(16)
+}
+
+fn hash(passes: u32) -> String {
+    let argon2 = Argon2Cost { memory_kib: 16_384, passes, lanes: 1 };
     let costs = HashCosts { argon2, ..HashCosts::default() };
     let storage = PasswordStorage { scheme: Scheme::Argon2id, costs };
     String::from_utf8(storage.hash(b"secret", &mut OsChance).unwrap()).unwrap()
@@ -77,4 +86,159 @@ fn a_client_that_leaves_does_not_hold_the_pool() {
     let mut client = running.connect();
     client.send(&bind(1, ANNA, "secret"));
     assert_eq!(client.receive(), "1 bind success");
+}
+
+/// How many requests wait for a thread that hashes.
+fn waiting(running: &Running) -> usize {
+    metric(running, "roster_queue_length{queue=\"hash\"}")
+}
+
+/// One thread that hashes, and so many places before it.
+fn with_places(max: usize) -> Running {
+    let running = Running::with(|settings| {
+        settings.password.hash_threads = 1;
+        settings.password.hash_queue_max = max;
+        settings.password.hash_queue_address_max = max;
+        settings.limits.half_closed_timeout = Duration::from_millis(20);
+    });
+    add_anna(&running, &hash(4));
+    running
+}
+
+/// Clients of one address, each with a bind that waits, or is computed.
+fn bind_many(running: &Running, last: u8, count: usize) -> Vec<Client> {
+    let clients = (0..count).map(|_| {
+        let mut client = connect_from(running, last);
+        client.send(&bind(1, ANNA, "secret"));
+        client
+    });
+    clients.collect()
+}
+
+#[test]
+fn who_waits_for_a_password_holds_next_to_nothing() {
+    // Each held 16 KiB to look ahead into: 1,024 of an address were all it may hold, and the others
+    // were closed without an answer.
+    let running = with_places(100);
+    let mut root = running.connect_root();
+    let clients = bind_many(&running, 1, 40);
+    wait_until(&mut root, || waiting(&running) >= 30);
+    let each = metric(&running, "roster_undelivered_anonymous_bytes") / clients.len();
+    assert!(each < 1_024, "{each} octets are held for each");
+}
+
+#[test]
+fn an_address_that_fills_the_queue_takes_its_places_from_itself() {
+    let running = with_places(16);
+    let mut root = running.connect_root();
+    let mut first = bind_many(&running, 1, 12);
+    wait_until(&mut root, || waiting(&running) >= 11);
+    let mut others = [2, 3].map(|last| bind_many(&running, last, 2)).into_iter().flatten();
+    assert!(others.all(|mut client| client.receive() == "1 bind success"));
+    let mut answers = first.iter_mut().map(Client::receive).collect::<Vec<_>>();
+    answers.sort();
+    answers.dedup();
+    assert_eq!(answers, ["1 bind busy", "1 bind success"]);
+}
+
+#[test]
+fn binds_of_clients_that_are_gone_give_up_their_places() {
+    let running = with_places(100);
+    let mut root = running.connect_root();
+    let clients = bind_many(&running, 1, 60);
+    wait_until(&mut root, || waiting(&running) >= 50);
+    let hashed = running.counters.hashes.value();
+    drop(clients);
+    wait_until(&mut root, || waiting(&running) == 0);
+    let hashed = running.counters.hashes.value() - hashed;
+    assert!(hashed < 40, "{hashed} were computed for nobody");
+    // So do those of clients that have ended their side only: who is gone looks like them.
+    let clients = bind_many(&running, 1, 60);
+    clients.iter().for_each(Client::finish_sending);
+    wait_until(&mut root, || running.counters.connections.value() == 1);
+    assert!(clients.len() == 60 && waiting(&running) == 0);
+}
+
+/// A bind with a control of so many octets that means nothing.
+fn large_bind(id: i32, octets: usize) -> Vec<u8> {
+    let junk = vec![b'x'; octets];
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: "1.2.3.4", critical: false, value: Some(&junk) });
+    let authentication = Authentication::Simple(b"secret");
+    let op = Request::Bind(BindRequest { version: 3, name: ANNA, authentication });
+    let mut out = Vec::new();
+    Message { id: MessageId(id), op, controls: controls.as_ref() }.encode(&mut out);
+    out
+}
+
+#[test]
+fn requests_that_wait_for_a_password_are_counted_and_refused_where_there_is_no_room() {
+    const MIB: usize = 1 << 20;
+    let running = Running::with(|settings| {
+        settings.password.hash_threads = 1;
+        settings.limits.undelivered_max_bytes = 8 * MIB;
+    });
+    add_anna(&running, &hash(4));
+    let mut root = running.connect_root();
+    let mut clients = (0..12).map(|_| running.connect_root()).collect::<Vec<_>>();
+    let held = || metric(&running, "roster_undelivered_bytes");
+    for client in &mut clients[..3] {
+        client.send(&large_bind(2, MIB));
+    }
+    wait_until(&mut root, || waiting(&running) >= 2);
+    assert!(held() >= 2 * MIB, "{}", held());
+    for client in &mut clients[3..] {
+        client.send(&large_bind(2, MIB));
+    }
+    let mut answers = clients.iter_mut().map(Client::receive).collect::<Vec<_>>();
+    answers.sort();
+    answers.dedup();
+    assert_eq!(answers, ["2 bind busy", "2 bind success"]);
+    wait_until(&mut root, || held() == 0);
+}
+
+#[test]
+fn a_request_whose_password_is_changed_meanwhile_does_not_ask_for_ever() {
+    // With the answer about the changed password it had lost that about the new one: it asked for
+    // that again, lost the other one, and so on.
+    let data = tempfile::tempdir().unwrap();
+    let (directory, _) = open(data.path(), |_, options| {
+        let argon2 = Argon2Cost { memory_kib: 64, passes: 1, lanes: 1 };
+        let costs = HashCosts { argon2, ..HashCosts::default() };
+        options.passwords.storage = PasswordStorage { scheme: Scheme::Argon2id, costs };
+    });
+    let mut worker = directory.worker();
+    let mut session = directory.session(directory::Peer::default());
+    let out = &mut Vec::new();
+    let wait = |next: Next| {
+        let Next::Write(write) = next else { panic!("it is a write") };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        write.submit(Box::new(move |_| sender.send(()).unwrap()));
+        receiver.recv().unwrap();
+    };
+    let bound = worker.handle(&mut session, &bind(1, ROOT, "secret"), out);
+    assert!(matches!(bound, Next::Answered));
+    let password = hash(1);
+    let pairs = [("objectClass", "inetOrgPerson"), ("cn", "A"), ("sn", "B")];
+    let pairs = [&pairs[..], &[("userPassword", password.as_str())]].concat();
+    wait(worker.handle(&mut session, &add_entry(2, ANNA, &pairs), out));
+    let field = |tag: u8, text: &str| [&[tag, text.len() as u8], text.as_bytes()].concat();
+    let fields = [field(0x80, ANNA), field(0x81, "secret"), field(0x82, "a long one")].concat();
+    let value = [&[0x30, fields.len() as u8], &*fields].concat();
+    let oid = "1.3.6.1.4.1.4203.1.11.1";
+    let change = request(3, Request::Extended(ExtendedRequest { oid, value: Some(&value) }));
+    let Next::Hash(job) = worker.handle(&mut session, &change, out) else { panic!("it asks") };
+    // Another hash of the same password, as the server itself stores one after a bind.
+    let other = hash(1);
+    let mut values = ValuesBuf::new();
+    values.push(other.as_bytes());
+    let mut changes = ModificationsBuf::new();
+    changes.push(Modification {
+        operation: ModifyOperation::Replace,
+        attribute: PartialAttribute { description: "userPassword", values: values.as_ref() },
+    });
+    let modify = ModifyRequest { name: ANNA, changes: changes.as_ref() };
+    wait(worker.handle(&mut session, &request(4, Request::Modify(modify)), out));
+    let Next::Hash(job) = worker.resume(&mut session, job.run(), out) else { panic!("it asks") };
+    wait(worker.resume(&mut session, job.run(), out));
 }

@@ -259,6 +259,6 @@ mod tests {
         let escapes = format!("equality cn where (sn={})", "\u{7}".repeat(2000));
         refused(&escapes, "it is longer than 4096 octets");
         let deep = format!("equality cn where {}(cn=*){}", "(!".repeat(101), ")".repeat(101));
-        refused(&deep, "the filter is nested deeper than 100 levels (at byte 200)");
+        refused(&deep, "the filter is nested deeper than 100 levels (at byte 202)");
     }
 }

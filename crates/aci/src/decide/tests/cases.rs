@@ -148,6 +148,22 @@ fn a_target_names_a_subtree() {
     )])
     .check("", "read cn", "dc=x", false)
     .check("", "read cn", "cn=staff,ou=groups,dc=x", false);
+    // But what it denies was meant for something that the holder has: it denies that of all.
+    for target in ["dc=x", "ou=gone,dc=x", "cn=*,ou=gone,dc=x", "ou=gone,($dn),ou=gone,dc=x"] {
+        let deny = format!(
+            "(targetattr=\"cn\")(target=\"ldap:///{target}\")(targetscope=\"base\")(version 3.0; \
+             acl \"x\"; deny (read) userdn=\"ldap:///anyone\"; allow (search) \
+             userdn=\"ldap:///anyone\";)"
+        );
+        let allow = "(targetattr=\"*\")(version 3.0; acl \"x\"; allow (read) \
+             userdn=\"ldap:///anyone\";)";
+        case(&[("ou=groups,dc=x", &deny), ("dc=x", allow)])
+            .check("", "read cn", "dc=x", true)
+            .check("", "read cn", "ou=groups,dc=x", false)
+            .check("", "read cn", "cn=staff,ou=groups,dc=x", false)
+            .check("", "search cn", "ou=groups,dc=x", false)
+            .check("", "read description", "cn=staff,ou=groups,dc=x", true);
+    }
 }
 
 #[test]

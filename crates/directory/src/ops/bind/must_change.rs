@@ -92,5 +92,5 @@ fn must_change(
         return Ok(false);
     };
     let state = directory.accounts.state(view, &entry, &governing.policy);
-    Ok(governing.policy.must_change && state.is_reset)
+    Ok(governing.policy.forces_change() && state.is_reset)
 }

@@ -32,6 +32,8 @@ pub(super) fn start(
     out: &mut Vec<u8>,
 ) -> Result<Bound, Refusal> {
     let Sent { pending, mechanism, credentials } = sent;
+    let goes_on = pending.as_ref().filter(|one| one.mechanism == mechanism);
+    let begun = goes_on.map_or_else(|| worker.directory.clock.elapsed(), |one| one.begun);
     let (mechanism, step) = sasl::step(worker, session, pending, mechanism, credentials)?;
     match step {
         Step::Done { access, answer } => {
@@ -39,7 +41,7 @@ pub(super) fn start(
             respond(out, id, ResultCode::Success, answer.as_deref());
         }
         Step::Continue { exchange, challenge } => {
-            session.set_pending(Pending { mechanism, exchange });
+            session.set_pending(Pending { mechanism, exchange, begun });
             respond(out, id, ResultCode::SaslBindInProgress, Some(&challenge));
         }
         Step::Slow => return Ok(Bound::Slow),

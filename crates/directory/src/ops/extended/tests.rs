@@ -16,8 +16,9 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
     (
         password_modify::OID,
         "Password modify (RFC 3062)",
-        "to be the entry; for others the privilege `password-reset`; `write` on `userPassword`; \
-         protection, as binds do",
+        "to be the entry, and not to act as it; for others the privilege `password-reset` and \
+         [all privileges that they have](access-control.md#privileges); \
+         `write` on `userPassword`; protection, as binds do",
         "Sets a password, or makes one up. The [password policy](../how-to/password-policy.md) \
          holds; a wrong old password counts as a failed bind. Takes the controls of updates.",
     ),
@@ -37,7 +38,8 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
     (
         policy_state::OID,
         "Password policy state (OpenDJ)",
-        "the privilege `password-reset`; to change something, `write` on it as well",
+        "the privilege `password-reset`; to change something, `write` on it and all privileges of \
+         the account as well",
         "What `roster account` and OpenDJ's `manage-account` ask and set.",
     ),
     (policy_state::PING_OID, "Password policy state (PingDirectory)", "likewise", "Likewise."),

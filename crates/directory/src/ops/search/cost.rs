@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use aci::Identity;
+use aci::{Identity, WantedValues};
 use ldap::filter::Filter;
 use ldap::message::{Scope, SearchRequest};
 use ldap::result::ResultCode;
@@ -70,6 +70,27 @@ impl Search<'_> {
         let mut meter = Meter::new(self.work.left.get(), &mut more);
         meter.spend(steps);
         self.work.left.set(meter.left());
+    }
+
+    /// Counts what it takes to pick the values of an entry that are wanted, before it is done; the
+    /// end of the search, when that is too much.
+    pub(super) fn picks(
+        &self,
+        entry: &dyn EntryRead,
+        wanted: Option<WantedValues<'_>>,
+    ) -> Option<Outcome> {
+        let wanted = wanted?;
+        let mut of_item = 0;
+        entry.visit_attributes(&mut |_, values| {
+            let steps = |value: &[u8]| PICK_STEPS + PICK_OCTET_STEPS * value.len() as u64;
+            of_item += values.iter().map(steps).sum::<u64>();
+        });
+        let steps = of_item.saturating_mul(wanted.items.len() as u64);
+        if steps > PICK_STEPS_MAX && self.candidates_max.is_none() {
+            return Some(Outcome::Done(too_much_work()));
+        }
+        self.spend(steps);
+        self.work_over()
     }
 
     /// Counts the time of planning, which is in reads of the store and not in steps. Says whether
@@ -205,6 +226,11 @@ fn too_much_work() -> Done {
 
 /// Work between two looks at whether to go on: about a quarter of a millisecond.
 const LOOK_EVERY_STEPS: u64 = 250_000;
+/// What it takes to compare a value with what is wanted, at least and for each octet.
+const PICK_STEPS: u64 = 100;
+const PICK_OCTET_STEPS: u64 = 8;
+/// The most for the values of one entry, which nothing interrupts: about a second.
+const PICK_STEPS_MAX: u64 = 1_000_000_000;
 /// What a term costs each candidate at least.
 const TERM_STEPS: u64 = 100;
 const STEPS_OF_MILLION: u64 = 1_000_000;

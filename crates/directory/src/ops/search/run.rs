@@ -240,6 +240,9 @@ impl<'a> Run<'a> {
             Some(beside) => beside,
             None => &live,
         };
+        if let Some(end) = self.search.picks(entry, self.resolved.wanted) {
+            return Ok(Sent::End(end));
+        }
         let flow = match &self.accounts {
             None => sink.entry(&rights.visible(entry, selection).only(wanted)),
             Some(asked) => self.send_account((asked, stored), entry, &rights, sink),
@@ -261,7 +264,8 @@ impl<'a> Run<'a> {
     ) -> Flow {
         let Resolved { selection, wanted, guard, .. } = *self.resolved;
         let directory = self.search.directory;
-        let Some((known, key)) = asked.account((directory, self.state), self.view, stored) else {
+        let Some((known, key)) = asked.account((directory, self.state), guard, self.view, stored)
+        else {
             return sink.entry(&rights.visible(entry, selection).only(wanted));
         };
         let beside = asked.beside(entry, &known);

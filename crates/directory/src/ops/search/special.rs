@@ -36,6 +36,9 @@ impl Search<'_> {
             && rights.may_see()
             && self.evaluate(filter, schema, &rights.searchable(entry)) == Truth::True
         {
+            if let Some(end) = self.picks(entry, wanted) {
+                return end;
+            }
             let _ = sink.entry(&rights.visible(entry, selection).only(wanted));
         }
         self.work_over().unwrap_or_else(|| Outcome::Done(self.complete()))
@@ -50,8 +53,10 @@ impl Search<'_> {
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         let Found::Entries { base, in_scope } = found else { return Ok(Outcome::TooMuch) };
-        if self.resumed.is_none() {
-            self.controls.check_assertion(&base, &guard.on(&base), schema)?;
+        if self.resumed.is_none()
+            && let Some(end) = self.asserted(&base, guard, schema)?
+        {
+            return Ok(end);
         }
         let before = self.resumed.map_or(0, Parked::made);
         let matching = in_scope.iter().map(|entry| (entry, guard.on(entry)));
@@ -66,6 +71,9 @@ impl Search<'_> {
                     ResultCode::SizeLimitExceeded,
                     "more entries match than the size limit allows",
                 ))));
+            }
+            if let Some(end) = self.picks(entry, wanted) {
+                return Ok(end);
             }
             let visible = rights.visible(entry, selection).only(wanted);
             match sink.entry(&visible) {

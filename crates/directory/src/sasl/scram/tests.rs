@@ -1,15 +1,12 @@
 //! The messages of SCRAM, one by one, with the values of RFC 7677 §3.
 
-use aci::Identity;
-
 use super::*;
 
 fn exchange(binding: &[u8]) -> Exchange {
     let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
     let nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
     Exchange {
-        access: Some(Access::of(Identity::Anonymous)),
-        account: None,
+        found: Some(Found::Root),
         keys: ScramKeys::derive(ScramHash::Sha256, b"pencil", salt, 4_096),
         authzid: String::new(),
         binding: binding.to_vec(),
@@ -53,7 +50,7 @@ fn anything_else_is_refused() {
     check(&exchange(b"n,,"), &LAST.replace("$k0", "$k1"), ResultCode::ProtocolError);
     // Keys that were made up.
     let mut nobody = exchange(b"n,,");
-    nobody.access = None;
+    nobody.found = None;
     check(&nobody, LAST, invalid);
 }
 

@@ -139,24 +139,16 @@ fn what_a_deny_without_attributes_hides_leads_nowhere() {
     let (inner, away) = (format!("cn=H,{hidden}"), format!("ou=away,{hidden}"));
     let alias = format!("cn=alias,{hidden}");
     let (anna, url) = (person("anna"), "ldap://other.example/dc=other");
-    let entries: [(&str, &[(&str, &[&str])]); 5] = [
-        (&hidden, &[("objectClass", &["organizationalUnit"]), ("description", &["x"])]),
-        (&inner, &[("objectClass", &["groupOfNames"]), ("member", &[&anna])]),
-        (&group, &[("objectClass", &["groupOfNames"]), ("member", &[&inner])]),
-        (&away, &[("objectClass", &["referral", "extensibleObject"]), ("ref", &[url])]),
-        (
-            &alias,
-            &[
-                ("objectClass", &["alias", "extensibleObject"]),
-                ("cn", &["alias"]),
-                ("aliasedObjectName", &[&anna]),
-            ],
-        ),
-    ];
-    for (dn, attributes) in entries {
+    let mut add = |dn: &str, attributes: &[(&str, &[&str])]| {
         let answer = root.try_add(dn, attributes);
         assert_eq!(answer.code(), ResultCode::Success, "{dn}: {}", answer.diagnostic);
-    }
+    };
+    add(&hidden, &[("objectClass", &["organizationalUnit"]), ("description", &["x"])]);
+    add(&inner, &[("objectClass", &["groupOfNames"]), ("member", &[&anna])]);
+    add(&group, &[("objectClass", &["groupOfNames"]), ("member", &[&inner])]);
+    add(&away, &[("objectClass", &["referral", "extensibleObject"]), ("ref", &[url])]);
+    let aliased = ("aliasedObjectName", &[&*anna][..]);
+    add(&alias, &[("objectClass", &["alias", "extensibleObject"]), ("cn", &["alias"]), aliased]);
     let write = concat!(
         r#"(targetattr="description")(version 3.0; acl "write"; allow (write) "#,
         r#"userdn="ldap:///anyone";)"#,

@@ -38,6 +38,11 @@ impl House {
 
     /// Adds organizational units with these numbers.
     fn add(&self, numbers: std::ops::Range<usize>) {
+        self.add_with(numbers, &[("objectClass", &[b"organizationalUnit"])]);
+    }
+
+    /// Likewise, with these attributes.
+    fn add_with(&self, numbers: std::ops::Range<usize>, with: &[(&str, &[&[u8]])]) {
         let mut worker = self.directory.worker();
         let mut session = self.directory.session(Peer::default());
         let mut ask = |op: Request<'_>| {
@@ -57,11 +62,16 @@ impl House {
         let name = "cn=Directory Manager";
         ask(Request::Bind(BindRequest { version: 3, name, authentication }));
         for number in numbers {
-            let mut values = ValuesBuf::new();
-            values.push(b"organizationalUnit");
-            let values = values.as_ref();
             let mut attributes = AttributesBuf::new();
-            attributes.push(PartialAttribute { description: "objectClass", values });
+            let values = with.iter().map(|(_, all)| {
+                let mut values = ValuesBuf::new();
+                all.iter().for_each(|value| values.push(value));
+                values
+            });
+            let values = values.collect::<Vec<_>>();
+            for ((description, _), values) in with.iter().zip(&values) {
+                attributes.push(PartialAttribute { description, values: values.as_ref() });
+            }
             let name = format!("ou=unit {number},dc=example,dc=org");
             ask(Request::Add(AddRequest { name: &name, attributes: attributes.as_ref() }));
         }
@@ -251,4 +261,18 @@ fn names_that_the_schema_has_no_more_are_told_without_values() {
     text::record(&mut out, form, &decoded, &names.guessed);
     let out = String::from_utf8(out).unwrap();
     assert!(out.contains("\nnobodyKnows: {hidden}\n"), "{out}");
+}
+
+#[test]
+fn secrets_that_are_no_passwords_here_are_hidden_as_well() {
+    let house = House::new();
+    let with: &[(&str, &[&[u8]])] = &[
+        ("objectClass", &[b"organizationalUnit", b"extensibleObject"]),
+        ("nisSecretKey", &[b"hunter2"]),
+        ("description", &[b"in clear"]),
+    ];
+    house.add_with(0..1, with);
+    house.start(Rotation::default()).stop();
+    let text = house.text();
+    assert!(!text.contains("hunter2") && text.contains("in clear"), "{text}");
 }

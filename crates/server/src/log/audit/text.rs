@@ -1,7 +1,7 @@
 //! A change as text: LDIF (RFC 2849) with comments that say who asked for it, or JSON.
 //!
-//! Invariant: values of passwords are hidden unless the settings say otherwise, and those of
-//! attributes that the schema does not have any more are hidden always.
+//! Invariant: values of passwords and other secrets are hidden unless the settings say otherwise,
+//! and those of attributes that the schema does not have any more are hidden always.
 //! Invariant: a comment is one line, whatever a client called itself.
 
 use std::collections::BTreeSet;
@@ -70,7 +70,8 @@ struct Teller<'t> {
 impl Teller<'_> {
     fn hides(&self, description: &AttributeDescription) -> bool {
         self.guessed.contains(description.text())
-            || (description.is_password() && !self.form.shows_hashes)
+            || ((description.is_password() || description.kind.is_kept_from_logs())
+                && !self.form.shows_hashes)
     }
 
     /// Who asked, from where, when.

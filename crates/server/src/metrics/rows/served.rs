@@ -126,9 +126,13 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_undelivered_bytes",
         ("cn=connections", "roster-undelivered-bytes"),
-        "Octets held for clients: answers that they have not taken, and requests that wait or have \
-         not arrived in full.",
-        |scene, out| out.one(scene.shared.budget.held().0 as u64),
+        "Octets held for clients: answers that they have not taken, requests that wait or have not \
+         arrived in full, and updates of open transactions.",
+        |scene, out| {
+            let directory = scene.directory();
+            let waiting = directory.write_queue_bytes() + directory.transaction_bytes();
+            out.one((scene.shared.budget.held().0 + waiting) as u64);
+        },
     ),
     Metric::new(
         "roster_undelivered_anonymous_bytes",

@@ -19,8 +19,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.connections_max = size(n),
         },
         default: "50000",
-        sentence: "Connections at the same time; one more takes the place of one that has not \
-                   authenticated, or, where there is none, is told busy and closed.",
+        sentence: "Connections at the same time, or as many as the open files of the process \
+                   allow; one more takes the place of one that has not authenticated, or, where \
+                   there is none, is told busy and closed.",
     },
     Row {
         section: "limits",
@@ -252,7 +253,8 @@ pub(super) const ROWS: &[Row] = &[
         },
         default: "1000",
         sentence: "How long searches go on for a client that has ended its side of the connection, \
-                   as one that was killed has, while they find nothing to send to it.",
+                   as one that was killed has, while they find nothing to send to it; and how long \
+                   a request of it may wait for a password to be hashed.",
     },
     Row {
         section: "limits",

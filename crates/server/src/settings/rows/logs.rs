@@ -169,7 +169,8 @@ const AUDIT: &[Row] = &[
             set: |s, word| s.audit_log.passwords = word,
         },
         default: "hidden",
-        sentence: "Whether values of password attributes are left out or told as they are stored.",
+        sentence: "Whether values of passwords and other secrets are left out or told as they are \
+                   stored.",
     },
 ];
 

@@ -175,7 +175,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.hash_queue_max = size(n),
         },
         default: "4000",
-        sentence: "Requests that may wait for such a thread; one more is answered busy.",
+        sentence: "Requests that may wait for such a thread, a quarter of them of those who have \
+                   signed in only; one more is answered busy, or one of whoever has most.",
     },
     Row {
         section: "password",
@@ -186,8 +187,10 @@ pub(super) const ROWS: &[Row] = &[
             unit: "requests",
             set: |s, n| s.password.hash_queue_address_max = size(n),
         },
-        default: "2000",
-        sentence: "Likewise, of one client address. Addresses take turns.",
+        default: "1500",
+        sentence: "Requests of one identity that may wait for it, or of one client address that \
+                   has not signed in: a thread computes about so many within 30 s. They take \
+                   turns; where hash_queue_max wait, whoever has most makes room.",
     },
     Row {
         section: "password_policy",

@@ -1,0 +1,56 @@
+//! Requests of a connection that wait for the hash pool.
+
+use std::rc::Rc;
+
+use directory::{HashDone, HashJob, Noted};
+
+use super::{Asked, Connection, Running, refuse_busy};
+use crate::fair_queue::Asker;
+use crate::worker::Worker;
+
+impl Connection {
+    /// Hands a request in; gives it back with the reason where that is refused. What it holds is
+    /// counted until it is done: a message is as long as its client likes.
+    pub(super) fn begin_hash(
+        &mut self,
+        worker: &Worker,
+        job: Box<HashJob>,
+    ) -> Result<(), (Box<HashJob>, &'static str)> {
+        let account = self.holding.account(&worker.shared, || worker.now());
+        let Some(held) = account.try_hold(job.octets()) else { return Err((job, NO_ROOM)) };
+        let asker = Asker::of(&self.session);
+        let submitted = worker.shared.hash_pool.submit(asker, job);
+        let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
+        self.jobs.push(Running { deliveries, hashes_for: Some(asker), _held: Some(held) });
+        Ok(())
+    }
+
+    /// Goes on with a message whose password hashes are computed.
+    pub(super) fn resume(&mut self, done: HashDone) {
+        let worker = Rc::clone(&self.worker);
+        let asked = Asked::Before(done.id());
+        let mut out = Vec::new();
+        let next = worker.resume(&mut self.session, done, &mut out);
+        self.follow(&worker, next, asked, (0, &mut out));
+        if !out.is_empty() {
+            self.output.append(out);
+        }
+    }
+
+    /// Refuses a message that had to make room for another one.
+    pub(super) fn displaced(&mut self, job: &HashJob) {
+        let worker = Rc::clone(&self.worker);
+        self.session.forget(job.id());
+        let mut out = Vec::new();
+        if !job.is_abandoned() {
+            refuse_busy(job.id(), job.message(), TOO_MANY, &mut out);
+        }
+        self.note_answer(&worker, Asked::Before(job.id()), &out, Noted::default());
+        if !out.is_empty() {
+            self.output.append(out);
+        }
+    }
+}
+
+const TOO_MANY: &str = "too many passwords are waiting to be hashed";
+const NO_ROOM: &str = "there is no memory for requests that wait for a password to be hashed";
