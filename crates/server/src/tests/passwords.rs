@@ -178,7 +178,7 @@ fn requests_that_wait_for_a_password_are_counted_and_refused_where_there_is_no_r
         settings.password.hash_threads = 1;
         settings.limits.undelivered_max_bytes = 8 * MIB;
     });
-    add_anna(&running, &hash(4));
+    add_anna(&running, &hash(12));
     let mut root = running.connect_root();
     let mut clients = (0..12).map(|_| running.connect_root()).collect::<Vec<_>>();
     let held = || metric(&running, "roster_undelivered_bytes");
@@ -188,7 +188,7 @@ fn requests_that_wait_for_a_password_are_counted_and_refused_where_there_is_no_r
     wait_until(&mut root, || waiting(&running) >= 2);
     assert!(held() >= 2 * MIB, "{}", held());
     for client in &mut clients[3..] {
-        client.send(&large_bind(2, MIB));
+        client.send(&large_bind(2, 2 * MIB));
     }
     let mut answers = clients.iter_mut().map(Client::receive).collect::<Vec<_>>();
     answers.sort();
