@@ -193,6 +193,8 @@ fn requests_that_wait_for_a_password_are_counted_and_refused_where_there_is_no_r
     let mut answers = clients.iter_mut().map(Client::receive).collect::<Vec<_>>();
     answers.sort();
     answers.dedup();
+    // What has arrived of a message counts, too: whoever sends while all is used up may be closed.
+    answers.retain(|answer| answer != "closed");
     assert_eq!(answers, ["2 bind busy", "2 bind success"]);
     wait_until(&mut root, || held() == 0);
 }
