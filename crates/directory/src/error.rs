@@ -56,6 +56,20 @@ pub enum DirectoryError {
     },
 }
 
+impl DirectoryError {
+    /// Whether a disk without room explains it. LMDB reports a write that the disk took only in
+    /// part as an I/O error, so one of its errors may.
+    #[must_use]
+    pub fn may_want_room(&self) -> bool {
+        match self {
+            Self::Journal(error) => matches!(error, JournalError::NoSpace { .. }),
+            Self::Store(error) => matches!(error, StoreError::Full | StoreError::Lmdb(_)),
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for DirectoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

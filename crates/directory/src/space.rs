@@ -1,8 +1,9 @@
 //! Room on the disk: writes stop before there is none, and go on by themselves when there is.
 //!
 //! Invariant: what is refused for want of room was not begun; reading never depends on room.
-//! The disk is asked when something is to be written, at most once in [`LOOK_EVERY`]; whoever
-//! writes nothing needs no room.
+//! The disk is asked when something is to be written, once in [`LOOK_EVERY`] or [`LOOK_EVERY_BYTES`];
+//! whoever writes nothing needs no room. What is acknowledged and not in the data file yet has its
+//! room already: it is not given away a second time.
 
 use std::fmt;
 use std::io;
@@ -74,25 +75,37 @@ pub(crate) struct SpaceWatch {
     room: Room,
     /// When the disk is to be asked again, by the clock that never goes back.
     next_look: Option<Duration>,
+    /// What was logged since it was asked, in bytes.
+    logged_bytes: u64,
     /// The disk could not be asked; said once.
     is_blind: bool,
 }
 
 impl SpaceWatch {
     pub(crate) fn new(space: Arc<dyn DiskSpace>, limits: SpaceLimits) -> Self {
-        Self { space, limits, room: Room::Enough, next_look: None, is_blind: false }
+        Self {
+            space,
+            limits,
+            room: Room::Enough,
+            next_look: None,
+            logged_bytes: 0,
+            is_blind: false,
+        }
     }
 
-    /// How things stand at `elapsed`; asks the disk when it was not asked for a while.
-    pub(crate) fn look(&mut self, elapsed: Duration) -> Room {
-        if self.next_look.is_some_and(|next| elapsed < next) {
+    /// How things stand at `elapsed`; asks the disk when it was not asked for a while, and what is
+    /// still to be written to the data file, in bytes.
+    pub(crate) fn look(&mut self, elapsed: Duration, owed_bytes: impl FnOnce() -> u64) -> Room {
+        let is_soon = self.next_look.is_some_and(|next| elapsed < next);
+        if is_soon && self.logged_bytes < LOOK_EVERY_BYTES {
             return self.room;
         }
         self.next_look = Some(elapsed + LOOK_EVERY);
+        self.logged_bytes = 0;
         match self.space.free_bytes() {
             Ok(free_bytes) => {
                 self.is_blind = false;
-                self.set(self.limits.room(free_bytes));
+                self.set(self.limits.room(free_bytes.saturating_sub(owed_bytes())));
             }
             // What cannot be asked cannot be guarded: the write itself will tell.
             Err(error) if !self.is_blind => {
@@ -102,6 +115,11 @@ impl SpaceWatch {
             Err(_) => {}
         }
         self.room
+    }
+
+    /// So many bytes more go to the log.
+    pub(crate) fn logged(&mut self, bytes: usize) {
+        self.logged_bytes = self.logged_bytes.saturating_add(bytes as u64);
     }
 
     /// A write has failed for want of room: what was known is not true any more.
@@ -163,8 +181,10 @@ impl SpaceLimits {
     }
 }
 
-/// How often the disk is asked at the most.
+/// How often the disk is asked while little is written.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After so much in the log it is asked at once: a fast writer fills 100 MiB in a second.
+const LOOK_EVERY_BYTES: u64 = 4 << 20;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -195,7 +215,7 @@ mod tests {
     #[track_caller]
     fn check(free_bytes: u64, is_root: bool, want: Option<&str>) {
         let (_, mut watch) = watch(free_bytes);
-        watch.look(Duration::ZERO);
+        watch.look(Duration::ZERO, || 0);
         let refusal = watch.refusal(is_root);
         assert_eq!(refusal.as_ref().map(|refusal| refusal.diagnostic.as_ref()), want);
         assert!(refusal.is_none_or(|refusal| refusal.code == ResultCode::UnwillingToPerform));
@@ -223,23 +243,44 @@ mod tests {
     #[test]
     fn the_disk_is_asked_again_after_a_second_or_when_a_write_failed() {
         let (told, mut watch) = watch(1 << 30);
-        assert_eq!(watch.look(Duration::from_secs(5)), Room::Enough);
+        assert_eq!(watch.look(Duration::from_secs(5), || 0), Room::Enough);
         told.0.store(0, Ordering::Relaxed);
-        assert_eq!(watch.look(Duration::from_millis(5_999)), Room::Enough);
-        assert_eq!(watch.look(Duration::from_secs(6)), Room::Full { free_bytes: 0 });
+        assert_eq!(watch.look(Duration::from_millis(5_999), || 0), Room::Enough);
+        assert_eq!(watch.look(Duration::from_secs(6), || 0), Room::Full { free_bytes: 0 });
         told.0.store(1 << 30, Ordering::Relaxed);
-        assert_eq!(watch.look(Duration::from_secs(6)), Room::Full { free_bytes: 0 });
+        assert_eq!(watch.look(Duration::from_secs(6), || 0), Room::Full { free_bytes: 0 });
         watch.look_again();
-        assert_eq!(watch.look(Duration::from_secs(6)), Room::Enough);
+        assert_eq!(watch.look(Duration::from_secs(6), || 0), Room::Enough);
         assert!(watch.refusal(false).is_none(), "it goes on by itself");
+    }
+
+    #[test]
+    fn a_fast_writer_is_noticed_within_its_second() {
+        let (told, mut watch) = watch(1 << 30);
+        assert_eq!(watch.look(Duration::ZERO, || 0), Room::Enough);
+        told.0.store(0, Ordering::Relaxed);
+        watch.logged((4 << 20) - 1);
+        assert_eq!(watch.look(Duration::ZERO, || 0), Room::Enough);
+        watch.logged(1);
+        assert_eq!(watch.look(Duration::ZERO, || 0), Room::Full { free_bytes: 0 });
+    }
+
+    #[test]
+    fn room_that_is_owed_to_the_data_file_is_not_given_away_again() {
+        let (_, mut watch) = watch(300 << 20);
+        assert_eq!(watch.look(Duration::ZERO, || 100 << 20), Room::Enough);
+        let low = Room::Low { free_bytes: 199 << 20 };
+        assert_eq!(watch.look(Duration::from_secs(1), || 101 << 20), low);
+        let full = Room::Full { free_bytes: 0 };
+        assert_eq!(watch.look(Duration::from_secs(2), || 301 << 20), full);
     }
 
     #[test]
     fn a_disk_that_cannot_be_asked_keeps_what_was_known() {
         let (told, mut watch) = watch(150 << 20);
-        assert_eq!(watch.look(Duration::ZERO), Room::Low { free_bytes: 150 << 20 });
+        assert_eq!(watch.look(Duration::ZERO, || 0), Room::Low { free_bytes: 150 << 20 });
         told.0.store(u64::MAX, Ordering::Relaxed);
-        assert_eq!(watch.look(Duration::from_secs(1)), Room::Low { free_bytes: 150 << 20 });
+        assert_eq!(watch.look(Duration::from_secs(1), || 0), Room::Low { free_bytes: 150 << 20 });
     }
 
     #[test]

@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use directory::{Directory, DirectoryOptions, SpaceLimits, SystemClock};
+use directory::{
+    Directory, DirectoryError, DirectoryOptions, DiskSpace as _, FileSystemSpace, SpaceLimits,
+    SystemClock,
+};
 use server::{Addresses, Server, Settings};
 use store::{FlushOptions, Store};
 
@@ -131,9 +134,30 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
         SpaceLimits { low_bytes: bounds.disk_low_bytes, full_bytes: bounds.disk_full_bytes };
     options.policies = settings.policies.clone();
     options.journal_hold = server::journal_hold(settings);
-    let directory = Directory::open(options, Arc::new(SystemClock::new()))?;
+    let directory = Directory::open(options, Arc::new(SystemClock::new()))
+        .map_err(|error| not_opened(error, settings))?;
     let store = Arc::clone(directory.store());
     Ok((Server::start(directory, settings)?, store))
+}
+
+/// Why the directory was not opened; for want of room, how much there is and how much it takes.
+fn not_opened(error: DirectoryError, settings: &Settings) -> Failure {
+    let may_want_room = error.may_want_room();
+    let failure = error.into();
+    let data = &settings.server.data;
+    let Ok(free_bytes) = FileSystemSpace::of(data).free_bytes() else { return failure };
+    // What was acknowledged and is not in the data file yet, and what writing needs anyway.
+    let needed_bytes = settings.store.overlay_max_bytes + settings.store.disk_full_bytes;
+    if !may_want_room || free_bytes >= needed_bytes {
+        return failure;
+    }
+    failure.hint(format!(
+        "nothing is lost: the disk of {} has {} MiB left, a start takes up to {} MiB; make room, \
+         then start again",
+        data.display(),
+        free_bytes >> 20,
+        needed_bytes >> 20
+    ))
 }
 
 /// Sends diagnostics to standard error, as `[log]` says.
@@ -160,4 +184,31 @@ fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     file.write_all(text)?;
     drop(file);
     std::fs::rename(&name, path)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_start_without_room_says_how_much_it_takes() {
+        let mut settings = Settings::default();
+        settings.server.data = std::env::temp_dir();
+        let hint = |settings: &Settings| {
+            not_opened(DirectoryError::Store(StoreError::Full), settings).hint.unwrap()
+        };
+        let general = "make room on the disk, then run the command again";
+        settings.store.overlay_max_bytes = 0;
+        settings.store.disk_full_bytes = 0;
+        assert_eq!(hint(&settings), general, "there is room enough");
+        settings.store.overlay_max_bytes = 1 << 60;
+        settings.store.disk_full_bytes = 1 << 20;
+        let told = hint(&settings);
+        assert!(told.contains("MiB left, a start takes up to 1099511627777 MiB"), "{told}");
+        let other = DirectoryError::PasswordCosts;
+        assert!(not_opened(other, &settings).hint.is_none(), "it has nothing to do with room");
+    }
 }

@@ -260,6 +260,26 @@ impl Known {
     }
 }
 
+#[test]
+fn a_fast_writer_does_not_overrun_the_guard() {
+    let settings = [("DISK_LOW_MIB", "60"), ("DISK_FULL_MIB", "60"), ("JOURNAL_KEEP_MIB", "0")];
+    let Some(disk) = SmallDisk::mount(&settings) else { return };
+    let running = disk.place.start().unwrap();
+    let mut client = enter(&running);
+    let mut known = Known::default();
+    disk.leave_mib(120);
+    let answer = known.fill(&mut client, 900_000);
+    assert_eq!(answer.code, NO_ROOM, "{answer:?}");
+    assert!(answer.diagnostic.contains("MiB"), "{answer:?}");
+    // A segment, what was under way, and pages of the data file that are written anew.
+    assert!(disk.free_mib() >= 20, "{} MiB left", disk.free_mib());
+    disk.free();
+    until(&mut client, &describe("p0", "room again"), 0);
+    known.there.insert("p0".to_owned(), "room again".to_owned());
+    known.compare(&mut client, "with room again");
+    assert!(running.stop().unwrap().success());
+}
+
 /// Fills the disk while the server serves, gives room back, fills it again, kills the server.
 fn fill_and_free(overlay_max_mib: &str, description_bytes: usize) {
     let settings = [
@@ -292,7 +312,8 @@ fn fill_and_free(overlay_max_mib: &str, description_bytes: usize) {
     let running = match disk.place.start() {
         Ok(running) => running,
         Err(reason) => {
-            eprintln!("without room the server does not start: {reason}");
+            let reason = reason.to_string();
+            assert!(reason.contains("MiB left, a start takes up to"), "{reason}");
             disk.free();
             disk.place.start().unwrap()
         }

@@ -264,7 +264,8 @@ impl Pipeline {
             // Abandoned before it was decided; whoever counts replies still gets one.
             return Post::default().send(queued.to, Vec::new());
         }
-        self.space.look(directory.clock.elapsed());
+        let owed_bytes = || directory.store.overlay_bytes() as u64;
+        self.space.look(directory.clock.elapsed(), owed_bytes);
         if let Some(refusal) = self.space.refusal(queued.request.access.is_root()) {
             return refuse_all([queued], &refusal);
         }
@@ -285,6 +286,7 @@ impl Pipeline {
             Ok(record) => {
                 batch.release();
                 open.record_bytes += record.bytes.len();
+                self.space.logged(record.bytes.len());
                 open.records.push(record);
                 open.is_synced |= !queued.request.is_lazy;
                 open.changes_schema |= outcome.changes_schema();
