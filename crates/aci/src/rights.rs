@@ -199,6 +199,11 @@ impl<'e> Rights<'e> {
     }
 }
 
+/// Whether an attribute says whether and how long an account may be used, and by which policy.
+pub fn is_account_state(description: &AttributeDescription) -> bool {
+    privilege_for(description) == Some(Privilege::PasswordReset)
+}
+
 /// The privilege that changing an attribute needs. A type that is derived from one has the effect
 /// of that one, so it needs the same.
 fn privilege_for(description: &AttributeDescription) -> Option<Privilege> {

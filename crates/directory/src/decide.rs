@@ -11,15 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aci::{Access, AciSet, Permitted, Rights};
+use ldap::dn::Dn;
 use ldap::message::{Control, ControlsBuf, Message, MessageId, Response, ResponseKind, StringsBuf};
 use ldap::{encode, result::ResultCode};
 use schema::{Change, DnKey, EntryId, EntryRead};
-use store::{Batch, Mark, StoreError, View};
+use store::{Batch, Mark, Resolved, StoreError, View};
 
 use crate::acis;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Timestamp;
-use crate::controls::read_entry::{self, ReadEntry};
+use crate::controls::read_entry::{self, ReadEntry, Room};
 use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
 use crate::guard::{Guard, Site, guarded_by};
@@ -99,6 +100,24 @@ pub(crate) enum WriteOp {
 }
 
 impl WriteOp {
+    /// The entry that it is about, if that is there before it.
+    fn target(&self) -> Option<(&Dn, &DnKey)> {
+        Some(match self {
+            Self::Delete(op) => (&op.dn, &op.key),
+            Self::SubtreeDelete(op) => (&op.dn, &op.key),
+            Self::Modify(op) => (&op.dn, &op.key),
+            Self::ModifyDn(op) => (&op.dn, &op.key),
+            Self::PasswordModify(op) => (&op.dn, &op.key),
+            Self::Rehash(op) => (&op.dn, &op.key),
+            Self::StateChange(op) => (&op.dn, &op.key),
+            Self::Add(_)
+            | Self::AccountStates(_)
+            | Self::IndexConfig(_)
+            | Self::AccessConfig(_)
+            | Self::Transaction(_) => return None,
+        })
+    }
+
     /// The value of its response, as far as it is known before the decision.
     pub(crate) fn value(&self) -> Option<Vec<u8>> {
         match self {
@@ -151,6 +170,9 @@ pub(crate) struct Decision {
     pub(crate) value: Option<Vec<u8>>,
     /// What binds left of this account and is not in its entry yet is in the changes, or undone.
     pub(crate) settled: Option<EntryId>,
+    /// What stands against it, told when nothing else does: to learn it one has to risk that the
+    /// change is made.
+    pub(crate) late: Option<Refusal>,
 }
 
 impl Decision {
@@ -228,7 +250,8 @@ impl Answer {
 
     /// The answer as it is sent.
     pub(crate) fn encode(&self, request: &WriteRequest) -> Vec<u8> {
-        let mut out = Vec::new();
+        let value_bytes = self.value.as_ref().map_or(0, |value| value.len() + VALUE_ROOM_BYTES);
+        let mut out = Vec::with_capacity(value_bytes);
         let mut urls = StringsBuf::new();
         let result = self.result.to_result(&mut urls);
         let mut list = ResponseControl::list(&self.controls);
@@ -279,8 +302,9 @@ impl Decider {
         let chance = &mut self.chance;
         let acis = directory.acis.newest();
         let (changes, settled, before) = (Vec::new(), Vec::new(), Arc::clone(&acis));
+        let room = Room::new(directory.limits.read_entry_max_bytes);
         let mut attempt =
-            Attempt { directory, batch, state, stamp, chance, changes, settled, acis };
+            Attempt { directory, batch, state, stamp, chance, changes, settled, acis, room };
         let (answer, is_over) = match attempt.request(request) {
             Ok(carried) => (carried.answer, carried.is_over),
             Err(Failed::Refused(refusal)) => (Answer::from(refusal), true),
@@ -346,6 +370,8 @@ struct Attempt<'a, 's> {
     settled: Vec<EntryId>,
     /// The ACIs that those changes leave.
     acis: Arc<AciSet>,
+    /// What may still be read of entries for the answer.
+    room: Room,
 }
 
 impl Attempt<'_, '_> {
@@ -378,7 +404,7 @@ impl Attempt<'_, '_> {
             let refusal = match self.update(update) {
                 Ok(Carried { answer, is_over }) => {
                     if !answer.controls.is_empty() {
-                        controls.push((update.id, answer.controls));
+                        controls.push((update.id, ResponseControl::list(&answer.controls)));
                     }
                     self.refuse_in_transaction(is_over)
                 }
@@ -419,7 +445,7 @@ impl Attempt<'_, '_> {
         // What rules mean is kept for a point of the log, and there is none between updates.
         let fresh = (!self.changes.is_empty()).then(|| Access::clone(access));
         let decided = self.decided(op, fresh.as_ref().unwrap_or(access), controls)?;
-        let (mut read, Decision { changes, value, settled }, is_over) = decided;
+        let (mut read, Decision { changes, value, settled, late }, is_over) = decided;
         self.settled.extend(settled);
         let first = self.changes.len();
         for change in changes {
@@ -433,7 +459,10 @@ impl Attempt<'_, '_> {
             self.acis = Arc::new(after);
         }
         if let Some(wanted) = &controls.post_read {
-            read.extend(self.post_read(&Access::clone(access), wanted)?);
+            read.extend(self.post_read(&Access::clone(access), wanted, (op, first))?);
+        }
+        if let Some(refusal) = late {
+            return Err(refusal.into());
         }
         if let WriteOp::SubtreeDelete(op) = op {
             op.keep(read);
@@ -449,7 +478,7 @@ impl Attempt<'_, '_> {
         access: &Access,
         controls: &WriteControls,
     ) -> Result<(Vec<ResponseControl>, Decision, bool), Refusal> {
-        let Self { directory, batch, state, stamp, chance, acis, .. } = self;
+        let Self { directory, batch, state, stamp, chance, acis, room, .. } = self;
         let (view, next_id) = (&batch.view(), batch.next_entry_id());
         let referrals = !controls.manage_dsa_it && referral::any(view, state.schema.well_known())?;
         let site = Site { directory, access, view, schema: &state.schema };
@@ -467,7 +496,7 @@ impl Attempt<'_, '_> {
                 next_id,
             };
             permit::check(&decide, op)?;
-            let read = pre_read(&decide, op)?;
+            let read = pre_read(&decide, op, room)?;
             let (decision, is_over) = match op {
                 WriteOp::Add(op) => (add::decide(&mut decide, op)?, true),
                 WriteOp::Delete(op) => (delete::decide(&mut decide, op)?, true),
@@ -487,44 +516,64 @@ impl Attempt<'_, '_> {
         })
     }
 
-    /// The entry that was changed last, as it is now (RFC 4527 §3.2).
+    /// The entry of an update as it is now (RFC 4527 §3.2); `first` is the update's first change.
     fn post_read(
-        &self,
+        &mut self,
         access: &Access,
         wanted: &ReadEntry,
+        (op, first): (&WriteOp, usize),
     ) -> Result<Option<ResponseControl>, Refusal> {
-        let id = match self.changes.last().map(Permitted::get) {
-            Some(Change::Add(change)) => change.id,
-            Some(Change::Modify(change)) => change.id,
-            Some(Change::Rename(change)) => change.id,
-            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_))
-            | None
-                if wanted.critical =>
-            {
-                return Err(Refusal::new(
+        let Self { directory, batch, state, changes, acis, room, .. } = self;
+        let (view, schema) = (&batch.view(), &state.schema);
+        let site = Site { directory, access, view, schema };
+        let changes = changes.get(first..).unwrap_or_default();
+        let id = match changes.last().map(Permitted::get) {
+            Some(Change::Add(change)) => Some(change.id),
+            Some(Change::Modify(change)) => Some(change.id),
+            Some(Change::Rename(change)) => Some(change.id),
+            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_)) => {
+                None
+            }
+            // It is as it was.
+            None => match op.target() {
+                Some((_, key)) if *key == state.subschema_key => {
+                    let entry = &*state.subschema;
+                    return guarded_by(&site, acis, &DnKey::root(), |guard| {
+                        let control = (read_entry::POST_READ, room);
+                        wanted.response(control, entry, &guard.on(entry)).map(Some)
+                    });
+                }
+                Some((_, key)) => match view.resolve(key)? {
+                    Resolved::Found(id) => Some(id),
+                    Resolved::Missing { .. } | Resolved::NoContext => None,
+                },
+                None => None,
+            },
+        };
+        let Some(id) = id else {
+            return match wanted.critical {
+                true => Err(Refusal::new(
                     ResultCode::UnavailableCriticalExtension,
                     "the entry is made anew after the change; read it then",
-                ));
-            }
-            Some(Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_))
-            | None => {
-                return Ok(None);
-            }
+                )),
+                false => Ok(None),
+            };
         };
-        let view = self.batch.view();
-        let stored = target::stored(&view, id)?;
-        let known = self.state.schema.well_known();
-        let site =
-            Site { directory: self.directory, access, view: &view, schema: &self.state.schema };
-        let read =
-            |guard: &Guard<'_>| wanted.read(read_entry::POST_READ, &view, &stored, known, guard);
-        Ok(Some(guarded_by(&site, &self.acis, &DnKey::root(), read)))
+        let stored = target::stored(view, id)?;
+        guarded_by(&site, acis, &DnKey::root(), |guard| {
+            let control = (read_entry::POST_READ, room);
+            wanted.read(control, view, &stored, schema.well_known(), guard).map(Some)
+        })
     }
 }
 
 /// Checks the assertion, and reads the target as it was (RFC 4528, RFC 4527 §3.1). A subtree
 /// delete does so before its first step.
-fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, Refusal> {
+fn pre_read(
+    decide: &Decide<'_>,
+    op: &WriteOp,
+    room: &mut Room,
+) -> Result<Vec<ResponseControl>, Refusal> {
     let WriteControls { assertion, pre_read, .. } = decide.controls;
     if assertion.is_none() && pre_read.is_none() {
         return Ok(Vec::new());
@@ -538,35 +587,27 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
         }
         None => Ok(()),
     };
-    let (dn, key) = match op {
-        // The target of an add is the entry that is to be (RFC 4528 §3).
-        WriteOp::Add(op) => {
-            return check(&op.entry, &guard.on(&op.entry)).map(|()| Vec::new());
-        }
-        WriteOp::SubtreeDelete(op) if op.is_begun() => return Ok(Vec::new()),
-        WriteOp::Transaction(_) | WriteOp::AccountStates(_) => return Ok(Vec::new()),
-        WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => {
-            return Err(Refusal::new(
-                ResultCode::UnavailableCriticalExtension,
-                "entries of the configuration are made when asked for; read them by a search",
-            ));
-        }
-        WriteOp::Delete(op) => (&op.dn, &op.key),
-        WriteOp::SubtreeDelete(op) => (&op.dn, &op.key),
-        WriteOp::Modify(op) => (&op.dn, &op.key),
-        WriteOp::ModifyDn(op) => (&op.dn, &op.key),
-        WriteOp::PasswordModify(op) => (&op.dn, &op.key),
-        WriteOp::Rehash(op) => (&op.dn, &op.key),
-        WriteOp::StateChange(op) => (&op.dn, &op.key),
-    };
+    // The target of an add is the entry that is to be (RFC 4528 §3).
+    if let WriteOp::Add(op) = op {
+        return check(&op.entry, &guard.on(&op.entry)).map(|()| Vec::new());
+    }
+    if matches!(op, WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_)) {
+        return Err(Refusal::new(
+            ResultCode::UnavailableCriticalExtension,
+            "entries of the configuration are made when asked for; read them by a search",
+        ));
+    }
+    let is_begun = matches!(op, WriteOp::SubtreeDelete(op) if op.is_begun());
+    let Some((dn, key)) = op.target().filter(|_| !is_begun) else { return Ok(Vec::new()) };
     let known = schema.well_known();
     let mut read = Vec::new();
     if *key == decide.state.subschema_key {
         let entry = &*decide.state.subschema;
         let rights = guard.on(entry);
         check(entry, &rights)?;
-        let wanted = pre_read.as_ref();
-        read.extend(wanted.map(|one| one.response(read_entry::PRE_READ, entry, &rights)));
+        if let Some(wanted) = pre_read {
+            read.push(wanted.response((read_entry::PRE_READ, room), entry, &rights)?);
+        }
         return Ok(read);
     }
     let name = dn.to_string();
@@ -575,7 +616,11 @@ fn pre_read(decide: &Decide<'_>, op: &WriteOp) -> Result<Vec<ResponseControl>, R
     let live = LiveEntry::new(decide.view, &stored, known, true).seen_by(guard);
     check(&live, &guard.on(&stored))?;
     if let Some(wanted) = pre_read {
-        read.push(wanted.read(read_entry::PRE_READ, decide.view, &stored, known, guard));
+        let control = (read_entry::PRE_READ, room);
+        read.push(wanted.read(control, decide.view, &stored, known, guard)?);
     }
     Ok(read)
 }
+
+/// What a response takes besides a value.
+const VALUE_ROOM_BYTES: usize = 1024;

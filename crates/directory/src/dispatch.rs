@@ -173,7 +173,7 @@ fn carry_out(
             update::submit(worker, session, controls, &asked(ResponseKind::Delete), op, out)
         }
         Request::Modify(modify) => {
-            let op = ops::modify::resolve(worker, session, modify)?;
+            let op = ops::modify::resolve(worker, session, controls, modify)?;
             update::submit(worker, session, controls, &asked(ResponseKind::Modify), op, out)
         }
         Request::ModifyDn(rename) => {

@@ -20,7 +20,7 @@ pub(crate) fn is_group(entry: &dyn EntryRead, schema: &Schema) -> bool {
 
 /// Whether a class is structural and provides for members itself: `groupOfNames` and its like, and
 /// what other vendors and sites define.
-fn is_group_class(class: &ObjectClass, schema: &Schema) -> bool {
+pub(crate) fn is_group_class(class: &ObjectClass, schema: &Schema) -> bool {
     let known = schema.well_known();
     let named: [&AttributeDescription; 3] =
         [&known.member, &known.unique_member, &known.member_url];

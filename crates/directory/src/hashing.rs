@@ -189,20 +189,22 @@ impl Hashing {
     }
 }
 
-/// The first of the stored values that the password is behind.
+/// The first of the stored values that the password is behind. All are looked at: the time it
+/// takes does not tell which it was.
 fn which(clear: &[u8], stored: &[Vec<u8>], max: &HashCostMax) -> Option<usize> {
-    stored.iter().position(|one| match password::verify(one, clear, max) {
-        Verdict::Right => true,
-        Verdict::Wrong => false,
-        Verdict::TooCostly(cost) => {
-            tracing::warn!(
+    let mut found = None;
+    for (place, one) in stored.iter().enumerate() {
+        match password::verify(one, clear, max) {
+            Verdict::Right => found = found.or(Some(place)),
+            Verdict::Wrong => {}
+            Verdict::TooCostly(cost) => tracing::warn!(
                 ?cost,
                 ?max,
                 "a stored password was not verified: its hash costs more than the limits allow"
-            );
-            false
+            ),
         }
-    })
+    }
+    found
 }
 
 fn not_computed() -> Refusal {

@@ -37,6 +37,10 @@ pub struct Limits {
     pub assertion_work_max: u64,
     /// How long deciding on the updates of one transaction may take, for which all writes wait.
     pub transaction_max: Duration,
+    /// Octets of entries that one update, or one transaction, answers by pre-read and post-read
+    /// (RFC 4527); one that asks for more is refused. A batch that holds so many octets of answers
+    /// takes no further request.
+    pub read_entry_max_bytes: usize,
     /// How long planning one search may take on the thread that read it, before the search is moved
     /// to the pool.
     pub inline_planning_max: Duration,
@@ -58,8 +62,8 @@ pub struct Limits {
     /// Octets that the large ones among them take, those of more than 4 KiB; of one who asks, and
     /// of strangers, no more than a quarter. One more is answered `busy`.
     pub write_queue_max_bytes: usize,
-    /// Octets that the updates of all open transactions take; those of one who asks no more than a
-    /// quarter.
+    /// Octets that the updates of all open transactions take, and what deletions of trees, which go
+    /// on in steps, keep of their answers; of one who asks no more than a quarter.
     pub transactions_max_bytes: usize,
     /// Writes made durable by one sync at the most.
     pub write_batch_max: usize,
@@ -94,6 +98,7 @@ impl Default for Limits {
             inline_terms_max: 300,
             assertion_work_max: 32_000_000,
             transaction_max: Duration::from_secs(2),
+            read_entry_max_bytes: 16 << 20,
             inline_planning_max: Duration::from_millis(2),
             inline_output_max_bytes: 256 * 1024,
             sort_entries_max: 250_000,

@@ -1,8 +1,8 @@
 //! Room on the disk: writes stop before there is none, and go on by themselves when there is.
 //!
 //! Invariant: what is refused for want of room was not begun; reading never depends on room.
-//! The disk is asked when something is to be written, once in [`LOOK_EVERY`] or [`LOOK_EVERY_BYTES`];
-//! whoever writes nothing needs no room. What is acknowledged and not in the data file yet has its
+//! The disk is asked when something is to be written, once in [`LOOK_EVERY`] or
+//! [`LOOK_EVERY_BYTES`]; whoever writes nothing needs no room. What is acknowledged and not in the data file yet has its
 //! room already: it is not given away a second time.
 
 use std::fmt;

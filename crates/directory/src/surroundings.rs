@@ -1,6 +1,8 @@
 //! What access rules ask of the directory itself: groups, other entries, the time.
 //!
 //! Invariant: no access control here: a rule that an administrator wrote decides by all there is.
+//! But filters of groups and roles see nothing secret: who may write one could else read secrets,
+//! by what the group may.
 //! Invariant: every walk has an end: groups in circles are gone through once, and at most
 //! [`GROUPS_MAX`] of them, at most [`GROUP_DEPTH_MAX`] deep. Where some were left out
 //! the answer is Undefined, which gives no access and lifts no deny.
@@ -13,7 +15,7 @@ use ldap::message::Scope;
 use ldap::url::LdapUrl;
 use schema::{
     Assertion, AttributeDescription, DnKey, EntryId, EntryRead, MatchingRule, ResolvedFilter,
-    Schema, Truth,
+    Schema, Truth, WithoutSecrets,
 };
 use store::{Ask, Resolved, StoreError, StoredEntry, View};
 
@@ -133,7 +135,8 @@ impl<'a> Around<'a> {
                     let text = std::str::from_utf8(value).ok();
                     let filter = text.and_then(|text| Filter::parse(text).ok());
                     found = filter.map_or(Truth::Undefined, |filter| {
-                        ResolvedFilter::resolve(&filter, self.schema).matches(self.schema, &person)
+                        let filter = ResolvedFilter::resolve(&filter, self.schema);
+                        filter.matches(self.schema, &WithoutSecrets(&person))
                     });
                     false
                 });
@@ -267,7 +270,7 @@ impl<'a> Around<'a> {
         in_scope
             && Filter::parse(text).is_ok_and(|filter| {
                 let filter = ResolvedFilter::resolve(&filter, self.schema);
-                filter.matches(self.schema, entry) == Truth::True
+                filter.matches(self.schema, &WithoutSecrets(entry)) == Truth::True
             })
     }
 

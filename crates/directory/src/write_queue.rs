@@ -24,6 +24,7 @@ pub use self::outbox::{Outbox, Reply};
 pub(crate) use self::pipeline::BATCH_ROWS_MAX_BYTES;
 use self::pipeline::Pipeline;
 use self::waiting::{NotTaken, WaitingWrites};
+use crate::asker_bytes::AskerHeld;
 use crate::asker_queues::Asker;
 use crate::chance::{Chance as _, OsChance};
 use crate::controls::WriteControls;
@@ -93,7 +94,7 @@ impl PendingWrite {
             ..=SMALL_BYTES => 0,
             octets => octets,
         };
-        directory.queue().submit(Queued { request, to, asker, large_bytes });
+        directory.queue().submit(Queued { request, to, asker, large_bytes, kept: None });
     }
 }
 
@@ -104,6 +105,8 @@ struct Queued {
     asker: Asker,
     /// Octets that it takes while it waits; 0 where it is small.
     large_bytes: usize,
+    /// What it has made of its answer and keeps until it is over, when it is carried out in steps.
+    kept: Option<AskerHeld>,
 }
 
 /// The queue before the writer, and its thread.

@@ -31,7 +31,12 @@ impl Element for ControlElement {
     }
 
     fn write(control: &Control<'_>, writer: &mut Writer<'_>) {
-        let mark = writer.begin(Tag::SEQUENCE);
+        // A value may have megabytes, which are written once.
+        let critical_len = if control.critical { tlv_len(1) } else { 0 };
+        let value_len = control.value.map_or(0, |value| tlv_len(value.len()));
+        let content_len = tlv_len(control.oid.len()) + critical_len + value_len;
+        writer.reserve(tlv_len(content_len));
+        writer.header(Tag::SEQUENCE, content_len);
         writer.octets(Tag::OCTET_STRING, control.oid.as_bytes());
         if control.critical {
             writer.boolean(Tag::BOOLEAN, true);
@@ -39,7 +44,6 @@ impl Element for ControlElement {
         if let Some(value) = control.value {
             writer.octets(Tag::OCTET_STRING, value);
         }
-        writer.end(mark);
     }
 }
 

@@ -8,7 +8,7 @@ pub mod sort;
 pub mod usability;
 pub mod vlv;
 
-use crate::ber::{DecodeError, Reader, Tag, Writer};
+use crate::ber::{DecodeError, Mark, Reader, Tag, Writer, integer_len, tlv_len};
 use crate::control::Controls;
 use crate::filter::Filter;
 use crate::message::{DecodeLimits, MessageId, PartialAttribute, PartialAttributeElement};
@@ -63,22 +63,28 @@ pub fn transaction_ended(
     if failed.is_none() && updates.is_empty() {
         return value;
     }
+    // The controls may hold megabytes: all lengths are known before any octet is written, so that
+    // none is written twice.
+    let id_len = |id: &MessageId| tlv_len(integer_len(i64::from(id.0)));
+    let update_len =
+        |(id, controls): &(MessageId, Controls<'_>)| id_len(id) + tlv_len(controls.as_ber().len());
+    let list_len = updates.iter().map(|update| tlv_len(update_len(update))).sum::<usize>();
+    let whole_len =
+        failed.as_ref().map_or(0, id_len) + if updates.is_empty() { 0 } else { tlv_len(list_len) };
+    value.reserve_exact(tlv_len(whole_len));
     let mut writer = Writer::new(&mut value);
-    let whole = writer.begin(Tag::SEQUENCE);
+    writer.header(Tag::SEQUENCE, whole_len);
     if let Some(id) = failed {
         writer.integer(Tag::INTEGER, i64::from(id.0));
     }
     if !updates.is_empty() {
-        let list = writer.begin(Tag::SEQUENCE);
-        for (id, controls) in updates {
-            let update = writer.begin(Tag::SEQUENCE);
+        writer.header(Tag::SEQUENCE, list_len);
+        for update @ (id, controls) in updates {
+            writer.header(Tag::SEQUENCE, update_len(update));
             writer.integer(Tag::INTEGER, i64::from(id.0));
             writer.octets(Tag::SEQUENCE, controls.as_ber());
-            writer.end(update);
         }
-        writer.end(list);
     }
-    writer.end(whole);
     value
 }
 
@@ -87,7 +93,8 @@ pub fn transaction_ended(
 #[derive(Debug)]
 pub struct EntryValueWriter {
     value: Vec<u8>,
-    attributes: Vec<u8>,
+    entry: Mark,
+    attributes: Mark,
 }
 
 impl EntryValueWriter {
@@ -95,23 +102,35 @@ impl EntryValueWriter {
     #[must_use]
     pub fn begin(dn: &str) -> Self {
         let mut value = Vec::new();
-        Writer::new(&mut value).octets(Tag::OCTET_STRING, dn.as_bytes());
-        Self { value, attributes: Vec::new() }
+        let mut writer = Writer::new(&mut value);
+        let entry = writer.begin_long(SEARCH_ENTRY);
+        writer.octets(Tag::OCTET_STRING, dn.as_bytes());
+        let attributes = writer.begin_long(Tag::SEQUENCE);
+        Self { value, entry, attributes }
+    }
+
+    /// How many octets it has by now, about.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        self.value.len()
     }
 
     /// Adds an attribute with its values.
     pub fn attribute(&mut self, description: &str, values: Values<'_>) {
         let attribute = PartialAttribute { description, values };
-        PartialAttributeElement::write(&attribute, &mut Writer::new(&mut self.attributes));
+        PartialAttributeElement::write(&attribute, &mut Writer::new(&mut self.value));
     }
 
     /// The finished value.
     #[must_use]
-    pub fn finish(mut self) -> Vec<u8> {
-        Writer::new(&mut self.value).octets(Tag::SEQUENCE, &self.attributes);
-        let mut out = Vec::with_capacity(self.value.len() + 6);
-        Writer::new(&mut out).octets(SEARCH_ENTRY, &self.value);
-        out
+    pub fn finish(self) -> Vec<u8> {
+        let Self { mut value, entry, attributes } = self;
+        // Two lengths may need two octets more each; a large value is not to be doubled for them.
+        value.reserve_exact(4);
+        let mut writer = Writer::new(&mut value);
+        writer.end(attributes);
+        writer.end(entry);
+        value
     }
 }
 
@@ -177,8 +196,15 @@ mod tests {
 
     #[test]
     fn an_entry_value_is_a_search_result_entry() {
+        for length in [1, 200, 70_000] {
+            check_entry_value(&vec![b'x'; length]);
+        }
+    }
+
+    #[track_caller]
+    fn check_entry_value(content: &[u8]) {
         let mut values = ValuesBuf::new();
-        values.push(b"x");
+        values.push(content);
         let mut writer = EntryValueWriter::begin("dc=a");
         writer.attribute("cn", values.as_ref());
         let value = writer.finish();

@@ -24,6 +24,9 @@ const OF_USERS: &[&str] =
 /// What types of the configuration begin with.
 const OF_CONFIGURATION: &str = "ds-cfg-";
 
+const LOSES_A_NAME: &str = "loses a name";
+const GOES: &str = "is gone, and came with the server";
+
 impl Schema {
     /// Refuses definitions that are new in this schema and derive a type from one that the server
     /// acts on. That is for who defines them, not for a schema that is read again: what was
@@ -64,6 +67,68 @@ impl Schema {
             }
         }
         Ok(())
+    }
+
+    /// Refuses to remove types that the server acts on: without one it would go on, and heed no
+    /// value of it any more.
+    pub fn check_removed(&self, place: &Place, removed: &[Definition]) -> Result<(), SchemaError> {
+        let gone = removed.iter().filter(|one| self.attribute_type(&one.oid).is_none());
+        for definition in gone.filter(|one| one.kind() == DefinitionKind::AttributeType) {
+            if let Some(kind) = Self::builtin().attribute_type(&definition.oid)
+                && acts_on(kind)
+            {
+                let fault = SchemaFault::Kept(kind.name().to_owned());
+                return Err(SchemaError::of(place, definition, fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what makes ACIs, groups and policies mean something else, for values that are there:
+    /// a type becomes operational or ordinary (`*` means only the latter) or is secret no more, a
+    /// type or class loses a name, or one that came with the server is gone. `old` is the schema
+    /// before.
+    pub fn check_meaning(
+        &self,
+        old: &Self,
+        place: &Place,
+        (added, removed): (&[Definition], &[Definition]),
+    ) -> Result<(), SchemaError> {
+        for definition in added.iter().chain(removed) {
+            let what = match definition.kind() {
+                DefinitionKind::AttributeType => self.other_type(old, &definition.oid),
+                DefinitionKind::ObjectClass => self.other_class(old, &definition.oid),
+                _ => None,
+            };
+            if let Some(what) = what {
+                return Err(SchemaError::of(place, definition, SchemaFault::Reinterpreted(what)));
+            }
+        }
+        Ok(())
+    }
+
+    fn other_type(&self, old: &Self, oid: &str) -> Option<&'static str> {
+        let before = old.attribute_type(oid)?;
+        let Some(kind) = self.attribute_type(oid) else {
+            return Self::builtin().attribute_type(oid).and(Some(GOES));
+        };
+        if before.is_operational() != kind.is_operational() {
+            Some("changes between operational and ordinary")
+        } else if before.is_secret() && !kind.is_secret() {
+            Some("is secret no more")
+        } else {
+            let keeps_all = before.names.iter().all(|name| kind.is_named(name));
+            (!keeps_all).then_some(LOSES_A_NAME)
+        }
+    }
+
+    fn other_class(&self, old: &Self, oid: &str) -> Option<&'static str> {
+        let before = old.object_class(oid)?;
+        let Some(class) = self.object_class(oid) else {
+            return Self::builtin().object_class(oid).and(Some(GOES));
+        };
+        let is_kept = |name: &String| self.object_class(name).is_some_and(|one| one == class);
+        (!before.names.iter().all(is_kept)).then_some(LOSES_A_NAME)
     }
 
     /// The attribute types among definitions, as this schema has them.
@@ -121,6 +186,72 @@ mod tests {
         let schema = Schema::builtin().with_change(from_ref(&derived), &[]).unwrap();
         assert!(schema.attribute_type("myChanged").unwrap().no_user_modification);
         assert!(schema.check_superiors(&Place::default(), [&derived]).is_err());
+    }
+
+    #[test]
+    fn a_definition_leaves_to_acis_what_they_mean() {
+        let own = |more: &str| {
+            let syntax = "EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15";
+            definition(&format!("( 1.3.6.1.4.1.99999.1 NAME {more} {syntax} )"))
+        };
+        let first = definition(
+            "( 1.3.6.1.4.1.99999.1 NAME ( 'pin' 'doorPin' ) EQUALITY caseIgnoreMatch \
+             SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 X-SECRET 'TRUE' )",
+        );
+        let old = Schema::builtin().with_change(from_ref(&first), &[]).unwrap();
+        let check = |definition: Definition, want: &str| {
+            let new = old.with_change(from_ref(&definition), &[]).unwrap();
+            let found = new.check_meaning(&old, &Place::default(), (&[definition], &[]));
+            let found = found.map_err(|error| error.to_string());
+            match want {
+                "" => assert_eq!(found, Ok(())),
+                _ => assert!(found.clone().unwrap_err().contains(want), "{found:?}"),
+            }
+        };
+        let mut same = first.clone();
+        same.names.push("thePin".to_owned());
+        check(same.clone(), "");
+        same.names.retain(|name| name != "doorPin");
+        check(same, "loses a name");
+        check(own("( 'pin' 'doorPin' ) DESC 'of a door'"), "is secret no more");
+        let operational = "( 1.3.6.1.4.1.99999.1 NAME ( 'pin' 'doorPin' ) EQUALITY \
+             caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 USAGE directoryOperation \
+             X-SECRET 'TRUE' )";
+        check(definition(operational), "operational");
+        check(definition("( 1.3.6.1.4.1.99999.2 NAME 'other' SUP name )"), "");
+    }
+
+    #[test]
+    fn what_came_with_the_server_keeps_its_names_and_stays() {
+        let old = Schema::builtin();
+        let of = |kind: DefinitionKind, text: &str| Definition::parse(kind, text).unwrap();
+        let class = of(
+            DefinitionKind::ObjectClass,
+            "( 1.3.6.1.4.1.42.2.27.8.2.1 NAME 'xyzPolicy' SUP top AUXILIARY MUST pwdAttribute )",
+        );
+        let new = old.with_change(from_ref(&class), &[]).unwrap();
+        let found = new.check_meaning(&old, &Place::default(), (&[class], &[]));
+        assert!(found.unwrap_err().to_string().contains("loses a name"));
+        let kind = DefinitionKind::AttributeType;
+        let gone = |oid: &str| {
+            let start = format!("( {oid} ");
+            of(kind, &old.definitions(kind).find(|line| line.starts_with(&start)).unwrap())
+        };
+        let lock = gone("1.3.6.1.4.1.42.2.27.8.1.17");
+        let new = old.with_change(&[], from_ref(&lock)).unwrap();
+        let found = new.check_removed(&Place::default(), from_ref(&lock));
+        assert!(found.unwrap_err().to_string().contains("the server acts on"));
+        // One that no class has.
+        let mut others = old.attribute_types().filter(|one| !acts_on(one));
+        let (other, new) = others
+            .find_map(|one| {
+                let other = gone(&one.oid);
+                Some((other.clone(), old.with_change(&[], &[other]).ok()?))
+            })
+            .unwrap();
+        assert!(new.check_removed(&Place::default(), from_ref(&other)).is_ok());
+        let found = new.check_meaning(&old, &Place::default(), (&[], &[other]));
+        assert!(found.unwrap_err().to_string().contains("is gone"));
     }
 
     #[test]

@@ -102,6 +102,10 @@ pub enum SchemaFault {
     ActedOn(String),
     /// It opens to clients what the server acts on.
     Opened,
+    /// It takes away a type that the server acts on.
+    Kept(String),
+    /// ACIs would mean something else by it.
+    Reinterpreted(&'static str),
     /// A type's key is part of stored names.
     KeyChanged {
         /// The first name it has and must keep.
@@ -189,6 +193,15 @@ impl fmt::Display for SchemaFault {
             Self::Opened => f.write_str(
                 "the server acts on it: it stays operational, and what only the server changes \
                  stays so; keep its USAGE and NO-USER-MODIFICATION",
+            ),
+            Self::Kept(name) => write!(
+                f,
+                "the server acts on '{name}', and would heed no value of it any more: it stays"
+            ),
+            Self::Reinterpreted(what) => write!(
+                f,
+                "ACIs would mean something else by it: it {what}; that takes the privilege \
+                 bypass-acl, or a schema file and a restart"
             ),
             Self::KeyChanged { key } => write!(
                 f,

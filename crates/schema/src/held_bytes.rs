@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::description::AttributeDescription;
 use crate::entry::{Attribute, Entry};
 use crate::filter::ResolvedFilter;
+use crate::selection::Selection;
 
 /// Octets on the heap of a list of values.
 pub fn values_held_bytes(values: &[Vec<u8>]) -> usize {
@@ -40,6 +41,14 @@ impl Entry {
                 + values_held_bytes(&attribute.values)
         };
         self.attributes().iter().map(of_one).sum()
+    }
+}
+
+impl Selection {
+    /// Octets on the heap.
+    pub fn held_bytes(&self) -> usize {
+        let named = self.named().iter().map(AttributeDescription::held_bytes).sum::<usize>();
+        size_of_val(self.named()) + named + size_of_val(self.of_classes())
     }
 }
 

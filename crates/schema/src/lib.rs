@@ -28,7 +28,7 @@ pub use names::NAME_LENGTH_MAX_BYTES;
 pub use object_class::{ClassKind, ObjectClass};
 pub use schema::{ContentRule, DEFINITION_COUNT_MAX, SUPERIOR_DEPTH_MAX, Schema};
 pub use schema::{ONLINE_FILE, builtin_files};
-pub use secret::{KNOWN_SECRETS, KnownSecret};
+pub use secret::{KNOWN_SECRETS, KnownSecret, WithoutSecrets};
 pub use well_known::WellKnown;
 
 // Values: what follows from it.

@@ -267,6 +267,12 @@ fn without(
 /// a combining mark follows it.
 fn each_char(input: &[u8], case: Case, visit: impl FnMut(char, bool)) -> Result<(), Invalid> {
     let mapped = mapped(input)?;
+    let mut room = Room::for_prepared(input);
+    let mut visit = visit;
+    let visit = |char, before_mark| {
+        visit(char, before_mark);
+        room.take(char)
+    };
     match case {
         Case::Exact => each_allowed(mapped.nfkc(), visit),
         // Folded again after normalization: characters newer than the folding table may
@@ -280,7 +286,7 @@ fn each_char(input: &[u8], case: Case, visit: impl FnMut(char, bool)) -> Result<
 
 fn each_allowed(
     chars: impl Iterator<Item = char>,
-    mut visit: impl FnMut(char, bool),
+    mut visit: impl FnMut(char, bool) -> Result<(), Invalid>,
 ) -> Result<(), Invalid> {
     let mut chars = chars.peekable();
     if chars.peek().is_some_and(|&first| is_combining_mark(first)) {
@@ -290,7 +296,7 @@ fn each_allowed(
         if is_prohibited(char) {
             return Err(Invalid("holds a character that matching prohibits"));
         }
-        visit(char, chars.peek().is_some_and(|&next| is_combining_mark(next)));
+        visit(char, chars.peek().is_some_and(|&next| is_combining_mark(next)))?;
     }
     Ok(())
 }
@@ -298,13 +304,40 @@ fn each_allowed(
 /// Calls `visit` with each character, folded and without its accents.
 fn each_decomposed(input: &[u8], mut visit: impl FnMut(char)) -> Result<(), Invalid> {
     let folded = mapped(input)?.flat_map(case_fold_for_nfkc).nfkd();
+    let mut room = Room::for_prepared(input);
     for char in folded.flat_map(case_fold_for_nfkc) {
+        room.take(char)?;
         if !is_combining_mark(char) {
             visit(char);
         }
     }
     Ok(())
 }
+
+/// How much a text may still grow while it is prepared. One character may become eighteen
+/// (U+FDFA): a text of nothing else would take eighteen times as long as any other.
+struct Room {
+    left_bytes: usize,
+}
+
+impl Room {
+    fn for_prepared(input: &[u8]) -> Self {
+        Self { left_bytes: input.len().saturating_mul(GROWTH_MAX).max(GROWN_ALWAYS_BYTES) }
+    }
+
+    fn take(&mut self, char: char) -> Result<(), Invalid> {
+        self.left_bytes = self
+            .left_bytes
+            .checked_sub(char.len_utf8())
+            .ok_or(Invalid("grows more than fourfold when it is prepared for matching"))?;
+        Ok(())
+    }
+}
+
+/// How many times as long a prepared text may be; texts of some language do not grow by half.
+const GROWTH_MAX: usize = 4;
+/// As long as this any prepared text may be, in bytes.
+const GROWN_ALWAYS_BYTES: usize = 4_096;
 
 fn mapped(input: &[u8]) -> Result<impl Iterator<Item = char> + '_, Invalid> {
     let text = std::str::from_utf8(input).map_err(|_| Invalid("is not UTF-8"))?;

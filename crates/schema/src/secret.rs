@@ -3,8 +3,12 @@
 //! Invariant: a type is secret when its definition says so (`X-SECRET 'TRUE'`), when a name of it
 //! or its OID is in the table, or when the type that it is derived from is.
 
+use ldap::message::Values;
+
 use crate::attribute_type::AttributeType;
 use crate::definition::Definition;
+use crate::description::AttributeDescription;
+use crate::entry::EntryRead;
 
 /// The extension of a definition that makes a type secret.
 const MARK: &str = "X-SECRET";
@@ -26,6 +30,45 @@ pub(crate) fn is_secret(definition: &Definition, superior: Option<&AttributeType
         || superior.is_some_and(|superior| superior.secret)
         || is_known(&definition.oid)
         || definition.names.iter().any(|name| is_known(name))
+}
+
+/// An entry without what is secret: assertions on that are Undefined. For filters that somebody
+/// wrote who may not read secrets, and whose outcome others see: which policy governs an entry,
+/// which groups and roles it has.
+#[derive(Clone, Copy)]
+pub struct WithoutSecrets<'e>(
+    /// The entry as it is.
+    pub &'e dyn EntryRead,
+);
+
+impl EntryRead for WithoutSecrets<'_> {
+    fn dn(&self) -> &str {
+        self.0.dn()
+    }
+
+    fn split_dn(&self) -> Option<(&str, &str)> {
+        self.0.split_dn()
+    }
+
+    fn visit_values(
+        &self,
+        asked: &AttributeDescription,
+        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+    ) -> bool {
+        // A type that is derived from one that is not secret may be.
+        !asked.kind.is_secret()
+            && self.0.visit_values(asked, &mut |description, value| {
+                description.kind.is_secret() || visit(description, value)
+            })
+    }
+
+    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+        self.0.visit_attributes(&mut |description, values| {
+            if !description.kind.is_secret() {
+                visit(description, values);
+            }
+        });
+    }
 }
 
 /// A type that holds secrets, wherever it comes from.

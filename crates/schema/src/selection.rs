@@ -113,6 +113,11 @@ impl Selection {
         &self.named
     }
 
+    /// The types asked for by their classes.
+    pub(crate) fn of_classes(&self) -> &[Arc<AttributeType>] {
+        &self.of_classes
+    }
+
     /// Whether nothing at all can be selected.
     pub fn is_none(&self) -> bool {
         self.named.is_empty() && !self.has_groups()
@@ -213,6 +218,18 @@ mod tests {
             let selection = Selection::resolve(twice, &Schema::builtin());
             assert_eq!(selection.named().len(), count);
         }
+    }
+
+    #[test]
+    fn what_a_selection_takes_is_counted() {
+        let held = |selectors: &[&str]| {
+            Selection::resolve(selectors.iter().copied(), &Schema::builtin()).held_bytes()
+        };
+        assert_eq!(held(&["*", "+", "noSuchType"]), 0);
+        assert_eq!(held(&["cn", "sn"]), 2 * size_of::<usize>(), "the schema has the rest");
+        assert!(held(&["@person"]) > 0);
+        let long = format!("cn;{}", "x".repeat(200));
+        assert!((500..1_000).contains(&held(&[&long])), "text, option and what holds them");
     }
 
     #[test]

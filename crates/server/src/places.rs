@@ -3,8 +3,11 @@
 //!
 //! Invariant: of those who give up their place the address that has most is first, and of its
 //! connections the one that was silent for longest. Whoever holds places takes them from himself.
+//! Invariant: to find one takes as long however many there are: at most [`LOOKED_AT_MAX`] of them,
+//! those that came first, are looked at.
 //! Invariant: a connection is one of them until its bind has succeeded.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +32,53 @@ pub(crate) struct Places {
 struct Taken {
     next: u64,
     strangers: FxHashMap<u64, Stranger>,
+    /// Those of each address, in the order in which they came.
+    of_address: FxHashMap<IpAddr, BTreeSet<u64>>,
+    /// Addresses by how many they have, and by the first of them.
+    by_count: BTreeSet<(usize, u64, IpAddr)>,
+}
+
+impl Taken {
+    fn put(&mut self, stranger: Stranger) -> u64 {
+        let (number, address) = (self.next, stranger.address);
+        self.next += 1;
+        self.strangers.insert(number, stranger);
+        self.change(address, |numbers| numbers.insert(number));
+        number
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Stranger> {
+        let stranger = self.strangers.remove(&number)?;
+        self.change(stranger.address, |numbers| numbers.remove(&number));
+        Some(stranger)
+    }
+
+    fn change(&mut self, address: IpAddr, change: impl FnOnce(&mut BTreeSet<u64>) -> bool) {
+        let numbers = self.of_address.entry(address).or_default();
+        if let Some(first) = numbers.first() {
+            self.by_count.remove(&(numbers.len(), *first, address));
+        }
+        change(numbers);
+        match numbers.first() {
+            Some(first) => {
+                self.by_count.insert((numbers.len(), *first, address));
+            }
+            None => {
+                self.of_address.remove(&address);
+            }
+        }
+    }
+
+    /// The one that was silent for longest, of the addresses that have most.
+    fn first_to_go(&self) -> Option<u64> {
+        let (most, ..) = self.by_count.last()?;
+        let greediest = self.by_count.range((*most, 0, IpAddr::from([0; 4]))..);
+        let theirs = greediest.filter_map(|(.., address)| self.of_address.get(address)).flatten();
+        let silent = theirs
+            .take(LOOKED_AT_MAX)
+            .filter_map(|number| Some((self.strangers.get(number)?.presence.active_ms(), *number)));
+        silent.min().map(|(_, number)| number)
+    }
 }
 
 #[derive(Debug)]
@@ -66,7 +116,7 @@ impl Places {
         match seat.number {
             None if is_stranger => self.sit_down(seat),
             Some(number) if !is_stranger => {
-                self.lock().strangers.remove(&number);
+                self.lock().remove(number);
                 seat.number = None;
             }
             Some(_) | None => {}
@@ -76,7 +126,7 @@ impl Places {
     /// The connection is gone.
     pub(crate) fn give_back(&self, seat: &mut Seat) {
         if let Some(number) = seat.number.take() {
-            self.lock().strangers.remove(&number);
+            self.lock().remove(number);
         }
         if seat.presence.ended() == Some(Why::Place) {
             self.leaving.fetch_sub(1, Ordering::Relaxed);
@@ -85,7 +135,7 @@ impl Places {
 
     /// Has one end, for a connection that finds no place at all; says whether there was one.
     pub(crate) fn make_room(&self) -> bool {
-        self.replace(&mut self.lock(), 1) > 0
+        self.replace(&mut self.lock())
     }
 
     /// Those that were told to end, and have not: their places are free.
@@ -96,42 +146,22 @@ impl Places {
     fn sit_down(&self, seat: &mut Seat) {
         let mut taken = self.lock();
         if taken.strangers.len() >= self.max {
-            // A few at once: looking for them takes as long as looking for one.
-            self.replace(&mut taken, 1 + self.max / FRACTION);
+            self.replace(&mut taken);
         }
-        let number = taken.next;
-        taken.next += 1;
         let stranger = Stranger { address: seat.address, presence: Arc::clone(&seat.presence) };
-        taken.strangers.insert(number, stranger);
-        seat.number = Some(number);
+        seat.number = Some(taken.put(stranger));
     }
 
-    /// Has one end, and up to `most` as long as an address has several. Returns how many.
-    fn replace(&self, taken: &mut Taken, most: usize) -> usize {
-        let mut by_address = FxHashMap::<IpAddr, Vec<(u64, u64)>>::default();
-        for (number, stranger) in &taken.strangers {
-            let entry = (stranger.presence.active_ms(), *number);
-            by_address.entry(stranger.address).or_default().push(entry);
+    /// Has one end; says whether there was one.
+    fn replace(&self, taken: &mut Taken) -> bool {
+        let Some(stranger) = taken.first_to_go().and_then(|number| taken.remove(number)) else {
+            return false;
+        };
+        if stranger.presence.end(Why::Place) {
+            self.leaving.fetch_add(1, Ordering::Relaxed);
+            self.tell(&stranger);
         }
-        // The one that was silent for longest is the last.
-        by_address.values_mut().for_each(|list| list.sort_unstable_by(|one, other| other.cmp(one)));
-        let mut ended = 0;
-        while ended < most {
-            let first =
-                by_address.values_mut().filter(|list| !list.is_empty()).max_by_key(|list| {
-                    (list.len(), list.last().map(|(active, _)| std::cmp::Reverse(*active)))
-                });
-            let Some(list) = first.filter(|list| ended == 0 || list.len() > 1) else { break };
-            let Some((_, number)) = list.pop() else { break };
-            if let Some(stranger) = taken.strangers.remove(&number)
-                && stranger.presence.end(Why::Place)
-            {
-                self.leaving.fetch_add(1, Ordering::Relaxed);
-                self.tell(&stranger);
-            }
-            ended += 1;
-        }
-        ended
+        true
     }
 
     fn tell(&self, stranger: &Stranger) {
@@ -152,8 +182,8 @@ impl Places {
     }
 }
 
-/// So many of all places are made free at once, of addresses that have several.
-const FRACTION: usize = 100;
+/// So many connections are looked at for one that gives up its place.
+const LOOKED_AT_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -189,7 +219,33 @@ mod tests {
             places.give_back(&mut seat);
         }
         assert_eq!(places.leaving(), 0);
-        assert_eq!(places.lock().strangers.len(), 2);
+        let taken = places.lock();
+        assert_eq!(
+            (taken.strangers.len(), taken.of_address.len(), taken.by_count.len()),
+            (2, 2, 2)
+        );
+    }
+
+    #[test]
+    fn of_addresses_with_one_each_the_first_that_is_silent_goes() {
+        let places = Places::new(1_000);
+        let mut all = Vec::new();
+        for number in 0..1_000_u16 {
+            let [high, low] = number.to_be_bytes();
+            let presence = presence(if number == 200 { 1 } else { 2 + u64::from(number) });
+            all.push((places.take(IpAddr::from([192, 0, high, low]), &presence), presence));
+        }
+        let _new = places.take(address(1), &presence(5_000));
+        let ended = all.iter().position(|(_, presence)| presence.ended().is_some());
+        assert_eq!(ended, Some(200));
+        for (mut seat, _) in all {
+            places.give_back(&mut seat);
+        }
+        let taken = places.lock();
+        assert_eq!(
+            (taken.strangers.len(), taken.of_address.len(), taken.by_count.len()),
+            (1, 1, 1)
+        );
     }
 
     #[test]

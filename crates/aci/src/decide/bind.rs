@@ -2,7 +2,9 @@
 
 use ldap::message::Scope;
 use ldap::url::LdapUrl;
-use schema::{AttributeDescription, DnKey, EntryRead, Schema, Truth};
+use schema::{
+    AttributeDescription, DnKey, EntryRead, ResolvedFilter, Schema, Truth, WithoutSecrets,
+};
 
 use super::target::Target;
 use super::{Asker, AuthenticationMethod, truth};
@@ -290,6 +292,21 @@ fn instances(
 
 /// Whether a URL finds an entry.
 fn finds(url: &Url, who: &DnKey, asker: &Asker<'_>, schema: &Schema) -> Truth {
+    finds_by(url, who, asker, &|filter, entry| filter.matches(schema, entry))
+}
+
+/// Likewise, of a URL that is a value of an entry: whoever may write it learns nothing secret by
+/// what it gives.
+fn finds_openly(url: &Url, who: &DnKey, asker: &Asker<'_>, schema: &Schema) -> Truth {
+    finds_by(url, who, asker, &|filter, entry| filter.matches(schema, &WithoutSecrets(entry)))
+}
+
+fn finds_by(
+    url: &Url,
+    who: &DnKey,
+    asker: &Asker<'_>,
+    matches: &dyn Fn(&ResolvedFilter, &dyn EntryRead) -> Truth,
+) -> Truth {
     let is_in_scope = match url.scope {
         Scope::Base => *who == url.base,
         Scope::One => who.parent().is_some_and(|parent| parent == url.base),
@@ -299,7 +316,7 @@ fn finds(url: &Url, who: &DnKey, asker: &Asker<'_>, schema: &Schema) -> Truth {
     match &url.filter {
         _ if !is_in_scope => Truth::False,
         None => Truth::True,
-        Some(filter) => of_entry(who, asker, |entry| filter.matches(schema, entry)),
+        Some(filter) => of_entry(who, asker, |entry| matches(filter, entry)),
     }
 }
 
@@ -406,7 +423,7 @@ fn is_related_to(
             let url = text.and_then(|text| LdapUrl::parse(text).ok());
             let url = url.and_then(|url| text::resolve_url(&url, schema));
             // Nobody knows whom it was to find.
-            url.map_or(Truth::Undefined, |url| finds(&url, who, asker, schema))
+            url.map_or(Truth::Undefined, |url| finds_openly(&url, who, asker, schema))
         }),
         Relation::Value(_, None) => Truth::Undefined,
         Relation::Value(_, Some(assertion)) => match assertion.holds(schema, entry) {

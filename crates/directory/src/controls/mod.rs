@@ -118,6 +118,11 @@ impl RequestControls<'_> {
         assertion::check(&ResolvedFilter::resolve(filter, schema), target, schema, work_max)
     }
 
+    /// Whether an update that is accepted may not be made, or be undone.
+    pub(crate) fn is_trial(&self) -> bool {
+        self.no_op || self.transaction.is_some()
+    }
+
     /// The form that the writer keeps.
     pub(crate) fn resolve(&self, schema: &Schema) -> WriteControls {
         let read = |request: &Option<ReadRequest<'_>>| {
@@ -300,18 +305,8 @@ const CONTROLS: &[ControlRow] = &[
         take: take_subtree,
     },
     // No-op, as the draft names it and as OpenLDAP does.
-    ControlRow {
-        oid: "1.3.6.1.4.1.4203.1.10.2",
-        applies: UPDATES,
-        recorded: false,
-        take: take_no_op,
-    },
-    ControlRow {
-        oid: "1.3.6.1.4.1.4203.666.5.2",
-        applies: UPDATES,
-        recorded: false,
-        take: take_no_op,
-    },
+    ControlRow { oid: NO_OP[0], applies: UPDATES, recorded: false, take: take_no_op },
+    ControlRow { oid: NO_OP[1], applies: UPDATES, recorded: false, take: take_no_op },
     ControlRow {
         // Relax rules.
         oid: "1.3.6.1.4.1.4203.666.5.12",
@@ -510,6 +505,9 @@ fn take_subtree<'a>(taken: &mut RequestControls<'a>, control: &Control<'a>) -> R
     taken.subtree = true;
     check_no_value(control)
 }
+
+/// The OIDs of the no-op control: the draft's, and OpenLDAP's.
+pub(crate) const NO_OP: [&str; 2] = ["1.3.6.1.4.1.4203.1.10.2", "1.3.6.1.4.1.4203.666.5.2"];
 
 fn take_no_op<'a>(taken: &mut RequestControls<'a>, control: &Control<'a>) -> Result<(), Refusal> {
     taken.no_op = true;

@@ -14,11 +14,11 @@ use aci::{Access, Denied, Permitted, Privilege, Rights};
 use ldap::dn::Rdn;
 use ldap::result::ResultCode;
 use schema::{AttributeDelta, AttributeDescription, Change, DeleteChange, DnKey, Entry, Schema};
-use store::StoredEntry;
+use store::{Resolved, StoredEntry};
 
 use crate::acis;
 use crate::decide::Decide;
-use crate::ops::rank;
+use crate::ops::{rank, target};
 use crate::password_policy::set;
 use crate::refusal::Refusal;
 
@@ -82,6 +82,7 @@ pub(crate) fn permit(
         return Err(Denied.into());
     }
     check_targets(decide, checked.key, &change)?;
+    check_governing(decide, checked, &change)?;
     if !matches!(checked.passwords, Passwords::OfServer) {
         rank::check_change(decide, &change)?;
     }
@@ -154,6 +155,48 @@ fn check_targets(decide: &Decide<'_>, old: &DnKey, change: &Change) -> Result<()
         "the target of an ACI names the old or the new name, or one below it: this rename needs \
          the privilege modify-acl",
     ))
+}
+
+/// Refuses people to choose which password policy governs their own account, by what they write
+/// into it or by its name, and a rename by which policies would govern other subtrees.
+fn check_governing(
+    decide: &Decide<'_>,
+    checked: &Checked<'_>,
+    change: &Change,
+) -> Result<(), Refusal> {
+    let policies = decide.directory.password_policies.load();
+    let is_of_server = matches!(checked.passwords, Passwords::OfServer);
+    if policies.is_empty() || is_of_server || may_set_policies(decide) {
+        return Ok(());
+    }
+    let is_own = decide.guard.access().key() == Some(checked.key);
+    let refuse = |why: &'static str| Err(Refusal::new(ResultCode::InsufficientAccessRights, why));
+    let new = match change {
+        Change::Rename(rename) => {
+            let new = DnKey::from_dn(&decide.state.schema, &rename.new_dn).unwrap_or_default();
+            if new != *checked.key && policies.are_of_rename(checked.key, &new) {
+                return refuse(
+                    "the subtree of a password policy names the old or the new name, or one below \
+                     it: this rename needs the privilege password-reset",
+                );
+            }
+            new
+        }
+        Change::Modify(_) if policies.look_at_entries() => checked.key.clone(),
+        _ => return Ok(()),
+    };
+    if !is_own {
+        return Ok(());
+    }
+    let Resolved::Found(id) = decide.view.resolve(checked.key)? else { return Ok(()) };
+    let before = target::stored(decide.view, id)?;
+    match policies.of(&before, checked.key) == policies.of(checked.after, &new) {
+        true => Ok(()),
+        false => refuse(
+            "another password policy would govern the own account: that takes somebody with the \
+             privilege password-reset",
+        ),
+    }
 }
 
 /// What an entry is called from now on, where the change says that.

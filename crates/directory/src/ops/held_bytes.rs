@@ -6,6 +6,7 @@
 use ldap::dn::{Ava, Dn};
 use schema::{ResolvedFilter, values_held_bytes};
 
+use crate::controls::read_entry::ReadEntry;
 use crate::decide::{WriteOp, WriteRequest};
 use crate::ops::modify::Modification;
 
@@ -13,6 +14,8 @@ impl WriteRequest {
     /// Octets that it takes, about; `octets` is what its message had.
     pub(crate) fn held_bytes(&self, octets: usize) -> usize {
         let assertion = self.controls.assertion.as_ref().map_or(0, ResolvedFilter::held_bytes);
+        let read = [&self.controls.pre_read, &self.controls.post_read].into_iter().flatten();
+        let read = read.map(|one: &ReadEntry| one.selection.held_bytes()).sum::<usize>();
         let op = match &self.op {
             WriteOp::Add(op) => dn_bytes(op.entry.name()) + op.entry.held_bytes(),
             WriteOp::Modify(op) => {
@@ -30,7 +33,7 @@ impl WriteRequest {
             | WriteOp::IndexConfig(_)
             | WriteOp::AccessConfig(_) => octets.saturating_mul(FACTOR),
         };
-        size_of::<Self>() + assertion + op
+        size_of::<Self>() + assertion + read + op
     }
 }
 

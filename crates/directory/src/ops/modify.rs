@@ -12,7 +12,7 @@ use schema::{
 };
 use store::Resolved;
 
-use crate::controls::WriteControls;
+use crate::controls::{RequestControls, WriteControls};
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::hashing::Behind;
@@ -49,6 +49,7 @@ pub(crate) struct Modification {
 pub(crate) fn resolve(
     worker: &mut Worker,
     session: &Session,
+    controls: &RequestControls<'_>,
     request: &ModifyRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
     let named = update::named(worker, request.name)?;
@@ -63,7 +64,8 @@ pub(crate) fn resolve(
         return Err(update::refuse_special());
     }
     let access = session.access();
-    let sent = sent_passwords(request, &state.schema);
+    let sent = sent_passwords(request, &state.schema)
+        .map(|sent| Sent { is_trial: controls.is_trial(), ..sent });
     let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
     let is_own = access.key() == Some(&key) && access.prover().is_none();
     let may_try = checks::may_change_password(access, &key);
@@ -217,12 +219,20 @@ fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Option<
 
 /// Decides on what the entries before it left.
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, Refusal> {
+    let is_empty = op.modifications.is_empty();
     if op.key == decide.state.subschema_key {
-        return schema_modify::decide(decide, &op.modifications);
+        return match is_empty {
+            true => Ok(Decision::default()),
+            false => schema_modify::decide(decide, &op.modifications),
+        };
     }
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
+    // No right is asked for where nothing is written: there is no stamp and no record.
+    if is_empty {
+        return Ok(Decision::default());
+    }
     let schema = &decide.state.schema;
     let stored = target::stored(decide.view, id)?;
     // The policy's word comes first: whether an old password is right is told to nobody who may not
@@ -245,6 +255,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         relax::check_uuid(decide, &after, Some(id))?;
     }
     let mut own = None;
+    let late = looked.and_then(Looked::late);
     if let Some(looked) = looked {
         let proves_old = proves_old(decide.directory, &before, op);
         let target =
@@ -262,7 +273,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         after: &after,
         passwords: own.as_deref().map_or(Passwords::Untouched, Passwords::Decided),
     };
-    Ok(Decision::change(checks::permit(decide, &checked, change)?))
+    let change = checks::permit(decide, &checked, change)?;
+    Ok(Decision { late, ..Decision::change(change) })
 }
 
 /// Whether a password that is to be deleted is one of the entry: permissive modifies do not mind.

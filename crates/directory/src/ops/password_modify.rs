@@ -76,7 +76,8 @@ pub(crate) fn start(
             "an empty password is refused; leave it out and one is generated",
         ));
     }
-    let sent = Sent { clear: value.new.into_iter().collect(), old: value.old, ..Sent::default() };
+    let (clear, is_trial) = (value.new.into_iter().collect(), call.controls.is_trial());
+    let sent = Sent { clear, old: value.old, is_trial, ..Sent::default() };
     let looked = change::look(worker, session.access(), &key, &sent);
     let (stored, generated) = match &looked {
         Ok(looked) => new_password(worker, looked, value.new)?,
@@ -245,6 +246,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     };
     let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
     decision.value = op.response_value();
+    decision.late = looked.late();
     Ok(decision)
 }
 

@@ -47,6 +47,10 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
             let is_allowed = op.modifications.iter().all(|one| may(&rights, subschema, one));
             if is_allowed { Ok(()) } else { Err(Denied.into()) }
         }
+        // Nothing changes, but it is told that there is such an entry.
+        WriteOp::Modify(op) if op.modifications.is_empty() => {
+            on_target(decide, (&op.dn, &op.key), |_, rights| rights.is_disclosed())
+        }
         WriteOp::Modify(op) => on_target(decide, (&op.dn, &op.key), |stored, rights| {
             let is_beside = op.modifications.iter().all(|one| one.description.is_password());
             op.modifications.iter().all(|one| may(rights, stored, one))

@@ -2,9 +2,9 @@
 //! account but by itself, and by who has all the privileges that it has.
 //!
 //! Invariant: nobody gets a privilege by giving the entry that has it another name or another
-//! password, or the own name.
+//! password, or the own name; and nobody without it lets such an account out of its lock or policy.
 
-use aci::Privileges;
+use aci::{Privileges, is_account_state};
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::{AttributeDescription, Change, EntryId, ResolvedFilter};
@@ -31,9 +31,35 @@ pub(crate) fn check_request(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Ref
         _ => return Ok(()),
     };
     match decide.view.resolve(key)? {
-        Resolved::Found(id) if id != EntryId::ROOT => check(decide, id),
+        Resolved::Found(id) if id != EntryId::ROOT => {
+            check_own_state(decide, op, id)?;
+            check(decide, id)
+        }
         _ => Ok(()),
     }
+}
+
+/// Refuses who does not have all privileges to change the state of the own account: the rules for
+/// passwords hold for those who may reset the passwords of others, too.
+fn check_own_state(decide: &Decide<'_>, op: &WriteOp, id: EntryId) -> Result<(), Refusal> {
+    let access = decide.guard.access();
+    let is_of_state = match op {
+        WriteOp::StateChange(_) => true,
+        WriteOp::Modify(op) => {
+            op.modifications.iter().any(|one| is_account_state(&one.description))
+        }
+        _ => false,
+    };
+    if !is_of_state
+        || access.entry() != Some(id)
+        || access.grants().privileges.include(Privileges::ALL)
+    {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::InsufficientAccessRights,
+        "the state of the own account is changed by others, or by who has all privileges",
+    ))
 }
 
 /// Refuses a change of what only equals may change.
@@ -58,9 +84,10 @@ pub(crate) fn check_change(decide: &Decide<'_>, change: &Change) -> Result<(), R
     }
 }
 
-/// Whether values of an attribute say who signs in as the entry.
+/// Whether values of an attribute say who signs in as the entry, and whether anybody may.
 fn is_of_equals(decide: &Decide<'_>, description: &AttributeDescription) -> bool {
     checks::signs_in(decide, description)
+        || is_account_state(description)
         || decide.directory.authentication.names_users(&description.kind)
 }
 

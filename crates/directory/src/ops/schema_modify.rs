@@ -1,5 +1,6 @@
 //! Modify of the subschema subentry: the schema changes online (RFC 4512 §4.2).
 
+use aci::Privilege;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
@@ -10,6 +11,7 @@ use schema::{
 use store::{Ask, IndexDefinition};
 
 use crate::decide::{Decide, Decision};
+use crate::groups::is_group_class;
 use crate::ops::modify::Modification;
 use crate::refusal::Refusal;
 
@@ -49,6 +51,11 @@ pub(crate) fn decide(
     let place = Place { file: ONLINE_FILE.to_owned(), line: None };
     new.check_superiors(&place, &added).map_err(refuse)?;
     new.check_openness(&place, &added).map_err(refuse)?;
+    new.check_removed(&place, &removed).map_err(refuse)?;
+    if !decide.guard.access().has(Privilege::BypassAcl) {
+        new.check_meaning(old, &place, (&added, &removed)).map_err(refuse)?;
+        check_groups(old, &new)?;
+    }
     check_unused(decide, old, &new)?;
     let text = |list: &[Definition]| list.iter().map(Definition::line).collect();
     let change = Change::Schema(SchemaChange { added: text(&added), removed: text(&removed) });
@@ -69,6 +76,24 @@ fn definition(attribute: &str, value: &[u8]) -> Result<Definition, Refusal> {
         .map_err(|_| Refusal::new(ResultCode::InvalidAttributeSyntax, "not UTF-8"))?;
     Definition::parse(kind, text)
         .map_err(|error| Refusal::new(ResultCode::InvalidAttributeSyntax, error.to_string()))
+}
+
+/// Refuses to make groups of entries that were none, or the other way round: who may write one of
+/// their attributes would say who is in all the groups that they are in.
+fn check_groups(old: &Schema, new: &Schema) -> Result<(), Refusal> {
+    let changed = old.object_classes().find(|class| {
+        let becomes = new.object_class(&class.oid);
+        becomes.is_some_and(|one| is_group_class(one, new) != is_group_class(class, old))
+    });
+    let Some(class) = changed else { return Ok(()) };
+    Err(Refusal::new(
+        ResultCode::ConstraintViolation,
+        format!(
+            "entries of the class '{}' would be groups that were none, or none that were: that \
+             takes the privilege bypass-acl, or a schema file and a restart",
+            class.name()
+        ),
+    ))
 }
 
 /// Refuses to take away what entries or indexes use.

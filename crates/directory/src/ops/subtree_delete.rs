@@ -56,6 +56,12 @@ impl SubtreeDelete {
         }
     }
 
+    /// Octets of the controls that are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let controls = self.progress.iter().flat_map(|progress| &progress.controls);
+        controls.map(|control| control.value.as_ref().map_or(0, Vec::len)).sum()
+    }
+
     /// The controls of the answer.
     pub(crate) fn take_controls(&mut self) -> Vec<ResponseControl> {
         self.progress.as_mut().map(|one| std::mem::take(&mut one.controls)).unwrap_or_default()

@@ -1,11 +1,11 @@
 //! Transactions (RFC 5805): started and ended by extended operations.
 
 use ldap::control_value::{self, TransactionEnd};
-use ldap::message::{ExtendedRequest, MessageId, ResponseKind};
+use ldap::message::{ControlsBuf, ExtendedRequest, MessageId, ResponseKind};
 use ldap::result::ResultCode;
 
 use crate::asker_queues::Asker;
-use crate::decide::{Answer, ResponseControl, WriteOp};
+use crate::decide::{Answer, WriteOp};
 use crate::ops::extended::{Call, respond};
 use crate::ops::update::{self, Asked};
 use crate::refusal::Refusal;
@@ -71,13 +71,9 @@ pub(crate) fn end(
 /// The answer to the end of a transaction: `refused` names the update that failed, and why.
 pub(crate) fn answer(
     refused: Option<(MessageId, Refusal)>,
-    updates: &[(MessageId, Vec<ResponseControl>)],
+    updates: &[(MessageId, ControlsBuf)],
 ) -> Answer {
-    let lists = updates
-        .iter()
-        .map(|(id, controls)| (*id, ResponseControl::list(controls)))
-        .collect::<Vec<_>>();
-    let updates = lists.iter().map(|(id, list)| (*id, list.as_ref())).collect::<Vec<_>>();
+    let updates = updates.iter().map(|(id, list)| (*id, list.as_ref())).collect::<Vec<_>>();
     let (failed, result) = match refused {
         Some((id, refusal)) => (Some(id), refusal),
         None => (None, Refusal::new(ResultCode::Success, "")),

@@ -10,6 +10,9 @@
 //! Invariant: a password that was set by somebody else gives way to another one, or stays as it is.
 //! Invariant: nothing is told before the right to write the password was decided on: the verdict of
 //! the first step is a value that the writer reads.
+//! Invariant: the history is no way to guess passwords. Whether one was used before is told last,
+//! so that who guesses wrong has changed the password; and where the change might be undone (no-op,
+//! a transaction), only to who has sent the old one, which counts as a bind does.
 
 use std::sync::Arc;
 
@@ -23,6 +26,7 @@ use super::control::PolicyError;
 use super::quality::{Fault, NewPassword, OWN_VALUES_MAX, Words};
 use super::rules::{Hashed, Policy};
 use super::set::Governing;
+use crate::clock::Timestamp;
 use crate::decide::Decide;
 use crate::hashing::Behind;
 use crate::ops::rehash;
@@ -42,6 +46,8 @@ pub(crate) struct Sent<'r> {
     pub(crate) has_keys: bool,
     /// The old one, in clear text.
     pub(crate) old: Option<&'r [u8]>,
+    /// Even when all is well, the change may not be made, or be undone.
+    pub(crate) is_trial: bool,
 }
 
 impl<'r> Sent<'r> {
@@ -107,14 +113,25 @@ pub(crate) struct Looked {
     /// There are new ones in clear text.
     has_clear: bool,
     governing: Option<Arc<Governing>>,
-    /// Stored forms that none of the new ones is behind.
+    /// Stored forms that the new ones were compared with.
     compared: Vec<Vec<u8>>,
+    /// One of the new ones is behind one of those.
+    was_used: bool,
 }
 
 impl Looked {
     /// How new passwords of the entry are stored, if not as the settings have it.
     pub(crate) fn scheme(&self) -> Option<Scheme> {
         self.governing.as_ref()?.policy.scheme
+    }
+
+    /// What is to be told of the new passwords when nothing else stands against the change.
+    pub(crate) fn late(&self) -> Option<Refusal> {
+        self.was_used.then(|| {
+            let why = "the password was used before";
+            Refusal::new(ResultCode::ConstraintViolation, why)
+                .because(PolicyError::PasswordInHistory)
+        })
     }
 
     /// The policy whose quality a password that the server makes up has to have.
@@ -230,9 +247,11 @@ fn looked(
     known: Known,
 ) -> Result<Looked, Refusal> {
     let Known { governing, state, own, stored } = known;
-    let mut compared = Vec::new();
+    let (mut compared, mut was_used) = (Vec::new(), false);
     let is_privileged = access.has(Privilege::PasswordReset);
     let policy = governing.as_ref().map(|governing| &governing.policy);
+    // The own one is held to the rules, whatever one may do with those of others.
+    let is_privileged = is_privileged && asker != Asker::Owner;
     let keeps_hashed = is_privileged || policy.is_some_and(|one| one.hashed == Hashed::Everybody);
     // Nobody can tell how good a password there is behind keys.
     if sent.has_keys && !keeps_hashed && asker != Asker::Root {
@@ -257,20 +276,34 @@ fn looked(
         if has_to_change && has_hashed {
             return Err(refused_for(Fault::Hashed));
         }
+        let now = worker.directory.clock.now();
+        // Who may not change it, or does not send the old one, has nothing compared.
+        if asker == Asker::Owner {
+            may_change(&state, policy, sent.old.is_some(), now)?;
+        }
         if asker.is_checked(policy) {
             check_quality(policy, (&clear, sent.old), &own)?;
             if policy.remembers() || has_to_change {
-                let now = worker.directory.clock.now();
+                check_earnest(sent, asker)?;
                 let used = state.used(policy, now).map(|one| one.as_bytes().to_vec());
                 compared = stored.into_iter().chain(used).collect();
-                check_history(worker, &clear, &compared)?;
+                was_used = is_any_behind(worker, &clear, &compared);
             }
         }
     } else if asker == Asker::Owner && worker.directory.passwords.check_own {
         check_quality(&Policy::built_in(), (&clear, sent.old), &[])?;
     }
     let (sends_old, has_clear) = (sent.old.is_some(), !clear.is_empty());
-    Ok(Looked { asker, is_added, sends_old, keeps_hashed, has_clear, governing, compared })
+    Ok(Looked {
+        asker,
+        is_added,
+        sends_old,
+        keeps_hashed,
+        has_clear,
+        governing,
+        compared,
+        was_used,
+    })
 }
 
 fn check_quality(
@@ -288,19 +321,37 @@ fn check_quality(
     Ok(())
 }
 
-fn check_history(
-    worker: &mut Worker,
-    clear: &[&[u8]],
-    compared: &[Vec<u8>],
-) -> Result<(), Refusal> {
-    for clear in clear {
-        if let Behind::At(_) = worker.hashing.which(clear, compared) {
-            let why = "the password was used before";
-            return Err(Refusal::new(ResultCode::ConstraintViolation, why)
-                .because(PolicyError::PasswordInHistory));
-        }
+/// Refuses to compare new passwords with old ones for a change that might not be made. Who may set
+/// the passwords of others learns nothing by it that deleting a password does not tell.
+fn check_earnest(sent: &Sent<'_>, asker: Asker) -> Result<(), Refusal> {
+    match asker == Asker::Owner && sent.is_trial && sent.old.is_none() {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "what was used before is not told for a change that may not be made: send the old \
+             password, or no no-op control and no transaction",
+        )),
     }
-    Ok(())
+}
+
+/// Whether any of the new passwords is behind a stored form. All are compared, whatever the first
+/// ones say: the time it takes tells nothing.
+fn is_any_behind(worker: &mut Worker, clear: &[&[u8]], stored: &[Vec<u8>]) -> bool {
+    let behind = clear.iter().map(|clear| worker.hashing.which(clear, stored));
+    behind.fold(false, |any, one| any | matches!(one, Behind::At(_)))
+}
+
+/// Refuses people a change of their own password that they may not make now.
+fn may_change(
+    state: &AccountState,
+    policy: &Policy,
+    sends_old: bool,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    state.may_change(policy, sends_old, now).map_err(|rejected| {
+        let (code, why) = answer(rejected);
+        Refusal::new(code, why).because(rejected.error())
+    })
 }
 
 fn refused_for(fault: Fault) -> Refusal {
@@ -350,12 +401,7 @@ pub(crate) fn decide(
     };
     let now = directory.clock.now();
     if looked.asker == Asker::Owner && !looked.is_added {
-        state.may_change(policy, looked.sends_old && target.proves_old, now).map_err(
-            |rejected| {
-                let (code, why) = answer(rejected);
-                Refusal::new(code, why).because(rejected.error())
-            },
-        )?;
+        may_change(&state, policy, looked.sends_old && target.proves_old, now)?;
     }
     let schema = &decide.state.schema;
     let password = &schema.well_known().user_password;

@@ -165,6 +165,16 @@ impl PasswordPolicies {
         found.map(|(_, governing)| governing).or(self.default.as_ref()).map(Arc::clone)
     }
 
+    /// Whether a rename has policies govern other subtrees than they say now.
+    pub(crate) fn are_of_rename(&self, old: &DnKey, new: &DnKey) -> bool {
+        self.areas.iter().any(|(subtree, _)| subtree.is_of_rename(old, new))
+    }
+
+    /// Whether what an entry holds, beside the name of a policy, decides which one governs it.
+    pub(crate) fn look_at_entries(&self) -> bool {
+        self.areas.iter().any(|(subtree, _)| subtree.has_filter())
+    }
+
     /// The policy that somebody wrote into the entry as its own, whether it is there or not.
     pub fn pointer(&self, entry: &dyn EntryRead) -> Option<DnKey> {
         self.pointers.iter().find_map(|description| {

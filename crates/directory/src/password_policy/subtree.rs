@@ -9,8 +9,7 @@ use std::fmt;
 
 use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
-use ldap::message::Values;
-use schema::{AttributeDescription, DnKey, EntryRead, RdnKey, ResolvedFilter, Schema, Truth};
+use schema::{DnKey, EntryRead, RdnKey, ResolvedFilter, Schema, Truth, WithoutSecrets};
 
 /// A subtree specification, resolved for one administrative point.
 #[derive(Debug)]
@@ -92,7 +91,19 @@ impl Subtree {
             && self
                 .filter
                 .as_ref()
-                .is_none_or(|filter| filter.matches(schema, &Public(entry)) == Truth::True)
+                .is_none_or(|filter| filter.matches(schema, &WithoutSecrets(entry)) == Truth::True)
+    }
+
+    /// Whether it is about other entries when one gets another name: a name in it is at or below
+    /// the old or the new one.
+    pub fn is_of_rename(&self, old: &DnKey, new: &DnKey) -> bool {
+        let mut names = [&self.base].into_iter().chain(&self.before).chain(&self.after);
+        names.any(|name| name.is_within(old) || name.is_within(new))
+    }
+
+    /// Whether it is about entries by what they hold.
+    pub fn has_filter(&self) -> bool {
+        self.filter.is_some()
     }
 
     /// A secret type that its filter names; what is asked of it has no answer.
@@ -105,39 +116,6 @@ impl Subtree {
             }
         });
         found
-    }
-}
-
-/// An entry without what is secret: assertions on that are Undefined.
-struct Public<'e>(&'e dyn EntryRead);
-
-impl EntryRead for Public<'_> {
-    fn dn(&self) -> &str {
-        self.0.dn()
-    }
-
-    fn split_dn(&self) -> Option<(&str, &str)> {
-        self.0.split_dn()
-    }
-
-    fn visit_values(
-        &self,
-        asked: &AttributeDescription,
-        visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
-    ) -> bool {
-        // A type that is derived from one that is not secret may be.
-        !asked.kind.is_secret()
-            && self.0.visit_values(asked, &mut |description, value| {
-                description.kind.is_secret() || visit(description, value)
-            })
-    }
-
-    fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
-        self.0.visit_attributes(&mut |description, values| {
-            if !description.kind.is_secret() {
-                visit(description, values);
-            }
-        });
     }
 }
 

@@ -31,6 +31,11 @@ impl Waiting {
         Self { id: request.id, kind: request.kind, to, octets, is_logged }
     }
 
+    /// How many octets wait to be sent.
+    pub(super) fn octets(&self) -> usize {
+        self.octets.len()
+    }
+
     /// Sends the answer as it was decided.
     fn answer(self, post: &mut Post) {
         post.send(self.to, self.octets);

@@ -27,7 +27,8 @@ use super::patience::{Patience, Wait};
 use super::waiting::{Found, WaitingWrites};
 use super::{AbortOnPanic, Queued};
 use crate::acis_in_force::AcisInForce;
-use crate::decide::{Decider, Outcome, WriteRequest};
+use crate::asker_bytes::AskerHeld;
+use crate::decide::{Decider, Outcome, WriteOp, WriteRequest};
 use crate::directory::{Directory, State};
 use crate::limits::Limits;
 use crate::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
@@ -65,6 +66,8 @@ struct Open<'s> {
     records: Vec<EncodedRecord>,
     record_bytes: usize,
     waiting: Vec<Waiting>,
+    /// Octets of the answers among them.
+    answer_bytes: usize,
     /// Requests of the batch that are not over with it.
     unfinished: Vec<Queued>,
     /// Somebody waits for the disk.
@@ -275,12 +278,16 @@ impl Pipeline {
             Err(error) => {
                 batch.rollback();
                 let answer = Refusal::from(error).into();
-                return open.waiting.push(Waiting::new(queued, &answer, false));
+                return open.wait(Waiting::new(queued, &answer, false));
             }
         };
         if outcome.changes.is_empty() {
             batch.rollback();
             return open.push(queued, &outcome, false);
+        }
+        if !outcome.is_over && !may_keep(directory, &mut queued) {
+            batch.rollback();
+            return open.wait(Waiting::new(queued, &keeps_too_much().into(), false));
         }
         match self.record(open.reign, batch, &queued.request, &outcome) {
             Ok(record) => {
@@ -300,7 +307,7 @@ impl Pipeline {
             }
             Err(refusal) => {
                 batch.rollback();
-                open.waiting.push(Waiting::new(queued, &refusal.into(), false));
+                open.wait(Waiting::new(queued, &refusal.into(), false));
             }
         }
     }
@@ -448,6 +455,7 @@ impl<'s> Open<'s> {
             records: Vec::new(),
             record_bytes: 0,
             waiting: Vec::new(),
+            answer_bytes: 0,
             unfinished: Vec::new(),
             is_synced: false,
             changes_schema: false,
@@ -463,10 +471,15 @@ impl<'s> Open<'s> {
 
     fn push(&mut self, queued: Queued, outcome: &Outcome, is_logged: bool) {
         if outcome.is_over {
-            self.waiting.push(Waiting::new(queued, &outcome.answer, is_logged));
+            self.wait(Waiting::new(queued, &outcome.answer, is_logged));
         } else {
             self.unfinished.push(queued);
         }
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        self.answer_bytes += waiting.octets();
+        self.waiting.push(waiting);
     }
 
     /// How many requests it has.
@@ -484,6 +497,7 @@ impl<'s> Open<'s> {
         self.count() >= limits.write_batch_max
             || self.record_bytes >= limits.write_batch_max_bytes
             || self.batch.row_bytes() >= BATCH_ROWS_MAX_BYTES
+            || self.answer_bytes >= limits.read_entry_max_bytes
     }
 }
 
@@ -527,6 +541,28 @@ fn next_in_company(
         return None;
     }
     waiting.take_within(wait.until.saturating_sub(now))
+}
+
+/// Counts what a request keeps of its answer until it is over, as what updates of open transactions
+/// take is counted; false when that is too much.
+fn may_keep(directory: &Directory, queued: &mut Queued) -> bool {
+    let WriteOp::SubtreeDelete(op) = &queued.request.op else { return true };
+    let octets = op.kept_bytes();
+    if queued.kept.is_some() || octets == 0 {
+        return true;
+    }
+    let mut kept = AskerHeld::new(&directory.held_for_transactions, queued.asker);
+    let is_room = kept.grow(octets);
+    queued.kept = Some(kept);
+    is_room
+}
+
+fn keeps_too_much() -> Refusal {
+    Refusal::new(
+        ResultCode::Busy,
+        "too many large answers are kept for deletions of trees; delete without pre-read, or try \
+         again later",
+    )
 }
 
 /// Why the overlay has no room although it was waited for.

@@ -341,6 +341,23 @@ fn a_password_that_was_reset_is_changed_before_anything_else() {
     assert_eq!(client.extended("1.3.6.1.4.1.4203.1.11.3", None).code(), OK);
     let other = b"\x30\x0c\x80\x0adc=example";
     assert_eq!(client.extended("1.3.6.1.4.1.4203.1.11.1", Some(other)).code(), no);
+    // What tells of the entry, or makes no change of it.
+    let selection: &[u8] = b"\x30\x03\x04\x01*";
+    let filter: &[u8] = b"\x87\x02cn";
+    for (oid, value) in [
+        ("1.3.6.1.1.13.1", Some(selection)),
+        ("1.3.6.1.1.13.2", Some(selection)),
+        ("1.3.6.1.1.12", Some(filter)),
+        ("1.3.6.1.4.1.4203.1.10.2", None),
+        ("1.3.6.1.4.1.4203.666.5.2", None),
+    ] {
+        let list = modifications(&[password]);
+        let request = Request::Modify(ModifyRequest { name: ANNA, changes: list.as_ref() });
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid, critical: true, value });
+        let answer = client.request(request, controls.as_ref());
+        assert_eq!((answer.code(), answer.controls.len()), (no, 0), "{oid}");
+    }
     assert_eq!(client.modify(ANNA, &[password]), OK);
     // What the entry says counts, not what the session remembers.
     replace(&mut root, ANNA, "pwdReset", &[]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use directory::{Directory, SpaceLimits, recovery};
+use directory::{Directory, DirectoryOptions, SpaceLimits, recovery};
 use journal::simulated::SimDisk;
 use journal::{FileDisk, JournalOptions};
 use ldap::message::{
@@ -21,12 +21,20 @@ use crate::writes::{Held, code, exists, submit, submit_unit};
 
 /// A directory on a disk that fails when it is told to.
 pub(crate) fn on_faulty_disk() -> (Served, Arc<Faults>) {
+    on_faulty_disk_with(|_| {})
+}
+
+/// Likewise, of a directory whose options `adjust` has changed.
+pub(crate) fn on_faulty_disk_with(
+    adjust: impl FnOnce(&mut DirectoryOptions),
+) -> (Served, Arc<Faults>) {
     let mut faults = None;
     let served = Served::with(|options| {
         let (disk, switches) = FaultyDisk::of(&options.data);
         options.disk = Some(disk);
         // The next segment is needed soon.
         options.journal_segment_bytes = 1 << 20;
+        adjust(options);
         faults = Some(switches);
     });
     // The next segment is made beside the first writes; its sync must not be one that a test holds,
@@ -181,24 +189,24 @@ fn a_journal_without_room_refuses_and_goes_on_by_itself() {
 
 #[test]
 fn below_the_thresholds_only_the_administrator_writes_and_then_nobody() {
-    let space = Arc::new(SetSpace(AtomicU64::new(300)));
+    let space = Arc::new(SetSpace(AtomicU64::new(300 << 20)));
     let handed_in = Arc::clone(&space);
     let served = Served::with(move |options| {
         options.space = Some(handed_in);
-        options.space_limits = SpaceLimits { low_bytes: 200, full_bytes: 100 };
+        options.space_limits = SpaceLimits { low_bytes: 200 << 20, full_bytes: 100 << 20 };
     });
     let mut root = served.root();
     add_units(&mut root, 0..1);
-    space.0.store(150, Ordering::SeqCst);
+    space.0.store(150 << 20, Ordering::SeqCst);
     served.clock.advance(Duration::from_secs(2));
     add_units(&mut root, 1..2);
-    space.0.store(99, Ordering::SeqCst);
+    space.0.store(99 << 20, Ordering::SeqCst);
     served.clock.advance(Duration::from_secs(2));
     let answer = root.try_add(&unit(2), &[("objectClass", &["organizationalUnit"])]);
     assert_eq!(answer.code(), ResultCode::UnwillingToPerform);
     assert!(answer.diagnostic.starts_with("the disk of the server has"), "{}", answer.diagnostic);
     assert!(exists(&served, &unit(1)), "reading goes on");
-    space.0.store(300, Ordering::SeqCst);
+    space.0.store(300 << 20, Ordering::SeqCst);
     served.clock.advance(Duration::from_secs(2));
     add_units(&mut root, 2..3);
 }

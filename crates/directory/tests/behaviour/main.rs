@@ -24,6 +24,7 @@ mod password_changes;
 mod passwords;
 mod policies;
 mod powers;
+mod read_entry;
 mod readers;
 mod referrals;
 mod rules_within;

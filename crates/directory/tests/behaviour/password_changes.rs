@@ -305,6 +305,61 @@ fn used_passwords_are_compared_in_the_hash_pool() {
 }
 
 #[test]
+fn the_history_is_no_way_to_guess() {
+    for storage in [Scheme::Ssha512.into(), cheap(Scheme::Argon2id)] {
+        let rules = [("pwdInHistory", "3"), ("pwdSafeModify", "TRUE"), ("pwdMinAge", "60")];
+        let served = served_with(&rules, storage);
+        served.clock.advance(Duration::from_secs(61));
+        let mut anna = signed_in(&served, ANNA, FIRST);
+        for guess in [FIRST, "a wrong guess"] {
+            let missing = refused(Why::OldMissing);
+            assert_eq!(replace(&mut anna, ANNA, guess), missing, "{guess}");
+            assert_eq!(password_modify(&mut anna, ANNA, None, guess), missing, "{guess}");
+        }
+        assert_eq!(exchange(&mut anna, ANNA, FIRST, FIRST), refused(Why::History));
+        assert_eq!(exchange(&mut anna, ANNA, FIRST, "second"), DONE);
+        for guess in [FIRST, "second", "a wrong guess"] {
+            assert_eq!(exchange(&mut anna, ANNA, "second", guess), refused(Why::Young), "{guess}");
+        }
+    }
+}
+
+/// Without pwdSafeModify too: who guesses wrong has changed the password.
+#[test]
+fn whether_a_password_was_used_is_told_last() {
+    let served = served(&[("pwdInHistory", "3")]);
+    let mut anna = signed_in(&served, ANNA, FIRST);
+    for guess in [FIRST, "a wrong guess"] {
+        let changes = [
+            (ModifyOperation::Replace, "userPassword", &[guess][..]),
+            (ModifyOperation::Delete, "userPassword", &["not there"]),
+        ];
+        let told = modify(&mut anna, ANNA, &changes);
+        assert_eq!(told, (ResultCode::NoSuchAttribute, None), "{guess}");
+        let list = modifications(&changes[..1]);
+        let request = Request::Modify(ModifyRequest { name: ANNA, changes: list.as_ref() });
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: "1.3.6.1.4.1.4203.1.10.2", critical: true, value: None });
+        let answer = anna.request(request, controls.as_ref());
+        assert_eq!(answer.code(), ResultCode::UnwillingToPerform, "{guess}");
+    }
+    assert_eq!(replace(&mut anna, ANNA, FIRST), refused(Why::History));
+    assert_eq!(replace(&mut anna, ANNA, "a wrong guess"), DONE);
+}
+
+#[test]
+fn the_own_password_is_held_to_the_rules_by_who_sets_those_of_others() {
+    let served = served(&[("pwdInHistory", "3"), ("pwdMinLength", "8"), ("pwdCheckQuality", "1")]);
+    let mut bert = signed_in(&served, BERT, FIRST);
+    let hashed = "{SHA}EfatjsUqKYQj8oihU9ypm0RN0fA=";
+    assert_eq!(replace(&mut bert, ANNA, hashed), DONE);
+    // Taken for clear text.
+    assert_eq!(replace(&mut bert, BERT, hashed), DONE);
+    assert_ne!(served.client().bind(BERT, "x"), ResultCode::Success);
+    signed_in(&served, BERT, hashed);
+}
+
+#[test]
 fn a_used_password_is_forbidden_for_a_time() {
     let served = served(&[("ds-pwp-password-history-duration", "10 days")]);
     let mut anna = signed_in(&served, ANNA, FIRST);

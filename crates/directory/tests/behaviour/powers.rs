@@ -312,3 +312,154 @@ fn a_new_entry_has_no_role_and_no_limit_that_its_author_could_not_give() {
     let answer = try_add_person(&mut pam, "large", &[("ds-rlim-size-limit", &["0"])]);
     assert_eq!(answer.code(), ResultCode::InsufficientAccessRights);
 }
+
+/// Lets Pam change the schema, and says so in the global ACIs.
+fn let_define(root: &mut Client) {
+    let give = [(ModifyOperation::Add, "ds-privilege-name", &["update-schema"][..])];
+    assert_eq!(root.modify(&person("pam"), &give), ResultCode::Success);
+    let targets = "(target=\"ldap:///cn=schema\")(targetattr=\"attributeTypes || objectClasses\")";
+    put(root, ACCESS_CONFIG, &for_pam(targets, "allow (write)"));
+}
+
+#[test]
+fn who_changes_the_schema_gives_no_power_by_it() {
+    let served = served();
+    let mut root = served.root();
+    let_define(&mut root);
+    let text = "EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15";
+    let pin = format!("( 1.3.6.1.4.1.99999.60 NAME ( 'pin' 'doorPin' ) {text}");
+    let marked = format!("{pin} X-SECRET 'TRUE' )");
+    let mut pam = signed_in(&served, "pam");
+    let mut change = |operation: ModifyOperation, attribute: &str, text: &str| {
+        pam.try_modify(SCHEMA, &[(operation, attribute, &[text])])
+    };
+    let answer = change(ModifyOperation::Add, "attributeTypes", &marked);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    let known = |attribute: &str, name: &str| {
+        let search = Asked { base: SCHEMA, attributes: &[attribute], ..Asked::default() };
+        let all = served.root().search(&Asked { scope: ldap::message::Scope::Base, ..search });
+        let named = format!("'{name}'");
+        all.entries[0].texts(attribute).into_iter().find(|one| one.contains(&named)).unwrap()
+    };
+    let person = known("objectClasses", "inetOrgPerson");
+    let policy = known("objectClasses", "pwdPolicy");
+    let lock = known("attributeTypes", "pwdAccountLockedTime");
+    let number = known("attributeTypes", "employeeNumber");
+    let operational = number.replace(" )", " USAGE directoryOperation )");
+    let add = ModifyOperation::Add;
+    for (operation, attribute, text, want) in [
+        (add, "objectClasses", person.replace("MAY ( ", "MAY ( member $ "), "would be groups"),
+        (add, "attributeTypes", format!("{pin} )"), "is secret no more"),
+        (add, "attributeTypes", marked.replace(" 'doorPin'", ""), "loses a name"),
+        (add, "attributeTypes", operational, "operational"),
+        (add, "objectClasses", policy.replace("'pwdPolicy'", "'xyzPolicy'"), "loses a name"),
+        (ModifyOperation::Delete, "attributeTypes", lock, "the server acts on"),
+        (ModifyOperation::Delete, "objectClasses", policy.clone(), "came with the server"),
+    ] {
+        let answer = change(operation, attribute, &text);
+        assert_ne!(answer.code(), ResultCode::Success, "{text}");
+        assert!(answer.diagnostic.contains(want), "{want}: {}", answer.diagnostic);
+    }
+    let more = person.replace("MAY ( ", "MAY ( pin $ ");
+    assert_eq!(change(add, "objectClasses", &more).code(), ResultCode::Success);
+}
+
+#[test]
+fn who_writes_member_urls_learns_no_secret() {
+    let served = served();
+    let mut root = served.root();
+    let group = format!("cn=dynamic,{SUFFIX}");
+    add(&mut root, &group, &["groupOfURLs"], &[]);
+    put(&mut root, SUFFIX, &for_pam("(targetattr=\"memberURL\")", "allow (write)"));
+    let target = unit("target");
+    add(&mut root, &target, &["organizationalUnit"], &[]);
+    let by_group = format!("allow (write) groupdn=\"ldap:///{group}\"");
+    put(&mut root, &target, &aci("(targetattr=\"description\")", &by_group));
+    let describe = [(ModifyOperation::Replace, "description", &["x"][..])];
+    let mut pam = signed_in(&served, "pam");
+    let mut check = |filter: &str, want: ResultCode| {
+        let url = format!("ldap:///{}??base?{filter}", person("pam"));
+        let change = [(ModifyOperation::Replace, "memberURL", &[&*url][..])];
+        assert_eq!(pam.modify(&group, &change), ResultCode::Success);
+        assert_eq!(pam.modify(&target, &describe), want, "{filter}");
+    };
+    check("(uid=pam)", ResultCode::Success);
+    for secret in ["(userPassword=*)", "(!(userPassword=x))", "(&(uid=pam)(userPassword>=a))"] {
+        check(secret, ResultCode::InsufficientAccessRights);
+    }
+}
+
+#[test]
+fn the_account_of_one_with_more_privileges_stays_as_it_is() {
+    let served = served();
+    let mut root = served.root();
+    let give = |root: &mut Client, uid: &str, privileges: &[&str]| {
+        let change = [(ModifyOperation::Add, "ds-privilege-name", privileges)];
+        assert_eq!(root.modify(&person(uid), &change), ResultCode::Success);
+    };
+    give(&mut root, "pam", &["password-reset"]);
+    give(&mut root, "chief", &["config-write"]);
+    put(&mut root, &unit("people"), &for_pam("(targetattr=\"+\")", "allow (all)"));
+    assert_eq!(try_add_person(&mut root, "other", &[]).code(), ResultCode::Success);
+    let mut pam = signed_in(&served, "pam");
+    for (name, value) in [
+        ("nsAccountLock", "true"),
+        ("pwdAccountLockedTime", "000001010000Z"),
+        ("pwdEndTime", "20200101000000Z"),
+        ("pwdReset", "TRUE"),
+        ("pwdPolicySubentry", "cn=weak,dc=example,dc=org"),
+        ("ds-pwp-password-policy-dn", "cn=weak,dc=example,dc=org"),
+    ] {
+        let set = [(ModifyOperation::Replace, name, &[value][..])];
+        for (uid, want) in [
+            ("other", ResultCode::Success),
+            // The own one is bound by the rules as well.
+            ("pam", ResultCode::InsufficientAccessRights),
+            ("chief", ResultCode::InsufficientAccessRights),
+        ] {
+            assert_eq!(pam.modify(&person(uid), &set), want, "{name} of {uid}");
+        }
+        assert_eq!(root.modify(&person("chief"), &set), ResultCode::Success, "{name}");
+        let clear = [(ModifyOperation::Replace, name, &[][..])];
+        let denied = ResultCode::InsufficientAccessRights;
+        assert_eq!(pam.modify(&person("chief"), &clear), denied, "{name} is taken away");
+    }
+}
+
+#[test]
+fn people_do_not_choose_which_policy_governs_them() {
+    let served = served();
+    let mut root = served.root();
+    let area = "{ base \"ou=people\", specificationFilter \"(employeeType=staff)\" }";
+    let policy: Attributes<'_> = &[
+        ("subtreeSpecification", &[area]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdMinLength", &["14"]),
+    ];
+    add(&mut root, &format!("cn=p,{SUFFIX}"), &["subentry", "pwdPolicy"], policy);
+    let staff: Attributes<'_> = &[("employeeType", &["staff"])];
+    assert_eq!(try_add_person(&mut root, "anna", staff).code(), ResultCode::Success);
+    let own = "allow (write) userdn=\"ldap:///self\"";
+    put(&mut root, &unit("people"), &aci("(targetattr=\"*\")", own));
+    let (mut pam, mut anna) = (signed_in(&served, "pam"), signed_in(&served, "anna"));
+    let set = |value| [(ModifyOperation::Replace, "employeeType", vec![value])];
+    let change = |client: &mut Client, value: &'static str| {
+        let [(operation, name, values)] = set(value);
+        client.try_modify(&person("anna"), &[(operation, name, &values)])
+    };
+    let refused = change(&mut anna, "guest");
+    assert_eq!(refused.code(), ResultCode::InsufficientAccessRights);
+    assert!(refused.diagnostic.contains("another password policy"), "{}", refused.diagnostic);
+    let other = [(ModifyOperation::Replace, "description", &["x"][..])];
+    assert_eq!(anna.modify(&person("anna"), &other), ResultCode::Success);
+    // Whoever may write what others hold decides by it; see the how-to.
+    assert_eq!(change(&mut pam, "guest").code(), ResultCode::Success);
+    assert_eq!(change(&mut anna, "staff").code(), ResultCode::InsufficientAccessRights);
+
+    // Nor does a rename take the subtree away.
+    let answer = rename(&mut pam, &unit("people"), "ou=persons", None);
+    assert_eq!(answer.code(), ResultCode::InsufficientAccessRights);
+    assert!(answer.diagnostic.contains("password-reset"), "{}", answer.diagnostic);
+    let answer = rename(&mut root, &unit("people"), "ou=persons", None);
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+}

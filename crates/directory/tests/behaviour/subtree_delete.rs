@@ -255,6 +255,31 @@ fn a_tree_too_large_for_one_step_is_not_deleted_in_a_transaction() {
     assert_eq!(count(&served), 301);
 }
 
+#[test]
+fn what_is_kept_of_the_answers_of_deletes_in_steps_is_limited() {
+    // Each could keep the entry as it was until its last step, for any number of deletes.
+    let (mut options, data) = served(1_000).pulled();
+    options.limits.transactions_max_bytes = 4_096;
+    let served = Served::opened(options, data);
+    let mut client = served.root();
+    let long = "x".repeat(3_000);
+    let change = [(ModifyOperation::Replace, "description", &[&*long] as &[&str])];
+    assert_eq!(client.modify(TREE, &change), ResultCode::Success);
+    let mut with = control();
+    with.push(Control { oid: "1.3.6.1.1.13.1", critical: true, value: Some(b"\x30\x00") });
+    let held = Held::new(&served);
+    let mut delete = || {
+        let request = Request::Delete(DeleteRequest { name: TREE });
+        submit(&mut client, request, with.as_ref()).0
+    };
+    let (first, second) = (delete(), delete());
+    held.release();
+    assert_eq!(code(&first), ResultCode::Success);
+    assert_eq!(code(&second), ResultCode::Busy);
+    is_clean(&served);
+    assert_eq!(served.directory.transaction_bytes(), 0);
+}
+
 /// The most memory this process has used so far, in KiB.
 fn memory_peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

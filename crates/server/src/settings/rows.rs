@@ -409,8 +409,8 @@ const STORE_ROWS: &[Row] = &[
             set: |s, n| s.store.disk_low_bytes = n << 20,
         },
         default: "200",
-        sentence: "Free disk space, less what is still to go to the data file, below which only the \
-                   administrator may write.",
+        sentence: "Free disk space, less what is still to go to the data file, below which only \
+                   the administrator may write.",
     },
     Row {
         section: "store",

@@ -9,7 +9,7 @@ use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead as _};
 use store::View;
 
-use crate::controls::proxied;
+use crate::controls::{NO_OP, assertion, proxied, read_entry};
 use crate::directory::{Directory, State};
 use crate::ops::{extended, password_modify};
 use crate::password_policy::PolicyError;
@@ -31,9 +31,8 @@ pub(crate) fn check(
         session.set_must_change(None);
         return Ok(());
     }
-    let proxied = [proxied::V1, proxied::V2];
-    let is_proxied = message.controls.iter().any(|control| proxied.contains(&control.oid));
-    if !is_proxied && is_allowed(&state, (session, account), &message.op) {
+    let does_more = message.controls.iter().any(|control| DOES_MORE.contains(&control.oid));
+    if !does_more && is_allowed(&state, (session, account), &message.op) {
         return Ok(());
     }
     Err(Refusal::new(
@@ -42,6 +41,17 @@ pub(crate) fn check(
     )
     .because(PolicyError::ChangeAfterReset))
 }
+
+/// Controls by which a change of the password would be by another, tell of the entry, or be none.
+const DOES_MORE: [&str; 7] = [
+    proxied::V1,
+    proxied::V2,
+    read_entry::PRE_READ,
+    read_entry::POST_READ,
+    assertion::OID,
+    NO_OP[0],
+    NO_OP[1],
+];
 
 /// Whether a request may come from whoever has to change the password of `account`.
 fn is_allowed(

@@ -189,8 +189,9 @@ pub(super) fn terms(filter: &ResolvedFilter) -> u64 {
     }
 }
 
-/// Whether a filter is so large that even resolving it takes too long where requests are read.
-pub(super) fn is_large(filter: &Filter<'_>, max: u64) -> bool {
+/// Whether a request is so large that even resolving it takes too long where requests are read: by
+/// the terms of its filter, and by what is to be prepared for matching.
+pub(super) fn is_large(request: &SearchRequest<'_>, max: u64) -> bool {
     fn count(filter: &Filter<'_>, left: &mut u64) {
         let pieces = match filter {
             Filter::And(parts) | Filter::Or(parts) => {
@@ -201,19 +202,34 @@ pub(super) fn is_large(filter: &Filter<'_>, max: u64) -> bool {
                 count(part, left);
                 0
             }
-            Filter::Substrings(substrings) => substrings.any.len() as u64,
-            Filter::Equality(_)
-            | Filter::GreaterOrEqual(_)
-            | Filter::LessOrEqual(_)
-            | Filter::Present(_)
-            | Filter::Approx(_)
-            | Filter::Extensible(_) => 0,
+            Filter::Substrings(substrings) => {
+                let any = substrings.any.iter();
+                let all = substrings.initial.iter().chain(any).chain(&substrings.final_);
+                substrings.any.len() as u64 + all.map(|piece| in_terms(piece)).sum::<u64>()
+            }
+            Filter::Equality(ava)
+            | Filter::GreaterOrEqual(ava)
+            | Filter::LessOrEqual(ava)
+            | Filter::Approx(ava) => in_terms(&ava.value),
+            Filter::Present(_) => 0,
+            Filter::Extensible(extensible) => in_terms(&extensible.value),
         };
         *left = left.saturating_sub(1 + pieces);
     }
-    let mut left = max;
-    count(filter, &mut left);
+    let mut left = max.saturating_sub(in_terms(request.base.as_bytes()));
+    count(&request.filter, &mut left);
     left == 0
+}
+
+/// How many terms take as long as preparing a value does.
+fn in_terms(value: &[u8]) -> u64 {
+    let octets = value.len() as u64;
+    // Short ones are the usual ones, and part of what a term takes.
+    match octets <= OCTETS_OF_TERM {
+        true => 0,
+        false if value.is_ascii() => octets / OCTETS_OF_TERM,
+        false => octets / OCTETS_OF_TERM * NOT_ASCII_FACTOR,
+    }
 }
 
 fn too_much_work() -> Done {
@@ -231,6 +247,10 @@ const PICK_STEPS: u64 = 100;
 const PICK_OCTET_STEPS: u64 = 8;
 /// The most for the values of one entry, which nothing interrupts: about a second.
 const PICK_STEPS_MAX: u64 = 1_000_000_000;
+/// Octets of a value that are prepared while a term is resolved.
+const OCTETS_OF_TERM: u64 = 64;
+/// So much longer it takes where they are not ASCII.
+const NOT_ASCII_FACTOR: u64 = 4;
 /// What a term costs each candidate at least.
 const TERM_STEPS: u64 = 100;
 const STEPS_OF_MILLION: u64 = 1_000_000;
