@@ -45,6 +45,7 @@ use crate::departures::Round;
 use crate::fair_queue::Asker;
 use crate::log::Trail;
 use crate::pool::{self, Delivery};
+use crate::stranger_turns::InLine;
 use crate::stream::Stream;
 use crate::worker::{ConnectionId, Mailbox, Worker};
 
@@ -60,6 +61,8 @@ pub(crate) struct Connection {
     pub(crate) trail: Trail,
     origin: Origin,
     holding: Holding,
+    /// While it has not authenticated.
+    line: InLine,
     input: Input,
     output: Output,
     /// Answers of this connection leave with that round, or have left.
@@ -158,6 +161,7 @@ impl Connection {
             trail,
             origin,
             holding,
+            line: InLine::default(),
             input: Input::default(),
             output: Output::default(),
             departing: None,
@@ -171,19 +175,25 @@ impl Connection {
 
     /// Serves the client until the session ends or is interrupted.
     fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
-        let polled = self.poll_turn(cx);
+        let mut slice = TimeSlice::default();
+        let polled = self.poll_turn(cx, &mut slice);
+        let (worker, is_stranger) = (&self.worker, self.is_stranger());
+        if let Some(begun) = slice.begun().filter(|_| is_stranger) {
+            worker.stranger_turns.used(Instant::now().saturating_duration_since(begun));
+        }
         if polled.is_pending() {
             let octets = self.output.held() + self.input.bytes.capacity() + self.mailbox.left();
-            let is_stranger = matches!(self.session.identity(), Identity::Anonymous);
-            let worker = &self.worker;
             self.holding.note(octets, is_stranger, (&worker.shared, || worker.now()));
         }
         polled
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+    fn is_stranger(&self) -> bool {
+        matches!(self.session.identity(), Identity::Anonymous)
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>, slice: &mut TimeSlice) -> Poll<Ending> {
         self.mailbox.register(cx.waker());
-        let mut slice = TimeSlice::default();
         // What was handled before this turn is answered by now, or the client waits for it.
         self.settle();
         self.recheck();
@@ -218,7 +228,10 @@ impl Connection {
                 let _ = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
-            match self.poll_input(cx, &mut slice) {
+            if self.is_stranger() && slice.begun().is_none() {
+                ready!(self.worker.stranger_turns.poll_turn(&self.line, cx));
+            }
+            match self.poll_input(cx, slice) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(Ending::Lost),
                 Poll::Pending => match self.poll_idle(cx) {

@@ -32,6 +32,7 @@ mod rows;
 mod server;
 mod sessions;
 mod settings;
+mod stranger_turns;
 mod stream;
 mod tls;
 mod worker;

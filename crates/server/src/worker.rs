@@ -39,6 +39,7 @@ use crate::pool::Pool;
 use crate::read_buffer::ReadBuffer;
 use crate::sessions::{Closings, Sessions, Shown};
 use crate::settings::LimitSettings;
+use crate::stranger_turns::StrangerTurns;
 use crate::tls::Tls;
 
 /// What all workers share.
@@ -203,6 +204,7 @@ impl Default for Mailbox {
 /// The state of one worker, shared by the tasks of its thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) stranger_turns: StrangerTurns,
     inbox: Arc<Inbox>,
     /// The same, for those who fill it.
     pub(crate) outbox: Arc<dyn Outbox>,
@@ -234,6 +236,7 @@ impl Worker {
         let inbox = Arc::<Inbox>::default();
         Self {
             shared,
+            stranger_turns: StrangerTurns::default(),
             outbox: Arc::<Inbox>::clone(&inbox),
             inbox,
             read_buffer: ReadBuffer::new(),
@@ -355,6 +358,8 @@ impl Worker {
 
     /// Does everything but accepting, until the worker is told to end.
     pub(crate) async fn serve(self: &Rc<Self>, orders: UnboundedReceiver<Order>) {
+        let watch = Rc::clone(self);
+        spawn_local(async move { watch.stranger_turns.run().await });
         let watch = Rc::clone(self);
         spawn_local(async move { watch.watch_idle().await });
         let watch = Rc::clone(self);

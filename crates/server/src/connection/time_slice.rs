@@ -33,6 +33,11 @@ impl TimeSlice {
         }
     }
 
+    /// When the first message was handled, if any was.
+    pub(super) fn begun(&self) -> Option<Instant> {
+        self.begun
+    }
+
     /// Whether it is the neighbours' turn.
     pub(super) fn is_over(&self) -> bool {
         self.is_over

@@ -343,7 +343,8 @@ fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
         lengths["{queue=\"scan\"}"].parse::<u64>().unwrap()
     };
     let begun = Instant::now();
-    while waiting() < 10 {
+    // One is at its turn.
+    while waiting() < 9 {
         assert!(begun.elapsed() < PATIENCE, "they are not that slow");
         std::thread::yield_now();
     }

@@ -1,0 +1,122 @@
+//! The share of a worker that connections have which have not authenticated: together they are
+//! served for a millisecond, then everybody else whom the kernel has news of has a turn.
+//!
+//! Invariant: time that nobody else wants is theirs: while some of them wait for their share, the
+//! worker does nothing but ask the kernel for news between two rounds.
+//! Invariant: who waits is waked in the order in which they came; one that is gone keeps nobody
+//! waiting, since each round wakes several.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::task::yield_now;
+
+/// The turns of the strangers of one worker.
+#[derive(Default)]
+pub(crate) struct StrangerTurns {
+    /// What they had of this round.
+    used: Cell<Duration>,
+    waiting: RefCell<VecDeque<Waiting>>,
+    /// Wakes what begins the next round.
+    rounds: RefCell<Option<Waker>>,
+}
+
+/// A place of a connection among those that wait.
+#[derive(Default)]
+pub(crate) struct InLine(Rc<Cell<bool>>);
+
+struct Waiting {
+    waker: Waker,
+    is_in_line: Rc<Cell<bool>>,
+}
+
+impl StrangerTurns {
+    /// Ready when a stranger may be served now.
+    pub(crate) fn poll_turn(&self, line: &InLine, cx: &mut Context<'_>) -> Poll<()> {
+        if line.0.get() {
+            return Poll::Pending;
+        }
+        if self.used.get() < ROUND_MAX {
+            return Poll::Ready(());
+        }
+        line.0.set(true);
+        let (waker, is_in_line) = (cx.waker().clone(), Rc::clone(&line.0));
+        self.waiting.borrow_mut().push_back(Waiting { waker, is_in_line });
+        if let Some(waker) = self.rounds.borrow_mut().take() {
+            waker.wake();
+        }
+        Poll::Pending
+    }
+
+    /// A stranger was served for so long.
+    pub(crate) fn used(&self, time: Duration) {
+        self.used.set(self.used.get() + time);
+    }
+
+    /// Begins round after round, while there are some that wait.
+    pub(crate) async fn run(&self) {
+        loop {
+            self.wait_for_some().await;
+            self.used.set(Duration::ZERO);
+            self.wake_first();
+            // Until the kernel was asked whether it has news of others.
+            yield_now().await;
+        }
+    }
+
+    async fn wait_for_some(&self) {
+        poll_fn(|cx| {
+            if !self.waiting.borrow().is_empty() {
+                return Poll::Ready(());
+            }
+            *self.rounds.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn wake_first(&self) {
+        for _ in 0..WAKED_MAX {
+            // Not while it is waked: that may drop a connection, and this is borrowed.
+            let Some(first) = self.waiting.borrow_mut().pop_front() else { break };
+            first.is_in_line.set(false);
+            first.waker.wake();
+        }
+    }
+}
+
+/// How long strangers are served in one round.
+const ROUND_MAX: Duration = Duration::from_millis(1);
+/// So many of those that wait are waked for one round; those that find it used up wait again.
+const WAKED_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::task::Context;
+
+    use super::*;
+
+    #[test]
+    fn strangers_wait_when_their_share_is_used_up_and_until_the_next_round() {
+        let turns = StrangerTurns::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let lines: Vec<InLine> = (0..40).map(|_| InLine::default()).collect();
+        let mut served = || {
+            let is_served = |line: &&InLine| turns.poll_turn(line, &mut cx).is_ready();
+            lines.iter().filter(is_served).count()
+        };
+        assert_eq!(served(), 40);
+        turns.used(ROUND_MAX);
+        assert_eq!((served(), turns.waiting.borrow().len()), (0, 40));
+        assert_eq!((served(), turns.waiting.borrow().len()), (0, 40), "each is in line once");
+        turns.used.set(Duration::ZERO);
+        assert_eq!(served(), 0, "those that came first are first");
+        turns.wake_first();
+        assert_eq!((served(), turns.waiting.borrow().len()), (WAKED_MAX, 40 - WAKED_MAX));
+        drop(turns.waiting.borrow_mut().drain(..));
+    }
+}
