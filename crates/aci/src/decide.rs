@@ -321,13 +321,37 @@ impl EntryRights<'_> {
         attribute: &AttributeDescription,
         value: &[u8],
     ) -> bool {
+        self.may_value_by(change, attribute, value, Selfwrite::Counts)
+    }
+
+    /// Whether a value may come into the name of the entry, or go from it: a right to add and
+    /// delete the own name (selfwrite) gives none to call the entry so.
+    pub fn may_name(
+        &self,
+        change: ValueChange,
+        attribute: &AttributeDescription,
+        value: &[u8],
+    ) -> bool {
+        self.may_value_by(change, attribute, value, Selfwrite::OnlyDenies)
+    }
+
+    fn may_value_by(
+        &self,
+        change: ValueChange,
+        attribute: &AttributeDescription,
+        value: &[u8],
+        selfwrite: Selfwrite,
+    ) -> bool {
         let chain = &self.applied.chain;
         let row = chain.row(attribute);
         let mut is_allowed = false;
         for (position, link) in chain.links.iter().enumerate() {
             let statement = link.statement();
-            let by_self =
-                || statement.rights.has(Right::SelfWrite) && self.names_asker(attribute, value);
+            let by_self = || {
+                statement.rights.has(Right::SelfWrite)
+                    && (selfwrite == Selfwrite::Counts || !statement.allows)
+                    && self.names_asker(attribute, value)
+            };
             if !bit(&chain.of_entries, position)
                 || !(statement.rights.has(Right::Write) || by_self())
                 || (statement.allows && is_allowed)
@@ -500,5 +524,12 @@ fn set_bit(mask: &mut [u64], position: usize) {
 
 /// The most places below an entry that are asked whether they make a difference.
 const PLACES_ASKED_MAX: usize = 64;
+/// What the right to add and delete the own name is good for.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Selfwrite {
+    Counts,
+    OnlyDenies,
+}
+
 /// DN, and Name and Optional UID: attributes of such values may be given to selfwrite.
 const NAME_SYNTAXES: [&str; 2] = ["1.3.6.1.4.1.1466.115.121.1.12", "1.3.6.1.4.1.1466.115.121.1.34"];

@@ -71,6 +71,16 @@ impl<'e> Rights<'e> {
         self.rules.as_ref().is_none_or(|rules| rules.may_value(change, description, value))
     }
 
+    /// Whether a value may come into the name of the entry, or go from it.
+    pub fn may_name(
+        &self,
+        change: ValueChange,
+        description: &AttributeDescription,
+        value: &[u8],
+    ) -> bool {
+        self.rules.as_ref().is_none_or(|rules| rules.may_name(change, description, value))
+    }
+
     /// Whether the own name may be added to an attribute, or taken from it.
     pub fn may_self(&self, change: ValueChange, description: &AttributeDescription) -> bool {
         let own = self.access.identity().dn().map(DnText::as_str).unwrap_or_default();

@@ -54,6 +54,9 @@ pub(crate) struct WriteRequest {
     /// Who asks and over which connection, for the change records.
     pub(crate) who: Arc<Who>,
     pub(crate) controls: WriteControls,
+    /// That of the schema under which it was resolved: what its names mean is good for that alone.
+    /// None: it is the server's own, and names nothing of a schema.
+    pub(crate) schema_generation: Option<u64>,
     pub(crate) op: WriteOp,
 }
 
@@ -337,6 +340,14 @@ fn takes_too_long(most: Duration) -> Refusal {
     )
 }
 
+fn schema_changed() -> Refusal {
+    Refusal::new(
+        ResultCode::Busy,
+        "the schema was changed since the request was read, and its attributes may be others now; \
+         try again",
+    )
+}
+
 /// Why an update is not carried out.
 enum Failed {
     /// The answer is no.
@@ -440,6 +451,11 @@ impl Attempt<'_, '_> {
     /// One update: rights, preconditions, decision, changes, and what is to be read before and
     /// after.
     fn update(&mut self, request: &mut WriteRequest) -> Result<Carried, Failed> {
+        let is_begun = matches!(&request.op, WriteOp::SubtreeDelete(op) if op.is_begun());
+        let generation = self.state.schema.generation();
+        if !is_begun && request.schema_generation.is_some_and(|one| one != generation) {
+            return Err(schema_changed().into());
+        }
         let WriteRequest { op, access, controls, .. } = request;
         recheck::check((self.directory, self.state), &self.batch.view(), access)?;
         // What rules mean is kept for a point of the log, and there is none between updates.

@@ -46,6 +46,7 @@ use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::sasl::{TokenKeys, scram::ScramHash};
 use crate::search_counters::{SearchCounters, SearchCounts};
+use crate::seldom::SeldomLines;
 use crate::session::{Peer, Session};
 use crate::session_monitor::{SessionMonitor, SessionTeller};
 use crate::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
@@ -175,6 +176,7 @@ pub struct Directory {
     pub(crate) parked: Budget,
     pub(crate) analyser: Analyser,
     pub(crate) search_counters: SearchCounters,
+    pub(crate) seldom: Arc<SeldomLines>,
     /// The user id that owns the data directory: an administrator on the Unix socket.
     pub(crate) owner_uid: u32,
     offers_tls: bool,
@@ -327,6 +329,7 @@ impl Directory {
             decoy: decoy(&options.passwords)?,
             rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
             passwords: options.passwords,
+            seldom: Arc::new(SeldomLines::new(&clock)),
             clock,
             cookie_key: CookieKey::new(key),
             parked: Budget::default(),

@@ -148,17 +148,16 @@ fn carry_out(
 ) -> Result<Next, Refusal> {
     let id = message.id;
     let asked = |kind| Asked { id, kind, bytes };
+    if !matches!(message.op, Request::Search(_) | Request::Compare(_)) {
+        worker.schema_generation = worker.directory.state.load().schema.generation();
+    }
     match &message.op {
         Request::Bind(bind) => ops::bind::start(worker, session, bind, controls, (id, bytes), out),
         Request::Search(search) => {
             ops::search::start(worker, session, search, controls, (id, bytes), out)
         }
         Request::Compare(compare) => {
-            let outcome = ops::compare::run(worker, session, compare, controls)?;
-            if worker.hashing.is_waiting() {
-                return Ok(Next::Hash(worker.hashing.job(session, id, bytes)));
-            }
-            Ok(answer(out, id, ResponseKind::Compare, Ok(outcome)))
+            ops::compare::start(worker, session, compare, controls, (id, bytes), out)
         }
         Request::Add(add) => {
             let op = ops::add::resolve(worker, session, add)?;
@@ -210,10 +209,12 @@ pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver
                     return Ran::Parked(job);
                 }
             }
+            Request::Compare(compare) => {
+                ops::compare::run_job(worker, &job, compare, &message.controls, &mut out);
+            }
             Request::Unbind
             | Request::Abandon(_)
             | Request::Bind(_)
-            | Request::Compare(_)
             | Request::Add(_)
             | Request::Delete(_)
             | Request::Modify(_)

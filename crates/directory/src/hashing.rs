@@ -9,6 +9,7 @@
 //! Invariant: clear-text passwords are wiped when they are done with, and no text shows them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ldap::message::MessageId;
 use ldap::result::ResultCode;
@@ -18,6 +19,7 @@ use crate::chance::{Chance, OsChance};
 use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
 use crate::password_policy::PolicyError;
 use crate::refusal::Refusal;
+use crate::seldom::SeldomLines;
 use crate::session::{Cancel, Session};
 
 /// How passwords are kept and verified.
@@ -77,13 +79,15 @@ pub(crate) enum Behind {
 /// The questions and answers of the request that a worker handles.
 pub(crate) struct Hashing {
     options: PasswordOptions,
+    seldom: Arc<SeldomLines>,
     asked: Vec<Question>,
     answered: Vec<(Question, Answer)>,
 }
 
 impl Hashing {
-    pub(crate) fn new(options: PasswordOptions) -> Self {
-        Self { options, asked: Vec::new(), answered: Vec::new() }
+    pub(crate) fn new(options: PasswordOptions, seldom: &Arc<SeldomLines>) -> Self {
+        let seldom = Arc::clone(seldom);
+        Self { options, seldom, asked: Vec::new(), answered: Vec::new() }
     }
 
     /// A request begins, or ends: what another one asked for is nothing to it.
@@ -153,7 +157,7 @@ impl Hashing {
     pub(crate) fn which(&mut self, clear: &[u8], stored: &[Vec<u8>]) -> Behind {
         let max = &self.options.cost_max;
         if !stored.iter().any(|one| password::is_slow(one, max)) {
-            return which(clear, stored, max).map_or(Behind::Nowhere, Behind::At);
+            return which(clear, stored, (max, &self.seldom)).map_or(Behind::Nowhere, Behind::At);
         }
         let question =
             Question::Which { clear: Zeroizing::new(clear.to_vec()), stored: stored.to_vec() };
@@ -180,6 +184,7 @@ impl Hashing {
             answered: std::mem::take(&mut self.answered),
             cancel: session.begin(id),
             options: self.options,
+            seldom: Arc::clone(&self.seldom),
         })
     }
 
@@ -191,17 +196,24 @@ impl Hashing {
 
 /// The first of the stored values that the password is behind. All are looked at: the time it
 /// takes does not tell which it was.
-fn which(clear: &[u8], stored: &[Vec<u8>], max: &HashCostMax) -> Option<usize> {
+fn which(
+    clear: &[u8],
+    stored: &[Vec<u8>],
+    (max, seldom): (&HashCostMax, &SeldomLines),
+) -> Option<usize> {
     let mut found = None;
     for (place, one) in stored.iter().enumerate() {
         match password::verify(one, clear, max) {
             Verdict::Right => found = found.or(Some(place)),
             Verdict::Wrong => {}
-            Verdict::TooCostly(cost) => tracing::warn!(
-                ?cost,
-                ?max,
-                "a stored password was not verified: its hash costs more than the limits allow"
-            ),
+            Verdict::TooCostly(cost) => seldom.hash.line(|left_out| {
+                tracing::warn!(
+                    ?cost,
+                    ?max,
+                    left_out,
+                    "a stored password was not verified: its hash costs more than the limits allow"
+                );
+            }),
         }
     }
     found
@@ -221,6 +233,7 @@ pub struct HashJob {
     answered: Vec<(Question, Answer)>,
     cancel: Cancel,
     options: PasswordOptions,
+    seldom: Arc<SeldomLines>,
 }
 
 impl HashJob {
@@ -252,7 +265,7 @@ impl HashJob {
 
     /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
     pub fn run(self) -> HashDone {
-        let Self { id, message, questions, mut answered, cancel, options } = self;
+        let Self { id, message, questions, mut answered, cancel, options, seldom } = self;
         for question in questions {
             if cancel.is_set() {
                 break;
@@ -266,7 +279,7 @@ impl HashJob {
                     Answer::Stored(form)
                 }
                 Question::Which { clear, stored } => {
-                    Answer::Which(which(clear, stored, &options.cost_max))
+                    Answer::Which(which(clear, stored, (&options.cost_max, &seldom)))
                 }
             };
             answered.push((question, answer));

@@ -99,7 +99,12 @@ pub(crate) fn find_vouched(
     name: UserName<'_>,
 ) -> Result<Option<Found>, Refusal> {
     if !is_as_written(&state.schema, name) {
-        tracing::info!("a name from outside is not written as a name here is, and lets nobody in");
+        directory.seldom.name.line(|left_out| {
+            tracing::info!(
+                left_out,
+                "a name from outside is not written as a name here is, and lets nobody in"
+            );
+        });
         return Ok(None);
     }
     let found = match find(directory, state, view, name) {
@@ -193,11 +198,14 @@ fn find_all(
     let resolved = ResolvedFilter::resolve(filter, &state.schema);
     let plan = view.plan(&Ask::new(&resolved, EntryId::ROOT, Scope::Subtree))?;
     if plan.estimate > CANDIDATES_MAX {
-        tracing::warn!(
-            attributes = attributes(filter),
-            "too many entries would have to be read to find whom a name stands for: \
-             give the attribute an equality index"
-        );
+        directory.seldom.name.line(|left_out| {
+            tracing::warn!(
+                attributes = attributes(filter),
+                left_out,
+                "too many entries would have to be read to find whom a name stands for: \
+                 give the attribute an equality index"
+            );
+        });
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "users are not found by name here, because an index is missing; bind with a DN",
@@ -213,10 +221,13 @@ fn find_all(
             continue;
         }
         if let Matches::One(_) = found {
-            tracing::warn!(
-                attributes = attributes(filter),
-                "a name that more than one entry has lets nobody in"
-            );
+            directory.seldom.name.line(|left_out| {
+                tracing::warn!(
+                    attributes = attributes(filter),
+                    left_out,
+                    "a name that more than one entry has lets nobody in"
+                );
+            });
             return Ok(Matches::Many);
         }
         found = Matches::One(entry.id());

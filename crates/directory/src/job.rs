@@ -1,4 +1,5 @@
-//! Work that is too long for the thread that reads requests: large searches.
+//! Work that is too long for the thread that reads requests: large searches, and compares with
+//! large values or with many.
 
 use std::fmt;
 use std::sync::Arc;

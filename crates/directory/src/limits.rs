@@ -35,6 +35,12 @@ pub struct Limits {
     /// Work of testing what is asserted of an entry that is to be changed, likewise, after which
     /// the change is refused: all writes wait for it.
     pub assertion_work_max: u64,
+    /// Work of comparing the values of an entry that is modified or added, likewise: of
+    /// modifications beyond a few, and always of what is not ASCII.
+    pub modify_work_max: u64,
+    /// Work of preparing what an add of a stranger brings, likewise: that is done where requests
+    /// are read, before it is known whether strangers may add anything.
+    pub add_work_anonymous_max: u64,
     /// How long deciding on the updates of one transaction may take, for which all writes wait.
     pub transaction_max: Duration,
     /// Octets of entries that one update, or one transaction, answers by pre-read and post-read
@@ -97,6 +103,8 @@ impl Default for Limits {
             inline_work_max: 1_000_000,
             inline_terms_max: 300,
             assertion_work_max: 32_000_000,
+            modify_work_max: 300_000_000,
+            add_work_anonymous_max: 6_000_000,
             transaction_max: Duration::from_secs(2),
             read_entry_max_bytes: 16 << 20,
             inline_planning_max: Duration::from_millis(2),

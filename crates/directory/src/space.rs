@@ -2,8 +2,8 @@
 //!
 //! Invariant: what is refused for want of room was not begun; reading never depends on room.
 //! The disk is asked when something is to be written, once in [`LOOK_EVERY`] or
-//! [`LOOK_EVERY_BYTES`]; whoever writes nothing needs no room. What is acknowledged and not in the data file yet has its
-//! room already: it is not given away a second time.
+//! [`LOOK_EVERY_BYTES`]; whoever writes nothing needs no room. What is acknowledged and not in the
+//! data file yet has its room already: it is not given away a second time.
 
 use std::fmt;
 use std::io;

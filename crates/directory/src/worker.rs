@@ -40,6 +40,8 @@ pub struct Worker {
     pub(crate) hashing: Hashing,
     /// What the bind under way is told of its account.
     pub(crate) told: Told,
+    /// The generation of the schema before the update under way was resolved.
+    pub(crate) schema_generation: u64,
 }
 
 /// What the connection has to do after a message was handled.
@@ -67,10 +69,21 @@ impl Worker {
         let reader = directory.store.reader();
         let snapshot = Snapshot { reader, referrals: None, subentries: None, aliases: None };
         let recorder = directory.analyser.recorder();
-        let hashing = Hashing::new(directory.passwords);
+        let hashing = Hashing::new(directory.passwords, &directory.seldom);
         let (note, told) = (Note::default(), Told::default());
         let names = NameMemo::default();
-        Self { directory, snapshot, chance, names, recorder, note, hashing, told }
+        let schema_generation = 0;
+        Self {
+            directory,
+            snapshot,
+            chance,
+            names,
+            recorder,
+            note,
+            hashing,
+            told,
+            schema_generation,
+        }
     }
 
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to

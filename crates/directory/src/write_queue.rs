@@ -61,6 +61,7 @@ impl PendingWrite {
             request,
             who: Arc::new(Who { dn: root.to_string(), ..Who::default() }),
             controls: WriteControls { manage_dsa_it: true, ..WriteControls::default() },
+            schema_generation: None,
             op,
         };
         Self {

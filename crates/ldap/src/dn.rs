@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use crate::description::is_oid;
 
-/// The longest DN accepted.
-pub const DN_LENGTH_MAX_BYTES: usize = 64 * 1024;
+/// The longest DN accepted, in octets. The key of a name is made several times for one request, and
+/// of text beyond ASCII that takes a millisecond for each 8 KiB.
+pub const DN_LENGTH_MAX_BYTES: usize = 16 * 1024;
 /// The most RDNs in one DN.
 pub const RDN_COUNT_MAX: usize = 256;
 /// The most attribute value assertions in one RDN.

@@ -15,6 +15,7 @@ mod chance;
 mod cli;
 mod commands;
 mod connect;
+mod diagnostics;
 mod explain;
 mod failure;
 mod import_watch;

@@ -1,4 +1,4 @@
-//! What `serve` and `demo` share: settings from flags, the server's start, the ready file, logs.
+//! What `serve` and `demo` share: settings from flags, the server's start, the ready file.
 //!
 //! Invariant: the ready file is there, whole, only when clients are served.
 
@@ -17,7 +17,6 @@ use server::{Addresses, Server, Settings};
 use store::{FlushOptions, Store};
 
 use crate::failure::Failure;
-use crate::output;
 
 /// Where to serve; each replaces the setting of its name.
 #[derive(Args, Debug)]
@@ -158,17 +157,6 @@ fn not_opened(error: DirectoryError, settings: &Settings) -> Failure {
         free_bytes >> 20,
         needed_bytes >> 20
     ))
-}
-
-/// Sends diagnostics to standard error, as `[log]` says.
-pub(crate) fn start_log(settings: &Settings) {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::new(settings.log.level))
-        .with_ansi(output::is_watched())
-        .with_writer(std::io::stderr);
-    // A second subscriber would be refused: the first one stays, as in tests.
-    let _ =
-        if settings.log.format == "json" { builder.json().try_init() } else { builder.try_init() };
 }
 
 /// Writes a file under another name first, so that nobody reads half of it.

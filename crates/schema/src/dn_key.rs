@@ -240,7 +240,7 @@ impl<'s, 'o> RdnSequenceWriter<'s, 'o> {
         let invalid = |reason| InvalidDn::Value { attribute: attribute.to_owned(), reason };
         let rule = kind.equality;
         match (rule, rule.map_or(Holds::Plain, |rule| rule.holds)) {
-            (Some(rule), Holds::Plain) => {
+            (Some(rule), Holds::Plain | Holds::Text) => {
                 (rule.prepare)(self.schema, value, self.out).map_err(|error| invalid(error.0))?;
             }
             (_, Holds::Name) => self.nested(value).map_err(|error| invalid(error.reason()))?,

@@ -3,11 +3,13 @@
 //! Invariants: no attribute is there twice or without values; no value is there twice by the
 //! equality rule of its attribute (octet by octet where there is no rule).
 
+mod naming;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use ldap::dn::{Ava, Dn};
+use ldap::dn::Dn;
 use ldap::message::{Attributes, Values, ValuesBuf};
 
 use crate::description::{AttributeDescription, DescriptionError};
@@ -295,27 +297,6 @@ impl Entry {
                 }
             }
             Err(_) => self.add_values(schema, description, values)?,
-        }
-        Ok(())
-    }
-
-    /// Adds the values of the RDN that are missing: an Add request need not repeat them
-    /// (RFC 4511 §4.7).
-    pub fn add_naming_values(&mut self, schema: &Schema) -> Result<(), EntryError> {
-        let Some(rdn) = self.name.rdns().first() else { return Ok(()) };
-        let is_there = |ava: &Ava| {
-            let description = schema.describe(&ava.attribute);
-            description.is_ok_and(|description| self.has_value(schema, &description, &ava.value))
-        };
-        if rdn.avas().iter().all(is_there) {
-            return Ok(());
-        }
-        let rdn = rdn.clone();
-        for ava in rdn.avas() {
-            let description = schema.describe(&ava.attribute)?;
-            if !self.has_value(schema, &description, &ava.value) {
-                self.add_values(schema, &description, [ava.value.clone()])?;
-            }
         }
         Ok(())
     }

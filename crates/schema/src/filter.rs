@@ -10,7 +10,7 @@ mod meter;
 mod truth;
 
 pub use assertion::{Assertion, AssertionError, ExtensibleAssertion, SubstringAssertion};
-pub use meter::Meter;
+pub use meter::{Meter, steps_of_name};
 pub use truth::Truth;
 
 use std::sync::Arc;

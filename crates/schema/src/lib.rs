@@ -50,7 +50,7 @@ pub use change::{IndexChange, RenameChange, SchemaChange, SettingChange};
 pub use dn_key::{DnKey, InvalidDn, RdnKey};
 pub use entry::{ATTRIBUTE_COUNT_MAX, Attribute, Entry, EntryError, EntryRead};
 pub use filter::{Assertion, AssertionError, ExtensibleAssertion, ResolvedFilter};
-pub use filter::{Meter, SubstringAssertion, Truth};
+pub use filter::{Meter, SubstringAssertion, Truth, steps_of_name};
 pub use held_bytes::values_held_bytes;
 pub use maker::EntryMaker;
 pub use matching_rule::{APPROXIMATE_RULE, IN_CHAIN_RULE, INTEGER_DIGITS_MAX, MATCHING_RULES};

@@ -81,14 +81,17 @@ pub struct MatchingRule {
     pub prepare_piece: Option<PreparePiece>,
     /// How keys are compared for equality.
     pub compare: Compare,
-    /// Whether values hold names, whose values may hold names.
+    /// What values hold: names, for example, whose values may hold names.
     pub(crate) holds: Holds,
 }
 
-/// What values of a rule may nest.
+/// What values of a rule hold, and so may nest.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Holds {
+    /// Octets, numbers, times, texts of ASCII alone.
     Plain,
+    /// Texts of any characters, which are normalized.
+    Text,
     Name,
     Certificate,
 }
@@ -248,46 +251,57 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         name::distinguished_name,
     )
     .holding(Holds::Name),
-    MatchingRule::equality("2.5.13.2", "caseIgnoreMatch", DIRECTORY, text::ignore),
-    MatchingRule::ordering("2.5.13.3", "caseIgnoreOrderingMatch", DIRECTORY, text::ignore),
+    MatchingRule::equality("2.5.13.2", "caseIgnoreMatch", DIRECTORY, text::ignore)
+        .holding(Holds::Text),
+    MatchingRule::ordering("2.5.13.3", "caseIgnoreOrderingMatch", DIRECTORY, text::ignore)
+        .holding(Holds::Text),
     MatchingRule::substring(
         "2.5.13.4",
         "caseIgnoreSubstringsMatch",
         DIRECTORY,
         text::ignore_full,
         text::ignore_piece,
-    ),
-    MatchingRule::equality("2.5.13.5", "caseExactMatch", DIRECTORY, text::exact),
-    MatchingRule::ordering("2.5.13.6", "caseExactOrderingMatch", DIRECTORY, text::exact),
+    )
+    .holding(Holds::Text),
+    MatchingRule::equality("2.5.13.5", "caseExactMatch", DIRECTORY, text::exact)
+        .holding(Holds::Text),
+    MatchingRule::ordering("2.5.13.6", "caseExactOrderingMatch", DIRECTORY, text::exact)
+        .holding(Holds::Text),
     MatchingRule::substring(
         "2.5.13.7",
         "caseExactSubstringsMatch",
         DIRECTORY,
         text::exact_full,
         text::exact_piece,
-    ),
-    MatchingRule::equality("2.5.13.8", "numericStringMatch", &[oid::NUMERIC_STRING], text::numeric),
+    )
+    .holding(Holds::Text),
+    MatchingRule::equality("2.5.13.8", "numericStringMatch", &[oid::NUMERIC_STRING], text::numeric)
+        .holding(Holds::Text),
     MatchingRule::ordering(
         "2.5.13.9",
         "numericStringOrderingMatch",
         &[oid::NUMERIC_STRING],
         text::numeric,
-    ),
+    )
+    .holding(Holds::Text),
     MatchingRule::substring(
         "2.5.13.10",
         "numericStringSubstringsMatch",
         &[oid::NUMERIC_STRING],
         text::numeric,
         text::numeric_piece,
-    ),
-    MatchingRule::equality("2.5.13.11", "caseIgnoreListMatch", POSTAL, text::ignore_list),
+    )
+    .holding(Holds::Text),
+    MatchingRule::equality("2.5.13.11", "caseIgnoreListMatch", POSTAL, text::ignore_list)
+        .holding(Holds::Text),
     MatchingRule::substring(
         "2.5.13.12",
         "caseIgnoreListSubstringsMatch",
         POSTAL,
         text::ignore_list_full,
         text::ignore_piece,
-    ),
+    )
+    .holding(Holds::Text),
     MatchingRule::equality("2.5.13.13", "booleanMatch", &[oid::BOOLEAN], boolean),
     MatchingRule::equality("2.5.13.14", "integerMatch", INTEGER, integer),
     MatchingRule::ordering("2.5.13.15", "integerOrderingMatch", INTEGER, integer),
@@ -306,14 +320,16 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         "telephoneNumberMatch",
         &[oid::TELEPHONE_NUMBER],
         text::telephone,
-    ),
+    )
+    .holding(Holds::Text),
     MatchingRule::substring(
         "2.5.13.21",
         "telephoneNumberSubstringsMatch",
         &[oid::TELEPHONE_NUMBER],
         text::telephone,
         text::telephone_piece,
-    ),
+    )
+    .holding(Holds::Text),
     MatchingRule::equality(
         "2.5.13.23",
         "uniqueMemberMatch",
@@ -343,11 +359,14 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         &[oid::DIRECTORY_STRING],
         first_component::directory_string,
     )
+    .holding(Holds::Text)
     .asserting(oid::DIRECTORY_STRING, text::ignore),
     MatchingRule::equality("2.5.13.32", "wordMatch", DIRECTORY, text::words)
+        .holding(Holds::Text)
         .asserting(oid::DIRECTORY_STRING, text::word)
         .comparing(Compare::Word),
     MatchingRule::equality("2.5.13.33", "keywordMatch", DIRECTORY, text::words)
+        .holding(Holds::Text)
         .asserting(oid::DIRECTORY_STRING, text::word)
         .comparing(Compare::Word),
     MatchingRule::equality(
@@ -433,6 +452,7 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         DIRECTORY,
         text::phonetic,
     )
+    .holding(Holds::Text)
     .comparing(Compare::Words),
     MatchingRule::equality("1.3.6.1.4.1.4203.666.11.2.2", "CSNMatch", CSN, csn),
     MatchingRule::ordering("1.3.6.1.4.1.4203.666.11.2.3", "CSNOrderingMatch", CSN, csn),

@@ -260,17 +260,17 @@ pub fn check_name(entry: &Entry, schema: &Schema) -> Result<(), Violation> {
                 format!("attribute '{description}' {reason} and cannot name an entry"),
             ));
         }
-        if !entry.has_value(schema, &description, &ava.value) {
-            return Err(Violation::new(
-                ResultCode::NamingViolation,
-                format!(
-                    "attribute '{description}' lacks the value that the name of the entry has: \
-                     add it, or rename the entry"
-                ),
-            ));
-        }
     }
-    Ok(())
+    match entry.missing_naming_values(schema)?.first() {
+        None => Ok(()),
+        Some((description, _)) => Err(Violation::new(
+            ResultCode::NamingViolation,
+            format!(
+                "attribute '{description}' lacks the value that the name of the entry has: add \
+                 it, or rename the entry"
+            ),
+        )),
+    }
 }
 
 /// The structural class that is derived from all other structural ones.

@@ -13,6 +13,7 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use directory::{Clock, Seldom, SystemClock};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -43,6 +44,8 @@ pub(crate) struct HostNames {
     resolver: Arc<dyn Resolver>,
     known: Arc<Mutex<HashMap<IpAddr, Known>>>,
     places: Arc<Semaphore>,
+    /// Names that are not confirmed are told of in the log.
+    unconfirmed: Arc<Seldom>,
     wait: Duration,
 }
 
@@ -60,7 +63,9 @@ impl HostNames {
 
     fn new(resolver: Arc<dyn Resolver>, wait: Duration) -> Self {
         let places = Arc::new(Semaphore::new(LOOK_UPS_MAX));
-        Self { resolver, known: Arc::default(), places, wait }
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let unconfirmed = Arc::new(Seldom::new(&clock));
+        Self { resolver, known: Arc::default(), places, unconfirmed, wait }
     }
 
     /// The name of the host at an address; none when it has none, it is not confirmed, or it does
@@ -88,7 +93,7 @@ impl HostNames {
         }
         let own = self.clone();
         let asked = tokio::task::spawn_blocking(move || {
-            let name = confirmed(&*own.resolver, address);
+            let name = confirmed(&*own.resolver, address, &own.unconfirmed);
             own.remember(address, name.clone());
             drop(place);
             name
@@ -117,7 +122,7 @@ impl fmt::Debug for HostNames {
 }
 
 /// The name of an address, if the name has the address.
-fn confirmed(resolver: &dyn Resolver, address: IpAddr) -> Option<Arc<str>> {
+fn confirmed(resolver: &dyn Resolver, address: IpAddr, unconfirmed: &Seldom) -> Option<Arc<str>> {
     let failed =
         |what: &'static str| move |error: &io::Error| tracing::debug!(%address, %error, "{what}");
     let name = resolver.name(address).inspect_err(failed("the address has no name")).ok()?;
@@ -129,7 +134,14 @@ fn confirmed(resolver: &dyn Resolver, address: IpAddr) -> Option<Arc<str>> {
     let addresses = resolver.addresses(&name);
     let addresses = addresses.inspect_err(failed("the name of the address has none")).ok()?;
     if !addresses.iter().any(|one| one.to_canonical() == address) {
-        tracing::warn!(%address, name, "the name of an address does not lead back to it");
+        unconfirmed.line(|left_out| {
+            tracing::warn!(
+                %address,
+                name,
+                left_out,
+                "the name of an address does not lead back to it"
+            );
+        });
         return None;
     }
     Some(name.into())

@@ -95,6 +95,17 @@ pub(super) const PROMISES: &[Promise] = &[
                 "tests::budgets",
                 "who_has_signed_in_and_takes_nothing_is_ended_when_all_is_used_up",
             ),
+            (
+                "directory",
+                "read_entry",
+                "what_an_update_reads_is_limited_and_beyond_it_nothing_is_changed",
+            ),
+            (
+                "directory",
+                "read_entry",
+                "what_the_updates_of_a_transaction_read_is_limited_together",
+            ),
+            ("directory", "read_entry", "what_is_to_be_read_counts_while_its_update_waits"),
         ],
     },
     Promise {
@@ -138,6 +149,11 @@ pub(super) const PROMISES: &[Promise] = &[
                 "large_requests_of_one_connection_do_not_delay_its_neighbours",
             ),
             (
+                "server",
+                "stranger_turns::tests",
+                "strangers_wait_when_their_share_is_used_up_and_until_the_next_round",
+            ),
+            (
                 "directory",
                 "search_work",
                 "a_costly_filter_is_not_worked_off_where_requests_are_read",
@@ -168,6 +184,7 @@ pub(super) const PROMISES: &[Promise] = &[
                 "tests::strangers",
                 "a_connection_in_its_handshake_gives_up_its_place_as_well",
             ),
+            ("server", "places::tests", "of_addresses_with_one_each_the_first_that_is_silent_goes"),
         ],
     },
     Promise {
@@ -234,6 +251,14 @@ pub(super) const PROMISES: &[Promise] = &[
                 "directory",
                 "password_changes",
                 "guesses_of_the_old_password_in_a_modify_count_as_failures",
+            ),
+            ("directory", "password_changes", "the_history_is_no_way_to_guess"),
+            ("directory", "password_changes", "whether_a_password_was_used_is_told_last"),
+            ("directory", "password_changes", "a_hash_is_no_proof_of_the_old_password"),
+            (
+                "directory",
+                "password_changes",
+                "the_own_password_is_held_to_the_rules_by_who_sets_those_of_others",
             ),
             ("directory", "sign_ins", "keys_that_were_replaced_during_an_exchange_prove_nothing"),
             (
@@ -371,6 +396,13 @@ pub(super) const PROMISES: &[Promise] = &[
                 "password_policy::subtree::tests",
                 "which_entries_are_in_it_says_nothing_of_what_is_secret",
             ),
+            ("directory", "powers", "who_changes_the_schema_gives_no_power_by_it"),
+            ("directory", "powers", "the_account_of_one_with_more_privileges_stays_as_it_is"),
+            ("directory", "powers", "people_do_not_choose_which_policy_governs_them"),
+            ("directory", "powers", "an_update_means_what_its_names_meant_when_it_was_read"),
+            ("directory", "powers", "a_rename_makes_no_entry_one_of_another_kind"),
+            ("directory", "powers", "who_may_join_a_list_does_not_rename_it"),
+            ("directory", "powers", "who_writes_member_urls_learns_no_secret"),
         ],
     },
     Promise {

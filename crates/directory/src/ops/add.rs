@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use aci::Identity;
 use ldap::message::AddRequest;
 use ldap::result::ResultCode;
-use schema::{AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, validate};
+use schema::{
+    AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, steps_of_name, validate,
+};
 use store::Resolved;
 
 use crate::chance::random_uuid;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::checks::{self, Checked, Passwords};
+use crate::ops::passes::Passes;
 use crate::ops::search::aliases;
 use crate::ops::update::{self, Named};
 use crate::ops::{index_config, relax, target};
@@ -34,6 +38,7 @@ pub(crate) fn resolve(
     session: &Session,
     request: &AddRequest<'_>,
 ) -> Result<WriteOp, Refusal> {
+    check_work(worker, session, request)?;
     let named = update::named(worker, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
         return index_config::add(&named, request);
@@ -57,6 +62,27 @@ pub(crate) fn resolve(
     let storing = storing.unwrap_or_default();
     update::hash_passwords(worker, session, &mut entry, (schema, &storing))?;
     Ok(WriteOp::Add(Add { key, entry, looked }))
+}
+
+/// Refuses a name and values that take too long to prepare: the name as such and as a value, values
+/// of one attribute to compare them with each other, and with that of the name.
+fn check_work(worker: &Worker, session: &Session, request: &AddRequest<'_>) -> Result<(), Refusal> {
+    let limits = &worker.directory.limits;
+    let is_stranger = matches!(session.access().identity(), Identity::Anonymous);
+    let max = if is_stranger { limits.add_work_anonymous_max } else { limits.modify_work_max };
+    let mut passes = Passes::new(max);
+    passes.spend(2 * steps_of_name(request.name))?;
+    let state = worker.directory.state.load();
+    for attribute in request.attributes.iter() {
+        // What is not known is refused in a moment.
+        let Ok(description) = state.schema.describe(attribute.description) else { continue };
+        let values = || attribute.values.iter();
+        passes.prepared(&description, values())?;
+        if values().nth(1).is_some() {
+            passes.prepared(&description, values())?;
+        }
+    }
+    Ok(())
 }
 
 /// The passwords of a new entry; none when it has none.

@@ -116,15 +116,21 @@ pub(crate) fn may_set_policies(decide: &Decide<'_>) -> bool {
 }
 
 /// Refuses a name that holds a password, whichever way its type is written: names are in logs, in
-/// answers and in other entries.
+/// answers and in other entries. Likewise an object class.
 pub(crate) fn check_rdn(rdn: &Rdn, schema: &Schema) -> Result<(), Refusal> {
-    let holds = |name: &str| schema.describe(name).is_ok_and(|found| found.is_password());
-    match rdn.avas().iter().any(|ava| holds(&ava.attribute)) {
-        false => Ok(()),
-        true => {
-            Err(Refusal::new(ResultCode::NamingViolation, "a password cannot be part of a name"))
+    let refuse = |why| Err(Refusal::new(ResultCode::NamingViolation, why));
+    let class = &schema.well_known().object_class.kind;
+    for ava in rdn.avas() {
+        let Ok(found) = schema.describe(&ava.attribute) else { continue };
+        if found.is_password() {
+            return refuse("a password cannot be part of a name");
+        }
+        // A rename would make it an entry of another kind.
+        if found.kind.is_subtype_of(class) {
+            return refuse("an object class cannot be part of a name");
         }
     }
+    Ok(())
 }
 
 /// Refuses new values of a password under an option: they would be passwords that no reset and no

@@ -17,15 +17,15 @@ use schema::{
 use store::{Ask, StoreError, View};
 
 use crate::ops::modify::Modification;
+use crate::ops::passes::Passes;
 use crate::ops::{target, update};
 use crate::refusal::Refusal;
 
 /// Reads an entry that was found, as far as these modifications need it.
 pub(crate) fn load(
-    view: &View<'_>,
-    id: EntryId,
-    schema: &Schema,
+    (view, id, schema): (&View<'_>, EntryId, &Schema),
     modifications: &[Modification],
+    passes: &mut Passes,
 ) -> Result<Entry, Refusal> {
     let stored = target::stored(view, id)?;
     if stored.attributes().all(|(_, values)| values.as_ber().len() < LARGE_BYTES) {
@@ -38,7 +38,9 @@ pub(crate) fn load(
             .then(|| wanted(&name, schema, description, modifications))
             .flatten();
         let kept = match wanted {
-            Some(wanted) => Excerpt { view, id, schema, description }.of(values, &wanted)?,
+            Some(wanted) => {
+                Excerpt { view, id, schema, description }.of(values, &wanted, passes)?
+            }
             None => values.iter().map(<[u8]>::to_vec).collect(),
         };
         attributes.push(Attribute { description: Arc::clone(description), values: kept });
@@ -84,7 +86,12 @@ struct Excerpt<'a> {
 
 impl Excerpt<'_> {
     /// The first values, and those that are equal to one of `wanted`, in their order.
-    fn of(&self, values: Values<'_>, wanted: &HashSet<&[u8]>) -> Result<Vec<Vec<u8>>, Refusal> {
+    fn of(
+        &self,
+        values: Values<'_>,
+        wanted: &HashSet<&[u8]>,
+        passes: &mut Passes,
+    ) -> Result<Vec<Vec<u8>>, Refusal> {
         let first_count = wanted.len() + SPARE_COUNT;
         let mut kept = Vec::new();
         let mut missing = wanted.clone();
@@ -102,6 +109,7 @@ impl Excerpt<'_> {
             }
         }
         if !keys.is_empty() {
+            passes.prepared(self.description, values.iter())?;
             kept.clear();
             let mut key = Vec::new();
             for (value, place) in values.iter().zip(0..) {

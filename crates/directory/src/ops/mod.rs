@@ -13,6 +13,7 @@ mod held_bytes;
 pub(crate) mod index_config;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;
+mod passes;
 pub(crate) mod password_modify;
 pub(crate) mod permit;
 pub(crate) mod rank;

@@ -1,6 +1,7 @@
 //! Modify (RFC 4511 §4.6, increment RFC 4525).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use aci::Privilege;
@@ -8,7 +9,8 @@ use ldap::dn::Dn;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
-    AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name, validate_touched,
+    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name,
+    validate_touched,
 };
 use store::Resolved;
 
@@ -17,6 +19,7 @@ use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::hashing::Behind;
 use crate::ops::checks::{self, Checked, Passwords};
+use crate::ops::passes::Passes;
 use crate::ops::update::{self, Named, Storing};
 use crate::ops::{
     access_config, bind, excerpt, index_config, password_modify, rehash, relax, schema_modify,
@@ -33,6 +36,8 @@ pub(crate) struct Modify {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
     pub(crate) modifications: Vec<Modification>,
+    /// Stored passwords that are to be deleted, each named by its clear text.
+    pub(crate) proven: Vec<Vec<u8>>,
     /// What the policy says of the passwords in it, if there are any.
     pub(crate) looked: Option<Result<Looked, Refusal>>,
 }
@@ -78,19 +83,23 @@ pub(crate) fn resolve(
     let storing = looked.as_ref().map(|looked| change::storing(looked, access));
     let storing = storing.unwrap_or_default();
     let mut modifications = Vec::new();
-    let mut is_wrong = false;
+    let mut passwords = StoredNow { key: &key, of: Vec::new() };
+    let (mut is_wrong, mut proven) = (false, Vec::new());
     for modification in request.changes.iter() {
         // Who may not is refused by the writer, and has nothing hashed.
-        let context = (&*state.schema, &key, &storing, may_try);
-        let (resolved, misses) = resolve_one(worker, session, context, &modification)?;
+        let stored = may_try.then_some(&mut passwords);
+        let context = (&*state.schema, &storing, stored);
+        let (resolved, old) = resolve_one(worker, session, context, &modification)?;
         modifications.push(resolved);
-        is_wrong |= misses;
+        is_wrong |= old.misses;
+        proven.extend(old.proven);
     }
+    check_attribute_count(&modifications)?;
     // To the policy a bind that failed. Noted when nothing is computed any more, so once.
     if is_wrong && is_own && !worker.hashing.is_waiting() {
         password_modify::note_wrong(worker, &key, &state)?;
     }
-    Ok(WriteOp::Modify(Modify { key, dn, modifications, looked }))
+    Ok(WriteOp::Modify(Modify { key, dn, modifications, proven, looked }))
 }
 
 /// Refuses more passwords than one account has use for: each is hashed, and each that is to be
@@ -100,7 +109,7 @@ fn check_count(
     schema: &Schema,
     is_privileged: bool,
 ) -> Result<(), Refusal> {
-    let (mut new, mut old) = (0, 0);
+    let (mut new, mut old, mut old_hashed) = (0, 0, 0);
     for modification in request.changes.iter() {
         let attribute = &modification.attribute;
         let Ok(description) = schema.describe(attribute.description) else { continue };
@@ -112,9 +121,19 @@ fn check_count(
             ModifyOperation::Add | ModifyOperation::Replace => {
                 new += attribute.values.iter().count()
             }
-            ModifyOperation::Delete => old += clear.count(),
+            ModifyOperation::Delete => {
+                let clear = clear.count();
+                old += clear;
+                old_hashed += attribute.values.iter().count() - clear;
+            }
             ModifyOperation::Increment => {}
         }
+    }
+    if old_hashed > HASHES_DELETED_MAX {
+        return Err(Refusal::new(
+            ResultCode::AdminLimitExceeded,
+            format!("a request may delete {HASHES_DELETED_MAX} hashed passwords at the most"),
+        ));
     }
     let old_max = if is_privileged { update::PASSWORDS_MAX } else { 1 };
     if old > old_max {
@@ -150,13 +169,21 @@ fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Se
     sent
 }
 
-/// Also says whether a clear-text password is to be removed that the entry does not have.
+/// Clear-text passwords that are to be removed.
+#[derive(Default)]
+struct Old {
+    /// One of them is none of the entry's.
+    misses: bool,
+    /// The stored forms of the others.
+    proven: Vec<Vec<u8>>,
+}
+
 fn resolve_one(
     worker: &mut Worker,
     session: &Session,
-    (schema, key, storing, may_try): (&Schema, &DnKey, &Storing, bool),
+    (schema, storing, passwords): (&Schema, &Storing, Option<&mut StoredNow<'_>>),
     modification: &ldap::message::Modification<'_>,
-) -> Result<(Modification, bool), Refusal> {
+) -> Result<(Modification, Old), Refusal> {
     let attribute = &modification.attribute;
     let description = schema
         .describe(attribute.description)
@@ -170,18 +197,25 @@ fn resolve_one(
     if update::is_hashable(&description) && !attribute.values.is_empty() {
         bind::require_confidentiality(&worker.directory, session)?;
     }
-    let mut misses = false;
+    let mut old = Old::default();
     let values = match operation {
         ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
             values
                 .map(|value| update::stored_password(worker, storing, value))
                 .collect::<Result<_, _>>()?
         }
-        ModifyOperation::Delete if update::is_hashable(&description) && may_try => {
-            let stored = stored_now(worker, key, &description)?;
+        ModifyOperation::Delete
+            if update::is_hashable(&description)
+                && !attribute.values.is_empty()
+                && let Some(passwords) = passwords =>
+        {
+            let stored = passwords.of(worker, &description)?;
             let named = |value: &[u8]| {
-                let found = named_value(worker, &stored, value);
-                misses |= found.is_none() && !password::is_hashed(value);
+                let found = named_value(worker, stored, value);
+                if !password::is_hashed(value) {
+                    old.misses |= found.is_none();
+                    old.proven.extend(found.clone());
+                }
                 found.unwrap_or_else(|| value.to_vec())
             };
             values.map(named).collect()
@@ -191,7 +225,44 @@ fn resolve_one(
         | ModifyOperation::Delete
         | ModifyOperation::Increment => values.map(<[u8]>::to_vec).collect(),
     };
-    Ok((Modification { operation, description, values }, misses))
+    Ok((Modification { operation, description, values }, old))
+}
+
+/// Refuses to look for more attributes than an entry can have.
+fn check_attribute_count(modifications: &[Modification]) -> Result<(), Refusal> {
+    match modifications.len() > ATTRIBUTE_COUNT_MAX
+        && touched(modifications).len() > ATTRIBUTE_COUNT_MAX
+    {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            ResultCode::AdminLimitExceeded,
+            format!("a request modifies {ATTRIBUTE_COUNT_MAX} attributes at the most"),
+        )),
+    }
+}
+
+/// The passwords that an entry has, read once for a request.
+struct StoredNow<'k> {
+    key: &'k DnKey,
+    of: Vec<(Arc<AttributeDescription>, Vec<Vec<u8>>)>,
+}
+
+impl StoredNow<'_> {
+    fn of(
+        &mut self,
+        worker: &mut Worker,
+        description: &Arc<AttributeDescription>,
+    ) -> Result<&[Vec<u8>], Refusal> {
+        let place = match self.of.iter().position(|(known, _)| known == description) {
+            Some(place) => place,
+            None => {
+                let stored = stored_now(worker, self.key, description)?;
+                self.of.push((Arc::clone(description), stored));
+                self.of.len() - 1
+            }
+        };
+        Ok(self.of.get(place).map_or(&[], |(_, stored)| stored))
+    }
 }
 
 /// The values that the entry has before anything that waits is written.
@@ -239,15 +310,17 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     // try one now.
     let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));
     let looked = looked.transpose()?;
-    let before = excerpt::load(decide.view, id, schema, &op.modifications)?;
+    let mut passes = Passes::new(decide.directory.limits.modify_work_max);
+    passes.sent(&op.modifications)?;
+    let found = (decide.view, id, &**schema);
+    let before = excerpt::load(found, &op.modifications, &mut passes)?;
     let mut after = before.clone();
-    let mut passes = Passes::default();
     for modification in merged(&op.modifications) {
-        passes.one_over(after.values(&modification.description).len())?;
+        passes.modification(&after, &modification)?;
         apply(&mut after, schema, &modification, (decide.directory, decide.controls))?;
     }
-    let touched =
-        op.modifications.iter().map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
+    passes.name(&after, schema)?;
+    let touched = touched(&op.modifications);
     let relax = decide.controls.relax;
     check_result(&before, &mut after, schema, &touched, relax)?;
     let known = schema.well_known();
@@ -277,15 +350,21 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     Ok(Decision { late, ..Decision::change(change) })
 }
 
-/// Whether a password that is to be deleted is one of the entry: permissive modifies do not mind.
+/// Whether a password that is to be deleted is one of the entry, for which permissive modifies do
+/// not care, and was sent in clear text: who has read a hash does not know the password.
 fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
+    let is_there = |stored: &Vec<u8>, description: &AttributeDescription| {
+        rehash::stored_now(directory, before.values(description), stored).is_some()
+    };
     op.modifications.iter().any(|one| {
         let Modification { operation: ModifyOperation::Delete, description, values } = one else {
             return false;
         };
-        let found = stored_forms(directory, before, description, values);
+        // What was stored since the request was resolved.
+        let clear = values.iter().filter(|value| !password::is_hashed(value)).cloned();
+        let late = stored_forms(directory, before, description, &clear.collect::<Vec<_>>());
         update::is_hashable(description)
-            && found.iter().any(|value| before.values(description).contains(value))
+            && op.proven.iter().chain(&late).any(|stored| is_there(stored, description))
     })
 }
 
@@ -320,6 +399,13 @@ fn check_result(
     Ok(())
 }
 
+/// The attributes that are modified, each once.
+fn touched(modifications: &[Modification]) -> Vec<Arc<AttributeDescription>> {
+    let mut seen = HashSet::with_capacity(modifications.len());
+    let all = modifications.iter().map(|one| &one.description);
+    all.filter(|description| seen.insert(&***description)).cloned().collect()
+}
+
 /// The modifications, those that add values to one attribute after each other as one, and likewise
 /// those that delete them: each compares its values with all that are there.
 fn merged(modifications: &[Modification]) -> Vec<Cow<'_, Modification>> {
@@ -343,36 +429,6 @@ fn merged(modifications: &[Modification]) -> Vec<Cow<'_, Modification>> {
     }
     merged
 }
-
-/// How often the values of an entry were gone through for one request.
-#[derive(Default)]
-struct Passes {
-    count: u32,
-    values: usize,
-}
-
-impl Passes {
-    /// One more over so many values.
-    fn one_over(&mut self, values: usize) -> Result<(), Refusal> {
-        self.count += u32::from(values > 0);
-        self.values = self.values.saturating_add(values);
-        if self.count > PASSES_MIN && self.values > PASSED_VALUES_MAX {
-            return Err(Refusal::new(
-                ResultCode::AdminLimitExceeded,
-                format!(
-                    "the modifications would go through more than {PASSED_VALUES_MAX} values: put \
-                     what is added to an attribute, and what is deleted from it, next to each other"
-                ),
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// Values that one request goes through at the most, for all its modifications together; a few
-/// modifications may go through any number.
-const PASSED_VALUES_MAX: usize = 1_000_000;
-const PASSES_MIN: u32 = 4;
 
 /// One modification, applied to a copy of the entry.
 fn apply(
@@ -488,6 +544,10 @@ fn integer(value: &[u8], name: &str) -> Result<i128, Refusal> {
         )
     })
 }
+
+/// Hashed passwords that one request may delete: each is looked for among those that are there, and
+/// may be a clear text that looks like a hash.
+const HASHES_DELETED_MAX: usize = 100;
 
 /// INTEGER (RFC 4517 §3.3.16).
 const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";

@@ -181,6 +181,12 @@ fn remove_rdn_values(after: &mut Entry, before: &Entry, schema: &Schema) -> Resu
     };
     for ava in rdn.avas() {
         let description = describe(schema, &ava.attribute)?;
+        if description == schema.well_known().object_class {
+            return Err(Refusal::new(
+                ResultCode::ObjectClassModsProhibited,
+                "the name holds an object class, which stays: keep the old values",
+            ));
+        }
         if after.has_value(schema, &description, &ava.value) {
             after.remove_values(schema, &description, std::slice::from_ref(&ava.value))?;
         }

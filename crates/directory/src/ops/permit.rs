@@ -6,6 +6,8 @@
 //!
 //! The effects are decided on once more, by `Rights::permit`, which alone makes a `Permitted`.
 
+use std::collections::HashSet;
+
 use aci::{Access, Denied, Privilege, Right, Rights, ValueChange};
 use ldap::message::ModifyOperation;
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead};
@@ -44,7 +46,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         WriteOp::Modify(op) if op.key == decide.state.subschema_key => {
             let subschema = &*decide.state.subschema;
             let rights = decide.guard.on(subschema);
-            let is_allowed = op.modifications.iter().all(|one| may(&rights, subschema, one));
+            let is_allowed = may_all(&rights, subschema, &op.modifications);
             if is_allowed { Ok(()) } else { Err(Denied.into()) }
         }
         // Nothing changes, but it is told that there is such an entry.
@@ -53,7 +55,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         }
         WriteOp::Modify(op) => on_target(decide, (&op.dn, &op.key), |stored, rights| {
             let is_beside = op.modifications.iter().all(|one| one.description.is_password());
-            op.modifications.iter().all(|one| may(rights, stored, one))
+            may_all(rights, stored, &op.modifications)
                 && (is_beside || may_touch_policies(decide, &op.key, false))
         }),
         WriteOp::ModifyDn(op) => on_target(decide, (&op.dn, &op.key), |_, rights| {
@@ -163,8 +165,25 @@ fn whole_tree(decide: &Decide<'_>, key: &DnKey) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a modification is allowed. `entry` is as it was before all of them.
-fn may(rights: &Rights<'_>, entry: &dyn EntryRead, modification: &Modification) -> bool {
+/// Whether all modifications are allowed. `entry` is as it was before all of them, so that whether
+/// its values may go is asked once, however often they are to.
+fn may_all(rights: &Rights<'_>, entry: &dyn EntryRead, modifications: &[Modification]) -> bool {
+    let mut asked = HashSet::new();
+    modifications.iter().all(|one| {
+        let is_emptied = one.values.is_empty();
+        let is_new = match one.operation {
+            ModifyOperation::Delete if !is_emptied => true,
+            ModifyOperation::Delete | ModifyOperation::Replace => {
+                asked.insert((&*one.description, is_emptied))
+            }
+            ModifyOperation::Add | ModifyOperation::Increment => true,
+        };
+        may(rights, is_new.then_some(entry), one)
+    })
+}
+
+/// Whether a modification is allowed; without an entry, when all that it has may go.
+fn may(rights: &Rights<'_>, entry: Option<&dyn EntryRead>, modification: &Modification) -> bool {
     let Modification { operation, description, values } = modification;
     let all = |change: ValueChange| {
         values.iter().all(|value| rights.may_value(change, description, value))
@@ -173,15 +192,13 @@ fn may(rights: &Rights<'_>, entry: &dyn EntryRead, modification: &Modification) 
         && match operation {
             ModifyOperation::Add if values.is_empty() => rights.may(Right::Write, description),
             ModifyOperation::Add => all(ValueChange::Add),
-            ModifyOperation::Delete if values.is_empty() => {
-                may_take_all(rights, entry, description)
+            ModifyOperation::Delete | ModifyOperation::Replace if values.is_empty() => {
+                entry.is_none_or(|entry| may_take_all(rights, entry, description))
             }
             ModifyOperation::Delete => all(ValueChange::Delete),
-            ModifyOperation::Replace if values.is_empty() => {
-                may_take_all(rights, entry, description)
-            }
             ModifyOperation::Replace => {
-                may_take_each(rights, entry, description) && all(ValueChange::Add)
+                entry.is_none_or(|entry| may_take_each(rights, entry, description))
+                    && all(ValueChange::Add)
             }
             ModifyOperation::Increment => rights.may(Right::Write, description),
         }
@@ -225,11 +242,70 @@ fn may_rename(decide: &Decide<'_>, op: &ModifyDn, rights: &Rights<'_>) -> bool {
     let may = |change: ValueChange, ava: &ldap::dn::Ava| {
         schema.describe(&ava.attribute).is_ok_and(|description| {
             rights.has_privilege_for(&description)
-                && rights.may_value(change, &description, &ava.value)
+                && rights.may_name(change, &description, &ava.value)
         })
     };
     let new = op.new_rdn().avas().iter().all(|ava| may(ValueChange::Add, ava));
     let mut old = op.dn.rdns().first().into_iter().flat_map(|rdn| rdn.avas());
     new && (!op.deletes_old_rdn() || old.all(|ava| may(ValueChange::Delete, ava)))
         && (!op.moves() || rights.may_entry(Right::Export))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use aci::Identity;
+    use ldap::dn::{Dn, DnText};
+    use ldap::message::Values;
+    use schema::{Entry, Schema};
+
+    use super::*;
+
+    /// An entry that counts how often its values are visited.
+    struct Counting(Entry, Cell<usize>);
+
+    impl EntryRead for Counting {
+        fn dn(&self) -> &str {
+            self.0.dn()
+        }
+
+        fn visit_values(
+            &self,
+            asked: &AttributeDescription,
+            visit: &mut dyn FnMut(&AttributeDescription, &[u8]) -> bool,
+        ) -> bool {
+            self.0.visit_values(asked, &mut |description, value| {
+                self.1.set(self.1.get() + 1);
+                visit(description, value)
+            })
+        }
+
+        fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>)) {
+            self.0.visit_attributes(visit);
+        }
+    }
+
+    #[test]
+    fn whether_values_may_go_is_asked_once() {
+        let schema = Schema::builtin();
+        let name = Dn::parse("cn=a,dc=x").unwrap();
+        let numbers = (0..100).map(|number| number.to_string()).collect::<Vec<_>>();
+        let pairs = numbers.iter().map(|number| ("description", number.as_bytes()));
+        let entry = Counting(Entry::from_pairs(name, pairs, &schema).unwrap(), Cell::new(0));
+        let access = Access::of(Identity::Root(DnText::of_entry("cn=root").unwrap()));
+        let rights = Rights::on(&access, None, &entry);
+        let description = schema.describe("description").unwrap();
+        let one = |operation, values: &[&str]| {
+            let values = values.iter().map(|value| value.as_bytes().to_vec()).collect();
+            Modification { operation, description: Arc::clone(&description), values }
+        };
+        let replace = one(ModifyOperation::Replace, &["x"]);
+        assert!(may_all(&rights, &entry, &vec![replace; 1_000]));
+        assert_eq!(entry.1.take(), 100);
+        let delete = one(ModifyOperation::Delete, &[]);
+        assert!(may_all(&rights, &entry, &vec![delete; 1_000]));
+        assert_eq!(entry.1.take(), 100 + 1, "and whether there is any");
+    }
 }

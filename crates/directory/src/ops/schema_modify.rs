@@ -56,6 +56,12 @@ pub(crate) fn decide(
         new.check_meaning(old, &place, (&added, &removed)).map_err(refuse)?;
         check_groups(old, &new)?;
     }
+    if let Some(policy) = decide.directory.password_policies.load().unreadable_under(&new) {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            format!("the subtree of the password policy '{policy}' names it: it stays"),
+        ));
+    }
     check_unused(decide, old, &new)?;
     let text = |list: &[Definition]| list.iter().map(Definition::line).collect();
     let change = Change::Schema(SchemaChange { added: text(&added), removed: text(&removed) });

@@ -6,7 +6,7 @@
 pub(crate) mod aliases;
 mod bounds;
 mod chain;
-mod cost;
+pub(crate) mod cost;
 mod count;
 mod done;
 mod explain;

@@ -93,6 +93,7 @@ pub(crate) fn submit(
         request,
         who: Arc::clone(session.who()),
         controls: controls.resolve(&worker.directory.state.load().schema),
+        schema_generation: Some(worker.schema_generation),
         op,
     };
     if let Some(identifier) = controls.transaction {

@@ -165,6 +165,19 @@ impl PasswordPolicies {
         found.map(|(_, governing)| governing).or(self.default.as_ref()).map(Arc::clone)
     }
 
+    /// A policy of which `schema` does not let the subtree be read any more.
+    pub(crate) fn unreadable_under(&self, schema: &Schema) -> Option<&Dn> {
+        let is_read = |key: &DnKey, text: &str, schema: &Schema| {
+            Subtree::parse(text, &key.parent().unwrap_or_default(), schema).is_ok()
+        };
+        let mut all = self.held.iter();
+        let lost = all.find(|(key, held)| {
+            let text = held.specification.as_deref();
+            text.is_some_and(|text| is_read(key, text, &self.schema) && !is_read(key, text, schema))
+        });
+        lost.map(|(_, held)| &held.governing.name)
+    }
+
     /// Whether a rename has policies govern other subtrees than they say now.
     pub(crate) fn are_of_rename(&self, old: &DnKey, new: &DnKey) -> bool {
         self.areas.iter().any(|(subtree, _)| subtree.is_of_rename(old, new))

@@ -20,6 +20,7 @@ use libgssapi::oid::{GSS_MECH_KRB5, OidSet};
 use super::{Message, Step, authorize, malformed};
 use crate::identity_mapper::{self, UserName};
 use crate::refusal::Refusal;
+use crate::seldom::SeldomLines;
 use crate::session::Session;
 use crate::worker::Worker;
 
@@ -93,26 +94,32 @@ pub(super) fn step(
         Some(super::Exchange::Gssapi(exchange)) => (exchange.context, exchange.stage),
         Some(_) | None => {
             let keys = credentials().map_err(|error| {
-                tracing::error!(%error, "there are no keys to accept Kerberos tickets with");
+                worker.directory.seldom.proof.line(|left_out| {
+                    let why = "there are no keys to accept Kerberos tickets with";
+                    tracing::error!(%error, left_out, "{why}");
+                });
                 Refusal::new(ResultCode::Unavailable, "Kerberos is not available here now")
             })?;
             (ServerCtx::new(Some(keys)), Stage::Token)
         }
     };
+    let directory = Arc::clone(&worker.directory);
+    let seldom = &*directory.seldom;
     match stage {
         Stage::Token => {
-            let token = context.step(message.octets, None).map_err(|error| refused(&error))?;
+            let token =
+                context.step(message.octets, None).map_err(|error| refused(seldom, &error))?;
             let token = token.as_deref().unwrap_or_default().to_vec();
             match (context.is_complete(), token.is_empty()) {
                 (false, _) => Ok(go_on(context, Stage::Token, token)),
                 (true, false) => Ok(go_on(context, Stage::Acknowledgement, token)),
-                (true, true) => offer(context),
+                (true, true) => offer(context, seldom),
             }
         }
-        Stage::Acknowledgement if message.octets.is_empty() => offer(context),
+        Stage::Acknowledgement if message.octets.is_empty() => offer(context, seldom),
         Stage::Acknowledgement => Err(wrong()),
         Stage::Layer => {
-            let sent = context.unwrap(message.octets).map_err(|error| refused(&error))?;
+            let sent = context.unwrap(message.octets).map_err(|error| refused(seldom, &error))?;
             let asked = read_layer(&sent).ok_or_else(wrong)?;
             let proven = proven(worker, &context)?;
             let proven = proven.from_origin(session.origin(message.mechanism));
@@ -127,8 +134,9 @@ fn go_on(context: ServerCtx, stage: Stage, challenge: Vec<u8>) -> Step {
 }
 
 /// Tells the client that there is no security layer, and so no message of one (RFC 4752 §3.2).
-fn offer(mut context: ServerCtx) -> Result<Step, Refusal> {
-    let offer = context.wrap(false, &[NO_LAYER, 0, 0, 0]).map_err(|error| refused(&error))?;
+fn offer(mut context: ServerCtx, seldom: &SeldomLines) -> Result<Step, Refusal> {
+    let offer =
+        context.wrap(false, &[NO_LAYER, 0, 0, 0]).map_err(|error| refused(seldom, &error))?;
     let offer = offer.to_vec();
     Ok(go_on(context, Stage::Layer, offer))
 }
@@ -141,39 +149,47 @@ fn read_layer(octets: &[u8]) -> Option<&str> {
 
 /// Who has proved to be the principal of the context.
 fn proven(worker: &mut Worker, context: &ServerCtx) -> Result<Access, Refusal> {
+    let directory = Arc::clone(&worker.directory);
+    let seldom = &*directory.seldom;
     let text = |name: Result<Name, Error>| {
         let text = name.and_then(|name| name.display_name());
-        let text = text.map_err(|error| refused(&error))?;
-        String::from_utf8(text.to_vec()).map_err(|_| nobody(""))
+        let text = text.map_err(|error| refused(seldom, &error))?;
+        String::from_utf8(text.to_vec()).map_err(|_| nobody(seldom, ""))
     };
     let (client, service) = (text(context.source_name())?, text(context.target_name())?);
     let principals = Principal::read(&client).zip(Principal::read(&service));
-    let (principal, service) = principals.ok_or_else(|| nobody(&client))?;
+    let (principal, service) = principals.ok_or_else(|| nobody(seldom, &client))?;
     if !service.name.starts_with(SERVICE) {
-        tracing::info!(service = service.whole, "a Kerberos ticket is for another service");
+        seldom.proof.line(|left_out| {
+            let service = service.whole;
+            tracing::info!(service, left_out, "a Kerberos ticket is for another service");
+        });
         return Err(Refusal::new(ResultCode::InvalidCredentials, ""));
     }
     let own = (principal.realm == service.realm).then_some(principal.name);
-    let directory = Arc::clone(&worker.directory);
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
     for name in own.into_iter().chain([principal.whole]) {
         let name = UserName::User(name);
         if let Some(found) = identity_mapper::find_vouched(&directory, &state, view, name)? {
             let access = identity_mapper::access_without_password(&directory, &state, view, found)?;
-            return access.ok_or_else(|| nobody(principal.whole));
+            return access.ok_or_else(|| nobody(seldom, principal.whole));
         }
     }
-    Err(nobody(principal.whole))
+    Err(nobody(seldom, principal.whole))
 }
 
-fn nobody(principal: &str) -> Refusal {
-    tracing::info!(principal, "no entry belongs to a Kerberos principal");
+fn nobody(seldom: &SeldomLines, principal: &str) -> Refusal {
+    seldom.proof.line(|left_out| {
+        tracing::info!(principal, left_out, "no entry belongs to a Kerberos principal");
+    });
     Refusal::new(ResultCode::InvalidCredentials, "")
 }
 
-fn refused(error: &Error) -> Refusal {
-    tracing::info!(%error, "a Kerberos message was not accepted");
+fn refused(seldom: &SeldomLines, error: &Error) -> Refusal {
+    seldom
+        .proof
+        .line(|left_out| tracing::info!(%error, left_out, "a Kerberos message was not accepted"));
     Refusal::new(ResultCode::InvalidCredentials, "")
 }
 

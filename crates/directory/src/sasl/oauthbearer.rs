@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ldap::result::ResultCode;
 
 use super::{Exchange, Message, Step, authorize, malformed};
+use crate::directory::Directory;
 use crate::identity_mapper::{self, UserName};
 use crate::ops::bind;
 use crate::refusal::Refusal;
@@ -73,12 +74,12 @@ pub(super) fn step(
     let bearer = read(message.octets)?;
     let directory = Arc::clone(&worker.directory);
     let (Some(token), Some(keys)) = (bearer.token, directory.token_keys.load_full()) else {
-        return Ok(refused("invalid_request", "there is no token, or no key for it"));
+        return Ok(refused(&directory, "invalid_request", "there is no token, or no key for it"));
     };
     let options = &directory.authentication.tokens;
     let user = match keys.user(token.as_bytes(), options, directory.clock.now()) {
         Ok(user) => user,
-        Err(reason) => return Ok(refused("invalid_token", reason)),
+        Err(reason) => return Ok(refused(&directory, "invalid_token", reason)),
     };
     let state = directory.state.load_full();
     let view = worker.snapshot.view()?;
@@ -93,13 +94,16 @@ pub(super) fn step(
             let proven = access.from_origin(session.origin(message.mechanism));
             Ok(Step::Done { access: authorize(worker, proven, &bearer.authzid)?, answer: None })
         }
-        None => Ok(refused("invalid_token", "nobody has the name it gives")),
+        None => Ok(refused(&directory, "invalid_token", "nobody has the name it gives")),
     }
 }
 
 /// Tells the client by RFC 7628 §3.2.2; the bind fails when it has acknowledged that.
-fn refused(status: &str, reason: &'static str) -> Step {
-    tracing::info!(reason, "a bearer token was not accepted");
+fn refused(directory: &Directory, status: &str, reason: &'static str) -> Step {
+    directory
+        .seldom
+        .proof
+        .line(|left_out| tracing::info!(reason, left_out, "a bearer token was not accepted"));
     Step::Continue {
         exchange: Exchange::TokenRefused,
         challenge: format!("{{\"status\":\"{status}\"}}").into_bytes(),

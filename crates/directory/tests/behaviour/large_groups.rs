@@ -160,6 +160,115 @@ fn many_modifications_of_a_large_attribute_are_few_passes() {
     assert_eq!(modify(&mut root, &large, &turns, false), ResultCode::AdminLimitExceeded);
 }
 
+/// A value of the whole attribute was checked for each modification of it, and whoever asked was
+/// asked about each of them: a request of 20,000 modifications held the writer for a minute.
+#[test]
+fn what_many_modifications_leave_is_checked_once() {
+    use ModifyOperation::{Add, Delete, Replace};
+    let served = Served::new();
+    let mut root = served.root();
+    let [_, large] = groups(&mut root);
+    let before = values(&mut root, &large, "member").len();
+    let names = (0..9_000).map(|n| dn(&format!("uid=user.{}", n % 3_000))).collect::<Vec<_>>();
+    let each = names.iter().map(|name| [name.as_str()]).collect::<Vec<_>>();
+    let adds = each[..3_000].iter().map(|one| (Add, "member", &one[..])).collect::<Vec<_>>();
+    let deletes = each[..3_000].iter().map(|one| (Delete, "member", &one[..])).collect::<Vec<_>>();
+    assert_eq!(modify(&mut root, &large, &adds, false), ResultCode::Success);
+    assert_eq!(modify(&mut root, &large, &deletes, false), ResultCode::Success);
+    assert_eq!(values(&mut root, &large, "member").len(), before);
+    let turns = each.iter().flat_map(|one| {
+        [(Replace, "description", &one[..]), (Replace, "businessCategory", &one[..])]
+    });
+    let turns = turns.collect::<Vec<_>>();
+    assert_eq!(modify(&mut root, &large, &turns, false), ResultCode::Success);
+    let last = BTreeSet::from([names[8_999].clone()]);
+    assert_eq!(values(&mut root, &large, "description"), last);
+    assert_eq!(values(&mut root, &large, "businessCategory"), last);
+}
+
+/// Values were counted, whatever their length.
+#[test]
+fn passes_over_long_values_are_counted_by_their_octets() {
+    use ModifyOperation::{Add, Delete, Replace};
+    let served = Served::new();
+    let mut root = served.root();
+    let [small, _] = groups(&mut root);
+    let long = "x".repeat(1 << 20);
+    let turns = [(Add, "description", &["a"][..]), (Delete, "description", &["a"])].repeat(500);
+    assert_eq!(modify(&mut root, &small, &turns, false), ResultCode::Success);
+    let change = [(Replace, "description", &[long.as_str()][..])];
+    assert_eq!(modify(&mut root, &small, &change, false), ResultCode::Success);
+    assert_eq!(modify(&mut root, &small, &turns[..20], false), ResultCode::Success);
+    let too_much = ResultCode::AdminLimitExceeded;
+    assert_eq!(modify(&mut root, &small, &turns, false), too_much);
+    // Beyond ASCII a megabyte takes as long as forty.
+    let long = "\u{FC}".repeat(3 << 20);
+    let change = [(Replace, "description", &[long.as_str()][..])];
+    assert_eq!(modify(&mut root, &small, &change, false), too_much);
+    let half = "\u{FC}".repeat(1_600_000);
+    let change = [(Replace, "description", &[half.as_str()][..])];
+    assert_eq!(modify(&mut root, &small, &change, false), ResultCode::Success);
+    let other = format!("{half}x");
+    let change = [(Add, "description", &[other.as_str()][..])];
+    assert_eq!(modify(&mut root, &small, &change, false), too_much, "with what is there");
+    assert_eq!(
+        modify(&mut root, &small, &[(Delete, "description", &[])], false),
+        ResultCode::Success
+    );
+}
+
+#[test]
+fn a_new_entry_has_no_more_of_what_takes_long_to_compare() {
+    let served = Served::new();
+    let mut root = served.root();
+    let mut add = |octets: usize| {
+        let text = "\u{FC}".repeat(octets / 4);
+        let other = format!("{text}x");
+        let name = format!("cn=group {octets},{SUFFIX}");
+        let attributes: &[(&str, &[&str])] = &[
+            ("objectClass", &["groupOfNames"]),
+            ("member", &[SUFFIX]),
+            ("description", &[&text, &other]),
+        ];
+        root.add(&name, attributes)
+    };
+    assert_eq!(add(1 << 20), ResultCode::Success);
+    assert_eq!(add(5 << 20), ResultCode::AdminLimitExceeded);
+}
+
+/// A name is prepared where requests are read, before anybody knows whether strangers may add it.
+#[test]
+fn what_a_stranger_adds_is_prepared_within_milliseconds() {
+    let served = Served::new();
+    let add = |client: &mut Client, octets: usize| {
+        let text = "\u{FC}".repeat(octets / 2);
+        let values = [text.clone(), format!("{text}x")];
+        let [one, other] = values.each_ref().map(String::as_str);
+        let name = format!("cn={},{SUFFIX}", &text[..octets.min(8_000)]);
+        client.add(&name, &[("objectClass", &["device"]), ("description", &[one, other])])
+    };
+    let mut stranger = served.client();
+    assert_eq!(add(&mut stranger, 1_000), ResultCode::InsufficientAccessRights);
+    assert_eq!(add(&mut stranger, 20_000), ResultCode::AdminLimitExceeded);
+    assert_eq!(add(&mut served.root(), 20_000), ResultCode::Success);
+}
+
+/// Each attribute that is named is looked for among all of the entry.
+#[test]
+fn no_more_attributes_are_modified_than_an_entry_can_have() {
+    use ModifyOperation::Replace;
+    let served = Served::new();
+    let mut root = served.root();
+    let [small, _] = groups(&mut root);
+    let names = (0..5_000).map(|number| format!("description;x-{number}")).collect::<Vec<_>>();
+    let changes = names.iter().map(|name| (Replace, name.as_str(), &[][..])).collect::<Vec<_>>();
+    assert_eq!(modify(&mut root, &small, &changes[..4_000], false), ResultCode::Success);
+    let too_many = ResultCode::AdminLimitExceeded;
+    assert_eq!(modify(&mut root, &small, &changes, false), too_many);
+    let again = changes[..2_500].repeat(2);
+    assert_eq!(modify(&mut root, &small, &again, false), ResultCode::Success);
+}
+
 #[test]
 fn groups_are_imported_found_and_exported_whole() {
     const MEMBERS: usize = 20_000;

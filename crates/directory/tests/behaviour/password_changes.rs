@@ -359,6 +359,31 @@ fn the_own_password_is_held_to_the_rules_by_who_sets_those_of_others() {
     signed_in(&served, BERT, hashed);
 }
 
+/// Who has read a hash does not know the password.
+#[test]
+fn a_hash_is_no_proof_of_the_old_password() {
+    for storage in [Scheme::Ssha512.into(), cheap(Scheme::Argon2id)] {
+        let served = served_with(&[("pwdSafeModify", "TRUE")], storage);
+        let hash = values(&served, ANNA, "userPassword").remove(0);
+        let mut anna = signed_in(&served, ANNA, FIRST);
+        let mut controls = ControlsBuf::new();
+        controls.push(Control { oid: "1.2.840.113556.1.4.1413", critical: true, value: None });
+        let mut change = |old: &[&str]| {
+            let list = modifications(&[
+                (ModifyOperation::Delete, "userPassword", old),
+                (ModifyOperation::Add, "userPassword", &["another one"]),
+            ]);
+            let request = Request::Modify(ModifyRequest { name: ANNA, changes: list.as_ref() });
+            anna.request(request, controls.as_ref()).code()
+        };
+        assert_eq!(change(&[&hash]), ResultCode::InsufficientAccessRights);
+        let both = [&*hash, "a wrong one"];
+        assert_ne!(change(&both), ResultCode::Success);
+        assert_eq!(values(&served, ANNA, "userPassword"), [hash], "it stayed");
+        assert_eq!(change(&[FIRST]), ResultCode::Success);
+    }
+}
+
 #[test]
 fn a_used_password_is_forbidden_for_a_time() {
     let served = served(&[("ds-pwp-password-history-duration", "10 days")]);

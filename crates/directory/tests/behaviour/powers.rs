@@ -1,10 +1,11 @@
 //! Power comes from who may give it: not from a derived type, a class, a name or a new entry.
 
-use ldap::message::{ControlsBuf, ModifyDnRequest, ModifyOperation, Request};
+use directory::Next;
+use ldap::message::{ControlsBuf, ModifyDnRequest, ModifyOperation, ModifyRequest, Request};
 use ldap::result::ResultCode;
 
 use crate::access::ACCESS_CONFIG;
-use crate::support::{Answer, Asked, Client, SUFFIX, Served};
+use crate::support::{Answer, Asked, Client, SUFFIX, Served, modifications};
 
 const SCHEMA: &str = "cn=schema";
 
@@ -462,4 +463,70 @@ fn people_do_not_choose_which_policy_governs_them() {
     assert!(answer.diagnostic.contains("password-reset"), "{}", answer.diagnostic);
     let answer = rename(&mut root, &unit("people"), "ou=persons", None);
     assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+}
+
+#[test]
+fn an_update_means_what_its_names_meant_when_it_was_read() {
+    let served = served();
+    let mut root = served.root();
+    let own = "( 1.3.6.1.4.1.99999.70 NAME 'pal' SUP distinguishedName )";
+    let schema = |root: &mut Client, operation, text: &str| {
+        let answer = root.try_modify(SCHEMA, &[(operation, "attributeTypes", &[text])]);
+        assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    };
+    schema(&mut root, ModifyOperation::Add, own);
+    let name = person("chief");
+    let list = modifications(&[(ModifyOperation::Add, "pal", &[&*person("pam")])]);
+    let request = Request::Modify(ModifyRequest { name: &name, changes: list.as_ref() });
+    let mut pam = signed_in(&served, "pam");
+    let message = pam.encode(request, ldap::message::Controls::EMPTY);
+    let connection = &mut pam.connection;
+    let mut out = Vec::new();
+    let next = connection.worker.handle(&mut connection.session, &message, &mut out);
+    let Next::Write(pending) = next else { panic!("the change goes to the writer") };
+    // Meanwhile the name means something else.
+    schema(&mut root, ModifyOperation::Delete, own);
+    let other = "( 1.3.6.1.4.1.99999.71 NAME 'pal' SUP manager )";
+    schema(&mut root, ModifyOperation::Add, other);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    let mut answer = Answer::default();
+    answer.take(&receiver.recv().unwrap());
+    assert_eq!(answer.code(), ResultCode::Busy, "{}", answer.diagnostic);
+    let again = pam.modify(&name, &[(ModifyOperation::Add, "pal", &[&*person("pam")])]);
+    assert_eq!(again, ResultCode::Success);
+}
+
+#[test]
+fn a_rename_makes_no_entry_one_of_another_kind() {
+    let served = served();
+    let mut root = served.root();
+    let class =
+        "( 1.3.6.1.4.1.99999.80 NAME 'teamAccount' SUP inetOrgPerson STRUCTURAL MAY member )";
+    let change = [(ModifyOperation::Add, "objectClasses", &[class][..])];
+    assert_eq!(root.modify(SCHEMA, &change), ResultCode::Success);
+    let mut pam = signed_in(&served, "pam");
+    for rdn in ["uid=chief+objectClass=teamAccount", "2.5.4.0=teamAccount"] {
+        let answer = rename(&mut pam, &person("chief"), rdn, None);
+        assert_eq!(answer.code(), ResultCode::NamingViolation, "{}", answer.diagnostic);
+    }
+    let name = format!("objectClass=device,{SUFFIX}");
+    let answer = try_add(&mut root, &name, &["device"], &[("cn", &["x"])]);
+    assert_eq!(answer.code(), ResultCode::NamingViolation);
+}
+
+#[test]
+fn who_may_join_a_list_does_not_rename_it() {
+    let served = served();
+    let mut root = served.root();
+    let list = format!("cn=list,{SUFFIX}");
+    add(&mut root, &list, &["groupOfNames"], &[("member", &[&person("chief")])]);
+    put(&mut root, SUFFIX, &for_pam("(targetattr=\"member\")", "allow (selfwrite)"));
+    let mut pam = signed_in(&served, "pam");
+    let own = format!("member={}", person("pam").replace(',', "\\,"));
+    let answer = rename(&mut pam, &list, &own, None);
+    assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{}", answer.diagnostic);
+    let own = person("pam");
+    let join = [(ModifyOperation::Add, "member", &[&*own][..])];
+    assert_eq!(pam.modify(&list, &join), ResultCode::Success);
 }

@@ -12,11 +12,12 @@ use ldap::dn::Dn;
 use server::Addresses;
 
 use super::init::{ADMINISTRATOR, generate_password, make};
+use crate::diagnostics::start_log;
 use crate::failure::{Exit, Failure};
 use crate::keytab;
 use crate::output;
 use crate::progress;
-use crate::serving::{Listeners, start, start_log};
+use crate::serving::{Listeners, start};
 use crate::template::{Generator, PEOPLE, ParseOptions, ShippedWords, Template};
 use crate::temporary::TemporaryFolder;
 
@@ -62,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let data = options.data.as_deref().or(temporary.as_ref().map(TemporaryFolder::path));
     let data = data.unwrap_or(Path::new(""));
     let settings = options.listeners.settings(None, Some(data), &quiet)?;
-    start_log(&settings);
+    let _log = start_log(&settings);
     let password = if has_data(data) {
         None
     } else {

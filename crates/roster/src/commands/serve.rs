@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::diagnostics::start_log;
 use crate::failure::{Exit, Failure};
 use crate::keytab;
 use crate::preload::Preload;
-use crate::serving::{Listeners, start, start_log};
+use crate::serving::{Listeners, start};
 
 /// Serve a data directory over LDAP, LDAPS and a Unix socket.
 ///
@@ -46,7 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (config, data) = (options.config.as_deref(), options.data.as_deref());
     let settings = options.listeners.settings(config, data, &[])?;
     keytab::prepare(&settings)?;
-    start_log(&settings);
+    let _log = start_log(&settings);
     let (server, store) = start(&settings)?;
     options.listeners.ready(server.addresses(), &[])?;
     let preload = options.preload.then(|| Preload::start(store)).transpose()?;

@@ -11,8 +11,9 @@ use client::{ConnectOptions, Connection};
 use server::{Server, Settings, generate_self_signed};
 
 use crate::connect::PATIENCE;
+use crate::diagnostics::{Log, start_log};
 use crate::failure::Failure;
-use crate::serving::{environment, start, start_log};
+use crate::serving::{environment, start};
 use crate::temporary::TemporaryFolder;
 
 /// Lets `work` ask a server of its own for the data directory `data`.
@@ -21,7 +22,7 @@ pub(crate) fn with_server<T>(
     work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let folder = TemporaryFolder::new("index")?;
-    let server = serve(data, &folder)?;
+    let (server, _log) = serve(data, &folder)?;
     let stop = server.shutdown_handle();
     // It listens for Ctrl-C.
     let serving = std::thread::spawn(move || server.wait());
@@ -44,7 +45,7 @@ pub(crate) fn with_server<T>(
 
 /// Serves the directory where nobody else can connect; nobody waits for it, so that building
 /// indexes may take all the time.
-fn serve(data: &Path, folder: &TemporaryFolder) -> Result<Server, Failure> {
+fn serve(data: &Path, folder: &TemporaryFolder) -> Result<(Server, Log), Failure> {
     // Nobody uses the certificate, but a server has one, and the data directory stays as it is.
     generate_self_signed(folder.path(), &[])?;
     let inside = |name: &str| folder.path().join(name).display().to_string();
@@ -65,8 +66,8 @@ fn serve(data: &Path, folder: &TemporaryFolder) -> Result<Server, Failure> {
             ("log.level", "warn".to_owned()),
         ],
     )?;
-    start_log(&settings);
-    start(&settings).map(|(server, _)| server)
+    let log = start_log(&settings);
+    start(&settings).map(|(server, _)| (server, log))
 }
 
 /// The user of this process is the administrator of what it serves.

@@ -80,9 +80,18 @@ impl Assertion {
 
     /// Whether a value of the entry matches by an equality rule.
     pub fn holds(&self, schema: &Schema, entry: &dyn EntryRead) -> Truth {
+        self.holds_within(schema, entry, &mut Meter::unlimited())
+    }
+
+    /// The same, and what it costs to find out: see [`super::ResolvedFilter::matches_within`].
+    pub fn holds_within(
+        &self,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+        meter: &mut Meter<'_>,
+    ) -> Truth {
         let matches = |key: &[u8]| self.rule.keys_match(key, &self.key);
-        let mut meter = Meter::unlimited();
-        with_scratch(&mut meter, |scratch| self.evaluate(schema, entry, scratch, matches))
+        with_scratch(meter, |scratch| self.evaluate(schema, entry, scratch, matches))
     }
 
     /// Whether the key of one value satisfies `matches`.
@@ -337,7 +346,7 @@ fn key_satisfies(
     matches: impl Fn(&[u8]) -> bool,
 ) -> bool {
     let Scratch { key, meter } = scratch;
-    if !meter.spend(meter::steps_of_value(rule, value)) {
+    if !meter.spend(rule.steps(value)) {
         return false;
     }
     key.clear();

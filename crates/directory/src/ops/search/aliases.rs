@@ -120,7 +120,8 @@ pub(crate) fn find_base(
         }
         let mut next = aliased(&alias, schema, guard)
             .ok_or_else(|| problem(closed, "the alias names nothing that may be followed"))?;
-        let is_there = is_known(view, guard, &next)? || nearest_is_alias(view, schema, &next)?;
+        let is_there =
+            is_known(view, guard, &next)? || nearest_is_alias(view, (schema, guard), &next)?;
         if !is_there {
             return Err(problem(useless, "the alias names no entry of this server"));
         }
@@ -141,10 +142,16 @@ fn is_known(view: &View<'_>, guard: &Guard<'_>, key: &DnKey) -> Result<bool, Ref
     Ok(guard.is_bypassed() || guard.on(&stored).is_disclosed())
 }
 
-/// Whether the way to a name goes through an alias.
-fn nearest_is_alias(view: &View<'_>, schema: &Schema, key: &DnKey) -> Result<bool, Refusal> {
+/// Whether the way to a name goes through an alias that the asker may know of.
+fn nearest_is_alias(
+    view: &View<'_>,
+    (schema, guard): (&Schema, &Guard<'_>),
+    key: &DnKey,
+) -> Result<bool, Refusal> {
     let Resolved::Missing { nearest: Some(id) } = view.resolve(key)? else { return Ok(false) };
-    Ok(schema.well_known().is_alias(&target::stored(view, id)?))
+    let stored = target::stored(view, id)?;
+    let is_known = guard.is_bypassed() || guard.on(&stored).is_disclosed();
+    Ok(is_known && schema.well_known().is_alias(&stored))
 }
 
 /// The end of the way: the entry called `name`, which aliases have led to.

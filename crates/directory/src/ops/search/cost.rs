@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use aci::{Identity, WantedValues};
+use aci::{Access, Identity, WantedValues};
 use ldap::filter::Filter;
 use ldap::message::{Scope, SearchRequest};
 use ldap::result::ResultCode;
@@ -15,6 +15,7 @@ use schema::{EntryRead, Meter, ResolvedFilter, Schema, Truth};
 
 use super::bounds::too_long;
 use super::{Bounds, Done, Outcome, Search};
+use crate::directory::Directory;
 use crate::refusal::Refusal;
 
 /// The work that a search has done, and why it may do no more.
@@ -142,19 +143,8 @@ impl Search<'_> {
         bounds.deadline.is_some_and(|deadline| self.directory.clock.elapsed() >= deadline)
     }
 
-    /// Steps that the asker may have done. What the identity was given comes before what everybody
-    /// has; the root identity is allowed all.
     fn work_max(&self) -> u64 {
-        let limits = &self.directory.limits;
-        let of_all = match self.access.identity() {
-            Identity::Root(_) => return u64::MAX,
-            Identity::Anonymous => limits.search_work_anonymous_max,
-            Identity::Entry(_) => limits.search_work_max,
-        };
-        match self.access.grants().search_work_max.unwrap_or(of_all) {
-            0 => u64::MAX,
-            millions => u64::from(millions) * STEPS_OF_MILLION,
-        }
+        work_max(self.directory, self.access)
     }
 
     /// Whether the candidates are too many for the thread that reads requests, or testing that
@@ -163,6 +153,21 @@ impl Search<'_> {
         let Some(max) = self.candidates_max else { return false };
         let steps = || terms(filter).saturating_mul(TERM_STEPS).saturating_mul(estimate);
         estimate > max || (tests && steps() > self.directory.limits.inline_work_max)
+    }
+}
+
+/// Steps that an asker may have done for a search, or a compare. What the identity was given comes
+/// before what everybody has; the root identity is allowed all.
+pub(crate) fn work_max(directory: &Directory, access: &Access) -> u64 {
+    let limits = &directory.limits;
+    let of_all = match access.identity() {
+        Identity::Root(_) => return u64::MAX,
+        Identity::Anonymous => limits.search_work_anonymous_max,
+        Identity::Entry(_) => limits.search_work_max,
+    };
+    match access.grants().search_work_max.unwrap_or(of_all) {
+        0 => u64::MAX,
+        millions => u64::from(millions) * STEPS_OF_MILLION,
     }
 }
 
@@ -241,7 +246,7 @@ fn too_much_work() -> Done {
 }
 
 /// Work between two looks at whether to go on: about a quarter of a millisecond.
-const LOOK_EVERY_STEPS: u64 = 250_000;
+pub(crate) const LOOK_EVERY_STEPS: u64 = 250_000;
 /// What it takes to compare a value with what is wanted, at least and for each octet.
 const PICK_STEPS: u64 = 100;
 const PICK_OCTET_STEPS: u64 = 8;

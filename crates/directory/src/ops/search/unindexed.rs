@@ -5,8 +5,9 @@
 
 use std::sync::atomic::Ordering;
 
+use ldap::filter::Filter;
 use ldap::result::ResultCode;
-use schema::ResolvedFilter;
+use schema::Schema;
 use store::{Ask, Plan, Source, TermReport, View};
 
 use super::Search;
@@ -91,26 +92,51 @@ impl Search<'_> {
         }
     }
 
-    /// The filter for the log, unless it asserts what a password is.
+    /// The filter for the log, unless it asserts what is secret.
     fn shown_filter(&self) -> String {
         let state = self.directory.state.load();
-        let mut has_password = false;
-        ResolvedFilter::resolve(&self.request.filter, &state.schema)
-            .visit_descriptions(&mut |one| has_password |= one.is_password());
-        if has_password { "{hidden}".to_owned() } else { self.request.filter.to_string() }
+        match asks_for_secrets(&self.request.filter, &state.schema) {
+            true => "{hidden}".to_owned(),
+            false => self.request.filter.to_string(),
+        }
     }
 
     fn log_unindexed(&self, plan: &Plan, refused: bool) {
-        tracing::info!(
-            unindexed = true,
-            refused,
-            who = self.access.identity().authorization_id(),
-            base = shortened(self.request.base),
-            scope = ?self.request.scope,
-            filter = shortened(&self.shown_filter()),
-            candidates = plan.estimate,
-            "an unindexed search"
-        );
+        self.directory.seldom.unindexed.line(|left_out| {
+            tracing::info!(
+                unindexed = true,
+                refused,
+                who = self.access.identity().authorization_id(),
+                base = shortened(self.request.base),
+                scope = ?self.request.scope,
+                filter = shortened(&self.shown_filter()),
+                candidates = plan.estimate,
+                left_out,
+                "an unindexed search"
+            );
+        });
+    }
+}
+
+/// Whether a filter asserts what is secret of an attribute, or of one that the schema does not
+/// have: that may be a secret with a misspelled name.
+fn asks_for_secrets(filter: &Filter<'_>, schema: &Schema) -> bool {
+    let is_secret = |description: &str| match schema.describe(description) {
+        Ok(known) => known.is_password() || known.kind.is_kept_from_logs(),
+        Err(_) => true,
+    };
+    match filter {
+        Filter::And(parts) | Filter::Or(parts) => {
+            parts.iter().any(|part| asks_for_secrets(part, schema))
+        }
+        Filter::Not(part) => asks_for_secrets(part, schema),
+        Filter::Present(_) => false,
+        Filter::Equality(ava)
+        | Filter::GreaterOrEqual(ava)
+        | Filter::LessOrEqual(ava)
+        | Filter::Approx(ava) => is_secret(ava.description),
+        Filter::Substrings(substrings) => is_secret(substrings.description),
+        Filter::Extensible(extensible) => extensible.description.is_none_or(is_secret),
     }
 }
 
@@ -137,3 +163,28 @@ fn shortened(text: &str) -> String {
 
 /// Characters of a filter or a name that a diagnostic or a log record shows.
 const SHOWN_CHARS_MAX: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asserted_of_secrets_is_not_shown() {
+        let schema = Schema::builtin();
+        let asks = |text: &str| asks_for_secrets(&Filter::parse(text).unwrap(), &schema);
+        for secret in [
+            "(userPassword=x)",
+            "(&(cn=a)(!(userPassword=*x*)))",
+            "(pwdHistory=x)",
+            "(sambaNTPassword>=x)",
+            "(userPassword:octetStringMatch:=x)",
+            "(:octetStringMatch:=x)",
+            "(userPasswrod=x)",
+        ] {
+            assert!(asks(secret), "{secret}");
+        }
+        for shown in ["(cn=a)", "(|(sn~=b)(description=*c*))", "(userPassword=*)"] {
+            assert!(!asks(shown), "{shown}");
+        }
+    }
+}

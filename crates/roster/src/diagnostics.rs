@@ -1,0 +1,68 @@
+//! Diagnostics, on standard error.
+//!
+//! Invariant: whoever does not read them stops nobody. A thread of its own writes them; lines that
+//! find no room in its queue are lost, and counted: the log tells how many, once it is read again.
+
+use std::io::{self, Stderr, Write};
+use std::sync::{Arc, OnceLock};
+
+use server::Settings;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::EnvFilter;
+
+use crate::output;
+
+/// Writes what is in the queue when it goes, unless nobody reads: so long it waits a second.
+#[must_use]
+pub(crate) struct Log {
+    _guard: WorkerGuard,
+}
+
+/// Sends diagnostics to standard error, as `[log]` says.
+pub(crate) fn start_log(settings: &Settings) -> Log {
+    let counter = Arc::new(OnceLock::new());
+    let writer = Telling { to: io::stderr(), counter: Arc::clone(&counter), told: 0 };
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(WAITING_LINES_MAX)
+        .thread_name("log")
+        .finish(writer);
+    let _ = counter.set(writer.error_counter());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(settings.log.level))
+        .with_ansi(output::is_watched())
+        .with_writer(writer);
+    // A second subscriber would be refused: the first one stays, as in tests.
+    let _ =
+        if settings.log.format == "json" { builder.json().try_init() } else { builder.try_init() };
+    Log { _guard: guard }
+}
+
+/// Standard error, and how many lines never came to it.
+struct Telling {
+    to: Stderr,
+    counter: Arc<OnceLock<ErrorCounter>>,
+    /// Lost lines that the log has told of.
+    told: usize,
+}
+
+impl Write for Telling {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(line)?;
+        let lost = self.counter.get().map_or(0, ErrorCounter::dropped_lines);
+        if lost > self.told {
+            let count = lost - self.told;
+            self.told = lost;
+            // It takes its place in the queue, like any line.
+            tracing::warn!(count, "lines of this log were lost: standard error was not read");
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Lines that wait to be written: some megabytes.
+const WAITING_LINES_MAX: usize = 10_000;
