@@ -249,6 +249,7 @@ pub fn check_values(attribute: &Attribute, schema: &Schema) -> Result<(), Violat
 /// name has (RFC 4512 §2.3).
 pub fn check_name(entry: &Entry, schema: &Schema) -> Result<(), Violation> {
     let Some(rdn) = entry.name().rdns().first() else { return Ok(()) };
+    let mut naming = Vec::new();
     for ava in rdn.avas() {
         let description = schema.describe(&ava.attribute).map_err(EntryError::from)?;
         let kind = &description.kind;
@@ -260,8 +261,13 @@ pub fn check_name(entry: &Entry, schema: &Schema) -> Result<(), Violation> {
                 format!("attribute '{description}' {reason} and cannot name an entry"),
             ));
         }
+        // The usual case.
+        if let ([_], true) = (rdn.avas(), entry.values(&description).contains(&ava.value)) {
+            return Ok(());
+        }
+        naming.push((description, &*ava.value));
     }
-    match entry.missing_naming_values(schema)?.first() {
+    match entry.missing_values(schema, naming).first() {
         None => Ok(()),
         Some((description, _)) => Err(Violation::new(
             ResultCode::NamingViolation,

@@ -70,6 +70,10 @@ fn check_work(worker: &Worker, session: &Session, request: &AddRequest<'_>) -> R
     let limits = &worker.directory.limits;
     let is_stranger = matches!(session.access().identity(), Identity::Anonymous);
     let max = if is_stranger { limits.add_work_anonymous_max } else { limits.modify_work_max };
+    let octets = request.name.len() + request.attributes.as_ber().len();
+    if octets as u64 * OCTET_STEPS_MAX <= max {
+        return Ok(());
+    }
     let mut passes = Passes::new(max);
     passes.spend(2 * steps_of_name(request.name))?;
     let state = worker.directory.state.load();
@@ -84,6 +88,9 @@ fn check_work(worker: &Worker, session: &Session, request: &AddRequest<'_>) -> R
     }
     Ok(())
 }
+
+/// What any octet of an add costs at the most.
+const OCTET_STEPS_MAX: u64 = 400;
 
 /// The passwords of a new entry; none when it has none.
 fn sent_passwords(entry: &Entry) -> Option<Sent<'_>> {

@@ -401,6 +401,9 @@ fn check_result(
 
 /// The attributes that are modified, each once.
 fn touched(modifications: &[Modification]) -> Vec<Arc<AttributeDescription>> {
+    if let [one] = modifications {
+        return vec![Arc::clone(&one.description)];
+    }
     let mut seen = HashSet::with_capacity(modifications.len());
     let all = modifications.iter().map(|one| &one.description);
     all.filter(|description| seen.insert(&***description)).cloned().collect()

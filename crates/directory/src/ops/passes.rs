@@ -80,6 +80,12 @@ impl Passes {
 
     /// Counts looking for the values of its name among those of an entry.
     pub(crate) fn name(&mut self, entry: &Entry, schema: &Schema) -> Result<(), Refusal> {
+        let is_short = |values: &[Vec<u8>]| {
+            values.len() <= SHORT_VALUES_MAX && values.iter().all(|one| one.len() <= SHORT_BYTES)
+        };
+        if entry.attributes().iter().all(|one| is_short(&one.values)) {
+            return Ok(());
+        }
         for ava in entry.name().rdns().first().into_iter().flat_map(|rdn| rdn.avas()) {
             let Ok(description) = schema.describe(&ava.attribute) else { continue };
             let values = entry.values(&description);
@@ -110,6 +116,9 @@ impl Passes {
 
 /// So many modifications may go through any number of values.
 const PASSES_MIN: u32 = 4;
+/// Attributes of so few, and so long, values are gone through in no time.
+const SHORT_VALUES_MAX: usize = 8;
+const SHORT_BYTES: usize = 512;
 /// Looking whether an attribute of the entry is the one that is modified.
 const ATTRIBUTE_STEPS: u64 = 10;
 /// A value that others are compared with, whatever its length.

@@ -168,6 +168,9 @@ fn whole_tree(decide: &Decide<'_>, key: &DnKey) -> Result<(), Refusal> {
 /// Whether all modifications are allowed. `entry` is as it was before all of them, so that whether
 /// its values may go is asked once, however often they are to.
 fn may_all(rights: &Rights<'_>, entry: &dyn EntryRead, modifications: &[Modification]) -> bool {
+    if let [one] = modifications {
+        return may(rights, Some(entry), one);
+    }
     let mut asked = HashSet::new();
     modifications.iter().all(|one| {
         let is_emptied = one.values.is_empty();

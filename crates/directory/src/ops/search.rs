@@ -85,7 +85,9 @@ pub(crate) fn start(
         work: Work::default(),
     };
     // The root DSE is never a job, and a filter changes little about it.
-    let is_small = cost::is_root_dse(request) || !cost::is_large(request, terms_max);
+    let is_small = bytes.len() <= cost::SMALL_BYTES
+        || cost::is_root_dse(request)
+        || !cost::is_large(request, terms_max);
     let outcome = match is_small {
         true => search.run((snapshot, names), &mut sink)?,
         false => Outcome::TooMuch,

@@ -73,7 +73,18 @@ impl std::fmt::Debug for Meter<'_> {
 
 impl MatchingRule {
     /// What preparing a value and comparing it costs, in steps.
+    #[inline]
     pub fn steps(&self, value: &[u8]) -> u64 {
+        // The usual ones.
+        if matches!(self.holds, Holds::Plain | Holds::Text) && self.compare == Compare::Key {
+            let is_unicode = self.holds == Holds::Text && !value.is_ascii();
+            let of_octet = if is_unicode { 2 + UNICODE_OCTET_STEPS } else { 2 };
+            return VALUE_STEPS + value.len() as u64 * of_octet;
+        }
+        self.steps_of_rare(value)
+    }
+
+    fn steps_of_rare(&self, value: &[u8]) -> u64 {
         let of_octet = match (self.compare, self.holds) {
             // Sounds are found letter by letter.
             (Compare::Words, _) => 64,
@@ -100,8 +111,11 @@ impl MatchingRule {
     }
 }
 
-/// What making the key of a name costs, in steps.
+/// What making the key of a name costs, in steps. A short one is not looked at for that.
 pub fn steps_of_name(name: &str) -> u64 {
+    if name.len() <= SHORT_NAME_BYTES {
+        return name.len() as u64 * NAME_OCTET_STEPS;
+    }
     let unicode = unicode_octets_of_name(name.as_bytes()) as u64;
     name.len() as u64 * NAME_OCTET_STEPS + unicode * UNICODE_OCTET_STEPS
 }
@@ -133,6 +147,8 @@ pub(super) const PIECE_STEPS: u64 = 40;
 pub(super) const ATTRIBUTE_STEPS: u64 = 20;
 /// Reading an octet of a name.
 pub(super) const NAME_OCTET_STEPS: u64 = 8;
+/// Such a name costs some microseconds, whatever it is made of.
+const SHORT_NAME_BYTES: usize = 256;
 /// Reading an octet of a certificate, part of which are names.
 const CERTIFICATE_OCTET_STEPS: u64 = 24;
 /// Normalizing an octet of a text that is not ASCII, or is beside one that is not.

@@ -252,6 +252,8 @@ const PICK_STEPS: u64 = 100;
 const PICK_OCTET_STEPS: u64 = 8;
 /// The most for the values of one entry, which nothing interrupts: about a second.
 const PICK_STEPS_MAX: u64 = 1_000_000_000;
+/// A request that is no longer has few terms.
+pub(super) const SMALL_BYTES: usize = 512;
 /// Octets of a value that are prepared while a term is resolved.
 const OCTETS_OF_TERM: u64 = 64;
 /// So much longer it takes where they are not ASCII.
