@@ -43,7 +43,7 @@ pub(crate) fn read(view: &View<'_>, schema: &Arc<Schema>) -> Result<AciSet, Stor
             let entry = entry?;
             let acis = of(&entry, schema);
             if !acis.is_empty() {
-                holders.push((key(schema, entry.dn()), acis));
+                holders.extend(stored_key(schema, entry.dn()).map(|key| (key, acis)));
             }
         }
     }
@@ -88,8 +88,17 @@ fn stored(text: &str, schema: &Schema, place: &str) -> Arc<Aci> {
     }))
 }
 
-fn key(schema: &Schema, name: &str) -> DnKey {
-    DnKey::from_text(schema, name).unwrap_or_default()
+/// The key of a stored name. Never that of the root for one that cannot be read: ACIs would hold
+/// for everything.
+fn stored_key(schema: &Schema, name: &str) -> Option<DnKey> {
+    let key = Dn::parse_stored(name).ok().and_then(|name| DnKey::from_dn(schema, &name).ok());
+    if key.is_none() {
+        tracing::error!(
+            name,
+            "the name of an entry with ACIs cannot be read: they hold for nothing"
+        );
+    }
+    key
 }
 
 /// The set after these changes; none when they leave it as it is. `view` has them.

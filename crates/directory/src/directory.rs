@@ -14,7 +14,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::bounded;
 use journal::{Disk, Durability, FileDisk, Journal, JournalOptions};
 use ldap::dn::{Dn, DnText};
-use ldap::message::DecodeLimits;
+use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
 use schema::{DnKey, Entry, Schema, SchemaFile};
 use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
 use zeroize::Zeroizing;
@@ -325,7 +325,10 @@ impl Directory {
             accounts,
             state: Arc::new(ArcSwap::from_pointee(State::new(schema))),
             root,
-            decode_limits: DecodeLimits::default(),
+            decode_limits: DecodeLimits {
+                dn_length_max_bytes: NAME_LENGTH_MAX_BYTES,
+                ..DecodeLimits::default()
+            },
             decoy: decoy(&options.passwords)?,
             rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
             passwords: options.passwords,

@@ -105,7 +105,7 @@ impl SpaceWatch {
         match self.space.free_bytes() {
             Ok(free_bytes) => {
                 self.is_blind = false;
-                self.set(self.limits.room(free_bytes.saturating_sub(owed_bytes())));
+                self.set(self.limits.room(free_bytes, owed_bytes()));
             }
             // What cannot be asked cannot be guarded: the write itself will tell.
             Err(error) if !self.is_blind => {
@@ -170,9 +170,10 @@ impl SpaceWatch {
 }
 
 impl SpaceLimits {
-    fn room(self, free_bytes: u64) -> Room {
-        if free_bytes < self.full_bytes {
-            Room::Full { free_bytes }
+    fn room(self, free_bytes: u64, owed_bytes: u64) -> Room {
+        let left_bytes = free_bytes.saturating_sub(owed_bytes);
+        if left_bytes < self.full_bytes {
+            Room::Full { free_bytes: left_bytes }
         } else if free_bytes < self.low_bytes {
             Room::Low { free_bytes }
         } else {
@@ -269,10 +270,11 @@ mod tests {
     fn room_that_is_owed_to_the_data_file_is_not_given_away_again() {
         let (_, mut watch) = watch(300 << 20);
         assert_eq!(watch.look(Duration::ZERO, || 100 << 20), Room::Enough);
-        let low = Room::Low { free_bytes: 199 << 20 };
-        assert_eq!(watch.look(Duration::from_secs(1), || 101 << 20), low);
+        assert_eq!(watch.look(Duration::from_secs(1), || 200 << 20), Room::Enough);
+        let full = Room::Full { free_bytes: 99 << 20 };
+        assert_eq!(watch.look(Duration::from_secs(2), || 201 << 20), full);
         let full = Room::Full { free_bytes: 0 };
-        assert_eq!(watch.look(Duration::from_secs(2), || 301 << 20), full);
+        assert_eq!(watch.look(Duration::from_secs(3), || 301 << 20), full);
     }
 
     #[test]

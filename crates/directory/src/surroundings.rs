@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use aci::{Surroundings, TimeOfWeek};
+use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use ldap::url::LdapUrl;
@@ -275,7 +276,8 @@ impl<'a> Around<'a> {
     }
 
     fn key(&self, entry: &StoredEntry<'_>) -> DnKey {
-        DnKey::from_text(self.schema, entry.dn()).unwrap_or_default()
+        let name = Dn::parse_stored(entry.dn()).ok();
+        name.and_then(|name| DnKey::from_dn(self.schema, &name).ok()).unwrap_or_default()
     }
 }
 

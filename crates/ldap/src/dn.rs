@@ -15,9 +15,8 @@ use std::sync::Arc;
 
 use crate::description::is_oid;
 
-/// The longest DN accepted, in octets. The key of a name is made several times for one request, and
-/// of text beyond ASCII that takes a millisecond for each 8 KiB.
-pub const DN_LENGTH_MAX_BYTES: usize = 16 * 1024;
+/// The longest DN accepted, in octets.
+pub const DN_LENGTH_MAX_BYTES: usize = 64 * 1024;
 /// The most RDNs in one DN.
 pub const RDN_COUNT_MAX: usize = 256;
 /// The most attribute value assertions in one RDN.
@@ -38,11 +37,26 @@ impl Dn {
         Self(rdns)
     }
 
+    /// Parses the name of an entry that is stored, however long it has become: each rename is of
+    /// one entry, and those below get longer names by it.
+    pub fn parse_stored(text: &str) -> Result<Self, DnError> {
+        let unlimited = DnLimits {
+            length_max_bytes: usize::MAX,
+            rdn_count_max: usize::MAX,
+            ..DnLimits::default()
+        };
+        Self::parse_within(text, unlimited)
+    }
+
     /// Parses a DN within the default [`DnLimits`].
     pub fn parse(text: &str) -> Result<Self, DnError> {
+        Self::parse_within(text, DnLimits::default())
+    }
+
+    fn parse_within(text: &str, limits: DnLimits) -> Result<Self, DnError> {
         let mut rdns = Vec::new();
         let mut avas = Vec::new();
-        for ava in parse_dn(text, DnLimits::default()) {
+        for ava in parse_dn(text, limits) {
             let ava = ava?;
             let more_in_rdn = ava.more_in_rdn;
             avas.push(Ava::from(ava));

@@ -155,6 +155,10 @@ impl DecodeLimits {
     }
 }
 
+/// The longest name in a request, in octets. Its key is made several times, and of text beyond
+/// ASCII that takes a millisecond for each 8 KiB.
+pub const NAME_LENGTH_MAX_BYTES: usize = 16 * 1024;
+
 impl Default for DecodeLimits {
     fn default() -> Self {
         Self {

@@ -228,7 +228,7 @@ impl Connection {
                 let _ = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
-            if self.is_stranger() && slice.begun().is_none() {
+            if self.is_stranger() && !self.holding.is_local() && slice.begun().is_none() {
                 ready!(self.worker.stranger_turns.poll_turn(&self.line, cx));
             }
             match self.poll_input(cx, slice) {

@@ -1,5 +1,6 @@
 //! The share of a worker that connections have which have not authenticated: together they are
-//! served for a millisecond, then everybody else whom the kernel has news of has a turn.
+//! served for a millisecond, then everybody else whom the kernel has news of has a turn. Where that
+//! takes long, they have a quarter of the time: who is about to sign in is one of them.
 //!
 //! Invariant: time that nobody else wants is theirs: while some of them wait for their share, the
 //! worker does nothing but ask the kernel for news between two rounds.
@@ -14,12 +15,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
 /// The turns of the strangers of one worker.
 #[derive(Default)]
 pub(crate) struct StrangerTurns {
     /// What they had of this round.
     used: Cell<Duration>,
+    /// How much more than [`ROUND_MAX`] they may have of it.
+    more: Cell<Duration>,
     waiting: RefCell<VecDeque<Waiting>>,
     /// Wakes what begins the next round.
     rounds: RefCell<Option<Waker>>,
@@ -40,7 +44,7 @@ impl StrangerTurns {
         if line.0.get() {
             return Poll::Pending;
         }
-        if self.used.get() < ROUND_MAX {
+        if self.used.get() < ROUND_MAX + self.more.get() {
             return Poll::Ready(());
         }
         line.0.set(true);
@@ -61,10 +65,13 @@ impl StrangerTurns {
     pub(crate) async fn run(&self) {
         loop {
             self.wait_for_some().await;
+            let begun = Instant::now();
             self.used.set(Duration::ZERO);
             self.wake_first();
             // Until the kernel was asked whether it has news of others.
             yield_now().await;
+            let others = begun.elapsed().saturating_sub(self.used.get());
+            self.more.set((others / OF_OTHERS).saturating_sub(ROUND_MAX));
         }
     }
 
@@ -80,7 +87,9 @@ impl StrangerTurns {
     }
 
     fn wake_first(&self) {
-        for _ in 0..WAKED_MAX {
+        let rounds = 1 + self.more.get().as_micros() / ROUND_MAX.as_micros();
+        let count = WAKED_MAX.saturating_mul(usize::try_from(rounds).unwrap_or(1));
+        for _ in 0..count {
             // Not while it is waked: that may drop a connection, and this is borrowed.
             let Some(first) = self.waiting.borrow_mut().pop_front() else { break };
             first.is_in_line.set(false);
@@ -91,6 +100,8 @@ impl StrangerTurns {
 
 /// How long strangers are served in one round.
 const ROUND_MAX: Duration = Duration::from_millis(1);
+/// They have so much of the time that others had: a third, and so a quarter of all.
+const OF_OTHERS: u32 = 3;
 /// So many of those that wait are waked for one round; those that find it used up wait again.
 const WAKED_MAX: usize = 16;
 

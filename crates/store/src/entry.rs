@@ -116,7 +116,7 @@ impl<'v> StoredEntry<'v> {
 
     /// A copy to work on.
     pub fn to_entry(&self) -> Result<Entry, StoreError> {
-        let name = Dn::parse(self.dn()).map_err(|error| {
+        let name = Dn::parse_stored(self.dn()).map_err(|error| {
             StoreError::corrupt(ENTRIES, self.id.0, format!("has a name that is none: {error}"))
         })?;
         let attributes = self.attributes().map(|(description, values)| Attribute {

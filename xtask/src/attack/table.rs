@@ -403,6 +403,7 @@ pub(super) const PROMISES: &[Promise] = &[
             ("directory", "powers", "a_rename_makes_no_entry_one_of_another_kind"),
             ("directory", "powers", "who_may_join_a_list_does_not_rename_it"),
             ("directory", "powers", "who_writes_member_urls_learns_no_secret"),
+            ("directory", "powers", "an_entry_whose_name_became_long_keeps_its_acis_for_itself"),
         ],
     },
     Promise {

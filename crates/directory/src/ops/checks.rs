@@ -188,15 +188,24 @@ fn check_governing(
             }
             new
         }
-        Change::Modify(_) if policies.look_at_entries() => checked.key.clone(),
+        Change::Modify(_) => checked.key.clone(),
         _ => return Ok(()),
     };
-    if !is_own {
+    // What the server sets chooses nothing.
+    let chosen = deltas(change).iter().filter(|one| !follows(checked, one));
+    let chosen = chosen.filter(|one| policies.ask_for(&one.description)).collect::<Vec<_>>();
+    if !is_own || (chosen.is_empty() && new == *checked.key) {
         return Ok(());
     }
     let Resolved::Found(id) = decide.view.resolve(checked.key)? else { return Ok(()) };
-    let before = target::stored(decide.view, id)?;
-    match policies.of(&before, checked.key) == policies.of(checked.after, &new) {
+    let schema = &decide.state.schema;
+    let before = target::stored(decide.view, id)?.to_entry()?;
+    let mut after = before.clone();
+    for AttributeDelta { description, removed, added } in chosen {
+        after.remove_present_values(schema, description, removed);
+        after.add_missing_values(schema, description, added)?;
+    }
+    match policies.of(&before, checked.key) == policies.of(&after, &new) {
         true => Ok(()),
         false => refuse(
             "another password policy would govern the own account: that takes somebody with the \
@@ -215,19 +224,21 @@ fn new_rdn(change: &Change) -> Option<&Rdn> {
     }
 }
 
-fn touches(change: &Change) -> Vec<Touch<'_>> {
-    let deltas = match change {
-        Change::Add(add) => {
-            let all = add.entry.attributes().iter();
-            return all.map(|one| Touch { description: &one.description, adds: true }).collect();
-        }
+fn deltas(change: &Change) -> &[AttributeDelta] {
+    match change {
         Change::Modify(modify) => &modify.deltas,
         Change::Rename(rename) => &rename.deltas,
-        Change::Delete(_) | Change::Schema(_) | Change::Index(_) | Change::Setting(_) => {
-            return Vec::new();
-        }
-    };
-    let touches = deltas.iter().map(|delta| {
+        Change::Add(_) | Change::Delete(_) => &[],
+        Change::Schema(_) | Change::Index(_) | Change::Setting(_) => &[],
+    }
+}
+
+fn touches(change: &Change) -> Vec<Touch<'_>> {
+    if let Change::Add(add) = change {
+        let all = add.entry.attributes().iter();
+        return all.map(|one| Touch { description: &one.description, adds: true }).collect();
+    }
+    let touches = deltas(change).iter().map(|delta| {
         let AttributeDelta { description, added, .. } = delta;
         Touch { description, adds: !added.is_empty() }
     });

@@ -31,7 +31,7 @@ pub(crate) fn load(
     if stored.attributes().all(|(_, values)| values.as_ber().len() < LARGE_BYTES) {
         return Ok(stored.to_entry()?);
     }
-    let Ok(name) = Dn::parse(stored.dn()) else { return Ok(stored.to_entry()?) };
+    let Ok(name) = Dn::parse_stored(stored.dn()) else { return Ok(stored.to_entry()?) };
     let mut attributes = Vec::new();
     for (description, values) in stored.attributes() {
         let wanted = (values.as_ber().len() >= LARGE_BYTES)

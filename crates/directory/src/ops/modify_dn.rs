@@ -1,8 +1,8 @@
 //! ModifyDN (RFC 4511 §4.9): new name, new place, the whole subtree with it.
 
 use aci::Right;
-use ldap::dn::{Dn, Rdn};
-use ldap::message::ModifyDnRequest;
+use ldap::dn::{Dn, RDN_COUNT_MAX, Rdn};
+use ldap::message::{ModifyDnRequest, NAME_LENGTH_MAX_BYTES};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, validate};
 use store::Resolved;
@@ -58,6 +58,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
     let (new_parent, parent_dn) = new_place(decide, op, id)?;
     let schema = &decide.state.schema;
     let new_dn = parent_dn.child(op.new_rdn.clone());
+    check_length(&new_dn)?;
     let new_key = update::key(schema, &new_dn)?;
     if let Resolved::Found(other) = decide.view.resolve(&new_key)?
         && other != id
@@ -106,6 +107,22 @@ impl ModifyDn {
     }
 }
 
+/// Refuses a name that no request could name again. As it is written: escapes make it longer.
+fn check_length(name: &Dn) -> Result<(), Refusal> {
+    let is_short =
+        name.rdns().len() <= RDN_COUNT_MAX && name.to_string().len() <= NAME_LENGTH_MAX_BYTES;
+    match is_short {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            format!(
+                "the new name would be longer than {NAME_LENGTH_MAX_BYTES} octets or \
+                 {RDN_COUNT_MAX} levels"
+            ),
+        )),
+    }
+}
+
 /// A refusal to look for the new superior.
 fn of_superior(mut refusal: Refusal) -> Refusal {
     if refusal.code == ResultCode::NoSuchObject {
@@ -122,7 +139,7 @@ fn new_place(decide: &Decide<'_>, op: &ModifyDn, id: EntryId) -> Result<(EntryId
         .ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))?;
     let Some((dn, key)) = &op.new_superior else {
         let parent = stored.parent();
-        return Ok((parent, Dn::parse(&decide.view.dn(parent)?)?));
+        return Ok((parent, Dn::parse_stored(&decide.view.dn(parent)?)?));
     };
     let name = dn.to_string();
     if decide.view.resolve(key)? == Resolved::NoContext {
@@ -147,7 +164,7 @@ fn new_place(decide: &Decide<'_>, op: &ModifyDn, id: EntryId) -> Result<(EntryId
         ));
     }
     aliases::refuse_below(&entry, decide.state.schema.well_known())?;
-    Ok((superior, Dn::parse(&decide.view.dn(superior)?)?))
+    Ok((superior, Dn::parse_stored(&decide.view.dn(superior)?)?))
 }
 
 /// The entry under its new name: the values of the new RDN are added, those of the old one go if

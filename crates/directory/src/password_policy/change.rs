@@ -250,7 +250,12 @@ fn looked(
     let (mut compared, mut was_used) = (Vec::new(), false);
     let is_privileged = access.has(Privilege::PasswordReset);
     let policy = governing.as_ref().map(|governing| &governing.policy);
-    // The own one is held to the rules, whatever one may do with those of others.
+    // The own one is held to the rules, whatever one may do with those of others. Taken for clear
+    // text, as that of others who may not, it would be a surprise.
+    let keeps_own = policy.is_some_and(|one| one.hashed == Hashed::Everybody);
+    if is_privileged && asker == Asker::Owner && !sent.hashed.is_empty() && !keeps_own {
+        return Err(refused_for(Fault::Hashed));
+    }
     let is_privileged = is_privileged && asker != Asker::Owner;
     let keeps_hashed = is_privileged || policy.is_some_and(|one| one.hashed == Hashed::Everybody);
     // Nobody can tell how good a password there is behind keys.

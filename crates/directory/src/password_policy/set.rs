@@ -183,9 +183,10 @@ impl PasswordPolicies {
         self.areas.iter().any(|(subtree, _)| subtree.is_of_rename(old, new))
     }
 
-    /// Whether what an entry holds, beside the name of a policy, decides which one governs it.
-    pub(crate) fn look_at_entries(&self) -> bool {
-        self.areas.iter().any(|(subtree, _)| subtree.has_filter())
+    /// Whether an attribute of an entry, beside the name of a policy, may decide which one governs
+    /// it.
+    pub(crate) fn ask_for(&self, description: &AttributeDescription) -> bool {
+        self.areas.iter().any(|(subtree, _)| subtree.asks_for(description))
     }
 
     /// The policy that somebody wrote into the entry as its own, whether it is there or not.
@@ -353,7 +354,7 @@ fn touched(
             }
             for (there, mut one) in moved {
                 if let store::Resolved::Found(id) = view.resolve(&there)?
-                    && let Ok(dn) = Dn::parse(&view.dn(id)?)
+                    && let Ok(dn) = Dn::parse_stored(&view.dn(id)?)
                 {
                     let policy = one.governing.policy.clone();
                     one.governing = Arc::new(Governing { name: dn, policy });
@@ -379,7 +380,7 @@ fn held(entry: &dyn EntryRead, schema: &Schema) -> Option<(DnKey, Held)> {
     if !is_policy(entry, schema) {
         return None;
     }
-    let name = Dn::parse(entry.dn()).ok()?;
+    let name = Dn::parse_stored(entry.dn()).ok()?;
     let key = DnKey::from_dn(schema, &name).ok()?;
     let policy = Policy::read(entry, schema).unwrap_or_else(|fault| {
         let policy = entry.dn();

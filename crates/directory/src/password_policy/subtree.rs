@@ -9,7 +9,9 @@ use std::fmt;
 
 use ldap::dn::Dn;
 use ldap::filter::{AvaFilter, Filter};
-use schema::{DnKey, EntryRead, RdnKey, ResolvedFilter, Schema, Truth, WithoutSecrets};
+use schema::{
+    AttributeDescription, DnKey, EntryRead, RdnKey, ResolvedFilter, Schema, Truth, WithoutSecrets,
+};
 
 /// A subtree specification, resolved for one administrative point.
 #[derive(Debug)]
@@ -101,9 +103,17 @@ impl Subtree {
         names.any(|name| name.is_within(old) || name.is_within(new))
     }
 
-    /// Whether it is about entries by what they hold.
-    pub fn has_filter(&self) -> bool {
-        self.filter.is_some()
+    /// Whether it is about entries by such an attribute.
+    pub fn asks_for(&self, description: &AttributeDescription) -> bool {
+        let mut found = false;
+        if let Some(filter) = &self.filter {
+            let asks = |asked: &AttributeDescription| {
+                asked.kind.is_subtype_of(&description.kind)
+                    || description.kind.is_subtype_of(&asked.kind)
+            };
+            filter.visit_descriptions(&mut |asked| found |= asks(asked));
+        }
+        found
     }
 
     /// A secret type that its filter names; what is asked of it has no answer.

@@ -530,3 +530,36 @@ fn who_may_join_a_list_does_not_rename_it() {
     let join = [(ModifyOperation::Add, "member", &[&*own][..])];
     assert_eq!(pam.modify(&list, &join), ResultCode::Success);
 }
+
+/// An ACI on an entry whose name had become too long to be read was one of the root after a start.
+#[test]
+fn an_entry_whose_name_became_long_keeps_its_acis_for_itself() {
+    let served = served();
+    let mut root = served.root();
+    let (below, long) = (unit("below"), format!("ou={},{SUFFIX}", "x".repeat(14_000)));
+    for name in [&below, &long] {
+        add(&mut root, name, &["organizationalUnit"], &[]);
+    }
+    for step in 0..6 {
+        // Each rename is of a short name, and makes that of the leaf longer.
+        let leaf = format!("cn={step}{},{below}", "y".repeat(12_000));
+        let all = for_pam("(targetattr=\"*\")", "allow (all)");
+        add(&mut root, &leaf, &["device"], &[("aci", &[&all])]);
+    }
+    let answer = rename(&mut root, &below, "ou=below", Some(&long));
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    let moved = format!("ou=below,{long}");
+    let answer = rename(&mut root, &moved, &format!("ou={}", "z".repeat(5_000)), None);
+    assert_eq!(answer.code(), ResultCode::UnwillingToPerform, "no request could name it");
+    drop(root);
+    let served = served.killed();
+    let describe = [(ModifyOperation::Replace, "description", &["x"][..])];
+    let mut pam = signed_in(&served, "pam");
+    assert_eq!(pam.modify(SUFFIX, &describe), ResultCode::InsufficientAccessRights);
+    let mut root = served.root();
+    let found = root.search(&Asked { base: SUFFIX, filter: "(cn=*y*)", ..Asked::default() });
+    assert_eq!(found.entries.len(), 6);
+    let answer = rename(&mut root, &moved, "ou=below", Some(SUFFIX));
+    assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+    assert_eq!(root.delete(&format!("cn=0{},{below}", "y".repeat(12_000))), ResultCode::Success);
+}

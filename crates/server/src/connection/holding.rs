@@ -32,6 +32,11 @@ impl Holding {
         Self { address, presence, seat, account: None, own: None, is_stranger: true }
     }
 
+    /// Whether it is one of the Unix socket.
+    pub(super) fn is_local(&self) -> bool {
+        self.address.is_none()
+    }
+
     /// What others know of it.
     pub(crate) fn presence(&self) -> &Arc<Presence> {
         &self.presence

@@ -409,8 +409,7 @@ const STORE_ROWS: &[Row] = &[
             set: |s, n| s.store.disk_low_bytes = n << 20,
         },
         default: "200",
-        sentence: "Free disk space, less what is still to go to the data file, below which only \
-                   the administrator may write.",
+        sentence: "Free disk space below which only the administrator may write.",
     },
     Row {
         section: "store",
@@ -422,7 +421,8 @@ const STORE_ROWS: &[Row] = &[
             set: |s, n| s.store.disk_full_bytes = n << 20,
         },
         default: "100",
-        sentence: "Free disk space below which nobody may write; at most disk_low_mib.",
+        sentence: "Free disk space, less what is still to go to the data file, below which nobody \
+                   may write; at most disk_low_mib.",
     },
     Row {
         section: "log",
