@@ -6,7 +6,7 @@ use ldap::message::{Controls, DerefAliases, MessageId, Request, Scope, SearchReq
 use ldap::result::ResultCode;
 
 use crate::add_devices;
-use crate::support::{Answer, Client, SUFFIX, Served};
+use crate::support::{Answer, Asked, Client, SUFFIX, Served};
 
 /// Two devices, and `count` aliases of the first one.
 fn aliases(count: usize) -> Served {
@@ -77,4 +77,47 @@ fn whoever_abandons_a_search_waits_for_no_alias() {
     answer.take(&done.take_end());
     connection.session.finish(done);
     assert_eq!(answer.code, None);
+}
+
+/// An alias of one's own to something below a hidden alias was answered otherwise than one to
+/// something below nothing.
+#[test]
+fn a_hidden_alias_is_not_told_from_nothing_by_what_is_below_it() {
+    let served = Served::new();
+    let mut root = served.root();
+    let (hidden, own) = (format!("ou=hidden,{SUFFIX}"), format!("cn=own,{SUFFIX}"));
+    let deny = "(targetattr=\"*\")(version 3.0; acl \"x\"; deny (all) userdn=\"ldap:///anyone\";)";
+    let whole = "(version 3.0; acl \"y\"; deny (all) userdn=\"ldap:///anyone\";)";
+    let unit: &[(&str, &[&str])] =
+        &[("objectClass", &["organizationalUnit"]), ("aci", &[deny, whole])];
+    assert_eq!(root.add(&hidden, unit), ResultCode::Success);
+    let alias = |target: &str| {
+        [
+            ("objectClass", vec!["alias".to_owned(), "extensibleObject".to_owned()]),
+            ("aliasedObjectName", vec![target.to_owned()]),
+        ]
+    };
+    let put = |root: &mut Client, name: &str, target: &str| {
+        let all = alias(target);
+        let all = all
+            .each_ref()
+            .map(|(name, values)| (*name, values.iter().map(String::as_str).collect::<Vec<_>>()));
+        let all = all.each_ref().map(|(name, values)| (*name, values.as_slice()));
+        assert_eq!(root.try_add(name, &all).code(), ResultCode::Success);
+    };
+    put(&mut root, &format!("cn=there,{hidden}"), SUFFIX);
+    let mut told = Vec::new();
+    for above in ["there", "nothing"] {
+        put(&mut root, &own, &format!("cn=x,cn={above},{hidden}"));
+        let asked = Asked {
+            base: &own,
+            scope: Scope::Base,
+            deref: DerefAliases::Always,
+            ..Asked::default()
+        };
+        let answer = served.client().search(&asked);
+        told.push((answer.code(), answer.matched, answer.diagnostic));
+        assert_eq!(root.delete(&own), ResultCode::Success);
+    }
+    assert_eq!(told[0], told[1]);
 }
