@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
 
-/// Lines of one kind: at most [`LINES_PER_SECOND_MAX`] in a second.
+/// Lines of one kind: at most `LINES_PER_SECOND_MAX` in a second.
 pub struct Seldom {
     clock: Arc<dyn Clock>,
     /// The second of the last line, and how many were written in it.
