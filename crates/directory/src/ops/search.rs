@@ -506,9 +506,12 @@ impl Search<'_> {
         resolved: &Resolved<'_>,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
-        let outcome = self.steps(view, state, resolved, sink)?;
-        // What was found when the work was over is not all there is.
-        Ok(self.work_over().unwrap_or(outcome))
+        let outcome = self.steps(view, state, resolved, sink);
+        match self.work_over() {
+            None => outcome,
+            // What was found when the work was over is not all there is.
+            Some(end) => outcome.and(Ok(end)),
+        }
     }
 
     /// The steps of such a search. Their order is fixed, and each may end it.
