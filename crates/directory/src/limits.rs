@@ -17,8 +17,8 @@ pub struct Limits {
     pub search_work_max: u32,
     /// The same for those who have not authenticated.
     pub search_work_anonymous_max: u32,
-    /// Entries that a search which no index helps may look at, for those without the right to
-    /// search so; 0 = such searches are always refused.
+    /// Entries that a search which no index helps may look at beside ten for each that it finds,
+    /// for those without the right to search so; 0 = such searches are always refused.
     pub unindexed_entries: u32,
     /// Connections bound as one entry at the same time; 0 = any number.
     pub connections_per_identity_max: u32,

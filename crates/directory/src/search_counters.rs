@@ -12,9 +12,9 @@ pub(crate) struct SearchCounters {
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SearchCounts {
-    /// Searches that were carried out although no index helped.
+    /// Searches that were begun although no index helped.
     pub unindexed: u64,
-    /// Searches that were refused because no index helps.
+    /// Searches that were refused, or ended before all was found, because no index helps.
     pub unindexed_refused: u64,
 }
 

@@ -64,15 +64,25 @@ fn indexes_are_added_rebuilt_verified_and_dropped_without_a_server() {
         index(&data, &["drop", "description.substring"]),
         "dropping  substring description\n"
     );
+    // Who is found by a value is enumerated, too.
+    assert_eq!(
+        index(&data, &["add", "equality description"]),
+        "building  equality description\nbuilding  presence description (comes with it)\n"
+    );
+    assert_eq!(
+        index(&data, &["drop", "equality description", "presence description"]),
+        "dropping  equality description\ndropping  presence description\n"
+    );
     assert_eq!(files(&data), before, "nothing is left behind");
     assert_eq!(
         roster(&["check", "--data", &data]).output,
-        "3002 entries, 3 records in the journal, no fault\n"
+        "3002 entries, 7 records in the journal, no fault\n"
     );
 
     let missing = ["index", "status", "description.substring", "--data", &data];
     check(&missing, 1, "there is no index 'description.substring'");
-    check(&["index", "drop", "l.presence", "--data", &data], 1, "there is no index 'presence l'");
+    let missing = ["index", "drop", "description.presence", "--data", &data];
+    check(&missing, 1, "there is no index 'presence description'");
     check(&["index", "add", "substring x", "--data", &data], 1, "refuses the new index");
     check(&["index", "status", "--data", "/nowhere"], 2, "roster: hint: make a data directory");
     check(&["index", "status", "--data", &data, "-w", "x"], 2, "cannot be used with");

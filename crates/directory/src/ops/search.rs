@@ -551,8 +551,11 @@ impl Search<'_> {
         {
             watch.planned(plan.estimate, unindexed::is_unindexed(&plan));
         }
-        self.check_indexed(&plan, view, (&ask, resolved.guard))?;
+        let spare = self.check_indexed(&plan, view, (&ask, resolved.guard))?;
         let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
+        if let Some(spare) = spare {
+            run.look_for(spare);
+        }
         if let Some(request) = &self.controls.entry_count {
             return self.count(request, &plan, &mut run, sink);
         }
@@ -580,7 +583,10 @@ impl Search<'_> {
             watch.sent(run.sent);
         }
         if let Step::End(outcome) = step {
-            return Ok(outcome);
+            return Ok(match run.has_found_too_few() {
+                true => self.found_too_few(&plan, view, &ask),
+                false => outcome,
+            });
         }
         if resolved.referrals
             && let Step::End(outcome) = run.references(sink)?

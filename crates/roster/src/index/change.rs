@@ -68,6 +68,15 @@ impl Definition {
         Ok(Self { attribute: attribute.to_owned(), text })
     }
 
+    /// What an index of all values by equality comes with: a list of the entries that have one
+    /// takes next to nothing, and programs that enumerate ask for it.
+    fn presence(&self) -> Option<Self> {
+        let (kind, attribute) = self.text.split_once(' ')?;
+        let is_plain = kind.eq_ignore_ascii_case("equality") && attribute.trim() == self.attribute;
+        let text = format!("presence {}", self.attribute);
+        is_plain.then(|| Self { attribute: self.attribute.clone(), text })
+    }
+
     fn entry(&self) -> String {
         format!("ds-cfg-attribute={},{CONFIG}", escaped(&self.attribute))
     }
@@ -80,6 +89,7 @@ pub(crate) fn run(
     definitions: &[Definition],
     waits: bool,
 ) -> Result<Exit, Failure> {
+    let mut changed = definitions.to_vec();
     for definition in definitions {
         let outcome = match what {
             What::Add => add(connection, definition)?,
@@ -93,9 +103,16 @@ pub(crate) fn run(
             What::Drop => output::line(format_args!("dropping  {text}"))?,
             What::Rebuild => output::line(format_args!("rebuilding  {text}"))?,
         }
+        if what == What::Add
+            && let Some(presence) = definition.presence()
+            && add_if_missing(connection, &presence)?
+        {
+            output::line(format_args!("building  {} (comes with it)", presence.text))?;
+            changed.push(presence);
+        }
     }
     if waits {
-        wait(connection, definitions)
+        wait(connection, &changed)
     } else {
         output::note(format_args!("roster: note: 'roster index status' shows how far it is"));
         Ok(Exit::Done)
@@ -127,6 +144,15 @@ fn add(connection: &mut Connection, definition: &Definition) -> Result<Outcome, 
             (DEFINITION, &[&definition.text]),
         ],
     )?)
+}
+
+/// Says whether it was not there.
+fn add_if_missing(connection: &mut Connection, definition: &Definition) -> Result<bool, Failure> {
+    let outcome = add(connection, definition)?;
+    if outcome.code == ResultCode::AttributeOrValueExists {
+        return Ok(false);
+    }
+    explain(outcome, What::Add, definition).map(|()| true)
 }
 
 /// Out of the entry of the attribute; the entry goes with its last index.
@@ -210,6 +236,16 @@ mod tests {
     fn check(text: &str, attribute: &str, definition: &str) {
         let want = Definition { attribute: attribute.to_owned(), text: definition.to_owned() };
         assert_eq!(Definition::parse(text).unwrap(), want);
+    }
+
+    #[test]
+    fn an_index_of_all_values_comes_with_that_of_presence() {
+        let presence = |text| Definition::parse(text).unwrap().presence().map(|one| one.text);
+        assert_eq!(presence("equality uid").as_deref(), Some("presence uid"));
+        assert_eq!(presence("uid.equality").as_deref(), Some("presence uid"));
+        for text in ["substring uid", "equality l with title", "equality uid where (l=x)"] {
+            assert_eq!(presence(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -71,11 +71,15 @@ impl IndexDefinition {
 
 impl Default for IndexConfig {
     /// For directories of people and groups, see `docs/indexes.md`, which has what each costs. An
-    /// index of an attribute that an entry does not have costs that entry nothing.
+    /// index of an attribute that an entry does not have costs that entry nothing. What can be
+    /// looked up by its value is listed as well: programs that copy a directory, and gateways that
+    /// enumerate accounts, ask for `(uid=*)`. Such a list is a few runs of ids, next to nothing.
     fn default() -> Self {
         use IndexKind::{Equality, Presence, Substring};
         let kinds = [
             (Presence, DEFAULT_PRESENCE),
+            (Presence, DEFAULT_EQUALITY),
+            (Equality, OF_EVERY_ENTRY),
             (Equality, DEFAULT_EQUALITY),
             (Substring, DEFAULT_SUBSTRING),
         ];
@@ -85,18 +89,12 @@ impl Default for IndexConfig {
     }
 }
 
-/// What is asked for as such, in directories where not every entry has it. `ref` tells every search
-/// whether there are referrals at all, `aci` a start which entries have access rules.
-const DEFAULT_PRESENCE: &[&str] =
-    &["ref", "aci", "mail", "telephoneNumber", "member", "uniqueMember", "memberUid", "uidNumber"];
+/// What tells a start which entries have access rules.
+const DEFAULT_PRESENCE: &[&str] = &["aci"];
 
+/// By value and by presence; that of `ref` tells every search whether there are referrals at all.
 const DEFAULT_EQUALITY: &[&str] = &[
-    // What every entry has, and what finds one: logins, renumbering, other directories' keys. The
-    // times are what programs ask for that copy the directory bit by bit.
-    "objectClass",
-    "entryUUID",
-    "createTimestamp",
-    "modifyTimestamp",
+    // What finds an entry: logins, renumbering, other directories' keys.
     "uid",
     "mail",
     "employeeNumber",
@@ -122,6 +120,10 @@ const DEFAULT_EQUALITY: &[&str] = &[
     "owner",
     "seeAlso",
 ];
+
+/// What every entry has, so that a list of those that do tells nothing. The times are what programs
+/// ask for that copy the directory bit by bit.
+const OF_EVERY_ENTRY: &[&str] = &["objectClass", "entryUUID", "createTimestamp", "modifyTimestamp"];
 
 /// What address books search as one types.
 const DEFAULT_SUBSTRING: &[&str] =

@@ -9,6 +9,7 @@ use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
+use super::unindexed::looks_for;
 use super::parked::{Parked, Phase};
 use super::{Bounds, Done, Outcome, Resolved, Search, Usable};
 use crate::controls::account_usability::AccountsAsked;
@@ -45,8 +46,12 @@ pub(crate) struct Run<'a> {
     pub(crate) last: EntryId,
     /// The candidate before the first.
     after: EntryId,
-    /// Candidates looked at.
+    /// Candidates looked at, and how many may be until [`Self::looked_enough`] is asked.
     pub(crate) seen: u64,
+    look_max: u64,
+    /// Of an unindexed search: candidates that may be looked at beside those that it finds.
+    spare: Option<u64>,
+    has_found_too_few: bool,
     /// How many candidates are looked at between two looks at the clock, how many are left until
     /// the next, and when the last was.
     stride: u32,
@@ -112,6 +117,9 @@ impl<'a> Run<'a> {
             after: start.after,
             start,
             seen: 0,
+            look_max: look_through(&bounds),
+            spare: None,
+            has_found_too_few: false,
             stride: 1,
             // When the search began was looked at before the plan was made.
             until_look: 1,
@@ -130,6 +138,17 @@ impl<'a> Run<'a> {
             (self.after, self.last) = (after, last);
         }
         self.until_look = 0;
+    }
+
+    /// It may look at `spare` candidates beside those that it finds.
+    pub(super) fn look_for(&mut self, spare: u64) {
+        self.spare = Some(spare);
+        self.look_max = self.look_max.min(spare);
+    }
+
+    /// Whether it has ended because it had found too few.
+    pub(super) fn has_found_too_few(&self) -> bool {
+        self.has_found_too_few
     }
 
     /// The search parks here.
@@ -284,13 +303,10 @@ impl<'a> Run<'a> {
         if let Some(end) = self.search.work_over() {
             return Some(end);
         }
-        let most = self.bounds.look_through_entries;
-        if most > 0 && self.seen >= u64::from(most) {
-            return Some(Outcome::Done(Done::refused(Refusal::new(
-                ResultCode::AdminLimitExceeded,
-                "the search would look at more entries than the look-through limit allows; \
-                 its entries are incomplete",
-            ))));
+        if self.seen >= self.look_max
+            && let Some(end) = self.looked_enough()
+        {
+            return Some(end);
         }
         self.seen += 1;
         self.search.note.candidates(self.seen);
@@ -299,6 +315,23 @@ impl<'a> Run<'a> {
             return None;
         }
         self.is_late().then(|| Outcome::Done(too_long()))
+    }
+
+    /// The end of a search that may look at no more candidates.
+    #[cold]
+    fn looked_enough(&mut self) -> Option<Outcome> {
+        let most = look_through(&self.bounds);
+        let found = self.spare.map_or(u64::MAX, |spare| spare + looks_for(self.sent));
+        self.look_max = most.min(found);
+        if self.seen < self.look_max {
+            return None;
+        }
+        self.has_found_too_few = self.seen < most;
+        Some(Outcome::Done(Done::refused(Refusal::new(
+            ResultCode::AdminLimitExceeded,
+            "the search would look at more entries than the look-through limit allows; \
+             its entries are incomplete",
+        ))))
     }
 
     /// Whether the search is to give its thread to others, after a candidate; asked when the clock
@@ -444,6 +477,14 @@ impl<'a> Run<'a> {
             }
         }
         Ok(Step::Next)
+    }
+}
+
+/// How many candidates may be looked at.
+fn look_through(bounds: &Bounds) -> u64 {
+    match bounds.look_through_entries {
+        0 => u64::MAX,
+        most => most.into(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Searches that no index helps: who may do them, and that they are noticed.
 //!
 //! A search is unindexed when its plan is the whole directory and the filter has still to be
-//! tested. In a small directory that is no matter, and nobody is refused.
+//! tested. In a small directory that is no matter, and nobody is refused. In a large one whoever
+//! lacks the right may look at some entries for each one that is found: what returns much is no
+//! waste. An order needs all of them before the first is sent, so it is refused at once.
 
 use std::sync::atomic::Ordering;
 
@@ -10,62 +12,81 @@ use ldap::result::ResultCode;
 use schema::Schema;
 use store::{Ask, Plan, Source, TermReport, View};
 
-use super::Search;
+use super::{Done, Outcome, Search};
 use crate::guard::Guard;
 use crate::refusal::Refusal;
 
 impl Search<'_> {
     /// Refuses an unindexed search when the client wants that, or when it would look at many
-    /// entries and the asker lacks the right.
+    /// entries before it sends one and the asker lacks the right. Says how many entries it may look
+    /// at without finding any; none: any number.
     pub(super) fn check_indexed(
         &self,
         plan: &Plan,
         view: &View<'_>,
         (ask, guard): (&Ask<'_>, &Guard<'_>),
-    ) -> Result<(), Refusal> {
-        // What was begun goes on.
-        if !is_unindexed(plan) || self.resumed.is_some() {
-            return Ok(());
+    ) -> Result<Option<u64>, Refusal> {
+        if !is_unindexed(plan) {
+            return Ok(None);
         }
         self.note.unindexed();
         let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
-        let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
+        let spare = u64::from(self.directory.limits.unindexed_entries);
+        let is_limited = plan.estimate > spare && !self.access.may_search_unindexed(permits);
         // A count says how it goes about it, and looks at entries only when that is asked for.
         let is_count = self.controls.entry_count.is_some_and(|request| !request.even_unindexed);
-        let is_refused = rejects || (is_large && !self.access.may_search_unindexed(permits));
+        let is_counted = self.controls.entry_count.is_some();
+        let sends_late = is_counted || self.is_sorted();
+        // What was begun goes on.
+        let is_refused = self.resumed.is_none() && (rejects || (is_limited && sends_late));
         if is_count || !is_refused {
-            return Ok(());
+            return Ok((is_limited && !sends_late).then_some(spare));
         }
-        let counters = &self.directory.search_counters;
-        counters.unindexed_refused.fetch_add(1, Ordering::Relaxed);
-        self.log_unindexed(plan, true);
-        let (code, why) = if rejects {
-            (ResultCode::UnwillingToPerform, "and the request says that it is to be refused then")
-        } else {
-            (
-                ResultCode::InsufficientAccessRights,
-                "make the filter more specific, or ask for an index or for the privilege \
-                 unindexed-search",
-            )
-        };
-        let (term, would_help) = self.culprit(view, ask);
-        let would_help = match would_help {
-            Some(index) => format!(" (an index '{index}' would)"),
-            None => String::new(),
-        };
+        if rejects {
+            let (code, why) = (
+                ResultCode::UnwillingToPerform,
+                "and the request says that it is to be refused then",
+            );
+            return Err(self.refused(plan, view, ask, (code, why)));
+        }
         // How many there are is for those alone who may see them, out of scope as well.
         let all = match guard.anywhere(|guard| guard.sees_all()) {
             true => format!("all {} entries", plan.estimate),
             false => "all entries".to_owned(),
         };
-        Err(Refusal::new(
+        let why = format!("so {all} would be looked at; {WHAT_TO_DO}");
+        Err(self.refused(plan, view, ask, (ResultCode::InsufficientAccessRights, &why)))
+    }
+
+    /// The end of an unindexed search that has looked at too many entries for those it has found.
+    pub(super) fn found_too_few(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>) -> Outcome {
+        let why = format!(
+            "and few of the entries looked at match; {WHAT_TO_DO}; its entries are incomplete"
+        );
+        let why = (ResultCode::InsufficientAccessRights, why.as_str());
+        Outcome::Done(Done::refused(self.refused(plan, view, ask, why)))
+    }
+
+    fn refused(
+        &self,
+        plan: &Plan,
+        view: &View<'_>,
+        ask: &Ask<'_>,
+        (code, why): (ResultCode, &str),
+    ) -> Refusal {
+        let counters = &self.directory.search_counters;
+        counters.unindexed_refused.fetch_add(1, Ordering::Relaxed);
+        self.log_unindexed(plan, true);
+        let (term, would_help) = self.culprit(view, ask);
+        let would_help = match would_help {
+            Some(index) => format!(" (an index '{index}' would)"),
+            None => String::new(),
+        };
+        let term = shortened(&term);
+        Refusal::new(
             code,
-            format!(
-                "the search is unindexed: no index answers {}{would_help}, so {all} would be \
-                 looked at; {why}",
-                shortened(&term),
-            ),
-        ))
+            format!("the search is unindexed: no index answers {term}{would_help}, {why}"),
+        )
     }
 
     /// The part of the filter that no index answers, and the index that would help.
@@ -83,7 +104,7 @@ impl Search<'_> {
         }
     }
 
-    /// Counts and logs an unindexed search that is carried out and looks at many entries.
+    /// Counts and logs an unindexed search that is begun and may look at many entries.
     pub(super) fn note_unindexed(&self, plan: &Plan) {
         let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
         if is_unindexed(plan) && is_large && self.resumed.is_none() {
@@ -139,6 +160,17 @@ fn asks_for_secrets(filter: &Filter<'_>, schema: &Schema) -> bool {
         Filter::Extensible(extensible) => extensible.description.is_none_or(is_secret),
     }
 }
+
+/// How many entries an unindexed search may look at, beside its spare ones, for those it has found.
+pub(super) fn looks_for(found: u32) -> u64 {
+    u64::from(found) * LOOKS_PER_ENTRY
+}
+
+/// An entry that is found is worth so many looks.
+const LOOKS_PER_ENTRY: u64 = 10;
+
+const WHAT_TO_DO: &str = "make the filter more specific, or ask for an index or for the privilege \
+                          unindexed-search";
 
 pub(super) fn is_unindexed(plan: &Plan) -> bool {
     !plan.indexed && !plan.exact

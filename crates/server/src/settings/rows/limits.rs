@@ -331,8 +331,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.unindexed_entries = number(n),
         },
         default: "5000",
-        sentence: "Entries that a search which no index helps may look at; beyond, it is refused \
-                   to those without the privilege unindexed-search.",
+        sentence: "Entries that a search which no index helps may look at beside ten for each that \
+                   it finds; beyond, it ends for those without the privilege unindexed-search.",
     },
     Row {
         section: "limits",
