@@ -169,6 +169,21 @@ fn compare(world: &World, cases: u32, wanted: Option<u64>, filters: impl Strateg
     outcome.unwrap();
 }
 
+/// What has no candidates is known to match nothing, read with its other parts or without them.
+#[test]
+fn what_matches_nothing_is_known_in_an_explanation_too() {
+    let never = "(&(cn~=smith anna)(!(|(nosuch=1)(&(l=town 1)(employeeNumber=7)))))";
+    let world = world(300);
+    with_view(&world, |view| {
+        let text = format!("(|{never}(|(objectClass=person)))");
+        for base in world.bases() {
+            for scope in SCOPES {
+                check(view, &Scan::of(view), &text, (base, scope), None);
+            }
+        }
+    });
+}
+
 #[test]
 fn plans_of_any_form_hold_all_that_matches() {
     compare(&world(300), CASES, None, filters());
