@@ -122,6 +122,10 @@ impl CandidateIds {
         self.0
     }
 
+    pub(crate) const fn set(&self) -> Option<&IdSet> {
+        self.0.as_ref()
+    }
+
     /// How many there are; none when every entry is one.
     #[must_use]
     pub fn len(&self) -> Option<u64> {

@@ -2,7 +2,8 @@
 //!
 //! Invariants: the key of an entry holds only what the asker may search. Keys are ordered as their
 //! octets are; entries with equal keys are ordered by id, so an order is the same each time.
-//! Entries without a value come last in either direction.
+//! A value that is missing counts as larger than any other (RFC 2891 §2.2), so it comes last, and
+//! first in reverse.
 
 use std::fmt;
 use std::sync::Arc;
@@ -197,9 +198,13 @@ impl fmt::Display for Order {
     }
 }
 
+/// Stands in the key of an entry for a value that is missing, in reverse: before all that are
+/// there.
+const MISSING_FIRST: u8 = 0;
 /// Stands before a value in the key of an entry.
 const PRESENT: u8 = 1;
-/// Stands in the key of an entry for a value that is missing: after all that are there.
+/// Stands in the key of an entry for a value that is missing: after all that are there. In reverse
+/// it stands for values that the rule cannot compare, which no index has.
 const MISSING: u8 = 2;
 
 impl Order {
@@ -235,8 +240,9 @@ impl Order {
     pub(crate) fn append_key(&self, schema: &Schema, entry: &dyn EntryRead, out: &mut Vec<u8>) {
         let (mut least, mut other) = (Vec::new(), Vec::new());
         for key in &self.keys {
-            let mut is_there = false;
+            let (mut is_there, mut is_missing) = (false, true);
             entry.visit_values(&key.description, &mut |_, value| {
+                is_missing = false;
                 other.clear();
                 if (key.rule.prepare)(schema, value, &mut other).is_ok()
                     && (!is_there || other < least)
@@ -249,13 +255,23 @@ impl Order {
             if is_there {
                 key.append_value(&least, true, out);
             } else {
-                out.push(MISSING);
+                out.push(if key.reverse && is_missing { MISSING_FIRST } else { MISSING });
             }
         }
     }
 
     /// Whether the first part of an entry's key says that it has no value of the primary one.
     pub(crate) fn lacks_primary(key: &[u8]) -> bool {
+        key.first() != Some(&PRESENT)
+    }
+
+    /// Whether an entry is among those that come before all with a value of the primary key.
+    pub(crate) fn is_before_values(key: &[u8]) -> bool {
+        key.first() == Some(&MISSING_FIRST)
+    }
+
+    /// Whether it is among those that come after them.
+    pub(crate) fn is_behind_values(key: &[u8]) -> bool {
         key.first() == Some(&MISSING)
     }
 }
@@ -385,11 +401,11 @@ mod tests {
             &[("sn", "a1")],
         ];
         assert_eq!(sorted(&[key("sn", None, false)], &people), [1, 5, 3, 0, 4, 2]);
-        assert_eq!(sorted(&[key("sn", None, true)], &people), [0, 4, 3, 5, 1, 2]);
+        assert_eq!(sorted(&[key("sn", None, true)], &people), [2, 0, 4, 3, 5, 1]);
         assert_eq!(sorted(&[key("uidNumber", None, false)], &people), [2, 4, 1, 3, 0, 5]);
-        assert_eq!(sorted(&[key("uidNumber", None, true)], &people), [0, 1, 3, 4, 2, 5]);
+        assert_eq!(sorted(&[key("uidNumber", None, true)], &people), [5, 0, 1, 3, 4, 2]);
         let two = [key("sn", None, true), key("uidNumber", None, false)];
-        assert_eq!(sorted(&two, &people), [4, 0, 3, 5, 1, 2]);
+        assert_eq!(sorted(&two, &people), [2, 4, 0, 3, 5, 1]);
         let two = [key("uidNumber", None, false), key("sn", None, true)];
         assert_eq!(sorted(&two, &people), [2, 4, 3, 1, 0, 5]);
     }

@@ -105,7 +105,10 @@ fn compare(one: &Found, other: &Found, keys: &[Key]) -> Ordering {
     for (attribute, reverse) in keys {
         let order = match (least(one, attribute), least(other, attribute)) {
             (None, None) => Ordering::Equal,
+            // One that is missing counts as the largest.
+            (None, Some(_)) if *reverse => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) if *reverse => Ordering::Greater,
             (Some(_), None) => Ordering::Less,
             (Some(one), Some(other)) if *reverse => other.cmp(&one),
             (Some(one), Some(other)) => one.cmp(&other),
@@ -274,7 +277,7 @@ fn check_parts(
 
 #[test]
 fn sorted_pages_and_parts_are_those_of_all_entries_sorted() {
-    for (seed, is_walked) in [(1, false), (2, true), (3, false), (4, true)] {
+    for (seed, is_walked) in [(1, false), (2, true), (3, false), (4, true), (6, true)] {
         let served = Served::with(|options| {
             options.limits.inline_candidates_max = if seed % 2 == 0 { 0 } else { 1_000 };
             if is_walked {
@@ -283,6 +286,15 @@ fn sorted_pages_and_parts_are_those_of_all_entries_sorted() {
             }
         });
         let (mut root, mut client) = (served.root(), served.client());
+        if seed == 6 {
+            // Who has no value is then found by walking the index of the values.
+            for attribute in INDEXED {
+                let entry = format!("ds-cfg-attribute={attribute},cn=Index,cn=config");
+                let presence: &[&str] = &["presence"];
+                let drop = [(ModifyOperation::Delete, "ds-cfg-index-type", presence)];
+                assert_eq!(root.modify(&entry, &drop), ResultCode::Success);
+            }
+        }
         let mut dice = Dice(seed * 7919);
         let people = 60;
         (0..people).for_each(|number| add_person(&mut root, &mut dice, number));

@@ -3,8 +3,8 @@
 use directory::SearchCounts;
 use ldap::result::ResultCode;
 
-use crate::{add_device, add_devices};
 use crate::support::{Answer, Asked, Client, SUFFIX, Served};
+use crate::{add_device, add_devices};
 
 const UNINDEXED: &str = "(description=x)";
 /// A sort control's value: in the order of `cn`.
@@ -150,8 +150,11 @@ fn what_finds_little_ends_and_says_so() {
         assert!(answer.diagnostic.contains("incomplete"), "{}", answer.diagnostic);
     }
     // One that finds enough within its size limit, and looks no further.
-    let answer =
-        served.client().search(&Asked { filter: UNINDEXED, size_limit_entries: 1, ..Asked::default() });
+    let answer = served.client().search(&Asked {
+        filter: UNINDEXED,
+        size_limit_entries: 1,
+        ..Asked::default()
+    });
     assert_eq!(answer.entries.len(), 1);
 }
 

@@ -214,7 +214,8 @@ impl<'a, 'v> Lookup<'a, 'v> {
         }
         // That a part matches nothing is all there is to know of the rest. Where it is explained,
         // such a part may have parts itself.
-        let matches_nothing = |node: &Node<'_>| node.is_nothing() || (node.exact && node.count == 0);
+        let matches_nothing =
+            |node: &Node<'_>| node.is_nothing() || (node.exact && node.count == 0);
         let is_nothing = nodes.iter().any(|node| matches_nothing(node) && !node.is_late);
         let exact = is_nothing || nodes.iter().all(|node| node.exact && !node.is_late);
         let first = nodes.iter().filter(|node| !node.is_late && node.can_be_first());

@@ -351,6 +351,17 @@ impl Members {
         Self { count: set.len(), set: Some(set), taken: RoaringTreemap::new() }
     }
 
+    /// Those that are not among these, none of which had its turn; none when every entry is one.
+    #[must_use]
+    pub fn without(&self, others: &CandidateIds) -> Option<Self> {
+        let mut set = self.set.clone()?;
+        match others.set() {
+            Some(others) => set.subtract(others),
+            None => set = IdSet::empty(),
+        }
+        Some(Self { count: set.len(), set: Some(set), taken: RoaringTreemap::new() })
+    }
+
     /// How many there are.
     #[must_use]
     pub const fn len(&self) -> u64 {

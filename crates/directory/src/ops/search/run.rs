@@ -9,8 +9,8 @@ use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
-use super::unindexed::looks_for;
 use super::parked::{Parked, Phase};
+use super::unindexed::looks_for;
 use super::{Bounds, Done, Outcome, Resolved, Search, Usable};
 use crate::controls::account_usability::AccountsAsked;
 use crate::controls::paged::Position;

@@ -13,7 +13,7 @@ use store::{Members, OrderedGroup, OrderingIndex};
 
 use super::super::parked::Rest;
 use super::near::Shown;
-use super::{Done, Failed, Outcome, Place, Sent, Sorting, sorted_response};
+use super::{Done, Failed, Order, Outcome, Place, Sent, Sorting, sorted_response};
 use crate::controls::vlv;
 use crate::refusal::Refusal;
 use crate::sink::ResponseSink;
@@ -232,7 +232,7 @@ impl Sorting<'_> {
     ) -> Result<u64, Failed> {
         let mut groups = self.view().ordered_groups(index, false, None)?;
         let (mut group, mut taken, mut prefix) = (OrderedGroup::default(), Vec::new(), Vec::new());
-        let mut before = 0;
+        let mut before = self.before_values(index, members)?.len() as u64;
         members.renew();
         while self.next_group(&mut groups, &mut group)? {
             self.check_step()?;
@@ -277,6 +277,8 @@ impl Sorting<'_> {
             return Ok(Vec::new());
         }
         let is_reverse = self.order.primary().reverse;
+        let mut before = self.before_values(index, members)?;
+        let lead = before.len() as u64;
         // Of a reversed list the end is known only when it is known how many have no value.
         let with_value = if is_reverse {
             self.take_all(index, members)?;
@@ -284,10 +286,11 @@ impl Sorting<'_> {
         } else {
             count
         };
-        let wanted = if is_reverse {
-            with_value.saturating_sub(part.end)..with_value.saturating_sub(part.start)
-        } else {
-            part.clone()
+        let among = |place: u64| place.saturating_sub(lead).min(with_value);
+        let values = among(part.start)..among(part.end);
+        let wanted = match is_reverse {
+            true => with_value - values.end..with_value - values.start,
+            false => values,
         };
         let mut pieces: Vec<Vec<EntryId>> = Vec::new();
         let mut at = 0;
@@ -319,21 +322,60 @@ impl Sorting<'_> {
         if is_reverse {
             pieces.reverse();
         }
-        let with_value = if is_reverse { with_value } else { at };
-        if part.end > with_value {
+        if part.start < lead {
+            before = self.ids_in_order(before)?;
+            let within = part.start as usize..part.end.min(lead) as usize;
+            pieces.insert(0, before.get(within).unwrap_or_default().to_vec());
+        }
+        let behind = if is_reverse { lead + with_value } else { at };
+        if part.end > behind {
             if is_reverse {
                 self.take_all(index, members)?;
             }
             let mut rest = self.rest(members)?;
-            if !self.order.is_single() {
-                let places = self.sorted_places(&rest)?;
-                rest = places.iter().map(|place| place.id).collect();
-            }
-            let within = part.start.saturating_sub(with_value)..part.end - with_value;
+            // Both are in the order of their ids.
+            before.sort_unstable();
+            rest.retain(|id| before.binary_search(id).is_err());
+            let rest = self.ids_in_order(rest)?;
+            let within = part.start.saturating_sub(behind)..part.end - behind;
             let within = within.start as usize..within.end as usize;
             pieces.push(rest.get(within).unwrap_or_default().to_vec());
         }
         Ok(pieces.concat())
+    }
+
+    /// Entries that are alike in the primary key, in the order of the list.
+    fn ids_in_order(&mut self, ids: Vec<EntryId>) -> Result<Vec<EntryId>, Failed> {
+        if self.order.is_single() {
+            return Ok(ids);
+        }
+        let places = self.sorted_places(&ids)?;
+        Ok(places.iter().map(|place| place.id).collect())
+    }
+
+    /// The entries that come before all with a value, by id: those without one, in reverse.
+    fn before_values(
+        &mut self,
+        index: OrderingIndex,
+        members: &mut Members,
+    ) -> Result<Vec<EntryId>, Failed> {
+        if !self.order.primary().reverse {
+            return Ok(Vec::new());
+        }
+        if let Some(missing) = self.missing(members)? {
+            return Ok(missing.ids().collect());
+        }
+        self.take_all(index, members)?;
+        let (mut ids, mut key) = (Vec::new(), Vec::new());
+        for id in self.rest(members)? {
+            self.check()?;
+            let stored = self.read(id)?;
+            self.key_of(&stored, &mut key);
+            if Order::is_before_values(&key) {
+                ids.push(id);
+            }
+        }
+        Ok(ids)
     }
 }
 

@@ -47,7 +47,7 @@ impl Places {
     }
 
     /// Throws away what is certainly not among the first `wanted`.
-    fn prune(&mut self, wanted: usize) {
+    pub(super) fn prune(&mut self, wanted: usize) {
         let is_full = self.list.len() as u64 >= self.entries_max || self.bytes * 2 > self.bytes_max;
         let is_long = self.list.len() > 2 * wanted + SURPLUS_PLACES;
         if is_long || (is_full && self.list.len() > wanted + wanted / 4) {

@@ -1,9 +1,13 @@
 //! Lists in the order of an index: its groups one by one, from where the page before ended.
 //!
-//! Invariant: an entry is taken in the group of its least value, and in no other.
+//! Invariant: an entry is taken in the group of its least value, and in no other. Those without a
+//! value are in no group: they come before the groups in reverse, else behind them.
 
-use schema::EntryId;
-use store::{Members, OrderedGroup, OrderingIndex};
+use std::sync::Arc;
+
+use ldap::message::Scope;
+use schema::{EntryId, ResolvedFilter};
+use store::{Ask, Members, OrderedGroup, OrderingIndex};
 
 use super::{Failed, Order, Place, Sent, Sorting, Step};
 use crate::sink::ResponseSink;
@@ -15,16 +19,20 @@ impl Sorting<'_> {
         index: OrderingIndex,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Step, Failed> {
-        let members = self.candidates()?;
-        let is_among_the_last =
-            self.after.as_ref().is_some_and(|after| Order::lacks_primary(&after.key));
-        if !is_among_the_last && let Step::End(outcome) = self.walk_values(index, &members, sink)? {
+        let mut members = self.candidates()?;
+        let after = self.after.as_ref().map(|after| after.key.as_slice());
+        let is_before = self.order.primary().reverse && after.is_none_or(Order::is_before_values);
+        let is_behind = after.is_some_and(Order::is_behind_values);
+        if is_before && let Step::End(outcome) = self.walk_before(index, &mut members, sink)? {
+            return Ok(Step::End(outcome));
+        }
+        if !is_behind && let Step::End(outcome) = self.walk_values(index, &members, sink)? {
             return Ok(Step::End(outcome));
         }
         let is_complete = self.after.is_none()
             && self.run.sends_all()
             && u64::from(self.run.sent) == members.len();
-        if is_complete { Ok(Step::Next) } else { self.walk_missing(index, members, sink) }
+        if is_complete { Ok(Step::Next) } else { self.walk_behind(index, members, sink) }
     }
 
     /// The candidates of the plan, without reading them.
@@ -96,21 +104,92 @@ impl Sorting<'_> {
         Ok(Step::Next)
     }
 
-    /// Entries without a value.
-    fn walk_missing(
+    /// Entries without a value, in reverse.
+    fn walk_before(
+        &mut self,
+        index: OrderingIndex,
+        members: &mut Members,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Step, Failed> {
+        let ids: Vec<EntryId> = match self.missing(members)? {
+            Some(missing) => missing.ids().collect(),
+            None => {
+                self.take_all(index, members)?;
+                self.rest(members)?
+            }
+        };
+        self.walk_ids(&ids, Order::is_before_values, sink)
+    }
+
+    /// Those that no group has; in reverse, of those that have the attribute.
+    fn walk_behind(
         &mut self,
         index: OrderingIndex,
         mut members: Members,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Step, Failed> {
         self.take_all(index, &mut members)?;
-        let rest = self.rest(&members)?;
+        let mut rest = self.rest(&members)?;
+        if self.order.primary().reverse
+            && let Some(missing) = self.missing(&members)?
+        {
+            rest.retain(|id| !missing.contains(*id));
+        }
+        self.walk_ids(&rest, Order::is_behind_values, sink)
+    }
+
+    /// The entries of the list that lack the primary attribute, if an index of its presence tells.
+    pub(super) fn missing(&mut self, members: &Members) -> Result<Option<Members>, Failed> {
+        let description = Arc::clone(&self.order.primary().description);
+        let present = ResolvedFilter::Present(description);
+        let (view, search, bounds) = (self.view(), self.run.search, self.run.bounds);
+        let interrupt = search.interrupt(&bounds);
+        let ask = Ask::new(&present, EntryId::ROOT, Scope::Subtree);
+        let plan = view.plan(&Ask { interrupt: &interrupt, ..ask });
+        let plan = plan.map_err(|error| self.failed_by(error))?;
+        if !plan.exact {
+            return Ok(None);
+        }
+        let present = plan.ids(view, &interrupt).map_err(|error| self.failed_by(error))?;
+        if let Some(missing) = members.without(&present) {
+            return Ok(Some(missing));
+        }
+        let mut missing = Vec::new();
+        if present.len().is_some_and(|count| count < members.len()) {
+            for id in self.plan.candidates_until(view, EntryId::ROOT, &interrupt) {
+                self.check_step()?;
+                let id = id.map_err(|error| self.failed_by(error))?;
+                if !present.contains(id) {
+                    missing.push(id);
+                }
+            }
+        }
+        Ok(Some(Members::of(missing.into_iter())))
+    }
+
+    /// Sends those of these entries that match and whose key `is_meant`.
+    fn walk_ids(
+        &mut self,
+        ids: &[EntryId],
+        is_meant: impl Fn(&[u8]) -> bool,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Step, Failed> {
         let mut places = self.places();
+        let wanted =
+            self.wanted().and_then(|wanted| usize::try_from(wanted.saturating_add(1)).ok());
         let mut key = Vec::new();
         self.seen_before = self.run.seen;
-        for id in rest {
+        // They are in the order of their ids when nothing else orders them.
+        let is_single = self.order.is_single();
+        let begun = self.after.as_ref().filter(|after| is_single && is_meant(&after.key));
+        let from = begun.map_or(0, |after| ids.partition_point(|id| *id <= after.id));
+        for &id in ids.get(from..).unwrap_or_default() {
             if let Some(outcome) = self.run.interrupted() {
                 return Ok(Step::End(outcome));
+            }
+            if is_single {
+                // Those before it are not looked at again.
+                self.seen_before = self.run.seen;
             }
             let stored = self.read(id)?;
             if !self.run.matches(&stored)? {
@@ -118,11 +197,14 @@ impl Sorting<'_> {
             }
             self.key_of(&stored, &mut key);
             let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
-            if self.after.as_ref().is_some_and(is_before) || self.was_sent(id) {
+            if !is_meant(&key) || self.after.as_ref().is_some_and(is_before) || self.was_sent(id) {
                 continue;
             }
-            if !self.order.is_single() {
+            if !is_single {
                 places.push(&key, id)?;
+                if let Some(wanted) = wanted {
+                    places.prune(wanted);
+                }
                 continue;
             }
             match self.emit(&stored, &key, sink)? {
