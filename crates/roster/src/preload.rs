@@ -1,4 +1,4 @@
-//! `roster serve --preload`: reads the data file into memory beside the server.
+//! Reads the data file into memory beside a server that begins to serve (`store.preload`).
 //!
 //! Invariants: clients are served meanwhile; at most half of the memory that is left is filled;
 //! dropping it ends it.
@@ -21,11 +21,19 @@ pub(crate) struct Preload {
 }
 
 impl Preload {
-    /// Begins to read.
-    pub(crate) fn start(store: Arc<Store>) -> Result<Self, Failure> {
+    /// Begins to read, if that is wanted: `auto` is when the file fits.
+    pub(crate) fn start(store: Arc<Store>, wanted: &str) -> Result<Option<Self>, Failure> {
+        let budget_bytes = default_budget_bytes();
+        let is_wanted = match wanted {
+            "auto" => store.file_bytes()? <= budget_bytes,
+            wanted => wanted == "on",
+        };
+        if !is_wanted {
+            return Ok(None);
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let read = move || match run(&store, default_budget_bytes(), &stopped) {
+        let read = move || match run(&store, budget_bytes, &stopped) {
             Ok(Preloaded { bytes, of_bytes }) => {
                 tracing::info!(bytes, of_bytes, "preload: done");
             }
@@ -33,7 +41,7 @@ impl Preload {
         };
         let thread = Builder::new().name("preload".to_owned()).spawn(read);
         let thread = thread.map_err(|error| Failure::local(format!("cannot preload: {error}")))?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Some(Self { stop, thread: Some(thread) }))
     }
 }
 
@@ -51,7 +59,7 @@ fn run(store: &Store, budget_bytes: u64, stop: &AtomicBool) -> Result<Preloaded,
     let mut told = 0;
     store.preload(budget_bytes, &mut |done, of| {
         let percent = done.saturating_mul(100) / of.max(1);
-        if percent >= told + TELL_PERCENT {
+        if of >= TOLD_BYTES_MIN && percent >= told + TELL_PERCENT {
             told = percent - percent % TELL_PERCENT;
             tracing::info!(percent, done_bytes = done, of_bytes = of, "preload");
         }
@@ -62,5 +70,7 @@ fn run(store: &Store, budget_bytes: u64, stop: &AtomicBool) -> Result<Preloaded,
     })
 }
 
+/// Files that are smaller are read in a second or less, and only the end is told.
+const TOLD_BYTES_MIN: u64 = 1 << 30;
 /// Progress is told every so many percent.
 const TELL_PERCENT: u64 = 10;

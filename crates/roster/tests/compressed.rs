@@ -67,21 +67,29 @@ impl Drop for Server {
     }
 }
 
-#[test]
-fn a_server_reads_its_file_ahead_and_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = path(folder.path(), "data");
-    succeed(&["init", "--public", "--data", &data, "--suffix", "dc=example,dc=com"]);
+/// The line in which a server with these arguments says that it has read its file.
+fn preloaded(data: &str, arguments: &[&str]) -> Option<String> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_roster"))
-        .args(["serve", "--data", &data, "--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"])
-        .arg("--preload")
+        .args(["serve", "--data", data, "--ldap", "127.0.0.1:0", "--ldaps", "127.0.0.1:0"])
+        .args(arguments)
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let _server = Server(child);
-    let done = lines.find_map(|line| line.ok().filter(|line| line.contains("preload: done")));
-    let done = done.unwrap();
-    assert!(done.contains("of_bytes"), "{done}");
+    let server = Server(child);
+    let line = lines.find_map(|line| line.ok().filter(|line| line.contains("preload: done")));
+    drop(server);
+    line
+}
+
+#[test]
+fn a_server_reads_its_file_ahead_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = path(folder.path(), "data");
+    succeed(&["init", "--public", "--data", &data, "--suffix", "dc=example,dc=com"]);
+    for arguments in [&["--preload"][..], &[]] {
+        let done = preloaded(&data, arguments).unwrap();
+        assert!(done.contains("of_bytes"), "{done}");
+    }
 }

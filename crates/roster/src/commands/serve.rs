@@ -26,8 +26,8 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Read the data file into memory once clients are served, as far as half of the free memory
-    /// goes: names first, then indexes, then entries. The log tells how far it is
+    /// Read the data file into memory even if it does not fit into half of the free memory: names
+    /// first, then indexes, then entries. One that fits is always read (store.preload)
     #[arg(long)]
     preload: bool,
 
@@ -45,12 +45,13 @@ Examples:
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (config, data) = (options.config.as_deref(), options.data.as_deref());
-    let settings = options.listeners.settings(config, data, &[])?;
+    let preload = options.preload.then(|| ("store.preload", "on".to_owned()));
+    let settings = options.listeners.settings(config, data, preload.as_slice())?;
     keytab::prepare(&settings)?;
     let _log = start_log(&settings);
     let (server, store) = start(&settings)?;
     options.listeners.ready(server.addresses(), &[])?;
-    let preload = options.preload.then(|| Preload::start(store)).transpose()?;
+    let preload = Preload::start(store, settings.store.preload)?;
     server.wait()?;
     drop(preload);
     Ok(Exit::Done)

@@ -222,6 +222,8 @@ pub struct StoreSettings {
     pub overlay_max_bytes: u64,
     /// Share of the time that building and removing indexes may take, in percent.
     pub index_build_percent: u8,
+    /// Whether the data file is read into memory at the start: `auto`, `on` or `off`.
+    pub preload: &'static str,
     /// Journal kept after its changes are in the database, in bytes.
     pub journal_keep_bytes: u64,
     /// Free bytes of the disk below which only the administrator may write.

@@ -377,6 +377,15 @@ const STORE_ROWS: &[Row] = &[
     },
     Row {
         section: "store",
+        key: "preload",
+        kind: Kind::Word { words: &["auto", "on", "off"], set: |s, word| s.store.preload = word },
+        default: "auto",
+        sentence: "Whether 'roster serve' reads the data file into memory beside its clients: when \
+                   it fits into half of the free memory; also a larger one, as far as that goes, \
+                   names and indexes first; or never.",
+    },
+    Row {
+        section: "store",
         key: "index_build_percent",
         kind: Kind::Number {
             min: 1,
