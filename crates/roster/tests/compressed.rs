@@ -1,5 +1,6 @@
 //! A compressed directory through the built program: it holds what a plain one does, in less room,
 //! and whatever works on the one works on the other.
+#![allow(clippy::unwrap_used, reason = "the helpers of a test are a test")]
 
 mod common;
 
