@@ -39,6 +39,7 @@ use crate::ops::rehash::Rehasher;
 use crate::ops::search::Budget;
 use crate::ops::suffix;
 use crate::password::PasswordStorage;
+use crate::password_cache::{self, PasswordCache, PasswordCacheCounts};
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions};
@@ -170,6 +171,8 @@ pub struct Directory {
     pub(crate) decoy: Vec<u8>,
     /// None when passwords stay as they are stored.
     pub(crate) rehasher: Option<Rehasher>,
+    /// None where every bind computes its hash.
+    pub(crate) password_cache: Option<PasswordCache>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cookie_key: CookieKey,
     /// What lists of parked searches hold.
@@ -331,6 +334,7 @@ impl Directory {
             },
             decoy: decoy(&options.passwords)?,
             rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
+            password_cache: PasswordCache::new(options.passwords.cache, &mut OsChance),
             passwords: options.passwords,
             seldom: Arc::new(SeldomLines::new(&clock)),
             clock,
@@ -366,6 +370,7 @@ impl Directory {
         if directory.rehasher.is_some() {
             proved.start(&directory);
         }
+        password_cache::start_sweeper(&directory);
         Ok(directory)
     }
 
@@ -412,6 +417,11 @@ impl Directory {
     /// What was counted of searches since the start.
     pub fn search_counts(&self) -> SearchCounts {
         self.search_counters.read()
+    }
+
+    /// What was counted of slow passwords, and how many are held.
+    pub fn password_cache_counts(&self) -> PasswordCacheCounts {
+        self.password_cache.as_ref().map(PasswordCache::counts).unwrap_or_default()
     }
 
     /// How many writes wait for the writer, and how many may.

@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::chance::{Chance, OsChance};
 use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
+use crate::password_cache::PasswordCacheOptions;
 use crate::password_policy::PolicyError;
 use crate::refusal::Refusal;
 use crate::seldom::SeldomLines;
@@ -35,6 +36,8 @@ pub struct PasswordOptions {
     /// Whether the quality of a password that people give themselves is looked at where no
     /// password policy says what it has to be like.
     pub check_own: bool,
+    /// How long passwords that took long to verify are good for further binds.
+    pub cache: PasswordCacheOptions,
 }
 
 impl Default for PasswordOptions {
@@ -44,6 +47,7 @@ impl Default for PasswordOptions {
             cost_max: HashCostMax::default(),
             rehash_on_bind: true,
             check_own: true,
+            cache: PasswordCacheOptions::default(),
         }
     }
 }
@@ -99,6 +103,11 @@ impl Hashing {
     /// be dropped.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.asked.is_empty()
+    }
+
+    /// Whether the request has waited for answers.
+    pub(crate) fn has_waited(&self) -> bool {
+        !self.answered.is_empty()
     }
 
     /// How passwords are stored in this scheme, or in that of the settings.

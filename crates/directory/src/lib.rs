@@ -40,6 +40,7 @@ mod name_memo;
 mod note;
 mod ops;
 mod password;
+mod password_cache;
 pub mod password_policy;
 mod policy;
 mod protection;
@@ -95,6 +96,7 @@ pub use password::{
     Argon2Cost, HashCost, HashCostMax, HashCosts, PasswordStorage, Scheme, Verdict,
     verify as verify_password,
 };
+pub use password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use password_policy::PasswordPolicyOptions;
 pub use policy::{AddressRange, Policy, PolicyOperation};
 pub use protection::{ChannelBindings, ClientCertificate, Tls};

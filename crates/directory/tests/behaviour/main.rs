@@ -20,6 +20,7 @@ mod leaks;
 mod limits;
 mod paging;
 mod parking;
+mod password_cache;
 mod password_changes;
 mod passwords;
 mod policies;

@@ -50,7 +50,7 @@ fn new_passwords_are_stored_in_the_configured_scheme() {
 }
 
 /// A scheme at a cost that tests can afford; all but the digests still go to the hash pool.
-fn cheap(scheme: Scheme) -> PasswordStorage {
+pub(crate) fn cheap(scheme: Scheme) -> PasswordStorage {
     let costs = HashCosts {
         argon2: Argon2Cost { memory_kib: 64, passes: 1, lanes: 1 },
         pbkdf2_iterations: 100,

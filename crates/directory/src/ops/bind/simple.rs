@@ -1,6 +1,6 @@
 //! Simple bind: anonymous, or by name and password (RFC 4513 §5.1).
 
-use aci::{Access, Identity};
+use aci::{Access, Identity, Privileges};
 use ldap::result::ResultCode;
 use schema::DnKey;
 
@@ -10,6 +10,7 @@ use crate::hashing::Behind;
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::rehash;
 use crate::password;
+use crate::password_cache::Account;
 use crate::refusal::Refusal;
 use crate::worker::Worker;
 
@@ -34,23 +35,56 @@ pub(super) fn start(
     if let Some(identity) = without_password(name, password)? {
         return Ok(Simple::Verified(Box::new(Access::of(identity))));
     }
+    attempt(worker, name, password, Look::Cached)
+}
+
+/// Where a password that takes long to verify is looked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Look {
+    /// Among those that were verified lately, first.
+    Cached,
+    /// Nowhere: its hash is computed.
+    Slow,
+}
+
+/// Goes as far as it can without waiting.
+fn attempt(
+    worker: &mut Worker,
+    name: UserName<'_>,
+    password: &[u8],
+    look: Look,
+) -> Result<Simple, Refusal> {
     let mut candidate = candidate(worker, name)?;
     let login = candidate.as_mut().and_then(|one| one.login.take());
     let may_try = login.as_ref().map_or(Ok(()), |login| login.may_try(&worker.directory));
     let stored = candidate.as_ref().map(|one| one.passwords.as_slice()).unwrap_or_default();
-    let hashing = &mut worker.hashing;
-    let behind = match (hashing.which(password, stored), &may_try) {
+    let behind = match (worker.hashing.which(password, stored), &may_try) {
         (Behind::At(_), Err(_)) => Behind::Nowhere,
         (behind, _) => behind,
     };
     match (behind, candidate) {
-        (Behind::Asked, _) => Ok(Simple::Slow),
+        (Behind::Asked, candidate) => {
+            // Of an account that cannot be used nobody learns by the time whether it is right.
+            let candidate = candidate.filter(|_| look == Look::Cached && may_try.is_ok());
+            let Some((candidate, place)) = candidate.and_then(|one| one.cached(worker, password))
+            else {
+                return Ok(Simple::Slow);
+            };
+            worker.hashing.forget_questions();
+            match login.map_or(Ok(()), |login| login.settle(worker, true)) {
+                Ok(()) => Ok(candidate.let_in(worker, place, password)),
+                // It is refused all the same, and so as late as ever.
+                Err(_) => attempt(worker, name, password, Look::Slow),
+            }
+        }
         (Behind::At(place), Some(candidate)) => {
             if let Some(login) = login {
                 login.settle(worker, true)?;
             }
-            rehash::after_bind(worker, &candidate, place, password);
-            Ok(Simple::Verified(Box::new(candidate.access)))
+            if worker.hashing.has_waited() {
+                candidate.keep(worker, place, password);
+            }
+            Ok(candidate.let_in(worker, place, password))
         }
         (Behind::At(_), None) => Err(invalid_credentials()),
         (Behind::Nowhere, candidate) => {
@@ -61,6 +95,7 @@ pub(super) fn start(
             // One look at a fast one is as long as another.
             let was_looked_at = candidate.as_ref().is_some_and(|one| !one.passwords.is_empty())
                 && !password::is_slow(&worker.directory.decoy, max);
+            let hashing = &mut worker.hashing;
             if !was_slow && !was_looked_at && hashing.which(password, decoy) == Behind::Asked {
                 return Ok(Simple::Slow);
             }
@@ -94,6 +129,51 @@ pub(crate) struct Candidate {
     /// Likewise.
     login: Option<Login>,
     pub(crate) passwords: Vec<Vec<u8>>,
+}
+
+impl Candidate {
+    /// What verified passwords are kept under; of the administrator, and of whoever has a
+    /// privilege, none are.
+    fn account(&self) -> Option<Account<'_>> {
+        let (id, key) = (self.access.entry()?, self.key.as_ref()?);
+        let grants = self.access.grants();
+        let has_power =
+            grants.privileges != Privileges::NONE || grants.unindexed_search_with_control;
+        (!has_power).then_some(Account { id, key })
+    }
+
+    /// Where `clear` was found lately among the stored values that there are.
+    fn cached(self, worker: &Worker, clear: &[u8]) -> Option<(Self, usize)> {
+        let directory = &worker.directory;
+        let (cache, account) = (directory.password_cache.as_ref()?, self.account()?);
+        let now = directory.clock.elapsed();
+        let place = cache.find(account, (clear, &self.passwords), now)?;
+        Some((self, place))
+    }
+
+    /// Keeps for further binds that `clear` is behind the stored value at `place`, if finding out
+    /// took long.
+    fn keep(&self, worker: &Worker, place: usize, clear: &[u8]) {
+        let directory = &worker.directory;
+        let Some(cache) = &directory.password_cache else { return };
+        let max = &directory.passwords.cost_max;
+        let is_slow = self.passwords.iter().any(|one| password::is_slow(one, max));
+        match (self.account(), self.access.entry()) {
+            (Some(account), _) if is_slow => {
+                let now = directory.clock.elapsed();
+                cache.put(account, (clear, &self.passwords), place, now);
+            }
+            // It may have had none before.
+            (None, Some(id)) => cache.forget(id),
+            (Some(_) | None, _) => {}
+        }
+    }
+
+    /// The password is behind the stored value at `place`, and the account may be used.
+    fn let_in(self, worker: &mut Worker, place: usize, clear: &[u8]) -> Simple {
+        rehash::after_bind(worker, &self, place, clear);
+        Simple::Verified(Box::new(self.access))
+    }
 }
 
 /// Looks `name` up; `None` when it stands for nobody.

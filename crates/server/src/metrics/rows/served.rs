@@ -198,6 +198,24 @@ pub(super) const ROWS: &[Metric] = &[
         "Time that these threads have hashed.",
         |scene, out| out.one(scene.shared.counters.hash_us.value()),
     ),
+    Metric::new(
+        "roster_password_cache_hits_total",
+        ("cn=work", "roster-password-cache-hits"),
+        "Binds whose slow password had been verified lately: no hash was computed.",
+        |scene, out| out.one(scene.directory().password_cache_counts().hits),
+    ),
+    Metric::new(
+        "roster_password_cache_misses_total",
+        ("cn=work", "roster-password-cache-misses"),
+        "Binds whose slow password was looked for among those, and was not there or was wrong.",
+        |scene, out| out.one(scene.directory().password_cache_counts().misses),
+    ),
+    Metric::new(
+        "roster_password_cache_passwords",
+        ("cn=work", "roster-password-cache-passwords"),
+        "Verified passwords that are held, as keyed digests.",
+        |scene, out| out.one(scene.directory().password_cache_counts().held),
+    ),
 ];
 
 fn operations(scene: &Scene<'_>, out: &mut Samples) {

@@ -117,6 +117,33 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "password",
+        key: "cache_age_s",
+        kind: Kind::Number {
+            min: 0,
+            max: 86_400,
+            unit: "seconds",
+            set: |s, n| s.password.options.cache.age_max = Duration::from_secs(n),
+        },
+        default: "600",
+        sentence: "How long a password that took long to verify (Argon2, bcrypt, PBKDF2 …) is good \
+                   for further binds without computing its hash again, as a keyed digest in \
+                   memory; not for the administrator and whoever has a privilege. 0 means never.",
+    },
+    Row {
+        section: "password",
+        key: "cache_max",
+        kind: Kind::Number {
+            min: 1,
+            max: 10_000_000,
+            unit: "passwords",
+            set: |s, n| s.password.options.cache.passwords_max = size(n),
+        },
+        default: "100000",
+        sentence: "Passwords that are kept so, at about 120 octets each; one more takes the place \
+                   of one that was not used lately.",
+    },
+    Row {
+        section: "password",
         key: "verify_blocks_max",
         kind: Kind::Number {
             min: 1000,
