@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use schema::{DnKey, EntryId};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
-use zeroize::{Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::chance::Chance;
 use crate::directory::Directory;
@@ -118,25 +118,27 @@ impl PasswordCache {
         })
     }
 
-    /// The place of the stored value that `clear` was found behind, not too long before `now`.
+    /// Whether `clear` was found behind one of the stored values, not too long before `now`.
     pub(crate) fn find(
         &self,
         account: Account<'_>,
         (clear, stored): (&[u8], &[Vec<u8>]),
         now: Duration,
-    ) -> Option<usize> {
+    ) -> bool {
         if stored.len() > VALUES_MAX {
-            return None;
+            return false;
         }
         // Made for accounts that nothing is held of, too: they take as long.
         let digest = self.secret.digest(account, clear, stored);
         let mut shard = self.shard(account.id);
-        let found = shard.find(account.id, &digest, (now, self.age_max), stored.len());
-        match found {
-            Some(_) => shard.counts.hits += 1,
-            None => shard.counts.misses += 1,
+        let mut places = 0..stored.len();
+        let is_there =
+            places.any(|place| shard.find((account.id, place), &digest, (now, self.age_max)));
+        match is_there {
+            true => shard.counts.hits += 1,
+            false => shard.counts.misses += 1,
         }
-        found
+        is_there
     }
 
     /// Keeps that `clear` is behind the stored value at `place`, which was just verified.
@@ -253,22 +255,19 @@ impl Shard {
 
     fn find(
         &mut self,
-        id: EntryId,
+        owner: Owner,
         digest: &Digest,
         (now, age_max): (Duration, Duration),
-        places: usize,
-    ) -> Option<usize> {
-        for place in 0..places {
-            let Some(at) = self.index.get(&(id, place)) else { continue };
-            let Some(slot) = self.slots.get_mut(*at) else { continue };
-            if slot.is_too_old(now, age_max) {
-                self.remove((id, place));
-            } else if slot.digest.ct_eq(&**digest).into() {
-                slot.is_used = true;
-                return Some(place);
-            }
+    ) -> bool {
+        let at = self.index.get(&owner).copied();
+        let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return false };
+        if slot.is_too_old(now, age_max) {
+            self.remove(owner);
+            return false;
         }
-        None
+        let is_it = bool::from(slot.digest.ct_eq(&**digest));
+        slot.is_used |= is_it;
+        is_it
     }
 
     fn put(&mut self, slot: Slot) {

@@ -6,7 +6,7 @@
 //! requests, `crew` is who does it, `lane` drives the connections of a thread until `halt`, `wire`
 //! is one of them, `schedule` keeps a rate, `answer` judges what comes back and `same` compares it
 //! with what came before, `tally` and `seconds` count it; `cost` and `process` read what the server
-//! spent, `own` and `stalls` what the generator did and what its machine did to it, `live` and
+//! spent, `hashes` why its binds were slow, `own` and `stalls` what the generator did and what its machine did to it, `live` and
 //! `summary` show a run, `agent` spreads it over processes, `record` keeps it, and `page` makes a
 //! page of records.
 //!
@@ -17,6 +17,7 @@ pub(crate) mod answer;
 pub(crate) mod cost;
 pub(crate) mod crew;
 mod halt;
+pub(crate) mod hashes;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 mod lane;

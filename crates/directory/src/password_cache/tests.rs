@@ -71,8 +71,8 @@ proptest! {
                     let is_there = model.get(&(EntryId(id), at)).is_some_and(|put| {
                         (put.0, put.1, put.2) == (key, stored, clear) && now - put.3 < AGE
                     });
-                    prop_assert!(found.is_none() || (found == Some(at) && is_there));
-                    prop_assert!(small || found.is_some() == is_there);
+                    prop_assert!(is_there || !found);
+                    prop_assert!(small || found == is_there);
                 }
                 Asked::Put(id, key, stored, clear) => {
                     let account = Account { id: EntryId(id), key: &keys[key] };
@@ -80,7 +80,7 @@ proptest! {
                     let at = place(clear, stored);
                     cache.put(account, octets, at, now);
                     model.insert((EntryId(id), at), (key, stored, clear, now));
-                    prop_assert_eq!(cache.find(account, octets, now), Some(at));
+                    prop_assert!(cache.find(account, octets, now));
                 }
                 Asked::Forget(id) => {
                     cache.forget(EntryId(id));

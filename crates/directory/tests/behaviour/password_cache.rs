@@ -104,14 +104,15 @@ fn a_wrong_password_is_hashed_and_counted_as_ever() {
     // Locked: the time does not tell that this one is right.
     assert_eq!(bind(&served, ANNA, "right"), (NO, SLOW));
     assert_eq!(bind(&served, ANNA, "wrong"), (NO, SLOW));
-    assert_eq!(served.directory.password_cache_counts().held, 1, "no guess is kept");
+    let counts = served.directory.password_cache_counts();
+    assert_eq!(counts.held, 1, "no guess is kept");
+    assert_eq!(counts.hits, 1, "nothing is looked for where it cannot count");
 }
 
 #[test]
 fn an_account_that_is_switched_off_is_refused_as_late_as_ever() {
     let (served, mut root) = with(|_| {});
-    for (attribute, value) in
-        [("nsAccountLock", "true"), ("pwdAccountLockedTime", "000001010000Z")]
+    for (attribute, value) in [("nsAccountLock", "true"), ("pwdAccountLockedTime", "000001010000Z")]
     {
         assert_eq!(bind(&served, ANNA, "right").0, OK);
         assert_eq!(bind(&served, ANNA, "right"), (OK, FAST));
@@ -119,6 +120,8 @@ fn an_account_that_is_switched_off_is_refused_as_late_as_ever() {
         assert_eq!(bind(&served, ANNA, "right"), (NO, SLOW), "{attribute}");
         replace(&mut root, attribute, &[]);
     }
+    // The first bind of the second turn as well: unlocked, it counts again.
+    assert_eq!(served.directory.password_cache_counts().hits, 3);
 }
 
 #[test]
@@ -251,6 +254,7 @@ fn without_an_age_nothing_is_kept() {
     for _ in 0..3 {
         assert_eq!(bind(&served, ANNA, "right"), (OK, SLOW));
     }
+    assert_eq!(served.directory.password_cache_counts(), Default::default());
 }
 
 #[test]

@@ -65,14 +65,12 @@ fn attempt(
     match (behind, candidate) {
         (Behind::Asked, candidate) => {
             // Of an account that cannot be used nobody learns by the time whether it is right.
-            let candidate = candidate.filter(|_| look == Look::Cached && may_try.is_ok());
-            let Some((candidate, place)) = candidate.and_then(|one| one.cached(worker, password))
-            else {
-                return Ok(Simple::Slow);
-            };
+            let may_look = look == Look::Cached && may_try.is_ok();
+            let cached = candidate.filter(|one| may_look && one.is_cached(worker, password));
+            let Some(candidate) = cached else { return Ok(Simple::Slow) };
             worker.hashing.forget_questions();
             match login.map_or(Ok(()), |login| login.settle(worker, true)) {
-                Ok(()) => Ok(candidate.let_in(worker, place, password)),
+                Ok(()) => Ok(Simple::Verified(Box::new(candidate.access))),
                 // It is refused all the same, and so as late as ever.
                 Err(_) => attempt(worker, name, password, Look::Slow),
             }
@@ -82,9 +80,10 @@ fn attempt(
                 login.settle(worker, true)?;
             }
             if worker.hashing.has_waited() {
-                candidate.keep(worker, place, password);
+                candidate.cache(worker, place, password);
             }
-            Ok(candidate.let_in(worker, place, password))
+            rehash::after_bind(worker, &candidate, place, password);
+            Ok(Simple::Verified(Box::new(candidate.access)))
         }
         (Behind::At(_), None) => Err(invalid_credentials()),
         (Behind::Nowhere, candidate) => {
@@ -142,18 +141,18 @@ impl Candidate {
         (!has_power).then_some(Account { id, key })
     }
 
-    /// Where `clear` was found lately among the stored values that there are.
-    fn cached(self, worker: &Worker, clear: &[u8]) -> Option<(Self, usize)> {
+    /// Whether `clear` was found lately to be behind one of the stored values that there are.
+    fn is_cached(&self, worker: &Worker, clear: &[u8]) -> bool {
         let directory = &worker.directory;
-        let (cache, account) = (directory.password_cache.as_ref()?, self.account()?);
-        let now = directory.clock.elapsed();
-        let place = cache.find(account, (clear, &self.passwords), now)?;
-        Some((self, place))
+        let cache = directory.password_cache.as_ref().zip(self.account());
+        cache.is_some_and(|(cache, account)| {
+            cache.find(account, (clear, &self.passwords), directory.clock.elapsed())
+        })
     }
 
     /// Keeps for further binds that `clear` is behind the stored value at `place`, if finding out
     /// took long.
-    fn keep(&self, worker: &Worker, place: usize, clear: &[u8]) {
+    fn cache(&self, worker: &Worker, place: usize, clear: &[u8]) {
         let directory = &worker.directory;
         let Some(cache) = &directory.password_cache else { return };
         let max = &directory.passwords.cost_max;
@@ -167,12 +166,6 @@ impl Candidate {
             (None, Some(id)) => cache.forget(id),
             (Some(_) | None, _) => {}
         }
-    }
-
-    /// The password is behind the stored value at `place`, and the account may be used.
-    fn let_in(self, worker: &mut Worker, place: usize, clear: &[u8]) -> Simple {
-        rehash::after_bind(worker, &self, place, clear);
-        Simple::Verified(Box::new(self.access))
     }
 }
 

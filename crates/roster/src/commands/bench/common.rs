@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use client::Connection;
 
 use super::record::{RecordOptions, moment};
 use crate::bench::agent::line::Secret;
 use crate::bench::agent::{self, AGENTS_MAX};
 use crate::bench::cost::{Bill, Source};
 use crate::bench::crew::Crew;
+use crate::bench::hashes::{Hashes, SlowBinds};
 use crate::bench::jobs::Maker;
 use crate::bench::keys::Order;
 use crate::bench::plan::{LatencyLimit, Part, Plan, Stream};
@@ -250,10 +252,7 @@ impl Common {
         if let Some(pid) = self.server_pid {
             return Some(Source::Process(Process::with_id(pid)));
         }
-        let is_roster =
-            record.server.vendor.as_ref().is_some_and(|name| name.starts_with("roster"));
-        let connection = || login.connect().ok();
-        Source::monitor(is_roster.then(connection)??)
+        Source::monitor(connection_to_roster(login, record)?)
     }
 
     /// Runs a plan and tells what came of it.
@@ -269,7 +268,10 @@ impl Common {
         // Asked first: a server that has all connections it allows would not tell.
         let mut record = self.record.begin(&plan.name, login.uri(), self.server_pid);
         let server = self.teller(&login, &record);
+        let has_binds = plan.kinds().contains(&"bind");
+        let work = has_binds.then(|| connection_to_roster(&login, &record)).flatten();
         let crew = self.crew(&plan, &login)?;
+        let hashes = work.and_then(Hashes::begin);
         record.started = moment();
         let watching = Watching { server, is_told: self.live || output::is_watched(), ending };
         let outcome = run::watch(&plan, crew, watching)?;
@@ -290,9 +292,18 @@ impl Common {
             output::line(format_args!("{}", output::json_shown(&record.to_json())))?;
         } else {
             output::line(format_args!("{}", Summary(&record)))?;
+            if let Some(slow) = SlowBinds::of(&record, hashes) {
+                output::line(format_args!("{slow}"))?;
+            }
         }
         judge(&outcome)
     }
+}
+
+/// A connection to a server that is roster.
+fn connection_to_roster(login: &Login, record: &Record) -> Option<Connection> {
+    let is_roster = record.server.vendor.as_ref().is_some_and(|name| name.starts_with("roster"));
+    is_roster.then(|| login.connect().ok())?
 }
 
 /// Puts what came of a run into its record.
