@@ -97,7 +97,8 @@ proptest! {
             for shard in &cache.shards {
                 let shard = shard.lock().unwrap();
                 prop_assert_eq!(shard.slots.len(), shard.index.len());
-                prop_assert!(shard.index.iter().all(|(owner, at)| shard.slots[*at].owner == *owner));
+                let is_right = |(owner, at): (&Owner, &usize)| shard.slots[*at].owner == *owner;
+                prop_assert!(shard.index.iter().all(is_right));
             }
         }
     }
