@@ -241,7 +241,7 @@ fn resolve_extensible(filter: &ExtensibleFilter<'_>, schema: &Schema) -> Option<
         }
         (RuleKind::Equality | RuleKind::Ordering, description) => {
             let mut key = Vec::new();
-            (rule.prepare_assertion)(schema, &filter.value, &mut key).ok()?;
+            rule.prepare_assertion(schema, &filter.value, &mut key).ok()?;
             let dn_attributes = filter.dn_attributes;
             let assertion = ExtensibleAssertion { description, rule, dn_attributes, key };
             Some(ResolvedFilter::Extensible(assertion))

@@ -5,7 +5,7 @@
 //!
 //! Invariants: preparing is total (what it refuses, it refuses with a reason), only appends to its
 //! buffer, and never recurses deeper than a DN inside a DN. It allocates nothing else, but for
-//! escaped lines, certificates and names with escapes or several assertions in an RDN.
+//! escaped lines, certificates, integers beyond 64 bits and names with escapes or several assertions in an RDN.
 
 mod certificate;
 mod first_component;
@@ -25,7 +25,7 @@ pub(crate) use time::{generalized_time, utc_time};
 
 use crate::prepare::{Invalid, Position};
 use crate::schema::Schema;
-use crate::syntax::oid;
+use crate::syntax::{self, Check, oid};
 
 /// What a rule decides.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -75,8 +75,10 @@ pub struct MatchingRule {
     pub applies_to: &'static [&'static str],
     /// The key of an attribute value.
     pub prepare: Prepare,
-    /// The key of an assertion value.
-    pub prepare_assertion: Prepare,
+    /// What an assertion value has to be, where preparing does not tell.
+    check_assertion: Check,
+    /// The key of an assertion value that was checked.
+    assertion_key: Prepare,
     /// The key of a piece; substring rules only.
     pub prepare_piece: Option<PreparePiece>,
     /// How keys are compared for equality.
@@ -118,11 +120,23 @@ impl MatchingRule {
                 let mut words = value.split(|&byte| byte == b' ');
                 assertion.split(|&byte| byte == b' ').all(|asked| words.any(|word| word == asked))
             }
-            Compare::AllBits => integer::bits(value, assertion)
-                .is_some_and(|(value, assertion)| value & assertion == assertion),
-            Compare::AnyBits => integer::bits(value, assertion)
-                .is_some_and(|(value, assertion)| value & assertion != 0),
+            Compare::AllBits => integer::octet_pairs(value, assertion)
+                .all(|(value, assertion)| value & assertion == assertion),
+            Compare::AnyBits => integer::octet_pairs(value, assertion)
+                .any(|(value, assertion)| value & assertion != 0),
         }
+    }
+
+    /// Appends the key of an assertion value, which has to be of the assertion syntax: a filter
+    /// with one that is not is Undefined (RFC 4511 §4.5.1.7).
+    pub fn prepare_assertion(
+        &self,
+        schema: &Schema,
+        value: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Invalid> {
+        (self.check_assertion)(schema, value).map_err(Invalid)?;
+        (self.assertion_key)(schema, value, out)
     }
 
     const fn new(
@@ -140,7 +154,8 @@ impl MatchingRule {
             syntax,
             applies_to,
             prepare,
-            prepare_assertion: prepare,
+            check_assertion: syntax::text::anything,
+            assertion_key: prepare,
             prepare_piece: None,
             compare: Compare::Key,
             holds: Holds::Plain,
@@ -186,8 +201,13 @@ impl MatchingRule {
     }
 
     /// Gives assertions a syntax and a preparation of their own.
-    const fn asserting(self, syntax: &'static str, prepare_assertion: Prepare) -> Self {
-        Self { syntax, prepare_assertion, ..self }
+    const fn asserting(self, syntax: &'static str, assertion_key: Prepare) -> Self {
+        Self { syntax, assertion_key, ..self }
+    }
+
+    /// Checks assertions by their syntax: where preparing accepts more than that.
+    const fn checking(self, check_assertion: Check) -> Self {
+        Self { check_assertion, ..self }
     }
 }
 
@@ -250,11 +270,14 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         &[oid::DN],
         name::distinguished_name,
     )
-    .holding(Holds::Name),
+    .holding(Holds::Name)
+    .checking(syntax::text::not_blank),
     MatchingRule::equality("2.5.13.2", "caseIgnoreMatch", DIRECTORY, text::ignore)
-        .holding(Holds::Text),
+        .holding(Holds::Text)
+        .checking(syntax::text::directory_string),
     MatchingRule::ordering("2.5.13.3", "caseIgnoreOrderingMatch", DIRECTORY, text::ignore)
-        .holding(Holds::Text),
+        .holding(Holds::Text)
+        .checking(syntax::text::directory_string),
     MatchingRule::substring(
         "2.5.13.4",
         "caseIgnoreSubstringsMatch",
@@ -264,9 +287,11 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
     )
     .holding(Holds::Text),
     MatchingRule::equality("2.5.13.5", "caseExactMatch", DIRECTORY, text::exact)
-        .holding(Holds::Text),
+        .holding(Holds::Text)
+        .checking(syntax::text::directory_string),
     MatchingRule::ordering("2.5.13.6", "caseExactOrderingMatch", DIRECTORY, text::exact)
-        .holding(Holds::Text),
+        .holding(Holds::Text)
+        .checking(syntax::text::directory_string),
     MatchingRule::substring(
         "2.5.13.7",
         "caseExactSubstringsMatch",
@@ -276,14 +301,16 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
     )
     .holding(Holds::Text),
     MatchingRule::equality("2.5.13.8", "numericStringMatch", &[oid::NUMERIC_STRING], text::numeric)
-        .holding(Holds::Text),
+        .holding(Holds::Text)
+        .checking(syntax::text::numeric_string),
     MatchingRule::ordering(
         "2.5.13.9",
         "numericStringOrderingMatch",
         &[oid::NUMERIC_STRING],
         text::numeric,
     )
-    .holding(Holds::Text),
+    .holding(Holds::Text)
+    .checking(syntax::text::numeric_string),
     MatchingRule::substring(
         "2.5.13.10",
         "numericStringSubstringsMatch",
@@ -293,7 +320,8 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
     )
     .holding(Holds::Text),
     MatchingRule::equality("2.5.13.11", "caseIgnoreListMatch", POSTAL, text::ignore_list)
-        .holding(Holds::Text),
+        .holding(Holds::Text)
+        .checking(syntax::text::postal_address),
     MatchingRule::substring(
         "2.5.13.12",
         "caseIgnoreListSubstringsMatch",
@@ -321,7 +349,8 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         &[oid::TELEPHONE_NUMBER],
         text::telephone,
     )
-    .holding(Holds::Text),
+    .holding(Holds::Text)
+    .checking(syntax::text::telephone_number),
     MatchingRule::substring(
         "2.5.13.21",
         "telephoneNumberSubstringsMatch",
@@ -336,7 +365,8 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         &[oid::NAME_AND_OPTIONAL_UID],
         name::name_and_optional_uid,
     )
-    .holding(Holds::Name),
+    .holding(Holds::Name)
+    .checking(syntax::text::name_and_optional_uid),
     MatchingRule::equality("2.5.13.27", "generalizedTimeMatch", TIME, time::prepare),
     MatchingRule::ordering("2.5.13.28", "generalizedTimeOrderingMatch", TIME, time::prepare),
     MatchingRule::equality(
@@ -360,7 +390,8 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         first_component::directory_string,
     )
     .holding(Holds::Text)
-    .asserting(oid::DIRECTORY_STRING, text::ignore),
+    .asserting(oid::DIRECTORY_STRING, text::ignore)
+    .checking(syntax::text::directory_string),
     MatchingRule::equality("2.5.13.32", "wordMatch", DIRECTORY, text::words)
         .holding(Holds::Text)
         .asserting(oid::DIRECTORY_STRING, text::word)
@@ -382,31 +413,34 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         "certificatePairExactMatch",
         &[oid::CERTIFICATE_PAIR],
         octets::octets,
-    ),
+    )
+    .checking(syntax::x509::sequence),
     MatchingRule::equality(
         "2.5.13.38",
         "certificateListExactMatch",
         &[oid::CERTIFICATE_LIST],
         octets::octets,
-    ),
+    )
+    .checking(syntax::x509::sequence),
     MatchingRule::equality(
         "2.5.13.40",
         "algorithmIdentifierMatch",
         &[oid::SUPPORTED_ALGORITHM],
         octets::octets,
-    ),
+    )
+    .checking(syntax::x509::sequence),
     MatchingRule::equality(
         "1.2.840.113556.1.4.803",
         "integerBitAndMatch",
         INTEGER,
-        integer::integer_64,
+        integer::twos_complement,
     )
     .comparing(Compare::AllBits),
     MatchingRule::equality(
         "1.2.840.113556.1.4.804",
         "integerBitOrMatch",
         INTEGER,
-        integer::integer_64,
+        integer::twos_complement,
     )
     .comparing(Compare::AnyBits),
     MatchingRule::equality(
@@ -416,7 +450,8 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         name::distinguished_name,
     )
     .holding(Holds::Name)
-    .comparing(Compare::Chain),
+    .comparing(Compare::Chain)
+    .checking(syntax::text::not_blank),
     MatchingRule::equality("1.3.6.1.1.16.2", "UUIDMatch", &[oid::UUID], uuid),
     MatchingRule::ordering("1.3.6.1.1.16.3", "UUIDOrderingMatch", &[oid::UUID], uuid),
     MatchingRule::equality("1.3.6.1.4.1.1466.109.114.1", "caseExactIA5Match", IA5, text::exact_ia5),
@@ -453,7 +488,8 @@ pub static MATCHING_RULES: &[MatchingRule] = &[
         text::phonetic,
     )
     .holding(Holds::Text)
-    .comparing(Compare::Words),
+    .comparing(Compare::Words)
+    .checking(syntax::text::directory_string),
     MatchingRule::equality("1.3.6.1.4.1.4203.666.11.2.2", "CSNMatch", CSN, csn),
     MatchingRule::ordering("1.3.6.1.4.1.4203.666.11.2.3", "CSNOrderingMatch", CSN, csn),
 ];

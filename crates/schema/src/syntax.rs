@@ -6,8 +6,8 @@
 mod definition;
 pub(crate) mod oid;
 mod structured;
-mod text;
-mod x509;
+pub(crate) mod text;
+pub(crate) mod x509;
 
 use crate::schema::Schema;
 

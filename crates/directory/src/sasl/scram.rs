@@ -348,7 +348,7 @@ fn prepared(directory: &Directory, name: UserName<'_>) -> Vec<u8> {
             let rule = kind.and_then(|description| description.kind.equality);
             let mut key = Vec::new();
             let is_prepared = rule.is_some_and(|rule| {
-                (rule.prepare_assertion)(schema, text.as_bytes(), &mut key).is_ok()
+                rule.prepare_assertion(schema, text.as_bytes(), &mut key).is_ok()
             });
             (text, is_prepared.then_some(key))
         }

@@ -62,7 +62,7 @@ impl Assertion {
         value: &[u8],
     ) -> Result<Self, Invalid> {
         let mut key = Vec::with_capacity(value.len() + 2);
-        (rule.prepare_assertion)(schema, value, &mut key)?;
+        rule.prepare_assertion(schema, value, &mut key)?;
         Ok(Self { description, rule, key })
     }
 

@@ -90,10 +90,11 @@ impl MatchingRule {
             (Compare::Words, _) => 64,
             (_, Holds::Name) => NAME_OCTET_STEPS,
             (_, Holds::Certificate) => CERTIFICATE_OCTET_STEPS,
-            (
-                Compare::Key | Compare::Word | Compare::AllBits | Compare::AnyBits | Compare::Chain,
-                Holds::Plain | Holds::Text,
-            ) => 2,
+            // To find the bits of many digits takes as many passes over what was found.
+            (Compare::AllBits | Compare::AnyBits, Holds::Plain | Holds::Text) => {
+                2 + value.len() as u64 / 256
+            }
+            (Compare::Key | Compare::Word | Compare::Chain, Holds::Plain | Holds::Text) => 2,
         };
         VALUE_STEPS + value.len() as u64 * of_octet + self.unicode_steps(value)
     }

@@ -98,7 +98,7 @@ fn equality_uses_the_rule_of_the_attribute() {
         ANNA,
         &[
             "(uid=ann)",
-            "(uid=)",
+            "(uid= )",
             "(cn=annameyer)",
             "(givenName=anna)",
             "(seeAlso=cn=bob,dc=example)",
@@ -150,6 +150,35 @@ fn unknown_attributes_and_values_are_undefined() {
         "(noSuchType~=x)",
         "(noSuchType=x*)",
     ]);
+}
+
+// It was false: its negation matched every entry, and all texts are later than an empty one.
+#[test]
+fn what_is_not_of_the_assertion_syntax_is_undefined() {
+    check_undefined(&[
+        "(cn=)",
+        "(!(cn=))",
+        "(cn~=)",
+        "(cn:caseExactMatch:=)",
+        "(:caseExactMatch:=)",
+        "(cn:caseIgnoreOrderingMatch:=)",
+        "(telephoneNumber=\u{E9})",
+        "(!(telephoneNumber=\u{E9}))",
+        "(telephoneNumber=*\u{E9}*)",
+        "(x121Address=a)",
+        "(x121Address=1*a)",
+        "(member= )",
+        "(uniqueMember= )",
+        "(postalAddress=)",
+    ]);
+    let schema = Schema::builtin();
+    for filter in ["(deltaRevocationList;binary=x)", "(authorityRevocationList;binary=x)"] {
+        assert_eq!(resolve(filter).matches(&schema, &entry(ANNA)), Truth::Undefined, "{filter}");
+    }
+    check_true(
+        ANNA,
+        &["(!(member=))", "(!(mail=))", "(telephoneNumber=*-*)", "(!(userPassword=))"],
+    );
 }
 
 #[test]
@@ -437,6 +466,7 @@ fn compare_says_why_a_value_cannot_be_asserted() {
     check_compare("uid", "ANNA", Ok(Truth::True));
     check_compare("uid", "bob", Ok(Truth::False));
     check_compare("jpegPhoto", "x", Err("attribute type 'jpegPhoto' has no equality rule"));
+    check_compare("uid", "", Err("the assertion value is empty"));
     check_compare("seeAlso", "x", Err("the assertion value is not a distinguished name"));
 }
 

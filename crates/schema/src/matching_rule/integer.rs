@@ -13,7 +13,7 @@ pub const INTEGER_DIGITS_MAX: usize = 10_000;
 pub(crate) fn integer(_: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     let (negative, digits) = parse(value)?;
     if digits.len() > INTEGER_DIGITS_MAX {
-        return Err(Invalid("is an integer of more than 10000 digits"));
+        return Err(TOO_LONG);
     }
     let start = out.len();
     match u8::try_from(digits.len()) {
@@ -33,19 +33,71 @@ pub(crate) fn integer(_: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Writes an integer of 64 bits for the rules that look at its bits.
-pub(super) fn integer_64(_: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
-    parse(value)?;
-    let text = std::str::from_utf8(value).map_err(|_| NOT_AN_INTEGER)?;
-    let number: i64 = text.parse().map_err(|_| Invalid("does not fit in 64 bits"))?;
-    out.extend_from_slice(&number.to_be_bytes());
+/// Writes an integer in two's complement, the highest octet first, for the rules that look at its
+/// bits: eight octets, or as many more as it takes.
+pub(super) fn twos_complement(_: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
+    let (negative, digits) = parse(value)?;
+    if digits.len() > INTEGER_DIGITS_MAX {
+        return Err(TOO_LONG);
+    }
+    let small = std::str::from_utf8(value).ok().and_then(|text| text.parse::<i64>().ok());
+    if let Some(number) = small {
+        out.extend_from_slice(&number.to_be_bytes());
+        return Ok(());
+    }
+    let start = out.len();
+    // One more for the sign.
+    out.extend_from_slice(&[0; 8]);
+    for limb in limbs(digits).iter().rev() {
+        out.extend_from_slice(&limb.to_be_bytes());
+    }
+    if negative {
+        let mut carries = true;
+        for octet in out.get_mut(start..).unwrap_or_default().iter_mut().rev() {
+            (*octet, carries) = (!*octet).overflowing_add(u8::from(carries));
+        }
+    }
     Ok(())
 }
 
-/// The numbers behind two keys of [`integer_64`].
-pub(super) fn bits(value: &[u8], assertion: &[u8]) -> Option<(i64, i64)> {
-    let number = |key: &[u8]| key.try_into().ok().map(i64::from_be_bytes);
-    Some((number(value)?, number(assertion)?))
+/// The number that decimal digits stand for, its lowest 64 bits first.
+fn limbs(digits: &[u8]) -> Vec<u64> {
+    let mut limbs: Vec<u64> = Vec::with_capacity(digits.len() / LIMB_DIGITS + 1);
+    for digits in digits.chunks(LIMB_DIGITS) {
+        let (mut scale, mut carry) = (1, 0);
+        for digit in digits {
+            scale *= 10;
+            carry = carry * 10 + u128::from(digit - b'0');
+        }
+        for limb in &mut limbs {
+            let [high, low] = halves(u128::from(*limb) * scale + carry);
+            (*limb, carry) = (low, u128::from(high));
+        }
+        if carry > 0 {
+            let [_, low] = halves(carry);
+            limbs.push(low);
+        }
+    }
+    limbs
+}
+
+/// The high and the low 64 bits.
+fn halves(number: u128) -> [u64; 2] {
+    [number >> 64, number & u128::from(u64::MAX)]
+        .map(|half| u64::try_from(half).expect("half of 128 bits"))
+}
+
+/// The octets of two keys of [`twos_complement`], the lowest first; of the shorter one the sign
+/// goes on.
+pub(super) fn octet_pairs(one: &[u8], other: &[u8]) -> impl Iterator<Item = (u8, u8)> {
+    let length = one.len().max(other.len());
+    let sign = |key: &[u8]| {
+        let is_negative = key.first().is_some_and(|octet| octet & 0x80 != 0);
+        std::iter::repeat(if is_negative { 0xFF } else { 0 })
+    };
+    let (more_of_one, more_of_other) = (sign(one), sign(other));
+    let one = one.iter().rev().copied().chain(more_of_one);
+    one.zip(other.iter().rev().copied().chain(more_of_other)).take(length)
 }
 
 /// Whether it is negative, and its digits.
@@ -64,4 +116,7 @@ fn parse(value: &[u8]) -> Result<(bool, &[u8]), Invalid> {
 
 const NOT_AN_INTEGER: Invalid =
     Invalid("is not an integer: an optional '-' and digits without leading zeros");
+const TOO_LONG: Invalid = Invalid("is an integer of more than 10000 digits");
 const SHORT_DIGITS_MAX: u8 = 100;
+/// Decimal digits that 64 bits surely hold.
+const LIMB_DIGITS: usize = 18;

@@ -22,12 +22,17 @@ fn key(prepare: Prepare, value: &[u8]) -> Option<Vec<u8>> {
     prepare(&schema(), value, &mut out).is_ok().then_some(out)
 }
 
+fn assertion_key(rule: &MatchingRule, assertion: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    rule.prepare_assertion(&schema(), assertion, &mut out).is_ok().then_some(out)
+}
+
 /// Whether a value matches an assertion; none if one of them cannot be prepared.
 #[track_caller]
 fn matches(name: &str, value: &[u8], assertion: &[u8]) -> Option<bool> {
     let rule = rule(name);
     let value = key(rule.prepare, value)?;
-    Some(rule.keys_match(&value, &key(rule.prepare_assertion, assertion)?))
+    Some(rule.keys_match(&value, &assertion_key(rule, assertion)?))
 }
 
 #[track_caller]
@@ -135,9 +140,9 @@ fn case_and_extra_spaces_do_not_count_in_case_ignore_match() {
         "Babs Jensen",
         &["babs jensen", " BABS   JENSEN ", "Babs\u{A0}Jensen"],
     );
-    check_unequal("caseIgnoreMatch", "Babs Jensen", &["BabsJensen", "Babs", "", "babs jensen."]);
+    check_unequal("caseIgnoreMatch", "Babs Jensen", &["BabsJensen", "Babs", " ", "babs jensen."]);
     check_equal("caseIgnoreMatch", "Stra\u{DF}e", &["STRASSE", "strasse", "stra\u{AD}\u{DF}e"]);
-    check_equal("caseIgnoreMatch", "", &["", "  "]);
+    check_equal("caseIgnoreMatch", " ", &[" ", "\u{AD}"]);
     check_invalid("caseIgnoreMatch", &["\u{E000}"]);
 }
 
@@ -185,7 +190,7 @@ fn lists_match_line_by_line() {
     check_unequal(
         "caseIgnoreListMatch",
         address,
-        &["1234 Main St.$Anytown, CA 12345", "1234 Main St. Anytown, CA 12345$USA", ""],
+        &["1234 Main St.$Anytown, CA 12345", "1234 Main St. Anytown, CA 12345$USA", "$"],
     );
     check_equal(
         "caseIgnoreListMatch",
@@ -253,7 +258,94 @@ fn bits_of_integers_are_tested() {
     check_equal("integerBitOrMatch", "5", &["1", "4", "6", "7"]);
     check_unequal("integerBitOrMatch", "5", &["0", "2", "8"]);
     check_equal("integerBitAndMatch", "-1", &["9223372036854775807", "-1"]);
-    check_invalid("integerBitAndMatch", &["9223372036854775808", "x", ""]);
+    check_invalid("integerBitAndMatch", &["x", "", &"1".repeat(INTEGER_DIGITS_MAX + 1)]);
+}
+
+// Stored integers beyond 64 bits were left out, whatever bits they have.
+#[test]
+fn integers_of_any_size_have_bits() {
+    let (and, or) = ("integerBitAndMatch", "integerBitOrMatch");
+    // 2 to the power of 64, and 1 more.
+    check_equal(and, "18446744073709551617", &["1", "0", "18446744073709551616"]);
+    check_unequal(and, "18446744073709551617", &["2", "-1", "36893488147419103232"]);
+    check_equal(or, "18446744073709551617", &["3", "-1", "18446744073709551618"]);
+    check_unequal(or, "18446744073709551617", &["2", "0", "9223372036854775808"]);
+    // A negative number has all bits above its own.
+    check_equal(and, "-1", &["9223372036854775808", "18446744073709551616"]);
+    check_equal(and, "-18446744073709551617", &["-18446744073709551617", "18446744073709551615"]);
+    check_unequal(and, "-18446744073709551617", &["18446744073709551616", "-1"]);
+    check_equal(or, "-18446744073709551616", &["18446744073709551616", "-1"]);
+    check_unequal(or, "-18446744073709551616", &["18446744073709551615"]);
+    check_equal(and, "-9223372036854775809", &["9223372036854775807"]);
+    check_unequal(and, "-9223372036854775809", &["9223372036854775808"]);
+    let huge = "9".repeat(INTEGER_DIGITS_MAX);
+    check_equal(and, &huge, &[&huge, "1"]);
+    check_unequal(and, &huge, &[&format!("-{huge}"), "-1"]);
+}
+
+// An assertion that is not of the syntax was compared all the same: its negation matched all.
+#[test]
+fn an_assertion_is_of_the_syntax_of_its_rule() {
+    let refused = |name: &str, assertions: &[&str]| {
+        for assertion in assertions {
+            let key = assertion_key(rule(name), assertion.as_bytes());
+            assert_eq!(key, None, "{name}: {assertion:?}");
+        }
+    };
+    for name in [
+        "caseIgnoreMatch",
+        "caseExactMatch",
+        "caseIgnoreOrderingMatch",
+        "caseExactOrderingMatch",
+        "caseIgnoreListMatch",
+        "directoryStringFirstComponentMatch",
+        "directoryStringApproxMatch",
+        "wordMatch",
+        "keywordMatch",
+    ] {
+        refused(name, &[""]);
+        assert_eq!(assertion_key(rule(name), b"\xFF"), None, "{name}");
+        assert!(assertion_key(rule(name), b"a").is_some(), "{name}");
+    }
+    for name in ["numericStringMatch", "numericStringOrderingMatch"] {
+        refused(name, &["", "1a", "1-2", "\u{661}", "\u{FF11}"]);
+        check_equal(name, "12", &["1 2", " 12"]);
+    }
+    refused("telephoneNumberMatch", &["", "gr\u{FC}n", "1\u{2010}2", "1@2"]);
+    check_equal("telephoneNumberMatch", "+1 55#2", &["+155#2", "+1-55#2"]);
+    for name in ["distinguishedNameMatch", "distinguishedNameInChainMatch", "uniqueMemberMatch"] {
+        refused(name, &[" ", "   ", "x"]);
+        check_equal(name, "", &[""]);
+    }
+    refused("uniqueMemberMatch", &["  #'1'B"]);
+    for name in
+        ["certificatePairExactMatch", "certificateListExactMatch", "algorithmIdentifierMatch"]
+    {
+        refused(name, &["", "x", "{ a }"]);
+        check_equal(name, "0\0", &["0\0"]);
+    }
+    // IA5 strings and octets may be empty.
+    for name in ["caseIgnoreIA5Match", "caseExactIA5Match", "octetStringMatch"] {
+        check_equal(name, "", &[""]);
+    }
+}
+
+// RFC 4511 §4.5.1.7.2: they are of the syntax that assertions of equality have.
+#[test]
+fn pieces_are_made_of_what_values_are() {
+    let piece = |name: &str, piece: &str| {
+        let prepare = rule(name).prepare_piece.unwrap();
+        prepare(Position::Any, piece.as_bytes(), &mut Vec::new()).is_ok()
+    };
+    for (name, wrong, right) in [
+        ("numericStringSubstringsMatch", "1a", "1 "),
+        ("telephoneNumberSubstringsMatch", "gr\u{FC}n", "-#1"),
+        ("caseIgnoreIA5SubstringsMatch", "gr\u{FC}n", "gr"),
+        ("caseExactIA5SubstringsMatch", "gr\u{FC}n", "gr"),
+    ] {
+        assert!(!piece(name, wrong), "{name}");
+        assert!(piece(name, right), "{name}");
+    }
 }
 
 #[test]
@@ -569,7 +661,7 @@ fn serial_numbers_are_minimal_integers() {
     ] {
         let mut assertion = format!("{decimal}$").into_bytes();
         assertion.extend_from_slice(b"cn=a");
-        let key = key(rule("certificateExactMatch").prepare_assertion, &assertion).unwrap();
+        let key = assertion_key(rule("certificateExactMatch"), &assertion).unwrap();
         assert!(key.ends_with(&[&[1], expected].concat()), "{decimal}: {key:?}");
     }
     let too_long = format!("{}$cn=a", "9".repeat(200));
@@ -637,13 +729,43 @@ proptest! {
     fn preparing_is_total(value: Vec<u8>) {
         for rule in MATCHING_RULES {
             let _ = key(rule.prepare, &value);
-            let _ = key(rule.prepare_assertion, &value);
+            let _ = assertion_key(rule, &value);
             if let Some(prepare_piece) = rule.prepare_piece {
                 for position in [Position::Initial, Position::Any, Position::Final] {
                     let _ = prepare_piece(position, &value, &mut Vec::new());
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_the_syntax_refuses_is_no_assertion(
+        value in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..6),
+            "[ -~]{0,6}".prop_map(String::into_bytes),
+            "[0-9 TFZ+#$*'B{}:\u{E9}-]{0,8}".prop_map(String::into_bytes),
+            "( |cn=|,|#'01'B|a|\\\\|\\$){0,5}".prop_map(String::into_bytes),
+        ]
+    ) {
+        // A certificate is itself an assertion, and its other forms are read to the end.
+        let is_checked = |rule: &&MatchingRule| {
+            rule.kind != RuleKind::Substring && rule.name != "certificateExactMatch"
+        };
+        for rule in MATCHING_RULES.iter().filter(is_checked) {
+            let syntax = Syntax::find(rule.syntax).unwrap();
+            if (syntax.check)(&schema(), &value).is_err() {
+                prop_assert_eq!(assertion_key(rule, &value), None, "{:?}", rule);
+            }
+        }
+    }
+
+    #[test]
+    fn the_bits_of_integers_are_those_of_numbers(one: i128, other: i128, shift in 0_u32..127) {
+        let (one, other) = (one >> shift, other >> (126 - shift));
+        let (left, right) = (one.to_string(), other.to_string());
+        let holds = |name: &str| matches(name, left.as_bytes(), right.as_bytes());
+        prop_assert_eq!(holds("integerBitAndMatch"), Some(one & other == other));
+        prop_assert_eq!(holds("integerBitOrMatch"), Some(one & other != 0));
     }
 
     #[test]

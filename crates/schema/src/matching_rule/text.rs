@@ -2,6 +2,7 @@
 
 use crate::prepare::{self, Case, Invalid, Position, Spacing};
 use crate::schema::Schema;
+use crate::syntax;
 
 pub(super) fn ignore(_: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     prepare::text(value, Case::Ignore, Spacing::Compact, out)
@@ -79,7 +80,9 @@ pub(super) fn numeric(_: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(),
     prepare::numeric(value, out)
 }
 
+/// Pieces are of the syntax that assertions of equality have (RFC 4511 §4.5.1.7.2).
 pub(super) fn numeric_piece(_: Position, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
+    syntax::text::numeric(piece).map_err(Invalid)?;
     prepare::numeric(piece, out)
 }
 
@@ -88,6 +91,7 @@ pub(super) fn telephone(_: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(
 }
 
 pub(super) fn telephone_piece(_: Position, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
+    syntax::text::telephone(piece).map_err(Invalid)?;
     prepare::telephone(piece, out)
 }
 

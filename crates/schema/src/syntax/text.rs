@@ -8,12 +8,12 @@ use crate::schema::Schema;
 
 type Checked = Result<(), &'static str>;
 
-pub(super) fn anything(_: &Schema, _: &[u8]) -> Checked {
+pub(crate) fn anything(_: &Schema, _: &[u8]) -> Checked {
     Ok(())
 }
 
 /// RFC 4517 §3.3.6: UTF-8, at least one character.
-pub(super) fn directory_string(_: &Schema, value: &[u8]) -> Checked {
+pub(crate) fn directory_string(_: &Schema, value: &[u8]) -> Checked {
     if value.is_empty() {
         return Err("is empty");
     }
@@ -40,7 +40,12 @@ pub(super) fn country(_: &Schema, value: &[u8]) -> Checked {
 }
 
 /// RFC 4517 §3.3.23.
-pub(super) fn numeric_string(_: &Schema, value: &[u8]) -> Checked {
+pub(crate) fn numeric_string(_: &Schema, value: &[u8]) -> Checked {
+    numeric(value)
+}
+
+/// Digits and spaces, at least one.
+pub(crate) fn numeric(value: &[u8]) -> Checked {
     let is_allowed = |byte: &u8| byte.is_ascii_digit() || *byte == b' ';
     if !value.is_empty() && value.iter().all(is_allowed) {
         Ok(())
@@ -51,7 +56,12 @@ pub(super) fn numeric_string(_: &Schema, value: &[u8]) -> Checked {
 
 /// RFC 4517 §3.3.31, which is a printable string; `E.123` numbers fit it. `#`, `*`, `;` and `_`
 /// are accepted as well, because dial strings and extensions hold them.
-pub(super) fn telephone_number(_: &Schema, value: &[u8]) -> Checked {
+pub(crate) fn telephone_number(_: &Schema, value: &[u8]) -> Checked {
+    telephone(value)
+}
+
+/// What a telephone number is made of, at least one character of it.
+pub(crate) fn telephone(value: &[u8]) -> Checked {
     let is_allowed =
         |byte: &u8| is_printable_char(*byte) || matches!(byte, b'#' | b'*' | b';' | b'_');
     if !value.is_empty() && value.iter().all(is_allowed) {
@@ -62,7 +72,7 @@ pub(super) fn telephone_number(_: &Schema, value: &[u8]) -> Checked {
 }
 
 /// RFC 4517 §3.3.28: lines separated by `$`.
-pub(super) fn postal_address(schema: &Schema, value: &[u8]) -> Checked {
+pub(crate) fn postal_address(schema: &Schema, value: &[u8]) -> Checked {
     directory_string(schema, value)?;
     for line in split_lines(value) {
         let mut rest = line;
@@ -82,13 +92,21 @@ pub(super) fn object_identifier(_: &Schema, value: &[u8]) -> Checked {
 }
 
 /// RFC 4517 §3.3.9.
-pub(super) fn distinguished_name(_: &Schema, value: &[u8]) -> Checked {
+pub(super) fn distinguished_name(schema: &Schema, value: &[u8]) -> Checked {
+    not_blank(schema, value)?;
     let is_wrong = parse_dn(utf8(value)?, DnLimits::default()).any(|ava| ava.is_err());
-    if is_wrong { Err("is not a distinguished name") } else { Ok(()) }
+    if is_wrong { Err(NOT_A_NAME) } else { Ok(()) }
+}
+
+/// Spaces alone are read as the zero-length DN where a request names an entry; a value of them is
+/// none.
+pub(crate) fn not_blank(_: &Schema, value: &[u8]) -> Checked {
+    let is_blank = !value.is_empty() && value.iter().all(|&byte| byte == b' ');
+    if is_blank { Err(NOT_A_NAME) } else { Ok(()) }
 }
 
 /// RFC 4517 §3.3.21.
-pub(super) fn name_and_optional_uid(schema: &Schema, value: &[u8]) -> Checked {
+pub(crate) fn name_and_optional_uid(schema: &Schema, value: &[u8]) -> Checked {
     distinguished_name(schema, split_optional_uid(value).0)
 }
 
@@ -154,4 +172,5 @@ pub(super) const fn is_printable_char(byte: u8) -> bool {
         )
 }
 
+const NOT_A_NAME: &str = "is not a distinguished name";
 pub(super) const NOT_PRINTABLE: &str = "holds a character outside of PrintableString, or none";

@@ -10,7 +10,7 @@ pub(super) fn certificate(schema: &Schema, value: &[u8]) -> Result<(), &'static 
 }
 
 /// Whether it is one SEQUENCE in DER and nothing after it.
-pub(super) fn sequence(_: &Schema, value: &[u8]) -> Result<(), &'static str> {
+pub(crate) fn sequence(_: &Schema, value: &[u8]) -> Result<(), &'static str> {
     if is_sequence(value) { Ok(()) } else { Err("is not a SEQUENCE in DER form") }
 }
 

@@ -170,7 +170,13 @@ fn matches(rule: &MatchingRule, value: &[u8], asked: &[u8]) -> bool {
     let words = |text: &[u8]| -> Vec<Vec<u8>> {
         text.split(|&octet| octet == b' ').map(<[u8]>::to_vec).collect()
     };
-    let number = |key: &[u8]| u64::from_be_bytes(key.try_into().unwrap());
+    // In two's complement, both of one length.
+    let number = |key: &[u8]| {
+        let sign = if key[0] & 0x80 == 0 { 0 } else { 0xff };
+        let length = value.len().max(asked.len());
+        [vec![sign; length - key.len()], key.to_vec()].concat()
+    };
+    let both = || -> Vec<(u8, u8)> { number(value).into_iter().zip(number(asked)).collect() };
     match rule.compare {
         Compare::Key | Compare::Chain => value == asked,
         Compare::Word => words(value).contains(&asked.to_vec()),
@@ -181,8 +187,8 @@ fn matches(rule: &MatchingRule, value: &[u8], asked: &[u8]) -> bool {
                 at.is_some_and(|at| left.drain(..=at).count() > 0)
             })
         }
-        Compare::AllBits => number(value) & number(asked) == number(asked),
-        Compare::AnyBits => number(value) & number(asked) != 0,
+        Compare::AllBits => both().iter().all(|(value, asked)| value & asked == *asked),
+        Compare::AnyBits => both().iter().any(|(value, asked)| value & asked != 0),
     }
 }
 
@@ -208,7 +214,7 @@ fn compared(
 
 fn asserted(rule: &MatchingRule, value: &[u8], schema: &Schema) -> Option<Vec<u8>> {
     let mut key = Vec::new();
-    (rule.prepare_assertion)(schema, value, &mut key).ok()?;
+    rule.prepare_assertion(schema, value, &mut key).ok()?;
     Some(key)
 }
 

@@ -191,12 +191,11 @@ impl Sorting<'_> {
                 let primary = self.order.primary();
                 let (mut prepared, mut key) = (Vec::new(), Vec::new());
                 let schema = &self.run.state.schema;
-                (primary.rule.prepare_assertion)(schema, value, &mut prepared).map_err(
-                    |error| {
-                        let diagnostic = format!("the assertion value {error}");
-                        refused(ResultCode::InappropriateMatching, diagnostic)
-                    },
-                )?;
+                // Not as an assertion: an empty text is where clients begin a list.
+                (primary.rule.prepare)(schema, value, &mut prepared).map_err(|error| {
+                    let diagnostic = format!("the assertion value {error}");
+                    refused(ResultCode::InappropriateMatching, diagnostic)
+                })?;
                 primary.append_value(&prepared, true, &mut key);
                 Ok(Target::Value(key))
             }
