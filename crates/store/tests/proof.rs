@@ -14,6 +14,8 @@ mod arbitrary;
 mod beside;
 #[path = "proof/indexes.rs"]
 mod indexes;
+#[path = "proof/octets.rs"]
+mod octets;
 #[path = "proof/question.rs"]
 mod question;
 #[path = "proof/shrink.rs"]
@@ -36,6 +38,7 @@ use world::World;
 
 /// Cases of the short form.
 const CASES: u64 = 12;
+const OCTET_CASES: u64 = 10;
 const ROUNDS: usize = 8;
 const QUESTIONS: usize = 60;
 /// A large tree is asked less: each answer is compared with a scan.
@@ -129,6 +132,38 @@ fn no_pair_of_values_is_taken_for_another() {
                 shrink::report(&world, view, &question);
             }
         }
+    });
+}
+
+#[test]
+fn octet_strings_of_any_form_are_found() {
+    seeds(20_000, OCTET_CASES, |seed| {
+        let mut dice = Dice::new(seed);
+        let dice = &mut dice;
+        let words = Arc::new(octets::vocabulary(dice));
+        let (indexes, conditions) = indexes::random(&words, dice);
+        let mut world = World::with(seed, words, indexes);
+        world.conditions = Arc::new(conditions);
+        let most = *dice.pick(&[60, 400]);
+        world.load(dice.between(1, most), dice);
+        for _ in 0..ROUNDS / 2 {
+            world.write(dice);
+            let ids = world.published.ids();
+            let questions = (0..QUESTIONS).map(|number| match number % 2 {
+                0 => octets::question(&world.words, &ids, dice),
+                _ => Question::random(&world, dice),
+            });
+            let questions: Vec<Question> = questions.collect();
+            world.with_view(|view| {
+                for question in &questions {
+                    if question.ask(view, &world.published).is_err() {
+                        shrink::report(&world, view, question);
+                    }
+                }
+            });
+        }
+        let findings = world.store.check(&mut |_, _, _| ()).unwrap().findings;
+        assert_eq!(findings, [], "seed {seed}: {world}");
     });
 }
 

@@ -18,6 +18,7 @@ mod indexes_online;
 mod large_groups;
 mod leaks;
 mod limits;
+mod octet_strings;
 mod paging;
 mod parking;
 mod password_cache;

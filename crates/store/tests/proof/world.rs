@@ -66,7 +66,7 @@ impl World {
     }
 
     /// Fills the empty store at once.
-    fn load(&mut self, count: usize, dice: &mut Dice) {
+    pub fn load(&mut self, count: usize, dice: &mut Dice) {
         let mut tree = Tree::default();
         for _ in 0..count {
             let next = EntryId(tree.nodes.len() as u64 + 1);
