@@ -180,7 +180,7 @@ pub enum LdifReason {
     ChangeAmongEntries,
     /// A record that must be an entry changes one.
     ChangeOfEntry(String),
-    /// A record that must be an entry has controls.
+    /// A record that is loaded as an entry has a critical control.
     ControlOfEntry,
     /// An entry stands among change records.
     EntryAmongChanges,
@@ -223,7 +223,10 @@ impl fmt::Display for LdifReason {
                 "':' is missing: write 'attribute: value', \
                  and begin the continuation of a long line with a space",
             ),
-            Self::BadBase64 => f.write_str("the text after '::' is not valid base64"),
+            Self::BadBase64 => f.write_str(
+                "the text after '::' is not valid base64: \
+                 it must be whole, filled up with '=' to a multiple of four characters",
+            ),
             Self::Url => f.write_str(
                 "values from a URL (':<') are not read: \
                  write the value itself, in base64 after '::' if it is not text",
@@ -256,8 +259,8 @@ impl fmt::Display for LdifReason {
                  leave it out, or send the changes to a running server with ldapmodify"
             ),
             Self::ControlOfEntry => f.write_str(
-                "'control:' asks for something that only a running server can do: leave the line \
-                 out, or send the record with ldapmodify",
+                "a critical control asks for something that only a running server can do: leave the \
+                 line out, or send the record to one",
             ),
             Self::EntryAmongChanges => {
                 f.write_str("'changetype:' is missing: entries and change records cannot be mixed")

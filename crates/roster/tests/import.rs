@@ -138,6 +138,36 @@ fn an_entry_that_says_it_is_added_is_an_entry() {
 }
 
 #[test]
+fn a_control_that_is_critical_is_refused_and_others_are_left_out() {
+    let controlled = |control: &str| {
+        person("a").replacen("objectClass", &format!("{control}\nchangetype: add\nobjectClass"), 1)
+    };
+    let place = Place::new();
+    let file = place.file("in.ldif", controlled("control: 1.2.3 true: x"));
+    let run = place.import(&[&file]);
+    assert_eq!(run.code, 2, "{run:?}");
+    let want = format!("roster: error: {file}:1: a critical control asks for something that only");
+    assert!(run.errors.starts_with(&want), "{run:?}");
+    assert!(place.names().is_empty());
+    let file = place.file("in.ldif", controlled("control: 1.2.3 false\ncontrol: 1.2.4:: YWI="));
+    let run = place.import(&[&file]);
+    check_summary(&run, 0, "Processed 1 entries, imported 1");
+    let want = "roster: warning: 2 controls are not critical and left out";
+    assert!(run.errors.contains(want), "{run:?}");
+    assert_eq!(place.names(), ["cn=a"]);
+}
+
+#[test]
+fn base64_without_its_padding_is_refused() {
+    let place = Place::new();
+    let file = place.file("in.ldif", format!("{}\ndescription:: YWI\n", person("a").trim_end()));
+    let run = place.import(&[&file]);
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.errors.contains("filled up with '='"), "{run:?}");
+    assert!(place.names().is_empty());
+}
+
+#[test]
 fn a_check_reports_every_problem_and_loads_nothing() {
     let place = Place::new();
     let before = place.export();

@@ -180,6 +180,51 @@ fn what_is_refused_ends_the_import_or_is_put_aside() {
     assert!(served.export().contains(&entry_line));
 }
 
+/// They went nowhere: such a record was refused.
+#[test]
+fn controls_of_a_record_go_with_its_add() {
+    const NO_OP: &str = "1.3.6.1.4.1.4203.666.5.2";
+    const RELAX: &str = "1.3.6.1.4.1.4203.666.5.12";
+    let served = Served::start();
+    let with = |number: usize, controls: &str| {
+        let lines = format!("{controls}\nchangetype: add\nobjectClass");
+        person(number, SUFFIX).replacen("objectClass", &lines, 1)
+    };
+    let known = with(1, &format!("control: 1.2.3 false:: AP8=\ncontrol: {RELAX} true"));
+    // Its superior comes later: the control waits with it.
+    let below = format!("ou=late,{SUFFIX}");
+    let waits = person(4, &below).replacen(
+        "objectClass",
+        "control: 1.2.3 true: a\nchangetype: add\nobjectClass",
+        1,
+    );
+    let ldif = [
+        known,
+        with(2, "control: 1.2.3 true"),
+        with(3, &format!("control: {NO_OP} true")),
+        waits,
+        branch("late", SUFFIX),
+    ]
+    .concat();
+    let rejects = served.file("rejects.ldif", "");
+    std::fs::remove_file(&rejects).unwrap();
+    let run = served.import(&ldif, &["--reject-file", &rejects]);
+    check(&run, 0, &["imported 2, skipped 0, rejected 3"]);
+    let export = served.export();
+    assert!(export.contains("dn: uid=p1,"), "{export}");
+    for number in [2, 3, 4] {
+        assert!(!export.contains(&format!("dn: uid=p{number},")), "{number}");
+    }
+    // What was put aside can be imported once the line is gone.
+    let rejects = std::fs::read_to_string(rejects).unwrap();
+    for line in ["control: 1.2.3 true\n", "control: 1.2.3 true: a\n", "changetype: add\n"] {
+        assert!(rejects.contains(line), "{rejects}");
+    }
+    // An entry that is there would be changed, which is not what the control is for.
+    let run = served.import(&with(1, &format!("control: {RELAX} true")), &["--replace-existing"]);
+    check(&run, 1, &["the critical control is one of an add"]);
+}
+
 /// An import over a connection cannot close the directory, so it says what stays open.
 #[test]
 fn acis_that_come_into_a_serving_directory_are_told() {

@@ -245,6 +245,11 @@ impl Worker<'_> {
                     continue;
                 }
             };
+            if let Err(error) = entry.check_without_controls() {
+                outcomes.push(unreadable(error, reader.record_range()));
+                continue;
+            }
+            self.tally.count_controls(entry.controls.len());
             let place = Place { source, line: entry.line };
             let record = RawRecord::borrowed(entry.dn, entry.attributes());
             let what = self.record(completion, record, place, number)?;

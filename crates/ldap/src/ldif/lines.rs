@@ -6,8 +6,7 @@
 use std::io::{self, BufRead};
 
 use base64::Engine;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::engine::general_purpose::STANDARD;
 use memchr::memchr;
 
 use super::{LdifError, LdifLimits, LdifReason, excerpt};
@@ -338,11 +337,8 @@ impl Shape {
     }
 }
 
-/// Decodes base64 to the end of `out`; false if the text is not base64.
+/// Decodes base64 to the end of `out`; false if the text is not base64 with its padding (RFC 2849,
+/// RFC 4648 §3.2): without, a value that was cut could pass for a whole one.
 pub(super) fn append_base64(text: &[u8], out: &mut Vec<u8>) -> bool {
-    const LENIENT_PADDING: GeneralPurpose = GeneralPurpose::new(
-        &alphabet::STANDARD,
-        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-    );
-    LENIENT_PADDING.decode_vec(text.trim_ascii_end(), out).is_ok()
+    STANDARD.decode_vec(text.trim_ascii_end(), out).is_ok()
 }

@@ -78,6 +78,8 @@ pub struct LdifEntry<'r> {
     pub line: u64,
     /// The DN as written; not parsed yet.
     pub dn: &'r str,
+    /// The controls of a record that says that it is added.
+    pub controls: Vec<LdifControl>,
     fields: Fields<'r>,
 }
 
@@ -85,20 +87,28 @@ impl<'r> LdifEntry<'r> {
     /// The entry that the fields of a record make.
     pub(super) fn of(fields: Fields<'r>) -> Result<Self, LdifError> {
         let Record { line, dn, kind, mut fields } = record(fields, &mut None)?;
+        let mut controls = Vec::new();
         if kind == Kind::Changes {
-            let reason = match fields.next() {
-                Some(field) if !field.is("changetype") => Some(LdifReason::ControlOfEntry),
-                Some(field) if !field.value.trim_ascii_end().eq_ignore_ascii_case(b"add") => {
-                    Some(LdifReason::ChangeOfEntry(excerpt(field.value)))
-                }
-                Some(_) | None => None,
-            };
-            if let Some(reason) = reason {
+            let changetype;
+            (controls, changetype) = kind_of_change(&mut fields, line)?;
+            if !changetype.value.trim_ascii_end().eq_ignore_ascii_case(b"add") {
+                let reason = LdifReason::ChangeOfEntry(excerpt(changetype.value));
                 return Err(LdifError { line, reason });
             }
         }
         check_attributes(fields.clone(), line)?;
-        Ok(Self { line, dn, fields })
+        Ok(Self { line, dn, controls, fields })
+    }
+
+    /// Refuses a record that means nothing without one of its controls.
+    ///
+    /// # Errors
+    /// [`LdifReason::ControlOfEntry`].
+    pub fn check_without_controls(&self) -> Result<(), LdifError> {
+        if self.controls.iter().any(|control| control.critical) {
+            return Err(LdifError { line: self.line, reason: LdifReason::ControlOfEntry });
+        }
+        Ok(())
     }
 
     /// The attributes in file order, one pair of description and value per value.
@@ -166,19 +176,27 @@ fn owned_attributes(fields: Fields<'_>) -> Vec<(String, Vec<u8>)> {
     fields.map(|field| (name(&field).to_owned(), field.value.to_vec())).collect()
 }
 
-/// Reads the fields of a change record after its DN, which stands at `line`.
-fn change(mut fields: Fields<'_>, line: u64) -> Result<(Vec<LdifControl>, LdifChange), LdifError> {
+/// Reads the controls of a change record, whose DN stands at `line`, and the field `changetype`.
+fn kind_of_change<'r>(
+    fields: &mut Fields<'r>,
+    line: u64,
+) -> Result<(Vec<LdifControl>, Field<'r>), LdifError> {
     let mut controls = Vec::new();
-    let changetype = loop {
+    loop {
         match fields.next() {
             Some(field) if field.is("control") => controls.push(control(&field)?),
-            Some(field) if field.is("changetype") => break field,
+            Some(field) if field.is("changetype") => return Ok((controls, field)),
             other => {
                 let line = other.map_or(line, |field| field.line);
                 return Err(LdifError { line, reason: LdifReason::MissingChangetype });
             }
         }
-    };
+    }
+}
+
+/// Reads the fields of a change record after its DN, which stands at `line`.
+fn change(mut fields: Fields<'_>, line: u64) -> Result<(Vec<LdifControl>, LdifChange), LdifError> {
+    let (controls, changetype) = kind_of_change(&mut fields, line)?;
     let kind = changetype.value.trim_ascii_end().to_ascii_lowercase();
     let change = match kind.as_slice() {
         b"add" => {

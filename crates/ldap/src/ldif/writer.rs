@@ -116,7 +116,8 @@ impl<W: Write> LdifWriter<W> {
         }
     }
 
-    fn control(&mut self, control: &LdifControl) -> io::Result<()> {
+    /// Writes a control of a change record, after its DN.
+    pub fn control(&mut self, control: &LdifControl) -> io::Result<()> {
         self.line.clear();
         write!(self.line, "control: {} {}", control.oid, control.critical)?;
         match &control.value {

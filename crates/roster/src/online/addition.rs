@@ -6,10 +6,11 @@ use std::io;
 use std::sync::Arc;
 
 use ldap::ber::{Frame, frame};
-use ldap::ldif::{LDIF_FOLD_COLUMNS, LdifEntry, LdifWriter};
+use ldap::ldif::{LDIF_FOLD_COLUMNS, LdifControl, LdifEntry, LdifWriter};
 use ldap::message::{
-    AddRequest, Attributes, AttributesBuf, Controls, DecodeLimits, Message, MessageId,
-    Modification, ModificationsBuf, ModifyOperation, PartialAttribute, Request, ValuesBuf,
+    AddRequest, Attributes, AttributesBuf, Control, Controls, ControlsBuf, DecodeLimits, Message,
+    MessageId, Modification, ModificationsBuf, ModifyOperation, PartialAttribute, Request,
+    ValuesBuf,
 };
 use schema::{ATTRIBUTE_COUNT_MAX, Schema};
 
@@ -27,6 +28,8 @@ pub(crate) struct Place {
 pub(crate) struct Addition {
     pub(crate) place: Place,
     pub(crate) dn: String,
+    /// The controls that the record gives its add.
+    pub(crate) controls: ControlsBuf,
     /// Its attributes, in parts that fit into a request each; the first goes with the add.
     pub(crate) parts: VecDeque<AttributesBuf>,
     /// How many parts the server has taken.
@@ -37,6 +40,21 @@ impl Addition {
     /// The attributes that go with the add.
     pub(crate) fn first(&self) -> Attributes<'_> {
         self.parts.front().map_or(Attributes::EMPTY, AttributesBuf::as_ref)
+    }
+
+    /// The controls of the add: those of the record beside those of the import.
+    pub(crate) fn controls_with(&self, of_import: Controls<'_>) -> ControlsBuf {
+        let is_own = |oid: &str| self.controls.as_ref().iter().any(|own| own.oid == oid);
+        let mut all: ControlsBuf = self.controls.as_ref().iter().collect();
+        for control in of_import.iter().filter(|control| !is_own(control.oid)) {
+            all.push(control);
+        }
+        all
+    }
+
+    /// Whether it means something else without its controls.
+    pub(crate) fn has_critical_control(&self) -> bool {
+        self.controls.as_ref().iter().any(|control| control.critical)
     }
 
     /// Whether the server has it all.
@@ -68,7 +86,7 @@ impl Addition {
         out.extend_from_slice(&self.place.line.to_le_bytes());
         for part in &self.parts {
             let op = Request::Add(AddRequest { name: &self.dn, attributes: part.as_ref() });
-            Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut out);
+            Message { id: MessageId(1), op, controls: self.controls.as_ref() }.encode(&mut out);
         }
         out
     }
@@ -78,17 +96,19 @@ impl Addition {
         let (source, rest) = octets.split_first_chunk()?;
         let (line, mut rest) = rest.split_first_chunk()?;
         let place = Place { source: u32::from_le_bytes(*source), line: u64::from_le_bytes(*line) };
-        let mut addition = Self { place, dn: String::new(), parts: VecDeque::new(), taken: 0 };
+        let (dn, controls, parts) = (String::new(), ControlsBuf::new(), VecDeque::new());
+        let mut addition = Self { place, dn, controls, parts, taken: 0 };
         while !rest.is_empty() {
             let Ok(Frame::Complete(length)) = frame(rest, usize::MAX) else { return None };
             let (message, after) = rest.split_at_checked(length)?;
             rest = after;
             let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
-            let Ok(Message { op: Request::Add(AddRequest { name, attributes }), .. }) = decoded
-            else {
+            let Ok(Message { op: Request::Add(request), controls, .. }) = decoded else {
                 return None;
             };
+            let AddRequest { name, attributes } = request;
             name.clone_into(&mut addition.dn);
+            addition.controls = controls.iter().collect();
             addition.parts.push_back(attributes.iter().collect());
         }
         Some(addition)
@@ -105,6 +125,13 @@ impl Addition {
 
     fn write(&self, writer: &mut LdifWriter<&mut Vec<u8>>) -> io::Result<()> {
         writer.dn(&self.dn)?;
+        for Control { oid, critical, value } in self.controls.as_ref().iter() {
+            let value = value.map(<[u8]>::to_vec);
+            writer.control(&LdifControl { oid: oid.to_owned(), critical, value })?;
+        }
+        if !self.controls.as_ref().is_empty() {
+            writer.attribute("changetype", b"add")?;
+        }
         for attribute in self.parts.iter().flat_map(|part| part.as_ref().iter()) {
             for value in attribute.values {
                 writer.attribute(attribute.description, value)?;
@@ -149,9 +176,14 @@ impl Maker {
                 values.push(value);
             }
         }
+        let mut controls = ControlsBuf::new();
+        for LdifControl { oid, critical, value } in &entry.controls {
+            controls.push(Control { oid, critical: *critical, value: value.as_deref() });
+        }
         Addition {
             place: Place { source, line: entry.line },
             dn: entry.dn.to_owned(),
+            controls,
             parts: self.parts(),
             taken: 0,
         }

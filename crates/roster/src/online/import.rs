@@ -315,7 +315,8 @@ impl<'w> Import<'w> {
         let id = match step {
             Step::Add => {
                 let request = AddRequest { name, attributes: addition.first() };
-                self.pipeline.send(Request::Add(request), relax)?
+                let controls = addition.controls_with(relax);
+                self.pipeline.send(Request::Add(request), controls.as_ref())?
             }
             Step::Rest { .. } => {
                 let changes = addition.next_part();
@@ -385,6 +386,12 @@ impl<'w> Import<'w> {
             }
             Step::Add if outcome.code == ResultCode::EntryAlreadyExists => {
                 match self.already_there(&addition) {
+                    There::Replace if addition.has_critical_control() => {
+                        let reason = "an entry of this name exists already, and the critical \
+                                      control is one of an add";
+                        self.reject(addition.place, Some(&addition), reason);
+                        return Ok(());
+                    }
                     There::Replace => Step::Look,
                     There::Skip => {
                         let reason =

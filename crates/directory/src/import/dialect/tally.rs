@@ -46,6 +46,8 @@ pub struct Tally {
     acis: Uses,
     /// Whether there were access rules where the data come from that are not loaded.
     lacks_rules: bool,
+    /// Controls of records that nothing was done about.
+    controls_count: usize,
     /// Whether a limit left something out.
     is_cut: bool,
 }
@@ -135,6 +137,7 @@ impl Tally {
         self.acis.times += other.acis.times;
         self.acis_count += other.acis_count;
         self.lacks_rules |= other.lacks_rules;
+        self.controls_count += other.controls_count;
         for (key, found) in other.types {
             let is_new = !self.types.contains_key(&key);
             if is_new && self.types.len() >= UNKNOWN_MAX {
@@ -235,8 +238,8 @@ impl Tally {
         })
     }
 
-    /// What was loaded as it is and means something else here than where it comes from, a sentence
-    /// each.
+    /// What was left out or is loaded as it is and means something else here than where it comes
+    /// from, a sentence each.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let Uses { times, example } = &self.acis;
         let warning = format!(
@@ -244,7 +247,19 @@ impl Tally {
              added or deleted only the filters count here, other servers want both to fit",
             counted(usize::try_from(*times).unwrap_or(usize::MAX), "ACI has", "ACIs have"),
         );
-        (*times > 0).then_some(warning).into_iter()
+        let acis = (*times > 0).then_some(warning);
+        let controls = (self.controls_count > 0).then(|| {
+            format!(
+                "{} not critical and left out: only a running server could do what a control asks",
+                counted(self.controls_count, "control is", "controls are"),
+            )
+        });
+        acis.into_iter().chain(controls)
+    }
+
+    /// Counts controls of a record that nothing is done about.
+    pub(in crate::import) fn count_controls(&mut self, count: usize) {
+        self.controls_count += count;
     }
 
     /// How many ACIs there were.

@@ -14,7 +14,8 @@ fn reading_goes_on_after_an_error() {
             "1 {cn=a} content cn=[a]",
             "! line 4: ':' is missing: write 'attribute: value', \
              and begin the continuation of a long line with a space",
-            "! line 8: the text after '::' is not valid base64",
+            "! line 8: the text after '::' is not valid base64: it must be whole, filled up with '=' to a \
+             multiple of four characters",
             "! line 13: the entry has no attributes",
             "! line 15: the line begins with a space but there is no line before it to continue",
             "18 {cn=d} content cn=[d]",
@@ -51,6 +52,39 @@ fn entries_can_be_borrowed() {
     assert!(reader.next_entry().unwrap().is_none());
     assert!(reader.next_entry().unwrap().is_none());
     assert_eq!(reader.line(), 12);
+}
+
+// The line was refused whatever it said.
+#[test]
+fn controls_of_an_entry_that_is_added_are_read() {
+    let text = "dn: cn=a\ncontrol: 1.2.3 false:: YWI=\ncontrol: 1.2.4\nchangetype: add\ncn: a\n\n\
+                dn: cn=b\ncontrol: 1.2.3 TRUE: x\nchangetype: add\ncn: b\n\n\
+                dn: cn=c\ncontrol: 1.2.3 yes\nchangetype: add\ncn: c\n\n\
+                dn: cn=d\ncontrol: 1.2.3\ncn: d\n\n\
+                dn: cn=e\ncontrol: 1.2.3:: YWI\nchangetype: add\ncn: e\n";
+    let mut reader = LdifReader::new(text.as_bytes(), LdifLimits::default());
+    let control = |oid: &str, critical, value: Option<&[u8]>| LdifControl {
+        oid: oid.to_owned(),
+        critical,
+        value: value.map(<[u8]>::to_vec),
+    };
+    let entry = reader.next_entry().unwrap().unwrap();
+    let both = [control("1.2.3", false, Some(b"ab")), control("1.2.4", false, None)];
+    assert_eq!(entry.controls, both);
+    assert_eq!(entry.check_without_controls(), Ok(()));
+    assert_eq!(entry.attributes().collect::<Vec<_>>(), [("cn", &b"a"[..])]);
+    let entry = reader.next_entry().unwrap().unwrap();
+    assert_eq!(entry.controls, [control("1.2.3", true, Some(b"x"))]);
+    let error = entry.check_without_controls().unwrap_err();
+    assert_eq!((error.line, error.reason), (7, LdifReason::ControlOfEntry));
+    for (line, reason) in [
+        (13, LdifReason::BadControl),
+        (19, LdifReason::MissingChangetype),
+        (22, LdifReason::BadBase64),
+    ] {
+        let error = reader.next_entry().map(|_| ()).unwrap_err();
+        assert_eq!((error.line, error.reason), (line, reason));
+    }
 }
 
 #[test]
