@@ -50,6 +50,22 @@ fn the_forms_of_openldap_are_read() {
     );
 }
 
+// Clients that look up types by OID take 'name-oid' for a fault, and two types of one OID for one.
+#[test]
+fn each_definition_of_the_tree_has_a_numeric_oid_of_its_own() {
+    let mut seen = std::collections::BTreeMap::new();
+    for file in builtin_files() {
+        for sourced in file::read(&file).unwrap() {
+            let Definition { oid, names, .. } = sourced.definition;
+            assert!(ldap::description::is_numeric_oid(&oid), "{}: {oid}", file.name);
+            let names = format!("{names:?} of {}", file.name);
+            let before = seen.insert(oid.clone(), names.clone());
+            assert_eq!(before, None, "{oid} is that of {names}, too");
+        }
+    }
+    assert!(seen.len() > 500, "{}", seen.len());
+}
+
 #[test]
 fn a_bad_line_is_named() {
     check("# c\nwhat\n", "my.ldif:2: expected 'name: value'; comments start with '#'");
