@@ -25,7 +25,7 @@ pub use decide::{Question, Reach, Rules, Surroundings, TimeOfWeek, ValueChange};
 pub use identity::{Grants, Identity};
 pub use permitted::{Denied, Permitted};
 pub use privilege::{Privilege, Privileges};
-pub use rights::{Rights, is_account_state};
+pub use rights::{Rights, is_account_state, privilege_for};
 pub use rule::pattern::PatternFault;
 pub use rule::{Aci, Right};
 pub use set::{AciSet, GlobalAcis};

@@ -216,7 +216,7 @@ pub fn is_account_state(description: &AttributeDescription) -> bool {
 
 /// The privilege that changing an attribute needs. A type that is derived from one has the effect
 /// of that one, so it needs the same.
-fn privilege_for(description: &AttributeDescription) -> Option<Privilege> {
+pub fn privilege_for(description: &AttributeDescription) -> Option<Privilege> {
     let needs = |kind: &AttributeType| {
         if kind.is_named("aci") {
             Some(Privilege::ModifyAcl)

@@ -117,7 +117,7 @@ fn is_one(site: &Site<'_>) -> bool {
     site.base.parent() == sessions_key(site.schema)
 }
 
-fn sessions_key(schema: &Schema) -> Option<DnKey> {
+pub(crate) fn sessions_key(schema: &Schema) -> Option<DnKey> {
     DnKey::from_text(schema, SESSIONS_DN).ok()
 }
 

@@ -1,8 +1,10 @@
 //! Why (an extended operation of this server): whether somebody may do something with an entry,
-//! which ACI decides, and why the others do not.
+//! which ACI decides, and why the others do not, and which privileges it takes.
 //!
 //! The value of request and response is JSON; `roster why` prints it. Only who has the privileges
 //! `config-read` and `modify-acl` is told, since the answer shows ACIs.
+
+mod privileges;
 
 use std::sync::Arc;
 
@@ -10,9 +12,11 @@ use aci::{Access, EntryRights, Explanation, Identity, Privilege, Question, Right
 use ldap::dn::{Dn, DnText};
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
-use schema::{DnKey, EntryRead as _};
+use schema::{DnKey, EntryRead};
 use serde::{Deserialize, Serialize};
-use store::{Resolved, View};
+use store::{Resolved, StoredEntry, View};
+
+use self::privileges::{About, Needed};
 
 use crate::directory::{RootIdentity, State};
 use crate::guard::{Site, guarded};
@@ -46,7 +50,10 @@ struct Asked {
 /// What is answered.
 #[derive(Serialize)]
 struct Answer {
+    /// An ACI allows it, or none is asked, and no privilege is missing.
     allowed: bool,
+    /// The privileges that it takes, whatever ACIs say.
+    privileges: Vec<Needed>,
     /// Why no ACI was asked.
     bypass: Option<&'static str>,
     /// The place in `considered` of the one that decides.
@@ -124,16 +131,42 @@ fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refus
         .ok_or_else(|| refuse(format!("'{}' is no right", asked.right)))?;
     let attribute = asked.attribute.as_ref().map(|name| schema.describe(name)).transpose();
     let attribute = attribute.map_err(|error| refuse(error.to_string()))?;
-    if site.access.has(Privilege::BypassAcl) {
-        let bypass = Some("the identity has the privilege bypass-acl: no ACI is asked");
-        return Ok(Answer { allowed: true, bypass, decided_by: None, considered: Vec::new() });
-    }
     let key = DnKey::from_text(schema, &asked.entry)
         .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?;
-    let Resolved::Found(id) = site.view.resolve(&key)? else {
-        return Err(Refusal::no_such_object(String::new(), "there is no such entry"));
+    let about = About { right, attribute: attribute.as_deref(), key: &key };
+    let by_privileges = |privileges: Vec<Needed>, bypass| Answer {
+        allowed: privileges.iter().all(|one| one.has),
+        privileges,
+        bypass: Some(bypass),
+        decided_by: None,
+        considered: Vec::new(),
     };
-    let stored = crate::ops::target::stored(site.view, id)?;
+    let is_bypassed = site.access.has(Privilege::BypassAcl);
+    if state.virtual_trees.hold(&key) {
+        return match privileges::for_configuration(site, &about) {
+            (needed, Some(decided)) => Ok(by_privileges(needed, decided)),
+            (needed, None) if needed.iter().any(|one| !one.has) => {
+                Ok(by_privileges(needed, "no ACI is asked: without the privilege nothing is there"))
+            }
+            (needed, None) if is_bypassed => Ok(by_privileges(needed, BYPASSED)),
+            (_, None) => Err(refuse(
+                "entries of cn=config and cn=monitor are made when they are read: ask with the \
+                 get effective rights control which ACIs decide"
+                    .to_owned(),
+            )),
+        };
+    }
+    let stored;
+    let entry: &dyn EntryRead = if key == state.subschema_key {
+        &*state.subschema
+    } else {
+        stored = found(site, &key)?;
+        &stored
+    };
+    let needed = privileges::for_entry(site, state, &about, entry);
+    if is_bypassed {
+        return Ok(by_privileges(needed, BYPASSED));
+    }
     let question = match (&attribute, &asked.add, &asked.delete) {
         (Some(attribute), Some(value), _) => {
             Question::Value(ValueChange::Add, attribute, value.as_bytes())
@@ -145,7 +178,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refus
         (None, _, _) => Question::Entry(right),
     };
     let explanation = guarded(site, &key, |guard| {
-        guard.explained(&stored, |rights: &EntryRights<'_>| rights.explain(&question))
+        guard.explained(entry, |rights: &EntryRights<'_>| rights.explain(&question))
     });
     let explanation = explanation.ok_or_else(|| refuse("no rules are in force".to_owned()))?;
     let Explanation { allowed, decided_by, considered } = explanation;
@@ -160,7 +193,19 @@ fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refus
             outcome: one.outcome.to_string(),
         });
     }
-    Ok(Answer { allowed, bypass: None, decided_by, considered: told })
+    let allowed = allowed && needed.iter().all(|one| one.has);
+    Ok(Answer { allowed, privileges: needed, bypass: None, decided_by, considered: told })
+}
+
+const BYPASSED: &str = "the identity has the privilege bypass-acl: no ACI is asked";
+
+fn found<'v>(site: &Site<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
+    match site.view.resolve(key)? {
+        Resolved::Found(id) => crate::ops::target::stored(site.view, id),
+        Resolved::Missing { .. } | Resolved::NoContext => {
+            Err(Refusal::no_such_object(String::new(), "there is no such entry"))
+        }
+    }
 }
 
 /// Where an ACI stands.

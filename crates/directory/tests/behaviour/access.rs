@@ -528,6 +528,49 @@ fn why_names_the_aci_that_decides_and_what_the_others_are_about() {
     assert_eq!(anna.extended(WHY, Some(b"{}")).code(), ResultCode::InsufficientAccessRights);
 }
 
+// Whatever `why` says of privileges, the writer says the same.
+#[test]
+fn what_why_says_of_a_password_is_what_a_modify_gets() {
+    const WHY: &str = "2.25.240622864993748405525653984067480598434.3.1";
+    const WRITE_ALL: &str =
+        "(targetattr=\"* || +\")(version 3.0; acl \"all\"; allow (all) userdn=\"ldap:///all\";)";
+    let served = served();
+    let mut root = served.root();
+    put(&mut root, SUFFIX, WRITE_ALL);
+    let mut check = |target: &str, attribute: &str, value: &str, want: bool| {
+        let asked = format!(
+            "{{\"identity\": \"{ANNA}\", \"entry\": \"{target}\", \"right\": \"write\", \
+              \"attribute\": \"{attribute}\"}}"
+        );
+        let answer = root.extended(WHY, Some(asked.as_bytes()));
+        let told: serde_json::Value = serde_json::from_slice(&answer.value.unwrap()).unwrap();
+        assert_eq!(told["allowed"], want, "{told}");
+        let change = [(ModifyOperation::Replace, attribute, &[value][..])];
+        let code = bound(&served, ANNA).modify(target, &change);
+        let expected = match want {
+            true => ResultCode::Success,
+            false => ResultCode::InsufficientAccessRights,
+        };
+        assert_eq!(code, expected, "{target} {attribute}");
+    };
+    check(BERT, "userPassword", "other", false);
+    check(BERT, "description", "x", true);
+    check(BERT, "aci", WRITE_ALL, false);
+    check(BERT, "ds-privilege-name", "bypass-acl", false);
+    check(BERT, "nsAccountLock", "true", false);
+    let give = |root: &mut Client, name: &str, privilege: &str| {
+        let change = [(ModifyOperation::Replace, "ds-privilege-name", &[privilege][..])];
+        assert_eq!(root.modify(name, &change), ResultCode::Success);
+    };
+    give(&mut served.root(), ANNA, "password-reset");
+    check(BERT, "userPassword", "other", true);
+    check(BERT, "nsAccountLock", "false", true);
+    check(ANNA, "nsAccountLock", "false", false);
+    give(&mut served.root(), BERT, "config-read");
+    check(BERT, "userPassword", "third", false);
+    check(BERT, "description", "y", true);
+}
+
 #[test]
 fn effective_rights_are_told_beside_the_entries() {
     const EFFECTIVE: &str = "1.3.6.1.4.1.42.2.27.9.5.2";

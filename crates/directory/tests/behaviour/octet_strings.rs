@@ -18,9 +18,9 @@ const FILTERS: usize = 400;
 const LENGTHS: [usize; 6] = [204, 205, 206, 220, 221, 300];
 
 enum Term {
-    Or(Vec<Term>),
-    And(Vec<Term>),
-    Not(Box<Term>),
+    Or(Vec<Self>),
+    And(Vec<Self>),
+    Not(Box<Self>),
     Present(usize),
     Equal(usize, Octets),
     AtLeast(usize, Octets),

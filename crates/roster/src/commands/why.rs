@@ -1,4 +1,5 @@
-//! `roster why`: whether somebody may do something with an entry, and which ACI says so.
+//! `roster why`: whether somebody may do something with an entry, which ACI says so, and which
+//! privileges it takes.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,8 @@ use crate::output;
 /// Tell why an identity may do something with an entry, or may not.
 ///
 /// Asks a running server as its administrator. The ACI that decides is printed with where it
-/// stands, and every other one within reach with the reason why it does not apply.
+/// stands, and every other one within reach with the reason why it does not apply, and each
+/// privilege that it takes beside.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -68,9 +70,18 @@ struct Asked<'a> {
 #[derive(Deserialize)]
 struct Told {
     allowed: bool,
+    #[serde(default)]
+    privileges: Vec<Needed>,
     bypass: Option<String>,
     decided_by: Option<usize>,
     considered: Vec<Considered>,
+}
+
+#[derive(Deserialize)]
+struct Needed {
+    privilege: String,
+    has: bool,
+    why: String,
 }
 
 #[derive(Deserialize)]
@@ -114,6 +125,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 fn print(told: &Told) -> Result<(), Failure> {
     output::line(format_args!("{}", if told.allowed { "allowed" } else { "denied" }))?;
+    for Needed { privilege, has, why } in &told.privileges {
+        let had = if *has { "had" } else { "missing" };
+        line(&format!("  privilege {privilege}: {had}; {why}"))?;
+    }
     if let Some(bypass) = &told.bypass {
         output::line(format_args!("  {bypass}"))?;
         return Ok(());
