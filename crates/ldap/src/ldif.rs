@@ -259,8 +259,8 @@ impl fmt::Display for LdifReason {
                  leave it out, or send the changes to a running server with ldapmodify"
             ),
             Self::ControlOfEntry => f.write_str(
-                "a critical control asks for something that only a running server can do: leave the \
-                 line out, or send the record to one",
+                "a critical control asks for something that only a running server can do: leave \
+                 the line out, or send the record to one",
             ),
             Self::EntryAmongChanges => {
                 f.write_str("'changetype:' is missing: entries and change records cannot be mixed")

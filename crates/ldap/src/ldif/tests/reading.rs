@@ -14,8 +14,8 @@ fn reading_goes_on_after_an_error() {
             "1 {cn=a} content cn=[a]",
             "! line 4: ':' is missing: write 'attribute: value', \
              and begin the continuation of a long line with a space",
-            "! line 8: the text after '::' is not valid base64: it must be whole, filled up with '=' to a \
-             multiple of four characters",
+            "! line 8: the text after '::' is not valid base64: it must be whole, filled up \
+             with '=' to a multiple of four characters",
             "! line 13: the entry has no attributes",
             "! line 15: the line begins with a space but there is no line before it to continue",
             "18 {cn=d} content cn=[d]",
