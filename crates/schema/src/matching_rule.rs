@@ -5,8 +5,8 @@
 //!
 //! Invariants: preparing is total (what it refuses, it refuses with a reason), only appends to its
 //! buffer, and never recurses deeper than a DN inside a DN. It allocates nothing else, but for
-//! escaped lines, certificates, integers beyond 64 bits and names with escapes or several assertions
-//! in an RDN.
+//! escaped lines, certificates, integers beyond 64 bits and names with escapes or several
+//! assertions in an RDN.
 
 mod certificate;
 mod first_component;

@@ -47,8 +47,8 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
         why::OID,
         "Why",
         "the administrator, or `config-read` and `modify-acl`",
-        "What `roster why` asks: which ACI decides, and which privileges it takes. Request and answer \
-         are JSON.",
+        "What `roster why` asks: which ACI decides, and which privileges it takes. Request and \
+         answer are JSON.",
     ),
 ];
 
