@@ -258,10 +258,10 @@ impl Answer {
         let mut urls = StringsBuf::new();
         let result = self.result.to_result(&mut urls);
         let mut list = ResponseControl::list(&self.controls);
-        if let (true, Some(error)) = (request.controls.password_policy, self.result.policy) {
-            let value = password_policy::response_value(None, Some(error));
-            let (oid, value) = (password_policy::REQUEST, Some(value.as_slice()));
-            list.push(Control { oid, critical: false, value });
+        if request.controls.password_policy {
+            let tells = matches!(request.kind, ResponseKind::Add | ResponseKind::Modify)
+                || matches!(request.op, WriteOp::PasswordModify(_));
+            password_policy::add_to(&mut list, tells, self.result.policy);
         }
         let controls = list.as_ref();
         match &self.value {

@@ -46,13 +46,17 @@ pub(crate) fn dispatch(
     let expired = session.transactions().expire(&*worker.directory.clock);
     let id = message.id;
     worker.hashing.forget_questions();
+    let mut asks_policy = message.controls.iter().any(|one| one.oid == password_policy::REQUEST);
     let outcome = check_id(session, id)
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| must_change::check(worker, session, message))
         .and_then(|()| take_turn(session, &message.op))
         .and_then(|()| controls::denied(&message.controls, worker, session))
-        .and_then(|denied| controls::take(&message.controls, operation, &denied))
+        .and_then(|denied| {
+            asks_policy &= !denied.contains(&password_policy::REQUEST);
+            controls::take(&message.controls, operation, &denied)
+        })
         .and_then(|controls| {
             proxied::assume(worker, session, &controls)?;
             let start = out.len();
@@ -70,7 +74,7 @@ pub(crate) fn dispatch(
                 worker.note.policy(error);
             }
             let aborted = abort_transaction(session, &message.controls, &refusal);
-            let next = refuse(out, (id, kind), &refusal, &message.controls);
+            let next = refuse(out, (id, kind), &refusal, asks_policy.then_some(operation));
             out.extend_from_slice(&aborted);
             next
         }
@@ -225,18 +229,17 @@ pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver
     Ran::Done(JobDone { id: job.id, noted: worker.noted(), end: out })
 }
 
-/// The answer to a request that is refused, with what a password policy has to say of it.
+/// The answer to a request that is refused, with what a password policy has to say of it where that
+/// was asked of an operation.
 fn refuse(
     out: &mut Vec<u8>,
     (id, kind): (MessageId, ResponseKind),
     refusal: &Refusal,
-    controls: &Controls<'_>,
+    asked_of: Option<Operation>,
 ) -> Next {
     let mut list = ControlsBuf::new();
-    let asked = password_policy::REQUEST;
-    if let Some(error) = refusal.policy.filter(|_| controls.iter().any(|one| one.oid == asked)) {
-        let value = password_policy::response_value(None, Some(error));
-        list.push(Control { oid: asked, critical: false, value: Some(&value) });
+    if let Some(operation) = asked_of {
+        password_policy::add_to(&mut list, operation.tells_policy(), refusal.policy);
     }
     if kind == ResponseKind::Bind
         && let Some((oid, value)) = ops::bind::login::unasked(refusal)
@@ -256,10 +259,20 @@ pub(crate) fn answer(
     kind: ResponseKind,
     outcome: Result<ResultCode, Refusal>,
 ) -> Next {
+    answer_with(out, (id, kind), outcome, Controls::EMPTY)
+}
+
+/// The same with controls.
+pub(crate) fn answer_with(
+    out: &mut Vec<u8>,
+    (id, kind): (MessageId, ResponseKind),
+    outcome: Result<ResultCode, Refusal>,
+    controls: Controls<'_>,
+) -> Next {
     // A code with nothing more to say has the same wire form as a refusal.
     let result = outcome.map_or_else(|refusal| refusal, |code| Refusal::new(code, ""));
     let mut urls = StringsBuf::new();
     let mut sink = ResponseSink::bounded(out, id, usize::MAX);
-    sink.result(kind, &result.to_result(&mut urls), Controls::EMPTY);
+    sink.result(kind, &result.to_result(&mut urls), controls);
     Next::Answered
 }

@@ -179,6 +179,21 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// Whether every answer says what a password policy has to say, to whoever asks: nothing, if
+    /// there is nothing (draft-behera-ldap-password-policy-10 §6.2). Others tell of refusals alone.
+    pub(crate) fn tells_policy(self) -> bool {
+        match self {
+            Self::Bind | Self::Compare | Self::Add | Self::Modify | Self::PasswordModify => true,
+            Self::Search
+            | Self::Delete
+            | Self::ModifyDn
+            | Self::EndTransaction
+            | Self::Extended => false,
+        }
+    }
+}
+
 /// One supported control: a row here is its entry in the root DSE and its place in `take`.
 struct ControlRow {
     oid: &'static str,

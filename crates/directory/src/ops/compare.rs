@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use aci::{Access, Rights};
-use ldap::message::{CompareRequest, Controls, MessageId, ResponseKind, Scope, Values};
+use ldap::message::{
+    CompareRequest, Controls, ControlsBuf, MessageId, ResponseKind, Scope, Values,
+};
 use ldap::result::ResultCode;
 use schema::{
     Assertion, AssertionError, AttributeDescription, DnKey, EntryRead, Meter, Schema, Selection,
@@ -13,7 +15,7 @@ use store::View;
 
 use crate::controls::{self, Operation, RequestControls};
 use crate::directory::{Directory, State};
-use crate::dispatch::answer;
+use crate::dispatch::answer_with;
 use crate::guard::{Guard, Site, guarded};
 use crate::hashing::Behind;
 use crate::job::Job;
@@ -23,6 +25,7 @@ use crate::ops::search::cost;
 use crate::ops::target::{self, Lookup};
 use crate::ops::update;
 use crate::password;
+use crate::password_policy;
 use crate::refusal::Refusal;
 use crate::root_dse::Offer;
 use crate::session::Session;
@@ -54,7 +57,7 @@ pub(crate) fn start(
         return Ok(Next::Hash(worker.hashing.job(session, id, bytes)));
     }
     match outcome {
-        Outcome::Done(code) => Ok(answer(out, id, ResponseKind::Compare, Ok(code))),
+        Outcome::Done(code) => Ok(respond(out, id, Ok(code), controls.password_policy)),
         Outcome::TooMuch => Ok(Next::Later(Job {
             id,
             message: bytes.to_vec(),
@@ -76,6 +79,7 @@ pub(crate) fn run_job(
     out: &mut Vec<u8>,
 ) {
     let taken = controls::take(controls, Operation::Compare, &job.denied);
+    let asks_policy = taken.as_ref().is_ok_and(|taken| taken.password_policy);
     let outcome = taken.and_then(|controls| {
         // It has waited for its turn.
         let state = worker.directory.state.load();
@@ -97,7 +101,21 @@ pub(crate) fn run_job(
         Ok(Outcome::TooMuch) => Err(too_much_work()),
         Err(refusal) => Err(refusal),
     };
-    let _ = answer(out, job.id, ResponseKind::Compare, outcome);
+    let _ = respond(out, job.id, outcome, asks_policy);
+}
+
+/// Writes the answer. A password policy has nothing to say of compares.
+fn respond(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    outcome: Result<ResultCode, Refusal>,
+    asks_policy: bool,
+) -> Next {
+    let mut list = ControlsBuf::new();
+    if asks_policy {
+        password_policy::add_to(&mut list, true, None);
+    }
+    answer_with(out, (id, ResponseKind::Compare), outcome, list.as_ref())
 }
 
 /// How a compare ended.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ldap::ber::{Tag, Writer};
+use ldap::message::{Control, ControlsBuf};
 
 /// The OID of the request control, which has no value, and of the response control.
 pub const REQUEST: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
@@ -93,6 +94,15 @@ pub fn response_value(warning: Option<PolicyWarning>, error: Option<PolicyError>
     }
     writer.end(sequence);
     value
+}
+
+/// Puts the response control to those of an answer: always where each answer `tells`, else with an
+/// error alone.
+pub(crate) fn add_to(list: &mut ControlsBuf, tells: bool, error: Option<PolicyError>) {
+    if tells || error.is_some() {
+        let value = response_value(None, error);
+        list.push(Control { oid: REQUEST, critical: false, value: Some(&value) });
+    }
 }
 
 /// maxInt (RFC 4511 §4.1.1).

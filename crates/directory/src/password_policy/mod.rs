@@ -20,6 +20,7 @@ mod subtree;
 mod switches;
 
 pub use account::{AccountState, Changed, Changer, Locked, Login, Rejected, Remark, Used};
+pub(crate) use control::add_to;
 pub use control::{PolicyError, PolicyWarning, REQUEST, response_value};
 pub use quality::{Fault, NewPassword, OWN_VALUES_MAX, Quality, Words};
 pub use rows::reference_page;

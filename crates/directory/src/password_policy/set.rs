@@ -165,6 +165,11 @@ impl PasswordPolicies {
         found.map(|(_, governing)| governing).or(self.default.as_ref()).map(Arc::clone)
     }
 
+    /// Whether there is a policy for an entry.
+    fn governs(&self, entry: &dyn EntryRead) -> bool {
+        DnKey::from_text(&self.schema, entry.dn()).is_ok_and(|key| self.of(entry, &key).is_some())
+    }
+
     /// A policy of which `schema` does not let the subtree be read any more.
     pub(crate) fn unreadable_under(&self, schema: &Schema) -> Option<&Dn> {
         let is_read = |key: &DnKey, text: &str, schema: &Schema| {
@@ -203,11 +208,11 @@ impl PasswordPolicies {
     }
 
     /// Whether an account is locked under any policy and without one: by somebody, or because it is
-    /// not its time.
+    /// not its time. A lock with a time is over when its policy says so; without one, never.
     pub fn is_locked(&self, entry: &dyn EntryRead, now: Timestamp) -> bool {
         let Locks { locked, start, end } = &self.locks;
-        // A lock that was made by failures is over some time, and only the policy knows when.
-        let for_ever = read_first(entry, locked, |text| time(text).is_none());
+        let for_ever =
+            read_first(entry, locked, |text| time(text).is_none() || !self.governs(entry));
         let early = read_first(entry, start, |text| time(text).is_some_and(|start| now < start));
         let late = read_first(entry, end, |text| time(text).is_some_and(|end| now >= end));
         for_ever || early || late

@@ -118,6 +118,9 @@ fn outcome(client: &mut Client, request: Request<'_>) -> Outcome {
 
 fn error(answer: &Answer) -> Option<u8> {
     let (_, value) = answer.controls.iter().find(|(oid, _)| oid == CONTROL)?;
+    if value[..] == [0x30, 0] {
+        return None;
+    }
     // SEQUENCE { [1] ENUMERATED }
     assert_eq!(value[..4], [0x30, 0x03, 0x81, 0x01], "{value:02x?}");
     Some(value[4])

@@ -140,7 +140,7 @@ impl Told {
     pub(crate) fn add_to(&self, out: &mut Vec<u8>, start: usize, is_asked: bool) {
         let mut controls = Vec::new();
         let error = self.remark.must_change.then_some(PolicyError::ChangeAfterReset);
-        if is_asked && self.account.is_some() {
+        if is_asked {
             let value = response_value(self.remark.warning, error);
             controls.push((password_policy::REQUEST, value));
         }
