@@ -13,6 +13,8 @@ use crate::sasl;
 pub struct AuthenticationOptions {
     /// Where a password is taken only under protection.
     pub confidentiality: Confidentiality,
+    /// Where the mechanism PLAIN is, beyond that.
+    pub plain_confidentiality: Confidentiality,
     /// SASL mechanisms that are offered, by name, wherever they can succeed.
     pub mechanisms: Vec<String>,
     /// Whether a simple bind may give a user's name in place of a DN.
@@ -29,6 +31,7 @@ impl Default for AuthenticationOptions {
     fn default() -> Self {
         Self {
             confidentiality: Confidentiality::default(),
+            plain_confidentiality: Confidentiality::Always,
             mechanisms: sasl::mechanisms()
                 .filter(|name| ![sasl::ANONYMOUS, sasl::GSSAPI].contains(name))
                 .map(str::to_owned)

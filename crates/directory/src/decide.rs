@@ -324,6 +324,7 @@ impl Decider {
         if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {
             directory.accounts.heed(&changes);
         }
+        directory.scram_keys.heed(&changes);
         settled.into_iter().for_each(|account| directory.accounts.forget(account));
         let password_policies = policies.map(Arc::new);
         Ok(Outcome { changes, stamp, answer, is_over, acis, password_policies })

@@ -45,7 +45,7 @@ use crate::password_policy::pending::Accounts;
 use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions};
 use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
-use crate::sasl::{TokenKeys, scram::ScramHash};
+use crate::sasl::{TokenKeys, scram::KnownKeys, scram::ScramHash};
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::seldom::SeldomLines;
 use crate::session::{Peer, Session};
@@ -189,6 +189,8 @@ pub struct Directory {
     /// What salts of names that have no keys are made of. It stays the same as long as the data
     /// directory and the administrator's password do.
     pub(crate) scram_secret: Vec<u8>,
+    /// For which hashes SCRAM has keys to verify with.
+    pub(crate) scram_keys: KnownKeys,
     space: Arc<dyn DiskSpace>,
     space_limits: SpaceLimits,
     queue: WriteQueue,
@@ -316,6 +318,7 @@ impl Directory {
             .map_err(|source| DirectoryError::Io { path: options.data.clone(), source })?
             .uid();
         options.authentication.check(&schema)?;
+        let scram_keys = KnownKeys::of(store.reader().view()?, &schema, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
         let mut key = [0_u8; 32];
         OsChance.fill(&mut key);
@@ -347,6 +350,7 @@ impl Directory {
             authentication: options.authentication,
             token_keys: ArcSwapOption::empty(),
             scram_secret,
+            scram_keys,
             space,
             space_limits: options.space_limits,
             queue: WriteQueue::new(&options.limits),

@@ -182,12 +182,23 @@ impl Session {
     /// Whether passwords may be taken: nobody on the way can read them, or the settings of the node
     /// say that it does not matter.
     pub(crate) fn is_confidential(&self, directory: &Directory) -> bool {
+        self.is_protected(directory.authentication.confidentiality)
+    }
+
+    /// Whether PLAIN may be taken: where passwords may be, and its own setting says so, too.
+    pub(crate) fn takes_plain(&self, directory: &Directory) -> bool {
+        self.is_confidential(directory)
+            && self.is_protected(directory.authentication.plain_confidentiality)
+    }
+
+    /// Whether the connection is protected where it has to be.
+    fn is_protected(&self, where_needed: Confidentiality) -> bool {
         let is_local = self.peer.local_user.is_some() || self.peer.ip.is_none();
         let is_near = is_local
             || (!self.peer.is_proxied
                 && self.peer.ip.is_some_and(|ip| ip.to_canonical().is_loopback()));
         self.secure
-            || match directory.authentication.confidentiality {
+            || match where_needed {
                 Confidentiality::Always => is_local,
                 Confidentiality::Remote => is_near,
                 Confidentiality::Never => true,

@@ -88,7 +88,7 @@ fn the_openldap_tools_sign_in_by_name_and_by_sasl() {
     if !have("ldapwhoami", &["-VV"]) || !have_scram() {
         return;
     }
-    let demo = with_marie(&[]);
+    let demo = with_marie(&[("ROSTER_AUTHENTICATION__PLAIN_CONFIDENTIALITY", "remote")]);
     let (plain, secure) = (demo.url("ldap"), demo.url("ldaps"));
     let whoami = |arguments: &[&str]| run("ldapwhoami", arguments, &[], "");
     check(&whoami(&["-x", "-H", &plain, "-D", "marie", "-w", "pencil"]), 0, WANT);
@@ -104,13 +104,26 @@ fn the_openldap_tools_sign_in_by_name_and_by_sasl() {
             check(&sasl("pencils"), 49, "Invalid credentials");
         }
     }
-    // By its own choice, the tool takes the strongest that both know.
+    // By its own choice, the tool takes the strongest that is offered: one that somebody has keys
+    // for.
     let chosen = ["-U", "marie", "-w", "pencil", "-H", &plain];
-    check(&whoami(&chosen), 49, "SCRAM-SHA-512");
+    check(&whoami(&chosen), 0, "SASL username: marie");
     let authzid =
         ["-Q", "-O", "none", "-Y", "PLAIN", "-U", "marie", "-w", "pencil", "-H", &plain, "-X"];
     check(&whoami(&[&authzid[..], &["u:marie"]].concat()), 0, WANT);
     check(&whoami(&[&authzid[..], &["u:user.1"]].concat()), 123, "");
+}
+
+/// Without `-x` the tool asked for a password and was refused, whatever was typed.
+#[test]
+fn a_fresh_directory_offers_no_mechanism_that_must_fail() {
+    if !have("ldapsearch", &["-VV"]) {
+        return;
+    }
+    let demo = Demo::start_set(5, &[], &[]);
+    let search = ["-w", "any", "-H", &demo.url("ldap"), "-b", "", "-s", "base"];
+    // libldap says so where no mechanism is listed, as of any such server.
+    check(&run("ldapsearch", &search, &[], ""), 16, "No such attribute");
 }
 
 #[test]
@@ -170,7 +183,7 @@ fn python_ldap_signs_in() {
     if !have("/usr/bin/python3", &["-c", "import ldap.sasl"]) || !have_scram() {
         return;
     }
-    let demo = with_marie(&[]);
+    let demo = with_marie(&[("ROSTER_AUTHENTICATION__PLAIN_CONFIDENTIALITY", "remote")]);
     let script = script.to_str().unwrap();
     let arguments = [script, &demo.url("ldap"), &demo.url("ldaps")];
     check(&run("/usr/bin/python3", &arguments, &[], ""), 0, "all is well");

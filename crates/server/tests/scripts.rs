@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use directory::{
-    AdminPassword, Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme, SystemClock,
+    AdminPassword, Confidentiality, Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme,
+    SystemClock,
 };
 use ldap::dn::Dn;
 use server::{Server, ServerError, Settings, ShutdownHandle};
@@ -51,6 +52,7 @@ impl Running {
         let mut options = DirectoryOptions::new(&path);
         options.passwords.storage = Scheme::Ssha512.into();
         options.passwords.check_own = false;
+        options.authentication.plain_confidentiality = Confidentiality::Remote;
         let directory = Directory::open(options, Arc::new(SystemClock::new())).unwrap();
         let mut settings = Settings::default();
         settings.server.data = path;

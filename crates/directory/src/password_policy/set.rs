@@ -27,6 +27,7 @@ use super::rules::{CheckQuality, Policy};
 use super::subtree::Subtree;
 use crate::clock::Timestamp;
 use crate::error::DirectoryError;
+use crate::password::Scheme;
 use crate::refusal::Refusal;
 
 /// What the settings of a node say about accounts.
@@ -69,6 +70,8 @@ pub struct Governing {
 pub struct PasswordPolicies {
     schema: Arc<Schema>,
     held: BTreeMap<DnKey, Held>,
+    /// In which forms they have passwords stored.
+    schemes: Vec<Scheme>,
     /// Subtrees with a policy, the nearest first.
     areas: Vec<(Subtree, Arc<Governing>)>,
     /// The name in the settings, and the policy it stands for.
@@ -127,13 +130,24 @@ impl PasswordPolicies {
             .and_then(|key| held.get(&key))
             .map(|held| Arc::clone(&held.governing));
         let pointers = POINTERS.iter().filter_map(|name| schema.describe(name).ok()).collect();
+        let mut schemes = Vec::new();
+        for scheme in held.values().filter_map(|held| held.governing.policy.scheme) {
+            if !schemes.contains(&scheme) {
+                schemes.push(scheme);
+            }
+        }
         let (locks, has_warned) = (Locks::new(&schema), AtomicBool::new(false));
-        Self { schema, held, areas, default_dn, default, pointers, locks, has_warned }
+        Self { schema, held, schemes, areas, default_dn, default, pointers, locks, has_warned }
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
+    }
+
+    /// Whether one of them has passwords stored so.
+    pub(crate) fn store(&self, scheme: Scheme) -> bool {
+        self.schemes.contains(&scheme)
     }
 
     /// Whether the entry of this name is one.

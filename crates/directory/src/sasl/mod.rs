@@ -124,22 +124,26 @@ const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "SCRAM-SHA-512-PLUS",
-        can_succeed: |_, session| session.bindings().is_some_and(|bindings| bindings.any()),
+        can_succeed: |directory, session| {
+            scram::can_succeed(scram::SHA_512_PLUS, directory, session)
+        },
         step: |worker, session, message| scram::step(scram::SHA_512_PLUS, worker, session, message),
     },
     Mechanism {
         name: "SCRAM-SHA-256-PLUS",
-        can_succeed: |_, session| session.bindings().is_some_and(|bindings| bindings.any()),
+        can_succeed: |directory, session| {
+            scram::can_succeed(scram::SHA_256_PLUS, directory, session)
+        },
         step: |worker, session, message| scram::step(scram::SHA_256_PLUS, worker, session, message),
     },
     Mechanism {
         name: "SCRAM-SHA-512",
-        can_succeed: |_, _| true,
+        can_succeed: |directory, session| scram::can_succeed(scram::SHA_512, directory, session),
         step: |worker, session, message| scram::step(scram::SHA_512, worker, session, message),
     },
     Mechanism {
         name: "SCRAM-SHA-256",
-        can_succeed: |_, _| true,
+        can_succeed: |directory, session| scram::can_succeed(scram::SHA_256, directory, session),
         step: |worker, session, message| scram::step(scram::SHA_256, worker, session, message),
     },
     #[cfg(feature = "gssapi")]
@@ -153,7 +157,7 @@ const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: plain::PLAIN,
-        can_succeed: |directory, session| session.is_confidential(directory),
+        can_succeed: |directory, session| session.takes_plain(directory),
         step: plain::step,
     },
     Mechanism { name: ANONYMOUS, can_succeed: |_, _| true, step: anonymous::step },

@@ -1,5 +1,7 @@
 //! PLAIN (RFC 4616): name and password in one message, for connections nobody can listen to.
 
+use ldap::result::ResultCode;
+
 use super::{Message, Step, authorize, malformed};
 use crate::ops::bind::{self, Simple};
 use crate::refusal::Refusal;
@@ -41,7 +43,13 @@ pub(super) fn step(
     session: &Session,
     message: Message<'_>,
 ) -> Result<Step, Refusal> {
-    bind::require_confidentiality(&worker.directory, session)?;
+    if !session.takes_plain(&worker.directory) {
+        return Err(Refusal::new(
+            ResultCode::ConfidentialityRequired,
+            "PLAIN is taken over protected connections only: use StartTLS or ldaps://, \
+             or where passwords may be sent in the clear a simple bind",
+        ));
+    }
     let plain = read(message.octets)?;
     match bind::verify_sasl(worker, plain.authcid, plain.password)? {
         Simple::Verified(access) => {

@@ -7,6 +7,7 @@
 //! read when the proof is there, and so is whether they are still the keys of the account.
 
 mod keys;
+mod known;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use crate::session::Session;
 use crate::worker::Worker;
 
 pub(crate) use keys::{ITERATIONS_DEFAULT, ScramHash, ScramKeys};
+pub(crate) use known::KnownKeys;
 
 /// One of the four mechanisms.
 #[derive(Clone, Copy)]
@@ -133,6 +135,19 @@ impl<'m> ClientFinal<'m> {
         let decode = |part: &str| STANDARD.decode(part).map_err(|_| wrong());
         Ok(Self { binding: decode(binding)?, nonce, without_proof, proof: decode(proof)? })
     }
+}
+
+/// Whether somebody can sign in by this mechanism: keys for its hash are stored, or will be when
+/// passwords are set.
+pub(super) fn can_succeed(kind: Kind, directory: &Directory, session: &Session) -> bool {
+    let Kind { hash, with_binding } = kind;
+    let can_bind = || session.bindings().is_some_and(ChannelBindings::any);
+    let is_stored = |scheme| {
+        directory.passwords.storage.scheme == scheme
+            || directory.password_policies.load().store(scheme)
+    };
+    (!with_binding || can_bind())
+        && (directory.scram_keys.has(hash) || hash.scheme().is_some_and(is_stored))
 }
 
 pub(super) fn step(
@@ -292,6 +307,7 @@ impl Holder {
         let known = state.schema.well_known();
         let both = [&known.user_password, &known.auth_password].into_iter();
         let stored = both.flat_map(|one| password::stored_in(&entry, one));
+        let stored = stored.inspect(|stored| directory.scram_keys.note(stored));
         Ok(Some(Self { access, login, keys: stored.filter_map(read).collect() }))
     }
 }

@@ -229,7 +229,10 @@ fn passwords_from_afar_need_protection() {
     let unix = Peer { local_user: Some(LocalUser { uid: 1, gid: 1 }), ..Peer::default() };
     let secure = Peer { secure: true, ..from_afar() };
     let check = |rule: Confidentiality, taken: &[&Peer], refused: &[&Peer]| {
-        let served = with_anna(|authentication| authentication.confidentiality = rule);
+        let served = with_anna(|authentication| {
+            authentication.confidentiality = rule;
+            authentication.plain_confidentiality = rule;
+        });
         for (peers, want) in
             [(taken, ResultCode::Success), (refused, ResultCode::ConfidentialityRequired)]
         {

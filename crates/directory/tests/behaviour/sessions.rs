@@ -1,10 +1,11 @@
 //! Sessions: what depends on the connection, and what a bind does to everything else.
 
-use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Tls};
+use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Scheme, Tls};
 use ldap::message::{Authentication, BindRequest, Controls, ExtendedRequest, Request, Scope};
 use ldap::result::ResultCode;
 
-use crate::support::{Answer, Asked, Client, Connection, ROOT_DN, Served};
+use crate::authentication::{ANNA, plain, with_anna};
+use crate::support::{Answer, Asked, Client, Connection, ROOT_DN, SUFFIX, Served};
 
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
@@ -80,16 +81,79 @@ fn the_root_dse_offers_what_can_succeed_on_the_connection() {
         assert_eq!(extensions.iter().any(|oid| oid == START_TLS), tls);
         assert!(extensions.iter().any(|oid| oid == WHO_AM_I));
     };
-    let always = ["SCRAM-SHA-512", "SCRAM-SHA-256"];
-    let near = [&always[..], &["PLAIN"]].concat();
-    let local_too = [&["EXTERNAL"], &near[..]].concat();
+    let near = ["PLAIN"];
+    let local_too = ["EXTERNAL", "PLAIN"];
     check(&without, Peer::default(), &near, false);
     check(&with, Peer::default(), &near, true);
     check(&without, local(0), &local_too, false);
     check(&with, local(0), &local_too, false);
     let far = Peer { ip: Some("192.0.2.1".parse().unwrap()), ..Peer::default() };
-    check(&with, far.clone(), &always, true);
+    check(&with, far.clone(), &[], true);
     check(&with, Peer { secure: true, ..far }, &near, true);
+}
+
+/// SCRAM was offered where nobody had keys: `ldapsearch` took it before all else, asked for the
+/// password, and was refused.
+#[test]
+fn scram_is_offered_for_the_hashes_that_there_are_keys_for() {
+    let far = || Peer { ip: Some("192.0.2.1".parse().unwrap()), ..Peer::default() };
+    let offered =
+        |served: &Served| root_dse(&mut connect(served, far()), "supportedSASLMechanisms");
+    let served = Served::new();
+    assert_eq!(offered(&served), Vec::<String>::new());
+
+    // An account has keys: written here, or before this start.
+    let mut root = served.root();
+    let keys = "{SCRAM-SHA-256}4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmt\
+                bsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+    let name = format!("uid=anna,{SUFFIX}");
+    let attributes: [(&str, &[&str]); 4] = [
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["x"]),
+        ("sn", &["x"]),
+        ("userPassword", &[keys]),
+    ];
+    assert_eq!(root.try_add(&name, &attributes).code(), ResultCode::Success);
+    assert_eq!(offered(&served), ["SCRAM-SHA-256"]);
+    drop(root);
+    let served = served.reopen();
+    assert_eq!(offered(&served), ["SCRAM-SHA-256"]);
+
+    // New passwords are stored as keys: by the settings, or by a policy.
+    let served = Served::with(|options| options.passwords.storage.scheme = Scheme::ScramSha512);
+    assert_eq!(offered(&served), ["SCRAM-SHA-512"]);
+    let served = Served::new();
+    let policy: [(&str, &[&str]); 4] = [
+        ("objectClass", &["subentry", "pwdPolicy"]),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("passwordStorageScheme", &["SCRAM-SHA-256"]),
+    ];
+    let added = served.root().try_add(&format!("cn=policy,{SUFFIX}"), &policy);
+    assert_eq!(added.code(), ResultCode::Success, "{}", added.diagnostic);
+    assert_eq!(offered(&served), ["SCRAM-SHA-256"]);
+}
+
+/// PLAIN is what a client sends a password by when its owner wants that to be safe.
+#[test]
+fn plain_needs_protection_where_simple_binds_need_none() {
+    let near = Peer { ip: Some("127.0.0.1".parse().unwrap()), ..Peer::default() };
+    let secure = Peer { secure: true, ..near.clone() };
+    let unix = Peer { local_user: Some(LocalUser { uid: 1, gid: 1 }), ..Peer::default() };
+    let theirs = directory::AuthenticationOptions::default().plain_confidentiality;
+    let served = with_anna(|authentication| {
+        authentication.confidentiality = directory::Confidentiality::Never;
+        authentication.plain_confidentiality = theirs;
+    });
+    for (peer, want) in [
+        (near, ResultCode::ConfidentialityRequired),
+        (secure, ResultCode::Success),
+        (unix, ResultCode::Success),
+    ] {
+        let mut client = connect(&served, peer);
+        assert_eq!(client.bind(ANNA, "secret"), ResultCode::Success);
+        assert_eq!(plain(&mut client, "", "anna", "secret"), want);
+    }
 }
 
 #[test]

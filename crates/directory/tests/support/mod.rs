@@ -13,8 +13,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use directory::{
-    AdminPassword, Clock, Directory, DirectoryOptions, Flow, GlobalAcis, ManualClock, Next, Noted,
-    Peer, Ran, Receiver, Scheme, Session, Timestamp, Tls, Worker,
+    AdminPassword, Clock, Confidentiality, Directory, DirectoryOptions, Flow, GlobalAcis,
+    ManualClock, Next, Noted, Peer, Ran, Receiver, Scheme, Session, Timestamp, Tls, Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -56,6 +56,8 @@ fn small(data: PathBuf) -> DirectoryOptions {
     // Most tests are not about passwords.
     options.passwords.storage = Scheme::Ssha512.into();
     options.passwords.check_own = false;
+    // Nobody listens.
+    options.authentication.plain_confidentiality = Confidentiality::Remote;
     options
 }
 

@@ -12,6 +12,8 @@ use directory::{
 pub struct AuthenticationSettings {
     /// Where passwords need TLS: `always`, `remote` or `never`.
     pub confidentiality: &'static str,
+    /// Where the mechanism PLAIN does, likewise.
+    pub plain_confidentiality: &'static str,
     /// SASL mechanisms.
     pub mechanisms: Vec<&'static str>,
     /// Whether a simple bind may give a user's name.
@@ -50,11 +52,8 @@ impl AuthenticationSettings {
     #[must_use]
     pub fn options(&self) -> AuthenticationOptions {
         AuthenticationOptions {
-            confidentiality: match self.confidentiality {
-                "always" => Confidentiality::Always,
-                "never" => Confidentiality::Never,
-                _ => Confidentiality::Remote,
-            },
+            confidentiality: confidentiality(self.confidentiality),
+            plain_confidentiality: confidentiality(self.plain_confidentiality),
             mechanisms: self.mechanisms.iter().map(|name| (*name).to_owned()).collect(),
             bind_by_name: self.bind_by_name,
             names: IdentityMapper {
@@ -95,6 +94,14 @@ impl AuthenticationSettings {
     }
 }
 
+fn confidentiality(word: &str) -> Confidentiality {
+    match word {
+        "always" => Confidentiality::Always,
+        "never" => Confidentiality::Never,
+        _ => Confidentiality::Remote,
+    }
+}
+
 /// The names of OpenDJ's mappers.
 pub(super) const CERTIFICATE_MAPPERS: &[&str] = &[
     "subject-equals-dn",
@@ -126,6 +133,7 @@ mod tests {
         let settings = Settings::default();
         let (ours, theirs) = (settings.authentication.options(), AuthenticationOptions::default());
         assert_eq!(ours.confidentiality, theirs.confidentiality);
+        assert_eq!(ours.plain_confidentiality, theirs.plain_confidentiality);
         assert_eq!(ours.mechanisms, theirs.mechanisms);
         assert_eq!(ours.bind_by_name, theirs.bind_by_name);
         assert_eq!(ours.names, theirs.names);

@@ -202,6 +202,17 @@ const NODE_ROWS: &[Row] = &[
     },
     Row {
         section: "authentication",
+        key: "plain_confidentiality",
+        kind: Kind::Word {
+            words: &["always", "remote", "never"],
+            set: |s, word| s.authentication.plain_confidentiality = word,
+        },
+        default: "always",
+        sentence: "Where the SASL mechanism PLAIN is offered and taken over TLS only, as above; \
+                   never where confidentiality says otherwise.",
+    },
+    Row {
+        section: "authentication",
         key: "mechanisms",
         kind: Kind::Words {
             words: MECHANISMS,

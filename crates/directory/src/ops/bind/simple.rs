@@ -58,6 +58,7 @@ fn attempt(
     let login = candidate.as_mut().and_then(|one| one.login.take());
     let may_try = login.as_ref().map_or(Ok(()), |login| login.may_try(&worker.directory));
     let stored = candidate.as_ref().map(|one| one.passwords.as_slice()).unwrap_or_default();
+    stored.iter().for_each(|stored| worker.directory.scram_keys.note(stored));
     let behind = match (worker.hashing.which(password, stored), &may_try) {
         (Behind::At(_), Err(_)) => Behind::Nowhere,
         (behind, _) => behind,
