@@ -39,6 +39,8 @@ impl Identity {
 pub struct Grants {
     /// Entries one search returns; 0 = no limit. None: as everybody.
     pub size_limit_entries: Option<u32>,
+    /// Entries that all pages of one search return together; 0 = no limit. None: as everybody.
+    pub paged_total_entries_max: Option<u32>,
     /// Seconds one search takes; 0 = no limit. None: as everybody.
     pub time_limit_s: Option<u32>,
     /// Entries one search looks at; 0 = no limit. None: as everybody.

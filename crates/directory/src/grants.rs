@@ -10,6 +10,7 @@ use schema::{AttributeDescription, AttributeType, EntryRead, Families, Schema};
 #[derive(Default)]
 pub(crate) struct GrantTypes {
     size: Vec<Arc<AttributeDescription>>,
+    paged_total: Vec<Arc<AttributeDescription>>,
     time: Vec<Arc<AttributeDescription>>,
     look_through: Vec<Arc<AttributeDescription>>,
     work: Vec<Arc<AttributeDescription>>,
@@ -30,6 +31,7 @@ impl GrantTypes {
         };
         let mut types = Self {
             size: known(&["ds-rlim-size-limit", "nsSizeLimit"]),
+            paged_total: known(&["ds-rlim-paged-total-limit"]),
             time: known(&["ds-rlim-time-limit", "nsTimeLimit"]),
             look_through: known(&["ds-rlim-lookthrough-limit", "nsLookThroughLimit"]),
             work: known(&["ds-rlim-search-work-limit"]),
@@ -54,9 +56,21 @@ impl GrantTypes {
         self.lists().into_iter().flatten().map(|description| &**description).collect()
     }
 
-    fn lists(&self) -> [&[Arc<AttributeDescription>]; 8] {
-        let Self { size, time, look_through, work, idle, connections, operations, .. } = self;
-        [size, time, look_through, work, idle, connections, operations, &self.privilege]
+    fn lists(&self) -> [&[Arc<AttributeDescription>]; 9] {
+        let Self {
+            size, paged_total, time, look_through, work, idle, connections, operations, ..
+        } = self;
+        [
+            size,
+            paged_total,
+            time,
+            look_through,
+            work,
+            idle,
+            connections,
+            operations,
+            &self.privilege,
+        ]
     }
 
     /// What `entry` is given.
@@ -74,6 +88,7 @@ impl GrantTypes {
         }
         let mut grants = Grants {
             size_limit_entries: limit(entry, &self.size),
+            paged_total_entries_max: limit(entry, &self.paged_total),
             time_limit_s: limit(entry, &self.time),
             look_through_limit_entries: limit(entry, &self.look_through),
             search_work_max: limit(entry, &self.work),

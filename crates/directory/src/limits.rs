@@ -8,6 +8,8 @@ pub struct Limits {
     /// Entries one search (or one page of it) returns to anyone but the root identity; 0 = no
     /// limit.
     pub size_limit_entries: u32,
+    /// Entries that all pages of one search return together, likewise; 0 = no limit.
+    pub paged_total_entries_max: u32,
     /// Seconds one search may take for anyone but the root identity; 0 = no limit.
     pub time_limit_s: u32,
     /// Entries one search looks at for anyone but the root identity; 0 = no limit.
@@ -91,6 +93,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             size_limit_entries: 1_000,
+            paged_total_entries_max: 0,
             time_limit_s: 60,
             look_through_limit_entries: 0,
             search_work_max: 60_000,

@@ -112,6 +112,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(Server, Arc<Store>), Failure
     let bounds = &settings.store;
     let limits = &settings.limits;
     options.limits.size_limit_entries = limits.size_limit_entries;
+    options.limits.paged_total_entries_max = limits.paged_total_entries_max;
     options.limits.time_limit_s = limits.time_limit_s;
     options.limits.look_through_limit_entries = limits.look_through_limit_entries;
     options.limits.connections_per_identity_max = limits.connections_per_identity_max;

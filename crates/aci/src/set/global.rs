@@ -44,7 +44,7 @@ macro_rules! not_secret {
             "(targetattr != \"#secret || aci || ds-privilege-name || ds-rlim-size-limit || ",
             "ds-rlim-time-limit || ds-rlim-lookthrough-limit || ds-rlim-idle-time-limit || ",
             "ds-rlim-connection-limit || ds-rlim-operation-limit || ",
-            "ds-rlim-search-work-limit || nsSizeLimit || ",
+            "ds-rlim-search-work-limit || ds-rlim-paged-total-limit || nsSizeLimit || ",
             "nsTimeLimit || nsLookThroughLimit || nsIdleTimeout\")(version 3.0; acl \"",
             $name,
             "\"; allow (read,search,compare) userdn = \"ldap:///",

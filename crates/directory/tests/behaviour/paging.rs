@@ -296,6 +296,38 @@ fn the_servers_size_limit_holds_for_each_page() {
 }
 
 #[test]
+fn the_servers_limit_of_all_pages_holds_for_all_of_them_together() {
+    let served = Served::with(|options| options.limits.paged_total_entries_max = 7);
+    add_devices(&served, 12, "x");
+    let mut client = served.client();
+    // A search without pages has its own limit.
+    assert_eq!(client.search(&DEVICES).entries.len(), 12);
+    for (asked, left) in [(0, 2), (6, 1), (9, 2)] {
+        let limited = Asked { size_limit_entries: asked, ..DEVICES };
+        let (answer, cookie) = page(&mut client, &limited, 5, b"");
+        assert_eq!((answer.code(), answer.entries.len()), (ResultCode::Success, 5));
+        let (answer, _) = page(&mut client, &limited, 5, &cookie);
+        assert_eq!((answer.code(), answer.entries.len()), (ResultCode::SizeLimitExceeded, left));
+    }
+    let mut root = served.root();
+    assert_eq!(read_all(&mut root, &DEVICES, 5).len(), 12);
+    // An entry has its own.
+    let name = format!("uid=anna,{SUFFIX}");
+    let anna: [(&str, &[&str]); 4] = [
+        ("objectClass", &["account", "simpleSecurityObject"]),
+        ("uid", &["anna"]),
+        ("userPassword", &["secret"]),
+        ("ds-rlim-paged-total-limit", &["9"]),
+    ];
+    let added = root.try_add(&name, &anna);
+    assert_eq!(added.code(), ResultCode::Success, "{}", added.diagnostic);
+    assert_eq!(client.bind(&name, "secret"), ResultCode::Success);
+    let (_, cookie) = page(&mut client, &DEVICES, 5, b"");
+    let (answer, _) = page(&mut client, &DEVICES, 5, &cookie);
+    assert_eq!((answer.code(), answer.entries.len()), (ResultCode::SizeLimitExceeded, 4));
+}
+
+#[test]
 fn a_page_of_size_zero_ends_the_paging() {
     let served = Served::new();
     add_devices(&served, 4, "x");

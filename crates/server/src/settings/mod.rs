@@ -163,6 +163,8 @@ pub struct LimitSettings {
     pub half_closed_timeout: Duration,
     /// Entries one search, or one page of it, returns; 0 = no limit.
     pub size_limit_entries: u32,
+    /// Entries that all pages of one search return together; 0 = no limit.
+    pub paged_total_entries_max: u32,
     /// How long one search may take, in seconds; 0 = no limit.
     pub time_limit_s: u32,
     /// Entries one search may look at; 0 = no limit.

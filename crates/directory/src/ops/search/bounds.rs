@@ -15,8 +15,9 @@ use crate::stop::Stop;
 /// What ends a search before its candidates do.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
-    /// The client's size limit, over all pages; 0 = none.
-    pub(crate) asked_entries: u32,
+    /// What all pages together may have, of the client's size limit and the server's for pages; 0 =
+    /// any number.
+    pub(crate) total_entries: u32,
     /// The server's size limit, for each page; 0 = none.
     pub(crate) entries: u32,
     /// Entries that may be looked at; 0 = any number.
@@ -31,26 +32,29 @@ impl Search<'_> {
     pub(crate) fn bounds(&self) -> Bounds {
         let limits = &self.directory.limits;
         let grants = self.access.grants();
-        let (entries, seconds, look_through_entries) = if self.access.is_root() {
-            (0, 0, 0)
+        let page = self.controls.paged.as_ref().map(|paged| paged.size_entries);
+        let (entries, paged_total, seconds, look_through_entries) = if self.access.is_root() {
+            (0, 0, 0, 0)
         } else {
             (
                 grants.size_limit_entries.unwrap_or(limits.size_limit_entries),
+                grants.paged_total_entries_max.unwrap_or(limits.paged_total_entries_max),
                 grants.time_limit_s.unwrap_or(limits.time_limit_s),
                 grants.look_through_limit_entries.unwrap_or(limits.look_through_limit_entries),
             )
         };
         let time = [self.request.time_limit_s, seconds].into_iter().filter(|&s| s > 0).min();
+        let total = page.map(|_| paged_total).into_iter().chain([self.request.size_limit_entries]);
         // The time that a job waited for its turn counts.
         let deadline = self
             .stop
             .and_then(Stop::deadline)
             .or_else(|| time.map(|time| self.begun + Duration::from_secs(time.into())));
         Bounds {
-            asked_entries: self.request.size_limit_entries,
+            total_entries: total.filter(|&most| most > 0).min().unwrap_or(0),
             entries,
             look_through_entries,
-            page: self.controls.paged.as_ref().map(|paged| paged.size_entries),
+            page,
             deadline,
         }
     }
@@ -93,7 +97,7 @@ impl Search<'_> {
         if needs_all || self.resumed.is_some() || start.after != EntryId::ROOT {
             return None;
         }
-        let limits = [bounds.asked_entries, bounds.entries].into_iter().filter(|&most| most > 0);
+        let limits = [bounds.total_entries, bounds.entries].into_iter().filter(|&most| most > 0);
         limits.chain(bounds.page).min().map(|most| u64::from(most) + 1)
     }
 

@@ -386,10 +386,10 @@ impl<'a> Run<'a> {
             };
             return Some(Done::page(&cookie));
         }
-        let Bounds { asked_entries, entries, .. } = self.bounds;
+        let Bounds { total_entries, entries, .. } = self.bounds;
         let total = self.start.sent.saturating_add(self.sent);
         let is_full =
-            (asked_entries > 0 && total >= asked_entries) || (entries > 0 && self.sent >= entries);
+            (total_entries > 0 && total >= total_entries) || (entries > 0 && self.sent >= entries);
         is_full.then(|| {
             Done::refused(Refusal::new(
                 ResultCode::SizeLimitExceeded,

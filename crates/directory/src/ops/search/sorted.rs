@@ -438,8 +438,8 @@ impl<'a> Sorting<'a> {
 
     /// How many entries are wanted, if not all.
     fn wanted(&self) -> Option<u64> {
-        let Bounds { asked_entries, entries, .. } = self.run.bounds;
-        let asked = (asked_entries > 0).then(|| asked_entries.saturating_sub(self.run.start.sent));
+        let Bounds { total_entries, entries, .. } = self.run.bounds;
+        let asked = (total_entries > 0).then(|| total_entries.saturating_sub(self.run.start.sent));
         let entries = (entries > 0).then_some(entries);
         [self.page, asked, entries].into_iter().flatten().min().map(u64::from)
     }

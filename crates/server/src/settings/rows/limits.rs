@@ -271,6 +271,20 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         section: "limits",
+        key: "paged_total_entries_max",
+        kind: Kind::Number {
+            min: 0,
+            max: u32::MAX as u64,
+            unit: "entries; 0 = no limit",
+            set: |s, n| s.limits.paged_total_entries_max = number(n),
+        },
+        default: "0",
+        sentence: "Entries that all pages of one search return together; the page that would go \
+                   beyond ends with sizeLimitExceeded; an entry may be given its own limit by \
+                   ds-rlim-paged-total-limit.",
+    },
+    Row {
+        section: "limits",
         key: "time_limit_s",
         kind: Kind::Number {
             min: 0,
