@@ -14,7 +14,7 @@ use crate::ops::extended::Call;
 use crate::ops::update::{self, Asked};
 use crate::password_policy;
 use crate::refusal::Refusal;
-use crate::session::Session;
+use crate::session::{Ending, Session};
 use crate::session_monitor;
 use crate::sink::{Receiver, ResponseSink};
 use crate::worker::{Next, Worker};
@@ -127,7 +127,12 @@ fn check_policy(
 
 /// Counts the request among the operations of its identity; a bind changes who that is.
 fn take_turn(session: &mut Session, request: &Request<'_>) -> Result<(), Refusal> {
-    if matches!(request, Request::Bind(_)) { Ok(()) } else { session.take_turn() }
+    match request {
+        Request::Bind(_) => Ok(()),
+        // It makes room for others.
+        Request::Extended(extended) if extended.oid == ops::cancel::OID => Ok(()),
+        _ => session.take_turn(),
+    }
 }
 
 /// RFC 4511 §4.2.1: a client sends nothing but binds until an exchange of SASL messages is over.
@@ -197,12 +202,12 @@ pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver
     let mut out = Vec::new();
     // Nothing that another job left.
     worker.note.restore(job.parked.as_ref().map(|parked| parked.noted).unwrap_or_default());
-    if job.stop.is_abandoned() {
-        return Ran::Done(JobDone { id: job.id, noted: worker.noted(), end: out });
-    }
+    let mut kind = ResponseKind::SearchDone;
     let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
     if let Ok(message) = decoded {
+        kind = message.op.answered_by().unwrap_or(kind);
         match &message.op {
+            _ if job.stop.is_abandoned() => {}
             Request::Search(search) => {
                 let controls = &message.controls;
                 let ran = ops::search::run_job(worker, &job, search, controls, &mut out, receiver);
@@ -225,6 +230,10 @@ pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver
             | Request::ModifyDn(_)
             | Request::Extended(_) => {}
         }
+    }
+    if job.stop.decide() == Ending::Canceled {
+        out.clear();
+        let _ = answer(&mut out, job.id, kind, Ok(ResultCode::Canceled));
     }
     Ran::Done(JobDone { id: job.id, noted: worker.noted(), end: out })
 }

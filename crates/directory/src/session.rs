@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use aci::{Access, Identity, Method, Origin};
 use ldap::message::{DecodeLimits, Message, MessageId, Request};
+use ldap::result::ResultCode;
 use schema::EntryId;
 
 use crate::authentication::Confidentiality;
@@ -420,6 +421,12 @@ impl Session {
         cancel
     }
 
+    /// RFC 3909 §2.1: has a request answered `canceled`, unless it is too late for that.
+    pub(crate) fn cancel(&self, id: MessageId) -> Result<(), ResultCode> {
+        let found = self.outstanding.iter().find(|request| request.id == id);
+        found.ok_or(ResultCode::NoSuchOperation)?.cancel.cancel()
+    }
+
     /// RFC 4511 §4.11: an unknown id is silently ignored. The request stays listed until whoever
     /// works on it says it is over, so that its id cannot be used twice meanwhile.
     pub(crate) fn abandon(&mut self, id: MessageId) {
@@ -460,16 +467,55 @@ pub(crate) const SIMPLE: &str = "simple";
 /// Sessions of this process so far.
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
 
-/// Says to whoever works on a request that nobody waits for it any more.
+/// Says to whoever works on a request that nobody waits for it any more, or that it is to be
+/// answered `canceled`.
+///
+/// Invariant: what was told to be canceled is answered so, and what was decided is not canceled.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cancel(Arc<AtomicBool>);
+pub(crate) struct Cancel(Arc<AtomicU8>);
+
+/// How a request may end that was going on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ending {
+    /// By its own answer.
+    Own,
+    /// Without one.
+    Abandoned,
+    /// By the answer `canceled`.
+    Canceled,
+}
 
 impl Cancel {
     pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.fetch_or(ABANDONED, Ordering::Relaxed);
     }
 
+    /// Whether to stop.
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) & (ABANDONED | CANCELED) != 0
+    }
+
+    /// From here on it is not canceled any more: its answer is made, or it is carried out.
+    pub(crate) fn decide(&self) -> Ending {
+        let before = self.0.fetch_or(DECIDED, Ordering::Relaxed);
+        match (before & CANCELED != 0, before & ABANDONED != 0) {
+            (true, _) => Ending::Canceled,
+            (false, true) => Ending::Abandoned,
+            (false, false) => Ending::Own,
+        }
+    }
+
+    /// Has it canceled.
+    fn cancel(&self) -> Result<(), ResultCode> {
+        let change = |was: u8| (was == 0).then_some(CANCELED);
+        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change) {
+            Ok(_) => Ok(()),
+            Err(was) if was & (ABANDONED | CANCELED) != 0 => Err(ResultCode::NoSuchOperation),
+            Err(_) => Err(ResultCode::TooLate),
+        }
     }
 }
+
+const ABANDONED: u8 = 1;
+const CANCELED: u8 = 2;
+const DECIDED: u8 = 4;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::session::Cancel;
+use crate::session::{Cancel, Ending};
 
 /// Tells whether a job has to stop. Whoever waits on its behalf looks at it now and then.
 #[derive(Clone)]
@@ -38,6 +38,11 @@ impl Stop {
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.cancel.is_set()
+    }
+
+    /// How the job ends, when all but its answer is done.
+    pub(crate) fn decide(&self) -> Ending {
+        self.cancel.decide()
     }
 
     /// Whether the job's time is up.

@@ -392,6 +392,13 @@ const CONTROLS: &[ControlRow] = &[
         take: take_password_policy,
     },
     ControlRow {
+        // Don't use copy (RFC 6171): all that is here is the original.
+        oid: "1.3.6.1.1.22",
+        applies: &[Operation::Search, Operation::Compare],
+        recorded: false,
+        take: take_dont_use_copy,
+    },
+    ControlRow {
         // Session tracking (draft-wahl-ldap-session): for the access log alone.
         oid: "1.3.6.1.4.1.21008.108.63.1",
         applies: &[
@@ -544,6 +551,16 @@ fn take_password_policy<'a>(
     control: &Control<'a>,
 ) -> Result<(), Refusal> {
     taken.password_policy = true;
+    check_no_value(control)
+}
+
+fn take_dont_use_copy<'a>(
+    _taken: &mut RequestControls<'a>,
+    control: &Control<'a>,
+) -> Result<(), Refusal> {
+    if !control.critical {
+        return Err(malformed("the don't use copy control must be critical"));
+    }
     check_no_value(control)
 }
 

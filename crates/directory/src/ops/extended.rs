@@ -9,7 +9,7 @@ use schema::DnKey;
 use crate::controls::RequestControls;
 use crate::directory::Directory;
 use crate::guard::{Site, guarded};
-use crate::ops::{account_state, password_modify, transaction, why};
+use crate::ops::{account_state, cancel, password_modify, transaction, why};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::{Next, Worker};
@@ -45,6 +45,7 @@ const OPERATIONS: &[(&str, Start)] = &[
     (START_TLS, start_tls),
     (password_modify::OID, password_modify::start),
     (WHO_AM_I, who_am_i),
+    (cancel::OID, cancel::start),
     (transaction::START, transaction::start),
     (transaction::END, transaction::end),
     (policy_state::OID, account_state::start),

@@ -4,6 +4,7 @@ pub(crate) mod access_config;
 pub(crate) mod account_state;
 pub(crate) mod add;
 pub(crate) mod bind;
+pub(crate) mod cancel;
 pub(crate) mod checks;
 pub(crate) mod compare;
 pub(crate) mod delete;

@@ -11,6 +11,7 @@ use super::outbox::{Post, To};
 use crate::decide::Answer;
 use crate::log::CommitError;
 use crate::refusal::Refusal;
+use crate::session::Ending;
 
 /// A request that was decided and waits until what it was decided on is durable.
 pub(super) struct Waiting {
@@ -89,12 +90,12 @@ fn unknown() -> Refusal {
 pub(super) fn refuse_all(batch: impl IntoIterator<Item = Queued>, refusal: &Refusal) {
     let mut post = Post::default();
     for Queued { request, to, .. } in batch {
-        // Whoever counts replies gets one for an abandoned request too.
-        let is_abandoned = request.cancel.is_set();
-        let answer = if is_abandoned {
-            Vec::new()
-        } else {
-            encode_refusal(request.id, request.kind, refusal)
+        let refuse = |refusal| encode_refusal(request.id, request.kind, refusal);
+        let answer = match request.cancel.decide() {
+            Ending::Own => refuse(refusal),
+            // Whoever counts replies gets one for an abandoned request too.
+            Ending::Abandoned => Vec::new(),
+            Ending::Canceled => refuse(&Refusal::new(ResultCode::Canceled, "")),
         };
         post.send(to, answer);
     }

@@ -22,7 +22,6 @@ use schema::Change;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
 use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all};
-use super::outbox::Post;
 use super::patience::{Patience, Wait};
 use super::waiting::{Found, WaitingWrites};
 use super::{AbortOnPanic, Queued};
@@ -35,6 +34,7 @@ use crate::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
 use crate::password_policy::set::PasswordPolicies;
 use crate::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
 use crate::refusal::Refusal;
+use crate::session::Ending;
 use crate::space::SpaceWatch;
 
 /// The writer's state between batches.
@@ -263,9 +263,9 @@ impl Pipeline {
     /// Decides one request on what its predecessors left; its effects and its record become part
     /// of the batch.
     fn decide(&mut self, directory: &Directory, open: &mut Open<'_>, mut queued: Queued) {
-        if queued.request.cancel.is_set() {
-            // Abandoned before it was decided; whoever counts replies still gets one.
-            return Post::default().send(queued.to, Vec::new());
+        // From here on it is too late to cancel it; one that goes on in steps may be abandoned.
+        if queued.request.cancel.decide() != Ending::Own {
+            return refuse_all([queued], &Refusal::new(ResultCode::Canceled, ""));
         }
         let owed_bytes = || directory.store.overlay_bytes() as u64;
         self.space.look(directory.clock.elapsed(), owed_bytes);

@@ -9,6 +9,7 @@ mod acis_in_time;
 mod aliases;
 mod authentication;
 mod binds_under_policy;
+mod canceling;
 mod counting;
 mod durable;
 mod explain;

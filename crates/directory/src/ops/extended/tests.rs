@@ -24,6 +24,13 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
     ),
     (WHO_AM_I, "Who am I? (RFC 4532)", "–", "The authorization identity of the session."),
     (
+        cancel::OID,
+        "Cancel (RFC 3909)",
+        "the request to be of the same session",
+        "The search, compare or update named is answered `canceled`, and nothing of it happens; \
+         `noSuchOperation` when it is over, `tooLate` when an update is being carried out.",
+    ),
+    (
         transaction::START,
         "Start transaction (RFC 5805)",
         "–",
