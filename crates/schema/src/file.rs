@@ -3,7 +3,8 @@
 //! A file is LDIF-like: `attributeTypes: ( … )` and the like, lines that start with a space
 //! continue the one before, `#` starts a comment. The lines of the entry around it (`dn`, `cn`,
 //! `objectClass`) are allowed and mean nothing. OpenLDAP's two forms are read as well:
-//! `attributetype ( … )` and `olcAttributeTypes: {0}( … )`.
+//! `attributetype ( … )` and `olcAttributeTypes: {0}( … )`; and modifications of a schema entry that
+//! add definitions (`changetype: modify`, `add: attributeTypes`, `-`).
 
 use crate::definition::{Definition, DefinitionKind};
 use crate::error::{Place, SchemaError, SchemaFault};
@@ -81,6 +82,10 @@ fn is_ldif(line: &str) -> bool {
 
 /// Finds out what a line is; `None` for the lines that mean nothing.
 fn definition_text(line: &str) -> Result<Option<(DefinitionKind, &str)>, SchemaFault> {
+    // The end of one modification (RFC 2849).
+    if line.trim_end() == "-" {
+        return Ok(None);
+    }
     let Some(end) = line.find([':', ' ', '\t']) else { return Err(SchemaFault::NotALine) };
     let (name, rest) = line.split_at(end);
     let openldap = OPENLDAP_WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(name));
@@ -96,9 +101,12 @@ fn definition_text(line: &str) -> Result<Option<(DefinitionKind, &str)>, SchemaF
     if IGNORED.iter().any(|ignored| ignored.eq_ignore_ascii_case(name)) {
         return Ok(None);
     }
-    let plain = name.get(..3).filter(|prefix| prefix.eq_ignore_ascii_case("olc"));
-    let attribute = if plain.is_some() { name.get(3..).unwrap_or(name) } else { name };
-    let Some(kind) = DefinitionKind::from_attribute(attribute) else {
+    // Others than this take definitions away.
+    if name.eq_ignore_ascii_case("add") && kind_of(value.trim()).is_some() {
+        return Ok(None);
+    }
+    let Some(kind) = kind_of(name) else {
+        let attribute = without_prefix(name);
         return Err(match attribute.eq_ignore_ascii_case("objectIdentifier") {
             true => SchemaFault::MacroLine,
             false => SchemaFault::UnknownLine(name.to_owned()),
@@ -108,6 +116,16 @@ fn definition_text(line: &str) -> Result<Option<(DefinitionKind, &str)>, SchemaF
         return Err(SchemaFault::Base64);
     }
     Ok(Some((kind, without_order(value))))
+}
+
+/// What an attribute of a schema entry, or of OpenLDAP's configuration, defines.
+fn kind_of(name: &str) -> Option<DefinitionKind> {
+    DefinitionKind::from_attribute(without_prefix(name))
+}
+
+fn without_prefix(name: &str) -> &str {
+    let prefix = name.get(..3).filter(|prefix| prefix.eq_ignore_ascii_case("olc"));
+    if prefix.is_some() { name.get(3..).unwrap_or(name) } else { name }
 }
 
 /// Drops the `{7}` that cn=config puts before ordered values.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::connection::{Connection, Ending};
 use crate::listen::Listener;
 use crate::log::Trail;
 use crate::proxy_header::ProxyHeader;
+use crate::server::warn_of_files;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
@@ -198,6 +200,12 @@ fn has_room(worker: &Worker, is_local: bool) -> bool {
     let open = shared.counters.connections.add(1);
     let reserved = if is_local { shared.limits.connections_reserved } else { 0 };
     let max = shared.limits.connections_max.saturating_add(reserved);
+    if let Some(files) = shared.limits.open_files_max
+        && open > u64::try_from(max - max / 10).unwrap_or(u64::MAX)
+        && !shared.told_of_files.swap(true, Ordering::Relaxed)
+    {
+        warn_of_files(shared.limits.connections_max, files);
+    }
     let leaving = shared.places.leaving();
     let max = max.saturating_add(leaving);
     if open > u64::try_from(max).unwrap_or(u64::MAX) && (is_local || !shared.places.make_room()) {

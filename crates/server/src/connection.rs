@@ -24,7 +24,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use directory::{Identity, Next, Noted, Session};
-use ldap::ber::{Frame, frame};
+use ldap::ber::{DecodeError, DecodeReason, Frame, frame};
 use ldap::encode;
 use ldap::message::{
     Controls, DecodeLimits, LdapResult, Message, MessageId, Request, ResponseKind,
@@ -511,7 +511,7 @@ impl Connection {
                     return used;
                 }
                 Err(error) => {
-                    let diagnostic = error.to_string();
+                    let diagnostic = self.why_unframed(&error);
                     self.trail.ends(&diagnostic);
                     encode::notice_of_disconnection(out, ResultCode::ProtocolError, &diagnostic);
                     self.ending = Some(Ending::Dismissed);
@@ -619,6 +619,23 @@ impl Connection {
                 worker.scribe.part(&mut self.trail, told);
                 let told = (id, noted, Duration::ZERO);
                 worker.scribe.answered(&mut self.trail, &self.session, told);
+            }
+        }
+    }
+
+    /// Why what arrives is no message; of one that is too large, which limit holds.
+    fn why_unframed(&self, error: &DecodeError) -> String {
+        if error.reason != DecodeReason::MessageTooLong {
+            return error.to_string();
+        }
+        let most = self.message_size_max();
+        match most < self.worker.shared.limits.message_size_max_bytes {
+            true => format!(
+                "the request is larger than {most} bytes, which is the limit before signing in \
+                 (limits.message_size_anonymous_max_bytes)"
+            ),
+            false => {
+                format!("the request is larger than {most} bytes (limits.message_size_max_bytes)")
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
 use directory::Directory;
@@ -257,6 +258,7 @@ pub(crate) fn share(
     let shared = Arc::new(Shared {
         directory: Arc::clone(directory),
         limits: settings.limits.clone(),
+        told_of_files: AtomicBool::new(false),
         handshake_timeout: settings.tls.handshake_timeout,
         shutdown_timeout: settings.server.shutdown_timeout,
         tls,
@@ -430,13 +432,21 @@ fn fit_connections(limits: &mut LimitSettings, files: Option<u64>) -> Result<(),
     }
     limits.connections_reserved = reserved.min(fit / 2);
     limits.connections_max = max.min(fit - limits.connections_reserved);
-    let holds = limits.connections_max;
-    tracing::warn!(
-        "only {holds} of limits.connections_max = {max} connections fit into the {files} open \
-         files that this process may have, and no more are served: raise them (LimitNOFILE of a \
-         unit, 'ulimit -Hn'), or lower the setting"
-    );
+    limits.open_files_max = Some(files);
+    // Nobody asked for so many as the default has: that is told of when it matters.
+    if max != LimitSettings::default().connections_max {
+        warn_of_files(limits.connections_max, files);
+    }
     Ok(())
+}
+
+/// There are fewer connections than the settings say.
+pub(crate) fn warn_of_files(connections: usize, files: u64) {
+    tracing::warn!(
+        "only {connections} connections fit into the {files} open files that this process may \
+         have, fewer than limits.connections_max, and no more are served: raise them (LimitNOFILE \
+         of a unit, 'ulimit -Hn'), or lower the setting"
+    );
 }
 
 /// One of so many places before the hash pool is for those who have signed in.
@@ -470,6 +480,12 @@ mod tests {
         assert_eq!(fit(700, 100, Some(1_024)), Ok((668, 100)));
         assert_eq!(fit(10, 0, Some(266)), Ok((10, 0)), "all that were asked for");
         assert_eq!(fit(50_000, 32, Some(256 + 16)), Ok((8, 8)));
+        // Nobody who has set nothing is bothered by it before it matters.
+        let lowered = |max| {
+            let mut limits = LimitSettings { connections_max: max, ..LimitSettings::default() };
+            fit_connections(&mut limits, Some(1_024)).map(|()| limits.open_files_max).unwrap()
+        };
+        assert_eq!((lowered(700), lowered(50_000)), (None, Some(1_024)));
         for files in [0, 256, 271] {
             let told = fit(50_000, 32, Some(files)).unwrap_err();
             assert_eq!(

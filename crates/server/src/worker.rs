@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -46,6 +47,8 @@ use crate::tls::Tls;
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) limits: LimitSettings,
+    /// That connections are nearly as many as open files allow was told.
+    pub(crate) told_of_files: AtomicBool,
     pub(crate) handshake_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) tls: Arc<Tls>,

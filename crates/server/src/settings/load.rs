@@ -125,7 +125,7 @@ fn set_toml(settings: &mut Settings, row: &Row, value: &DeValue<'_>) -> Result<(
             row.set_list(settings, texts.into_iter())
         }
         DeValue::Float(_) => Err(row.not_accepted("a fraction")),
-        DeValue::Boolean(value) => Err(row.not_accepted(&value.to_string())),
+        DeValue::Boolean(value) => row.set_switch(settings, *value),
         DeValue::Datetime(_) => Err(row.not_accepted("a date")),
         DeValue::Table(_) => Err(row.not_accepted("a table")),
     }

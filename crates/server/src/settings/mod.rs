@@ -161,6 +161,8 @@ pub struct LimitSettings {
     /// How long searches of a client that has ended its side may go on without delivering
     /// anything; zero means to their end.
     pub half_closed_timeout: Duration,
+    /// How many files the process may have open, when that lowered `connections_max`; no setting.
+    pub open_files_max: Option<u64>,
     /// Entries one search, or one page of it, returns; 0 = no limit.
     pub size_limit_entries: u32,
     /// Entries that all pages of one search return together; 0 = no limit.

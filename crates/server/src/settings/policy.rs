@@ -51,9 +51,11 @@ fn read_one(
         let name = key.get_ref().as_ref();
         match name {
             "name" => policy.name = text(value, name, &at)?,
-            "tls" => match value.get_ref() {
-                DeValue::Boolean(tls) => policy.tls = Some(*tls),
-                _ => return Err(wrong(at(), "policy.tls must be true or false")),
+            "tls" => match (value.get_ref(), value.get_ref().as_str()) {
+                (DeValue::Boolean(tls), _) => policy.tls = Some(*tls),
+                (_, Some("true" | "on")) => policy.tls = Some(true),
+                (_, Some("false" | "off")) => policy.tls = Some(false),
+                _ => return Err(wrong(at(), "policy.tls must be true or false, or on or off")),
             },
             "addresses" => {
                 let parse = |text: String| text.parse::<AddressRange>().map_err(|()| text);
@@ -221,6 +223,9 @@ mod tests {
                  which means any, to 1000000",
             );
         }
-        check("[[policy]]\ntls = 1", "roster.toml:2: policy.tls must be true or false");
+        check(
+            "[[policy]]\ntls = 1",
+            "roster.toml:2: policy.tls must be true or false, or on or off",
+        );
     }
 }

@@ -105,6 +105,20 @@ impl Row {
         }
     }
 
+    /// Sets it from a TOML boolean.
+    pub(super) fn set_switch(
+        &self,
+        settings: &mut Settings,
+        is_on: bool,
+    ) -> Result<(), NotAccepted> {
+        if let Kind::Word { words, .. } = self.kind
+            && is_switch(words)
+        {
+            return self.set_string(settings, if is_on { "on" } else { "off" });
+        }
+        Err(self.not_accepted(&is_on.to_string()))
+    }
+
     /// Sets it from a TOML string.
     pub(super) fn set_string(
         &self,
@@ -136,6 +150,7 @@ impl Row {
                 }
             }
             Kind::Word { words, set } => {
+                let text = if is_switch(words) { as_switch(text) } else { text };
                 if let Some(word) = words.iter().find(|word| **word == text) {
                     set(settings, word);
                     return Ok(());
@@ -199,6 +214,9 @@ impl Row {
             }
             Kind::Mode { .. } => "permission bits in octal like \"0660\"".to_owned(),
             Kind::TimeOfDay { .. } => "a time of the day in UTC like \"00:00\" or empty".to_owned(),
+            Kind::Word { words, .. } if is_switch(words) => {
+                format!("one of {} (or true, false)", words.join(", "))
+            }
             Kind::Word { words, .. } => format!("one of {}", words.join(", ")),
             Kind::Words { words, .. } => format!("a list of some of {}", words.join(", ")),
             Kind::Text { .. } => "a text".to_owned(),
@@ -207,6 +225,20 @@ impl Row {
                 format!("a list of {form}; in a variable separated by '{separator}'")
             }
         }
+    }
+}
+
+/// Whether a setting is on or off, and nothing else.
+fn is_switch(words: &[&str]) -> bool {
+    words.iter().all(|word| ["on", "off"].contains(word))
+}
+
+/// What a switch is called here.
+fn as_switch(text: &str) -> &str {
+    match text {
+        "true" => "on",
+        "false" => "off",
+        other => other,
     }
 }
 

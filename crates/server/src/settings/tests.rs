@@ -30,6 +30,22 @@ fn environment(pairs: &[(&str, &str)]) -> Result<Settings, SettingsError> {
 }
 
 #[test]
+fn switches_are_true_and_false_as_well() {
+    let on = |text: &str| {
+        let bind_by_name = |settings: Settings| settings.authentication.bind_by_name;
+        parse(text).map(bind_by_name).map_err(|error| error.to_string())
+    };
+    for text in ["\"on\"", "\"true\"", "true"] {
+        assert_eq!(on(&format!("[authentication]\nbind_by_name = {text}")), Ok(true));
+    }
+    for text in ["\"off\"", "\"false\"", "false"] {
+        assert_eq!(on(&format!("[authentication]\nbind_by_name = {text}")), Ok(false));
+    }
+    let wrong = on("[authentication]\nbind_by_name = \"maybe\"").unwrap_err();
+    assert!(wrong.ends_with("one of on, off (or true, false), not 'maybe'"), "{wrong}");
+}
+
+#[test]
 fn every_key_of_the_file_is_read() {
     check("", |_| {});
     check("[server]\ndata = \"/srv/d\"\nworkers = 3", |s| {

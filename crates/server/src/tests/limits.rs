@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn a_message_larger_than_allowed_ends_the_session_before_it_is_sent() {
     let running = Running::with(|settings| settings.limits.message_size_max_bytes = 1 << 20);
-    let notice = "0 notice protocolError message longer than allowed at offset 0";
+    let notice = "0 notice protocolError the request is larger than";
     // Nothing but the header is sent: the size is refused, not the content.
     let header = |size: u32| {
         let mut bytes = vec![0x30, 0x84];
@@ -16,11 +16,17 @@ fn a_message_larger_than_allowed_ends_the_session_before_it_is_sent() {
     };
     let mut client = running.connect();
     client.send(&header(65_536 - 5));
-    assert_eq!(client.receive(), notice);
+    // It says that it is the limit of strangers, and where it is set.
+    let want = format!(
+        "{notice} 65536 bytes, which is the limit before signing in \
+         (limits.message_size_anonymous_max_bytes)"
+    );
+    assert_eq!(client.receive(), want);
     assert_eq!(client.receive(), "closed");
     let mut client = running.connect_root();
     client.send(&header((1 << 20) - 5));
-    assert_eq!(client.receive(), notice);
+    let want = format!("{notice} 1048576 bytes (limits.message_size_max_bytes)");
+    assert_eq!(client.receive(), want);
     assert_eq!(client.receive(), "closed");
 }
 

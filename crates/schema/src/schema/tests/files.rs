@@ -31,6 +31,27 @@ fn lines_are_ldif() {
 }
 
 #[test]
+fn modifications_that_add_definitions_are_read() {
+    let modify = "dn: cn=schema\nchangetype: modify\n";
+    check(&format!("{modify}add: attributeTypes\n{A}\n"), A);
+    check(&format!("{modify}ADD: attributetypes\n{A}\n-\nadd: objectClasses\n-\n"), A);
+    let config = "dn: cn={5}x,cn=schema,cn=config\nchangetype: modify\nadd: olcAttributeTypes\n";
+    check(&format!("{config}olcAttributeTypes: ( 1.2.3 NAME 'a' SUP name )\n-\n"), A);
+    let wrong = |name: &str| {
+        format!(
+            "my.ldif:3: '{name}' does not belong in a schema file; definitions start with \
+             'attributeTypes:', 'objectClasses:' or another attribute of cn=schema"
+        )
+    };
+    // What takes definitions away is not for a file that says which there are.
+    for verb in ["delete", "replace"] {
+        let text = format!("{modify}{verb}: attributeTypes\n{A}\n");
+        check(&text, &wrong(verb));
+    }
+    check(&format!("{modify}add: description\n"), &wrong("add"));
+}
+
+#[test]
 fn the_forms_of_openldap_are_read() {
     check("attributetype ( 1.2.3\n NAME 'a'\n  SUP name\n\t)\n", A);
     check("olcAttributeTypes: {12}( 1.2.3 NAME 'a' S\n UP name )\n", A);
