@@ -1,5 +1,7 @@
 //! What each client address costs: its connections, and its binds that fail.
 //!
+//! A gateway, which binds for many people, is told apart by accounts: who fails there waits alone.
+//!
 //! Who fails to bind again and again waits before the next bind of its address is looked at, longer
 //! each time; a right password waits as long as a wrong one, so that the wait tells nothing.
 //!
@@ -7,13 +9,16 @@
 //! until when.
 //! Invariant: while nobody fails, a bind takes no lock here.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ldap::message::{Authentication, DecodeLimits, Message, Request};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::network::Network;
 use crate::presence::network;
 
 /// What one address may cost.
@@ -30,9 +35,25 @@ pub(crate) struct AddressLimits {
 /// The addresses that something is known of.
 pub(crate) struct Addresses {
     limits: AddressLimits,
-    shards: Vec<Mutex<FxHashMap<IpAddr, Known>>>,
+    gateways: Vec<Network>,
+    /// What accounts are told apart by: nobody can choose a name that counts as another's.
+    names: RandomState,
+    shards: Vec<Mutex<FxHashMap<Source, Known>>>,
     /// Addresses with binds that failed, or more.
     suspects: AtomicUsize,
+}
+
+/// What binds are counted for: an address, or one account of a gateway.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Source {
+    address: IpAddr,
+    account: Option<u64>,
+}
+
+impl Source {
+    fn whole(address: IpAddr) -> Self {
+        Self { address: network(address), account: None }
+    }
 }
 
 /// What is known of an address.
@@ -59,54 +80,71 @@ pub(crate) enum Admission {
 
 /// One connection's place in the table, as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Place(IpAddr);
+pub(crate) struct Place(Source);
 
 impl Addresses {
     pub(crate) fn new(limits: AddressLimits) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { limits, shards, suspects: AtomicUsize::new(0) }
+        let (gateways, names) = (Vec::new(), RandomState::new());
+        Self { limits, gateways, names, shards, suspects: AtomicUsize::new(0) }
+    }
+
+    /// Binds from these networks are counted by account.
+    pub(crate) fn with_gateways(self, gateways: Vec<Network>) -> Self {
+        Self { gateways, ..self }
+    }
+
+    /// What a bind is counted for; none: nothing. Of a gateway those alone that name an account
+    /// with the password.
+    pub(crate) fn source(&self, address: Option<IpAddr>, bind: &[u8]) -> Option<Source> {
+        let whole = Source::whole(address?);
+        if !self.gateways.iter().any(|gateway| address.is_some_and(|it| gateway.contains(it))) {
+            return Some(whole);
+        }
+        let account = name_of(bind).map(|name| self.names.hash_one(name))?;
+        Some(Source { account: Some(account), ..whole })
     }
 
     /// Counts a connection; `Err` when there are too many of its address. What has no address is
     /// not counted.
     pub(crate) fn connect(&self, address: Option<IpAddr>) -> Result<Option<Place>, TooMany> {
         let max = self.limits.connections_max;
-        let Some(address) = address.map(network).filter(|_| max > 0) else { return Ok(None) };
-        let mut shard = self.shard(address);
-        let known = shard.entry(address).or_default();
+        let Some(source) = address.map(Source::whole).filter(|_| max > 0) else { return Ok(None) };
+        let mut shard = self.shard(source);
+        let known = shard.entry(source).or_default();
         if known.connections >= max {
             return Err(TooMany);
         }
         known.connections += 1;
-        Ok(Some(Place(address)))
+        Ok(Some(Place(source)))
     }
 
     /// The connection is gone.
     pub(crate) fn disconnect(&self, place: Option<Place>) {
-        let Some(Place(address)) = place else { return };
-        let mut shard = self.shard(address);
-        if let Some(known) = shard.get_mut(&address) {
+        let Some(Place(source)) = place else { return };
+        let mut shard = self.shard(source);
+        if let Some(known) = shard.get_mut(&source) {
             known.connections = known.connections.saturating_sub(1);
             if known.connections == 0 && known.failures == 0 {
-                shard.remove(&address);
+                shard.remove(&source);
             }
         }
     }
 
-    /// Whether a bind of this address may be looked at now; if not, its turn is kept for it.
-    pub(crate) fn admit_bind(&self, address: Option<IpAddr>, now: Duration) -> Admission {
+    /// Whether a bind of this source may be looked at now; if not, its turn is kept for it.
+    pub(crate) fn admit_bind(&self, source: Option<Source>, now: Duration) -> Admission {
         if self.suspects.load(Ordering::Relaxed) == 0 {
             return Admission::Now;
         }
-        let Some(address) = address.map(network) else { return Admission::Now };
-        let mut shard = self.shard(address);
-        let Some(known) = shard.get_mut(&address) else { return Admission::Now };
+        let Some(source) = source else { return Admission::Now };
+        let mut shard = self.shard(source);
+        let Some(known) = shard.get_mut(&source) else { return Admission::Now };
         let had = known.failures;
         known.decay(now);
         if had > 0 && known.failures == 0 {
             self.suspects.fetch_sub(1, Ordering::Relaxed);
             if known.connections == 0 {
-                shard.remove(&address);
+                shard.remove(&source);
             }
             return Admission::Now;
         }
@@ -122,20 +160,17 @@ impl Addresses {
         if turn == now { Admission::Now } else { Admission::After(turn - now) }
     }
 
-    /// A bind of this address failed.
-    pub(crate) fn bind_failed(&self, address: Option<IpAddr>, now: Duration) {
-        let Some(address) = address.map(network).filter(|_| self.limits.bind_failures_max > 0)
-        else {
-            return;
-        };
-        let mut shard = self.shard(address);
-        if shard.len() >= SHARD_MAX && !shard.contains_key(&address) {
+    /// A bind of this source failed.
+    pub(crate) fn bind_failed(&self, source: Option<Source>, now: Duration) {
+        let Some(source) = source.filter(|_| self.limits.bind_failures_max > 0) else { return };
+        let mut shard = self.shard(source);
+        if shard.len() >= SHARD_MAX && !shard.contains_key(&source) {
             self.make_room(&mut shard, now);
             if shard.len() >= SHARD_MAX {
                 return;
             }
         }
-        let known = shard.entry(address).or_insert(Known { halved: now, ..Known::default() });
+        let known = shard.entry(source).or_insert(Known { halved: now, ..Known::default() });
         known.decay(now);
         if known.failures == 0 {
             self.suspects.fetch_add(1, Ordering::Relaxed);
@@ -156,7 +191,7 @@ impl Addresses {
     }
 
     /// Forgets those that nothing is known of any more, or else those that failed least.
-    fn make_room(&self, shard: &mut FxHashMap<IpAddr, Known>, now: Duration) {
+    fn make_room(&self, shard: &mut FxHashMap<Source, Known>, now: Duration) {
         let mut forgotten = 0;
         for least in [0, 1, u32::MAX] {
             shard.retain(|_, known| {
@@ -176,14 +211,28 @@ impl Addresses {
         self.suspects.fetch_sub(forgotten, Ordering::Relaxed);
     }
 
-    fn shard(&self, address: IpAddr) -> MutexGuard<'_, FxHashMap<IpAddr, Known>> {
-        use std::hash::BuildHasher as _;
-        let hash = FxBuildHasher.hash_one(address);
+    fn shard(&self, source: Source) -> MutexGuard<'_, FxHashMap<Source, Known>> {
+        let hash = FxBuildHasher.hash_one(source);
         // The high bits: the table itself uses the low ones.
         let index = (hash >> 32) as usize % SHARDS;
         let shard = self.shards.get(index).expect("the remainder is below their number");
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The account that a bind names with its password: by a simple bind, or by PLAIN.
+fn name_of(bind: &[u8]) -> Option<Vec<u8>> {
+    let message = Message::<Request<'_>>::decode(bind, &DecodeLimits::default()).ok()?;
+    let Request::Bind(request) = message.op else { return None };
+    let name = match request.authentication {
+        Authentication::Simple(_) => request.name.as_bytes(),
+        // authzid NUL authcid NUL passwd (RFC 4616 §2).
+        Authentication::Sasl { mechanism: "PLAIN", credentials } => {
+            credentials?.split(|octet| *octet == 0).nth(1)?
+        }
+        Authentication::Sasl { .. } | Authentication::Other(_) => return None,
+    };
+    Some(name.trim_ascii().to_ascii_lowercase())
 }
 
 /// There are too many connections of the address.
@@ -217,6 +266,8 @@ const WAITING_MAX: u32 = 4;
 
 #[cfg(test)]
 mod tests {
+    use ldap::message::{BindRequest, Controls, MessageId};
+
     use super::*;
 
     const LIMITS: AddressLimits = AddressLimits {
@@ -227,6 +278,38 @@ mod tests {
 
     fn four(last: u8) -> Option<IpAddr> {
         Some(IpAddr::from([192, 0, 2, last]))
+    }
+
+    fn of(address: Option<IpAddr>) -> Option<Source> {
+        address.map(Source::whole)
+    }
+
+    fn bind(name: &str) -> Vec<u8> {
+        let authentication = Authentication::Simple(b"wrong");
+        let op = Request::Bind(BindRequest { version: 3, name, authentication });
+        let mut out = Vec::new();
+        Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut out);
+        out
+    }
+
+    #[test]
+    fn who_fails_behind_a_gateway_waits_alone() {
+        let table = Addresses::new(LIMITS).with_gateways(vec!["192.0.2.8/29".parse().unwrap()]);
+        let source = |address, name| table.source(address, &bind(name));
+        for _ in 0..8 {
+            for address in [four(9), four(1)] {
+                table.bind_failed(source(address, "uid=anna"), at(0));
+            }
+        }
+        let waits = |address, name| {
+            matches!(table.admit_bind(source(address, name), at(0)), Admission::After(_))
+        };
+        assert!(waits(four(9), "uid=anna") && waits(four(9), " UID=Anna"));
+        assert!(!waits(four(9), "uid=bert") && !waits(four(10), "uid=anna"));
+        // Elsewhere the address counts: one may guess the password of many.
+        assert!(waits(four(1), "uid=anna") && waits(four(1), "uid=bert"));
+        // What names nobody is not counted for the gateway.
+        assert_eq!(table.source(four(9), b"0"), None);
     }
 
     fn at(milliseconds: u64) -> Duration {
@@ -263,18 +346,18 @@ mod tests {
     fn who_fails_waits_longer_each_time_and_nobody_else_does() {
         let table = Addresses::new(LIMITS);
         for _ in 0..3 {
-            assert_eq!(table.admit_bind(four(1), at(0)), Admission::Now);
-            table.bind_failed(four(1), at(0));
+            assert_eq!(table.admit_bind(of(four(1)), at(0)), Admission::Now);
+            table.bind_failed(of(four(1)), at(0));
         }
-        assert_eq!(table.admit_bind(four(1), at(0)), Admission::Now);
+        assert_eq!(table.admit_bind(of(four(1)), at(0)), Admission::Now);
         let mut now = 0;
         for delay in [100, 200, 400, 800, 1_000, 1_000] {
-            table.bind_failed(four(1), at(now));
+            table.bind_failed(of(four(1)), at(now));
             let wait = Duration::from_millis(delay);
-            assert_eq!(table.admit_bind(four(1), at(now)), Admission::After(wait));
+            assert_eq!(table.admit_bind(of(four(1)), at(now)), Admission::After(wait));
             now += delay;
         }
-        assert_eq!(table.admit_bind(four(2), at(now)), Admission::Now);
+        assert_eq!(table.admit_bind(of(four(2)), at(now)), Admission::Now);
         assert_eq!(table.admit_bind(None, at(now)), Admission::Now);
     }
 
@@ -282,9 +365,9 @@ mod tests {
     fn binds_at_the_same_time_wait_one_after_the_other_and_not_without_end() {
         let table = Addresses::new(LIMITS);
         for _ in 0..10 {
-            table.bind_failed(four(1), at(0));
+            table.bind_failed(of(four(1)), at(0));
         }
-        let waits = (0..8).map(|_| table.admit_bind(four(1), at(0))).collect::<Vec<_>>();
+        let waits = (0..8).map(|_| table.admit_bind(of(four(1)), at(0))).collect::<Vec<_>>();
         let after = |seconds| Admission::After(Duration::from_secs(seconds));
         let want = [after(1), after(2), after(3), after(4), Admission::Never];
         assert_eq!(waits[..5], want);
@@ -295,15 +378,15 @@ mod tests {
     fn failures_are_forgotten() {
         let table = Addresses::new(LIMITS);
         for _ in 0..8 {
-            table.bind_failed(four(1), at(0));
+            table.bind_failed(of(four(1)), at(0));
         }
         assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
         // After a minute there are four, after two there are two.
-        assert!(matches!(table.admit_bind(four(1), at(61_000)), Admission::Now));
-        assert!(matches!(table.admit_bind(four(1), at(61_000)), Admission::After(_)));
-        assert_eq!(table.admit_bind(four(1), at(130_000)), Admission::Now);
-        assert_eq!(table.admit_bind(four(1), at(130_000)), Admission::Now);
-        assert_eq!(table.admit_bind(four(1), at(1_000_000)), Admission::Now);
+        assert!(matches!(table.admit_bind(of(four(1)), at(61_000)), Admission::Now));
+        assert!(matches!(table.admit_bind(of(four(1)), at(61_000)), Admission::After(_)));
+        assert_eq!(table.admit_bind(of(four(1)), at(130_000)), Admission::Now);
+        assert_eq!(table.admit_bind(of(four(1)), at(130_000)), Admission::Now);
+        assert_eq!(table.admit_bind(of(four(1)), at(1_000_000)), Admission::Now);
         assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
         assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }
@@ -312,15 +395,15 @@ mod tests {
     fn the_table_is_bounded_however_many_addresses_fail() {
         let table = Addresses::new(LIMITS);
         for _ in 0..20 {
-            table.bind_failed(four(1), at(0));
+            table.bind_failed(of(four(1)), at(0));
         }
         for number in 0..300_000_u32 {
-            table.bind_failed(Some(IpAddr::from(number.to_be_bytes())), at(0));
+            table.bind_failed(of(Some(IpAddr::from(number.to_be_bytes()))), at(0));
         }
         let kept = table.shards.iter().map(|shard| shard.lock().unwrap().len()).sum::<usize>();
         assert!(kept <= SHARDS * SHARD_MAX, "{kept}");
         assert_eq!(table.suspects.load(Ordering::Relaxed), kept);
         // Those that failed most are still known.
-        assert!(matches!(table.admit_bind(four(1), at(0)), Admission::After(_)));
+        assert!(matches!(table.admit_bind(of(four(1)), at(0)), Admission::After(_)));
     }
 }

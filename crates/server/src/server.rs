@@ -277,7 +277,8 @@ pub(crate) fn share(
             connections_max: settings.limits.connections_per_address_max,
             bind_failures_max: settings.limits.bind_failures_max,
             bind_delay_max: settings.limits.bind_delay_max,
-        }),
+        })
+        .with_gateways(settings.limits.bind_gateways.clone()),
     });
     Ok((shared, threads))
 }

@@ -9,7 +9,7 @@ use ldap::ber::{Reader, Tag};
 use ldap::result::ResultCode;
 use tokio::time::{Sleep, sleep};
 
-use crate::addresses::{Addresses, Admission, Place};
+use crate::addresses::{Addresses, Admission, Place, Source};
 use crate::log::told;
 
 /// The address of a client, what is counted of it, and whether its next bind has to wait.
@@ -20,6 +20,8 @@ pub(crate) struct Origin {
     wait: Option<Pin<Box<Sleep>>>,
     /// The bind that comes next has waited.
     has_waited: bool,
+    /// What the last bind is counted for.
+    source: Option<Source>,
 }
 
 /// Whether a message may be handled.
@@ -33,7 +35,7 @@ pub(super) enum Turn {
 
 impl Origin {
     pub(crate) fn new(address: Option<IpAddr>, place: Option<Place>) -> Self {
-        Self { address, place, wait: None, has_waited: false }
+        Self { address, place, wait: None, has_waited: false, source: None }
     }
 
     /// Whether a message has to wait: a bind, of an address whose binds fail.
@@ -46,7 +48,8 @@ impl Origin {
         if tag(message) != Some(BIND) || std::mem::take(&mut self.has_waited) {
             return Turn::Now;
         }
-        match addresses.admit_bind(self.address, now()) {
+        self.source = addresses.source(self.address, message);
+        match addresses.admit_bind(self.source, now()) {
             Admission::Now => Turn::Now,
             Admission::After(wait) => {
                 self.wait = Some(Box::pin(sleep(wait)));
@@ -76,7 +79,7 @@ impl Origin {
         if tag(answer) == Some(BIND_RESPONSE)
             && told(answer).code == Some(ResultCode::InvalidCredentials.code())
         {
-            addresses.bind_failed(self.address, now());
+            addresses.bind_failed(self.source, now());
         }
     }
 

@@ -137,6 +137,8 @@ pub struct LimitSettings {
     pub bind_failures_max: u32,
     /// How long one bind may have to wait.
     pub bind_delay_max: Duration,
+    /// Networks from which binds are counted by account.
+    pub bind_gateways: Vec<Network>,
     /// Size of one request in bytes.
     pub message_size_max_bytes: usize,
     /// Size of one request in bytes while the client has not authenticated.

@@ -63,6 +63,24 @@ fn after_binds_that_failed_the_next_ones_wait_and_nothing_else_does() {
 }
 
 #[test]
+fn who_fails_behind_a_gateway_delays_nobody_else() {
+    let running = Running::with(|settings| {
+        settings.limits.bind_failures_max = 1;
+        settings.limits.bind_delay_max = Duration::from_secs(3_600);
+        settings.limits.bind_gateways = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    // Each would double the time that the next one waits.
+    let mut clients = (0..30).map(|_| running.connect()).collect::<Vec<_>>();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(&bind(1, &format!("uid=nobody {number},dc=example,dc=org"), "wrong"));
+        assert_eq!(client.receive(), "1 bind invalidCredentials");
+    }
+    let mut client = running.connect();
+    client.send(&bind(1, ROOT, "secret"));
+    assert_eq!(client.receive(), "1 bind success");
+}
+
+#[test]
 fn too_many_binds_in_line_are_refused_unseen() {
     let running = Running::with(|settings| {
         settings.limits.bind_failures_max = 1;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::network::Network;
+
 use super::{
     Kind, MESSAGE_SIZE_MAX_BYTES, MESSAGE_SIZE_MIN_BYTES, Row, SORT_BYTES_MAX, TIMEOUT_MAX_S,
     number, size,
@@ -117,6 +119,24 @@ pub(super) const ROWS: &[Row] = &[
         default: "5000",
         sentence: "How long such a wait becomes at the most; beyond four of them in line for an \
                    address, its binds are answered busy.",
+    },
+    Row {
+        section: "limits",
+        key: "bind_gateways",
+        kind: Kind::Texts {
+            separator: ',',
+            form: "networks like \"10.0.0.0/8\" or \"::1\"",
+            is_well_formed: |text| text.parse::<Network>().is_ok(),
+            set: |s, texts| {
+                s.limits.bind_gateways =
+                    texts.iter().filter_map(|text| text.parse().ok()).collect();
+            },
+        },
+        default: "",
+        sentence: "Hosts that bind for many people, such as a web application or a gateway of \
+                   PAM: binds that fail there, simple ones and PLAIN, are counted by the name that \
+                   they give, so that others do not wait. Such a host has to limit guesses at many \
+                   names itself.",
     },
     Row {
         section: "limits",
