@@ -63,7 +63,7 @@ use crate::write_queue::WriteQueue;
 pub struct DirectoryOptions {
     /// The data directory.
     pub data: PathBuf,
-    /// The name of the administrator, who has no entry.
+    /// The name of the administrator, who has no entry, where the data directory says none.
     pub root_dn: String,
     /// What changes the privileges of the administrator, who has all: `-NAME` takes one away.
     pub root_privileges: Vec<String>,
@@ -282,6 +282,17 @@ impl Directory {
             .map_err(|source| DirectoryError::Io { path: schema_files, source })?;
         suffix::add_all(&store, (entries, acis), &*clock, &mut OsChance)?;
         Ok(())
+    }
+
+    /// Names the administrator of a data directory; it is read when that is opened.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn name_administrator(data: &Path, name: &Dn) -> Result<(), DirectoryError> {
+        let path = data.join(ADMIN_NAME_FILE);
+        fs::File::create(&path)
+            .and_then(|mut file| writeln!(file, "{name}").and_then(|()| file.sync_all()))
+            .map_err(|source| DirectoryError::Io { path, source })
     }
 
     /// Opens a data directory: applies what the journal has and the database has not, and starts
@@ -635,8 +646,17 @@ fn start_flusher(
 
 impl RootIdentity {
     fn new(options: &DirectoryOptions, schema: &Schema) -> Result<Self, DirectoryError> {
-        let bad = |reason: String| DirectoryError::Name { text: options.root_dn.clone(), reason };
-        let dn = Dn::parse(&options.root_dn).map_err(|error| bad(error.to_string()))?;
+        let path = options.data.join(ADMIN_NAME_FILE);
+        let name = match fs::read_to_string(&path) {
+            Ok(text) => text.trim().to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => options.root_dn.clone(),
+            Err(source) => return Err(DirectoryError::Io { path, source }),
+        };
+        let bad = |reason: String| DirectoryError::Name { text: name.clone(), reason };
+        let dn = Dn::parse(&name).map_err(|error| bad(error.to_string()))?;
+        if dn.is_root() {
+            return Err(bad("the administrator has a name of at least one RDN".to_owned()));
+        }
         let key = DnKey::from_dn(schema, &dn).map_err(|error| bad(error.to_string()))?;
         let path = options.data.join(ADMIN_PASSWORD_FILE);
         let password = match fs::read(&path) {
@@ -730,5 +750,8 @@ const SCHEMA_DIRECTORY: &str = "schema";
 /// The administrator's hashed password, in the data directory.
 const ADMIN_PASSWORD_FILE: &str = "admin-password";
 
-/// The administrator's name unless a setting says otherwise.
+/// The administrator's name, in the data directory.
+const ADMIN_NAME_FILE: &str = "admin-name";
+
+/// The administrator's name unless the data directory says otherwise.
 pub(crate) const ROOT_DN: &str = "cn=Directory Manager";

@@ -55,6 +55,39 @@ fn init_prints_a_password_once_and_keeps_it_hashed() {
 }
 
 #[test]
+fn init_names_the_administrator() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let mut arguments = vec!["init", "--data", &data, "--suffix", "dc=example,dc=com"];
+    arguments.extend(["--admin-dn", "dc=Example,dc=com"]);
+    check(&arguments, 2, "is a suffix, and has an entry");
+    arguments[6] = "";
+    check(&arguments, 2, "--admin-dn <DN>");
+    arguments[6] = "cn=admin,dc=example,dc=com";
+    let output = succeed(&arguments);
+    assert!(output.contains("administrator   cn=admin,dc=example,dc=com\n"), "{output}");
+    let options = directory::DirectoryOptions::new(&data);
+    let clock = std::sync::Arc::new(directory::SystemClock::new());
+    let directory = directory::Directory::open(options, clock).unwrap();
+    let password = output.lines().find_map(|line| line.strip_prefix("password ")).unwrap().trim();
+    let mut session = directory.session(directory::Peer::default());
+    let mut worker = directory.worker();
+    let mut binds = |name: &str| {
+        use ldap::message::{Authentication, BindRequest, Controls, Message, MessageId, Request};
+        let authentication = Authentication::Simple(password.as_bytes());
+        let op = Request::Bind(BindRequest { version: 3, name, authentication });
+        let mut bytes = Vec::new();
+        Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut bytes);
+        let mut next = worker.handle(&mut session, &bytes, &mut Vec::new());
+        while let directory::Next::Hash(job) = next {
+            next = worker.resume(&mut session, job.run(), &mut Vec::new());
+        }
+        matches!(session.identity(), directory::Identity::Root(_))
+    };
+    assert!(binds("cn=admin,dc=example,dc=com") && !binds("cn=Directory Manager"));
+}
+
+#[test]
 fn init_refuses_what_cannot_be_a_suffix() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data").to_str().unwrap().to_owned();

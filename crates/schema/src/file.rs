@@ -3,8 +3,8 @@
 //! A file is LDIF-like: `attributeTypes: ( … )` and the like, lines that start with a space
 //! continue the one before, `#` starts a comment. The lines of the entry around it (`dn`, `cn`,
 //! `objectClass`) are allowed and mean nothing. OpenLDAP's two forms are read as well:
-//! `attributetype ( … )` and `olcAttributeTypes: {0}( … )`; and modifications of a schema entry that
-//! add definitions (`changetype: modify`, `add: attributeTypes`, `-`).
+//! `attributetype ( … )` and `olcAttributeTypes: {0}( … )`; and modifications of a schema entry
+//! that add definitions (`changetype: modify`, `add: attributeTypes`, `-`).
 
 use crate::definition::{Definition, DefinitionKind};
 use crate::error::{Place, SchemaError, SchemaFault};

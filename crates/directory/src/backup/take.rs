@@ -450,7 +450,7 @@ fn small_files(data: &Path) -> Result<Vec<String>, BackupError> {
         }
         Ok::<_, BackupError>(())
     };
-    list("", |name| name == "admin-password" || name.ends_with(".toml"))?;
+    list("", |name| ["admin-password", "admin-name"].contains(&name) || name.ends_with(".toml"))?;
     list("schema", |_| true)?;
     list("tls", |_| true)?;
     paths.sort();

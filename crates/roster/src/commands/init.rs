@@ -12,8 +12,8 @@ use crate::output;
 
 /// Make a data directory: an empty directory tree, an administrator and a TLS certificate.
 ///
-/// The administrator is 'cn=Directory Manager'; a password is generated and printed unless one is
-/// given. The certificate is self-signed and valid for this machine.
+/// The administrator is 'cn=Directory Manager' unless another name is given; a password is generated
+/// and printed unless one is given. The certificate is self-signed and valid for this machine.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -24,6 +24,10 @@ pub(crate) struct Options {
     /// The name at the top of the tree; several can be given
     #[arg(short, long = "suffix", value_name = "DN", required = true, value_parser = suffix)]
     suffixes: Vec<Dn>,
+
+    /// The name that the administrator signs in with; it has no entry
+    #[arg(long, value_name = "DN", default_value = ADMINISTRATOR, value_parser = administrator)]
+    admin_dn: Dn,
 
     /// Take the administrator's password from this file, without the newline at its end
     #[arg(long, value_name = "FILE")]
@@ -42,6 +46,7 @@ Examples:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    check_administrator(options)?;
     let given = options.admin_password_file.as_deref().map(read_password).transpose()?;
     let password = match &given {
         Some(password) => password.clone(),
@@ -49,10 +54,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let acis = if options.public { GlobalAcis::Public } else { GlobalAcis::default() };
     make(&options.data, &options.suffixes, &password, acis)?;
+    let admin_dn = &options.admin_dn;
+    if admin_dn.to_string() != ADMINISTRATOR {
+        Directory::name_administrator(&options.data, admin_dn)?;
+    }
     let suffixes: Vec<String> = options.suffixes.iter().map(ToString::to_string).collect();
     let data = options.data.display();
     output::line(format_args!("data directory  {data}, for {}", suffixes.join(" and ")))?;
-    output::line(format_args!("administrator   {ADMINISTRATOR}"))?;
+    output::line(format_args!("administrator   {admin_dn}"))?;
     if given.is_none() {
         let password = String::from_utf8_lossy(&password);
         output::line(format_args!("password        {password}"))?;
@@ -112,7 +121,22 @@ fn suffix(text: &str) -> Result<Dn, String> {
     if dn.is_root() { Err("a suffix has at least one RDN".to_owned()) } else { Ok(dn) }
 }
 
-/// The administrator's name; it has no entry.
+fn administrator(text: &str) -> Result<Dn, String> {
+    let dn = Dn::parse(text).map_err(|error| error.to_string())?;
+    if dn.is_root() { Err("the administrator has a name".to_owned()) } else { Ok(dn) }
+}
+
+/// A suffix has an entry, and the administrator has none.
+fn check_administrator(options: &Options) -> Result<(), Failure> {
+    let name = options.admin_dn.to_string();
+    match options.suffixes.iter().any(|suffix| suffix.to_string().eq_ignore_ascii_case(&name)) {
+        true => Err(Failure::local(format!("'{name}' is a suffix, and has an entry"))
+            .hint("name the administrator below it, like cn=admin,dc=example,dc=com")),
+        false => Ok(()),
+    }
+}
+
+/// The administrator's name by default; it has no entry.
 pub(crate) const ADMINISTRATOR: &str = "cn=Directory Manager";
 /// 32 of them, so that each octet gives every one the same chance.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
