@@ -5,8 +5,9 @@
 //! Invariants: every attribute type is an `oid` (RFC 4512 §1.4), no RDN is empty, and the displayed
 //! text parses back to an equal name.
 //!
-//! Accepted beyond the RFC: spaces around `,`, `+` and `=`. Refused although older RFCs knew them:
-//! `;` between RDNs, values in double quotes, the prefix `oid.`.
+//! Accepted beyond the RFC: spaces around `,`, `+` and `=`; values in double quotes (RFC 2253 §4),
+//! which clients still write. Refused although older RFCs knew them: `;` between RDNs, the prefix
+//! `oid.`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -383,8 +384,10 @@ impl<'a> DnIter<'a> {
 
     /// Reads a value up to its separator.
     fn value(&mut self) -> Result<Cow<'a, [u8]>, DnError> {
-        if self.peek() == Some(b'#') {
-            return self.hex_string().map(Cow::Owned);
+        match self.peek() {
+            Some(b'#') => return self.hex_string().map(Cow::Owned),
+            Some(b'"') => return self.quoted_value().map(Cow::Owned),
+            _ => {}
         }
         let rest = self.rest();
         let length = rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len());
@@ -398,6 +401,29 @@ impl<'a> DnIter<'a> {
         }
     }
 
+    /// Reads a value between double quotes, where all but `"` and `\` stands for itself.
+    fn quoted_value(&mut self) -> Result<Vec<u8>, DnError> {
+        let start = self.position;
+        let unended = DnError { offset: start, reason: DnReason::QuotedValue };
+        let mut value = Vec::new();
+        loop {
+            self.position += 1;
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => value.push(self.escape()?),
+                Some(0) => return Err(self.error(DnReason::Nul)),
+                Some(octet) => value.push(octet),
+                None => return Err(unended),
+            }
+        }
+        self.position += 1;
+        self.skip_spaces();
+        match self.peek() {
+            None | Some(b',' | b'+') => Ok(value),
+            Some(_) => Err(unended),
+        }
+    }
+
     /// Reads a value that holds escapes, or something that should have been escaped.
     fn escaped_value(&mut self) -> Result<Vec<u8>, DnError> {
         let mut value = Vec::new();
@@ -407,7 +433,6 @@ impl<'a> DnIter<'a> {
             let octet = match byte {
                 b',' | b'+' => break,
                 b'\\' => self.escape()?,
-                b'"' if value.is_empty() => return Err(self.error(DnReason::QuotedValue)),
                 b';' => return Err(self.error(DnReason::Semicolon)),
                 b'"' | b'<' | b'>' => return Err(self.error(DnReason::Unescaped(byte.into()))),
                 0 => return Err(self.error(DnReason::Nul)),
@@ -605,7 +630,7 @@ pub enum DnReason {
     OidPrefix,
     /// A character stands in a value that must be escaped there.
     Unescaped(char),
-    /// A value begins with a double quote.
+    /// A value begins with a double quote, and does not end with one.
     QuotedValue,
     /// A semicolon separates RDNs, or stands unescaped in a value.
     Semicolon,
@@ -639,9 +664,10 @@ impl fmt::Display for DnReason {
             Self::Unescaped(character) => {
                 write!(f, "'{character}' in a value must be written as '\\{character}'")
             }
-            Self::QuotedValue => {
-                f.write_str("quoted values are not supported: escape with '\\' instead")
-            }
+            Self::QuotedValue => f.write_str(
+                "a value that begins with '\"' must end with '\"': \
+                 write '\\\"' for the character itself",
+            ),
             Self::Semicolon => f.write_str(
                 "';' does not separate RDNs: write ',', or '\\;' for the character itself",
             ),

@@ -276,12 +276,34 @@ fn unescaped_special_characters_are_refused() {
     check_error("cn=a>b", 4, DnReason::Unescaped('>'));
     check_error("cn=<GUID>", 3, DnReason::Unescaped('<'));
     check_error("cn=a\"b", 4, DnReason::Unescaped('"'));
-    check_error("cn=\"a, b\",c=x", 3, DnReason::QuotedValue);
-    check_error("cn= \"a\"", 4, DnReason::QuotedValue);
+    check_error("cn=a \"b\"", 5, DnReason::Unescaped('"'));
     check_error("cn=a;c=x", 4, DnReason::Semicolon);
     check_error("cn=;", 3, DnReason::Semicolon);
     check_error("cn=a\0b", 4, DnReason::Nul);
     check_error("c=x,cn=a\\,b\0", 11, DnReason::Nul);
+}
+
+/// ldapts and ldapjs write values with a space at an end in quotes, as RFC 2253 §4 had it, and were
+/// refused.
+#[test]
+fn values_in_quotes_are_what_stands_between_them() {
+    check_value("\"a\"", "a");
+    check_value("\"a, b+c=d;<e>#\"", "a, b+c=d;<e>#");
+    check_value("\" a  \"", " a  ");
+    check_value("\"Zoë \\\"x\\\" \\\\ \\c3\\ab\" ", "Zoë \"x\" \\ ë");
+    check_value("\"\"", "");
+    check_value("\"#04\"", "#04");
+    check_display("cn=\" a, b\" , c=x", "cn=\\ a\\, b,c=x");
+}
+
+#[test]
+fn values_in_quotes_must_end_with_one() {
+    for text in ["cn=\"", "cn=\"a", "cn=\"a,c=x", "cn=\"a\\\"", "cn=\"a\"b", "cn=\"a\" \"b\""] {
+        check_error(text, 3, DnReason::QuotedValue);
+    }
+    check_error("cn=\"a\0\"", 5, DnReason::Nul);
+    check_error("cn=\"a\\x\"", 5, DnReason::BadEscape);
+    check_error("cn=a\"", 4, DnReason::Unescaped('"'));
 }
 
 #[test]
