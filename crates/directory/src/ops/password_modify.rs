@@ -164,7 +164,8 @@ fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {
     let mut sequence = outer.sequence(Tag::SEQUENCE)?;
     outer.end()?;
     let value = RequestValue {
-        user: sequence.read_optional(Tag::context(0, false))?,
+        // PHP names nobody by an empty name, which is that of no account.
+        user: sequence.read_optional(Tag::context(0, false))?.filter(|user| !user.is_empty()),
         old: sequence.read_optional(Tag::context(1, false))?,
         new: sequence.read_optional(Tag::context(2, false))?,
     };
