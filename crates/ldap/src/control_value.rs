@@ -46,7 +46,11 @@ impl<'a> TransactionEnd<'a> {
         let mut fields = reader.sequence(Tag::SEQUENCE)?;
         reader.end()?;
         let commit = fields.peek_tag() != Some(Tag::BOOLEAN) || fields.boolean(Tag::BOOLEAN)?;
-        let identifier = fields.octets(Tag::OCTET_STRING)?;
+        // The UnboundID LDAP SDK leaves it the tag that it had in the response (RFC 4511 §4.12).
+        let identifier = match fields.read_optional(Tag::context(11, false))? {
+            Some(identifier) => identifier,
+            None => fields.octets(Tag::OCTET_STRING)?,
+        };
         fields.end_extensible(&[])?;
         Ok(Self { commit, identifier })
     }
@@ -178,6 +182,8 @@ mod tests {
         check(b"\x30\x06\x01\x01\xff\x04\x01a", Some((true, b"a")));
         check(b"\x30\x06\x01\x01\x00\x04\x01a", Some((false, b"a")));
         check(b"\x30\x02\x04\x00", Some((true, b"")));
+        check(b"\x30\x03\x8b\x01a", Some((true, b"a")));
+        check(b"\x30\x06\x01\x01\x00\x8b\x01a", Some((false, b"a")));
         check(b"\x30\x00", None);
         check(b"\x30\x03\x04\x01a\x00", None);
         check(b"", None);
