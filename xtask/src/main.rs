@@ -20,6 +20,7 @@ mod gauges;
 mod ground;
 mod kerberos;
 mod latency;
+mod libraries;
 mod load;
 mod options;
 mod scaling;

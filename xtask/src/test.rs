@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::shell::{cargo, command, root, step, succeeds};
-use crate::{Error, conform, no_arguments, shell};
+use crate::{Error, conform, libraries, no_arguments, shell};
 
 /// A Debian package and how to see that what we need of it is there.
 pub(crate) struct Package {
@@ -35,6 +35,32 @@ const PACKAGES: &[Package] = &[
             ["/usr/bin/go", "/usr/local/go/bin/go"].iter().any(|path| Path::new(path).exists())
         },
     },
+    Package {
+        name: "libnet-ldap-perl",
+        is_present: || succeeds(command("perl", &["-MNet::LDAP", "-e1"])),
+    },
+    Package {
+        name: "libio-socket-ssl-perl",
+        is_present: || succeeds(command("perl", &["-MIO::Socket::SSL", "-e1"])),
+    },
+    Package { name: "php-cli", is_present: || succeeds(command("php", &["--version"])) },
+    Package {
+        name: "php-ldap",
+        is_present: || {
+            succeeds(command("php", &["-r", "exit((int) !function_exists('ldap_bind'));"]))
+        },
+    },
+    Package {
+        name: "python3-ldap3",
+        is_present: || succeeds(command("/usr/bin/python3", &["-c", "import ldap3"])),
+    },
+    Package {
+        name: "python3-bonsai",
+        is_present: || succeeds(command("/usr/bin/python3", &["-c", "import bonsai"])),
+    },
+    Package { name: "nodejs", is_present: || succeeds(command("node", &["--version"])) },
+    Package { name: "npm", is_present: || succeeds(command("npm", &["--version"])) },
+    Package { name: "maven", is_present: || succeeds(command("mvn", &["--version"])) },
     Package { name: "sssd-ldap", is_present: || Path::new("/usr/sbin/sssd").exists() },
     Package { name: "pamtester", is_present: || Path::new("/usr/bin/pamtester").exists() },
     Package { name: "libpam-sss", is_present: || is_library("security/pam_sss.so") },
@@ -51,6 +77,7 @@ pub(crate) fn is_library(name: &str) -> bool {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     no_arguments(arguments)?;
     install_missing(PACKAGES)?;
+    libraries::fetch_missing()?;
     let mut counts = Counts::default();
     shell::timed("tests", || cargo_test(&mut counts))?;
     conform::run(&[])?;
