@@ -153,6 +153,7 @@ pub(crate) enum Operation {
     Modify,
     ModifyDn,
     PasswordModify,
+    StartTransaction,
     EndTransaction,
     /// Any other extended operation.
     Extended,
@@ -172,6 +173,7 @@ impl Operation {
             Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
                 password_modify::OID => Self::PasswordModify,
+                transaction::START => Self::StartTransaction,
                 transaction::END => Self::EndTransaction,
                 _ => Self::Extended,
             },
@@ -207,7 +209,8 @@ struct ControlRow {
 const UPDATES: &[Operation] =
     &[Operation::Add, Operation::Delete, Operation::Modify, Operation::ModifyDn];
 
-/// What is carried out as somebody else.
+/// What is carried out as somebody else. RFC 5805 §4.4 has a transaction carried out so, and none of
+/// its updates; here each update says as whom, and the start takes no such control.
 const PROXIED: &[Operation] = &[
     Operation::Search,
     Operation::Compare,
@@ -386,6 +389,7 @@ const CONTROLS: &[ControlRow] = &[
             Operation::Modify,
             Operation::ModifyDn,
             Operation::PasswordModify,
+            Operation::StartTransaction,
             Operation::Extended,
         ],
         recorded: false,
@@ -410,6 +414,7 @@ const CONTROLS: &[ControlRow] = &[
             Operation::Modify,
             Operation::ModifyDn,
             Operation::PasswordModify,
+            Operation::StartTransaction,
             Operation::EndTransaction,
             Operation::Extended,
         ],
@@ -452,6 +457,7 @@ pub(crate) fn take<'a>(
 ) -> Result<RequestControls<'a>, Refusal> {
     let mut taken = RequestControls { denied: denied.to_vec(), ..RequestControls::default() };
     for control in controls.iter() {
+        proxied::check_critical(&control)?;
         let row = CONTROLS.iter().find(|row| {
             row.oid == control.oid && row.applies.contains(&operation) && !denied.contains(&row.oid)
         });

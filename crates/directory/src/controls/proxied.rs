@@ -43,7 +43,7 @@ pub(super) fn take_v1<'a>(
         .and_then(|octets| std::str::from_utf8(octets).ok())
         .ok_or_else(|| malformed("the value of the proxied authorization control is no name"))?;
     let proxied = if name.is_empty() { Proxied::Anonymous } else { Proxied::Dn(name) };
-    put(taken, control, proxied)
+    put(taken, proxied)
 }
 
 /// Takes the control of RFC 4370: an authzId (RFC 4513 §5.2.1.8).
@@ -62,18 +62,19 @@ pub(super) fn take_v2<'a>(
     } else {
         return Err(malformed("an authorization identity begins with dn: or u:"));
     };
-    put(taken, control, proxied)
+    put(taken, proxied)
 }
 
-fn put<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-    proxied: Proxied<'a>,
-) -> Result<(), Refusal> {
-    // RFC 4370 §3: a server that ignored it would do what nobody asked for.
-    if !control.critical {
-        return Err(malformed("the proxied authorization control must be critical"));
+/// Refuses one that is not critical with any request (RFC 4370 §3): a server that ignored it would
+/// do what nobody asked for.
+pub(super) fn check_critical(control: &Control<'_>) -> Result<(), Refusal> {
+    match !control.critical && [V1, V2].contains(&control.oid) {
+        false => Ok(()),
+        true => Err(malformed("the proxied authorization control must be critical")),
     }
+}
+
+fn put<'a>(taken: &mut RequestControls<'a>, proxied: Proxied<'a>) -> Result<(), Refusal> {
     if taken.proxied.is_some() {
         return Err(malformed("a proxied authorization control was sent twice"));
     }
