@@ -217,8 +217,7 @@ pub(crate) struct Storing {
 }
 
 /// The form in which a password is stored. A value that is hashed already is kept when it comes
-/// from those who may send one; from anyone else it is taken for clear text, because nobody
-/// can tell how good a password there is behind a hash.
+/// from those who may send one; from anyone else it was refused, unless it only begins like one.
 pub(crate) fn stored_password(
     worker: &mut Worker,
     storing: &Storing,

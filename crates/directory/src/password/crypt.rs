@@ -194,6 +194,15 @@ impl Stored for Whole {
     fn verify(&self, clear: &[u8]) -> bool {
         pwhash::unix::verify(clear, &self.text)
     }
+
+    fn is_whole(&self) -> bool {
+        let (hash, lengths) = match (self.text.strip_prefix('_'), self.text.rsplit_once('$')) {
+            (Some(hash), _) => (hash, 19..=19),
+            (None, Some((_, hash))) => (hash, 22..=usize::MAX),
+            (None, None) => (self.text.as_str(), 13..=13),
+        };
+        lengths.contains(&hash.len()) && hash.bytes().all(|one| text::crypt_digit(one).is_some())
+    }
 }
 
 impl Stored for Yescrypt {

@@ -54,6 +54,10 @@ impl<D: Digest> Stored for Salted<'_, D> {
         };
         is_same(&digest::<D>(clear, salt), hash)
     }
+
+    fn is_whole(&self) -> bool {
+        text::decode(self.text).is_some_and(|decoded| decoded.len() >= <D as Digest>::output_size())
+    }
 }
 
 /// Compares two digests, eight octets at a time, in the same time wherever they differ.

@@ -54,6 +54,12 @@ trait Stored {
 
     /// Whether `clear` is the password. Its cost was looked at.
     fn verify(&self, clear: &[u8]) -> bool;
+
+    /// Whether it is as long, and of such letters, as its scheme writes it, where reading it did not
+    /// look at that.
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 /// Costs and layout of a value, as its scheme counts them.
@@ -118,6 +124,11 @@ impl Row {
 /// Whether a value names a scheme this server can verify; any other new value is clear text.
 pub(crate) fn is_hashed(stored: &[u8]) -> bool {
     split_scheme(stored).is_some_and(|(name, _)| is_verifiable(name))
+}
+
+/// Whether a value is what a known scheme makes of a password, not only named like it.
+pub(crate) fn is_well_formed(stored: &[u8]) -> bool {
+    read(stored).is_some_and(|(_, read)| read.is_whole())
 }
 
 /// Whether values of this scheme, which is named without braces, can be verified.

@@ -170,10 +170,34 @@ fn hashes_made_elsewhere_verify() {
         for wrong in ["Secret", "secret ", "secre", "", stored] {
             check(stored, wrong, false);
         }
-        assert!(is_hashed(stored.as_bytes()), "{stored}");
+        assert!(is_hashed(stored.as_bytes()) && is_well_formed(stored.as_bytes()), "{stored}");
         let is_digest = ["{S", "{MD5}"].iter().any(|start| stored.starts_with(start))
             && !stored.starts_with("{SCR");
         assert_eq!(is_slow(stored.as_bytes(), &HashCostMax::default()), !is_digest, "{stored}");
+    }
+}
+
+#[test]
+fn what_is_only_named_like_a_hash_is_none() {
+    for clear in [
+        "{SHA}5en6G6MezRroT3XKqkdPOmY",
+        "{SSHA}my horse has four legs and a tail",
+        "{SSHA}c2hvcnQ=",
+        "{MD5}",
+        "{CRYPT}hunter2",
+        "{crypt}thirteen-----",
+        "{CRYPT}_hunter2",
+        "{CRYPT}$1$money$money",
+        "{BCRYPT}$2b$10$short",
+        "{ARGON2}horse",
+        "{PBKDF2}a$b$c",
+        "{SCRAM-SHA-256}4096:salt",
+        "{SASL}user@REALM",
+        "{MY}5en6G6MezRroT3XKqkdPOmY/BfQ=",
+        "5en6G6MezRroT3XKqkdPOmY/BfQ=",
+        "{}",
+    ] {
+        assert!(!is_well_formed(clear.as_bytes()), "{clear}");
     }
 }
 

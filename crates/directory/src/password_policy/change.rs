@@ -250,14 +250,10 @@ fn looked(
     let (mut compared, mut was_used) = (Vec::new(), false);
     let is_privileged = access.has(Privilege::PasswordReset);
     let policy = governing.as_ref().map(|governing| &governing.policy);
-    // The own one is held to the rules, whatever one may do with those of others. Taken for clear
-    // text, as that of others who may not, it would be a surprise.
-    let keeps_own = policy.is_some_and(|one| one.hashed == Hashed::Everybody);
-    if is_privileged && asker == Asker::Owner && !sent.hashed.is_empty() && !keeps_own {
-        return Err(refused_for(Fault::Hashed));
-    }
+    // The own one is held to the rules, whatever one may do with those of others.
     let is_privileged = is_privileged && asker != Asker::Owner;
     let keeps_hashed = is_privileged || policy.is_some_and(|one| one.hashed == Hashed::Everybody);
+    check_clear(sent, (asker, keeps_hashed))?;
     // Nobody can tell how good a password there is behind keys.
     if sent.has_keys && !keeps_hashed && asker != Asker::Root {
         return Err(refused_for(Fault::Hashed));
@@ -309,6 +305,23 @@ fn looked(
         compared,
         was_used,
     })
+}
+
+/// Refuses hashes where they would be taken for clear text: the hash would become the password, and
+/// the password behind it would not sign in any more.
+fn check_clear(sent: &Sent<'_>, (asker, keeps_hashed): (Asker, bool)) -> Result<(), Refusal> {
+    let is_hash = |values: &[&[u8]]| values.iter().any(|one| password::is_well_formed(one));
+    match asker != Asker::Stranger
+        && (is_hash(&sent.clear) || (!keeps_hashed && is_hash(&sent.hashed)))
+    {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            ResultCode::ConstraintViolation,
+            "send the password itself, over TLS: a hash is taken in add and modify only, from who \
+             has the privilege password-reset, for others",
+        )
+        .because(Fault::Hashed.error())),
+    }
 }
 
 fn check_quality(
