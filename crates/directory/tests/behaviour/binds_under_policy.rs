@@ -324,10 +324,10 @@ fn a_password_that_was_reset_is_changed_before_anything_else() {
     assert_eq!(unasked(&answer), [(netscape::EXPIRED, "0")]);
     let controls: &[(&str, bool, Option<&[u8]>)] = &[(CONTROL, false, None)];
     let answer = client.search(&Asked { controls, ..Asked::default() });
-    assert_eq!((answer.code(), answer.entries.len()), (ResultCode::UnwillingToPerform, 0));
+    assert_eq!((answer.code(), answer.entries.len()), (ResultCode::InsufficientAccessRights, 0));
     let value = response_value(None, Some(PolicyError::ChangeAfterReset));
     assert_eq!(answer.controls, [(CONTROL.to_owned(), value)]);
-    let no = ResultCode::UnwillingToPerform;
+    let no = ResultCode::InsufficientAccessRights;
     let change: (ModifyOperation, &str, &[&str]) =
         (ModifyOperation::Replace, "description", &["x"]);
     let password: (ModifyOperation, &str, &[&str]) =
@@ -386,7 +386,7 @@ fn a_password_that_was_reset_gives_way_to_another_one() {
         for changes in [&[gone][..], &[same], &[beside]] {
             assert_ne!(client.modify(ANNA, changes), OK, "{duty:?} {changes:?}");
             let answer = client.search(&Asked::default());
-            assert_eq!(answer.code(), ResultCode::UnwillingToPerform, "{duty:?} {changes:?}");
+            assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{duty:?} {changes:?}");
             assert_eq!(served.client().bind(ANNA, "right"), OK, "{duty:?} {changes:?}");
         }
         // PasswdModifyRequestValue: the same one as the new password.
@@ -412,7 +412,7 @@ fn whoever_must_change_a_password_changes_none_of_those_they_act_as() {
     // Both were added, so both have to change theirs.
     replace(&mut root, ben, "pwdReset", &[]);
     replace(&mut root, ANNA, "pwdReset", &["TRUE"]);
-    let no = ResultCode::UnwillingToPerform;
+    let no = ResultCode::InsufficientAccessRights;
     let mut client = served.client();
     for other in [ben, "dn:"] {
         let message = format!("{other}\0{ANNA}\0right");

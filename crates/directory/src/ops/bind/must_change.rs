@@ -36,7 +36,7 @@ pub(crate) fn check(
         return Ok(());
     }
     Err(Refusal::new(
-        ResultCode::UnwillingToPerform,
+        ResultCode::InsufficientAccessRights,
         "the password was set by somebody else: change it before anything else",
     )
     .because(PolicyError::ChangeAfterReset))
