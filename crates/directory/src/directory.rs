@@ -46,6 +46,7 @@ use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions}
 use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::sasl::{TokenKeys, scram::KnownKeys, scram::ScramHash};
+use crate::schema_times::SchemaTimes;
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::seldom::SeldomLines;
 use crate::session::{Peer, Session};
@@ -211,6 +212,7 @@ pub struct Directory {
 /// What changes with the schema, replaced as a whole.
 pub(crate) struct State {
     pub(crate) schema: Arc<Schema>,
+    pub(crate) schema_times: SchemaTimes,
     /// The subschema subentry, made once per version because it is large.
     pub(crate) subschema: Arc<Entry>,
     pub(crate) subschema_key: DnKey,
@@ -221,13 +223,22 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(schema: Arc<Schema>) -> Self {
-        let (subschema, subschema_key) = subschema::entry(&schema);
+    pub(crate) fn new(schema: Arc<Schema>, schema_times: SchemaTimes) -> Self {
+        let (subschema, subschema_key) = subschema::entry(&schema, &schema_times);
         let virtual_trees = VirtualTrees::new(&schema);
         let (subentries, grants) = (Subentries::new(&schema), GrantTypes::new(&schema));
         let switches = SwitchTypes::new(&schema);
         let subschema = Arc::new(subschema);
-        Self { schema, subschema, subschema_key, virtual_trees, subentries, grants, switches }
+        Self {
+            schema,
+            schema_times,
+            subschema,
+            subschema_key,
+            virtual_trees,
+            subentries,
+            grants,
+            switches,
+        }
     }
 }
 
@@ -319,6 +330,7 @@ impl Directory {
             options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
         // With the changes that were made online.
         let schema = store.schema();
+        let schema_times = SchemaTimes::open(&options.data, &schema, clock.now());
         let acis = acis::read(store.reader().view()?, &schema)?;
         let password_policies =
             set::read(store.reader().view()?, &schema, &options.password_policy)?;
@@ -340,7 +352,7 @@ impl Directory {
             acis: Arc::new(AcisInForce::new(acis)),
             password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
             accounts,
-            state: Arc::new(ArcSwap::from_pointee(State::new(schema))),
+            state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
             root,
             decode_limits: DecodeLimits {
                 dn_length_max_bytes: NAME_LENGTH_MAX_BYTES,

@@ -50,6 +50,7 @@ mod referral;
 mod refusal;
 mod root_dse;
 mod sasl;
+mod schema_times;
 mod search_counters;
 mod seldom;
 mod session;

@@ -4,9 +4,10 @@ use ldap::dn::Dn;
 use schema::{DefinitionKind, DnKey, Entry, Schema};
 
 use crate::live_entry::SUBSCHEMA_DN;
+use crate::schema_times::SchemaTimes;
 
 /// The subschema entry of `schema`, and its key.
-pub(crate) fn entry(schema: &Schema) -> (Entry, DnKey) {
+pub(crate) fn entry(schema: &Schema, times: &SchemaTimes) -> (Entry, DnKey) {
     let dn = Dn::parse(SUBSCHEMA_DN).expect("the constant is a DN");
     let key = DnKey::from_dn(schema, &dn).expect("cn is always defined");
     let mut entry = Entry::new(dn);
@@ -23,6 +24,8 @@ pub(crate) fn entry(schema: &Schema) -> (Entry, DnKey) {
     put("cn", text(&["schema"]));
     put("subtreeSpecification", text(&["{}"]));
     put("structuralObjectClass", text(&["subentry"]));
+    put("createTimestamp", text(&[&times.created()]));
+    put("modifyTimestamp", text(&[&times.modified()]));
     put("entryDN", text(&[SUBSCHEMA_DN]));
     put("subschemaSubentry", text(&[SUBSCHEMA_DN]));
     put("hasSubordinates", text(&["FALSE"]));

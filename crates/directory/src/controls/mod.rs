@@ -209,8 +209,8 @@ struct ControlRow {
 const UPDATES: &[Operation] =
     &[Operation::Add, Operation::Delete, Operation::Modify, Operation::ModifyDn];
 
-/// What is carried out as somebody else. RFC 5805 §4.4 has a transaction carried out so, and none of
-/// its updates; here each update says as whom, and the start takes no such control.
+/// What is carried out as somebody else. RFC 5805 §4.4 has a transaction carried out so, and none
+/// of its updates; here each update says as whom, and the start takes no such control.
 const PROXIED: &[Operation] = &[
     Operation::Search,
     Operation::Compare,

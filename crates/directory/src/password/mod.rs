@@ -55,8 +55,8 @@ trait Stored {
     /// Whether `clear` is the password. Its cost was looked at.
     fn verify(&self, clear: &[u8]) -> bool;
 
-    /// Whether it is as long, and of such letters, as its scheme writes it, where reading it did not
-    /// look at that.
+    /// Whether it is as long, and of such letters, as its scheme writes it, where reading it did
+    /// not look at that.
     fn is_whole(&self) -> bool {
         true
     }

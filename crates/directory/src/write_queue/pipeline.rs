@@ -27,6 +27,7 @@ use super::waiting::{Found, WaitingWrites};
 use super::{AbortOnPanic, Queued};
 use crate::acis_in_force::AcisInForce;
 use crate::asker_bytes::AskerHeld;
+use crate::clock::Clock;
 use crate::decide::{Decider, Outcome, WriteOp, WriteRequest};
 use crate::directory::{Directory, State};
 use crate::limits::Limits;
@@ -92,6 +93,7 @@ struct InForce {
     acis: Arc<AcisInForce>,
     password_policies: Arc<ArcSwap<PasswordPolicies>>,
     store: Arc<Store>,
+    clock: Arc<dyn Clock>,
 }
 
 impl InForce {
@@ -101,6 +103,7 @@ impl InForce {
             acis: Arc::clone(&directory.acis),
             password_policies: Arc::clone(&directory.password_policies),
             store: Arc::clone(&directory.store),
+            clock: Arc::clone(&directory.clock),
         }
     }
 }
@@ -511,12 +514,13 @@ fn finish(
     // First the writer, which goes on while these are answered; and none of them may ask again
     // before it knows that a batch is lost.
     let Some(error) = &told.lost else {
-        if let Some(InForce { state, acis, password_policies, store }) = schema {
+        if let Some(InForce { state, acis, password_policies, store, clock }) = schema {
             let schema = store.schema();
             let policies = password_policies.load().resolved_against(Arc::clone(&schema));
             password_policies.store(Arc::new(policies));
             acis.resolve_against(&schema);
-            state.store(Arc::new(State::new(schema)));
+            let times = state.load().schema_times.after(&schema, clock.now());
+            state.store(Arc::new(State::new(schema, times)));
         }
         let _ = to_writer.send(told);
         return answer_all(waiting);

@@ -342,8 +342,8 @@ fn a_password_given_in_clear_names_the_stored_value_to_be_removed() {
     assert_eq!(client.bind(ANNA, "two"), ResultCode::InvalidCredentials);
 }
 
-/// The story of the bug: a page that hashes what people type was answered success, and then the hash
-/// signed in, and what they had typed did not.
+/// The story of the bug: a page that hashes what people type was answered success, and then the
+/// hash signed in, and what they had typed did not.
 #[test]
 fn a_hash_given_as_new_password_is_refused() {
     let served = Served::new();

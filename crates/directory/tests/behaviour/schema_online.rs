@@ -1,13 +1,16 @@
 //! The schema changes over LDAP, at once and for good.
 
+use std::time::Duration;
+
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
 
-use crate::support::{Asked, Client, Served};
+use crate::support::{Asked, Client, Served, manual_clock};
 
 const SCHEMA: &str = "cn=schema";
 const HAT: &str = "( 1.3.6.1.4.1.55555.1 NAME 'hat' EQUALITY caseIgnoreMatch \
      SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+const CAP: &str = "( 1.3.6.1.4.1.55555.0 NAME 'cap' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
 const HATTED: &str = "( 1.3.6.1.4.1.55555.2 NAME 'hatted' SUP top AUXILIARY MAY hat )";
 const UNIT: &str = "ou=unit,dc=example,dc=org";
 
@@ -158,4 +161,45 @@ fn definitions_are_not_replaced_as_a_whole() {
     check(&mut root, ModifyOperation::Delete, "objectClass", &["subschema"], unwilling);
     assert_eq!(root.delete(SCHEMA), unwilling);
     assert_eq!(root.rename(SCHEMA, "cn=other", true, None), unwilling);
+}
+
+/// Clients keep a copy of the schema until this time is another one (RFC 4512 §4.2).
+#[test]
+fn the_time_of_the_schema_is_another_when_the_schema_is() {
+    let served = Served::new();
+    let times = |served: &Served| {
+        let attributes = &["createTimestamp", "modifyTimestamp"][..];
+        let search = Asked { base: SCHEMA, scope: Scope::Base, attributes, ..Asked::default() };
+        let entry = served.root().search(&search).entries.remove(0);
+        (entry.texts("createTimestamp").remove(0), entry.texts("modifyTimestamp").remove(0))
+    };
+    let first = times(&served);
+    assert_eq!(first.0, first.1);
+    let later = manual_clock();
+    later.advance(Duration::from_secs(60));
+    let served = served.under(later);
+    assert_eq!(times(&served), first, "a start changes nothing");
+
+    // Two changes in one second, and a start that reads them in another order.
+    add_hats(&mut served.root());
+    let second = times(&served);
+    assert!(second.0 == first.0 && second.1 > first.1, "{second:?}");
+    assert_eq!(add(&mut served.root(), "attributeTypes", CAP), ResultCode::Success);
+    let third = times(&served);
+    assert!(third.1 > second.1, "{third:?}");
+    let served = served.reopen();
+    assert_eq!(times(&served), third);
+
+    // What a schema file brings, and what another release does, too: its digest is another.
+    let (options, data) = served.pulled();
+    let file = options.data.join("schema/50-scarf.ldif");
+    let scarf = CAP.replace("55555.0", "55555.3").replace("cap", "scarf");
+    std::fs::write(&file, format!("dn: cn=schema\nattributeTypes: {scarf}\n")).unwrap();
+    let served = Served::opened(options, data);
+    let fourth = times(&served);
+    assert!(fourth.1 > third.1, "{fourth:?}");
+    let (options, data) = served.pulled();
+    std::fs::remove_file(file).unwrap();
+    let served = Served::opened(options, data);
+    assert!(times(&served).1 > fourth.1);
 }
