@@ -125,9 +125,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
             relax::check_settable(&attribute.description, schema, relax)?;
         }
         let known = schema.well_known();
-        for own in [&known.structural_object_class, &known.entry_csn] {
-            entry.replace_values(schema, own, Vec::new())?;
-        }
+        entry.replace_values(schema, &known.structural_object_class, Vec::new())?;
         if entry.get(&known.entry_uuid).is_some() {
             relax::check_uuid(decide, &entry, None)?;
         }

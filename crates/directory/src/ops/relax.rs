@@ -2,8 +2,8 @@
 //! attributes that only the server sets, and change the structural object class of an entry.
 //!
 //! Still true then: what is computed is not stored (`entryDN`, `hasSubordinates` and the like),
-//! `structuralObjectClass` follows from the object classes, `entryCSN` is the server's own stamp
-//! whatever is sent, and an `entryUUID` is there, and there once.
+//! `structuralObjectClass` follows from the object classes, `entryCSN` is the server's own stamp,
+//! and an `entryUUID` is there, and there once.
 
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::Scope;
@@ -17,7 +17,7 @@ use crate::decide::Decide;
 use crate::live_entry::LiveEntry;
 use crate::refusal::Refusal;
 
-/// Refuses what a request may not set: with the control, only what is computed.
+/// Refuses what a request may not set: with the control, only what is computed, and `entryCSN`.
 pub(crate) fn check_settable(
     description: &AttributeDescription,
     schema: &Schema,
@@ -25,6 +25,12 @@ pub(crate) fn check_settable(
 ) -> Result<(), Refusal> {
     if !relax {
         return Ok(check_modifiable(description)?);
+    }
+    if schema.well_known().entry_csn.covers(description) {
+        return Err(Refusal::new(
+            ResultCode::ConstraintViolation,
+            format!("'{description}' is the server's own stamp of the change: leave it out"),
+        ));
     }
     if LiveEntry::computed_descriptions(schema.well_known()).contains(&description) {
         return Err(Refusal::new(

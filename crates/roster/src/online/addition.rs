@@ -212,12 +212,12 @@ impl Maker {
     }
 
     fn is_left_out(&self, description: &str) -> bool {
+        let csn = &self.schema.well_known().entry_csn;
+        let described = self.schema.describe(description);
         is_computed(description)
-            || (!self.relax
-                && self
-                    .schema
-                    .describe(description)
-                    .is_ok_and(|known| known.kind.no_user_modification))
+            || described.is_ok_and(|known| {
+                csn.covers(&known) || (!self.relax && known.kind.no_user_modification)
+            })
     }
 
     /// What was gathered, in the order of the file; of what takes several parts, attributes with
@@ -298,7 +298,8 @@ mod tests {
 
     const PERSON: &str = "# a comment\ndn: cn=a,o=x\nobjectClass: person\ncn: a\nsn: b\n\
                           hasSubordinates: FALSE\ncreateTimestamp: 20010203040506Z\n\
-                          ENTRYDN: cn=a,o=x\ncn: b\n\n";
+                          ENTRYDN: cn=a,o=x\n\
+                          entryCSN: 20010101000000.000000Z#000000#000#000000\ncn: b\n\n";
 
     #[test]
     fn values_of_one_attribute_come_together_and_computed_ones_are_left_out() {
