@@ -184,8 +184,13 @@ impl Accounts {
             return Ok(login.remark);
         }
         if counts_failures(policy) || counts_uses(policy, &state) {
-            let is_locked = state.after_failure(policy, now).locked != state.locked;
-            self.note(&mut shard, account, Event { at: now, what: What::Failure }, is_locked);
+            let locked = state.after_failure(policy, now).locked;
+            let changes = locked != state.locked;
+            self.note(&mut shard, account, Event { at: now, what: What::Failure }, changes);
+            // The bind that locks an account is told so, as those are that come after it.
+            if changes && locked.is_some() {
+                return Err(NotNow::Rejected(Rejected::Locked));
+            }
         }
         Ok(Remark::default())
     }
