@@ -87,7 +87,7 @@ pub(crate) fn dispatch(
 }
 
 /// A transaction that lost one of its updates is given up: what would be left of it is not what
-/// the client asked for. Returns the notice (RFC 5805 §2.3).
+/// the client asked for. Returns the notice (RFC 5805 §2.4).
 fn abort_transaction(session: &mut Session, controls: &Controls<'_>, refusal: &Refusal) -> Vec<u8> {
     let mut notice = Vec::new();
     for control in controls.iter().filter(|one| one.oid == ops::transaction::SPECIFICATION) {

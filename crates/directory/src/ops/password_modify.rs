@@ -205,7 +205,9 @@ fn check_allowed(worker: &Worker, session: &Session, key: &DnKey) -> Result<(), 
     }
     let why = match access.key() == Some(key) {
         true => "who acts as somebody else does not change the password of that one",
-        false => "only the administrator may change the password of another entry",
+        false => {
+            "only who has the privilege password-reset may change the password of another entry"
+        }
     };
     Err(Refusal::new(ResultCode::InsufficientAccessRights, why))
 }

@@ -46,7 +46,7 @@ pub(crate) fn start(
     Ok(Next::Answered)
 }
 
-/// End transaction (RFC 5805 §2.4): forgets the updates, or hands them to the writer together.
+/// End transaction (RFC 5805 §2.3): forgets the updates, or hands them to the writer together.
 pub(crate) fn end(
     worker: &mut Worker,
     session: &mut Session,
