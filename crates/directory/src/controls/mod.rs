@@ -191,6 +191,7 @@ impl Operation {
             | Self::Delete
             | Self::ModifyDn
             | Self::EndTransaction
+            | Self::StartTransaction
             | Self::Extended => false,
         }
     }
