@@ -242,6 +242,12 @@ pub(super) const PROMISES: &[Promise] = &[
         says: "A password that was reset signs nobody in, under whatever option or \
                name it was kept",
         tests: &[
+            ("directory", "password_cache", "a_changed_password_ends_the_old_one_at_once"),
+            (
+                "directory",
+                "password_cache",
+                "an_entry_has_nothing_of_another_that_had_its_name_or_its_value",
+            ),
             (
                 "directory",
                 "password_changes",

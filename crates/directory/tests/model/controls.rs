@@ -126,7 +126,10 @@ fn compare(one: &Found, other: &Found, keys: &[Key]) -> Ordering {
         };
         let order = match (least(one), least(other)) {
             (None, None) => Ordering::Equal,
+            // One that is missing counts as the largest.
+            (None, Some(_)) if *reverse => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) if *reverse => Ordering::Greater,
             (Some(_), None) => Ordering::Less,
             (Some(one), Some(other)) if *reverse => other.cmp(&one),
             (Some(one), Some(other)) => one.cmp(&other),

@@ -12,8 +12,9 @@ use crate::output;
 
 /// Make a data directory: an empty directory tree, an administrator and a TLS certificate.
 ///
-/// The administrator is 'cn=Directory Manager' unless another name is given; a password is generated
-/// and printed unless one is given. The certificate is self-signed and valid for this machine.
+/// The administrator is 'cn=Directory Manager' unless another name is given; a password is
+/// generated and printed unless one is given. The certificate is self-signed and valid for this
+/// machine.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

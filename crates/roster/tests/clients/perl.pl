@@ -225,7 +225,7 @@ section('passwords', sub {
     check('locked', join(' ', $code, $said->pp_error), '49 1');
     ($ldap, $code, $said) = bind_for_policy('reset', 'reset secret');
     check('to be changed', join(' ', $code, $said->pp_error), '0 2');
-    check('nothing else until then', found($ldap, $anna, 'base', '(uid=*)')->code, 53);
+    check('nothing else until then', found($ldap, $anna, 'base', '(uid=*)')->code, 50);
     my %old = (oldpasswd => 'reset secret');
     check('too short', $ldap->set_password(%old, newpasswd => 'short')->code, 19);
     check('password modify', $ldap->set_password(%old, newpasswd => 'another secret')->code, 0);
@@ -246,10 +246,11 @@ section('asynchronous', sub {
     my $running = found($ldap, $base, 'sub', '(description=*nothing like it*)');
     $ldap->abandon($running);
     check('after abandon', who_am_i($ldap), "dn:$admin");
-    # The server has no cancel (RFC 3909), and says so.
+    # Canceled, answered already, or past that (RFC 3909 §2.1): as fast as either is.
     require Net::LDAP::Extension::Cancel;
     $running = found($ldap, $base, 'sub', '(description=*nothing like it*)');
-    check('cancel', $ldap->cancel($running)->code, 2);
+    my $code = $ldap->cancel($running)->code;
+    check('cancel', (grep { $_ == $code } 0, 119, 120) ? 'known' : $code, 'known');
 });
 
 print "$passed passed, $failed failed\n";

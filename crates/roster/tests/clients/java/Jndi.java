@@ -512,7 +512,7 @@ public class Jndi {
         check("locked", code(() -> bindForPolicy("locked", "locked secret")), 49);
         LdapContext context = bindForPolicy("reset", "reset secret");
         check("to be changed", policy(context), "3003810102");
-        check("nothing else until then", code(() -> context.getAttributes(ANNA)), 53);
+        check("nothing else until then", code(() -> context.getAttributes(ANNA)), 50);
         String oid = "1.3.6.1.4.1.4203.1.11.1";
         check("too short", code(() -> context.extendedOperation(
             new Simple(oid, passwordModify("reset secret", "short")))), 19);

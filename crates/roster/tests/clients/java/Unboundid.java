@@ -410,7 +410,7 @@ public class Unboundid {
         Bound reset = new Bound("reset", "reset secret");
         check("to be changed", reset.code + " " + reset.said.getErrorType(), "0 change after reset");
         check("nothing else until then", code(() -> reset.connection.search(
-            ANNA, SearchScope.BASE, "(uid=*)")), 53);
+            ANNA, SearchScope.BASE, "(uid=*)")), 50);
         check("too short", reset.connection.processExtendedOperation(
             new PasswordModifyExtendedRequest("reset secret", "short")).getResultCode().intValue(), 19);
         check("password modify", reset.connection.processExtendedOperation(

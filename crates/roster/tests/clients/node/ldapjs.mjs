@@ -190,7 +190,7 @@ async function passwords() {
   check('locked', (await bind('locked', 'locked secret')).result, 49);
   const { client, result, said } = await bind('reset', 'reset secret');
   check('to be changed', [result, said.error], [0, 2]);
-  check('nothing else until then', await code(search(client, anna, {})), 53);
+  check('nothing else until then', await code(search(client, anna, {})), 50);
   const modify = (userPassword) => code(call(client, 'modify', `uid=reset,${accounts}`, [
     new Change({
       operation: 'replace', modification: new Attribute({ type: 'userPassword', values: [userPassword] }),

@@ -240,7 +240,7 @@ def passwords():
     connection, said = bind("reset")
     check("to be changed", (connection.result["result"], said), (0, b"\x30\x03\x81\x01\x02"))
     connection.search(ANNA, "(uid=anna)")
-    check("nothing else until then", connection.result["result"], 53)
+    check("nothing else until then", connection.result["result"], 50)
     modify = connection.extend.standard.modify_password
     check("too short", modify(None, "reset secret", "short"), False)
     check("its result code", connection.result["result"], 19)
