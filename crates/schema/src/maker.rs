@@ -38,8 +38,8 @@ impl EntryMaker {
     /// # Errors
     /// Those of [`Dn::parse`].
     pub fn name(&mut self, text: &str) -> Result<Dn, DnError> {
-        // Where nothing is escaped, the first comma ends the leaf.
-        let parts = text.split_once(',').filter(|(leaf, _)| !leaf.contains('\\'));
+        // Where nothing is escaped or quoted, the first comma ends the leaf.
+        let parts = text.split_once(',').filter(|(leaf, _)| !leaf.contains(['\\', '"']));
         if let (Some((leaf, above)), Some(last)) = (parts, self.last.take())
             && !above.is_empty()
             && *above == *self.above
@@ -156,7 +156,7 @@ mod tests {
         "l",
     ];
 
-    const NAMES: [&str; 16] = [
+    const NAMES: [&str; 18] = [
         "cn=N,dc=x",
         "cn=N,dc=x",
         "cn=N,dc=x",
@@ -173,6 +173,8 @@ mod tests {
         "=N,dc=x",
         "cn=N+sn=N,dc=x",
         "cn=N+,dc=x",
+        "cn=\"N,dc=x\",dc=x",
+        "cn=N,dc=x\",dc=x",
     ];
 
     proptest! {

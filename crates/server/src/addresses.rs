@@ -32,10 +32,14 @@ pub(crate) struct AddressLimits {
     pub(crate) bind_delay_max: Duration,
 }
 
+/// What the spellings of the name of one account have in common.
+pub(crate) type Spelled = Box<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
+
 /// The addresses that something is known of.
 pub(crate) struct Addresses {
     limits: AddressLimits,
     gateways: Vec<Network>,
+    spelled: Spelled,
     /// What accounts are told apart by: nobody can choose a name that counts as another's.
     names: RandomState,
     shards: Vec<Mutex<FxHashMap<Source, Known>>>,
@@ -86,23 +90,25 @@ impl Addresses {
     pub(crate) fn new(limits: AddressLimits) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (gateways, names) = (Vec::new(), RandomState::new());
-        Self { limits, gateways, names, shards, suspects: AtomicUsize::new(0) }
+        let spelled: Spelled = Box::new(|name| name.as_bytes().to_vec());
+        Self { limits, gateways, spelled, names, shards, suspects: AtomicUsize::new(0) }
     }
 
-    /// Binds from these networks are counted by account.
-    pub(crate) fn with_gateways(self, gateways: Vec<Network>) -> Self {
-        Self { gateways, ..self }
+    /// Binds from these networks are counted by account, whose names `spelled` makes one spelling
+    /// of.
+    pub(crate) fn with_gateways(self, gateways: Vec<Network>, spelled: Spelled) -> Self {
+        Self { gateways, spelled, ..self }
     }
 
-    /// What a bind is counted for; none: nothing. Of a gateway those alone that name an account
-    /// with the password.
+    /// What a bind is counted for; none: nothing. Of a gateway that is the account that is named
+    /// with the password; where none is, the gateway.
     pub(crate) fn source(&self, address: Option<IpAddr>, bind: &[u8]) -> Option<Source> {
         let whole = Source::whole(address?);
         if !self.gateways.iter().any(|gateway| address.is_some_and(|it| gateway.contains(it))) {
             return Some(whole);
         }
-        let account = name_of(bind).map(|name| self.names.hash_one(name))?;
-        Some(Source { account: Some(account), ..whole })
+        let account = name_of(bind).map(|name| self.names.hash_one((self.spelled)(&name)));
+        Some(Source { account, ..whole })
     }
 
     /// Counts a connection; `Err` when there are too many of its address. What has no address is
@@ -221,18 +227,18 @@ impl Addresses {
 }
 
 /// The account that a bind names with its password: by a simple bind, or by PLAIN.
-fn name_of(bind: &[u8]) -> Option<Vec<u8>> {
+fn name_of(bind: &[u8]) -> Option<String> {
     let message = Message::<Request<'_>>::decode(bind, &DecodeLimits::default()).ok()?;
     let Request::Bind(request) = message.op else { return None };
     let name = match request.authentication {
-        Authentication::Simple(_) => request.name.as_bytes(),
+        Authentication::Simple(_) => return Some(request.name.to_owned()),
         // authzid NUL authcid NUL passwd (RFC 4616 §2).
         Authentication::Sasl { mechanism: "PLAIN", credentials } => {
             credentials?.split(|octet| *octet == 0).nth(1)?
         }
         Authentication::Sasl { .. } | Authentication::Other(_) => return None,
     };
-    Some(name.trim_ascii().to_ascii_lowercase())
+    Some(String::from_utf8_lossy(name).into_owned())
 }
 
 /// There are too many connections of the address.
@@ -294,7 +300,9 @@ mod tests {
 
     #[test]
     fn who_fails_behind_a_gateway_waits_alone() {
-        let table = Addresses::new(LIMITS).with_gateways(vec!["192.0.2.8/29".parse().unwrap()]);
+        let spelled = |name: &str| name.trim().to_lowercase().into_bytes();
+        let gateways = vec!["192.0.2.8/29".parse().unwrap()];
+        let table = Addresses::new(LIMITS).with_gateways(gateways, Box::new(spelled));
         let source = |address, name| table.source(address, &bind(name));
         for _ in 0..8 {
             for address in [four(9), four(1)] {
@@ -308,8 +316,13 @@ mod tests {
         assert!(!waits(four(9), "uid=bert") && !waits(four(10), "uid=anna"));
         // Elsewhere the address counts: one may guess the password of many.
         assert!(waits(four(1), "uid=anna") && waits(four(1), "uid=bert"));
-        // What names nobody is not counted for the gateway.
-        assert_eq!(table.source(four(9), b"0"), None);
+        // What names nobody is counted for the gateway, beside its accounts.
+        for _ in 0..8 {
+            table.bind_failed(table.source(four(9), b"0"), at(0));
+        }
+        let of_gateway = table.source(four(9), b"0");
+        assert!(matches!(table.admit_bind(of_gateway, at(0)), Admission::After(_)));
+        assert!(!waits(four(9), "uid=bert"));
     }
 
     fn at(milliseconds: u64) -> Duration {

@@ -279,7 +279,7 @@ pub(crate) const DATA_FILE: &str = "data.mdb";
 pub(crate) const DATA_LOCK_FILE: &str = "lock.mdb";
 /// What may be there before the data are: parts of an interrupted creation, and what an operator
 /// puts there first.
-const OWN_FILES: [&str; 10] = [
+const OWN_FILES: [&str; 13] = [
     LOCK_FILE,
     NEW_FORMAT_FILE,
     DATA_FILE,
@@ -288,6 +288,9 @@ const OWN_FILES: [&str; 10] = [
     "journal",
     "tls",
     "admin-password",
+    "admin-name",
+    "schema-times",
+    "schema-times.new",
     "roster.toml",
     LOST_AND_FOUND,
 ];

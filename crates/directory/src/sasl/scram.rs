@@ -352,7 +352,7 @@ fn made_up(directory: &Directory, hash: ScramHash, name: UserName<'_>) -> ScramK
 }
 
 /// What the spellings of one name have in common: those of a name that exists have one salt, too.
-fn prepared(directory: &Directory, name: UserName<'_>) -> Vec<u8> {
+pub(crate) fn prepared(directory: &Directory, name: UserName<'_>) -> Vec<u8> {
     let schema = &directory.state.load().schema;
     let (text, key) = match name {
         UserName::Dn(text) => {

@@ -232,3 +232,25 @@ fn the_administrators_password_file_is_for_its_owner_only() {
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.starts_with("{SSHA}") && !text.contains("secret"));
 }
+
+#[test]
+fn the_spellings_of_a_name_have_one_in_common() {
+    let served = Served::new();
+    let spelled = |name: &str| served.directory.spelling_of_name(name);
+    for name in [
+        "UID=Anna,ou=p,dc=example,dc=com",
+        "uid= anna , ou=p,dc=example,dc=com",
+        "uid=\\61nna,ou=p,dc=example,dc=com",
+        "uid=\"anna\",ou=p,dc=example,dc=com",
+        "userid=anna,ou=p,dc=example,dc=com",
+        "0.9.2342.19200300.100.1.1=anna,ou=p,dc=example,dc=com",
+        "dn:uid=anna,ou=p,dc=example,dc=com",
+    ] {
+        assert_eq!(spelled(name), spelled("uid=anna,ou=p,dc=example,dc=com"), "{name}");
+    }
+    assert_eq!(spelled(" Anna"), spelled("anna"));
+    assert_ne!(
+        spelled("uid=bert,ou=p,dc=example,dc=com"),
+        spelled("uid=anna,ou=p,dc=example,dc=com")
+    );
+}

@@ -51,7 +51,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let _log = start_log(&settings);
     let (server, store) = start(&settings)?;
     options.listeners.ready(server.addresses(), &[])?;
-    let preload = Preload::start(store, settings.store.preload)?;
+    // It serves already: what is not read ahead is read when it is asked for.
+    let preload = Preload::start(store, settings.store.preload);
+    if let Err(failure) = &preload {
+        tracing::warn!(?failure, "preload: not begun");
+    }
     server.wait()?;
     drop(preload);
     Ok(Exit::Done)

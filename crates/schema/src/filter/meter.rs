@@ -127,6 +127,10 @@ fn unicode_octets_of_name(name: &[u8]) -> usize {
     if name.iter().all(is_simple) {
         return 0;
     }
+    // Separators in quotes are none, either.
+    if name.contains(&b'"') {
+        return name.len();
+    }
     // A separator that is escaped is none: what follows is of the same assertion.
     let (mut octets, mut goes_on) = (0, false);
     for part in name.split(|octet| matches!(octet, b',' | b'+')) {
@@ -201,6 +205,7 @@ mod tests {
         check("cn=\\C3\\BC,dc=example", 9);
         // What follows is of the same assertion.
         check("cn=a\\,bcd,dc=example", 8);
+        check("cn=\"\u{FC},bcd\",dc=example", 22);
         check("cn=#0401,dc=example", 8);
     }
 }

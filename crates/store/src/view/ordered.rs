@@ -94,6 +94,13 @@ impl View<'_> {
             .map(|index| OrderingIndex { id: index.id })
     }
 
+    /// Whether an index tells which entries have such an attribute.
+    #[must_use]
+    pub fn tells_presence(&self, asked: &AttributeDescription) -> bool {
+        let index = self.dictionary().index(&asked.kind, IndexKind::Presence);
+        asked.options().is_empty() && index.is_some()
+    }
+
     /// The name of an index, such as `sn.equality`.
     #[must_use]
     pub fn ordering_index_name(&self, index: OrderingIndex) -> Option<String> {
@@ -415,7 +422,12 @@ impl Members {
 
     /// All of them in the order of their ids; nothing when every entry is one.
     pub fn ids(&self) -> impl Iterator<Item = EntryId> + '_ {
-        self.set.iter().flat_map(|set| set.iter_after(0)).map(EntryId)
+        self.ids_after(EntryId::ROOT)
+    }
+
+    /// Those after `after`, likewise.
+    pub fn ids_after(&self, after: EntryId) -> impl Iterator<Item = EntryId> + '_ {
+        self.set.iter().flat_map(move |set| set.iter_after(after.0)).map(EntryId)
     }
 }
 

@@ -37,6 +37,10 @@ use crate::sink::ResponseSink;
 /// What reading an entry costs, with its place in the order, in steps of a walk.
 const READ_STEPS: u64 = 25;
 
+/// What the next group of a walk costs, in steps of work.
+const GROUP_STEPS: u64 = 100;
+/// What it costs to see whether an entry is among others.
+const MEMBER_STEPS: u64 = 20;
 /// How often abandon and the time limit are looked at where no candidate is.
 const STEPS_BETWEEN_CHECKS: u32 = 64;
 /// So many places are sorted in a millisecond or two.
@@ -415,6 +419,7 @@ impl<'a> Sorting<'a> {
         group: &mut OrderedGroup,
     ) -> Result<bool, Failed> {
         self.work.groups += 1;
+        self.run.search.spend(GROUP_STEPS);
         let (search, bounds) = (self.run.search, self.run.bounds);
         let next = groups.next_into(group, &search.interrupt(&bounds));
         next.map_err(|error| self.failed_by(error))
@@ -452,7 +457,13 @@ impl<'a> Sorting<'a> {
             return true;
         }
         // The candidates lie anywhere in the order: so much of it is walked until enough are met.
-        let walked = u128::from(all) * u128::from(wanted) / u128::from(candidates.max(1));
+        let mut walked = u128::from(all) * u128::from(wanted) / u128::from(candidates.max(1));
+        let key = self.order.primary();
+        if key.reverse && self.after.as_ref().is_none_or(|it| Order::is_before_values(&it.key)) {
+            // Those without a value come first, and without an index the others tell who they are.
+            let tells = self.view().tells_presence(&key.description);
+            walked += u128::from(if tells { candidates } else { all });
+        }
         let sorted = u128::from(candidates) * u128::from(READ_STEPS);
         walked + u128::from(wanted * READ_STEPS) < sorted
     }

@@ -134,9 +134,9 @@ pub(super) const ROWS: &[Row] = &[
         },
         default: "",
         sentence: "Hosts that bind for many people, such as a web application or a gateway of \
-                   PAM: binds that fail there, simple ones and PLAIN, are counted by the name that \
-                   they give, so that others do not wait. Such a host has to limit guesses at many \
-                   names itself.",
+                   PAM: binds that fail there, simple ones and PLAIN, are counted by the account \
+                   that they name, so that others do not wait; other binds by the address as \
+                   elsewhere. Such a host has to limit guesses at many names itself.",
     },
     Row {
         section: "limits",

@@ -9,7 +9,7 @@ use ldap::message::Scope;
 use schema::{EntryId, ResolvedFilter};
 use store::{Ask, Members, OrderedGroup, OrderingIndex};
 
-use super::{Failed, Order, Place, Sent, Sorting, Step};
+use super::{Failed, MEMBER_STEPS, Order, Place, Sent, Sorting, Step};
 use crate::sink::ResponseSink;
 
 impl Sorting<'_> {
@@ -111,14 +111,13 @@ impl Sorting<'_> {
         members: &mut Members,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Step, Failed> {
-        let ids: Vec<EntryId> = match self.missing(members)? {
-            Some(missing) => missing.ids().collect(),
-            None => {
-                self.take_all(index, members)?;
-                self.rest(members)?
-            }
-        };
-        self.walk_ids(&ids, Order::is_before_values, sink)
+        let after = self.begun(Order::is_before_values);
+        if let Some(missing) = self.missing(members)? {
+            return self.walk_ids(missing.ids_after(after), Order::is_before_values, sink);
+        }
+        self.take_all(index, members)?;
+        let rest = self.rest(members)?.into_iter().filter(|id| *id > after);
+        self.walk_ids(rest, Order::is_before_values, sink)
     }
 
     /// Those that no group has; in reverse, of those that have the attribute.
@@ -135,7 +134,16 @@ impl Sorting<'_> {
         {
             rest.retain(|id| !missing.contains(*id));
         }
-        self.walk_ids(&rest, Order::is_behind_values, sink)
+        let after = self.begun(Order::is_behind_values);
+        let rest = rest.into_iter().filter(|id| *id > after);
+        self.walk_ids(rest, Order::is_behind_values, sink)
+    }
+
+    /// The entry behind which those go on that are alike in having no value: they are in the order
+    /// of their ids when nothing else orders them.
+    fn begun(&self, is_meant: impl Fn(&[u8]) -> bool) -> EntryId {
+        let after = self.after.as_ref().filter(|after| is_meant(&after.key));
+        after.filter(|_| self.order.is_single()).map_or(EntryId::ROOT, |after| after.id)
     }
 
     /// The entries of the list that lack the primary attribute, if an index of its presence tells.
@@ -158,6 +166,7 @@ impl Sorting<'_> {
         if present.len().is_some_and(|count| count < members.len()) {
             for id in self.plan.candidates_until(view, EntryId::ROOT, &interrupt) {
                 self.check_step()?;
+                self.run.search.spend(MEMBER_STEPS);
                 let id = id.map_err(|error| self.failed_by(error))?;
                 if !present.contains(id) {
                     missing.push(id);
@@ -170,7 +179,7 @@ impl Sorting<'_> {
     /// Sends those of these entries that match and whose key `is_meant`.
     fn walk_ids(
         &mut self,
-        ids: &[EntryId],
+        ids: impl Iterator<Item = EntryId>,
         is_meant: impl Fn(&[u8]) -> bool,
         sink: &mut ResponseSink<'_>,
     ) -> Result<Step, Failed> {
@@ -179,11 +188,8 @@ impl Sorting<'_> {
             self.wanted().and_then(|wanted| usize::try_from(wanted.saturating_add(1)).ok());
         let mut key = Vec::new();
         self.seen_before = self.run.seen;
-        // They are in the order of their ids when nothing else orders them.
         let is_single = self.order.is_single();
-        let begun = self.after.as_ref().filter(|after| is_single && is_meant(&after.key));
-        let from = begun.map_or(0, |after| ids.partition_point(|id| *id <= after.id));
-        for &id in ids.get(from..).unwrap_or_default() {
+        for id in ids {
             if let Some(outcome) = self.run.interrupted() {
                 return Ok(Step::End(outcome));
             }
