@@ -74,6 +74,18 @@ trait LockGuard: Debug + Send + Sync {}
 
 impl<T: Debug + Send + Sync> LockGuard for T {}
 
+/// A locked file. It is unlocked and not only closed: a process that another thread has just begun
+/// holds the file too until it runs its program, and would keep the lock so long.
+#[derive(Debug)]
+pub struct LockedFile(pub File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // When this fails the closing of the file does it.
+        let _ = self.0.unlock();
+    }
+}
+
 /// A directory of the file system.
 #[derive(Clone, Debug)]
 pub struct FileDisk {
@@ -137,7 +149,7 @@ impl Disk for FileDisk {
             LockKind::Exclusive => file.try_lock(),
         };
         match locked {
-            Ok(()) => Ok(Some(Lock::new(file))),
+            Ok(()) => Ok(Some(Lock::new(LockedFile(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -199,5 +211,25 @@ impl DiskFile for RealFile {
     fn forget(&self) -> io::Result<()> {
         // An advice, which file systems in memory need not take.
         Ok(rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_with_its_guard_though_another_process_has_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = own_file().create(true).open(folder.path().join("lock")).unwrap();
+        // As a process that was begun a moment ago: the same open file once more.
+        let inherited = file.try_clone().unwrap();
+        file.try_lock().unwrap();
+        let held = Lock::new(LockedFile(file));
+        let disk = FileDisk::new(folder.path());
+        assert!(disk.lock("lock", LockKind::Shared).unwrap().is_none());
+        drop(held);
+        assert!(disk.lock("lock", LockKind::Exclusive).unwrap().is_some());
+        drop(inherited);
     }
 }

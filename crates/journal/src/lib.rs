@@ -30,7 +30,7 @@ pub mod simulated;
 mod verify;
 mod writer;
 
-pub use disk::{Disk, DiskFile, FileDisk, Lock, LockKind};
+pub use disk::{Disk, DiskFile, FileDisk, Lock, LockKind, LockedFile};
 pub use error::{Damage, JournalError};
 pub use journal::{Done, Journal, JournalStatus};
 pub use options::{

@@ -28,7 +28,19 @@ pub(crate) struct DataDirectory {
     /// See [`Self::note_journal`].
     has_journal: AtomicBool,
     /// Held for its lock; none when the directory is only read.
-    _lock: Option<File>,
+    _lock: Option<LockedFile>,
+}
+
+/// The locked file. It is unlocked and not only closed: a process that another thread has just begun
+/// holds the file too until it runs its program, and would keep the lock so long.
+#[derive(Debug)]
+struct LockedFile(File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // When this fails the closing of the file does it.
+        let _ = self.0.unlock();
+    }
 }
 
 impl DataDirectory {
@@ -149,7 +161,7 @@ impl DataDirectory {
         write_pid().map_err(io)?;
         let Format { id, has_journal } = format;
         let has_journal = AtomicBool::new(has_journal);
-        Ok(Self { path: path.to_owned(), id, has_journal, _lock: Some(file) })
+        Ok(Self { path: path.to_owned(), id, has_journal, _lock: Some(LockedFile(file)) })
     }
 
     /// Removes what a creation that did not come to its end has left.
@@ -299,6 +311,8 @@ const LOST_AND_FOUND: &str = "lost+found";
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
 
     #[track_caller]
@@ -408,5 +422,17 @@ mod tests {
         assert!(matches!(foreign, Err(StoreError::NotEmpty { .. })));
         let file = DataDirectory::create(&dir.path().join("other")).map(drop);
         assert!(matches!(file, Err(StoreError::NotADirectory { .. })));
+    }
+
+    #[test]
+    fn a_lock_ends_with_its_guard_though_another_process_has_the_file() {
+        let file = tempfile::tempfile().unwrap();
+        // As a process that was begun a moment ago: the same open file once more.
+        let inherited = file.try_clone().unwrap();
+        file.try_lock().unwrap();
+        let again = File::open(format!("/proc/self/fd/{}", inherited.as_raw_fd())).unwrap();
+        assert!(again.try_lock().is_err());
+        drop(LockedFile(file));
+        again.try_lock().unwrap();
     }
 }

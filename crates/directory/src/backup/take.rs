@@ -3,12 +3,12 @@
 //! Invariant: the manifest is replaced last, when all it names is durable; until then the backup is
 //! the one of the run before.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use journal::JournalError;
+use journal::{JournalError, LockedFile};
 use store::{BaseReader, StoreOptions};
 
 use super::chain::{Break, Chain};
@@ -131,7 +131,7 @@ fn refuse_other_store(
 /// The directory of a backup, locked.
 struct Target<'a> {
     path: &'a Path,
-    _lock: File,
+    _lock: LockedFile,
 }
 
 impl<'a> Target<'a> {
@@ -155,7 +155,7 @@ impl<'a> Target<'a> {
             .open(&file)
             .map_err(|source| BackupError::io(&file, source))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: lock }),
+            Ok(()) => Ok(Self { path, _lock: LockedFile(lock) }),
             Err(TryLockError::WouldBlock) => Err(BackupError::InUse { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => Err(BackupError::io(&file, source)),
         }

@@ -6,6 +6,8 @@ use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use journal::LockedFile;
+
 use super::chain::Chain;
 use super::error::BackupError;
 use super::file::{self, CopyError, Hashing};
@@ -61,11 +63,11 @@ pub fn verify_backup(
 
 /// Keeps others from writing the backup while it is read; where nothing can be locked, on a medium
 /// that cannot be written, nobody writes.
-pub(super) fn lock(directory: &Path) -> Result<Option<File>, BackupError> {
+pub(super) fn lock(directory: &Path) -> Result<Option<LockedFile>, BackupError> {
     let Ok(lock) = File::open(directory.join(manifest::LOCK_FILE)) else { return Ok(None) };
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Err(BackupError::InUse { path: directory.to_owned() }),
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(lock)),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(LockedFile(lock))),
     }
 }
 

@@ -9,7 +9,6 @@ use schema::{Change, EntryId, IndexChange, ResolvedFilter, Schema};
 
 use super::IndexStep;
 use crate::conformance::{Chance, History, Rows, agree, contexts, indexes};
-use crate::error::StoreError;
 use crate::flush::{FlushOptions, set_failing};
 use crate::index::{IndexConfig, IndexState};
 use crate::index_status::{IndexStatus, IndexStatusOptions};
@@ -245,15 +244,7 @@ fn check_random(seed: u64, count: usize) {
 
 /// Opens the store again, and applies what is not in its base.
 fn recover(directory: &tempfile::TempDir, history: &History) -> Arc<Store> {
-    // Where another test starts a process, that holds this one's locks until it runs.
-    let mut store = Store::open(directory.path(), &options(), Schema::builtin());
-    wait_until(|| {
-        if matches!(store, Err(StoreError::InUse { .. })) {
-            store = Store::open(directory.path(), &options(), Schema::builtin());
-        }
-        !matches!(store, Err(StoreError::InUse { .. }))
-    });
-    let store = store.unwrap();
+    let store = Store::open(directory.path(), &options(), Schema::builtin()).unwrap();
     let base = usize::try_from(store.base().lsn.0).unwrap();
     write(&store, &history.changes()[base..]);
     assert_eq!(store.published().lsn, Lsn(history.changes().len() as u64));
