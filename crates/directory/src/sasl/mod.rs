@@ -32,7 +32,10 @@ pub(crate) use jwt::TokenKeys;
 pub(crate) struct Mechanism {
     /// Its registered name.
     pub(crate) name: &'static str,
-    /// Whether it can succeed on this connection.
+    /// Whether the server and this connection have what it is about: keys of those who sign
+    /// tokens, a channel to be bound to. It is not supported where they have not.
+    has_means: fn(&Directory, &Session) -> bool,
+    /// Whether it can succeed on this connection, as far as that is to be told.
     can_succeed: fn(&Directory, &Session) -> bool,
     /// Takes a message of the client: the first one, or the next of an exchange.
     step: fn(&mut Worker, &Session, Message<'_>) -> Result<Step, Refusal>,
@@ -119,48 +122,59 @@ pub(crate) fn check(name: &str) -> Result<(), String> {
 const MECHANISMS: &[Mechanism] = &[
     Mechanism {
         name: "EXTERNAL",
+        has_means: |_, _| true,
         can_succeed: |_, session| external::can_succeed(session),
         step: external::step,
     },
     Mechanism {
         name: "SCRAM-SHA-512-PLUS",
-        can_succeed: |directory, session| {
-            scram::can_succeed(scram::SHA_512_PLUS, directory, session)
-        },
+        has_means: |_, session| scram::can_bind(session),
+        can_succeed: |directory, _| scram::can_succeed(scram::SHA_512_PLUS, directory),
         step: |worker, session, message| scram::step(scram::SHA_512_PLUS, worker, session, message),
     },
     Mechanism {
         name: "SCRAM-SHA-256-PLUS",
-        can_succeed: |directory, session| {
-            scram::can_succeed(scram::SHA_256_PLUS, directory, session)
-        },
+        has_means: |_, session| scram::can_bind(session),
+        can_succeed: |directory, _| scram::can_succeed(scram::SHA_256_PLUS, directory),
         step: |worker, session, message| scram::step(scram::SHA_256_PLUS, worker, session, message),
     },
     Mechanism {
         name: "SCRAM-SHA-512",
-        can_succeed: |directory, session| scram::can_succeed(scram::SHA_512, directory, session),
+        has_means: |_, _| true,
+        can_succeed: |directory, _| scram::can_succeed(scram::SHA_512, directory),
         step: |worker, session, message| scram::step(scram::SHA_512, worker, session, message),
     },
     Mechanism {
         name: "SCRAM-SHA-256",
-        can_succeed: |directory, session| scram::can_succeed(scram::SHA_256, directory, session),
+        has_means: |_, _| true,
+        can_succeed: |directory, _| scram::can_succeed(scram::SHA_256, directory),
         step: |worker, session, message| scram::step(scram::SHA_256, worker, session, message),
     },
     #[cfg(feature = "gssapi")]
-    Mechanism { name: GSSAPI, can_succeed: |_, _| true, step: gssapi::step },
+    Mechanism {
+        name: GSSAPI,
+        has_means: |_, _| true,
+        can_succeed: |_, _| true,
+        step: gssapi::step,
+    },
     Mechanism {
         name: "OAUTHBEARER",
-        can_succeed: |directory, session| {
-            directory.takes_tokens() && session.is_confidential(directory)
-        },
+        has_means: |directory, _| directory.takes_tokens(),
+        can_succeed: |directory, session| session.is_confidential(directory),
         step: oauthbearer::step,
     },
     Mechanism {
         name: plain::PLAIN,
+        has_means: |_, _| true,
         can_succeed: |directory, session| session.takes_plain(directory),
         step: plain::step,
     },
-    Mechanism { name: ANONYMOUS, can_succeed: |_, _| true, step: anonymous::step },
+    Mechanism {
+        name: ANONYMOUS,
+        has_means: |_, _| true,
+        can_succeed: |_, _| true,
+        step: anonymous::step,
+    },
 ];
 
 /// The names of all mechanisms, whether offered or not.
@@ -192,8 +206,13 @@ impl Offered {
 
 impl Mechanism {
     pub(crate) fn is_offered(&self, directory: &Directory, session: &Session) -> bool {
+        self.is_supported(directory, session) && (self.can_succeed)(directory, session)
+    }
+
+    /// Whether it is switched on, and there is what it needs.
+    fn is_supported(&self, directory: &Directory, session: &Session) -> bool {
         directory.authentication.mechanisms.iter().any(|name| name == self.name)
-            && (self.can_succeed)(directory, session)
+            && (self.has_means)(directory, session)
     }
 
     /// Whether channel binding could have been used in place of this mechanism.
@@ -213,10 +232,7 @@ pub(crate) fn step(
     credentials: Option<&[u8]>,
 ) -> Result<(&'static str, Step), Refusal> {
     let known = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
-    let switched_on = |one: &&Mechanism| {
-        worker.directory.authentication.mechanisms.iter().any(|name| name == one.name)
-    };
-    let Some(mechanism) = known.filter(switched_on) else {
+    let Some(mechanism) = known.filter(|one| one.is_supported(&worker.directory, session)) else {
         return Err(Refusal::new(
             ResultCode::AuthMethodNotSupported,
             "the SASL mechanism is not supported; the root DSE lists those that are",

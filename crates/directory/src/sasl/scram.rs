@@ -137,17 +137,19 @@ impl<'m> ClientFinal<'m> {
     }
 }
 
+/// Whether this connection has a channel to be bound to.
+pub(super) fn can_bind(session: &Session) -> bool {
+    session.bindings().is_some_and(ChannelBindings::any)
+}
+
 /// Whether somebody can sign in by this mechanism: keys for its hash are stored, or will be when
 /// passwords are set.
-pub(super) fn can_succeed(kind: Kind, directory: &Directory, session: &Session) -> bool {
-    let Kind { hash, with_binding } = kind;
-    let can_bind = || session.bindings().is_some_and(ChannelBindings::any);
+pub(super) fn can_succeed(kind: Kind, directory: &Directory) -> bool {
     let is_stored = |scheme| {
         directory.passwords.storage.scheme == scheme
             || directory.password_policies.load().store(scheme)
     };
-    (!with_binding || can_bind())
-        && (directory.scram_keys.has(hash) || hash.scheme().is_some_and(is_stored))
+    directory.scram_keys.has(kind.hash) || kind.hash.scheme().is_some_and(is_stored)
 }
 
 pub(super) fn step(

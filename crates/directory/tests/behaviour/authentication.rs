@@ -512,7 +512,7 @@ fn channel_binding_ties_the_proof_to_the_connection() {
     let unasked = Scram { mechanism: "SCRAM-SHA-256", ..exporter };
     assert_eq!(unasked.run(&mut secured(&served)), ResultCode::ProtocolError);
     // Without TLS there is nothing to bind to.
-    assert_eq!(exporter.run(&mut served.client()), ResultCode::InvalidCredentials);
+    assert_eq!(exporter.run(&mut served.client()), ResultCode::AuthMethodNotSupported);
 }
 
 #[test]
@@ -676,9 +676,7 @@ fn a_token_of_the_configured_issuer_lets_its_user_in() {
     let good = token(claims);
     let mut client = connect(&served, Peer { secure: true, ..from_afar() });
     // Without keys no token is taken.
-    assert_eq!(bearer(&mut client, "", &good).code(), ResultCode::SaslBindInProgress);
-    let answer = sasl(&mut client, "OAUTHBEARER", Some(b"\x01"));
-    assert_eq!(answer.code(), ResultCode::InvalidCredentials);
+    assert_eq!(bearer(&mut client, "", &good).code(), ResultCode::AuthMethodNotSupported);
     let key = URL_SAFE_NO_PAD.encode(SHARED_KEY);
     let keys = format!("{{\"keys\":[{{\"kty\":\"oct\",\"k\":\"{key}\"}}]}}");
     served.directory.set_token_keys(&keys).unwrap();
