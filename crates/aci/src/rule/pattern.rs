@@ -87,6 +87,8 @@ pub enum PatternFault {
     Dn(InvalidDn),
     /// A star where only names without are of use.
     Star,
+    /// Quotes in a name with a star or a macro.
+    Quote,
     /// An RDN of several assertions has a star.
     StarInSeveral,
     /// A type is a star or not known, and its value has a star.
@@ -114,6 +116,10 @@ impl std::fmt::Display for PatternFault {
                 return write!(f, "attribute type '{name}' is not defined");
             }
             Self::Star => "a star cannot stand here; write '\\2A' for the character itself",
+            Self::Quote => {
+                "a name with a star or a macro cannot have quotes; write '\\' before special \
+                 characters instead"
+            }
             Self::StarInSeveral => "an RDN of several assertions cannot have a star",
             Self::StarType => "a value with a star needs a defined attribute type before its '='",
             Self::Macro => "a macro cannot stand here",
@@ -138,6 +144,11 @@ impl DnPattern {
         let is_plain = !text.contains('$') && pieces.iter().all(|piece| !has_star(piece));
         let mut rdns = Vec::new();
         if !is_plain {
+            // Its pieces are cut at commas, and a comma in quotes is none: a rule that matches
+            // nothing would deny nothing.
+            if split_at(text, b'"').len() > 1 {
+                return Err(PatternFault::Quote);
+            }
             for piece in &pieces {
                 rdns.push(RdnPattern::parse(piece, schema)?);
             }

@@ -287,6 +287,12 @@ fn wrong_bind_rules_are_refused() {
         "a star cannot stand here; write '\\2A' for the character itself",
     );
     check_rule_refused(
+        "userdn=\"ldap:///cn=%22b,c%22,ou=*,dc=a\"",
+        17,
+        "a name with a star or a macro cannot have quotes; write '\\' before special characters \
+         instead",
+    );
+    check_rule_refused(
         "groupdn=\"ldap:///dc=a??sub?(cn=x)\"",
         10,
         "groupdn takes names of groups, no searches",
