@@ -157,7 +157,7 @@ fn read_tables(
         while !is_over.load(Ordering::Relaxed)
             && let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
         {
-            if let Err(error) = read_part(environment, part, &tell) {
+            if let Err(error) = read_part(environment, part, VIEW_BYTES, &tell) {
                 is_over.store(true, Ordering::Relaxed);
                 if let Ok(mut failure) = failure.lock() {
                     *failure = Some(error);
@@ -176,38 +176,59 @@ fn read_tables(
     }
 }
 
-/// Reads rows until `tell` has heard enough.
+/// Reads rows until `tell` has heard enough, `view_bytes` in one view of the store.
 fn read_part(
     environment: &Environment,
     part: &Part,
+    view_bytes: u64,
     tell: &dyn Fn(u64) -> bool,
 ) -> Result<(), StoreError> {
-    let txn = environment.read()?;
     let to = part.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    let from = if part.from.is_empty() { Bound::Unbounded } else { Bound::Included(&*part.from) };
-    let range = (from, to);
-    let mut bytes = 0;
-    for row in part.table.range(&txn, &range)? {
-        let (key, value) = row?;
-        // A long row is on pages of its own, which nothing but its octets touches.
-        let touched = value.iter().step_by(PAGE_BYTES).fold(0, |sum: u8, one| sum ^ one);
-        std::hint::black_box(touched);
-        bytes += (key.len() + value.len() + ROW_BYTES) as u64;
-        if bytes >= TELL_BYTES {
+    let mut read = None;
+    loop {
+        let from = match &read {
+            Some(last) => Bound::Excluded(Vec::as_slice(last)),
+            None if part.from.is_empty() => Bound::Unbounded,
+            None => Bound::Included(&*part.from),
+        };
+        // As long as one is read, no page that writers leave is used again.
+        let txn = environment.read()?;
+        let mut in_view = 0;
+        let mut bytes = 0;
+        let mut last = None;
+        for row in part.table.range(&txn, &(from, to))? {
+            let (key, value) = row?;
+            // A long row is on pages of its own, which nothing but its octets touches.
+            let touched = value.iter().step_by(PAGE_BYTES).fold(0, |sum: u8, one| sum ^ one);
+            std::hint::black_box(touched);
+            bytes += (key.len() + value.len() + ROW_BYTES) as u64;
+            if bytes < TELL_BYTES {
+                continue;
+            }
             if !tell(bytes) {
                 return Ok(());
             }
+            in_view += bytes;
             bytes = 0;
+            if in_view >= view_bytes {
+                last = Some(key.to_vec());
+                break;
+            }
         }
+        tell(bytes);
+        if last.is_none() {
+            return Ok(());
+        }
+        read = last;
     }
-    tell(bytes);
-    Ok(())
 }
 
 /// So much is read at a time, in bytes.
 const READ_BYTES: usize = 1 << 20;
 /// Progress is told every so many bytes.
 const TELL_BYTES: u64 = 1 << 20;
+/// So much is read in one view of the store, in bytes.
+const VIEW_BYTES: u64 = 64 * TELL_BYTES;
 /// What LMDB adds to a row, in bytes.
 const ROW_BYTES: usize = 10;
 /// The smallest page of any system, in bytes.
@@ -274,6 +295,30 @@ mod tests {
         assert!(file > 4 << 20, "{sizes:?}");
         // The system maps some pages around each that is looked at.
         assert!(looked_at < 1 << 20, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_part_is_read_once_in_however_many_views() {
+        let dir = tempfile::tempdir().unwrap();
+        filled(dir.path(), 6_000);
+        let store = open(dir.path());
+        let environment = store.base_environment();
+        let part = Part::whole(environment.tables.plain(PlainTable::Entries));
+        let read = |view_bytes| {
+            let (told, times) = (AtomicU64::new(0), AtomicU64::new(0));
+            let tell = |bytes| {
+                told.fetch_add(bytes, Ordering::Relaxed);
+                times.fetch_add(1, Ordering::Relaxed);
+                true
+            };
+            read_part(&environment, &part, view_bytes, &tell).unwrap();
+            (told.into_inner(), times.into_inner())
+        };
+        let (whole, once) = read(u64::MAX);
+        assert!(whole > 3 * TELL_BYTES, "{whole}");
+        let (in_views, times) = read(1);
+        assert_eq!(in_views, whole);
+        assert!(times > once, "{times} {once}");
     }
 
     #[test]
