@@ -14,6 +14,7 @@ use crate::authentication::Confidentiality;
 use crate::directory::Directory;
 use crate::identity_limits::{self, Seat, Turn};
 use crate::job::{Job, JobDone};
+use crate::ops::cancel;
 use crate::policy::Chosen;
 use crate::protection::{ChannelBindings, ClientCertificate, Tls};
 pub(crate) use crate::record::Who;
@@ -60,6 +61,8 @@ pub struct Session {
     /// A SASL bind whose client is to send more.
     pending: Option<sasl::Pending>,
     outstanding: Vec<Outstanding>,
+    /// The ids of Cancels that had their effect and are still to be answered.
+    canceled_ahead: Vec<MessageId>,
     /// Its place among the connections of its identity, where those are counted.
     seat: Option<Seat>,
     /// That of the request at hand among the operations of its identity.
@@ -95,6 +98,7 @@ impl Session {
             tls: None,
             pending: None,
             outstanding: Vec::new(),
+            canceled_ahead: Vec::new(),
             seat: None,
             turn: None,
             transactions: Transactions::default(),
@@ -273,15 +277,35 @@ impl Session {
         self.outstanding.retain(|request| request.id != id);
     }
 
-    /// A whole message that will be handled later: when it abandons a request, that is given up
-    /// now already. Everything else about it waits.
-    pub fn look_ahead(&mut self, message: &[u8]) {
-        if message.len() <= ABANDON_MAX_BYTES
-            && let Ok(decoded) = Message::<Request<'_>>::decode(message, &DecodeLimits::default())
-            && let Request::Abandon(id) = decoded.op
-        {
-            self.abandon(id);
+    /// A whole message that will be handled later: when it gives up a request, that is done now
+    /// already. Everything else about it waits, and the answer to a Cancel. What waits for hashes
+    /// is not to be canceled: `may_cancel` is false then.
+    pub fn look_ahead(&mut self, message: &[u8], may_cancel: bool) {
+        if message.len() > AHEAD_MESSAGE_MAX_BYTES {
+            return;
         }
+        let Ok(decoded) = Message::<Request<'_>>::decode(message, &DecodeLimits::default()) else {
+            return;
+        };
+        match decoded.op {
+            Request::Abandon(id) => self.abandon(id),
+            Request::Extended(request)
+                if may_cancel
+                    && decoded.controls.is_empty()
+                    && self.canceled_ahead.len() < CANCELED_AHEAD_MAX
+                    && let Some(id) = cancel::target(&request)
+                    && self.cancel(id).is_ok() =>
+            {
+                self.canceled_ahead.push(decoded.id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the Cancel with this id had its effect before it was handled; it is forgotten.
+    pub(crate) fn was_canceled_ahead(&mut self, by: MessageId) -> bool {
+        let found = self.canceled_ahead.iter().position(|id| *id == by);
+        found.map(|place| self.canceled_ahead.swap_remove(place)).is_some()
     }
 
     pub(crate) fn peer(&self) -> &Peer {
@@ -458,8 +482,10 @@ const SSF_TLS: u32 = 128;
 /// What a socket of this machine counts as, as OpenLDAP has it.
 const SSF_LOCAL: u32 = 71;
 
-/// The size of the longest abandon request without controls, and some more.
-const ABANDON_MAX_BYTES: usize = 64;
+/// The size of the longest Abandon or Cancel without controls, and some more.
+const AHEAD_MESSAGE_MAX_BYTES: usize = 64;
+/// So many Cancels have their effect before they are handled; more wait.
+const CANCELED_AHEAD_MAX: usize = 64;
 
 /// The mechanism of an identity that was proved with name and password.
 pub(crate) const SIMPLE: &str = "simple";

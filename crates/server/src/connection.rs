@@ -390,8 +390,8 @@ impl Connection {
     }
 
     /// While requests have to wait, because the client does not take its answers or too many are
-    /// under way, they are looked at for those that abandon one: what is abandoned goes on for
-    /// nobody, and may be all that the others wait for.
+    /// under way, they are looked at for those that abandon or cancel one: what is given up goes on
+    /// for nobody, and may be all that the others wait for.
     fn look_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.jobs.is_empty() || self.ending.is_some() || self.input.ended {
             return Ok(());
@@ -413,11 +413,12 @@ impl Connection {
                 cx.waker().wake_by_ref();
             }
         }
+        let may_cancel = !self.is_hashing();
         let mut rest = self.input.bytes.as_slice();
         while let Ok(Frame::Complete(length)) = frame(rest, AHEAD_MAX_BYTES)
             && let Some((message, after)) = rest.split_at_checked(length)
         {
-            self.session.look_ahead(message);
+            self.session.look_ahead(message, may_cancel);
             rest = after;
         }
         Ok(())

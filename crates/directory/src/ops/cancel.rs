@@ -30,6 +30,10 @@ pub(crate) fn start(
     if id == call.id {
         return Err(Refusal::new(ResultCode::CannotCancel, "a Cancel is not canceled"));
     }
+    if session.was_canceled_ahead(call.id) {
+        respond(out, call.id, None, None);
+        return Ok(Next::Answered);
+    }
     session.cancel(id).map_err(|code| {
         let why = match code {
             ResultCode::TooLate => "the request is carried out already",
@@ -39,6 +43,11 @@ pub(crate) fn start(
     })?;
     respond(out, call.id, None, None);
     Ok(Next::Answered)
+}
+
+/// Which request is to be canceled, when it is a Cancel that is well formed.
+pub(crate) fn target(request: &ExtendedRequest<'_>) -> Option<MessageId> {
+    read(request.value.filter(|_| request.oid == OID)?).ok()
 }
 
 /// `SEQUENCE { cancelID MessageID }`.

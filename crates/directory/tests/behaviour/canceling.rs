@@ -130,3 +130,45 @@ fn a_cancel_is_not_canceled_and_reaches_no_other_session() {
     assert_eq!(cancel(&mut client, 2), ResultCode::CannotCancel);
     assert_eq!(cancel(&mut client, 1), ResultCode::Success);
 }
+
+#[test]
+fn a_cancel_that_waits_has_its_effect_and_is_answered_later() {
+    let served = Held::one_by_one();
+    let mut client = served.root();
+    let held = Held::writer(&served);
+    let (first, second) = (format!("ou=first,{SUFFIX}"), format!("ou=second,{SUFFIX}"));
+    let kept = submit_unit(&mut client, &first);
+    let canceled = submit_unit(&mut client, &second);
+    let request = ExtendedRequest { oid: "1.3.6.1.1.8", value: Some(&[0x30, 3, 2, 1, 3]) };
+    let message = client.encode(Request::Extended(request), Controls::EMPTY);
+    // Not while hashes are computed; and once is as good as often.
+    client.connection.session.look_ahead(&message, false);
+    client.connection.session.look_ahead(&message, true);
+    client.connection.session.look_ahead(&message, true);
+    held.release();
+    assert_eq!(code(&canceled), ResultCode::Canceled);
+    assert_eq!(code(&kept), ResultCode::Success);
+    assert!(exists(&served, &first) && !exists(&served, &second));
+    client.connection.session.forget(MessageId(3));
+    assert_eq!(handled(&mut client, &message), ResultCode::Success);
+    // It has been answered; another one with its id is another one.
+    assert_eq!(handled(&mut client, &message), ResultCode::NoSuchOperation);
+}
+
+#[test]
+fn cancels_that_nobody_answers_are_not_kept_without_limit() {
+    let served = Held::one_by_one();
+    let mut client = served.root();
+    let held = Held::writer(&served);
+    let submitted: Vec<_> =
+        (0..100).map(|number| submit_unit(&mut client, &format!("ou={number},{SUFFIX}"))).collect();
+    for id in 2..102 {
+        let value = [0x30, 3, 2, 1, id];
+        let request = ExtendedRequest { oid: "1.3.6.1.1.8", value: Some(&value) };
+        let message = client.encode(Request::Extended(request), Controls::EMPTY);
+        client.connection.session.look_ahead(&message, true);
+    }
+    held.release();
+    let is_canceled = |one: &_| code(one) == ResultCode::Canceled;
+    assert_eq!(submitted.iter().filter(|one| is_canceled(one)).count(), 64);
+}

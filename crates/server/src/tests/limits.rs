@@ -226,6 +226,31 @@ fn an_abandoned_search_of_a_client_that_does_not_read_gives_its_thread_back() {
 }
 
 #[test]
+fn a_canceled_search_of_a_client_that_does_not_read_gives_its_thread_back() {
+    let running = with_one_scan_thread();
+    let mut client = running.connect_root();
+    client.send(&search_all(2, 0));
+    assert_eq!(client.receive(), "2 entry dc=example,dc=org");
+    // As above; this one is answered, and what it cancels is, too.
+    client.send(&extended(3, WHO_AM_I));
+    let cancel = ExtendedRequest { oid: "1.3.6.1.1.8", value: Some(&[0x30, 3, 2, 1, 2]) };
+    client.send(&request(4, Request::Extended(cancel)));
+    let mut other = running.connect_root();
+    other.send(&search(2, "ou=e1,dc=example,dc=org", Scope::Base));
+    assert_eq!(other.receive(), "2 entry ou=e1,dc=example,dc=org");
+    assert_eq!(other.receive(), "2 done success");
+    let mut answers = Vec::new();
+    while answers.last().is_none_or(|answer: &String| !answer.starts_with("4 ")) {
+        answers.push(client.receive());
+    }
+    assert!(answers.len() < 30, "{}", answers.len());
+    let ends: Vec<_> = answers.iter().filter(|answer| !answer.contains(" entry ")).collect();
+    assert_eq!(ends.len(), 3, "{ends:?}");
+    assert!(ends.iter().any(|end| *end == "2 done canceled"), "{ends:?}");
+    assert!(ends.iter().any(|end| end.starts_with("4 ") && end.ends_with("success")), "{ends:?}");
+}
+
+#[test]
 fn a_search_of_a_client_that_does_not_read_ends_with_its_time() {
     let running = with_one_scan_thread();
     let mut client = running.connect_root();
