@@ -192,6 +192,7 @@ impl Hashing {
             questions: std::mem::take(&mut self.asked),
             answered: std::mem::take(&mut self.answered),
             cancel: session.begin(id),
+            is_bind: false,
             options: self.options,
             seldom: Arc::clone(&self.seldom),
         })
@@ -241,6 +242,7 @@ pub struct HashJob {
     /// ever, where a password was changed meanwhile.
     answered: Vec<(Question, Answer)>,
     cancel: Cancel,
+    is_bind: bool,
     options: PasswordOptions,
     seldom: Arc<SeldomLines>,
 }
@@ -249,6 +251,17 @@ impl HashJob {
     /// Which request it is.
     pub fn id(&self) -> MessageId {
         self.id
+    }
+
+    /// Those of a bind.
+    pub(crate) fn of_bind(mut self: Box<Self>) -> Box<Self> {
+        self.is_bind = true;
+        self
+    }
+
+    /// Whether a bind waits for them.
+    pub fn is_bind(&self) -> bool {
+        self.is_bind
     }
 
     /// The request as it was received, to be refused when there is no room for the job.
@@ -274,7 +287,7 @@ impl HashJob {
 
     /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
     pub fn run(self) -> HashDone {
-        let Self { id, message, questions, mut answered, cancel, options, seldom } = self;
+        let Self { id, message, questions, mut answered, cancel, options, seldom, .. } = self;
         for question in questions {
             if cancel.is_set() {
                 break;

@@ -80,6 +80,8 @@ pub struct Session {
 struct Outstanding {
     id: MessageId,
     cancel: Cancel,
+    /// A bind is not abandoned by a request.
+    is_bind: bool,
     _turn: Option<Turn>,
 }
 
@@ -419,6 +421,13 @@ impl Session {
         self.outstanding.iter().any(|request| request.id == id)
     }
 
+    /// A bind came that is refused before anybody looks at it: the client is nobody, as with every
+    /// bind (RFC 4513 §4).
+    pub fn refuse_bind(&mut self) {
+        self.start_bind();
+        self.pending = None;
+    }
+
     /// A bind came: all other requests of the session are given up (RFC 4511 §4.2.1), and it is
     /// anonymous unless and until the bind succeeds (RFC 4513 §4). Its transactions are forgotten.
     pub(crate) fn start_bind(&mut self) {
@@ -441,8 +450,21 @@ impl Session {
     pub(crate) fn begin(&mut self, id: MessageId) -> Cancel {
         let cancel = Cancel::default();
         let turn = self.turn.take();
-        self.outstanding.push(Outstanding { id, cancel: cancel.clone(), _turn: turn });
+        self.outstanding.push(Outstanding {
+            id,
+            cancel: cancel.clone(),
+            is_bind: false,
+            _turn: turn,
+        });
         cancel
+    }
+
+    /// A request that was noted is a bind, which no request gives up (RFC 4511 §4.11): a password
+    /// would have been tried, and a wrong one not be counted.
+    pub(crate) fn hold_bind(&mut self, id: MessageId) {
+        for request in self.outstanding.iter_mut().filter(|request| request.id == id) {
+            request.is_bind = true;
+        }
     }
 
     /// RFC 3909 §2.1: has a request answered `canceled`, unless it is too late for that.
@@ -454,7 +476,8 @@ impl Session {
     /// RFC 4511 §4.11: an unknown id is silently ignored. The request stays listed until whoever
     /// works on it says it is over, so that its id cannot be used twice meanwhile.
     pub(crate) fn abandon(&mut self, id: MessageId) {
-        for request in self.outstanding.iter().filter(|request| request.id == id) {
+        let is_it = |request: &&Outstanding| request.id == id && !request.is_bind;
+        for request in self.outstanding.iter().filter(is_it) {
             request.cancel.set();
         }
     }

@@ -74,8 +74,8 @@ trait LockGuard: Debug + Send + Sync {}
 
 impl<T: Debug + Send + Sync> LockGuard for T {}
 
-/// A locked file. It is unlocked and not only closed: a process that another thread has just begun
-/// holds the file too until it runs its program, and would keep the lock so long.
+/// A locked file. It is unlocked and not only closed: a process that another thread has just
+/// begun holds the file too until it runs its program, and would keep the lock so long.
 #[derive(Debug)]
 pub struct LockedFile(pub File);
 

@@ -98,6 +98,8 @@ struct Running {
     deliveries: mpsc::Receiver<Delivery>,
     /// Whose passwords it hashes, if it does: no message is handled until it is done.
     hashes_for: Option<Asker>,
+    /// They are those of a bind.
+    is_bind: bool,
     /// The request.
     _held: Option<Held>,
 }
@@ -270,8 +272,12 @@ impl Connection {
         }
         let hashes_for = self.jobs.iter().find_map(|job| job.hashes_for);
         let has_searches = self.jobs.iter().any(|job| job.hashes_for.is_none());
+        let has_tried_password = self.jobs.iter().any(|job| job.is_bind);
         self.jobs.clear();
         let shared = &self.worker.shared;
+        if has_tried_password {
+            self.origin.hung_up(&shared.addresses, self.worker.now());
+        }
         if let Some(asker) = hashes_for {
             shared.hash_pool.sweep(asker);
         }
@@ -530,11 +536,12 @@ impl Connection {
     /// Answers a bind that too many are in line before.
     fn refuse(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
-        if let Ok(decoded) = Message::<Request<'_>>::decode(message, &DecodeLimits::default()) {
-            let why = "too many binds of your address have failed; try again later";
-            let result = LdapResult { diagnostic: why, ..LdapResult::new(ResultCode::Busy) };
-            encode::result(out, decoded.id, ResponseKind::Bind, &result, Controls::EMPTY);
-        }
+        let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
+        let Ok(decoded) = decoded else { return self.handle(worker, message, out) };
+        self.session.refuse_bind();
+        let why = "too many binds of your address have failed; try again later";
+        let result = LdapResult { diagnostic: why, ..LdapResult::new(ResultCode::Busy) };
+        encode::result(out, decoded.id, ResponseKind::Bind, &result, Controls::EMPTY);
         let answer = (out.get(start..).unwrap_or_default(), Noted::default());
         worker.scribe.handled(&mut self.trail, &self.session, message, answer);
     }
@@ -577,7 +584,8 @@ impl Connection {
                     Some(deliveries) => {
                         self.note_begun(worker, asked, so_far);
                         let held = Some(account.hold(asked.message().len()));
-                        let job = Running { deliveries, hashes_for: None, _held: held };
+                        let job =
+                            Running { deliveries, hashes_for: None, is_bind: false, _held: held };
                         return self.jobs.push(job);
                     }
                     None => {

@@ -31,8 +31,8 @@ pub(crate) struct DataDirectory {
     _lock: Option<LockedFile>,
 }
 
-/// The locked file. It is unlocked and not only closed: a process that another thread has just begun
-/// holds the file too until it runs its program, and would keep the lock so long.
+/// The locked file. It is unlocked and not only closed: a process that another thread has just
+/// begun holds the file too until it runs its program, and would keep the lock so long.
 #[derive(Debug)]
 struct LockedFile(File);
 

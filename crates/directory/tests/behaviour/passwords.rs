@@ -137,6 +137,25 @@ fn an_abandoned_request_is_neither_hashed_nor_answered() {
     assert_eq!(connection.session.outstanding(), 0);
 }
 
+/// Or else a password could be tried, and a wrong one would not be counted (RFC 4511 §4.11).
+#[test]
+fn a_bind_is_not_abandoned_by_a_request() {
+    let served = Served::with(|options| options.passwords.storage = cheap(Scheme::Argon2id));
+    let mut root = served.root();
+    assert_eq!(add_anna(&mut root, &["one"]).code(), ResultCode::Success);
+    let mut client = served.client();
+    let (job, _) = hashed(&mut client, bind_request(ANNA, "wrong"));
+    let abandon = client.encode(Request::Abandon(job.id()), Controls::EMPTY);
+    let connection = &mut client.connection;
+    connection.session.look_ahead(&abandon, false);
+    let (mut out, mut answer) = (Vec::new(), Answer::default());
+    let next = connection.worker.resume(&mut connection.session, job.run(), &mut out);
+    assert!(matches!(next, Next::Answered));
+    answer.take(&out);
+    assert_eq!(answer.code(), ResultCode::InvalidCredentials);
+    assert_eq!(connection.session.outstanding(), 0);
+}
+
 #[test]
 fn a_name_that_does_not_exist_costs_as_much_as_one_that_does() {
     for (scheme, hashes) in [(Scheme::Argon2id, 1), (Scheme::Ssha512, 0)] {

@@ -18,10 +18,10 @@ impl Connection {
     ) -> Result<(), (Box<HashJob>, &'static str)> {
         let account = self.holding.account(&worker.shared, || worker.now());
         let Some(held) = account.try_hold(job.octets()) else { return Err((job, NO_ROOM)) };
-        let asker = Asker::of(&self.session);
+        let (asker, is_bind) = (Asker::of(&self.session), job.is_bind());
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
-        self.jobs.push(Running { deliveries, hashes_for: Some(asker), _held: Some(held) });
+        self.jobs.push(Running { deliveries, hashes_for: Some(asker), is_bind, _held: Some(held) });
         Ok(())
     }
 
@@ -45,6 +45,7 @@ impl Connection {
         if !job.is_abandoned() {
             refuse_busy(job.id(), job.message(), TOO_MANY, &mut out);
         }
+        self.origin.told(&out, &worker.shared.addresses, || worker.now());
         self.note_answer(&worker, Asked::Before(job.id()), &out, Noted::default());
         if !out.is_empty() {
             self.output.append(out);

@@ -74,13 +74,21 @@ impl Origin {
         waited
     }
 
-    /// What a client was told; a bind that failed counts.
+    /// What a client was told; a bind that failed counts. So does one that found no room in the
+    /// hash pool: a password that is right and quick to verify would have needed none.
     pub(super) fn told(&self, answer: &[u8], addresses: &Addresses, now: impl Fn() -> Duration) {
+        let counts = [ResultCode::InvalidCredentials, ResultCode::Busy];
         if tag(answer) == Some(BIND_RESPONSE)
-            && told(answer).code == Some(ResultCode::InvalidCredentials.code())
+            && counts.iter().any(|code| told(answer).code == Some(code.code()))
         {
             addresses.bind_failed(self.source, now());
         }
+    }
+
+    /// The client has not waited for the answer to its bind. That counts as one that failed: a
+    /// password that is right and quick to verify would have been answered before.
+    pub(super) fn hung_up(&self, addresses: &Addresses, now: Duration) {
+        addresses.bind_failed(self.source, now);
     }
 
     /// The connection is gone.

@@ -1,5 +1,9 @@
 //! What is limited for each address: its connections, and its binds that fail.
 
+use std::time::Instant;
+
+use socket2::SockRef;
+
 use super::*;
 
 #[test]
@@ -99,4 +103,50 @@ fn too_many_binds_in_line_are_refused_unseen() {
     let count = |want: &str| answers.iter().filter(|answer| *answer == want).count();
     let (bound, busy) = (count("1 bind success"), count("1 bind busy"));
     assert!(bound >= 4 && busy >= 1 && bound + busy == 12, "{answers:?}");
+}
+
+#[test]
+fn who_hangs_up_before_the_answer_has_guessed_all_the_same() {
+    let running = Running::with(|settings| {
+        settings.limits.bind_failures_max = 1;
+        settings.limits.bind_delay_max = Duration::from_secs(1);
+    });
+    let mut clients = (0..6).map(|_| running.connect()).collect::<Vec<_>>();
+    for client in &mut clients {
+        client.send(&bind(1, ROOT, "wrong"));
+    }
+    // The others have come by then, and wait for their hashes.
+    assert_eq!(clients[0].receive(), "1 bind invalidCredentials");
+    for client in &clients {
+        SockRef::from(client.socket.as_ref().unwrap()).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+    drop(clients);
+    while running.counters.connections.value() > 0 {
+        std::thread::yield_now();
+    }
+    let begun = Instant::now();
+    let mut next = running.connect();
+    next.send(&bind(1, ROOT, "secret"));
+    assert_eq!(next.receive(), "1 bind success");
+    assert!(begun.elapsed() > Duration::from_millis(300), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn who_is_refused_in_line_is_signed_in_as_nobody() {
+    let running = Running::with(|settings| {
+        settings.limits.bind_failures_max = 1;
+        settings.limits.bind_delay_max = Duration::from_millis(200);
+    });
+    let mut client = running.connect_root();
+    let mut first = running.connect();
+    for id in 1..=2 {
+        first.send(&bind(id, ROOT, "wrong"));
+        first.receive();
+    }
+    let mut others = (0..40).map(|_| running.connect()).collect::<Vec<_>>();
+    others.iter_mut().for_each(|other| other.send(&bind(1, ROOT, "secret")));
+    client.send(&bind(7, ROOT, "secret"));
+    client.send(&extended(8, WHO_AM_I));
+    assert_eq!(client.receive(), "7 bind busy");
+    assert_eq!(client.receive(), "8 extended success");
 }

@@ -79,7 +79,9 @@ pub(crate) fn start(
 /// Hands the bind to the hash pool: nothing of the connection is carried out before the password is
 /// looked at; then the same request is handled once more.
 fn later(worker: &mut Worker, session: &mut Session, id: MessageId, bytes: &[u8]) -> Next {
-    Next::Hash(worker.hashing.job(session, id, bytes))
+    let job = worker.hashing.job(session, id, bytes);
+    session.hold_bind(id);
+    Next::Hash(job.of_bind())
 }
 
 /// Verifies the password of a SASL message as far as it goes on this thread.
