@@ -1,8 +1,7 @@
 //! What is limited for each address: its connections, and its binds that fail.
 
-use std::time::Instant;
-
 use socket2::SockRef;
+use tokio::time::Instant;
 
 use super::*;
 
