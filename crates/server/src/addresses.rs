@@ -177,8 +177,9 @@ impl Addresses {
             }
         }
         let known = shard.entry(source).or_insert(Known { halved: now, ..Known::default() });
+        let had = known.failures;
         known.decay(now);
-        if known.failures == 0 {
+        if had == 0 {
             self.suspects.fetch_add(1, Ordering::Relaxed);
         }
         known.failures = known.failures.saturating_add(1);
@@ -402,6 +403,10 @@ mod tests {
         assert_eq!(table.admit_bind(of(four(1)), at(1_000_000)), Admission::Now);
         assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
         assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
+        // One that is forgotten and fails again, before anybody has looked, is one.
+        table.bind_failed(of(four(1)), at(2_000_000));
+        table.bind_failed(of(four(1)), at(3_000_000));
+        assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
     }
 
     #[test]
