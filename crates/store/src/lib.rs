@@ -75,8 +75,8 @@ pub use index_status::{IndexStatus, IndexStatusOptions};
 pub use lmdb::StoreOptions;
 pub use meta::{LogPosition, Lsn, Mark};
 pub use plan::{
-    Ask, CandidateIds, Candidates, Explanation, Operator, Plan, ScopeReport, Source, TermReport,
-    Work,
+    Ask, CandidateIds, Candidates, Explanation, Indexable, Operator, Plan, ScopeReport, Source,
+    TermReport, Work,
 };
 pub use preload::{PreloadProgress, Preloaded};
 pub use reader::{IndexUses, Reader};

@@ -5,6 +5,7 @@
 
 mod cost;
 mod explain;
+mod indexable;
 mod load;
 mod lookup;
 mod node;
@@ -36,6 +37,7 @@ use stream::Stream;
 
 pub use cost::Work;
 pub use explain::{Explanation, Operator, ScopeReport, Source, TermReport};
+pub use indexable::Indexable;
 
 /// What is asked of a plan.
 #[derive(Clone, Copy)]

@@ -41,6 +41,7 @@ fn check(
     let parsed = Filter::parse(text).unwrap();
     let explained = Ask { explain: Some(&clock), text: Some(&parsed), ..ask };
     let mut first: Option<BTreeSet<u64>> = None;
+    let left = left_by_indexes(view, scan, &filter, (base, scope));
     for ask in [ask, explained] {
         let plan = view.plan(&ask).unwrap();
         let ids: Vec<u64> = plan.candidates(view, EntryId::ROOT).map(|id| id.unwrap().0).collect();
@@ -72,6 +73,9 @@ fn check(
             assert_eq!(told.exact, plan.exact);
             assert!(told.killed_by.is_none() || got.is_empty(), "{text}");
             check_report(scan, &told.root, text);
+            if !format!("{told:?}").contains(" where ") {
+                assert!(left.is_subset(&got), "{text} {scope:?} of {base:?}: {left:?} in {got:?}");
+            }
         }
         // One assertion takes a shorter way when nothing is told of it, to the same end.
         if let Some(first) = &first
@@ -81,6 +85,28 @@ fn check(
         }
         first = Some(got);
     }
+}
+
+/// The entries in scope that no index leaves out, whatever the indexes hold.
+fn left_by_indexes(
+    view: &View<'_>,
+    scan: &Scan,
+    filter: &ResolvedFilter,
+    (base, scope): (EntryId, Scope),
+) -> BTreeSet<u64> {
+    let indexable = view.indexable(filter);
+    let left: BTreeSet<u64> = scan
+        .in_scope(base, scope)
+        .intersection(&scan.true_of(&indexable.filter))
+        .copied()
+        .collect();
+    let matching = scan.true_of(filter);
+    let mut all = matching.intersection(&left);
+    assert!(all.by_ref().count() == matching.intersection(&scan.in_scope(base, scope)).count());
+    if indexable.is_all {
+        assert_eq!(&indexable.filter, filter);
+    }
+    left
 }
 
 /// What is told of each part holds for it.

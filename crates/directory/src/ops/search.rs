@@ -578,15 +578,15 @@ impl Search<'_> {
                 is_at_references = matches!(parked.phase, Phase::References { .. });
             }
         }
-        let step = if is_at_references { Step::Next } else { run.in_id_order(&plan, sink)? };
+        let step = if is_at_references { Ok(Step::Next) } else { run.in_id_order(&plan, sink) };
         if let Some(watch) = &self.watch {
             watch.sent(run.sent);
         }
-        if let Step::End(outcome) = step {
-            return Ok(match run.has_found_too_few() {
-                true => self.found_too_few(&plan, view, &ask),
-                false => outcome,
-            });
+        if run.has_found_too_few() {
+            return Ok(self.found_too_few(&plan, view, &ask));
+        }
+        if let Step::End(outcome) = step? {
+            return Ok(outcome);
         }
         if resolved.referrals
             && let Step::End(outcome) = run.references(sink)?

@@ -11,7 +11,7 @@ pub(crate) const REQUEST: &str = "1.3.6.1.4.1.30221.2.5.36";
 const RESPONSE: &str = "1.3.6.1.4.1.30221.2.5.37";
 
 /// What a count request says.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Says {
     pub(crate) examine_max: i64,
     pub(crate) always_examine: bool,

@@ -4,6 +4,7 @@
 
 mod controls;
 mod interleaved;
+mod limits;
 mod plainly;
 mod random;
 mod ways;

@@ -62,9 +62,14 @@ impl<'a, 'v> Lookup<'a, 'v> {
         interrupt: Interrupt<'a>,
         is_explained: bool,
     ) -> Result<Self, StoreError> {
+        Ok(Self { entries: view.entry_count()?, ..Self::over(view, interrupt, is_explained) })
+    }
+
+    /// One that reads nothing: it does not know how many entries there are.
+    pub(super) fn over(view: &'v View<'v>, interrupt: Interrupt<'a>, is_explained: bool) -> Self {
         let watch = Watch::new(interrupt);
-        let (entries, work, given) = (view.entry_count()?, Work::default(), Vec::new());
-        Ok(Self { view, entries, is_explained, interrupt, watch, work, given })
+        let (work, given) = (Work::default(), Vec::new());
+        Self { view, entries: 0, is_explained, interrupt, watch, work, given }
     }
 
     /// Looks up a filter, or its opposite.
@@ -428,7 +433,11 @@ impl<'a, 'v> Lookup<'a, 'v> {
     }
 
     /// The index of the values of a type by this rule.
-    fn index_by(&self, asked: &AttributeDescription, rule: &MatchingRule) -> Option<&'v Index> {
+    pub(super) fn index_by(
+        &self,
+        asked: &AttributeDescription,
+        rule: &MatchingRule,
+    ) -> Option<&'v Index> {
         let own = [IndexKind::Equality, IndexKind::Approximate];
         let own = own.into_iter().filter_map(|kind| self.index(asked, kind));
         let other = self.view.dictionary().extensible(&asked.kind, rule).into_iter();
@@ -623,7 +632,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
 }
 
 /// Whether the keys of an index are in the order of this rule.
-fn orders(index: &Index, rule: &MatchingRule) -> bool {
+pub(super) fn orders(index: &Index, rule: &MatchingRule) -> bool {
     index.rule.is_some_and(|own| own == rule || orders_keys_of(rule, own))
 }
 

@@ -68,6 +68,11 @@ impl<'v> Lookup<'_, 'v> {
         Ok(together(nodes, exact))
     }
 
+    /// Whether the equality index tells which values begin with the first piece.
+    pub(super) fn has_prefix(&self, assertion: &SubstringAssertion) -> bool {
+        self.prefix(assertion).is_some()
+    }
+
     /// The values that begin with the first piece, as a range of the equality index, and its id.
     fn prefix(&self, assertion: &SubstringAssertion) -> Option<(u16, Node<'v>)> {
         let asked = &assertion.description;

@@ -39,11 +39,16 @@ impl Scan {
         if let Some(known) = self.matching.borrow().get(text) {
             return Rc::clone(known);
         }
-        let said = self.said(&resolve(text));
-        let found = self.entries.keys().zip(&*said).filter(|(_, said)| **said == Truth::True);
-        let found: Rc<BTreeSet<u64>> = Rc::new(found.map(|(id, _)| *id).collect());
+        let found = Rc::new(self.true_of(&resolve(text)));
         self.matching.borrow_mut().insert(text.to_owned(), Rc::clone(&found));
         found
+    }
+
+    /// The entries that a filter is true of, wherever they are.
+    pub(crate) fn true_of(&self, filter: &ResolvedFilter) -> BTreeSet<u64> {
+        let said = self.said(filter);
+        let found = self.entries.keys().zip(&*said).filter(|(_, said)| **said == Truth::True);
+        found.map(|(id, _)| *id).collect()
     }
 
     /// What a filter says of each entry. Each assertion is asked once.

@@ -40,7 +40,8 @@ impl Search<'_> {
         let goes_on = matches!(self.resumed, Some(Parked { phase: Phase::Counted { .. }, .. }));
         // As it began, whatever may be estimated by now.
         let may_examine = may_examine || goes_on;
-        let is_exact = run.sends_all() && !(request.always_examine && may_examine) && !goes_on;
+        let is_exact =
+            may_tell && run.sends_all() && !(request.always_examine && may_examine) && !goes_on;
         if (is_exact || may_examine) && self.candidates_max.is_some_and(|max| plan.estimate > max) {
             return Ok(Outcome::TooMuch);
         }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use schema::EntryId;
 
 use super::Outcome;
+use super::run::Seen;
 use super::sorted::Place;
 use crate::decide::ResponseControl;
 use crate::note::Noted;
@@ -28,7 +29,7 @@ pub(crate) struct Parked {
     pub(super) phase: Phase,
     /// Entries sent for this request, and candidates looked at.
     pub(super) sent: u32,
-    pub(super) seen: u64,
+    pub(super) seen: Seen,
     /// What the result is to say.
     pub(super) controls: Vec<ResponseControl>,
     /// When it began on the pool, and with how many candidates, without an index or not.
@@ -100,7 +101,7 @@ pub(crate) struct Budget(Arc<AtomicUsize>);
 
 impl Parked {
     /// The search parks; `sent` entries were sent, `seen` candidates looked at.
-    pub(super) fn at(phase: Phase, (sent, seen): (u32, u64)) -> Outcome {
+    pub(super) fn at(phase: Phase, (sent, seen): (u32, Seen)) -> Outcome {
         Outcome::Parked(Box::new(Self {
             phase,
             sent,
@@ -260,7 +261,10 @@ impl Outcome {
 impl fmt::Debug for Parked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sent, seen, .. } = self;
-        f.debug_struct("Parked").field("sent", sent).field("seen", seen).finish_non_exhaustive()
+        f.debug_struct("Parked")
+            .field("sent", sent)
+            .field("seen", &seen.candidates)
+            .finish_non_exhaustive()
     }
 }
 

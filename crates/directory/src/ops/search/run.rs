@@ -11,12 +11,12 @@ use store::{Ask, Plan, StoredEntry, View};
 use super::bounds::too_long;
 use super::parked::{Parked, Phase};
 use super::unindexed::looks_for;
-use super::{Bounds, Done, Outcome, Resolved, Search, Usable};
+use super::usable::finds_all;
+use super::{Bounds, Done, Outcome, Resolved, Search};
 use crate::controls::account_usability::AccountsAsked;
 use crate::controls::paged::Position;
 use crate::decide::ResponseControl;
 use crate::directory::State;
-use crate::guard::Guard;
 use crate::live_entry::LiveEntry;
 use crate::referral;
 use crate::refusal::Refusal;
@@ -46,9 +46,15 @@ pub(crate) struct Run<'a> {
     pub(crate) last: EntryId,
     /// The candidate before the first.
     after: EntryId,
-    /// Candidates looked at, and how many may be until [`Self::looked_enough`] is asked.
-    pub(crate) seen: u64,
+    /// Candidates looked at.
+    pub(crate) seen: Seen,
+    /// How many may count as looked at until [`Self::looked_enough`] is asked.
     look_max: u64,
+    /// Which candidates count, where hidden ones may be among them: those in scope that may be seen
+    /// and that this is true of. None: all count.
+    counted: Option<ResolvedFilter>,
+    /// How many there are, about.
+    estimate: u64,
     /// Of an unindexed search: candidates that may be looked at beside those that it finds.
     spare: Option<u64>,
     has_found_too_few: bool,
@@ -65,6 +71,15 @@ pub(crate) struct Run<'a> {
     sees_all: bool,
     /// The superior looked at last, and whether it is or lies below a referral object.
     parent: Option<(EntryId, bool)>,
+}
+
+/// How many candidates were looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// All of them, for the log.
+    pub(crate) candidates: u64,
+    /// Those that the asker may see, where only they count for limits.
+    counted: u64,
 }
 
 /// What comes of sending an entry.
@@ -100,7 +115,7 @@ impl<'a> Run<'a> {
         let sees_all = resolved.guard.sees_all();
         let selection = resolved.selection;
         let computed = LiveEntry::computed_descriptions(state.schema.well_known());
-        Self {
+        let mut run = Self {
             search,
             view,
             state,
@@ -116,8 +131,10 @@ impl<'a> Run<'a> {
             last: start.after,
             after: start.after,
             start,
-            seen: 0,
-            look_max: look_through(&bounds),
+            seen: Seen::default(),
+            look_max: u64::MAX,
+            counted: None,
+            estimate: plan.estimate,
             spare: None,
             has_found_too_few: false,
             stride: 1,
@@ -128,6 +145,17 @@ impl<'a> Run<'a> {
             searchable: searchable && sees_all,
             sees_all,
             parent: None,
+        };
+        run.look_at(look_through(&bounds));
+        run
+    }
+
+    /// At most so many candidates may count as looked at.
+    fn look_at(&mut self, most: u64) {
+        self.look_max = self.look_max.min(most);
+        let may_end = self.look_max < self.estimate;
+        if may_end && self.counted.is_none() && !self.may_count_candidates() {
+            self.counted = Some(self.view.indexable(self.resolved.filter).filter);
         }
     }
 
@@ -143,7 +171,7 @@ impl<'a> Run<'a> {
     /// It may look at `spare` candidates beside those that it finds.
     pub(super) fn look_for(&mut self, spare: u64) {
         self.spare = Some(spare);
-        self.look_max = self.look_max.min(spare);
+        self.look_at(spare);
     }
 
     /// Whether it has ended because it had found too few.
@@ -200,34 +228,70 @@ impl<'a> Run<'a> {
             && self.resolved.shown != Shown::Ordinary
     }
 
-    /// Whether the number of candidates tells of no entry that the asker may not find: those out of
-    /// scope are counted with the others, and other rules may hold there.
+    /// Whether the number of candidates tells of no entry that the asker may not find.
     pub(crate) fn may_count_candidates(&self) -> bool {
         let Resolved { filter, guard, .. } = *self.resolved;
-        let finds_all =
-            |guard: &Guard<'_>| guard.sees_all() && Usable::of(filter, guard).searchable;
-        self.searchable && (self.scope_exact || guard.anywhere(finds_all))
+        self.searchable && finds_all(filter, guard)
     }
 
     /// Whether a candidate is in scope, no matter of a referral, and the filter true of it.
+    ///
+    /// Refuses with `adminLimitExceeded` one that the asker may see and that is too many to be
+    /// looked at, where hidden ones may be among the candidates: whether some follow is not told.
     pub(crate) fn matches(&mut self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
+        if !self.is_concerned(stored)? {
+            return Ok(false);
+        }
+        let is_match = self.is_true_of(stored);
+        let Some(counted) = &self.counted else { return Ok(is_match) };
+        if is_match || self.is_seen_among(counted, stored) {
+            self.seen.counted += 1;
+        }
+        match self.seen.counted > self.most_looks() {
+            true => Err(self.looked_too_often()),
+            false => Ok(is_match),
+        }
+    }
+
+    /// Whether an entry is one that the asker may see, and a filter true of it.
+    fn is_seen_among(&self, filter: &ResolvedFilter, stored: &StoredEntry<'_>) -> bool {
+        let schema = &self.state.schema;
+        let guard = self.resolved.guard;
+        let rights = guard.on(stored);
+        let live = LiveEntry::new(self.view, stored, schema.well_known(), true).seen_by(guard);
+        let seen = rights.searchable(&live);
+        rights.may_see() && self.search.evaluate(filter, schema, &seen) == Truth::True
+    }
+
+    /// Whether a candidate is in scope, no matter of a referral, and to be shown if it matches.
+    fn is_concerned(&mut self, stored: &StoredEntry<'_>) -> Result<bool, Refusal> {
         if !self.scope_exact && !self.in_scope(stored)? {
             return Ok(false);
         }
         let schema = &self.state.schema;
-        let known = schema.well_known();
-        let Resolved { filter, referrals, shown, guard, .. } = *self.resolved;
-        if referrals && (referral::is_referral(stored, known) || self.is_below_referral(stored)?) {
+        let Resolved { referrals, shown, .. } = *self.resolved;
+        let is_referral = |run: &mut Self| {
+            let is_one = referral::is_referral(stored, schema.well_known());
+            Ok::<_, Refusal>(is_one || run.is_below_referral(stored)?)
+        };
+        if referrals && is_referral(self)? {
             return Ok(false);
         }
-        let is_shown = match shown {
+        Ok(match shown {
             Shown::All => true,
             Shown::Ordinary => !self.state.subentries.hold(schema, stored),
             Shown::Subentries => self.state.subentries.hold(schema, stored),
-        };
-        if !is_shown || (self.exact && self.sees_all) {
-            return Ok(is_shown);
+        })
+    }
+
+    /// Whether the filter is true of an entry that the asker may see.
+    fn is_true_of(&self, stored: &StoredEntry<'_>) -> bool {
+        if self.exact && self.sees_all {
+            return true;
         }
+        let schema = &self.state.schema;
+        let known = schema.well_known();
+        let Resolved { filter, guard, .. } = *self.resolved;
         let rights = guard.on(stored);
         let is_match = self.exact || (self.proved && self.may_use_all(filter, &rights)) || {
             // A filter may ask for computed attributes that the client does not want to have.
@@ -236,7 +300,7 @@ impl<'a> Run<'a> {
             self.search.spend(live.children_read() * CHILD_STEPS);
             truth == Truth::True
         };
-        Ok(is_match && (self.sees_all || rights.may_see()))
+        is_match && (self.sees_all || rights.may_see())
     }
 
     /// Sends an entry that matches, unless it is one too many.
@@ -303,13 +367,14 @@ impl<'a> Run<'a> {
         if let Some(end) = self.search.work_over() {
             return Some(end);
         }
-        if self.seen >= self.look_max
+        if self.counted.is_none()
+            && self.seen.candidates >= self.look_max
             && let Some(end) = self.looked_enough()
         {
             return Some(end);
         }
-        self.seen += 1;
-        self.search.note.candidates(self.seen);
+        self.seen.candidates += 1;
+        self.search.note.candidates(self.seen.candidates);
         if self.until_look > 0 {
             self.until_look -= 1;
             return None;
@@ -320,18 +385,27 @@ impl<'a> Run<'a> {
     /// The end of a search that may look at no more candidates.
     #[cold]
     fn looked_enough(&mut self) -> Option<Outcome> {
-        let most = look_through(&self.bounds);
-        let found = self.spare.map_or(u64::MAX, |spare| spare + looks_for(self.sent));
-        self.look_max = most.min(found);
-        if self.seen < self.look_max {
+        self.look_max = self.most_looks();
+        if self.seen.candidates < self.look_max {
             return None;
         }
-        self.has_found_too_few = self.seen < most;
-        Some(Outcome::Done(Done::refused(Refusal::new(
+        Some(Outcome::Done(Done::refused(self.looked_too_often())))
+    }
+
+    #[cold]
+    fn looked_too_often(&mut self) -> Refusal {
+        self.has_found_too_few = self.most_looks() < look_through(&self.bounds);
+        Refusal::new(
             ResultCode::AdminLimitExceeded,
             "the search would look at more entries than the look-through limit allows; \
              its entries are incomplete",
-        ))))
+        )
+    }
+
+    /// How many candidates may count as looked at, with those found so far.
+    fn most_looks(&self) -> u64 {
+        let found = self.spare.map_or(u64::MAX, |spare| spare + looks_for(self.sent));
+        look_through(&self.bounds).min(found)
     }
 
     /// Whether the search is to give its thread to others, after a candidate; asked when the clock

@@ -24,6 +24,7 @@ use schema::{EntryId, Schema};
 use store::{OrderedGroup, OrderedGroups, OrderingIndex, Plan, StoreError, StoredEntry, View};
 
 use super::parked::SentIds;
+use super::run::Seen;
 use super::{Bounds, Done, Outcome, Resolved, Run, Search, Sent, Step};
 use crate::controls::paged::Position;
 use crate::controls::sort::{Order, SortFault, sorted_response};
@@ -72,7 +73,7 @@ struct Sorting<'a> {
     /// The place of the entry sent last.
     last: Place,
     /// Candidates looked at before those that a walk looks at again when it goes on here.
-    seen_before: u64,
+    seen_before: Seen,
     /// The list in memory has not all matches.
     is_cut: bool,
     /// What a walk has sent that may park; none, too, when that is too much to keep.
@@ -355,7 +356,7 @@ impl<'a> Sorting<'a> {
             after,
             page: bounds.page,
             last: Place { key: Vec::new(), id: EntryId::ROOT },
-            seen_before: 0,
+            seen_before: Seen::default(),
             is_cut: false,
             sent_ids: None,
             steps: 0,

@@ -9,6 +9,7 @@ use ldap::result::ResultCode;
 use schema::{EntryRead, ResolvedFilter, Schema, Selection, Truth};
 
 use super::parked::{Parked, Phase};
+use super::run::Seen;
 use super::{Done, Outcome, Search};
 use crate::guard::Guard;
 use crate::refusal::Refusal;
@@ -78,7 +79,9 @@ impl Search<'_> {
             let visible = rights.visible(entry, selection).only(wanted);
             match sink.entry(&visible) {
                 Flow::Continue => {}
-                Flow::Park => return Ok(Parked::at(Phase::Made { sent: sent + 1 }, (0, 0))),
+                Flow::Park => {
+                    return Ok(Parked::at(Phase::Made { sent: sent + 1 }, (0, Seen::default())));
+                }
                 Flow::Stop if self.candidates_max.is_some() => return Ok(Outcome::TooMuch),
                 Flow::Stop => return Ok(Outcome::Abandoned),
             }

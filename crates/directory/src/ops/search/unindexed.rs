@@ -4,15 +4,20 @@
 //! tested. In a small directory that is no matter, and nobody is refused. In a large one whoever
 //! lacks the right may look at some entries for each one that is found: what returns much is no
 //! waste. An order needs all of them before the first is sent, so it is refused at once.
+//!
+//! Invariant: of hidden entries none of this tells. To whoever may not count candidates a search is
+//! unindexed by its filter, whatever the indexes hold, and only entries that they may see are
+//! counted as looked at.
 
 use std::sync::atomic::Ordering;
 
 use ldap::filter::Filter;
+use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::Schema;
 use store::{Ask, Plan, Source, TermReport, View};
 
-use super::{Done, Outcome, Search};
+use super::{Done, Outcome, Search, usable};
 use crate::guard::Guard;
 use crate::refusal::Refusal;
 
@@ -26,17 +31,22 @@ impl Search<'_> {
         view: &View<'_>,
         (ask, guard): (&Ask<'_>, &Guard<'_>),
     ) -> Result<Option<u64>, Refusal> {
-        if !is_unindexed(plan) {
+        let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
+        let is_counted = self.controls.entry_count.is_some();
+        let sends_late = is_counted || self.is_sorted();
+        // Nothing is looked at in vain, and no plan is asked about.
+        if plan.exact && !sends_late && !rejects {
+            return Ok(None);
+        }
+        let told = Told::of(plan, view, (ask, guard))?;
+        if !told.is_unindexed {
             return Ok(None);
         }
         self.note.unindexed();
-        let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
         let spare = u64::from(self.directory.limits.unindexed_entries);
-        let is_limited = plan.estimate > spare && !self.access.may_search_unindexed(permits);
+        let is_limited = told.candidates > spare && !self.access.may_search_unindexed(permits);
         // A count says how it goes about it, and looks at entries only when that is asked for.
         let is_count = self.controls.entry_count.is_some_and(|request| !request.even_unindexed);
-        let is_counted = self.controls.entry_count.is_some();
-        let sends_late = is_counted || self.is_sorted();
         // What was begun goes on.
         let is_refused = self.resumed.is_none() && (rejects || (is_limited && sends_late));
         if is_count || !is_refused {
@@ -136,6 +146,28 @@ impl Search<'_> {
                 "an unindexed search"
             );
         });
+    }
+}
+
+/// What the asker may be told of a plan.
+struct Told {
+    is_unindexed: bool,
+    /// How many there are, about; all entries of the directory where hidden ones may be among the
+    /// candidates.
+    candidates: u64,
+}
+
+impl Told {
+    fn of(
+        plan: &Plan,
+        view: &View<'_>,
+        (ask, guard): (&Ask<'_>, &Guard<'_>),
+    ) -> Result<Self, Refusal> {
+        if usable::finds_all(ask.filter, guard) {
+            return Ok(Self { is_unindexed: is_unindexed(plan), candidates: plan.estimate });
+        }
+        let is_unindexed = ask.scope != Scope::Base && view.indexable(ask.filter).is_unindexed();
+        Ok(Self { is_unindexed, candidates: view.entry_count()? })
     }
 }
 

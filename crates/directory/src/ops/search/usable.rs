@@ -30,6 +30,14 @@ impl Usable {
     }
 }
 
+/// Whether the asker finds every entry that the filter is true of, wherever it is: only then the
+/// number of candidates, and what a plan makes of numbers, tells of no entry that is hidden. Those
+/// out of scope are counted with the others, and other rules may hold there.
+pub(super) fn finds_all(filter: &ResolvedFilter, guard: &Guard<'_>) -> bool {
+    let here = |guard: &Guard<'_>| guard.sees_all() && Usable::of(filter, guard).searchable;
+    here(guard) && (guard.is_bypassed() || guard.anywhere(here))
+}
+
 /// Recurses as deep as the filter is, which decoding limits.
 fn rewrite(filter: &ResolvedFilter, guard: &Guard<'_>) -> ResolvedFilter {
     let all = |parts: &[ResolvedFilter]| parts.iter().map(|part| rewrite(part, guard)).collect();

@@ -11,6 +11,7 @@ use store::{Plan, View};
 use super::super::parked::{Kept, List, Parked, Phase, Rest};
 use super::{Failed, Place, Sorting, fault_as_result, open_cookie};
 use crate::directory::{Directory, State};
+use crate::ops::search::run::Seen;
 use crate::ops::search::{Bounds, Done, Outcome, Resolved, Search, Sent, Step};
 use crate::refusal::Refusal;
 use crate::sink::ResponseSink;
@@ -96,7 +97,7 @@ impl Sorting<'_> {
     /// Sends what comes after the place, sorted in memory.
     fn sort_again(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
         // The same candidates are looked at.
-        self.run.seen = 0;
+        self.run.seen = Seen::default();
         self.sort_in_memory(sink)
     }
 

@@ -1,0 +1,131 @@
+//! What limits tell is the same whatever is hidden.
+
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+
+use super::controls::put;
+use super::{PEOPLE, SECRET};
+use crate::counting::{Says, count_of};
+use crate::support::{Asked, Client, SUFFIX, Served};
+
+/// A control's OID, criticality and value.
+type AskedControl = (&'static str, bool, Option<&'static [u8]>);
+
+const SORT: AskedControl = ("1.2.840.113556.1.4.473", true, Some(b"\x30\x06\x30\x04\x04\x02cn"));
+const PAGED: AskedControl = ("1.2.840.113556.1.4.319", true, Some(b"\x30\x05\x02\x01\x04\x04\x00"));
+const REJECT: AskedControl = ("1.3.6.1.4.1.30221.2.5.54", true, None);
+/// The second to the fourth of a list.
+const PART: AskedControl = (
+    "2.16.840.1.113730.3.4.9",
+    true,
+    Some(b"\x30\x0e\x02\x01\x00\x02\x01\x02\xa0\x06\x02\x01\x02\x02\x01\x00"),
+);
+
+const CONTROLS: &[&[AskedControl]] =
+    &[&[], &[SORT], &[PAGED], &[REJECT], &[SORT, PAGED], &[SORT, REJECT], &[SORT, PART]];
+
+/// What no index answers, alone and beside what indexes answer: of visible entries, of hidden ones,
+/// and of both.
+const FILTERS: &[&str] = &[
+    "(description=y)",
+    "(description=x)",
+    "(!(description=y))",
+    "(&(objectClass=device)(description=y*))",
+    "(&(objectClass=account)(description=y))",
+    "(&(objectClass=account)(!(description=y)))",
+    "(&(uid=*)(description=x))",
+    "(uid=*)",
+    "(cn=device*)",
+    "(objectClass=account)",
+    "(objectClass=*)",
+    "(|(uid=hidden 3)(description=y))",
+    "(&(|(uid=hidden 3)(cn=device 1)(cn=device 2)(cn=device 9))(description=y))",
+    "(&(|(objectClass=account)(cn=device 1)(cn=device 2))(description=z))",
+    "(&(|(uid=hidden*)(cn=device*))(description=*y*))",
+    "(&(!(uid=hidden 3))(description=y))",
+    "(&(cn=*)(!(objectClass=account))(description=y))",
+];
+
+/// 24 entries that may be seen, and, among them in the order of ids, so many for each that may not.
+fn world(hidden_for_each: usize, adjust: fn(&mut directory::Limits)) -> Served {
+    let served = Served::with(|options| {
+        adjust(&mut options.limits);
+        options.limits.size_limit_entries = 12;
+    });
+    let mut root = served.root();
+    let mut add = |name: &str, attributes: &[(&str, &[&str])]| {
+        assert_eq!(root.add(name, attributes), ResultCode::Success, "{name}");
+    };
+    for unit in [PEOPLE, SECRET] {
+        add(unit, &[("objectClass", &["organizationalUnit"])]);
+    }
+    let mut hidden = 0;
+    for number in 0..24 {
+        let description = if number % 8 == 0 { "x" } else { "z" };
+        let attributes: [(&str, &[&str]); 2] =
+            [("objectClass", &["device"]), ("description", &[description])];
+        add(&format!("cn=device {number},{PEOPLE}"), &attributes);
+        for _ in 0..hidden_for_each {
+            let attributes: [(&str, &[&str]); 2] =
+                [("objectClass", &["account"]), ("description", &["y"])];
+            add(&format!("uid=hidden {hidden},{SECRET}"), &attributes);
+            hidden += 1;
+        }
+    }
+    let deny = r#"(version 3.0; acl "hidden"; deny (all) userdn="ldap:///anyone";)"#;
+    put(&mut root, SECRET, deny);
+    served
+}
+
+/// Everything that is told of one search in every form.
+fn told(client: &mut Client, base: &str, filter: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for scope in [Scope::Subtree, Scope::One] {
+        let asked = Asked { base, scope, filter, ..Asked::default() };
+        for controls in CONTROLS {
+            for size_limit_entries in [0, 2] {
+                let answer =
+                    client.search(&Asked { controls, size_limit_entries, ..asked.clone() });
+                let (code, why) = (answer.code(), &answer.diagnostic);
+                let names = answer.names();
+                let which: Vec<&str> = controls.iter().map(|(oid, ..)| *oid).collect();
+                all.push(format!(
+                    "{scope:?} {which:?} {size_limit_entries}: {code:?} {why} {names:?}"
+                ));
+            }
+        }
+        for even_unindexed in [false, true] {
+            for examine_max in [0, 6, 1_000] {
+                let says = Says { examine_max, always_examine: false, even_unindexed };
+                let (answer, told) = count_of(client, &asked, says);
+                all.push(format!("{scope:?} {says:?}: {:?} {told}", answer.code()));
+            }
+        }
+    }
+    all
+}
+
+/// A filter with a part for a hidden entry was refused as unindexed or not, by whether that entry
+/// was there; the look-through limit counted entries that may not be seen.
+#[test]
+fn limits_are_the_same_whatever_is_hidden() {
+    let adjusts: [fn(&mut directory::Limits); 3] = [
+        |limits| limits.unindexed_entries = 5,
+        |limits| limits.look_through_limit_entries = 7,
+        |limits| (limits.unindexed_entries, limits.look_through_limit_entries) = (4, 20),
+    ];
+    for adjust in adjusts {
+        let worlds = [0, 1, 4].map(|hidden| world(hidden, adjust));
+        for base in [SUFFIX, PEOPLE] {
+            for filter in FILTERS {
+                let mut all = worlds.iter().map(|served| told(&mut served.client(), base, filter));
+                let first = all.next().unwrap();
+                for other in all {
+                    for (one, other) in first.iter().zip(&other) {
+                        assert_eq!(one, other, "{base} {filter}");
+                    }
+                }
+            }
+        }
+    }
+}
