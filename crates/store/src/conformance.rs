@@ -20,9 +20,9 @@ use schema::{Change, DnKey, Entry, EntryId, RdnKey, ResolvedFilter};
 pub use self::contents::Contents;
 pub use self::history::{Chance, History, contexts, filters, indexes};
 pub use self::naive::Naive;
-use crate::meta::Lsn;
-use crate::plan::Ask;
-use crate::view::{Resolved, View};
+use crate::base::meta::Lsn;
+use crate::read::plan::Ask;
+use crate::read::view::{Resolved, View};
 
 /// What can be asked of one point in time.
 pub trait Rows {

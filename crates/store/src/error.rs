@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::meta::Lsn;
+use crate::base::meta::Lsn;
 
 /// A failure of the store.
 #[derive(Debug)]

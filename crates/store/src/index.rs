@@ -9,9 +9,13 @@
 //! Invariant: what the schema says of an index (attribute types, rules, its filter) is resolved
 //! when the dictionary is made; `definition` is its canonical text.
 
+pub(crate) mod build;
 mod config;
 mod definition;
+pub(crate) mod ids;
 mod keys;
+pub(crate) mod posting;
+pub(crate) mod status;
 
 use std::fmt;
 use std::sync::Arc;

@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 use schema::Schema;
 
-use crate::compress::{Compression, Compressor, Trainer};
-use crate::deltas::PostingChange;
-use crate::dictionary::Dictionary;
+use crate::base::compress::{Compression, Compressor, Trainer};
+use crate::base::lmdb::StoreOptions;
 use crate::error::StoreError;
-use crate::flush::ListWriter;
-use crate::ids::IdSet;
 use crate::index::IndexConfig;
-use crate::interrupt::NEVER;
-use crate::key::RowKey;
-use crate::lmdb::StoreOptions;
-use crate::reader::Reader;
-use crate::record::{Record, RecordHead, RecordWriter};
+use crate::index::ids::IdSet;
+use crate::overlay::deltas::PostingChange;
+use crate::overlay::flush::ListWriter;
+use crate::read::interrupt::NEVER;
+use crate::read::reader::Reader;
+use crate::read::view::View;
+use crate::rows::dictionary::Dictionary;
+use crate::rows::key::RowKey;
+use crate::rows::record::{Record, RecordHead, RecordWriter};
 use crate::store::Store;
-use crate::view::View;
 
 /// Makes a store a compressed one with a dictionary from people who are made up: it needs no
 /// entries.

@@ -13,20 +13,22 @@ use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
 use schema::{Definition, DnKey, Schema};
 
-use crate::batch::{Batch, Seat};
-use crate::compress::Compression;
-use crate::dictionary::Dictionary;
+use crate::base::compress::Compression;
+use crate::base::format::{self, DataDirectory};
+use crate::base::lmdb::{
+    ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables,
+};
+use crate::base::meta::{self, Counters, LogPosition, Lsn, Mark};
 use crate::error::StoreError;
-use crate::flush::{self, LogSync, Pace};
-use crate::format::{self, DataDirectory};
 use crate::index::{IndexConfig, IndexRow};
-use crate::key;
-use crate::layer::Layer;
-use crate::lmdb::{ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables};
-use crate::meta::{self, Counters, LogPosition, Lsn, Mark};
-use crate::reader::Holds;
-use crate::version::{Version, Versions};
-use crate::view::Memories;
+use crate::overlay::flush::{self, LogSync, Pace};
+use crate::overlay::layer::Layer;
+use crate::overlay::version::{Version, Versions};
+use crate::read::reader::Holds;
+use crate::read::view::Memories;
+use crate::rows::dictionary::Dictionary;
+use crate::rows::key;
+use crate::write::batch::{Batch, Seat};
 
 /// The most naming contexts of one store.
 pub const CONTEXT_COUNT_MAX: usize = 1000;
@@ -287,7 +289,7 @@ impl Store {
         for (name, table) in TABLE_NAMES.into_iter().zip(environment.tables.all()) {
             let stat = Tables::stat(table, &txn)?;
             let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
-            if name == crate::lmdb::ENTRIES {
+            if name == crate::base::lmdb::ENTRIES {
                 entries = stat.entries as u64;
             }
             tables.push(TableStatistics {

@@ -6,9 +6,9 @@ use std::path::Path;
 use ldap::dn::Dn;
 use schema::{Entry, Schema};
 
+use crate::base::lmdb::StoreOptions;
 use crate::index::{IndexConfig, IndexDefinition};
-use crate::lmdb::StoreOptions;
-use crate::record::RecordHead;
+use crate::rows::record::RecordHead;
 use crate::store::Store;
 
 /// A store of two naming contexts in a directory that goes with it.

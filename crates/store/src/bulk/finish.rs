@@ -15,11 +15,11 @@ use super::rows::{NameRows, PostingRows, Tally};
 use super::run::Run;
 use super::target::{Piece, Target, To, Written};
 use super::{BulkError, BulkReport, Held, Phase};
-use crate::dictionary::Dictionary;
+use crate::base::lmdb::Environment;
+use crate::base::meta::{self, COUNTERS, Counters, LogPosition};
+use crate::base::swap::OtherBase;
 use crate::error::StoreError;
-use crate::lmdb::Environment;
-use crate::meta::{self, COUNTERS, Counters, LogPosition};
-use crate::swap::OtherBase;
+use crate::rows::dictionary::Dictionary;
 
 /// A load at its end.
 pub(super) struct Finish<'f, 's> {

@@ -15,9 +15,9 @@ use super::run::{Ids, RunWriter, Runs};
 use super::sort::{GramOf, RUN_IDS_MAX, ValueOf, sort_grams, sort_values};
 use super::spill::SpillFile;
 use super::steps::{StepWriter, Steps, each_span, unite};
-use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, GRAM_BYTES, LEVEL_LISTS};
+use crate::rows::dictionary::Dictionary;
 
 /// Gathers keys and makes runs of them.
 #[derive(Debug)]

@@ -14,16 +14,16 @@ use schema::{Assertion, EntryId, ResolvedFilter};
 use super::BulkError;
 use super::budget::Budget;
 use super::names::{NameHasher, NameMap};
-use crate::dictionary::Dictionary;
+use crate::base::lmdb::{CHILDREN, Environment, NAMES, POSTINGS, Snapshot, Table};
 use crate::error::StoreError;
+use crate::index::posting::{Chunk, Head, Span, Width};
 use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
-use crate::key::{self, PostingKey, display};
-use crate::lmdb::{CHILDREN, Environment, NAMES, POSTINGS, Snapshot, Table};
-use crate::names::row_items;
-use crate::plan::Ask;
-use crate::posting::{Chunk, Head, Span, Width};
+use crate::read::plan::Ask;
+use crate::read::view::Memories;
+use crate::rows::dictionary::Dictionary;
+use crate::rows::key::{self, PostingKey, display};
+use crate::rows::names::row_items;
 use crate::store::Store;
-use crate::view::Memories;
 
 /// What a table of the base is to a merge.
 #[derive(Debug)]

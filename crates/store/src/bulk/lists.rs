@@ -5,10 +5,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::dictionary::Dictionary;
 use crate::index::{BRANCH_LISTS, Form, GRAM_BYTES, IndexKind, LEVEL_LISTS};
-use crate::record::Record;
-use crate::varint;
+use crate::rows::dictionary::Dictionary;
+use crate::rows::record::Record;
+use crate::rows::varint;
 
 /// The ids of one key.
 #[derive(Debug)]
@@ -140,8 +140,8 @@ impl Lists {
     /// Takes the list of a key out.
     pub(crate) fn take(&mut self, index: u16, key: &[u8]) -> Option<IdList> {
         match index {
-            LEVEL_LISTS => self.levels.remove(&crate::key::id(key)?),
-            BRANCH_LISTS => self.branches.remove(&crate::key::id(key)?),
+            LEVEL_LISTS => self.levels.remove(&crate::rows::key::id(key)?),
+            BRANCH_LISTS => self.branches.remove(&crate::rows::key::id(key)?),
             index => match self.by_index.get_mut(usize::from(index))?.as_mut()? {
                 IndexLists::Grams(lists) => lists.remove(key),
                 IndexLists::Values(lists) => lists.remove(key),

@@ -26,15 +26,15 @@ use super::waiting::Waiting;
 use super::{
     Added, BulkError, BulkReport, Held, LoadOptions, Phase, Place, Refusal, RefusalReason,
 };
-use crate::batch::Seat;
+use crate::base::lmdb::Environment;
+use crate::base::meta;
+use crate::base::meta::Counters;
 use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
-use crate::key::RowKey;
-use crate::lmdb::Environment;
-use crate::meta;
-use crate::meta::Counters;
-use crate::record::Record;
+use crate::rows::key::RowKey;
+use crate::rows::record::Record;
 use crate::store::Store;
+use crate::write::batch::Seat;
 
 /// Fills a store; see [`Store::bulk_load`].
 pub struct BulkLoader<'s> {

@@ -19,7 +19,7 @@ use super::sort::prefix_of;
 use super::steps::unite;
 use super::target::Piece;
 use crate::error::StoreError;
-use crate::posting::Span;
+use crate::index::posting::Span;
 
 /// Ids that are not as they were pushed.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::target::Piece;
-use crate::compress::{Compression, Compressor, Trainer};
+use crate::base::compress::{Compression, Compressor, Trainer};
 
 /// With what the records of a load are compressed, as soon as that is known.
 pub(super) type SharedCompression = OnceLock<Arc<Compression>>;

@@ -12,13 +12,13 @@ use super::names::{NameHash, NameHasher};
 use super::packing::SharedCompression;
 use super::run::Runs;
 use super::{Place, PrepareError, Refusal, RefusalReason};
-use crate::apply::own_name;
-use crate::compress::Compressor;
-use crate::dictionary::Dictionary;
+use crate::base::compress::Compressor;
 use crate::error::StoreError;
 use crate::index::IndexKind;
-use crate::key::without_end;
-use crate::record::{Record, RecordWriter};
+use crate::rows::dictionary::Dictionary;
+use crate::rows::key::without_end;
+use crate::rows::record::{Record, RecordWriter};
+use crate::write::apply::own_name;
 
 /// Prepares entries for a [`super::BulkLoader`], and gathers their index keys. There is one for
 /// each thread. What it has gathered becomes part of the load when it is dropped.

@@ -7,12 +7,12 @@ use rustc_hash::FxHashMap;
 
 use super::merge::Rows;
 use super::target::Piece;
+use crate::base::lmdb::NAMES;
 use crate::error::StoreError;
+use crate::index::posting::{Head, INLINE_IDS_MAX, Span, Width, write_chunks_of_spans};
 use crate::index::{BRANCH_LISTS, LEVEL_LISTS};
-use crate::key::{RowKey, append_postings, display};
-use crate::lmdb::NAMES;
-use crate::names::add_to_row;
-use crate::posting::{Head, INLINE_IDS_MAX, Span, Width, write_chunks_of_spans};
+use crate::rows::key::{RowKey, append_postings, display};
+use crate::rows::names::add_to_row;
 
 /// What the threads have written, all together.
 #[derive(Debug, Default)]

@@ -14,8 +14,8 @@ use super::budget::Budget;
 use super::spill::{SpillFile, Workplace};
 use super::steps::each_span;
 use crate::error::StoreError;
-use crate::posting::Span;
-use crate::varint;
+use crate::index::posting::Span;
+use crate::rows::varint;
 
 /// Which ids of a run are not as they were pushed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

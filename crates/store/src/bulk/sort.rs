@@ -1,6 +1,6 @@
 //! Sorting what a run gathers: grams as numbers, values by eight octets at a time.
 
-use crate::posting::Span;
+use crate::index::posting::Span;
 
 /// A gram and the entry that has it, as one number: the gram (32 bits), and the id (32, from the
 /// first of the run).

@@ -6,8 +6,8 @@
 //!
 //! Invariant: spans ascend and do not touch each other, so each set of ids has one form.
 
-use crate::posting::Span;
-use crate::varint;
+use crate::index::posting::Span;
+use crate::rows::varint;
 
 /// Writes spans that ascend.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 
 use heed::PutFlags;
 
+use crate::base::lmdb::{Environment, StoreOptions, Tables};
 use crate::error::StoreError;
-use crate::lmdb::{Environment, StoreOptions, Tables};
 
 /// Tables that are written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,11 +9,11 @@ use ldap::dn::Dn;
 use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
 
 use super::*;
+use crate::base::lmdb::{StoreOptions, TABLE_NAMES};
+use crate::base::meta::Counters;
 use crate::index::IndexConfig;
-use crate::lmdb::{StoreOptions, TABLE_NAMES};
-use crate::meta::Counters;
+use crate::read::view::Memories;
 use crate::testing::{create, entry, fresh};
-use crate::view::Memories;
 
 /// Adds entries one by one, in one batch.
 fn add_each(store: &Store, entries: &[Entry]) {
@@ -26,7 +26,7 @@ fn add_each(store: &Store, entries: &[Entry]) {
             (EntryId::ROOT, RdnKey::of_naming_context(&key))
         } else {
             let parent = batch.view().resolve(&key.parent().unwrap()).unwrap();
-            let crate::view::Resolved::Found(parent) = parent else { panic!("{parent:?}") };
+            let crate::read::view::Resolved::Found(parent) = parent else { panic!("{parent:?}") };
             (parent, key.leaf().unwrap())
         };
         let id = batch.next_entry_id();
@@ -169,7 +169,7 @@ fn readers_see_a_load_when_it_is_finished_and_not_before() {
     let schema = Schema::builtin();
     let key = DnKey::from_text(&schema, "uid=USER.3,ou=people,dc=example,dc=com").unwrap();
     let found = reader.view().unwrap().resolve(&key).unwrap();
-    assert!(matches!(found, crate::view::Resolved::Found(_)), "{found:?}");
+    assert!(matches!(found, crate::read::view::Resolved::Found(_)), "{found:?}");
 }
 
 #[track_caller]

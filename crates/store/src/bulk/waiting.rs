@@ -7,7 +7,7 @@ use super::names::{HASH_BYTES, NameHash};
 use super::prepare::{Above, PreparedEntry};
 use super::spill::{SpillFile, Workplace};
 use crate::error::StoreError;
-use crate::varint;
+use crate::rows::varint;
 
 /// Entries that wait, in the order in which they came.
 #[derive(Debug)]

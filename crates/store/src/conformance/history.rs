@@ -11,8 +11,8 @@ use schema::{
 };
 
 use super::Contents;
+use crate::base::meta::Lsn;
 use crate::index::{IndexConfig, IndexDefinition, IndexKind};
-use crate::meta::Lsn;
 
 /// Changes that were made, and the states between them.
 #[derive(Clone, Debug)]

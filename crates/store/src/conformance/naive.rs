@@ -5,8 +5,8 @@ use std::sync::Arc;
 use schema::{Change, DnKey, Entry, EntryId, ResolvedFilter, Schema};
 
 use super::{Contents, Engine, Rows, contexts};
-use crate::meta::Lsn;
-use crate::view::Resolved;
+use crate::base::meta::Lsn;
+use crate::read::view::Resolved;
 
 /// All states there were.
 #[derive(Clone, Debug, Default)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::lmdb::StoreOptions;
-use crate::meta::LogPosition;
+use crate::base::lmdb::StoreOptions;
+use crate::base::meta::LogPosition;
+use crate::read::view::Memories;
 use crate::store::Store;
-use crate::view::Memories;
 
 struct OnLmdb {
     directory: tempfile::TempDir,
@@ -75,7 +75,7 @@ impl Engine for OnLmdb {
         }
         // All layers, few as they are.
         let layers = self.store().versions.load().layers.clone();
-        if let Some(merged) = crate::merge::merge(&layers, &mut || ()) {
+        if let Some(merged) = crate::overlay::merge::merge(&layers, &mut || ()) {
             assert!(self.store().versions.replace_layers(&layers, Arc::new(merged)));
         }
     }

@@ -7,9 +7,9 @@ use ldap::message::Values;
 use schema::{AttributeDescription, Compare, EntryRead, MatchingRule, RuleKind, Schema, Truth};
 
 use super::{Index, IndexKind};
-use crate::dictionary::{Asked, Dictionary};
-use crate::key::shorten;
-use crate::record::Record;
+use crate::rows::dictionary::{Asked, Dictionary};
+use crate::rows::key::shorten;
+use crate::rows::record::Record;
 
 /// How values become keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -180,8 +180,10 @@ pub(crate) const COMPOSITE_CROWD: &[u8] = &[];
 const COMPOSITE_SEPARATOR: u8 = 1;
 const COMPOSITE_ESCAPE: u8 = 2;
 
-/// What the keys of all pairs with this first value begin with. Longer than
-/// [`crate::key::INDEX_VALUE_KEPT_BYTES`] it is only the beginning of keys that are shortened.
+/// What the keys of all pairs with this first value begin with.
+///
+/// Longer than [`crate::rows::key::INDEX_VALUE_KEPT_BYTES`] it is only the beginning of keys that
+/// are shortened.
 pub(crate) fn composite_prefix(first: &[u8], out: &mut Vec<u8>) {
     out.clear();
     for &octet in first {

@@ -109,7 +109,7 @@ fn contents(store: &Store) -> BTreeMap<String, String> {
     let view = store.snapshot(Memories::default()).unwrap();
     let mut contents = BTreeMap::new();
     for row in environment.tables.entries.iter(&txn).unwrap() {
-        let id = crate::key::id(row.unwrap().0).unwrap();
+        let id = crate::rows::key::id(row.unwrap().0).unwrap();
         let entry = view.expect_entry(id).unwrap().to_entry().unwrap();
         let description = store.schema().describe("description").unwrap();
         let text = entry.get(&description).unwrap().values[0].clone();

@@ -1,0 +1,12 @@
+//! The base: the LMDB file, and what is known of it as a file.
+//!
+//! `lmdb.rs` has the tables, `format.rs` the directory they lie in, `meta.rs` the counters. Only
+//! this folder knows that LMDB is a memory map.
+
+pub(crate) mod compress;
+pub(crate) mod copy;
+pub(crate) mod data_file;
+pub(crate) mod format;
+pub(crate) mod lmdb;
+pub(crate) mod meta;
+pub(crate) mod swap;

@@ -1,0 +1,8 @@
+//! Reading: a reader takes views, a view plans searches and finds entries.
+
+pub(crate) mod interrupt;
+pub(crate) mod plan;
+pub(crate) mod reader;
+pub(crate) mod row_cache;
+pub(crate) mod uses;
+pub(crate) mod view;

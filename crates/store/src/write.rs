@@ -1,0 +1,4 @@
+//! Writing: a batch applies changes, each of which becomes rows of the open layer.
+
+pub(crate) mod apply;
+pub(crate) mod batch;
