@@ -249,8 +249,8 @@ fn in_terms(value: &[u8]) -> u64 {
 fn too_much_work() -> Done {
     Done::refused(Refusal::new(
         ResultCode::AdminLimitExceeded,
-        "testing entries with this filter is more work than allowed; make the filter smaller, or \
-         more specific; its entries are incomplete",
+        "the search is more work than allowed; make its filter smaller or more specific, or sort \
+         by fewer keys; its entries are incomplete",
     ))
 }
 
