@@ -403,20 +403,19 @@ struct Keys<'l> {
 
 fn keys_of(level: &ResolvedFilter) -> FxHashSet<&[u8]> {
     let ResolvedFilter::Or(parts) = level else { return FxHashSet::default() };
-    let key = |part| match part {
-        &ResolvedFilter::Equality(ref assertion) => Some(assertion.key.as_slice()),
-        _ => None,
-    };
-    parts.iter().filter_map(key).collect()
+    parts.iter().map(key_of).collect()
+}
+
+fn key_of(assertion: &ResolvedFilter) -> &[u8] {
+    match assertion {
+        ResolvedFilter::Equality(assertion) => &assertion.key,
+        _ => &[],
+    }
 }
 
 /// The octets that an assertion of a chain takes.
 fn bytes_of(assertion: &ResolvedFilter) -> usize {
-    let key = match assertion {
-        ResolvedFilter::Equality(assertion) => assertion.key.len(),
-        _ => 0,
-    };
-    size_of::<ResolvedFilter>() + key
+    size_of::<ResolvedFilter>() + key_of(assertion).len()
 }
 
 fn too_large(diagnostic: String) -> End {

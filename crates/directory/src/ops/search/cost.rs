@@ -108,7 +108,7 @@ impl Search<'_> {
         is_over
     }
 
-    /// Whether what was begun then has taken longer than so many steps, or than the search may take.
+    /// Whether what was begun then has taken longer than so many steps, or than the search may.
     pub(super) fn takes_longer(&self, begun: Duration, steps_max: u64) -> bool {
         let took = self.directory.clock.elapsed().saturating_sub(begun);
         self.planning_is_over(took) || took > Duration::from_nanos(steps_max)

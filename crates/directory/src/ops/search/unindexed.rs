@@ -58,9 +58,9 @@ impl Search<'_> {
         Err(self.refused(plan, view, ask, (ResultCode::InsufficientAccessRights, &why)))
     }
 
-    /// Refuses to follow a chain that no index helps when the client wants that, or when each of its
-    /// levels would look at many entries and the asker lacks the right: nothing is found before all
-    /// were looked at. `ask` has the term as the client has written it.
+    /// Refuses to follow a chain that no index helps when the client wants that, or when each level
+    /// would look at many entries and the asker lacks the right: nothing is found before all were
+    /// looked at. `ask` has the term as the client has written it.
     pub(super) fn check_chain(
         &self,
         plan: &Plan,
