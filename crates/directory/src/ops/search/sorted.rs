@@ -8,8 +8,8 @@
 //! what the asker may search. No state is kept between two requests: a page goes on after the place
 //! that its cookie names, whatever was added or removed since.
 //! Invariant: reading candidates, taking their keys and comparing those is work of the search,
-//! counted before it is done: its limit, the time limit and abandon end a sort as they end any other
-//! search.
+//! counted before it is done: its limit, the time limit and abandon end a sort as they end any
+//! other search.
 
 mod list_view;
 mod memory;
