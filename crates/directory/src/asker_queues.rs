@@ -171,23 +171,37 @@ impl<T> AskerQueues<T> {
 
     /// The oldest request of the one whose turn it is.
     pub fn take(&mut self) -> Option<T> {
+        self.take_if(|_| true).map(|(_, item)| item)
+    }
+
+    /// The same among those who may have a turn, and whose it is. The others keep their places.
+    pub fn take_if(&mut self, may: impl Fn(Asker) -> bool) -> Option<(Asker, T)> {
         let are_strangers_first = self.is_strangers_turn;
         self.is_strangers_turn = !are_strangers_first;
-        match are_strangers_first {
-            true => self.strangers.next().or_else(|| self.signed_in.next()),
-            false => self.signed_in.next().or_else(|| self.strangers.next()),
-        }
+        let (first, second) = match are_strangers_first {
+            true => (&mut self.strangers, &mut self.signed_in),
+            false => (&mut self.signed_in, &mut self.strangers),
+        };
+        first.next_if(&may).or_else(|| second.next_if(&may))
     }
 
     /// The same among those who have signed in.
-    pub fn take_signed_in(&mut self) -> Option<T> {
-        self.signed_in.next()
+    pub fn take_signed_in_if(&mut self, may: impl Fn(Asker) -> bool) -> Option<(Asker, T)> {
+        self.signed_in.next_if(may)
     }
 
-    /// Whether any who have signed in wait but this one, and any strangers.
-    pub fn others(&self, asker: Asker) -> (bool, bool) {
-        let has_other = |line: &Line<T>| line.order.iter().any(|&one| one != asker);
+    /// Whether any who have signed in wait but this one, and any strangers, of those who may have a
+    /// turn.
+    pub fn others(&self, asker: Asker, may: impl Fn(Asker) -> bool) -> (bool, bool) {
+        let is_other = |one: &Asker| *one != asker && may(*one);
+        let has_other = |line: &Line<T>| line.order.iter().any(is_other);
         (has_other(&self.signed_in), has_other(&self.strangers))
+    }
+
+    /// Whether anything waits of one who asks.
+    pub fn waits(&self, asker: Asker) -> bool {
+        let line = if asker.is_stranger() { &self.strangers } else { &self.signed_in };
+        line.of.contains_key(&asker)
     }
 
     /// Takes out what `keep` does not want.
@@ -275,8 +289,10 @@ impl<T> Line<T> {
         Some(item)
     }
 
-    fn next(&mut self) -> Option<T> {
-        let asker = self.order.pop_front()?;
+    /// The oldest request of the first one who may have a turn.
+    fn next_if(&mut self, may: impl Fn(Asker) -> bool) -> Option<(Asker, T)> {
+        let at = self.order.iter().position(|&asker| may(asker))?;
+        let asker = self.order.remove(at)?;
         let own = self.of.get_mut(&asker)?;
         let Item { item, is_new } = own.items.pop_front()?;
         own.new -= usize::from(is_new);
@@ -286,6 +302,6 @@ impl<T> Line<T> {
         } else {
             self.order.push_back(asker);
         }
-        Some(item)
+        Some((asker, item))
     }
 }

@@ -14,8 +14,8 @@ pub struct Limits {
     pub time_limit_s: u32,
     /// Entries one search looks at for anyone but the root identity; 0 = no limit.
     pub look_through_limit_entries: u32,
-    /// Work that testing entries may be for one search of anyone but the root identity, in millions
-    /// of steps of about a nanosecond; 0 = no limit.
+    /// Work of one search of anyone but the root identity, testing entries, sorting them and
+    /// following chains, in millions of steps of about a nanosecond; 0 = no limit.
     pub search_work_max: u32,
     /// The same for those who have not authenticated.
     pub search_work_anonymous_max: u32,

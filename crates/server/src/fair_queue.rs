@@ -2,12 +2,16 @@
 //!
 //! Invariant: who has a turn, and what is refused, is as `directory::AskerQueues` says. There is no
 //! more of what goes on after a pause than there are requests under way.
+//! Invariant: nobody has more threads at once than [`Shares`] says. What is held back for that
+//! keeps its place, and is in nobody's way.
 
+use std::collections::hash_map::Entry;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use directory::AskerQueues;
 pub(crate) use directory::{Asker, QueueSize};
+use rustc_hash::FxHashMap;
 
 /// Whose requests a thread takes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,6 +19,31 @@ pub(crate) enum Serves {
     Everybody,
     /// Those who have signed in.
     SignedIn,
+}
+
+/// How many threads one who asks has at most.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Shares {
+    pub(crate) signed_in_max: usize,
+    /// Of a stranger.
+    pub(crate) stranger_max: usize,
+}
+
+impl Shares {
+    /// Any number.
+    pub(crate) const ALL: Self = Self { signed_in_max: usize::MAX, stranger_max: usize::MAX };
+
+    /// All but one, where there is another one: so that somebody else soon finds one that is free,
+    /// whatever one asks for. `reserved` threads serve no strangers.
+    pub(crate) fn of(threads: usize, reserved: usize) -> Self {
+        let all_but_one = |threads: usize| threads.saturating_sub(1).max(1);
+        let for_strangers = threads.saturating_sub(reserved);
+        Self { signed_in_max: all_but_one(threads), stranger_max: all_but_one(for_strangers) }
+    }
+
+    fn of_asker(self, asker: Asker) -> usize {
+        if asker.is_stranger() { self.stranger_max } else { self.signed_in_max }
+    }
 }
 
 /// The queue.
@@ -29,12 +58,32 @@ pub(crate) struct FairQueue<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     queues: AskerQueues<T>,
+    shares: Shares,
+    /// Threads that those have who have any.
+    running: FxHashMap<Asker, usize>,
     is_closed: bool,
 }
 
+/// The time that one who asks has a thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn<'q, T> {
+    queue: &'q FairQueue<T>,
+    asker: Asker,
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        // This thread may have another one's turn next.
+        if self.queue.lock().end_turn(self.asker) {
+            self.queue.wake(self.asker);
+        }
+    }
+}
+
 impl<T> FairQueue<T> {
-    pub(crate) fn new(size: QueueSize) -> Self {
-        let waiting = Waiting { queues: AskerQueues::new(size), is_closed: false };
+    pub(crate) fn new(size: QueueSize, shares: Shares) -> Self {
+        let (queues, running) = (AskerQueues::new(size), FxHashMap::default());
+        let waiting = Waiting { queues, shares, running, is_closed: false };
         Self {
             waiting: Mutex::new(waiting),
             for_everybody: Condvar::new(),
@@ -68,9 +117,10 @@ impl<T> FairQueue<T> {
         self.wake(asker);
     }
 
-    /// Whether anything waits for a thread but what this one has asked for.
+    /// Whether anything waits for a thread, and may have it, but what this one has asked for.
     pub(crate) fn others_wait(&self, serves: Serves, asker: Asker) -> bool {
-        let (signed_in, strangers) = self.lock().queues.others(asker);
+        let Waiting { queues, shares, running, .. } = &*self.lock();
+        let (signed_in, strangers) = queues.others(asker, |one| may_run(*shares, running, one));
         signed_in || (serves == Serves::Everybody && strangers)
     }
 
@@ -98,20 +148,20 @@ impl<T> FairQueue<T> {
         &self,
         serves: Serves,
         mut idle: impl FnMut() -> Option<Duration>,
-    ) -> Option<T> {
+    ) -> Option<(T, Turn<'_, T>)> {
         let arrived = match serves {
             Serves::Everybody => &self.for_everybody,
             Serves::SignedIn => &self.for_signed_in,
         };
-        if let Some(item) = self.lock().next(serves) {
-            return Some(item);
+        if let Some(taken) = self.try_take(serves) {
+            return Some(taken);
         }
         loop {
             let pause = idle();
             let mut waiting = self.lock();
             loop {
-                if let Some(item) = waiting.next(serves) {
-                    return Some(item);
+                if let Some((asker, item)) = waiting.next(serves) {
+                    return Some((item, Turn { queue: self, asker }));
                 }
                 if waiting.is_closed {
                     return None;
@@ -128,6 +178,11 @@ impl<T> FairQueue<T> {
                 }
             }
         }
+    }
+
+    fn try_take(&self, serves: Serves) -> Option<(T, Turn<'_, T>)> {
+        let (asker, item) = self.lock().next(serves)?;
+        Some((item, Turn { queue: self, asker }))
     }
 
     /// Nothing more will come.
@@ -151,12 +206,31 @@ impl<T> FairQueue<T> {
 }
 
 impl<T> Waiting<T> {
-    fn next(&mut self, serves: Serves) -> Option<T> {
-        match serves {
-            Serves::Everybody => self.queues.take(),
-            Serves::SignedIn => self.queues.take_signed_in(),
-        }
+    fn next(&mut self, serves: Serves) -> Option<(Asker, T)> {
+        let Self { queues, shares, running, .. } = self;
+        let may = |asker| may_run(*shares, running, asker);
+        let (asker, item) = match serves {
+            Serves::Everybody => queues.take_if(may),
+            Serves::SignedIn => queues.take_signed_in_if(may),
+        }?;
+        *running.entry(asker).or_default() += 1;
+        Some((asker, item))
     }
+
+    /// Whether another one waits that could not begin before.
+    fn end_turn(&mut self, asker: Asker) -> bool {
+        let Entry::Occupied(mut running) = self.running.entry(asker) else { return false };
+        let before = *running.get();
+        match before {
+            0 | 1 => drop(running.remove()),
+            more => *running.get_mut() = more - 1,
+        }
+        before >= self.shares.of_asker(asker) && self.queues.waits(asker)
+    }
+}
+
+fn may_run(shares: Shares, running: &FxHashMap<Asker, usize>, asker: Asker) -> bool {
+    running.get(&asker).is_none_or(|threads| *threads < shares.of_asker(asker))
 }
 
 #[cfg(test)]

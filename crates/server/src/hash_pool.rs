@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::counters::Counters;
 use crate::error::ServerError;
-use crate::fair_queue::{Asker, FairQueue, QueueSize, Serves};
+use crate::fair_queue::{Asker, FairQueue, QueueSize, Serves, Shares};
 use crate::metrics::micros;
 use crate::pool::Delivery;
 
@@ -47,7 +47,7 @@ impl HashPool {
         counters: &Arc<Counters>,
         size: HashPoolSize,
     ) -> Result<(Self, Vec<JoinHandle<()>>), ServerError> {
-        let pool = Self { queue: Arc::new(FairQueue::new(size.queue)) };
+        let pool = Self { queue: Arc::new(FairQueue::new(size.queue, Shares::ALL)) };
         let mut handles = Vec::new();
         for number in 0..size.threads {
             let (queue, counters) = (Arc::clone(&pool.queue), Arc::clone(counters));
@@ -96,7 +96,7 @@ impl Drop for HashPool {
 fn serve(queue: &FairQueue<Queued>, counters: &Counters) {
     // Of this thread alone. Where the system does not allow it, it runs like the others.
     let _ = rustix::process::setpriority_process(None, HASH_NICE);
-    while let Some(Queued { job, deliver }) = queue.take(Serves::Everybody, || None) {
+    while let Some((Queued { job, deliver }, _turn)) = queue.take(Serves::Everybody, || None) {
         if deliver.is_closed() {
             continue;
         }

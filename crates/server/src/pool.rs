@@ -7,8 +7,10 @@
 //! [`PARK_AFTER_MAX`], its connection has it, and hands it in again when it has taken all chunks.
 //! What a job ends with always finds room.
 //! Invariant: while others wait, a search that goes through candidates has a thread for a turn (see
-//! [`TURN_MIN`]) and then parks, too; planning, sorting and list views are not divided.
-//! Invariant: some threads never serve strangers (see [`PoolSize`]).
+//! [`TURN_MIN`]) and then parks, too; planning, chains, sorting and list views are not divided.
+//! Invariant: some threads never serve strangers (see [`PoolSize`]), and nobody has all threads
+//! that could serve others (see [`Shares`]).
+//! Invariant: memory that a long job used goes back to the system when its thread is idle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::budget::{Account, Budget, Chunk};
 use crate::counters::Counters;
 use crate::error::ServerError;
-use crate::fair_queue::{Asker, FairQueue, QueueSize, Serves};
+use crate::fair_queue::{Asker, FairQueue, QueueSize, Serves, Shares};
 use crate::memory::Releases;
 
 /// What a job sends to its connection. A channel that closes without `Done` means that the job
@@ -83,7 +85,8 @@ impl Pool {
         (counters, budget): (&Arc<Counters>, &Arc<Budget>),
         size: PoolSize,
     ) -> Result<(Self, Vec<JoinHandle<()>>), ServerError> {
-        let pool = Self { queue: Arc::new(FairQueue::new(size.queue)) };
+        let shares = Shares::of(size.threads, size.threads_reserved);
+        let pool = Self { queue: Arc::new(FairQueue::new(size.queue, shares)) };
         let mut handles = Vec::new();
         for number in 0..size.threads {
             let (directory, counters) = (Arc::clone(directory), Arc::clone(counters));
@@ -174,10 +177,12 @@ fn serve(
             worker.idle();
             releases.idle(budget, std::mem::replace(&mut has_waited, true))
         });
-        let Some(queued) = queued else { return };
+        let Some((queued, _turn)) = queued else { return };
         let others_wait = |asker| queue.others_wait(serves, asker);
+        let begun = Instant::now();
         let carried_out =
             catch_unwind(AssertUnwindSafe(|| carry_out(&mut worker, queued, timer, &others_wait)));
+        releases.ran(begun.elapsed());
         match carried_out {
             Ok(Left::Done) => {}
             Ok(Left::Parked) => {

@@ -351,11 +351,11 @@ fn or_cores(threads: usize) -> usize {
     if threads > 0 { threads } else { thread::available_parallelism().map_or(1, usize::from) }
 }
 
-/// How large the scan pool is. Without a number there are two threads at least, so that one can be
-/// kept for those who have signed in.
+/// How large the scan pool is. Without a number there is one thread more than there are cores: one
+/// who asks leaves a thread to others, and may still use all cores.
 fn scan_pool_size(settings: &ServerSettings) -> PoolSize {
     let threads = match settings.scan_threads {
-        0 => or_cores(0).max(2),
+        0 => or_cores(0) + 1,
         threads => threads,
     };
     let reserved = match settings.scan_threads_reserved {

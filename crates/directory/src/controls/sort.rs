@@ -12,7 +12,7 @@ use ldap::control_value::sort::{SORT_KEYS_MAX, SortKey, SortResult, sort_keys};
 use ldap::message::Control;
 use ldap::result::ResultCode;
 use schema::{
-    AttributeDescription, AttributeType, Compare, EntryRead, MatchingRule, RuleKind, Schema,
+    AttributeDescription, AttributeType, Compare, EntryRead, MatchingRule, Meter, RuleKind, Schema,
 };
 use store::OrderedGroup;
 
@@ -29,6 +29,10 @@ pub(crate) const RESPONSE: &str = "1.2.840.113556.1.4.474";
 /// The octets of one prepared value that decide on its place: values that begin alike for so long
 /// are equal.
 pub(crate) const SORT_VALUE_MAX_BYTES: usize = 512;
+
+/// What it costs to find the values of a sort key in an entry, and whether the asker may search
+/// for them, in steps of work.
+const KEY_STEPS: u64 = 100;
 
 /// Equality rules whose keys make a sensible order, for attributes without an ordering rule: most
 /// of those that people are listed by (`cn`, `sn`, `mail`) have none.
@@ -236,13 +240,26 @@ impl Order {
     }
 
     /// Appends the key of an entry, reduced to what the asker may search; of several values the
-    /// least counts (RFC 2891 §2.2).
-    pub(crate) fn append_key(&self, schema: &Schema, entry: &dyn EntryRead, out: &mut Vec<u8>) {
+    /// least counts (RFC 2891 §2.2). When the meter has no more steps, what is appended means
+    /// nothing.
+    pub(crate) fn append_key(
+        &self,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+        meter: &mut Meter<'_>,
+        out: &mut Vec<u8>,
+    ) {
         let (mut least, mut other) = (Vec::new(), Vec::new());
         for key in &self.keys {
+            if !meter.spend(KEY_STEPS) {
+                return;
+            }
             let (mut is_there, mut is_missing) = (false, true);
             entry.visit_values(&key.description, &mut |_, value| {
                 is_missing = false;
+                if !meter.spend(key.rule.steps(value)) {
+                    return false;
+                }
                 other.clear();
                 if (key.rule.prepare)(schema, value, &mut other).is_ok()
                     && (!is_there || other < least)
@@ -375,7 +392,7 @@ mod tests {
             let entry =
                 Entry::from_pairs(Dn::parse("dc=example").unwrap(), pairs, &schema).unwrap();
             let mut key = Vec::new();
-            order.append_key(&schema, &entry, &mut key);
+            order.append_key(&schema, &entry, &mut Meter::unlimited(), &mut key);
             let primary = order.primary();
             if let Some(value) = primary.value_of(&key) {
                 let mut again = Vec::new();

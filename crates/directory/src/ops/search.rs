@@ -507,10 +507,14 @@ impl Search<'_> {
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
         let outcome = self.steps(view, state, resolved, sink);
-        match self.work_over() {
-            None => outcome,
+        let Some(end) = self.work_over() else { return outcome };
+        match (end, outcome) {
+            // It says so, and what became of the order.
+            (Outcome::Done(end), Ok(Outcome::Done(done))) if done.code() == end.code() => {
+                Ok(Outcome::Done(done))
+            }
             // What was found when the work was over is not all there is.
-            Some(end) => outcome.and(Ok(end)),
+            (end, outcome) => outcome.and(Ok(end)),
         }
     }
 

@@ -10,6 +10,7 @@ mod aliases;
 mod authentication;
 mod binds_under_policy;
 mod canceling;
+mod chains;
 mod counting;
 mod durable;
 mod explain;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use directory::{Clock, Timestamp};
 use ldap::ber::{Tag, Writer};
+use ldap::control_value::sort::{SortKey, SortResult, write_sort_keys};
+use ldap::control_value::vlv::{VlvRequest, VlvTarget};
 use ldap::filter::Filter;
 use ldap::message::{
     CompareRequest, Control, ControlsBuf, ModifyOperation, ModifyRequest, Request, Scope,
@@ -208,9 +210,8 @@ fn a_search_that_is_ended_returns_what_it_found_before() {
     assert_eq!(served.root().search(&search).entries.len(), 2);
 }
 
-/// A clock by which a millisecond goes by whenever somebody looks.
-#[derive(Default)]
-struct TickingClock(AtomicU64);
+/// A clock by which so many milliseconds go by whenever somebody looks.
+struct TickingClock(AtomicU64, u64);
 
 impl Clock for TickingClock {
     fn now(&self) -> Timestamp {
@@ -218,7 +219,7 @@ impl Clock for TickingClock {
     }
 
     fn elapsed(&self) -> Duration {
-        Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+        Duration::from_millis(self.0.fetch_add(self.1, Ordering::Relaxed))
     }
 }
 
@@ -228,7 +229,7 @@ fn the_time_is_looked_at_while_one_entry_is_tested() {
     // any time.
     let served = Served::with(|options| options.limits.search_work_anonymous_max = 0);
     add_long(&served, 2);
-    let served = served.under(Arc::new(TickingClock::default()));
+    let served = served.under(Arc::new(TickingClock(AtomicU64::default(), 1)));
     let filter = costly(900);
     let base = format!("cn=device 1,{SUFFIX}");
     let search = |time_limit_s: u32| {
@@ -319,4 +320,77 @@ fn a_compare_with_a_large_group_is_a_job_and_tells_the_same() {
     check(&format!("UID=user.4999,{SUFFIX}"), (ResultCode::CompareTrue, 1));
     check(&format!("uid=nobody,{SUFFIX}"), (ResultCode::CompareFalse, 2));
     check("no name", (ResultCode::InvalidAttributeSyntax, 2));
+}
+
+/// A sort by some keys took any time: reading the candidates, preparing their values and comparing
+/// the keys was no work.
+#[test]
+fn sorting_is_work() {
+    const SORT: &str = "1.2.840.113556.1.4.473";
+    const SORT_RESPONSE: &str = "1.2.840.113556.1.4.474";
+    const VLV: &str = "2.16.840.1.113730.3.4.9";
+    // As many octets, which take longer; and many that are short.
+    let (plain, unicode) = ("x".repeat(1_000), "\u{FC}".repeat(500));
+    for (count, description, want) in [
+        (100, plain.as_str(), ResultCode::Success),
+        (100, &unicode, ResultCode::AdminLimitExceeded),
+        (4_000, "x", ResultCode::AdminLimitExceeded),
+    ] {
+        let served = Served::with(|options| {
+            options.limits.search_work_anonymous_max = 5;
+            options.limits.size_limit_entries = 0;
+        });
+        add_devices(&served, count, description);
+        let keys = ["description", "cn"].map(|attribute| SortKey {
+            attribute,
+            rule: None,
+            reverse: false,
+        });
+        let keys = write_sort_keys(&keys);
+        let target = VlvTarget::Offset { offset: 1, content_count: 0 };
+        let view = VlvRequest { before: 0, after: 9, target, context: None }.encode();
+        let sort = (SORT, true, Some(keys.as_slice()));
+        let list = [sort, (VLV, true, Some(view.as_slice()))];
+        for controls in [&list[..1], &list[..]] {
+            let filter = "(objectClass=*)";
+            let asked = Asked { filter, controls, ..Asked::default() };
+            let answer = served.client().search(&asked);
+            assert_eq!(answer.code(), want, "{count}: {}", answer.diagnostic);
+            if want != ResultCode::Success {
+                assert!(answer.diagnostic.contains("more work than"), "{}", answer.diagnostic);
+                assert!(answer.entries.is_empty());
+                let told = answer.controls.iter().find(|(oid, _)| oid == SORT_RESPONSE).unwrap();
+                assert_eq!(SortResult::decode(&told.1).unwrap().code, want.code());
+            }
+            let answer = served.root().search(&asked);
+            assert_eq!(answer.code(), ResultCode::Success, "{count}: {}", answer.diagnostic);
+        }
+        let asked = Asked { filter: "(objectClass=*)", ..Asked::default() };
+        assert_eq!(served.client().search(&asked).entries.len(), count + 1, "unsorted");
+    }
+}
+
+/// The time was looked at between candidates, and not while their keys were prepared.
+#[test]
+fn the_time_is_looked_at_while_keys_are_taken() {
+    const SORT: &str = "1.2.840.113556.1.4.473";
+    let served = Served::with(|options| options.limits.search_work_anonymous_max = 0);
+    let texts = (0..100).map(|n| format!("{n} {}", "\u{FC}".repeat(200))).collect::<Vec<_>>();
+    let values = texts.iter().map(String::as_str).collect::<Vec<_>>();
+    let attributes: &[(&str, &[&str])] = &[("objectClass", &["device"]), ("description", &values)];
+    let mut root = served.root();
+    for number in 0..10 {
+        let name = format!("cn=device {number},{SUFFIX}");
+        assert_eq!(root.add(&name, attributes), ResultCode::Success);
+    }
+    drop(root);
+    // Some 33 million steps, and a look at each 250,000.
+    let served = served.under(Arc::new(TickingClock(AtomicU64::default(), 10)));
+    let keys = [SortKey { attribute: "description", rule: None, reverse: false }];
+    let keys = write_sort_keys(&keys);
+    let controls = &[(SORT, true, Some(keys.as_slice()))];
+    for (time_limit_s, want) in [(0, ResultCode::Success), (1, ResultCode::TimeLimitExceeded)] {
+        let asked = Asked { filter: "(cn=*)", controls, time_limit_s, ..Asked::default() };
+        assert_eq!(served.client().search(&asked).code(), want);
+    }
 }

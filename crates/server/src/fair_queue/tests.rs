@@ -9,7 +9,7 @@ use schema::EntryId;
 use super::*;
 
 fn queue<T>(max: usize, reserved: usize, asker_max: usize) -> FairQueue<T> {
-    FairQueue::new(QueueSize { max, reserved, asker_max })
+    FairQueue::new(QueueSize { max, reserved, asker_max }, Shares::ALL)
 }
 
 fn entry(number: u64) -> Asker {
@@ -23,7 +23,7 @@ fn stranger(number: u8) -> Asker {
 /// What is left, as a thread that serves so takes it.
 fn rest<T>(queue: &FairQueue<T>, serves: Serves) -> Vec<T> {
     let mut taken = Vec::new();
-    while let Some(item) = queue.lock().next(serves) {
+    while let Some((item, _turn)) = queue.try_take(serves) {
         taken.push(item);
     }
     taken
@@ -190,7 +190,7 @@ fn each_request_wakes_a_thread_that_may_take_it() {
     let threads = [Serves::SignedIn, Serves::Everybody, Serves::Everybody].map(|serves| {
         let queue = Arc::clone(&queue);
         thread::spawn(move || {
-            while let Some(answer) = queue.take(serves, || None) {
+            while let Some((answer, _turn)) = queue.take(serves, || None) {
                 answer.send(()).unwrap();
             }
         })
@@ -200,6 +200,77 @@ fn each_request_wakes_a_thread_that_may_take_it() {
         let asker = if round % 2 == 0 { stranger(1) } else { entry(1) };
         queue.put(asker, sender).unwrap();
         receiver.recv().unwrap();
+    }
+    queue.close();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Whoever had enough requests under way had all threads: those of another waited for the end of a
+/// turn, or of what is not divided into turns.
+#[test]
+fn nobody_has_all_threads_at_once() {
+    let size = QueueSize { max: 100, reserved: 0, asker_max: 100 };
+    // Four threads, one of which serves no strangers.
+    let queue = FairQueue::new(size, Shares::of(4, 1));
+    for number in 0..10 {
+        queue.put(entry(1), number).unwrap();
+        queue.put(stranger(1), 100 + number).unwrap();
+    }
+    let mut turns = Vec::new();
+    let mut take = |serves| {
+        let (item, turn) = queue.try_take(serves)?;
+        turns.push(turn);
+        Some(item)
+    };
+    let of_both = [0; 5].map(|_| take(Serves::Everybody));
+    assert_eq!(of_both, [Some(0), Some(100), Some(1), Some(101), Some(2)]);
+    assert_eq!(take(Serves::Everybody), None, "a stranger has two, and three are served by none");
+    assert_eq!(take(Serves::SignedIn), None);
+    // They are in nobody's way, and nobody gives up a thread for them.
+    assert!(!queue.others_wait(Serves::Everybody, entry(2)));
+    queue.put(stranger(2), 200).unwrap();
+    queue.put(entry(2), 20).unwrap();
+    assert!(queue.others_wait(Serves::Everybody, entry(1)));
+    let others = [Serves::SignedIn, Serves::Everybody].map(&mut take);
+    assert_eq!(others, [Some(20), Some(200)]);
+    // A turn that ends makes room for the next of the same.
+    assert_eq!(take(Serves::Everybody), None);
+    turns.remove(0);
+    assert!(queue.others_wait(Serves::SignedIn, entry(2)));
+    let (item, _turn) = queue.try_take(Serves::SignedIn).unwrap();
+    assert_eq!(item, 3);
+    assert!(queue.try_take(Serves::SignedIn).is_none());
+}
+
+#[test]
+fn of_few_threads_everybody_may_have_one() {
+    for (threads, reserved, signed_in_max, stranger_max) in
+        [(1, 0, 1, 1), (2, 1, 1, 1), (3, 1, 2, 1), (8, 2, 7, 5)]
+    {
+        assert_eq!(Shares::of(threads, reserved), Shares { signed_in_max, stranger_max });
+    }
+}
+
+#[test]
+fn what_was_held_back_finds_a_thread_when_a_turn_ends() {
+    let size = QueueSize { max: 1_000, reserved: 0, asker_max: 1_000 };
+    let queue = Arc::new(FairQueue::new(size, Shares::of(3, 1)));
+    let threads = [Serves::SignedIn, Serves::Everybody, Serves::Everybody].map(|serves| {
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || {
+            while let Some((answer, _turn)) = queue.take(serves, || None) {
+                let answer: std::sync::mpsc::Sender<()> = answer;
+                answer.send(()).unwrap();
+            }
+        })
+    });
+    for _ in 0..200 {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        for asker in [stranger(1), entry(1), entry(2), stranger(2)] {
+            (0..3).for_each(|_| queue.put(asker, sender.clone()).unwrap());
+        }
+        drop(sender);
+        assert_eq!(receiver.iter().count(), 12);
     }
     queue.close();
     threads.into_iter().for_each(|thread| thread.join().unwrap());

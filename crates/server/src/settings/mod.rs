@@ -177,7 +177,7 @@ pub struct LimitSettings {
     pub connections_per_identity_max: u32,
     /// Operations of one identity that are not answered; 0 = any number.
     pub operations_per_identity_max: u32,
-    /// Work of testing entries that one search may do, in millions of steps; 0 = no limit.
+    /// Work that one search may do, in millions of steps; 0 = no limit.
     pub search_work_max: u32,
     /// The same of those who have not authenticated.
     pub search_work_anonymous_max: u32,

@@ -356,7 +356,7 @@ fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
 /// long as one takes, each time somebody else asked for something.
 #[test]
 fn a_long_search_gives_its_thread_to_others() {
-    let running = with_threads(2);
+    let running = with_threads(1);
     let mut ben = sign_in(&running, "ben");
     let mut annas = (0..3).map(|_| sign_in(&running, "anna")).collect::<Vec<_>>();
     annas.iter_mut().for_each(|anna| anna.send(&slow_by(2, 30)));
@@ -369,6 +369,24 @@ fn a_long_search_gives_its_thread_to_others() {
     check_prompt(&mut ben, "one who has signed in");
     assert!(running.counters.yielded.value() > 0);
     // They go on, and are answered all the same.
+    annas.iter_mut().for_each(|anna| assert_eq!(anna.receive(), "2 done success"));
+}
+
+/// Whoever had enough searches under way had all threads: what another one asked for waited for the
+/// end of a turn, or of a sort.
+#[test]
+fn one_who_asks_for_much_leaves_a_thread_to_others() {
+    let running = with_threads(2);
+    let mut ben = sign_in(&running, "ben");
+    let mut annas = (0..3).map(|_| sign_in(&running, "anna")).collect::<Vec<_>>();
+    annas.iter_mut().for_each(|anna| anna.send(&slow_by(2, 30)));
+    let begun = Instant::now();
+    let waiting = || running.metric("roster_queue_length")["{queue=\"scan\"}"].clone();
+    while waiting() != "2" {
+        assert!(begun.elapsed() < PATIENCE, "she has more than one thread");
+        std::thread::yield_now();
+    }
+    check_prompt(&mut ben, "one who has signed in");
     annas.iter_mut().for_each(|anna| assert_eq!(anna.receive(), "2 done success"));
 }
 

@@ -58,19 +58,22 @@ impl Search<'_> {
         schema: &Schema,
         entry: &dyn EntryRead,
     ) -> Truth {
-        let mut more = || self.more();
-        let mut meter = Meter::new(self.work.left.get(), &mut more);
-        let truth = filter.matches_within(schema, entry, &mut meter);
-        self.work.left.set(meter.left());
-        if meter.is_over() { Truth::Undefined } else { truth }
+        let (truth, is_over) = self.metered(|meter| filter.matches_within(schema, entry, meter));
+        if is_over { Truth::Undefined } else { truth }
     }
 
-    /// Counts work that was done elsewhere.
+    /// Counts work that is done elsewhere.
     pub(crate) fn spend(&self, steps: u64) {
+        self.metered(|meter| meter.spend(steps));
+    }
+
+    /// Does work that a meter counts; says, too, whether the search may do no more.
+    pub(super) fn metered<T>(&self, work: impl FnOnce(&mut Meter<'_>) -> T) -> (T, bool) {
         let mut more = || self.more();
         let mut meter = Meter::new(self.work.left.get(), &mut more);
-        meter.spend(steps);
+        let done = work(&mut meter);
         self.work.left.set(meter.left());
+        (done, meter.is_over())
     }
 
     /// Counts what it takes to pick the values of an entry that are wanted, before it is done; the
@@ -103,6 +106,12 @@ impl Search<'_> {
             self.work.over.set(Some(Over::Limit));
         }
         is_over
+    }
+
+    /// Whether what was begun then has taken longer than so many steps, or than the search may.
+    pub(super) fn takes_longer(&self, begun: Duration, steps_max: u64) -> bool {
+        let took = self.directory.clock.elapsed().saturating_sub(begun);
+        self.planning_is_over(took) || took > Duration::from_nanos(steps_max)
     }
 
     /// The end of the search, when it may do no more.
@@ -240,13 +249,15 @@ fn in_terms(value: &[u8]) -> u64 {
 fn too_much_work() -> Done {
     Done::refused(Refusal::new(
         ResultCode::AdminLimitExceeded,
-        "testing entries with this filter is more work than allowed; make the filter smaller, or \
-         more specific; its entries are incomplete",
+        "the search is more work than allowed; make its filter smaller or more specific, or sort \
+         by fewer keys; its entries are incomplete",
     ))
 }
 
 /// Work between two looks at whether to go on: about a quarter of a millisecond.
 pub(crate) const LOOK_EVERY_STEPS: u64 = 250_000;
+/// What it takes to read an entry, and to find out whether it may be seen.
+pub(super) const ENTRY_STEPS: u64 = 1_000;
 /// What it takes to compare a value with what is wanted, at least and for each octet.
 const PICK_STEPS: u64 = 100;
 const PICK_OCTET_STEPS: u64 = 8;

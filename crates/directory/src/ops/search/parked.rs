@@ -7,7 +7,8 @@
 //! they were sorted in memory and fit into the budget. Otherwise it goes on behind the last place,
 //! as a page does: an entry whose key changes meanwhile may be left out. A walk remembers what it
 //! has sent, within the budget, so that such an entry does not come twice.
-//! Invariant: what was counted and told so far counts on: limits hold as if it had not parked.
+//! Invariant: what was counted and told so far counts on: limits hold as if it had not parked; but
+//! following chains again, or sorting again, is work again.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

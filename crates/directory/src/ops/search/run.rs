@@ -566,7 +566,7 @@ fn look_through(bounds: &Bounds) -> u64 {
 const RIGHT_STEPS: u64 = 30;
 
 /// What it costs to find out whether a subordinate may be seen.
-const CHILD_STEPS: u64 = 1_000;
+pub(super) const CHILD_STEPS: u64 = 1_000;
 
 /// Candidates between two looks at the clock, at the most.
 const STRIDE_MAX: u32 = 32;

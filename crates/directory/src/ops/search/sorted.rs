@@ -7,6 +7,9 @@
 //! Invariants: nothing is sent before its place is certain; the order and the counts depend only on
 //! what the asker may search. No state is kept between two requests: a page goes on after the place
 //! that its cookie names, whatever was added or removed since.
+//! Invariant: reading candidates, taking their keys and comparing those is work of the search,
+//! counted before it is done: its limit, the time limit and abandon end a sort as they end any
+//! other search.
 
 mod list_view;
 mod memory;
@@ -23,8 +26,9 @@ use ldap::result::ResultCode;
 use schema::{EntryId, Schema};
 use store::{OrderedGroup, OrderedGroups, OrderingIndex, Plan, StoreError, StoredEntry, View};
 
+use super::cost::ENTRY_STEPS;
 use super::parked::SentIds;
-use super::run::Seen;
+use super::run::{CHILD_STEPS, Seen};
 use super::{Bounds, Done, Outcome, Resolved, Run, Search, Sent, Step};
 use crate::controls::paged::Position;
 use crate::controls::sort::{Order, SortFault, sorted_response};
@@ -46,6 +50,10 @@ const MEMBER_STEPS: u64 = 20;
 const STEPS_BETWEEN_CHECKS: u32 = 64;
 /// So many places are sorted in a millisecond or two.
 const RUN_PLACES: usize = 4_096;
+/// What it costs to compare a place with another one, besides their keys, in steps of work.
+const COMPARE_STEPS: u64 = 50;
+/// So many octets of keys are compared in a step.
+const OCTETS_OF_STEP: usize = 8;
 
 /// A place in the list: the key of an entry, and its id.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -58,6 +66,11 @@ impl Place {
     /// The octets it takes.
     pub(super) fn bytes(&self) -> usize {
         self.key.len() + memory::PLACE_BYTES
+    }
+
+    /// What it costs to compare it with another one.
+    fn compare_steps(&self) -> u64 {
+        COMPARE_STEPS + (self.key.len() / OCTETS_OF_STEP) as u64
     }
 }
 
@@ -332,6 +345,16 @@ pub(super) fn explain(
     Ok(Some(OrderPlan { keys, way, reason: None, would_help: None }))
 }
 
+/// What it costs to sort places.
+fn sort_steps(places: &[Place]) -> u64 {
+    places.iter().map(Place::compare_steps).sum::<u64>() * levels_of(places.len())
+}
+
+/// How often each of so many is compared, about.
+fn levels_of(count: usize) -> u64 {
+    u64::from(count.max(1).ilog2()) + 1
+}
+
 const NO_ORDERED_INDEX: &str = "no index has the values of the first key in this order";
 const SORTING_COSTS_LESS: &str = "sorting the candidates costs less than walking an index";
 
@@ -429,15 +452,37 @@ impl<'a> Sorting<'a> {
     /// Why there is no list when the store was interrupted, or failed.
     fn failed_by(&self, error: StoreError) -> Failed {
         match self.run.search.ended_by(error, &self.run.bounds) {
-            // Of a walk some entries may be on their way already.
-            Ok(outcome) if self.run.sent > 0 => Failed::Ended(outcome),
-            Ok(outcome) => Self::not_sorted(outcome),
+            Ok(outcome) => self.over(outcome),
             Err(refusal) => Failed::Refused(refusal),
         }
     }
 
-    /// Reads an entry of the list.
+    /// The search is over before its list is.
+    fn over(&self, outcome: Outcome) -> Failed {
+        // Of a walk some entries may be on their way already.
+        if self.run.sent > 0 { Failed::Ended(outcome) } else { Self::not_sorted(outcome) }
+    }
+
+    /// Counts work before it is done.
+    fn spend(&self, steps: u64) -> Result<(), Failed> {
+        self.run.search.spend(steps);
+        self.run.search.work_over().map_or(Ok(()), |outcome| Err(self.over(outcome)))
+    }
+
+    /// Counts an entry that is read to be placed.
+    fn count_entry(&mut self) -> Result<(), Failed> {
+        self.work.entries += 1;
+        self.spend(ENTRY_STEPS)
+    }
+
+    /// Reads an entry to place it.
     fn read(&mut self, id: EntryId) -> Result<StoredEntry<'a>, Failed> {
+        self.count_entry()?;
+        Ok(target::stored(self.view(), id)?)
+    }
+
+    /// Reads an entry that has its place, to send it.
+    fn read_again(&mut self, id: EntryId) -> Result<StoredEntry<'a>, Failed> {
         self.work.entries += 1;
         Ok(target::stored(self.view(), id)?)
     }
@@ -470,13 +515,15 @@ impl<'a> Sorting<'a> {
     }
 
     /// The key of an entry.
-    fn key_of(&self, stored: &StoredEntry<'_>, key: &mut Vec<u8>) {
+    fn key_of(&self, stored: &StoredEntry<'_>, key: &mut Vec<u8>) -> Result<(), Failed> {
         key.clear();
         let schema = &self.run.state.schema;
         let guard = self.run.resolved.guard;
         let live = LiveEntry::new(self.run.view, stored, schema.well_known(), true).seen_by(guard);
         let rights = guard.on(stored);
-        self.order.append_key(schema, &rights.searchable(&live), key);
+        let entry = rights.searchable(&live);
+        self.run.search.metered(|meter| self.order.append_key(schema, &entry, meter, key));
+        self.spend(live.children_read() * CHILD_STEPS)
     }
 
     /// Before a candidate is looked at, while nothing is sent.
@@ -514,6 +561,7 @@ impl<'a> Sorting<'a> {
     /// Puts places in order, and looks at abandon and the time limit in between.
     fn in_order(&mut self, mut places: Vec<Place>) -> Result<Vec<Place>, Failed> {
         if places.len() <= RUN_PLACES {
+            self.spend(sort_steps(&places))?;
             places.sort_unstable();
             return Ok(places);
         }
@@ -524,14 +572,17 @@ impl<'a> Sorting<'a> {
                 return Err(Self::not_sorted(outcome));
             }
             let mut run = places.split_off(places.len().saturating_sub(RUN_PLACES));
+            self.spend(sort_steps(&run))?;
             run.sort_unstable();
             runs.push(run.into_iter());
         }
         let first = runs.iter_mut().enumerate().filter_map(|(at, run)| Some((run.next()?, at)));
         let mut heads: BinaryHeap<Reverse<(Place, usize)>> = first.map(Reverse).collect();
         let mut merged = Vec::with_capacity(count);
+        let levels = levels_of(heads.len());
         while let Some(Reverse((place, at))) = heads.pop() {
             self.check_step()?;
+            self.spend(place.compare_steps() * levels)?;
             merged.push(place);
             if let Some(next) = runs.get_mut(at).and_then(Iterator::next) {
                 heads.push(Reverse((next, at)));
@@ -574,7 +625,7 @@ impl<'a> Sorting<'a> {
             if let Some(outcome) = self.pass() {
                 return Ok(Step::End(outcome));
             }
-            let stored = self.read(place.id)?;
+            let stored = self.read_again(place.id)?;
             match self.emit(&stored, &place.key, sink)? {
                 Sent::Next => {}
                 Sent::Park => {

@@ -68,6 +68,33 @@ impl Search<'_> {
         Err(self.refused(plan, view, ask, (ResultCode::InsufficientAccessRights, &why)))
     }
 
+    /// Refuses to follow a chain that no index helps when the client wants that, or when each level
+    /// would look at many entries and the asker lacks the right: nothing is found before all were
+    /// looked at. `ask` has the term as the client has written it.
+    pub(super) fn check_chain(
+        &self,
+        plan: &Plan,
+        view: &View<'_>,
+        ask: &Ask<'_>,
+    ) -> Result<(), Refusal> {
+        self.note.unindexed();
+        let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
+        let spare = u64::from(self.directory.limits.unindexed_entries);
+        let is_limited = plan.estimate > spare && !self.access.may_search_unindexed(permits);
+        // What was begun goes on.
+        if self.resumed.is_some() || !(rejects || is_limited) {
+            return Ok(());
+        }
+        let (code, why) = if rejects {
+            let why = "and the request says that it is to be refused then".to_owned();
+            (ResultCode::UnwillingToPerform, why)
+        } else {
+            let why = format!("so all entries would be looked at for each level; {WHAT_TO_DO}");
+            (ResultCode::InsufficientAccessRights, why)
+        };
+        Err(self.refused(plan, view, ask, (code, &why)))
+    }
+
     /// The end of an unindexed search that has looked at too many entries for those it has found.
     pub(super) fn found_too_few(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>) -> Outcome {
         let why = format!(
@@ -103,7 +130,7 @@ impl Search<'_> {
     fn culprit(&self, view: &View<'_>, ask: &Ask<'_>) -> (String, Option<String>) {
         let clock = || self.directory.clock.elapsed();
         let asked = Some(&self.request.filter).filter(|_| self.controls.subentries != Some(true));
-        let ask = Ask { explain: Some(&clock), text: asked, ..*ask };
+        let ask = Ask { explain: Some(&clock), text: ask.text.or(asked), ..*ask };
         // Without an explanation the refusal stands; it only says less.
         let planned = view.plan(&ask).ok();
         let explanation = planned.as_ref().and_then(|plan| plan.explanation());

@@ -339,9 +339,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.search_work_max = number(n),
         },
         default: "60000",
-        sentence: "Work of testing entries with its filter that one search may do; a million steps \
-                   are about a millisecond of a processor; an entry may be given its own limit by \
-                   ds-rlim-search-work-limit.",
+        sentence: "Work that one search may do, testing entries, sorting them and following \
+                   chains; a million steps are about a millisecond of a processor; an entry may be \
+                   given its own limit by ds-rlim-search-work-limit.",
     },
     Row {
         section: "limits",

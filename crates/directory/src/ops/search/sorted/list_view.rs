@@ -77,7 +77,7 @@ impl Sorting<'_> {
             let sent = match self.pass() {
                 Some(outcome) => Sent::End(outcome),
                 None => {
-                    let stored = self.read(id)?;
+                    let stored = self.read_again(id)?;
                     self.emit(&stored, &[], sink)?
                 }
             };
@@ -213,8 +213,8 @@ impl Sorting<'_> {
         let interrupt = search.interrupt(&bounds);
         for stored in plan.entries_until(view, EntryId::ROOT, &interrupt) {
             let stored = stored.map_err(|error| self.failed_by(error))?;
-            self.work.entries += 1;
             self.check()?;
+            self.count_entry()?;
             if self.run.matches(&stored)? {
                 ids.push(stored.id());
             }
@@ -258,7 +258,7 @@ impl Sorting<'_> {
         for &id in ids {
             self.check()?;
             let stored = self.read(id)?;
-            self.key_of(&stored, &mut key);
+            self.key_of(&stored, &mut key)?;
             places.push(&key, id)?;
         }
         self.in_order(places.list)
@@ -369,7 +369,7 @@ impl Sorting<'_> {
         for id in self.rest(members)? {
             self.check()?;
             let stored = self.read(id)?;
-            self.key_of(&stored, &mut key);
+            self.key_of(&stored, &mut key)?;
             if Order::is_before_values(&key) {
                 ids.push(id);
             }

@@ -14,6 +14,9 @@ pub(super) const PLACE_BYTES: usize = 64;
 /// Places are thrown away when there are this many more than twice as many as wanted.
 const SURPLUS_PLACES: usize = 1024;
 
+/// How often each place is compared to find those that come first, about.
+const SELECT_COMPARES: u64 = 3;
+
 /// Places that are gathered, within the limits.
 pub(super) struct Places {
     pub(super) list: Vec<Place>,
@@ -46,11 +49,12 @@ impl Places {
         self.bytes = 0;
     }
 
-    /// Throws away what is certainly not among the first `wanted`.
-    pub(super) fn prune(&mut self, wanted: usize) {
+    /// Throws away what is certainly not among the first `wanted`; tells `spend` what that costs.
+    pub(super) fn prune(&mut self, wanted: usize, spend: impl FnOnce(u64)) {
         let is_full = self.list.len() as u64 >= self.entries_max || self.bytes * 2 > self.bytes_max;
         let is_long = self.list.len() > 2 * wanted + SURPLUS_PLACES;
         if is_long || (is_full && self.list.len() > wanted + wanted / 4) {
+            spend(self.list.iter().map(|place| place.compare_steps() * SELECT_COMPARES).sum());
             self.list.select_nth_unstable(wanted);
             self.list.truncate(wanted);
             self.is_cut = true;
@@ -88,12 +92,12 @@ impl Sorting<'_> {
         let interrupt = search.interrupt(&bounds);
         for stored in plan.entries_until(view, EntryId::ROOT, &interrupt) {
             let stored = stored.map_err(|error| self.failed_by(error))?;
-            self.work.entries += 1;
             self.check()?;
+            self.count_entry()?;
             if !self.run.matches(&stored)? {
                 continue;
             }
-            self.key_of(&stored, &mut key);
+            self.key_of(&stored, &mut key)?;
             let id = stored.id();
             let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
             if self.after.as_ref().is_some_and(is_before) {
@@ -101,7 +105,7 @@ impl Sorting<'_> {
             }
             places.push(&key, id)?;
             if let Some(wanted) = wanted {
-                places.prune(wanted);
+                places.prune(wanted, |steps| search.spend(steps));
             }
         }
         self.is_cut = places.is_cut;

@@ -64,7 +64,7 @@ impl Sorting<'_> {
         }
         let Some(stored) = self.view().entry(shown.id)? else { return Ok(None) };
         let mut anchor = Place { key: Vec::new(), id: shown.id };
-        self.key_of(&stored, &mut anchor.key);
+        self.key_of(&stored, &mut anchor.key)?;
         if Order::lacks_primary(&anchor.key) {
             return Ok(None);
         }
@@ -122,7 +122,7 @@ impl Sorting<'_> {
                 if !self.run.matches(&stored)? {
                     continue;
                 }
-                self.key_of(&stored, &mut key);
+                self.key_of(&stored, &mut key)?;
                 if key.starts_with(&prefix) {
                     places.push(&key, id)?;
                 }

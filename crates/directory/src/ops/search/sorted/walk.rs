@@ -74,7 +74,7 @@ impl Sorting<'_> {
                 if !self.run.matches(&stored)? {
                     continue;
                 }
-                self.key_of(&stored, &mut key);
+                self.key_of(&stored, &mut key)?;
                 let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
                 if !key.starts_with(&prefix) || self.after.as_ref().is_some_and(is_before) {
                     continue;
@@ -166,7 +166,7 @@ impl Sorting<'_> {
         if present.len().is_some_and(|count| count < members.len()) {
             for id in self.plan.candidates_until(view, EntryId::ROOT, &interrupt) {
                 self.check_step()?;
-                self.run.search.spend(MEMBER_STEPS);
+                self.spend(MEMBER_STEPS)?;
                 let id = id.map_err(|error| self.failed_by(error))?;
                 if !present.contains(id) {
                     missing.push(id);
@@ -201,7 +201,7 @@ impl Sorting<'_> {
             if !self.run.matches(&stored)? {
                 continue;
             }
-            self.key_of(&stored, &mut key);
+            self.key_of(&stored, &mut key)?;
             let is_before = |after: &Place| (&key, id) <= (&after.key, after.id);
             if !is_meant(&key) || self.after.as_ref().is_some_and(is_before) || self.was_sent(id) {
                 continue;
@@ -209,7 +209,8 @@ impl Sorting<'_> {
             if !is_single {
                 places.push(&key, id)?;
                 if let Some(wanted) = wanted {
-                    places.prune(wanted);
+                    let search = self.run.search;
+                    places.prune(wanted, |steps| search.spend(steps));
                 }
                 continue;
             }
@@ -254,6 +255,7 @@ impl Sorting<'_> {
         let interrupt = search.interrupt(&bounds);
         for id in plan.candidates_until(view, EntryId::ROOT, &interrupt) {
             self.check_step()?;
+            self.spend(MEMBER_STEPS)?;
             let id = id.map_err(|error| self.failed_by(error))?;
             if !members.is_taken(id) {
                 rest.push(id);
