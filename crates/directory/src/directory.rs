@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 
 use crate::acis;
 use crate::acis_in_force::AcisInForce;
+use crate::administrator;
 use crate::analyser::Analyser;
 use crate::asker_bytes::AskerBytes;
 use crate::authentication::AuthenticationOptions;
@@ -675,10 +676,7 @@ impl RootIdentity {
         };
         let bad = |reason: String| DirectoryError::Name { text: name.clone(), reason };
         let dn = Dn::parse(&name).map_err(|error| bad(error.to_string()))?;
-        if dn.is_root() {
-            return Err(bad("the administrator has a name of at least one RDN".to_owned()));
-        }
-        let key = DnKey::from_dn(schema, &dn).map_err(|error| bad(error.to_string()))?;
+        let key = administrator::check_name(&dn, &[], schema)?;
         let path = options.data.join(ADMIN_PASSWORD_FILE);
         let password = match fs::read(&path) {
             Ok(text) => text.trim_ascii().to_vec(),

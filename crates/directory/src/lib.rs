@@ -7,6 +7,7 @@
 
 mod acis;
 mod acis_in_force;
+mod administrator;
 mod analyser;
 mod asker_bytes;
 mod asker_queues;
@@ -70,6 +71,7 @@ mod write_queue;
 
 pub use aci::{GlobalAcis, Identity};
 pub use asker_queues::{Asker, AskerQueues, QueueSize, network};
+pub use administrator::check_administrator;
 pub use authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
     TokenOptions,
