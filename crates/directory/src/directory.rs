@@ -48,7 +48,7 @@ use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions}
 use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::sasl::TokenKeys;
-use crate::sasl::scram::{self, KnownKeys, ScramHash};
+use crate::sasl::scram::{self, KeySearch, KnownKeys, ScramHash};
 use crate::schema_times::SchemaTimes;
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::seldom::SeldomLines;
@@ -194,7 +194,8 @@ pub struct Directory {
     /// directory and the administrator's password do.
     pub(crate) scram_secret: Vec<u8>,
     /// For which hashes SCRAM has keys to verify with.
-    pub(crate) scram_keys: KnownKeys,
+    pub(crate) scram_keys: Arc<KnownKeys>,
+    _scram_key_search: KeySearch,
     space: Arc<dyn DiskSpace>,
     space_limits: SpaceLimits,
     queue: WriteQueue,
@@ -344,7 +345,7 @@ impl Directory {
             .map_err(|source| DirectoryError::Io { path: options.data.clone(), source })?
             .uid();
         options.authentication.check(&schema)?;
-        let scram_keys = KnownKeys::of(store.reader().view()?, &schema, &root.password)?;
+        let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
         let mut key = [0_u8; 32];
         OsChance.fill(&mut key);
@@ -375,6 +376,7 @@ impl Directory {
             offers_tls: options.offers_tls,
             authentication: options.authentication,
             token_keys: ArcSwapOption::empty(),
+            _scram_key_search: scram_key_search,
             scram_secret,
             scram_keys,
             space,
