@@ -27,7 +27,7 @@ use crate::asker_bytes::AskerBytes;
 use crate::authentication::AuthenticationOptions;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
-use crate::controls::paged::CookieKey;
+use crate::cookie::CookieKey;
 use crate::error::DirectoryError;
 use crate::figure_monitor::{FigureMonitor, Figures};
 use crate::grants::GrantTypes;
@@ -347,8 +347,6 @@ impl Directory {
         options.authentication.check(&schema)?;
         let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
-        let mut key = [0_u8; 32];
-        OsChance.fill(&mut key);
         let (rehasher, proved) = Rehasher::new();
         let directory = Arc::new(Self {
             store,
@@ -368,7 +366,7 @@ impl Directory {
             passwords: options.passwords,
             seldom: Arc::new(SeldomLines::new(&clock)),
             clock,
-            cookie_key: CookieKey::new(key),
+            cookie_key: CookieKey::new(&mut OsChance),
             parked: Budget::default(),
             analyser: Analyser::default(),
             search_counters: SearchCounters::default(),
@@ -376,9 +374,9 @@ impl Directory {
             offers_tls: options.offers_tls,
             authentication: options.authentication,
             token_keys: ArcSwapOption::empty(),
-            _scram_key_search: scram_key_search,
             scram_secret,
             scram_keys,
+            _scram_key_search: scram_key_search,
             space,
             space_limits: options.space_limits,
             queue: WriteQueue::new(&options.limits),
@@ -408,7 +406,12 @@ impl Directory {
 
     /// A thread's way in; one per thread.
     pub fn worker(self: &Arc<Self>) -> Worker {
-        Worker::new(Arc::clone(self), (self.make_chance)())
+        Worker::new(Arc::clone(self), self.chance())
+    }
+
+    /// A source of unpredictable octets, for whoever has no worker's.
+    pub(crate) fn chance(&self) -> Box<dyn Chance> {
+        (self.make_chance)()
     }
 
     /// A new connection's state.

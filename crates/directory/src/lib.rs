@@ -17,6 +17,7 @@ mod chance;
 mod check;
 mod clock;
 mod controls;
+mod cookie;
 mod decide;
 mod directory;
 mod dispatch;
@@ -70,8 +71,8 @@ mod worker;
 mod write_queue;
 
 pub use aci::{GlobalAcis, Identity};
-pub use asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use administrator::check_administrator;
+pub use asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
     TokenOptions,
@@ -79,6 +80,7 @@ pub use authentication::{
 pub use chance::{Chance, OsChance, SeededChance};
 pub use check::{DirectoryCheck, check};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use cookie::opens_as_cookie;
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};

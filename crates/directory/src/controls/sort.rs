@@ -227,6 +227,11 @@ impl Order {
         self.keys.len() == 1
     }
 
+    /// The most octets that the key of an entry has: those of a value may all be zero.
+    pub(crate) fn key_max_bytes(&self) -> usize {
+        self.keys.len() * (1 + 2 * SORT_VALUE_MAX_BYTES + 2)
+    }
+
     /// Whether the asker may search whatever an index on the primary key's type may hold: the
     /// values of its subtypes, too.
     pub(crate) fn may_use_index(&self, guard: &Guard<'_>) -> bool {
