@@ -83,9 +83,9 @@ impl Aci {
         &self.unknown
     }
 
-    /// The terms of its filters to which the schema has no answer, although it has their attributes:
-    /// the value is not of the syntax, or there is no such rule. They grant nothing, and a deny
-    /// denies.
+    /// The terms of its filters to which the schema has no answer, although it has their
+    /// attributes: the value is not of the syntax, or there is no such rule. They grant nothing,
+    /// and a deny denies.
     pub fn unanswered_terms(&self) -> &[String] {
         &self.unanswered
     }

@@ -7,10 +7,12 @@
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN};
 use aws_lc_rs::aead::{Nonce, UnboundKey};
+use ldap::control_value::sort::SORT_KEYS_MAX;
 use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
 use crate::chance::Chance;
+use crate::controls::sort::SORT_KEY_MAX_BYTES;
 use crate::refusal::Refusal;
 
 /// What is sealed.
@@ -101,9 +103,10 @@ impl CookieKey {
         cookie: &[u8],
         binding: &[u8],
     ) -> Result<Vec<u8>, CookieFault> {
-        // Before anything is copied: whoever sends more has not got it here.
+        // Before anything is copied: whoever sends something longer has not got it here.
         if cookie.len() != kind.cookie_bytes() {
-            return Err(CookieFault::Malformed);
+            let is_one = has_form(cookie.len());
+            return Err(if is_one { CookieFault::Foreign } else { CookieFault::Malformed });
         }
         let (nonce, sealed) = cookie.split_first_chunk().ok_or(CookieFault::Malformed)?;
         let mut octets = sealed.to_vec();
@@ -114,6 +117,13 @@ impl CookieKey {
         let content = rest.get(..u32::from_be_bytes(*length) as usize);
         content.map(<[u8]>::to_vec).ok_or(CookieFault::Malformed)
     }
+}
+
+/// Whether cookies of some kind may have so many octets.
+fn has_form(octets: usize) -> bool {
+    let plain = octets.checked_sub(NONCE_LEN + MAX_TAG_LEN);
+    plain.is_some_and(|plain| plain > 0 && plain.is_multiple_of(BLOCK_BYTES))
+        && octets <= sorted_page(SORT_KEYS_MAX * SORT_KEY_MAX_BYTES).cookie_bytes()
 }
 
 fn bound_to(kind: CookieKind, binding: &[u8]) -> Aad<Vec<u8>> {
@@ -183,6 +193,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_has_not_the_form_of_a_cookie_is_malformed() {
+        let key = CookieKey::new(&mut SeededChance(5));
+        let longest = sorted_page(SORT_KEYS_MAX * SORT_KEY_MAX_BYTES).cookie_bytes();
+        let forms: Vec<usize> = (0..longest + 200)
+            .filter(|&octets| key.open(PAGE, &vec![1; octets], b"") == Err(CookieFault::Foreign))
+            .collect();
+        let want: Vec<usize> = (PAGE.cookie_bytes()..=longest).step_by(BLOCK_BYTES).collect();
+        assert_eq!(forms, want);
     }
 
     #[test]

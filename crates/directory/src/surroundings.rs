@@ -91,9 +91,9 @@ impl<'a> Around<'a> {
         Ok(if found == Truth::False { Truth::False } else { Truth::Undefined })
     }
 
-    /// Whether one of some names is in a group, in a group that is in it, and so on. With `dynamic`,
-    /// which says whom a group means that describes its members, these are among the first, and
-    /// those that cannot be understood are told.
+    /// Whether one of some names is in a group, in a group that is in it, and so on. With
+    /// `dynamic`, which says whom a group means that describes its members, these are among the
+    /// first, and those that cannot be understood are told.
     fn leads_up(
         &self,
         target: &StoredEntry<'_>,

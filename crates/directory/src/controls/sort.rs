@@ -30,6 +30,9 @@ pub(crate) const RESPONSE: &str = "1.2.840.113556.1.4.474";
 /// are equal.
 pub(crate) const SORT_VALUE_MAX_BYTES: usize = 512;
 
+/// The most octets of one value in the key of an entry: those of the value may all be zero.
+pub(crate) const SORT_KEY_MAX_BYTES: usize = 1 + 2 * SORT_VALUE_MAX_BYTES + 2;
+
 /// Equality rules whose keys make a sensible order, for attributes without an ordering rule: most
 /// of those that people are listed by (`cn`, `sn`, `mail`) have none.
 const ORDERED_EQUALITY_RULES: [&str; 13] = [
@@ -227,9 +230,9 @@ impl Order {
         self.keys.len() == 1
     }
 
-    /// The most octets that the key of an entry has: those of a value may all be zero.
+    /// The most octets that the key of an entry has.
     pub(crate) fn key_max_bytes(&self) -> usize {
-        self.keys.len() * (1 + 2 * SORT_VALUE_MAX_BYTES + 2)
+        self.keys.len() * SORT_KEY_MAX_BYTES
     }
 
     /// Whether the asker may search whatever an index on the primary key's type may hold: the

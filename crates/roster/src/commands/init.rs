@@ -130,8 +130,8 @@ fn administrator(text: &str) -> Result<Dn, String> {
 
 /// The administrator's name by default; it has no entry.
 pub(crate) const ADMINISTRATOR: &str = "cn=Directory Manager";
-const ADMINISTRATOR_HINT: &str = "name it like 'cn=Directory Manager', which is below no suffix, or \
-                                  below one, like 'cn=admin,dc=example,dc=com'";
+const ADMINISTRATOR_HINT: &str = "name it like 'cn=Directory Manager', which is below no suffix, \
+                                  or below one, like 'cn=admin,dc=example,dc=com'";
 /// 32 of them, so that each octet gives every one the same chance.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Letters of a generated password, 5 bits each.
