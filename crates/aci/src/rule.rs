@@ -30,6 +30,7 @@ pub struct Aci {
     pub(crate) statements: Vec<Statement>,
     pub(crate) text: String,
     pub(crate) unknown: Vec<String>,
+    pub(crate) unanswered: Vec<String>,
 }
 
 impl Aci {
@@ -62,6 +63,7 @@ impl Aci {
             }],
             text: text.to_owned(),
             unknown: Vec::new(),
+            unanswered: Vec::new(),
         }
     }
 
@@ -79,6 +81,13 @@ impl Aci {
     /// is not known: it grants nothing, and a deny denies.
     pub fn unknown_names(&self) -> &[String] {
         &self.unknown
+    }
+
+    /// The terms of its filters to which the schema has no answer, although it has their
+    /// attributes: the value is not of the syntax, or there is no such rule. They grant nothing,
+    /// and a deny denies.
+    pub fn unanswered_terms(&self) -> &[String] {
+        &self.unanswered
     }
 
     /// Whether it has `targattrfilters` beside `targetattr`. Here the filters replace the list

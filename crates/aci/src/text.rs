@@ -35,7 +35,8 @@ pub const PARENT_LEVEL_MAX: u8 = 9;
 
 /// Reads an ACI.
 pub(crate) fn parse(text: &str, schema: &Schema) -> Result<Aci, AciError> {
-    let mut parser = Parser { scanner: Scanner::new(text), schema, unknown: Vec::new(), values: 0 };
+    let (unknown, unanswered) = (Vec::new(), Vec::new());
+    let mut parser = Parser { scanner: Scanner::new(text), schema, unknown, unanswered, values: 0 };
     parser.aci().map_err(|fault| {
         let before = text.get(..fault.offset).unwrap_or(text);
         AciError { column: before.chars().count() + 1, reason: fault.reason }
@@ -53,6 +54,8 @@ struct Parser<'t> {
     schema: &'t Schema,
     /// Names of attributes that the schema does not have.
     unknown: Vec<String>,
+    /// Terms of filters that are Undefined although their attributes are known.
+    unanswered: Vec<String>,
     /// How many values were read.
     values: usize,
 }
@@ -74,7 +77,8 @@ impl<'t> Parser<'t> {
             return Err(self.scanner.fault(AciReason::TextAfterEnd));
         }
         let unknown = std::mem::take(&mut self.unknown);
-        Ok(Aci { name, targets, statements, text: text.to_owned(), unknown })
+        let unanswered = std::mem::take(&mut self.unanswered);
+        Ok(Aci { name, targets, statements, text: text.to_owned(), unknown, unanswered })
     }
 
     /// Reads what follows `(version`, up to the first permission.
@@ -159,27 +163,29 @@ impl<'t> Parser<'t> {
             offset: part.offset + error.offset,
             reason: AciReason::Filter(error.reason),
         })?;
-        self.note_unknown_in(&filter);
+        self.note_unanswered(&filter);
         let resolved = ResolvedFilter::resolve(&filter, self.schema);
         Ok(FilterText { text: part.text.to_owned(), filter: resolved })
     }
 
+    /// Notes what of a filter has no answer.
+    fn note_unanswered(&mut self, filter: &Filter<'_>) {
+        if let Some(inner) = parts(filter) {
+            return inner.iter().for_each(|filter| self.note_unanswered(filter));
+        }
+        let name = attribute_of(filter);
+        self.note_unknown_in(filter);
+        let is_known = name.is_none_or(|name| self.schema.describe(name).is_ok());
+        if is_known && ResolvedFilter::resolve(filter, self.schema) == ResolvedFilter::Undefined {
+            self.unanswered.push(filter.to_string());
+        }
+    }
+
     fn note_unknown_in(&mut self, filter: &Filter<'_>) {
-        match filter {
-            Filter::And(filters) | Filter::Or(filters) => {
-                for filter in filters {
-                    self.note_unknown_in(filter);
-                }
-            }
-            Filter::Not(filter) => self.note_unknown_in(filter),
-            Filter::Present(name) => self.note_unknown(name),
-            Filter::Equality(ava)
-            | Filter::GreaterOrEqual(ava)
-            | Filter::LessOrEqual(ava)
-            | Filter::Approx(ava) => self.note_unknown(ava.description),
-            Filter::Substrings(substrings) => self.note_unknown(substrings.description),
-            Filter::Extensible(extensible) => {
-                if let Some(name) = extensible.description {
+        match parts(filter) {
+            Some(inner) => inner.iter().for_each(|filter| self.note_unknown_in(filter)),
+            None => {
+                if let Some(name) = attribute_of(filter) {
                     self.note_unknown(name);
                 }
             }
@@ -200,6 +206,35 @@ impl<'t> Parser<'t> {
             return Err(part.fault(AciReason::TooManyValues));
         }
         Ok(())
+    }
+}
+
+/// The filters that a filter joins; none of one that asks about an entry itself.
+fn parts<'f, 't>(filter: &'f Filter<'t>) -> Option<&'f [Filter<'t>]> {
+    match filter {
+        Filter::And(filters) | Filter::Or(filters) => Some(filters),
+        Filter::Not(filter) => Some(std::slice::from_ref(filter)),
+        Filter::Present(_)
+        | Filter::Equality(_)
+        | Filter::GreaterOrEqual(_)
+        | Filter::LessOrEqual(_)
+        | Filter::Approx(_)
+        | Filter::Substrings(_)
+        | Filter::Extensible(_) => None,
+    }
+}
+
+/// The attribute that one term of a filter asks about.
+fn attribute_of<'f>(filter: &'f Filter<'_>) -> Option<&'f str> {
+    match filter {
+        Filter::And(_) | Filter::Or(_) | Filter::Not(_) => None,
+        Filter::Present(name) => Some(name),
+        Filter::Equality(ava)
+        | Filter::GreaterOrEqual(ava)
+        | Filter::LessOrEqual(ava)
+        | Filter::Approx(ava) => Some(ava.description),
+        Filter::Substrings(substrings) => Some(substrings.description),
+        Filter::Extensible(extensible) => extensible.description,
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn read(view: &View<'_>, schema: &Arc<Schema>) -> Result<AciSet, Stor
             }
         }
     }
+    holders.iter().flat_map(|(_, acis)| acis).for_each(|aci| warn_of(aci));
     Ok(AciSet::new(Arc::clone(schema)).with_holders(holders))
 }
 
@@ -162,15 +163,31 @@ fn touched(set: &AciSet, change: &Change, view: &View<'_>) -> Result<Option<Hold
     })
 }
 
+/// Warns of what in an ACI nobody can answer: it allows nothing by that, and denies.
+fn warn_of(aci: &Aci) {
+    for name in aci.unknown_names() {
+        tracing::warn!(
+            aci = aci.name(),
+            name,
+            "an ACI names an attribute the schema lacks: by it, it allows nothing and denies"
+        );
+    }
+    for term in aci.unanswered_terms() {
+        tracing::warn!(
+            aci = aci.name(),
+            term,
+            "an ACI has a filter that no entry can answer: by it, it allows nothing and denies"
+        );
+    }
+}
+
 /// Refuses an ACI that is none, or that the entry `holder` cannot hold.
 pub(crate) fn check(schema: &Schema, holder: &DnKey, value: &[u8]) -> Result<(), Refusal> {
     let refuse =
         |why: String| Refusal::new(ResultCode::InvalidAttributeSyntax, format!("aci: {why}"));
     let text = std::str::from_utf8(value).map_err(|_| refuse("is not UTF-8".to_owned()))?;
     let aci = Aci::parse(text, schema).map_err(|error| refuse(error.to_string()))?;
-    for name in aci.unknown_names() {
-        tracing::warn!(aci = aci.name(), name, "an ACI names an attribute the schema lacks");
-    }
+    warn_of(&aci);
     aci.check_holder(holder).map_err(|error| refuse(error.to_string()))
 }
 

@@ -190,6 +190,8 @@ impl Decision {
 pub(crate) struct Outcome {
     /// What was applied to the batch and is to be logged as one record; empty after a refusal.
     pub(crate) changes: Vec<Permitted<Change>>,
+    /// Accounts of which nothing waits any more when the changes are kept.
+    settled: Vec<EntryId>,
     /// What the changes were stamped with.
     pub(crate) stamp: Stamp,
     /// What the client is told.
@@ -207,6 +209,16 @@ impl Outcome {
     /// Whether the next request must be decided under another schema.
     pub(crate) fn changes_schema(&self) -> bool {
         self.changes.iter().any(|change| matches!(change.get(), Change::Schema(_)))
+    }
+
+    /// The changes stay in the batch: what is remembered of accounts beside their entries follows
+    /// them, before the next decision. Of changes that are given up nothing is to be forgotten.
+    pub(crate) fn keep(&self, directory: &Directory, request: &WriteRequest) {
+        if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {
+            directory.accounts.heed(&self.changes);
+        }
+        directory.scram_keys.heed(&self.changes);
+        self.settled.iter().for_each(|account| directory.accounts.forget(*account));
     }
 }
 
@@ -321,13 +333,8 @@ impl Decider {
         let acis = (!changes.is_empty() && !Arc::ptr_eq(&acis, &before)).then_some(acis);
         let policies = directory.password_policies.load();
         let policies = set::after(&policies, &changes, &batch.view())?;
-        if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {
-            directory.accounts.heed(&changes);
-        }
-        directory.scram_keys.heed(&changes);
-        settled.into_iter().for_each(|account| directory.accounts.forget(account));
         let password_policies = policies.map(Arc::new);
-        Ok(Outcome { changes, stamp, answer, is_over, acis, password_policies })
+        Ok(Outcome { changes, settled, stamp, answer, is_over, acis, password_policies })
     }
 }
 

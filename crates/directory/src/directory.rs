@@ -21,12 +21,13 @@ use zeroize::Zeroizing;
 
 use crate::acis;
 use crate::acis_in_force::AcisInForce;
+use crate::administrator;
 use crate::analyser::Analyser;
 use crate::asker_bytes::AskerBytes;
 use crate::authentication::AuthenticationOptions;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Clock;
-use crate::controls::paged::CookieKey;
+use crate::cookie::CookieKey;
 use crate::error::DirectoryError;
 use crate::figure_monitor::{FigureMonitor, Figures};
 use crate::grants::GrantTypes;
@@ -47,7 +48,7 @@ use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions}
 use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::sasl::TokenKeys;
-use crate::sasl::scram::{self, KnownKeys, ScramHash};
+use crate::sasl::scram::{self, KeySearch, KnownKeys, ScramHash};
 use crate::schema_times::SchemaTimes;
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::seldom::SeldomLines;
@@ -193,7 +194,8 @@ pub struct Directory {
     /// directory and the administrator's password do.
     pub(crate) scram_secret: Vec<u8>,
     /// For which hashes SCRAM has keys to verify with.
-    pub(crate) scram_keys: KnownKeys,
+    pub(crate) scram_keys: Arc<KnownKeys>,
+    _scram_key_search: KeySearch,
     space: Arc<dyn DiskSpace>,
     space_limits: SpaceLimits,
     queue: WriteQueue,
@@ -343,10 +345,8 @@ impl Directory {
             .map_err(|source| DirectoryError::Io { path: options.data.clone(), source })?
             .uid();
         options.authentication.check(&schema)?;
-        let scram_keys = KnownKeys::of(store.reader().view()?, &schema, &root.password)?;
+        let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
         let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
-        let mut key = [0_u8; 32];
-        OsChance.fill(&mut key);
         let (rehasher, proved) = Rehasher::new();
         let directory = Arc::new(Self {
             store,
@@ -366,7 +366,7 @@ impl Directory {
             passwords: options.passwords,
             seldom: Arc::new(SeldomLines::new(&clock)),
             clock,
-            cookie_key: CookieKey::new(key),
+            cookie_key: CookieKey::new(&mut OsChance),
             parked: Budget::default(),
             analyser: Analyser::default(),
             search_counters: SearchCounters::default(),
@@ -376,6 +376,7 @@ impl Directory {
             token_keys: ArcSwapOption::empty(),
             scram_secret,
             scram_keys,
+            _scram_key_search: scram_key_search,
             space,
             space_limits: options.space_limits,
             queue: WriteQueue::new(&options.limits),
@@ -405,7 +406,12 @@ impl Directory {
 
     /// A thread's way in; one per thread.
     pub fn worker(self: &Arc<Self>) -> Worker {
-        Worker::new(Arc::clone(self), (self.make_chance)())
+        Worker::new(Arc::clone(self), self.chance())
+    }
+
+    /// A source of unpredictable octets, for whoever has no worker's.
+    pub(crate) fn chance(&self) -> Box<dyn Chance> {
+        (self.make_chance)()
     }
 
     /// A new connection's state.
@@ -675,10 +681,7 @@ impl RootIdentity {
         };
         let bad = |reason: String| DirectoryError::Name { text: name.clone(), reason };
         let dn = Dn::parse(&name).map_err(|error| bad(error.to_string()))?;
-        if dn.is_root() {
-            return Err(bad("the administrator has a name of at least one RDN".to_owned()));
-        }
-        let key = DnKey::from_dn(schema, &dn).map_err(|error| bad(error.to_string()))?;
+        let key = administrator::check_name(&dn, &[], schema)?;
         let path = options.data.join(ADMIN_PASSWORD_FILE);
         let password = match fs::read(&path) {
             Ok(text) => text.trim_ascii().to_vec(),

@@ -7,6 +7,7 @@
 
 mod acis;
 mod acis_in_force;
+mod administrator;
 mod analyser;
 mod asker_bytes;
 mod asker_queues;
@@ -16,6 +17,7 @@ mod chance;
 mod check;
 mod clock;
 mod controls;
+mod cookie;
 mod decide;
 mod directory;
 mod dispatch;
@@ -69,6 +71,7 @@ mod worker;
 mod write_queue;
 
 pub use aci::{GlobalAcis, Identity};
+pub use administrator::check_administrator;
 pub use asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
@@ -77,6 +80,7 @@ pub use authentication::{
 pub use chance::{Chance, OsChance, SeededChance};
 pub use check::{DirectoryCheck, check};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use cookie::opens_as_cookie;
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};

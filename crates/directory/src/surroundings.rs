@@ -69,24 +69,48 @@ impl<'a> Around<'a> {
             return Ok(Truth::Undefined);
         }
         let person = self.entry(who)?;
-        let is_meant = |urls: &StoredEntry<'_>| {
-            person.as_ref().is_some_and(|person| self.is_described(urls, person, who))
+        let is_meant: IsMeant<'_> = &|urls| {
+            let described = person.as_ref().map(|person| self.is_described(urls, person, who));
+            described.unwrap_or(Truth::False)
         };
-        if is_meant(&target) {
+        let of_target = is_meant(&target);
+        if of_target == Truth::True {
             return Ok(Truth::True);
         }
+        let mut doubtful = Vec::new();
+        let dynamic = Some((is_meant, &mut doubtful));
+        let found = self.leads_up(&target, vec![who.clone()], dynamic)?;
+        if found != Truth::False || of_target == Truth::Undefined {
+            return Ok(found.or(of_target));
+        }
+        if doubtful.is_empty() {
+            return Ok(Truth::False);
+        }
+        // Nobody can say that `who` is in none of these.
+        let found = self.leads_up(&target, doubtful, None)?;
+        Ok(if found == Truth::False { Truth::False } else { Truth::Undefined })
+    }
+
+    /// Whether one of some names is in a group, in a group that is in it, and so on. With
+    /// `dynamic`, which says whom a group means that describes its members, these are among the
+    /// first, and those that cannot be understood are told.
+    fn leads_up(
+        &self,
+        target: &StoredEntry<'_>,
+        from: Vec<DnKey>,
+        mut dynamic: Option<(IsMeant<'_>, &mut Vec<DnKey>)>,
+    ) -> Result<Truth, StoreError> {
         let mut known: BTreeSet<EntryId> = BTreeSet::new();
-        let mut level = vec![who.clone()];
         // Groups were left out: then nobody can say that there is no way to the target.
-        let mut is_cut = false;
-        for depth in 0..GROUP_DEPTH_MAX {
+        let (mut level, mut is_cut) = (from, false);
+        for _ in 0..GROUP_DEPTH_MAX {
             let mut next = Vec::new();
             let mut found = Groups::default();
             for member in &level {
-                self.groups_of(member, &target, &mut found)?;
+                self.groups_of(member, target, &mut found)?;
             }
-            if depth == 0 {
-                self.dynamic_groups(&is_meant, &mut found)?;
+            if let Some((is_meant, doubtful)) = dynamic.take() {
+                self.dynamic_groups(is_meant, doubtful, &mut found)?;
             }
             is_cut |= found.is_cut;
             for (id, name) in found.groups {
@@ -216,10 +240,12 @@ impl<'a> Around<'a> {
         Ok(())
     }
 
-    /// The groups that describe their members instead of naming them, and mean this one.
+    /// The groups that describe their members instead of naming them, and mean this one; apart
+    /// those of which that cannot be said.
     fn dynamic_groups(
         &self,
-        is_meant: &dyn Fn(&StoredEntry<'_>) -> bool,
+        is_meant: IsMeant<'_>,
+        doubtful: &mut Vec<DnKey>,
         found: &mut Groups,
     ) -> Result<(), StoreError> {
         let known = self.schema.well_known();
@@ -239,26 +265,32 @@ impl<'a> Around<'a> {
                 break;
             }
             let group = group?;
-            if is_meant(&group) && is_group(&group, self.schema) {
-                found.push(group.id(), self.key(&group));
+            let meant = is_meant(&group);
+            if meant == Truth::False || !is_group(&group, self.schema) {
+                continue;
+            }
+            match meant {
+                Truth::True => found.push(group.id(), self.key(&group)),
+                Truth::Undefined | Truth::False => doubtful.push(self.key(&group)),
             }
         }
         Ok(())
     }
 
-    /// Whether a `memberURL` of a group means an entry.
-    fn is_described(&self, group: &StoredEntry<'_>, entry: &StoredEntry<'_>, key: &DnKey) -> bool {
-        let mut found = false;
+    /// Whether a `memberURL` of a group means an entry; Undefined where one is not understood.
+    fn is_described(&self, group: &StoredEntry<'_>, entry: &StoredEntry<'_>, key: &DnKey) -> Truth {
+        let mut found = Truth::False;
         group.visit_values(&self.schema.well_known().member_url, &mut |_, value| {
             let url = std::str::from_utf8(value).ok().and_then(|text| LdapUrl::parse(text).ok());
-            found = url.is_some_and(|url| self.url_means(&url, entry, key));
-            !found
+            let means = url.map_or(Truth::Undefined, |url| self.url_means(&url, entry, key));
+            found = found.or(means);
+            found != Truth::True
         });
         found
     }
 
-    fn url_means(&self, url: &LdapUrl, entry: &StoredEntry<'_>, key: &DnKey) -> bool {
-        let Ok(base) = DnKey::from_dn(self.schema, &url.dn) else { return false };
+    fn url_means(&self, url: &LdapUrl, entry: &StoredEntry<'_>, key: &DnKey) -> Truth {
+        let Ok(base) = DnKey::from_dn(self.schema, &url.dn) else { return Truth::Undefined };
         let (depth, top) = (key.depth(), base.depth());
         let in_scope = key.is_within(&base)
             && match url.scope.unwrap_or(Scope::Base) {
@@ -267,12 +299,14 @@ impl<'a> Around<'a> {
                 Scope::Subtree => true,
                 Scope::Subordinate => depth > top,
             };
-        let Some(text) = &url.filter else { return in_scope };
-        in_scope
-            && Filter::parse(text).is_ok_and(|filter| {
+        match &url.filter {
+            _ if !in_scope => Truth::False,
+            None => Truth::True,
+            Some(text) => Filter::parse(text).map_or(Truth::Undefined, |filter| {
                 let filter = ResolvedFilter::resolve(&filter, self.schema);
-                filter.matches(self.schema, &WithoutSecrets(entry)) == Truth::True
-            })
+                filter.matches(self.schema, &WithoutSecrets(entry))
+            }),
+        }
     }
 
     fn key(&self, entry: &StoredEntry<'_>) -> DnKey {
@@ -280,6 +314,9 @@ impl<'a> Around<'a> {
         name.and_then(|name| DnKey::from_dn(self.schema, &name).ok()).unwrap_or_default()
     }
 }
+
+/// Whether a group that describes its members means somebody.
+type IsMeant<'f> = &'f dyn Fn(&StoredEntry<'_>) -> Truth;
 
 /// How a role says who has it.
 #[derive(Clone, Copy)]

@@ -15,6 +15,7 @@ use ldap::result::ResultCode;
 
 use crate::asker_bytes::{AskerBytes, AskerHeld};
 use crate::asker_queues::Asker;
+use crate::chance::{Chance, random_uuid};
 use crate::clock::Clock;
 use crate::decide::WriteRequest;
 use crate::refusal::Refusal;
@@ -23,8 +24,6 @@ use crate::refusal::Refusal;
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     open: Vec<Transaction>,
-    /// Transactions started so far; numbers the next one.
-    started: u64,
 }
 
 /// Updates that are carried out together, or not at all.
@@ -48,10 +47,11 @@ impl fmt::Debug for Transaction {
 }
 
 impl Transactions {
-    /// Starts one of `asker`; returns its identifier.
+    /// Starts one of `asker`; returns its identifier, which tells nothing: neither how many
+    /// connections there are nor how many transactions.
     pub(crate) fn start(
         &mut self,
-        session: u64,
+        chance: &mut dyn Chance,
         (all, asker): (&Arc<Mutex<AskerBytes>>, Asker),
         now: Duration,
     ) -> Result<&[u8], Refusal> {
@@ -61,8 +61,7 @@ impl Transactions {
                 format!("{OPEN_MAX} transactions of this connection are open; end one"),
             ));
         }
-        self.started += 1;
-        let identifier = format!("{session}-{}", self.started).into_bytes();
+        let identifier = random_uuid(chance).into_bytes();
         let held = AskerHeld::new(all, asker);
         let transaction = Transaction { identifier, updates: Vec::new(), held, used: now };
         self.open.push(transaction);

@@ -61,6 +61,16 @@ fn init_names_the_administrator() {
     let mut arguments = vec!["init", "--data", &data, "--suffix", "dc=example,dc=com"];
     arguments.extend(["--admin-dn", "dc=Example,dc=com"]);
     check(&arguments, 2, "is a suffix, and has an entry");
+    arguments[6] = "domainComponent = EXAMPLE, dc=com";
+    check(&arguments, 2, "is a suffix, and has an entry\nroster: hint: name it like");
+    // These are entries of the server's own: who was called so could not sign in, or was not found.
+    for own in
+        ["cn=config", "CN=Schema", "commonName=monitor", "cn=admin,cn=config", "cn=a,cn=schema"]
+    {
+        arguments[6] = own;
+        check(&arguments, 2, "the administrator has no entry\nroster: hint: name it like");
+        assert!(!Path::new(&data).join("format").exists(), "{own}");
+    }
     arguments[6] = "";
     check(&arguments, 2, "--admin-dn <DN>");
     arguments[6] = "cn=admin,dc=example,dc=com";

@@ -50,6 +50,10 @@ pub enum SchemaFault {
     Base64,
     /// A line naming something no schema file holds.
     UnknownLine(String),
+    /// The record of a file is of an entry that has no schema.
+    OtherEntry(String),
+    /// The record of a file does not add definitions.
+    ChangeType(String),
     /// OpenLDAP's `objectidentifier`, which names part of an OID.
     MacroLine,
     /// A definition that cannot be read.
@@ -145,6 +149,17 @@ impl fmt::Display for SchemaFault {
                 f,
                 "'{name}' does not belong in a schema file; definitions start with \
                  'attributeTypes:', 'objectClasses:' or another attribute of cn=schema"
+            ),
+            Self::OtherEntry(name) => write!(
+                f,
+                "'{name}' is no schema entry, and a schema file changes no other: put \
+                 definitions under 'dn: cn=schema', and load entries with roster import"
+            ),
+            Self::ChangeType(verb) => write!(
+                f,
+                "'changetype: {verb}' does not belong in a schema file, which says what there \
+                 is: take definitions out of the file that has them, or delete them from cn=schema \
+                 of the running server"
             ),
             Self::MacroLine => f.write_str(
                 "OpenLDAP's objectidentifier is not read here; write dotted OIDs in full",

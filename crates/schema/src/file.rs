@@ -2,9 +2,11 @@
 //!
 //! A file is LDIF-like: `attributeTypes: ( … )` and the like, lines that start with a space
 //! continue the one before, `#` starts a comment. The lines of the entry around it (`dn`, `cn`,
-//! `objectClass`) are allowed and mean nothing. OpenLDAP's two forms are read as well:
-//! `attributetype ( … )` and `olcAttributeTypes: {0}( … )`; and modifications of a schema entry
-//! that add definitions (`changetype: modify`, `add: attributeTypes`, `-`).
+//! `objectClass`) mean nothing, but the entry has to be that of a schema. OpenLDAP's two forms are
+//! read as well: `attributetype ( … )` and `olcAttributeTypes: {0}( … )`; and modifications of a
+//! schema entry that add definitions (`changetype: modify`, `add: attributeTypes`, `-`).
+
+use ldap::dn::{Ava, Dn, Rdn};
 
 use crate::definition::{Definition, DefinitionKind};
 use crate::error::{Place, SchemaError, SchemaFault};
@@ -101,6 +103,12 @@ fn definition_text(line: &str) -> Result<Option<(DefinitionKind, &str)>, SchemaF
     if IGNORED.iter().any(|ignored| ignored.eq_ignore_ascii_case(name)) {
         return Ok(None);
     }
+    if name.eq_ignore_ascii_case("dn") {
+        return of_schema_entry(value).map(|()| None);
+    }
+    if name.eq_ignore_ascii_case("changetype") {
+        return change_that_adds(value.trim()).map(|()| None);
+    }
     // Others than this take definitions away.
     if name.eq_ignore_ascii_case("add") && kind_of(value.trim()).is_some() {
         return Ok(None);
@@ -116,6 +124,34 @@ fn definition_text(line: &str) -> Result<Option<(DefinitionKind, &str)>, SchemaF
         return Err(SchemaFault::Base64);
     }
     Ok(Some((kind, without_order(value))))
+}
+
+/// Refuses a name that is of no schema: whatever is to happen to its entry would not.
+fn of_schema_entry(value: &str) -> Result<(), SchemaFault> {
+    if value.starts_with(':') {
+        return Err(SchemaFault::Base64);
+    }
+    let name = value.trim();
+    let dn = Dn::parse(name).ok();
+    let is_schema = |rdn: &Rdn| {
+        let of_schema = |ava: &Ava| {
+            ava.attribute.eq_ignore_ascii_case("cn")
+                && SCHEMA_NAMES.iter().any(|own| ava.value.eq_ignore_ascii_case(own.as_bytes()))
+        };
+        rdn.avas().iter().any(of_schema)
+    };
+    match dn.is_some_and(|dn| dn.rdns().iter().any(is_schema)) {
+        true => Ok(()),
+        false => Err(SchemaFault::OtherEntry(name.to_owned())),
+    }
+}
+
+/// Refuses a change that takes definitions away.
+fn change_that_adds(verb: &str) -> Result<(), SchemaFault> {
+    match ["modify", "add"].iter().any(|own| own.eq_ignore_ascii_case(verb)) {
+        true => Ok(()),
+        false => Err(SchemaFault::ChangeType(verb.to_owned())),
+    }
 }
 
 /// What an attribute of a schema entry, or of OpenLDAP's configuration, defines.
@@ -139,7 +175,10 @@ fn without_order(value: &str) -> &str {
 }
 
 /// Lines of the entry that holds the definitions.
-const IGNORED: &[&str] = &["dn", "objectClass", "cn", "ou", "version", "aci", "changetype"];
+const IGNORED: &[&str] = &["objectClass", "cn", "ou", "version", "aci"];
+
+/// What entries with a schema are called: here and with most servers, with OpenLDAP.
+const SCHEMA_NAMES: &[&str] = &["schema", "subschema"];
 
 const OPENLDAP_WORDS: &[(&str, DefinitionKind)] = &[
     ("attributetype", DefinitionKind::AttributeType),

@@ -408,15 +408,16 @@ fn is_related_to(
         found
     };
     match relation {
+        // Of a value that is no name nobody knows whom it was to mean.
         Relation::User => {
-            each(&|value| truth(key_of(value, schema).is_some_and(|key| key == *who)))
+            each(&|value| key_of(value, schema).map_or(Truth::Undefined, |key| truth(key == *who)))
         }
         Relation::Group => each(&|value| match key_of(value, schema) {
             Some(group) => match counts(&group) {
                 Truth::False => Truth::False,
                 counts => counts.and(asker.surroundings.is_member(&group, who)),
             },
-            None => Truth::False,
+            None => Truth::Undefined,
         }),
         Relation::Url => each(&|value| {
             let text = std::str::from_utf8(value).ok();

@@ -379,8 +379,8 @@ impl Naive<'_> {
                 DnKey::from_text(self.schema, std::str::from_utf8(value).unwrap_or("?")).ok()
             };
             let of_value = |value: &Vec<u8>| match &attribute.relation {
-                Relation::User => truth(key(value).as_ref() == Some(who)),
-                Relation::Group => key(value).map_or(Truth::False, |group| {
+                Relation::User => key(value).map_or(Truth::Undefined, |key| truth(key == *who)),
+                Relation::Group => key(value).map_or(Truth::Undefined, |group| {
                     counts(&group).and(self.asker.surroundings.is_member(&group, who))
                 }),
                 Relation::Url => {

@@ -21,6 +21,13 @@ pub(crate) fn goes_up(text: &str) -> bool {
 
 /// The filter that a part of a name makes; none when that is no filter.
 pub(crate) fn instance(text: &str, part: &str, schema: &Schema) -> Option<ResolvedFilter> {
+    let text = filled(text, part);
+    let filter = Filter::parse(&text).ok()?;
+    Some(ResolvedFilter::resolve(&filter, schema))
+}
+
+/// The text of that filter.
+pub(crate) fn filled(text: &str, part: &str) -> String {
     let mut escaped = String::with_capacity(part.len());
     for character in part.chars() {
         match character {
@@ -32,7 +39,5 @@ pub(crate) fn instance(text: &str, part: &str, schema: &Schema) -> Option<Resolv
             other => escaped.push(other),
         }
     }
-    let text = text.replace(PART, &escaped).replace(PART_OR_ABOVE, &escaped);
-    let filter = Filter::parse(&text).ok()?;
-    Some(ResolvedFilter::resolve(&filter, schema))
+    text.replace(PART, &escaped).replace(PART_OR_ABOVE, &escaped)
 }

@@ -31,7 +31,7 @@ impl Parser<'_> {
         if let Some(text) = &url.filter
             && let Ok(filter) = Filter::parse(text)
         {
-            self.note_unknown_in(&filter);
+            self.note_unanswered(&filter);
         }
         resolve(&url, self.schema).ok_or_else(|| part.fault(AciReason::Value(BAD_BASE)))
     }

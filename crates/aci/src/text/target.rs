@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ldap::description::is_numeric_oid;
+use ldap::filter::Filter;
 use schema::{AttributeDescription, ResolvedFilter, Schema};
 
 use super::Parser;
@@ -114,6 +115,9 @@ impl<'t> Parser<'t> {
         // Whatever is put in, the form stays the same.
         if template::instance(part.text, SAMPLE, self.schema).is_none() {
             return Err(part.fault(AciReason::Value(FILTER_MACROS)));
+        }
+        if let Ok(filter) = Filter::parse(&template::filled(part.text, SAMPLE)) {
+            self.note_unknown_in(&filter);
         }
         let filter = FilterText { text: part.text.to_owned(), filter: ResolvedFilter::Undefined };
         Ok(FilterTarget { negated, filter, has_macro })

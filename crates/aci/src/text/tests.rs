@@ -342,6 +342,23 @@ fn names_that_the_schema_lacks_are_told() {
          allow(read)userattr=\"fooBar#USERDN\";)",
     );
     assert_eq!(aci.unknown_names(), ["fooBar", "bazQux"]);
+    let aci = parsed(
+        "(target=\"ldap:///($dn),dc=x\")(targetattr=\"cn\")(targetfilter=\"(fooBar=($dn))\")\
+         (version 3.0;acl \"x\";allow(read)userdn=\"ldap:///dc=x??sub?(bazQux=a)\";)",
+    );
+    assert_eq!(aci.unknown_names(), ["fooBar", "bazQux"]);
+}
+
+#[test]
+fn terms_of_filters_that_have_no_answer_are_told() {
+    let aci = parsed(
+        "(targattrfilters=\"add=cn:(cn:noRule:=x)\")\
+         (targetfilter=\"(&(cn=a)(!(|(uidNumber=many)(fooBar=b)))(uidNumber=1))\")\
+         (version 3.0;acl \"x\";deny(write)userdn=\"ldap:///dc=x??sub?(uidNumber>=all)\";)",
+    );
+    let terms = ["(cn:noRule:=x)", "(uidNumber=many)", "(uidNumber>=all)"];
+    assert_eq!(aci.unanswered_terms(), terms);
+    assert_eq!(aci.unknown_names(), ["fooBar"]);
 }
 
 #[test]

@@ -1,15 +1,14 @@
 //! Simple paged results (RFC 2696).
 //!
-//! The cookie holds the id of the last entry sent, sealed together with what was asked and by whom
-//! under a key of this process: the server keeps no state for a client, a page survives changes
-//! made in between, and a cookie that was altered or belongs to another search is refused.
+//! The cookie holds the id of the last entry sent, encrypted under a key of this process and bound
+//! to what was asked and by whom ([`crate::cookie`]): the server keeps no state for a client, a
+//! page survives changes made in between, and a cookie that was altered or belongs to another
+//! search is refused. Nobody learns from it how many entries are in between that are hidden.
 
 use ldap::ber::{Reader, Tag, Writer};
 use ldap::message::Control;
 use ldap::result::ResultCode;
 use schema::EntryId;
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 
 use super::RequestControls;
 use crate::refusal::Refusal;
@@ -72,87 +71,19 @@ pub(crate) struct Position {
     pub(crate) sent: u32,
 }
 
-/// Seals and opens cookies.
-pub(crate) struct CookieKey([u8; 32]);
-
-impl CookieKey {
-    pub(crate) fn new(key: [u8; 32]) -> Self {
-        Self(key)
+impl Position {
+    /// As a cookie holds it.
+    pub(crate) fn to_octets(self) -> [u8; 12] {
+        let mut octets = [0; 12];
+        let parts = self.after.0.to_be_bytes().into_iter().chain(self.sent.to_be_bytes());
+        octets.iter_mut().zip(parts).for_each(|(octet, part)| *octet = part);
+        octets
     }
 
-    /// The cookie that continues at `position` the search that `binding` stands for.
-    pub(crate) fn seal(&self, position: Position, binding: &[u8]) -> Vec<u8> {
-        let mut cookie = position.after.0.to_be_bytes().to_vec();
-        cookie.extend_from_slice(&position.sent.to_be_bytes());
-        cookie.extend_from_slice(&self.mac_of(&[&cookie, binding]));
-        cookie
-    }
-
-    /// Where to go on. Refuses with `protocolError` what has not the form of a cookie, with
-    /// `unwillingToPerform` one that is not of this search, asker and process.
-    pub(crate) fn open(&self, cookie: &[u8], binding: &[u8]) -> Result<Position, Refusal> {
-        let split = || {
-            let (after, rest) = cookie.split_first_chunk::<8>()?;
-            let (sent, mac) = rest.split_first_chunk::<4>()?;
-            let position = Position {
-                after: EntryId(u64::from_be_bytes(*after)),
-                sent: u32::from_be_bytes(*sent),
-            };
-            (mac.len() == MAC_BYTES).then_some((position, mac))
-        };
-        let (position, mac) = split().ok_or_else(|| {
-            Refusal::new(ResultCode::ProtocolError, "the paged results cookie is malformed")
-        })?;
-        let sealed = cookie.strip_suffix(mac).unwrap_or_default();
-        if bool::from(self.mac_of(&[sealed, binding]).ct_eq(mac)) {
-            return Ok(position);
-        }
-        Err(Refusal::new(
-            ResultCode::UnwillingToPerform,
-            "the paged results cookie is not one of this search: start again without one",
-        ))
-    }
-
-    /// Octets for a client to keep and to send back, sealed as `what` and for `binding`.
-    pub(crate) fn seal_octets(&self, what: &[u8], octets: &[u8], binding: &[u8]) -> Vec<u8> {
-        [octets, &self.mac_of(&[what, octets, binding])].concat()
-    }
-
-    /// The octets that were sealed so. Refuses as [`Self::open`] does.
-    pub(crate) fn open_octets<'c>(
-        &self,
-        what: &[u8],
-        sealed: &'c [u8],
-        binding: &[u8],
-    ) -> Result<&'c [u8], Refusal> {
-        let (octets, mac) = sealed
-            .split_last_chunk::<MAC_BYTES>()
-            .ok_or_else(|| Refusal::new(ResultCode::ProtocolError, "the cookie is malformed"))?;
-        if bool::from(self.mac_of(&[what, octets, binding]).ct_eq(mac)) {
-            return Ok(octets);
-        }
-        Err(Refusal::new(
-            ResultCode::UnwillingToPerform,
-            "the cookie is not one of this search: start again without one",
-        ))
-    }
-
-    fn mac_of(&self, parts: &[&[u8]]) -> [u8; MAC_BYTES] {
-        // The key comes first and last (an envelope), so that the digest cannot be extended.
-        let mut digest = Sha256::new();
-        digest.update(self.0);
-        for part in parts {
-            digest.update((part.len() as u64).to_be_bytes());
-            digest.update(part);
-        }
-        digest.update(self.0);
-        let mut mac = [0; MAC_BYTES];
-        for (octet, from) in mac.iter_mut().zip(digest.finalize()) {
-            *octet = from;
-        }
-        mac
+    /// What a cookie holds.
+    pub(crate) fn from_octets(octets: &[u8]) -> Option<Self> {
+        let (after, rest) = octets.split_first_chunk()?;
+        let sent = rest.try_into().ok()?;
+        Some(Self { after: EntryId(u64::from_be_bytes(*after)), sent: u32::from_be_bytes(sent) })
     }
 }
-
-/// Octets of seal in a cookie.
-const MAC_BYTES: usize = 16;

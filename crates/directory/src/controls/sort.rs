@@ -30,6 +30,9 @@ pub(crate) const RESPONSE: &str = "1.2.840.113556.1.4.474";
 /// are equal.
 pub(crate) const SORT_VALUE_MAX_BYTES: usize = 512;
 
+/// The most octets of one value in the key of an entry: those of the value may all be zero.
+pub(crate) const SORT_KEY_MAX_BYTES: usize = 1 + 2 * SORT_VALUE_MAX_BYTES + 2;
+
 /// What it costs to find the values of a sort key in an entry, and whether the asker may search
 /// for them, in steps of work.
 const KEY_STEPS: u64 = 100;
@@ -229,6 +232,11 @@ impl Order {
     /// Whether there is no other sort key.
     pub(crate) fn is_single(&self) -> bool {
         self.keys.len() == 1
+    }
+
+    /// The most octets that the key of an entry has.
+    pub(crate) fn key_max_bytes(&self) -> usize {
+        self.keys.len() * SORT_KEY_MAX_BYTES
     }
 
     /// Whether the asker may search whatever an index on the primary key's type may hold: the

@@ -661,6 +661,30 @@ fn an_aci_that_means_something_else_here_is_warned_of() {
     assert_eq!(report.translation.warnings().count(), 0);
 }
 
+/// By what nobody can answer a deny denies: that may be more than where it comes from.
+#[test]
+fn an_aci_that_asks_what_the_schema_cannot_answer_is_warned_of() {
+    let (_dir, data) = fresh();
+    let unit = |name: &str, filter: &str| {
+        format!(
+            "dn: ou={name},dc=example,dc=com\nobjectClass: organizationalUnit\n\
+             aci: (targetattr=\"cn\")(targetfilter=\"{filter}\")(version 3.0; acl \"x\"; \
+             deny (read) userdn=\"ldap:///all\";)\n\n"
+        )
+    };
+    let ldif = [
+        PEOPLE.to_owned(),
+        unit("x", "(uidNumber=1)"),
+        unit("y", "(uidNumber=many)"),
+        unit("z", "(noSuchType=x)"),
+    ];
+    let report = load(&data, &ldif.concat()).unwrap();
+    let warnings: Vec<String> = report.translation.warnings().collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let want = "2 ACIs ask what the schema cannot answer, the first in 'ou=y,dc=example,dc=com'";
+    assert!(warnings[0].starts_with(want), "{warnings:?}");
+}
+
 /// The global ACIs of a data directory.
 fn global_acis(data: &Path) -> Vec<String> {
     let store = Store::open(data, &Default::default(), schema_of(data).unwrap()).unwrap();

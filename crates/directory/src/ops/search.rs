@@ -39,6 +39,7 @@ use crate::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::controls::effective_rights::Told;
 use crate::controls::paged::Position;
 use crate::controls::{self, Operation, RequestControls, assertion, matched_values};
+use crate::cookie::{self, CookieFault, CookieKind};
 use crate::directory::{Directory, State};
 use crate::guard::{Guard, Site, guarded};
 use crate::job::Job;
@@ -631,6 +632,12 @@ impl Search<'_> {
         binding
     }
 
+    /// A cookie for the client to keep.
+    pub(crate) fn seal(&self, kind: CookieKind, content: &[u8], binding: &[u8]) -> Vec<u8> {
+        let directory = self.directory;
+        directory.cookie_key.seal(kind, content, binding, &mut *directory.chance())
+    }
+
     /// Where candidates in the order of their ids begin: at the first, or where the page before
     /// ended. Pages of a sorted search have a place of their own.
     fn start(&self) -> Result<Position, Refusal> {
@@ -646,7 +653,9 @@ impl Search<'_> {
     fn page_start(&self) -> Result<Position, Refusal> {
         match &self.controls.paged {
             Some(paged) if !paged.cookie.is_empty() => {
-                self.directory.cookie_key.open(paged.cookie, &self.binding())
+                let key = &self.directory.cookie_key;
+                let content = key.open(cookie::PAGE, paged.cookie, &self.binding())?;
+                Position::from_octets(&content).ok_or_else(|| CookieFault::Malformed.into())
             }
             Some(_) | None => Ok(Position { after: EntryId::ROOT, sent: 0 }),
         }

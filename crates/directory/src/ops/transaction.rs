@@ -38,10 +38,9 @@ pub(crate) fn start(
         ));
     }
     let now = worker.directory.clock.elapsed();
-    let number = session.who().session;
     let asker = Asker::of(session);
     let held = (&worker.directory.held_for_transactions, asker);
-    let identifier = session.transactions().start(number, held, now)?;
+    let identifier = session.transactions().start(&mut *worker.chance, held, now)?;
     respond(out, call.id, None, Some(identifier));
     Ok(Next::Answered)
 }

@@ -30,7 +30,7 @@ use crate::session::Session;
 use crate::worker::Worker;
 
 pub(crate) use keys::{ITERATIONS_DEFAULT, ScramHash, ScramKeys};
-pub(crate) use known::KnownKeys;
+pub(crate) use known::{KeySearch, KnownKeys};
 
 /// One of the four mechanisms.
 #[derive(Clone, Copy)]

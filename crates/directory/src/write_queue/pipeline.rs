@@ -295,6 +295,7 @@ impl Pipeline {
         match self.record(open.reign, batch, &queued.request, &outcome) {
             Ok(record) => {
                 batch.release();
+                outcome.keep(directory, &queued.request);
                 open.record_bytes += record.bytes.len();
                 self.space.logged(record.bytes.len());
                 open.records.push(record);

@@ -321,6 +321,59 @@ fn members_of_groups_static_dynamic_and_nested_have_what_the_group_has() {
 }
 
 #[test]
+fn a_group_whose_members_cannot_be_found_out_lifts_no_deny_and_gives_nothing() {
+    // A deny for a dynamic group whose filter asks about a type that nobody defines denied nothing.
+    let served = served();
+    let mut root = served.root();
+    let (group, dynamic) = ("cn=group,dc=example,dc=org", "cn=dynamic,dc=example,dc=org");
+    put(&mut root, SUFFIX, WRITE_PHONES);
+    let by_group = |verb: &str| {
+        let rule = format!("{verb} (write) groupdn=\"ldap:///{group}\"");
+        format!("(targetattr=\"telephoneNumber\")(version 3.0; acl \"group\"; {rule};)")
+    };
+    put(&mut root, SUFFIX, &by_group("deny"));
+    let mut anna = bound(&served, ANNA);
+    let mut may = || {
+        let change = [(ModifyOperation::Replace, "telephoneNumber", &["+49 9"] as &[&str])];
+        anna.modify(ANNA, &change) == ResultCode::Success
+    };
+    let of_urls = |root: &mut Client, name: &str, url: &str| {
+        let urls: &[&str] = &["groupOfURLs"];
+        let added = root.add(name, &[("objectClass", urls), ("memberURL", &[url])]);
+        assert_eq!(added, ResultCode::Success);
+    };
+    let base = "ldap:///dc=example,dc=org??sub?";
+    // Whether the deny holds for anna: she is in it, that is not known, she is not.
+    for (url, denies) in [
+        (format!("{base}(uid=anna)"), true),
+        (format!("{base}(noSuchType=x)"), true),
+        (format!("{base}(uidNumber=many)"), true),
+        (format!("{base}(userPassword=*)"), true),
+        (format!("{base}(&(uid=bert)(noSuchType=x))"), false),
+        ("ldap:///ou=elsewhere,dc=example,dc=org??sub?(noSuchType=x)".to_owned(), false),
+    ] {
+        of_urls(&mut root, group, &url);
+        assert_eq!(may(), !denies, "{url}");
+        assert_eq!(root.delete(group), ResultCode::Success);
+        // The same of a group in the group.
+        of_urls(&mut root, dynamic, &url);
+        let names: &[&str] = &["groupOfNames"];
+        let added = root.add(group, &[("objectClass", names), ("member", &[dynamic])]);
+        assert_eq!(added, ResultCode::Success);
+        assert_eq!(may(), !denies, "{url} in a group");
+        let change = [(ModifyOperation::Replace, "member", &[] as &[&str])];
+        assert_eq!(root.modify(group, &change), ResultCode::Success);
+        assert!(may(), "{url} is in no group");
+        assert_eq!(root.delete(group), ResultCode::Success);
+        assert_eq!(root.delete(dynamic), ResultCode::Success);
+    }
+    let replaced = [(ModifyOperation::Replace, "aci", &[&*by_group("allow")] as &[&str])];
+    assert_eq!(root.modify(SUFFIX, &replaced), ResultCode::Success);
+    of_urls(&mut root, group, &format!("{base}(noSuchType=x)"));
+    assert!(!may(), "an allow");
+}
+
+#[test]
 fn privileges_are_needed_beside_rights() {
     let served = served();
     let mut root = served.root();

@@ -4,14 +4,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use directory::{
     CertificateMapper, ChannelBindings, ClientCertificate, Confidentiality, FingerprintDigest,
-    IdentityMapper, LocalUser, Peer, Scheme, Tls, TokenOptions,
+    IdentityMapper, ImportOptions, LocalUser, ManualClock, Peer, Scheme, Source, Timestamp, Tls,
+    TokenOptions, import,
 };
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Answer, Asked, Client, Connection, ROOT_DN, Served};
+use crate::support::{self, Answer, Asked, Client, Connection, ROOT_DN, SUFFIX, Served};
 
 pub(crate) const ANNA: &str = "uid=anna,dc=example,dc=org";
 pub(crate) const BEN: &str = "uid=ben,dc=example,dc=org";
@@ -477,6 +478,49 @@ fn scram_tells_nothing_of_names() {
     assert_eq!(salt(&served, sha_512, "anna"), anna);
 }
 
+#[test]
+fn scram_is_offered_whichever_entry_has_the_keys() {
+    // Keys behind the first thousand entries were not found after a start, so that nobody was
+    // offered what they could sign in with.
+    let data = tempfile::TempDir::new().unwrap();
+    let path = data.path().join("data");
+    support::init(&path);
+    let mut ldif = String::new();
+    for number in 0..2_500 {
+        ldif += &format!("dn: cn=d{number},{SUFFIX}\nobjectClass: device\n\n");
+    }
+    let keys = scram_value("secret");
+    ldif += &format!("dn: {ANNA}\nobjectClass: inetOrgPerson\nobjectClass: extensibleObject\n");
+    ldif += &format!("cn: A\nsn: A\nuserPassword: secret\nauthPassword: {keys}\n");
+    let clock = ManualClock::at(Timestamp(1_767_225_600_000_000));
+    let sources = vec![Source::new("test", ldif.as_bytes())];
+    let report = import(&path, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();
+    assert_eq!(report.imported, 2_501);
+    let served = Served::open_existing(data);
+    let mut client = served.client();
+    let asked = Asked {
+        base: "",
+        scope: Scope::Base,
+        attributes: &["supportedSASLMechanisms"],
+        ..Asked::default()
+    };
+    let mut offered = Vec::new();
+    for _ in 0..2_000_000 {
+        offered = client.search(&asked).entries[0].texts("supportedSASLMechanisms");
+        if offered.iter().any(|name| name == "SCRAM-SHA-256") {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert!(offered.iter().any(|name| name == "SCRAM-SHA-256"), "{offered:?}");
+    assert!(offered.iter().all(|name| name != "SCRAM-SHA-512"), "nobody has such keys");
+    assert_eq!(Scram::default().run(&mut client), ResultCode::Success);
+    // What looks for keys ends with its directory, wherever it is.
+    drop(client);
+    let served = served.reopen().reopen();
+    assert_eq!(Scram::default().run(&mut served.client()), ResultCode::Success);
+}
+
 fn secured(served: &Served) -> Client {
     let mut client = connect(served, from_afar());
     let bindings = ChannelBindings {
@@ -711,7 +755,7 @@ fn a_token_of_the_configured_issuer_lets_its_user_in() {
 fn what_can_never_work_is_refused_at_the_start() {
     let place = tempfile::TempDir::new().unwrap();
     let data = place.path().join("data");
-    crate::support::init(&data);
+    support::init(&data);
     let refused = |adjust: &dyn Fn(&mut directory::AuthenticationOptions)| {
         let mut options = directory::DirectoryOptions::new(&data);
         adjust(&mut options.authentication);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use directory::DirectoryOptions;
 use directory::password_policy::{PolicyError, PolicyWarning, netscape, response_value};
 use ldap::message::{
-    Authentication, BindRequest, Control, ControlsBuf, ModifyOperation, ModifyRequest, Request,
-    Scope,
+    Authentication, BindRequest, Control, ControlsBuf, DeleteRequest, ModifyOperation,
+    ModifyRequest, Request, Scope,
 };
 use ldap::result::ResultCode;
 
@@ -236,6 +236,40 @@ fn what_somebody_does_meanwhile_is_not_undone_by_what_is_written_later() {
     let berta = "uid=berta,dc=example,dc=org";
     assert_eq!(client.bind(berta, "wrong"), NO);
     check(&ask(&mut client, berta, "right"), NO, None, LOCKED);
+}
+
+#[test]
+fn a_delete_that_is_refused_forgets_no_failure() {
+    // A large tree goes in steps. Who had no room for what it keeps of its answer until the last
+    // one had its failures forgotten, although nothing was deleted.
+    let (served, mut root) = with(LOCKOUT, |options| {
+        options.password_policy.state_delay = LONG;
+        options.limits.transactions_max_bytes = 16;
+    });
+    // The subordinates go in the order of their names: the account is among the first.
+    let (tree, carl) = ("ou=tree,dc=example,dc=org", "cn=carl,ou=tree,dc=example,dc=org");
+    let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
+    assert_eq!(root.add(tree, &unit), OK);
+    add_person(&mut root, carl);
+    for number in 0..250 {
+        assert_eq!(root.add(&format!("ou=u{number},{tree}"), &unit), OK);
+    }
+    // An update that waits takes all the room there is for the administrator.
+    let begun = root.extended("1.3.6.1.1.21.1", None).value.unwrap();
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: "1.3.6.1.1.21.2", critical: true, value: Some(&begun) });
+    let request = Request::Delete(DeleteRequest { name: ANNA });
+    assert_eq!(root.request(request, controls.as_ref()).code(), OK);
+    let mut client = served.client();
+    assert_eq!(client.bind(carl, "wrong"), NO);
+    assert_eq!(client.bind(carl, "wrong"), NO);
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: "1.2.840.113556.1.4.805", critical: true, value: None });
+    controls.push(Control { oid: "1.3.6.1.1.13.1", critical: true, value: Some(b"\x30\x00") });
+    let request = Request::Delete(DeleteRequest { name: tree });
+    assert_eq!(root.request(request, controls.as_ref()).code(), ResultCode::Busy);
+    assert_eq!(client.bind(carl, "wrong"), NO);
+    check(&ask(&mut client, carl, "right"), NO, None, LOCKED);
 }
 
 #[test]

@@ -102,6 +102,27 @@ fn an_altered_cookie_is_refused() {
 }
 
 #[test]
+fn a_cookie_does_not_tell_how_many_entries_there_are_in_between() {
+    // The ids of entries are given in the order in which they are added, whoever may see them.
+    let served = Served::new();
+    add_devices(&served, 6, "x");
+    let mut client = served.client();
+    let cookies: Vec<Vec<u8>> = [1, 1, 2, 2, 5, 5]
+        .into_iter()
+        .map(|size| page(&mut client, &DEVICES, size, b"").1)
+        .collect();
+    for (at, one) in cookies.iter().enumerate() {
+        assert_eq!(one.len(), cookies[0].len());
+        for other in &cookies[at + 1..] {
+            assert_ne!(one, other, "of the same position, too");
+            // The same octets in the same place would be those of the position.
+            let alike = one.iter().zip(other).filter(|(one, other)| one == other).count();
+            assert!(alike < one.len() / 4, "{alike} of {}", one.len());
+        }
+    }
+}
+
+#[test]
 fn a_cookie_of_another_search_is_refused() {
     let served = Served::new();
     add_devices(&served, 6, "x");

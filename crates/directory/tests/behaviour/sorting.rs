@@ -533,3 +533,57 @@ fn cookies_and_contexts_are_of_one_list_and_asker() {
         assert_eq!(other.code(), ResultCode::VirtualListViewError);
     }
 }
+
+#[test]
+fn cookies_and_contexts_tell_neither_keys_nor_places_nor_changes() {
+    let served = Served::new();
+    let (mut root, mut client) = (served.root(), served.client());
+    let long = "x".repeat(600);
+    for (number, title) in [("1", "a"), ("2", "secret"), ("3", long.as_str())] {
+        let name = format!("uid=p{number},{SUFFIX}");
+        let attributes: [(&str, &[&str]); 4] = [
+            ("objectClass", &["inetOrgPerson"]),
+            ("cn", &["c"]),
+            ("sn", &["s"]),
+            ("title", &[title]),
+        ];
+        assert_eq!(root.add(&name, &attributes), ResultCode::Success);
+    }
+    add_person(&mut root, &mut Dice(5), 4);
+    for reverse in [false, true] {
+        let sort = sort_value(&[("title", reverse)]);
+        let mut sealed = Vec::new();
+        for size in [1, 2, 3, 3] {
+            sealed.push(page(&mut client, "(uid=p*)", &sort, size, &[]).1);
+        }
+        is_opaque(&sealed);
+        let mut contexts = Vec::new();
+        for offset in [1, 2, 4, 4] {
+            let target = VlvTarget::Offset { offset, content_count: 0 };
+            let request = VlvRequest { before: 0, after: 0, target, context: None };
+            let answer = part(&mut client, "(uid=p*)", &sort, &request);
+            let said = VlvResponse::decode(control(&answer, VLV_RESPONSE).unwrap()).unwrap();
+            contexts.push(said.context.unwrap().to_vec());
+            let change = [(ModifyOperation::Replace, "l", &["chur"] as &[&str])];
+            assert_eq!(root.modify(&format!("uid=p1,{SUFFIX}"), &change), ResultCode::Success);
+        }
+        is_opaque(&contexts);
+    }
+}
+
+/// All are equally long, no two are alike, and no key is in them, in either direction.
+#[track_caller]
+fn is_opaque(sealed: &[Vec<u8>]) {
+    for (at, one) in sealed.iter().enumerate() {
+        assert!(!one.is_empty() && one.len() == sealed[0].len(), "{sealed:02x?}");
+        for key in [&b"secret"[..], b"xxxxxx"] {
+            let reversed: Vec<u8> = key.iter().map(|octet| !octet).collect();
+            let holds = |key: &[u8]| one.windows(key.len()).any(|octets| octets == key);
+            assert!(!holds(key) && !holds(&reversed), "{one:02x?}");
+        }
+        for other in &sealed[at + 1..] {
+            let alike = one.iter().zip(other).filter(|(one, other)| one == other).count();
+            assert!(alike < one.len() / 4, "{alike} of {}", one.len());
+        }
+    }
+}

@@ -90,6 +90,24 @@ fn a_transaction_is_one_record_and_a_failed_one_is_none() {
 }
 
 #[test]
+fn the_name_of_a_transaction_tells_nothing() {
+    // It had the numbers of the connection and of the transaction in it.
+    let served = Served::new();
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..3 {
+        let mut client = served.root();
+        names.extend([begin(&mut client), begin(&mut client)]);
+    }
+    for (at, one) in names.iter().enumerate() {
+        assert_eq!(one.len(), names[0].len());
+        for other in &names[at + 1..] {
+            let alike = one.iter().zip(other).filter(|(one, other)| one == other).count();
+            assert!(alike < one.len() / 2, "{one:?} {other:?}");
+        }
+    }
+}
+
+#[test]
 fn readers_see_all_of_a_transaction_or_nothing() {
     let served = Served::new();
     let is_over = AtomicBool::new(false);

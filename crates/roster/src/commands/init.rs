@@ -47,7 +47,8 @@ Examples:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    check_administrator(options)?;
+    directory::check_administrator(&options.admin_dn, &options.suffixes)
+        .map_err(|error| Failure::from(error).hint(ADMINISTRATOR_HINT))?;
     let given = options.admin_password_file.as_deref().map(read_password).transpose()?;
     let password = match &given {
         Some(password) => password.clone(),
@@ -127,18 +128,10 @@ fn administrator(text: &str) -> Result<Dn, String> {
     if dn.is_root() { Err("the administrator has a name".to_owned()) } else { Ok(dn) }
 }
 
-/// A suffix has an entry, and the administrator has none.
-fn check_administrator(options: &Options) -> Result<(), Failure> {
-    let name = options.admin_dn.to_string();
-    match options.suffixes.iter().any(|suffix| suffix.to_string().eq_ignore_ascii_case(&name)) {
-        true => Err(Failure::local(format!("'{name}' is a suffix, and has an entry"))
-            .hint("name the administrator below it, like cn=admin,dc=example,dc=com")),
-        false => Ok(()),
-    }
-}
-
 /// The administrator's name by default; it has no entry.
 pub(crate) const ADMINISTRATOR: &str = "cn=Directory Manager";
+const ADMINISTRATOR_HINT: &str = "name it like 'cn=Directory Manager', which is below no suffix, \
+                                  or below one, like 'cn=admin,dc=example,dc=com'";
 /// 32 of them, so that each octet gives every one the same chance.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Letters of a generated password, 5 bits each.

@@ -732,3 +732,58 @@ fn what_holds_below_one_name_is_not_taken_for_what_holds_above_it() {
         }
     });
 }
+
+#[test]
+fn a_deny_that_cannot_be_answered_denies_and_an_allow_allows_nothing() {
+    const ALL: &str = "(targetattr=\"*\")(version 3.0; acl \"all\"; allow (all) \
+                       userdn=\"ldap:///all\";)";
+    let (holder, bert) = ("dc=x", "uid=bert,ou=people,dc=x");
+    let check = |targets: &str, rule: &str, what: &str| {
+        let aci =
+            |verb: &str| format!("{targets}(version 3.0; acl \"x\"; {verb} (read,write) {rule};)");
+        let told = format!("{targets} {rule}");
+        assert!(case(&[(holder, ALL)]).ask("anna", what, bert), "{told}");
+        let (allow, deny) = (aci("allow"), aci("deny"));
+        assert!(!case(&[(holder, &allow)]).ask("anna", what, bert), "allow {told}");
+        assert!(!case(&[(holder, ALL), (holder, &deny)]).ask("anna", what, bert), "deny {told}");
+    };
+    // No such type, an assertion that is not of the syntax, no such rule, no rule at all.
+    let filters = [
+        "(noSuchType=x)",
+        "(noSuchType=*)",
+        "(uidNumber=many)",
+        "(uidNumber>=many)",
+        "(createTimestamp<=yesterday)",
+        "(manager=nobody)",
+        "(cn:noSuchRule:=x)",
+        "(cn>=x)",
+        "(jpegPhoto=*x*)",
+    ];
+    for filter in filters {
+        let anyone = "userdn=\"ldap:///all\"";
+        for target in [
+            format!("(targetattr=\"*\")(targetfilter=\"{filter}\")"),
+            format!("(targetattr=\"*\")(targetfilter!=\"{filter}\")"),
+            format!("(targetattr=\"*\")(targetfilter=\"(!{filter})\")"),
+            format!("(targetattr=\"*\")(targetfilter=\"(&(uid=bert){filter})\")"),
+        ] {
+            check(&target, anyone, "read cn");
+        }
+        check(&format!("(targattrfilters=\"add=cn:{filter}\")"), anyone, "+cn=b");
+        check(&format!("(targattrfilters=\"del=cn:{filter}\")"), anyone, "-cn=b");
+        let found = format!("userdn=\"ldap:///ou=people,dc=x??sub?{filter}\"");
+        check("(targetattr=\"*\")", &found, "read cn");
+    }
+    for relation in [
+        "noSuchType#USERDN",
+        "noSuchType#GROUPDN",
+        "noSuchType#LDAPURL",
+        "noSuchType#x",
+        // Values that are no names: nobody knows whom they were to mean.
+        "title#USERDN",
+        "title#GROUPDN",
+        "title#LDAPURL",
+    ] {
+        check("(targetattr=\"*\")", &format!("userattr=\"{relation}\""), "read cn");
+    }
+}

@@ -44,6 +44,8 @@ pub struct Tally {
     acis_count: u64,
     /// ACIs with `targattrfilters` beside `targetattr`.
     acis: Uses,
+    /// ACIs that ask what the schema cannot answer.
+    unanswered: Uses,
     /// Whether there were access rules where the data come from that are not loaded.
     lacks_rules: bool,
     /// Controls of records that nothing was done about.
@@ -99,6 +101,22 @@ struct Uses {
     example: String,
 }
 
+impl Uses {
+    fn count(&mut self, entry: &Entry) {
+        if self.times == 0 {
+            self.example = shortened(&entry.name().to_string());
+        }
+        self.times += 1;
+    }
+
+    fn merge(&mut self, other: Self) {
+        if self.times == 0 {
+            self.example = other.example;
+        }
+        self.times += other.times;
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct UnknownType {
     pub(super) name: String,
@@ -131,10 +149,8 @@ impl Tally {
         for (scheme, times) in other.passwords {
             self.count_scheme(scheme, times);
         }
-        if self.acis.times == 0 {
-            self.acis.example = other.acis.example;
-        }
-        self.acis.times += other.acis.times;
+        self.acis.merge(other.acis);
+        self.unanswered.merge(other.unanswered);
         self.acis_count += other.acis_count;
         self.lacks_rules |= other.lacks_rules;
         self.controls_count += other.controls_count;
@@ -248,13 +264,21 @@ impl Tally {
             counted(usize::try_from(*times).unwrap_or(usize::MAX), "ACI has", "ACIs have"),
         );
         let acis = (*times > 0).then_some(warning);
+        let Uses { times, example } = &self.unanswered;
+        let unanswered = (*times > 0).then(|| {
+            format!(
+                "{} what the schema cannot answer, the first in '{example}': an attribute that it \
+                 lacks, or a value that is not of the syntax; by that they allow nothing, and deny",
+                counted(usize::try_from(*times).unwrap_or(usize::MAX), "ACI asks", "ACIs ask"),
+            )
+        });
         let controls = (self.controls_count > 0).then(|| {
             format!(
                 "{} not critical and left out: only a running server could do what a control asks",
                 counted(self.controls_count, "control is", "controls are"),
             )
         });
-        acis.into_iter().chain(controls)
+        acis.into_iter().chain(unanswered).chain(controls)
     }
 
     /// Counts controls of a record that nothing is done about.
@@ -286,11 +310,12 @@ impl Tally {
             self.acis_count += 1;
             let aci =
                 std::str::from_utf8(value).ok().and_then(|text| Aci::parse(text, schema).ok());
-            if aci.is_some_and(|aci| aci.has_filters_beside_attributes()) {
-                if self.acis.times == 0 {
-                    self.acis.example = shortened(&entry.name().to_string());
-                }
-                self.acis.times += 1;
+            let Some(aci) = aci else { return true };
+            if aci.has_filters_beside_attributes() {
+                self.acis.count(entry);
+            }
+            if !aci.unknown_names().is_empty() || !aci.unanswered_terms().is_empty() {
+                self.unanswered.count(entry);
             }
             true
         });

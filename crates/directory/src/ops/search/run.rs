@@ -15,6 +15,7 @@ use super::usable::finds_all;
 use super::{Bounds, Done, Outcome, Resolved, Search};
 use crate::controls::account_usability::AccountsAsked;
 use crate::controls::paged::Position;
+use crate::cookie;
 use crate::decide::ResponseControl;
 use crate::directory::State;
 use crate::live_entry::LiveEntry;
@@ -456,7 +457,7 @@ impl<'a> Run<'a> {
             } else {
                 let end =
                     Position { after: self.last, sent: self.start.sent.saturating_add(self.sent) };
-                self.search.directory.cookie_key.seal(end, &self.search.binding())
+                self.search.seal(cookie::PAGE, &end.to_octets(), &self.search.binding())
             };
             return Some(Done::page(&cookie));
         }

@@ -32,6 +32,7 @@ use super::run::{CHILD_STEPS, Seen};
 use super::{Bounds, Done, Outcome, Resolved, Run, Search, Sent, Step};
 use crate::controls::paged::Position;
 use crate::controls::sort::{Order, SortFault, sorted_response};
+use crate::cookie::{self, CookieFault};
 use crate::directory::State;
 use crate::guard::Guard;
 use crate::live_entry::LiveEntry;
@@ -189,7 +190,9 @@ pub(super) fn run(
     };
     let binding = binding(search, &order);
     let (after, sent) = match &controls.paged {
-        Some(paged) if !paged.cookie.is_empty() => open_cookie(search, paged.cookie, &binding)?,
+        Some(paged) if !paged.cookie.is_empty() => {
+            open_cookie(search, paged.cookie, (&order, &binding))?
+        }
         Some(_) | None => (None, 0),
     };
     let mut sorting =
@@ -256,23 +259,19 @@ fn binding(search: &Search<'_>, order: &Order) -> Vec<u8> {
 
 fn open_cookie(
     search: &Search<'_>,
-    cookie: &[u8],
-    binding: &[u8],
+    octets: &[u8],
+    (order, binding): (&Order, &[u8]),
 ) -> Result<(Option<Place>, u32), Refusal> {
-    let opened = search.directory.cookie_key.open_octets(PAGE, cookie, binding)?;
+    let kind = cookie::sorted_page(order.key_max_bytes());
+    let opened = search.directory.cookie_key.open(kind, octets, binding)?;
     let split = || {
         let (sent, rest) = opened.split_first_chunk::<4>()?;
         let (id, key) = rest.split_first_chunk::<8>()?;
         let place = Place { key: key.to_vec(), id: EntryId(u64::from_be_bytes(*id)) };
         Some((Some(place), u32::from_be_bytes(*sent)))
     };
-    split().ok_or_else(|| {
-        Refusal::new(ResultCode::ProtocolError, "the paged results cookie is malformed")
-    })
+    split().ok_or_else(|| CookieFault::Malformed.into())
 }
-
-/// What the cookies of sorted pages are sealed as.
-const PAGE: &[u8] = b"sorted page";
 
 /// How entries get their order, for an explanation.
 pub(super) struct OrderPlan {
@@ -647,7 +646,7 @@ impl<'a> Sorting<'a> {
         let mut octets = sent.to_be_bytes().to_vec();
         octets.extend_from_slice(&self.last.id.0.to_be_bytes());
         octets.extend_from_slice(&self.last.key);
-        let key = &self.run.search.directory.cookie_key;
-        Done::page(&key.seal_octets(PAGE, &octets, &self.binding))
+        let kind = cookie::sorted_page(self.order.key_max_bytes());
+        Done::page(&self.run.search.seal(kind, &octets, &self.binding))
     }
 }

@@ -52,6 +52,33 @@ fn modifications_that_add_definitions_are_read() {
 }
 
 #[test]
+fn records_that_add_nothing_to_a_schema_are_refused() {
+    // They were taken without a word, and nothing of what they asked for happened.
+    for verb in ["delete", "modrdn", "moddn", "Delete"] {
+        let want = format!(
+            "my.ldif:2: 'changetype: {verb}' does not belong in a schema file, which says what \
+             there is: take definitions out of the file that has them, or delete them from \
+             cn=schema of the running server"
+        );
+        check(&format!("dn: cn=schema\nchangetype: {verb}\n"), &want);
+    }
+    for name in ["uid=anna,dc=example,dc=org", "cn=config", "", "schema", "ou=schema"] {
+        let want = format!(
+            "my.ldif:1: '{name}' is no schema entry, and a schema file changes no other: put \
+             definitions under 'dn: cn=schema', and load entries with roster import"
+        );
+        check(&format!("dn: {name}\nobjectClass: top\n{A}\n"), &want);
+    }
+    let base64 = "my.ldif:1: base64 is not read here; write the definition plainly";
+    check("dn:: Y249c2NoZW1h\n", base64);
+    for name in ["cn=schema", "CN=Schema", "cn=Subschema", "cn={4}my,cn=schema,cn=config"] {
+        check(&format!("dn: {name}\nchangetype: add\n{A}\n"), A);
+    }
+    let two = format!("dn: cn=schema\n{A}\n\ndn: uid=anna\n");
+    assert!(Schema::builtin().with_files(&[file("my.ldif", &two)]).is_err(), "each record counts");
+}
+
+#[test]
 fn the_forms_of_openldap_are_read() {
     check("attributetype ( 1.2.3\n NAME 'a'\n  SUP name\n\t)\n", A);
     check("olcAttributeTypes: {12}( 1.2.3 NAME 'a' S\n UP name )\n", A);
@@ -101,7 +128,7 @@ fn a_bad_line_is_named() {
         "my.ldif:1: base64 is not read here; write the definition plainly",
     );
     check(
-        "dn: x\nobjectClasses: ( 1.2.3\n  NAME )\n",
+        "dn: cn=schema\nobjectClasses: ( 1.2.3\n  NAME )\n",
         "my.ldif:2: object class: expected a string in single quotes, at character 14",
     );
 }

@@ -35,8 +35,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.server.scan_threads = size(n),
         },
         default: "0",
-        sentence: "Threads for large searches; 0 means one more than there are cores. Of several, one \
-                   identity, or the strangers of one address, have all but one at the most.",
+        sentence: "Threads for large searches; 0 means one more than there are cores. Of several, \
+                   one identity, or the strangers of one address, have all but one at the most.",
     },
     Row {
         section: "server",

@@ -15,11 +15,9 @@ use super::super::parked::Rest;
 use super::near::Shown;
 use super::{Done, Failed, Order, Outcome, Place, Sent, Sorting, sorted_response};
 use crate::controls::vlv;
+use crate::cookie;
 use crate::refusal::Refusal;
 use crate::sink::ResponseSink;
-
-/// What the contexts of lists are sealed as.
-const CONTEXT: &[u8] = b"virtual list view";
 
 /// The answer to a view that cannot be shown.
 pub(super) fn refused(code: ResultCode, diagnostic: impl Into<Cow<'static, str>>) -> Done {
@@ -104,8 +102,8 @@ impl Sorting<'_> {
             at: part.start,
             id: part.ids.first().copied().unwrap_or(EntryId::ROOT),
         };
-        let key = &self.run.search.directory.cookie_key;
-        let context = key.seal_octets(CONTEXT, &shown.to_octets(), &self.binding);
+        let search = self.run.search;
+        let context = search.seal(cookie::LIST_VIEW, &shown.to_octets(), &self.binding);
         let response = vlv::response(part.place, part.count, ResultCode::Success, &context);
         Ok(outcome.with(sorted_response()).with(response))
     }
@@ -172,14 +170,14 @@ impl Sorting<'_> {
             return Ok(None);
         };
         let key = &self.run.search.directory.cookie_key;
-        let octets = key.open_octets(CONTEXT, context, &self.binding).map_err(|_| {
+        let octets = key.open(cookie::LIST_VIEW, context, &self.binding).map_err(|_| {
             refused(
                 ResultCode::ProtocolError,
                 "the context is not one of this list: start again without one",
             )
         })?;
         let lsn = self.view().lsn().0;
-        Ok(Shown::from_octets(octets).filter(|shown| shown.lsn == lsn))
+        Ok(Shown::from_octets(&octets).filter(|shown| shown.lsn == lsn))
     }
 
     fn target(&self, request: &VlvRequest<'_>) -> Result<Target, Done> {

@@ -36,7 +36,9 @@ pub(in crate::ops::search) fn resume(
     };
     let binding = super::binding(search, &order);
     let sent_before = match &controls.paged {
-        Some(paged) if !paged.cookie.is_empty() => open_cookie(search, paged.cookie, &binding)?.1,
+        Some(paged) if !paged.cookie.is_empty() => {
+            open_cookie(search, paged.cookie, (&order, &binding))?.1
+        }
         Some(_) | None => 0,
     };
     let begun = (bounds, order, (Some(list.last.clone()), sent_before), binding);
