@@ -100,6 +100,8 @@ fn with_places(max: usize) -> Running {
         settings.password.hash_queue_max = max;
         settings.password.hash_queue_address_max = max;
         settings.limits.half_closed_timeout = Duration::from_millis(20);
+        // Else so many of one address wait before that.
+        settings.limits.bind_failures_max = 0;
     });
     add_anna(&running, &hash(4));
     running
