@@ -36,8 +36,8 @@ fn is_password(description: &str) -> bool {
 }
 
 impl Worker {
-    /// What stands for the account whose password a message tries, however it is named: one text for
-    /// each entry, and one for each name that stands for nobody. None where it names nobody.
+    /// What stands for the account whose password a message tries, however it is named: one text
+    /// for each entry, and one for each name that is nobody's. None where nobody is named.
     pub fn account_of_guess(&mut self, session: &Session, message: &[u8]) -> Option<Vec<u8>> {
         let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
         match decoded.ok()?.op {

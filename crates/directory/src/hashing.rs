@@ -88,7 +88,7 @@ pub(crate) struct Hashing {
     asked: Vec<Question>,
     answered: Vec<(Question, Answer)>,
     /// The guess that the request makes, while it waits.
-    attempt: Option<Attempt>,
+    attempt: Option<Box<Attempt>>,
 }
 
 impl Hashing {
@@ -204,12 +204,16 @@ impl Hashing {
 
     /// The answers to what this request asked for when it was handled before, and the guess that it
     /// made.
-    pub(crate) fn answer(&mut self, answered: Vec<(Question, Answer)>, attempt: Option<Attempt>) {
+    pub(crate) fn answer(
+        &mut self,
+        answered: Vec<(Question, Answer)>,
+        attempt: Option<Box<Attempt>>,
+    ) {
         (self.answered, self.attempt) = (answered, attempt);
     }
 
     /// The guess that the request makes.
-    pub(crate) fn attempt(&mut self) -> &mut Option<Attempt> {
+    pub(crate) fn attempt(&mut self) -> &mut Option<Box<Attempt>> {
         &mut self.attempt
     }
 }
@@ -253,7 +257,7 @@ pub struct HashJob {
     answered: Vec<(Question, Answer)>,
     cancel: Cancel,
     is_bind: bool,
-    attempt: Option<Attempt>,
+    attempt: Option<Box<Attempt>>,
     options: PasswordOptions,
     seldom: Arc<SeldomLines>,
 }
@@ -344,7 +348,7 @@ pub struct HashDone {
     pub(crate) message: Zeroizing<Vec<u8>>,
     pub(crate) answered: Vec<(Question, Answer)>,
     pub(crate) cancel: Cancel,
-    pub(crate) attempt: Option<Attempt>,
+    pub(crate) attempt: Option<Box<Attempt>>,
 }
 
 impl HashDone {

@@ -30,7 +30,7 @@ use crate::directory::Directory;
 pub struct PasswordCacheOptions {
     /// Counted from the slow verification; zero: nothing is kept.
     pub age_max: Duration,
-    /// Passwords, about 120 octets each.
+    /// Passwords, about 140 octets each.
     pub passwords_max: usize,
 }
 

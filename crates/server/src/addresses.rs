@@ -6,7 +6,8 @@
 //! each time; a right password waits as long as a wrong one, so that the wait tells nothing.
 //!
 //! Invariant: binds that wait for a hash count like failures until they are over. Of those that may
-//! yet fail no more are under way than may fail; others wait for one of them to end.
+//! yet fail no more are under way than may fail, and one for each further worker that has begun one
+//! before it saw those of others; the next ones wait for one of them to end.
 //! Invariant: what is kept is bounded, and no thread waits for anybody: whoever has to wait is told
 //! until when, or is woken.
 //! Invariant: while nobody fails and nothing is hashed, a bind takes no lock here.

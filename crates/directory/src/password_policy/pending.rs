@@ -201,7 +201,7 @@ impl Accounts {
         Guess::Number(self.guesses.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The bind of a guess is over. If nothing was noted of that it is a failure, unless it is right.
+    /// The bind of a guess is over. If nothing was noted of it, it is a failure unless it is right.
     pub(crate) fn end(
         &self,
         account: &Seen<'_>,

@@ -11,7 +11,7 @@ use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::rehash;
 use crate::password::{self, HashCostMax};
 use crate::password_cache::{Account, Remembered};
-use crate::password_policy::attempts::{Attempt, Guess, Own};
+use crate::password_policy::attempts::{Guess, Own};
 use crate::refusal::Refusal;
 use crate::worker::Worker;
 
@@ -71,7 +71,9 @@ fn attempt(
     match (behind, candidate) {
         (Behind::Asked, candidate) => {
             // What is stored has changed: it is looked at from the beginning.
-            let _ = held.map(Attempt::take_back);
+            if let Some(held) = held {
+                held.take_back();
+            }
             let Some(candidate) = candidate.filter(|_| look == Look::Cached) else {
                 return Ok(Simple::Slow);
             };
@@ -143,7 +145,8 @@ fn remembered(
 
 /// A guess begins to wait for its hash.
 fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
-    *worker.hashing.attempt() = login.and_then(|login| login.begin(&worker.directory, guess));
+    let attempt = login.and_then(|login| login.begin(&worker.directory, guess));
+    *worker.hashing.attempt() = attempt.map(Box::new);
 }
 
 /// Whether a wrong password waits for a hash now, so that it is refused as late as one that is
