@@ -33,7 +33,6 @@ use crate::figure_monitor::{FigureMonitor, Figures};
 use crate::grants::GrantTypes;
 use crate::hashing::PasswordOptions;
 use crate::identity_limits::Identities;
-use crate::identity_mapper::UserName;
 use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
 use crate::log_monitor::{LogMonitor, LogState, LogStates};
@@ -48,7 +47,7 @@ use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions}
 use crate::policy::{Policies, Policy};
 use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
 use crate::sasl::TokenKeys;
-use crate::sasl::scram::{self, KeySearch, KnownKeys, ScramHash};
+use crate::sasl::scram::{KeySearch, KnownKeys, ScramHash};
 use crate::schema_times::SchemaTimes;
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::seldom::SeldomLines;
@@ -570,13 +569,6 @@ impl Directory {
     pub fn set_token_keys(&self, text: &str) -> Result<(), String> {
         self.token_keys.store(Some(Arc::new(TokenKeys::read(text)?)));
         Ok(())
-    }
-
-    /// What all spellings of a name have in common that a client binds with: a DN, or a user's
-    /// name.
-    #[must_use]
-    pub fn spelling_of_name(&self, name: &str) -> Vec<u8> {
-        scram::prepared(self, UserName::of_sasl(name))
     }
 
     /// Whether a bearer token can be accepted.

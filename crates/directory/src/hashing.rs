@@ -19,6 +19,7 @@ use crate::chance::{Chance, OsChance};
 use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
 use crate::password_cache::PasswordCacheOptions;
 use crate::password_policy::PolicyError;
+use crate::password_policy::attempts::Attempt;
 use crate::refusal::Refusal;
 use crate::seldom::SeldomLines;
 use crate::session::{Cancel, Session};
@@ -86,12 +87,14 @@ pub(crate) struct Hashing {
     seldom: Arc<SeldomLines>,
     asked: Vec<Question>,
     answered: Vec<(Question, Answer)>,
+    /// The guess that the request makes, while it waits.
+    attempt: Option<Box<Attempt>>,
 }
 
 impl Hashing {
     pub(crate) fn new(options: PasswordOptions, seldom: &Arc<SeldomLines>) -> Self {
         let seldom = Arc::clone(seldom);
-        Self { options, seldom, asked: Vec::new(), answered: Vec::new() }
+        Self { options, seldom, asked: Vec::new(), answered: Vec::new(), attempt: None }
     }
 
     /// A request begins, or ends: what another one asked for is nothing to it.
@@ -193,14 +196,25 @@ impl Hashing {
             answered: std::mem::take(&mut self.answered),
             cancel: session.begin(id),
             is_bind: false,
+            attempt: self.attempt.take(),
             options: self.options,
             seldom: Arc::clone(&self.seldom),
         })
     }
 
-    /// The answers to what this request asked for when it was handled before.
-    pub(crate) fn answer(&mut self, answered: Vec<(Question, Answer)>) {
-        self.answered = answered;
+    /// The answers to what this request asked for when it was handled before, and the guess that it
+    /// made.
+    pub(crate) fn answer(
+        &mut self,
+        answered: Vec<(Question, Answer)>,
+        attempt: Option<Box<Attempt>>,
+    ) {
+        (self.answered, self.attempt) = (answered, attempt);
+    }
+
+    /// The guess that the request makes.
+    pub(crate) fn attempt(&mut self) -> &mut Option<Box<Attempt>> {
+        &mut self.attempt
     }
 }
 
@@ -243,6 +257,7 @@ pub struct HashJob {
     answered: Vec<(Question, Answer)>,
     cancel: Cancel,
     is_bind: bool,
+    attempt: Option<Box<Attempt>>,
     options: PasswordOptions,
     seldom: Arc<SeldomLines>,
 }
@@ -287,7 +302,8 @@ impl HashJob {
 
     /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
     pub fn run(self) -> HashDone {
-        let Self { id, message, questions, mut answered, cancel, options, seldom, .. } = self;
+        let Self { id, message, questions, mut answered, cancel, mut attempt, .. } = self;
+        let (options, seldom) = (self.options, self.seldom);
         for question in questions {
             if cancel.is_set() {
                 break;
@@ -301,12 +317,16 @@ impl HashJob {
                     Answer::Stored(form)
                 }
                 Question::Which { clear, stored } => {
-                    Answer::Which(which(clear, stored, (&options.cost_max, &seldom)))
+                    let place = which(clear, stored, (&options.cost_max, &seldom));
+                    if let Some(attempt) = attempt.as_mut().filter(|_| place.is_some()) {
+                        attempt.set_right();
+                    }
+                    Answer::Which(place)
                 }
             };
             answered.push((question, answer));
         }
-        HashDone { id, message, answered, cancel }
+        HashDone { id, message, answered, cancel, attempt }
     }
 }
 
@@ -328,6 +348,7 @@ pub struct HashDone {
     pub(crate) message: Zeroizing<Vec<u8>>,
     pub(crate) answered: Vec<(Question, Answer)>,
     pub(crate) cancel: Cancel,
+    pub(crate) attempt: Option<Box<Attempt>>,
 }
 
 impl HashDone {

@@ -27,6 +27,7 @@ mod figure_monitor;
 mod grants;
 mod groups;
 mod guard;
+mod guessed;
 mod hashing;
 mod identity_limits;
 mod identity_mapper;
@@ -86,6 +87,7 @@ pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
 pub use figure_monitor::{FigureEntry, Figures};
 pub use grants::takes_privilege;
+pub use guessed::guesses_password;
 pub use hashing::{HashDone, HashJob, PasswordOptions};
 pub use import::{
     ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,

@@ -15,6 +15,8 @@ pub struct Noted {
     pub is_unindexed: bool,
     /// What the password policy had against it, asked for by the client or not.
     pub policy: Option<PolicyError>,
+    /// A change of a password sent an old one that was not right.
+    pub is_wrong_guess: bool,
 }
 
 /// Where the operation under way on this thread leaves it.
@@ -23,6 +25,7 @@ pub(crate) struct Note {
     candidates: Cell<u64>,
     is_unindexed: Cell<bool>,
     policy: Cell<Option<PolicyError>>,
+    is_wrong_guess: Cell<bool>,
 }
 
 impl Note {
@@ -41,9 +44,15 @@ impl Note {
         self.policy.set(Some(error));
     }
 
+    /// The old password that was sent is wrong.
+    pub(crate) fn wrong_guess(&self) {
+        self.is_wrong_guess.set(true);
+    }
+
     /// What was noted of an operation that goes on.
     pub(crate) fn restore(&self, noted: Noted) {
-        let Noted { candidates, is_unindexed, policy } = noted;
+        let Noted { candidates, is_unindexed, policy, is_wrong_guess } = noted;
+        self.is_wrong_guess.set(is_wrong_guess);
         self.candidates.set(candidates);
         self.is_unindexed.set(is_unindexed);
         self.policy.set(policy);
@@ -55,6 +64,7 @@ impl Note {
             candidates: self.candidates.take(),
             is_unindexed: self.is_unindexed.take(),
             policy: self.policy.take(),
+            is_wrong_guess: self.is_wrong_guess.take(),
         }
     }
 }

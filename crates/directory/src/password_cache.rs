@@ -30,7 +30,7 @@ use crate::directory::Directory;
 pub struct PasswordCacheOptions {
     /// Counted from the slow verification; zero: nothing is kept.
     pub age_max: Duration,
-    /// Passwords, about 100 octets each.
+    /// Passwords, about 140 octets each.
     pub passwords_max: usize,
 }
 
@@ -56,6 +56,17 @@ pub struct PasswordCacheCounts {
 pub(crate) struct Account<'a> {
     pub(crate) id: EntryId,
     pub(crate) key: &'a DnKey,
+}
+
+/// What is remembered of the password that a client sends.
+pub(crate) enum Remembered {
+    /// It was found behind a stored value lately.
+    This(Digest),
+    /// Another one was, and the stored values are the same: who is not let in at once learns that
+    /// this one is another. It may be right all the same: a form may look at a part of a password.
+    Another(Digest),
+    /// Nothing that would have let anybody in at once.
+    Nothing,
 }
 
 /// The cache.
@@ -92,12 +103,17 @@ type Owner = (EntryId, usize);
 struct Slot {
     owner: Owner,
     digest: Digest,
+    /// Of the account and its stored values alone.
+    values: ValuesDigest,
     verified_at: Duration,
     /// It was found since the hand came by.
     is_used: bool,
 }
 
-type Digest = Zeroizing<[u8; DIGEST_BYTES]>;
+/// What is kept of a password.
+pub(crate) type Digest = Zeroizing<[u8; DIGEST_BYTES]>;
+
+type ValuesDigest = [u8; VALUES_DIGEST_BYTES];
 
 impl PasswordCache {
     /// An empty cache with a key of its own; none where the settings say so.
@@ -124,21 +140,33 @@ impl PasswordCache {
         account: Account<'_>,
         (clear, stored): (&[u8], &[Vec<u8>]),
         now: Duration,
-    ) -> bool {
+    ) -> Remembered {
         if stored.len() > VALUES_MAX {
-            return false;
+            return Remembered::Nothing;
         }
         // Made for accounts that nothing is held of, too: they take as long.
         let digest = self.secret.digest(account, clear, stored);
         let mut shard = self.shard(account.id);
         let mut places = 0..stored.len();
-        let is_there =
-            places.any(|place| shard.find((account.id, place), &digest, (now, self.age_max)));
-        match is_there {
-            true => shard.counts.hits += 1,
-            false => shard.counts.misses += 1,
+        if places.any(|place| shard.find((account.id, place), &digest, (now, self.age_max))) {
+            shard.counts.hits += 1;
+            return Remembered::This(digest);
         }
-        is_there
+        shard.counts.misses += 1;
+        let values = self.secret.values_digest(account, stored);
+        match shard.holds_any((account.id, stored.len()), &values) {
+            true => Remembered::Another(digest),
+            false => Remembered::Nothing,
+        }
+    }
+
+    /// What is kept of a password, whether anything is.
+    pub(crate) fn digest(
+        &self,
+        account: Account<'_>,
+        (clear, stored): (&[u8], &[Vec<u8>]),
+    ) -> Digest {
+        self.secret.digest(account, clear, stored)
     }
 
     /// Keeps that `clear` is behind the stored value at `place`, which was just verified.
@@ -153,8 +181,9 @@ impl PasswordCache {
             return;
         }
         let digest = self.secret.digest(account, clear, stored);
-        let owner = (account.id, place);
-        self.shard(account.id).put(Slot { owner, digest, verified_at: now, is_used: false });
+        let values = self.secret.values_digest(account, stored);
+        let (owner, is_used) = ((account.id, place), false);
+        self.shard(account.id).put(Slot { owner, digest, values, verified_at: now, is_used });
     }
 
     /// Wipes what is held of an account.
@@ -227,6 +256,18 @@ impl Secret {
     /// What is kept of a password. No two questions have the same octets: each part but the last
     /// says how long it is.
     fn digest(&self, account: Account<'_>, clear: &[u8], stored: &[Vec<u8>]) -> Digest {
+        let mut mac = self.mac_of(account, stored);
+        mac.update(clear);
+        Zeroizing::new(mac.finalize().into_bytes().into())
+    }
+
+    /// What is kept of an account's stored values: half of what would be kept of no password.
+    fn values_digest(&self, account: Account<'_>, stored: &[Vec<u8>]) -> ValuesDigest {
+        let digest = self.digest(account, b"", stored);
+        digest.first_chunk().copied().expect("the half of it is shorter")
+    }
+
+    fn mac_of(&self, account: Account<'_>, stored: &[Vec<u8>]) -> Hmac<Sha256> {
         let mac = Hmac::<Sha256>::new_from_slice(&**self.octets);
         let mut mac = mac.expect("a key of HMAC may have any length");
         let mut part = |octets: &[u8]| {
@@ -237,8 +278,7 @@ impl Secret {
         part(account.key.as_bytes());
         part(&(stored.len() as u64).to_be_bytes());
         stored.iter().for_each(|one| part(one));
-        mac.update(clear);
-        Zeroizing::new(mac.finalize().into_bytes().into())
+        mac
     }
 }
 
@@ -268,6 +308,12 @@ impl Shard {
         let is_it = bool::from(slot.digest.ct_eq(&**digest));
         slot.is_used |= is_it;
         is_it
+    }
+
+    /// Whether any password of an account with so many stored values is held, and these are they.
+    fn holds_any(&self, (id, count): (EntryId, usize), values: &ValuesDigest) -> bool {
+        let mut places = (0..count).filter_map(|place| self.index.get(&(id, place)));
+        places.any(|at| self.slots.get(*at).is_some_and(|slot| slot.values == *values))
     }
 
     fn put(&mut self, slot: Slot) {
@@ -336,6 +382,7 @@ impl Slot {
 /// Octets of the key and of a digest.
 const KEY_BYTES: usize = 32;
 const DIGEST_BYTES: usize = 32;
+const VALUES_DIGEST_BYTES: usize = 16;
 
 /// Of an entry with more passwords none is kept: all of them are part of each digest.
 const VALUES_MAX: usize = 4;

@@ -13,6 +13,7 @@ use schema::EntryId;
 use crate::authentication::Confidentiality;
 use crate::directory::Directory;
 use crate::identity_limits::{self, Seat, Turn};
+use crate::identity_mapper::Found;
 use crate::job::{Job, JobDone};
 use crate::ops::cancel;
 use crate::policy::Chosen;
@@ -220,6 +221,11 @@ impl Session {
     /// The exchange that this bind may go on with; it is over unless it is set again.
     pub(crate) fn take_pending(&mut self) -> Option<sasl::Pending> {
         self.pending.take()
+    }
+
+    /// Whom the client is about to prove to be, where an exchange of messages has come so far.
+    pub(crate) fn proving(&self) -> Option<Found> {
+        self.pending.as_ref().and_then(|pending| pending.exchange.found())
     }
 
     /// Whether the client is in the middle of a SASL bind.

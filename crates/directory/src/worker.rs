@@ -108,14 +108,14 @@ impl Worker {
 
     /// Goes on with a request whose hashes are computed.
     pub fn resume(&mut self, session: &mut Session, done: HashDone, out: &mut Vec<u8>) -> Next {
-        let HashDone { id, message, answered, cancel } = done;
+        let HashDone { id, message, answered, cancel, attempt } = done;
         session.forget(id);
         if cancel.is_set() {
             return Next::Answered;
         }
-        self.hashing.answer(answered);
+        self.hashing.answer(answered, attempt);
         let next = self.handle(session, &message, out);
-        self.hashing.answer(Vec::new());
+        self.hashing.answer(Vec::new(), None);
         next
     }
 

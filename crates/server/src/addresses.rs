@@ -1,22 +1,26 @@
-//! What each client address costs: its connections, and its binds that fail.
+//! What each client address costs: its connections, and its guesses at passwords: binds that fail.
 //!
 //! A gateway, which binds for many people, is told apart by accounts: who fails there waits alone.
 //!
 //! Who fails to bind again and again waits before the next bind of its address is looked at, longer
 //! each time; a right password waits as long as a wrong one, so that the wait tells nothing.
 //!
+//! Invariant: binds that wait for a hash count like failures until they are over. Of those that may
+//! yet fail no more are under way than may fail, and one for each further worker that has begun one
+//! before it saw those of others; the next ones wait for one of them to end.
 //! Invariant: what is kept is bounded, and no thread waits for anybody: whoever has to wait is told
-//! until when.
-//! Invariant: while nobody fails, a bind takes no lock here.
+//! until when, or is woken.
+//! Invariant: while nobody fails and nothing is hashed, a bind takes no lock here.
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ldap::message::{Authentication, DecodeLimits, Message, Request};
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use tokio::sync::oneshot;
 
 use crate::network::Network;
 use crate::presence::network;
@@ -32,20 +36,18 @@ pub(crate) struct AddressLimits {
     pub(crate) bind_delay_max: Duration,
 }
 
-/// What the spellings of the name of one account have in common.
-pub(crate) type Spelled = Box<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
-
 /// The addresses that something is known of.
 pub(crate) struct Addresses {
     limits: AddressLimits,
     gateways: Vec<Network>,
-    spelled: Spelled,
     /// What accounts are told apart by: nobody can choose a name that counts as another's.
     names: RandomState,
-    shards: Vec<Mutex<FxHashMap<Source, Known>>>,
-    /// Addresses with binds that failed, or more.
+    shards: Vec<Mutex<Shard>>,
+    /// Sources with binds that failed or are under way.
     suspects: AtomicUsize,
 }
+
+type Shard = FxHashMap<Source, Known>;
 
 /// What binds are counted for: an address, or one account of a gateway.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -61,26 +63,44 @@ impl Source {
 }
 
 /// What is known of an address.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Known {
     connections: usize,
     /// Halved every [`HALF_LIFE`].
     failures: u32,
     /// When they were halved last.
     halved: Duration,
-    /// When the next bind may be looked at.
+    /// When the last one was.
+    failed: Duration,
+    /// When a bind that comes now may be looked at.
     next_bind: Duration,
+    /// Binds that may yet fail.
+    under_way: u32,
+    /// Binds that wait for one of these to end, the oldest first.
+    waiting: VecDeque<oneshot::Sender<Option<Ticket>>>,
 }
 
 /// Whether a bind may be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Admission {
-    Now,
-    /// After so long.
-    After(Duration),
+    /// It is counted as one under way, where anything is known of its source.
+    Now(Option<Ticket>),
+    /// After so long; then it is to be asked once more.
+    After(Duration, Seen),
+    /// When this gives a ticket. If it gives none it is to be asked once more.
+    WhenGiven(oneshot::Receiver<Option<Ticket>>),
     /// Too many wait already.
     Never,
 }
+
+/// What was known of a source when a bind of it was given its turn: so many failures.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Seen(u32);
+
+/// One bind under way. It has to be ended.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(Source);
 
 /// One connection's place in the table, as long as it lives.
 #[derive(Debug)]
@@ -90,24 +110,26 @@ impl Addresses {
     pub(crate) fn new(limits: AddressLimits) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (gateways, names) = (Vec::new(), RandomState::new());
-        let spelled: Spelled = Box::new(|name| name.as_bytes().to_vec());
-        Self { limits, gateways, spelled, names, shards, suspects: AtomicUsize::new(0) }
+        Self { limits, gateways, names, shards, suspects: AtomicUsize::new(0) }
     }
 
-    /// Binds from these networks are counted by account, whose names `spelled` makes one spelling
-    /// of.
-    pub(crate) fn with_gateways(self, gateways: Vec<Network>, spelled: Spelled) -> Self {
-        Self { gateways, spelled, ..self }
+    /// Binds from these networks are counted by account.
+    pub(crate) fn with_gateways(self, gateways: Vec<Network>) -> Self {
+        Self { gateways, ..self }
     }
 
-    /// What a bind is counted for; none: nothing. Of a gateway that is the account that is named
-    /// with the password; where none is, the gateway.
-    pub(crate) fn source(&self, address: Option<IpAddr>, bind: &[u8]) -> Option<Source> {
+    /// What a bind is counted for; none: nothing. Of a gateway that is the account whose password
+    /// it tries; where that is none, the gateway.
+    pub(crate) fn source(
+        &self,
+        address: Option<IpAddr>,
+        account: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<Source> {
         let whole = Source::whole(address?);
         if !self.gateways.iter().any(|gateway| address.is_some_and(|it| gateway.contains(it))) {
             return Some(whole);
         }
-        let account = name_of(bind).map(|name| self.names.hash_one((self.spelled)(&name)));
+        let account = account().map(|account| self.names.hash_one(account));
         Some(Source { account, ..whole })
     }
 
@@ -131,7 +153,7 @@ impl Addresses {
         let mut shard = self.shard(source);
         if let Some(known) = shard.get_mut(&source) {
             known.connections = known.connections.saturating_sub(1);
-            if known.connections == 0 && known.failures == 0 {
+            if known.connections == 0 && !known.is_suspect() {
                 shard.remove(&source);
             }
         }
@@ -139,52 +161,161 @@ impl Addresses {
 
     /// Whether a bind of this source may be looked at now; if not, its turn is kept for it.
     pub(crate) fn admit_bind(&self, source: Option<Source>, now: Duration) -> Admission {
-        if self.suspects.load(Ordering::Relaxed) == 0 {
-            return Admission::Now;
-        }
-        let Some(source) = source else { return Admission::Now };
-        let mut shard = self.shard(source);
-        let Some(known) = shard.get_mut(&source) else { return Admission::Now };
-        let had = known.failures;
-        known.decay(now);
-        if had > 0 && known.failures == 0 {
-            self.suspects.fetch_sub(1, Ordering::Relaxed);
-            if known.connections == 0 {
-                shard.remove(&source);
+        let Some(source) = source.filter(|_| self.suspects.load(Ordering::Relaxed) > 0) else {
+            return Admission::Now(None);
+        };
+        self.with(source, now, |known| {
+            let delay = self.delay(known.failures);
+            if delay.is_zero() {
+                return self.give(source, known);
             }
-            return Admission::Now;
-        }
-        let delay = self.delay(known.failures);
-        if delay.is_zero() {
-            return Admission::Now;
-        }
-        let turn = known.next_bind.max(now);
-        if turn - now > self.limits.bind_delay_max * WAITING_MAX {
-            return Admission::Never;
-        }
-        known.next_bind = turn + delay;
-        if turn == now { Admission::Now } else { Admission::After(turn - now) }
+            let turn = known.next_bind.max(now);
+            if turn - now > self.limits.bind_delay_max * WAITING_MAX {
+                return Admission::Never;
+            }
+            known.next_bind = turn + delay;
+            if turn == now {
+                return self.give(source, known);
+            }
+            Admission::After(turn - now, Seen(known.failures))
+        })
+        .unwrap_or(Admission::Now(None))
     }
 
-    /// A bind of this source failed.
+    /// The turn of a bind has come. If others have failed while it waited, it waits once more: as
+    /// long after the last of them as if it had come then.
+    pub(crate) fn turn_comes(
+        &self,
+        source: Option<Source>,
+        seen: Seen,
+        now: Duration,
+    ) -> Admission {
+        let Some(source) = source else { return Admission::Now(None) };
+        self.with(source, now, |known| {
+            let turn = known.failed + self.delay(known.failures);
+            if known.failures > seen.0 && turn > now {
+                return Admission::After(turn - now, Seen(known.failures));
+            }
+            self.give(source, known)
+        })
+        .unwrap_or(Admission::Now(None))
+    }
+
+    /// A ticket, or a place in the line of those that wait for one.
+    fn give(&self, source: Source, known: &mut Known) -> Admission {
+        if known.under_way < self.places(known) {
+            known.under_way += 1;
+            return Admission::Now(Some(Ticket(source)));
+        }
+        let (give, given) = oneshot::channel();
+        known.waiting.push_back(give);
+        Admission::WhenGiven(given)
+    }
+
+    /// How many binds may be under way: so many that no more can fail than may; and one.
+    fn places(&self, known: &Known) -> u32 {
+        let most = self.limits.bind_failures_max.saturating_add(1);
+        most.saturating_sub(known.failures).max(1)
+    }
+
+    /// A bind that was looked at waits for its hash.
+    pub(crate) fn begin(&self, source: Option<Source>, now: Duration) -> Option<Ticket> {
+        let source = source.filter(|_| self.limits.bind_failures_max > 0)?;
+        self.with_new(source, now, |known| {
+            known.under_way += 1;
+            Ticket(source)
+        })
+    }
+
+    /// A bind is over: it has failed, or else its place is given to the next one.
+    pub(crate) fn end(&self, ticket: Ticket, has_failed: bool, now: Duration) {
+        let Ticket(source) = ticket;
+        self.with(source, now, |known| {
+            known.under_way = known.under_way.saturating_sub(1);
+            if has_failed {
+                self.fail(known, now);
+            }
+            self.call(source, known, has_failed);
+        });
+    }
+
+    /// A bind of this source failed that was answered at once.
     pub(crate) fn bind_failed(&self, source: Option<Source>, now: Duration) {
         let Some(source) = source.filter(|_| self.limits.bind_failures_max > 0) else { return };
+        self.with_new(source, now, |known| {
+            self.fail(known, now);
+            self.call(source, known, true);
+        });
+    }
+
+    fn fail(&self, known: &mut Known, now: Duration) {
+        known.failures = known.failures.saturating_add(1);
+        known.failed = now;
+        // The wait begins now.
+        known.next_bind = known.next_bind.max(now + self.delay(known.failures));
+    }
+
+    /// Calls those that wait as far as there is room for them. Where failures make the next one
+    /// wait, all of them are to ask once more.
+    fn call(&self, source: Source, known: &mut Known, has_failed: bool) {
+        let are_late = has_failed && !self.delay(known.failures).is_zero();
+        while are_late || known.under_way < self.places(known) {
+            let Some(next) = known.waiting.pop_front() else { return };
+            let ticket = (!are_late).then_some(Ticket(source));
+            // Who is gone takes none.
+            if next.send(ticket).is_ok() && !are_late {
+                known.under_way += 1;
+            }
+        }
+    }
+
+    /// Looks at what is known of a source; nothing when that is nothing.
+    fn with<T>(
+        &self,
+        source: Source,
+        now: Duration,
+        look: impl FnOnce(&mut Known) -> T,
+    ) -> Option<T> {
+        let mut shard = self.shard(source);
+        let known = shard.get_mut(&source)?;
+        let was_suspect = known.is_suspect();
+        known.decay(now);
+        let seen = known.is_suspect().then(|| look(known));
+        self.note_suspect((was_suspect, known.is_suspect()));
+        if !known.is_suspect() && known.connections == 0 {
+            shard.remove(&source);
+        }
+        seen
+    }
+
+    /// The same, where something is to be known from now on; nothing when there is no room.
+    fn with_new<T>(
+        &self,
+        source: Source,
+        now: Duration,
+        look: impl FnOnce(&mut Known) -> T,
+    ) -> Option<T> {
         let mut shard = self.shard(source);
         if shard.len() >= SHARD_MAX && !shard.contains_key(&source) {
             self.make_room(&mut shard, now);
             if shard.len() >= SHARD_MAX {
-                return;
+                return None;
             }
         }
         let known = shard.entry(source).or_insert(Known { halved: now, ..Known::default() });
-        let had = known.failures;
+        let was_suspect = known.is_suspect();
         known.decay(now);
-        if had == 0 {
-            self.suspects.fetch_add(1, Ordering::Relaxed);
+        let seen = look(known);
+        self.note_suspect((was_suspect, known.is_suspect()));
+        Some(seen)
+    }
+
+    fn note_suspect(&self, (was, is): (bool, bool)) {
+        match (was, is) {
+            (false, true) => drop(self.suspects.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.suspects.fetch_sub(1, Ordering::Relaxed)),
+            (true, true) | (false, false) => {}
         }
-        known.failures = known.failures.saturating_add(1);
-        // The wait begins now.
-        known.next_bind = known.next_bind.max(now + self.delay(known.failures));
     }
 
     /// How long an address waits between its binds.
@@ -197,28 +328,24 @@ impl Addresses {
         (DELAY_FIRST * 2_u32.saturating_pow(over - 1)).min(bind_delay_max)
     }
 
-    /// Forgets those that nothing is known of any more, or else those that failed least.
-    fn make_room(&self, shard: &mut FxHashMap<Source, Known>, now: Duration) {
-        let mut forgotten = 0;
-        for least in [0, 1, u32::MAX] {
+    /// Forgets those that nothing is known of any more, or else those that failed least: whoever
+    /// makes names up, to have others forgotten, has to fail with each as often as they did.
+    fn make_room(&self, shard: &mut Shard, now: Duration) {
+        let mut least = 0_u32;
+        while shard.len() >= SHARD_MAX {
             shard.retain(|_, known| {
-                let had = known.failures;
+                let was_suspect = known.is_suspect();
                 known.decay(now);
-                let stays = known.connections > 0 || known.failures > least;
-                if had > 0 && (!stays || known.failures == 0) {
-                    known.failures = 0;
-                    forgotten += 1;
-                }
+                let stays = known.connections > 0 || known.under_way > 0 || known.failures > least;
+                self.note_suspect((was_suspect, stays && known.is_suspect()));
                 stays
             });
-            if shard.len() < SHARD_MAX {
-                break;
-            }
+            let Some(more) = least.checked_mul(2).map(|least| least + 1) else { return };
+            least = more;
         }
-        self.suspects.fetch_sub(forgotten, Ordering::Relaxed);
     }
 
-    fn shard(&self, source: Source) -> MutexGuard<'_, FxHashMap<Source, Known>> {
+    fn shard(&self, source: Source) -> MutexGuard<'_, Shard> {
         let hash = FxBuildHasher.hash_one(source);
         // The high bits: the table itself uses the low ones.
         let index = (hash >> 32) as usize % SHARDS;
@@ -227,26 +354,15 @@ impl Addresses {
     }
 }
 
-/// The account that a bind names with its password: by a simple bind, or by PLAIN.
-fn name_of(bind: &[u8]) -> Option<String> {
-    let message = Message::<Request<'_>>::decode(bind, &DecodeLimits::default()).ok()?;
-    let Request::Bind(request) = message.op else { return None };
-    let name = match request.authentication {
-        Authentication::Simple(_) => return Some(request.name.to_owned()),
-        // authzid NUL authcid NUL passwd (RFC 4616 §2).
-        Authentication::Sasl { mechanism: "PLAIN", credentials } => {
-            credentials?.split(|octet| *octet == 0).nth(1)?
-        }
-        Authentication::Sasl { .. } | Authentication::Other(_) => return None,
-    };
-    Some(String::from_utf8_lossy(name).into_owned())
-}
-
 /// There are too many connections of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
 impl Known {
+    fn is_suspect(&self) -> bool {
+        self.failures > 0 || self.under_way > 0
+    }
+
     fn decay(&mut self, now: Duration) {
         let since = now.saturating_sub(self.halved);
         let halvings = u32::try_from(since.as_secs() / HALF_LIFE.as_secs()).unwrap_or(u32::MAX);
@@ -273,8 +389,6 @@ const WAITING_MAX: u32 = 4;
 
 #[cfg(test)]
 mod tests {
-    use ldap::message::{BindRequest, Controls, MessageId};
-
     use super::*;
 
     const LIMITS: AddressLimits = AddressLimits {
@@ -291,39 +405,145 @@ mod tests {
         address.map(Source::whole)
     }
 
-    fn bind(name: &str) -> Vec<u8> {
-        let authentication = Authentication::Simple(b"wrong");
-        let op = Request::Bind(BindRequest { version: 3, name, authentication });
-        let mut out = Vec::new();
-        Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut out);
-        out
+    /// What a bind is told that comes.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Told {
+        Now,
+        After(Duration),
+        Waits,
+        Never,
+    }
+
+    /// A bind comes, and is right if it is looked at.
+    fn told(table: &Addresses, source: Option<Source>, now: Duration) -> Told {
+        match table.admit_bind(source, now) {
+            Admission::Now(ticket) => {
+                ticket.into_iter().for_each(|ticket| table.end(ticket, false, now));
+                Told::Now
+            }
+            Admission::After(wait, _) => Told::After(wait),
+            Admission::WhenGiven(_) => Told::Waits,
+            Admission::Never => Told::Never,
+        }
+    }
+
+    /// One begins to wait for its hash.
+    fn begun(table: &Addresses, source: Option<Source>) -> Option<Ticket> {
+        match table.admit_bind(source, at(0)) {
+            Admission::Now(ticket) => ticket.or_else(|| table.begin(source, at(0))),
+            Admission::After(..) | Admission::WhenGiven(_) | Admission::Never => None,
+        }
+    }
+
+    fn given(table: &Addresses, source: Option<Source>) -> oneshot::Receiver<Option<Ticket>> {
+        match table.admit_bind(source, at(0)) {
+            Admission::WhenGiven(given) => given,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn who_fails_behind_a_gateway_waits_alone() {
-        let spelled = |name: &str| name.trim().to_lowercase().into_bytes();
         let gateways = vec!["192.0.2.8/29".parse().unwrap()];
-        let table = Addresses::new(LIMITS).with_gateways(gateways, Box::new(spelled));
-        let source = |address, name| table.source(address, &bind(name));
+        let table = Addresses::new(LIMITS).with_gateways(gateways);
+        let source = |address, name: &str| {
+            table.source(address, || (!name.is_empty()).then(|| name.as_bytes().to_vec()))
+        };
         for _ in 0..8 {
             for address in [four(9), four(1)] {
-                table.bind_failed(source(address, "uid=anna"), at(0));
+                table.bind_failed(source(address, "anna"), at(0));
             }
         }
-        let waits = |address, name| {
-            matches!(table.admit_bind(source(address, name), at(0)), Admission::After(_))
-        };
-        assert!(waits(four(9), "uid=anna") && waits(four(9), " UID=Anna"));
-        assert!(!waits(four(9), "uid=bert") && !waits(four(10), "uid=anna"));
+        let waits =
+            |address, name| matches!(told(&table, source(address, name), at(0)), Told::After(_));
+        assert!(waits(four(9), "anna"));
+        assert!(!waits(four(9), "bert") && !waits(four(10), "anna"));
         // Elsewhere the address counts: one may guess the password of many.
-        assert!(waits(four(1), "uid=anna") && waits(four(1), "uid=bert"));
+        assert!(waits(four(1), "anna") && waits(four(1), "bert"));
         // What names nobody is counted for the gateway, beside its accounts.
         for _ in 0..8 {
-            table.bind_failed(table.source(four(9), b"0"), at(0));
+            table.bind_failed(source(four(9), ""), at(0));
         }
-        let of_gateway = table.source(four(9), b"0");
-        assert!(matches!(table.admit_bind(of_gateway, at(0)), Admission::After(_)));
-        assert!(!waits(four(9), "uid=bert"));
+        assert!(waits(four(9), "") && !waits(four(9), "bert"));
+    }
+
+    #[test]
+    fn no_more_are_under_way_than_may_fail() {
+        let table = Addresses::new(LIMITS);
+        let source = of(four(1));
+        let mut tickets: Vec<_> = (0..4).map(|_| begun(&table, source).unwrap()).collect();
+        let mut waiting: Vec<_> = (0..3).map(|_| given(&table, source)).collect();
+        assert_eq!(told(&table, of(four(2)), at(0)), Told::Now);
+        // A right one gives its place to the one that has waited for longest.
+        table.end(tickets.pop().unwrap(), false, at(0));
+        tickets.push(waiting.remove(0).try_recv().unwrap().unwrap());
+        assert!(waiting[0].try_recv().is_err());
+        // One that is gone takes none.
+        drop(waiting.remove(0));
+        table.end(tickets.pop().unwrap(), false, at(0));
+        tickets.push(waiting.remove(0).try_recv().unwrap().unwrap());
+        // What fails gives none; when too many have, those that wait wait as all that come.
+        let mut last = given(&table, source);
+        for ticket in tickets.drain(1..) {
+            table.end(ticket, true, at(0));
+            assert!(last.try_recv().is_err());
+        }
+        table.end(tickets.pop().unwrap(), true, at(0));
+        assert_eq!(last.try_recv(), Ok(None));
+        assert_eq!(told(&table, source, at(0)), Told::After(Duration::from_millis(100)));
+        assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn beyond_the_limit_one_is_under_way_and_its_failure_counts_for_those_in_line() {
+        let table = Addresses::new(LIMITS);
+        let source = of(four(1));
+        (0..4).for_each(|_| table.bind_failed(source, at(0)));
+        let in_line: Vec<_> = (0..3)
+            .map(|_| match table.admit_bind(source, at(0)) {
+                Admission::After(_, seen) => seen,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let comes = |number: usize, now| table.turn_comes(source, in_line[number], at(now));
+        let Admission::Now(Some(ticket)) = comes(0, 100) else { panic!("its turn has come") };
+        let Admission::WhenGiven(mut given) = comes(1, 200) else { panic!("one is under way") };
+        table.end(ticket, true, at(250));
+        assert_eq!(given.try_recv(), Ok(None));
+        // Five have failed now, the last one at 250.
+        let Admission::After(wait, seen) = comes(2, 300) else { panic!("another one has failed") };
+        assert_eq!(wait, Duration::from_millis(150));
+        let Admission::Now(Some(ticket)) = table.turn_comes(source, seen, at(450)) else {
+            panic!("its turn has come")
+        };
+        table.end(ticket, false, at(450));
+    }
+
+    #[test]
+    fn what_is_over_leaves_nothing() {
+        let table = Addresses::new(LIMITS);
+        let ticket = begun(&table, of(four(1))).unwrap();
+        assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
+        table.end(ticket, false, at(0));
+        assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
+        assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
+        let table = Addresses::new(AddressLimits { bind_failures_max: 0, ..LIMITS });
+        assert!((0..100).all(|_| begun(&table, of(four(1))).is_none()));
+    }
+
+    #[test]
+    fn names_that_are_made_up_have_nobody_forgotten() {
+        let table = Addresses::new(LIMITS);
+        let source = |name: u64| {
+            let address = IpAddr::from([192, 0, 2, 9]);
+            Some(Source { address, account: Some(name) })
+        };
+        (0..20).for_each(|_| table.bind_failed(source(u64::MAX), at(0)));
+        // Each fails as often as may be without a wait.
+        for name in 0..(SHARDS * SHARD_MAX * 2) as u64 {
+            (0..4).for_each(|_| table.bind_failed(source(name), at(0)));
+        }
+        assert!(matches!(told(&table, source(u64::MAX), at(0)), Told::After(_)));
     }
 
     fn at(milliseconds: u64) -> Duration {
@@ -360,19 +580,19 @@ mod tests {
     fn who_fails_waits_longer_each_time_and_nobody_else_does() {
         let table = Addresses::new(LIMITS);
         for _ in 0..3 {
-            assert_eq!(table.admit_bind(of(four(1)), at(0)), Admission::Now);
+            assert_eq!(told(&table, of(four(1)), at(0)), Told::Now);
             table.bind_failed(of(four(1)), at(0));
         }
-        assert_eq!(table.admit_bind(of(four(1)), at(0)), Admission::Now);
+        assert_eq!(told(&table, of(four(1)), at(0)), Told::Now);
         let mut now = 0;
         for delay in [100, 200, 400, 800, 1_000, 1_000] {
             table.bind_failed(of(four(1)), at(now));
             let wait = Duration::from_millis(delay);
-            assert_eq!(table.admit_bind(of(four(1)), at(now)), Admission::After(wait));
+            assert_eq!(told(&table, of(four(1)), at(now)), Told::After(wait));
             now += delay;
         }
-        assert_eq!(table.admit_bind(of(four(2)), at(now)), Admission::Now);
-        assert_eq!(table.admit_bind(None, at(now)), Admission::Now);
+        assert_eq!(told(&table, of(four(2)), at(now)), Told::Now);
+        assert_eq!(told(&table, None, at(now)), Told::Now);
     }
 
     #[test]
@@ -381,11 +601,11 @@ mod tests {
         for _ in 0..10 {
             table.bind_failed(of(four(1)), at(0));
         }
-        let waits = (0..8).map(|_| table.admit_bind(of(four(1)), at(0))).collect::<Vec<_>>();
-        let after = |seconds| Admission::After(Duration::from_secs(seconds));
-        let want = [after(1), after(2), after(3), after(4), Admission::Never];
+        let waits = (0..8).map(|_| told(&table, of(four(1)), at(0))).collect::<Vec<_>>();
+        let after = |seconds| Told::After(Duration::from_secs(seconds));
+        let want = [after(1), after(2), after(3), after(4), Told::Never];
         assert_eq!(waits[..5], want);
-        assert_eq!(waits[7], Admission::Never);
+        assert_eq!(waits[7], Told::Never);
     }
 
     #[test]
@@ -396,11 +616,11 @@ mod tests {
         }
         assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
         // After a minute there are four, after two there are two.
-        assert!(matches!(table.admit_bind(of(four(1)), at(61_000)), Admission::Now));
-        assert!(matches!(table.admit_bind(of(four(1)), at(61_000)), Admission::After(_)));
-        assert_eq!(table.admit_bind(of(four(1)), at(130_000)), Admission::Now);
-        assert_eq!(table.admit_bind(of(four(1)), at(130_000)), Admission::Now);
-        assert_eq!(table.admit_bind(of(four(1)), at(1_000_000)), Admission::Now);
+        assert!(matches!(told(&table, of(four(1)), at(61_000)), Told::Now));
+        assert!(matches!(told(&table, of(four(1)), at(61_000)), Told::After(_)));
+        assert_eq!(told(&table, of(four(1)), at(130_000)), Told::Now);
+        assert_eq!(told(&table, of(four(1)), at(130_000)), Told::Now);
+        assert_eq!(told(&table, of(four(1)), at(1_000_000)), Told::Now);
         assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
         assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
         // One that is forgotten and fails again, before anybody has looked, is one.
@@ -422,6 +642,6 @@ mod tests {
         assert!(kept <= SHARDS * SHARD_MAX, "{kept}");
         assert_eq!(table.suspects.load(Ordering::Relaxed), kept);
         // Those that failed most are still known.
-        assert!(matches!(table.admit_bind(of(four(1)), at(0)), Admission::After(_)));
+        assert!(matches!(told(&table, of(four(1)), at(0)), Told::After(_)));
     }
 }

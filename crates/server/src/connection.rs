@@ -498,7 +498,9 @@ impl Connection {
             match frame(rest, self.message_size_max()) {
                 Ok(Frame::Complete(length)) => {
                     let message = rest.get(..length).unwrap_or(rest);
-                    match self.origin.turn(message, &worker.shared.addresses, || worker.now()) {
+                    let account = || worker.account_of_guess(&self.session, message);
+                    let context = (|| worker.now(), account);
+                    match self.origin.turn(message, &worker.shared.addresses, context) {
                         Turn::Now => {}
                         Turn::Later => return used,
                         Turn::Never => {
@@ -573,6 +575,8 @@ impl Connection {
         match next {
             Next::Answered => {}
             Next::Write(pending) => {
+                let is_wrong = worker.noted().is_wrong_guess;
+                self.origin.ends(is_wrong, &worker.shared.addresses, || worker.now());
                 // Before it is submitted: the answer may come at once.
                 self.note_begun(worker, asked, so_far);
                 return pending.submit_to(&worker.outbox, self.id.0);
@@ -606,9 +610,12 @@ impl Connection {
             Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
             Next::Close => self.ending = Some(Ending::Closed),
         }
-        let told = out.get(start..).unwrap_or_default();
-        self.origin.told(told, &worker.shared.addresses, || worker.now());
-        self.note_answer(worker, asked, told, worker.noted());
+        let (told, noted) = (out.get(start..).unwrap_or_default(), worker.noted());
+        match noted.is_wrong_guess {
+            true => self.origin.ends(true, &worker.shared.addresses, || worker.now()),
+            false => self.origin.told(told, &worker.shared.addresses, || worker.now()),
+        }
+        self.note_answer(worker, asked, told, noted);
     }
 
     /// For the access log: a message goes on elsewhere.
@@ -752,7 +759,8 @@ impl Drop for Connection {
         if let Some(why) = self.holding.leave(&self.worker.shared) {
             self.trail.ends(why.text());
         }
-        self.origin.leave(&self.worker.shared.addresses);
+        let worker = &self.worker;
+        self.origin.leave(&worker.shared.addresses, || worker.now());
         self.worker.scribe.disconnected(&mut self.trail, &self.session);
         self.worker.forget(self.id);
     }

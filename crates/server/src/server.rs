@@ -251,8 +251,6 @@ pub(crate) fn share(
         strangers_max_bytes: limits.undelivered_anonymous_max_bytes,
         address_max_bytes: limits.undelivered_per_address_max_bytes,
     });
-    let named = Arc::clone(directory);
-    let spelled = Box::new(move |name: &str| named.spelling_of_name(name));
     let size = scan_pool_size(&settings.server);
     let (pool, mut threads) = Pool::start(directory, (&counters, &budget), size)?;
     let (hash_pool, hash_threads) = HashPool::start(&counters, hash_pool_size(&settings.password))?;
@@ -280,7 +278,7 @@ pub(crate) fn share(
             bind_failures_max: settings.limits.bind_failures_max,
             bind_delay_max: settings.limits.bind_delay_max,
         })
-        .with_gateways(settings.limits.bind_gateways.clone(), spelled),
+        .with_gateways(settings.limits.bind_gateways.clone()),
     });
     Ok((shared, threads))
 }

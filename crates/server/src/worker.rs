@@ -304,6 +304,11 @@ impl Worker {
         self.shared.directory.clock().elapsed()
     }
 
+    /// Whose password a message tries.
+    pub(crate) fn account_of_guess(&self, session: &Session, message: &[u8]) -> Option<Vec<u8>> {
+        self.guarded(|directory| directory.account_of_guess(session, message)).flatten()
+    }
+
     /// What was noted of the message that was handled last.
     pub(crate) fn noted(&self) -> Noted {
         self.directory.borrow().noted()

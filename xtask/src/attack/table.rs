@@ -72,6 +72,62 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
+        says: "A policy's `pwdMaxFailure` bounds what can be guessed, whether or not \
+               anybody waits for the answers, and however many guesses are made side by \
+               side; right passwords that were not looked at lock nobody out",
+        tests: &[
+            ("directory", "guesses", "a_guess_counts_although_nobody_waits_for_its_hash"),
+            ("directory", "guesses", "of_guesses_side_by_side_none_is_right_beyond_the_limit"),
+            ("directory", "guesses", "a_guess_that_is_answered_counts_once"),
+            ("directory", "guesses", "a_delay_after_failures_begins_with_the_guess"),
+            ("directory", "guesses", "right_passwords_that_nobody_waits_for_lock_nobody_out"),
+            ("directory", "guesses", "right_binds_side_by_side_are_all_let_in"),
+            ("directory", "guesses", "a_right_password_that_is_refused_is_as_late_as_a_wrong_one"),
+            (
+                "directory",
+                "binds_under_policy",
+                "of_many_guesses_at_once_no_more_count_than_the_policy_allows",
+            ),
+            ("server", "tests::passwords", "who_hangs_up_has_guessed_at_the_account_too"),
+        ],
+    },
+    Promise {
+        against: Strangers,
+        says: "So does `limits.bind_failures_max` for an address, changes of a password \
+               included, and for an account behind a gateway whatever it is called",
+        tests: &[
+            (
+                "server",
+                "tests::addresses",
+                "of_guesses_side_by_side_no_more_are_answered_than_one_after_the_other",
+            ),
+            ("server", "addresses::tests", "no_more_are_under_way_than_may_fail"),
+            (
+                "server",
+                "addresses::tests",
+                "beyond_the_limit_one_is_under_way_and_its_failure_counts_for_those_in_line",
+            ),
+            (
+                "server",
+                "tests::addresses",
+                "right_binds_side_by_side_wait_for_each_other_and_for_nothing_else",
+            ),
+            (
+                "server",
+                "tests::addresses",
+                "an_account_is_one_behind_a_gateway_whatever_it_is_called",
+            ),
+            ("server", "tests::addresses", "a_wrong_old_password_is_a_bind_that_failed"),
+            ("server", "addresses::tests", "names_that_are_made_up_have_nobody_forgotten"),
+            (
+                "server",
+                "tests::addresses",
+                "who_hangs_up_before_the_answer_has_guessed_all_the_same",
+            ),
+        ],
+    },
+    Promise {
+        against: Strangers,
         says: "Neither what a length claims nor what clients do not take uses more \
                memory than the limits say, by connection, by address, of strangers and \
                of all",
@@ -137,8 +193,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "A request of a stranger delays its neighbours by about a millisecond, and \
-               costs no more work than the limit of who asks",
+        says: "A request of a stranger delays its neighbours by about a millisecond, \
+               and costs no more work than the limit of who asks",
         tests: &[
             ("directory", "search_work", "what_is_asserted_costs_no_more_than_a_search"),
             ("directory", "search_work", "picking_values_is_work"),
@@ -160,6 +216,35 @@ pub(super) const PROMISES: &[Promise] = &[
             ),
             ("directory", "search_work", "the_work_of_a_search_is_limited_by_who_asks"),
             ("directory", "search_work", "the_time_is_looked_at_while_one_entry_is_tested"),
+        ],
+    },
+    Promise {
+        against: Strangers,
+        says: "Sorting and in-chain terms (1.2.840.113556.1.4.1941) are bounded in \
+               work, memory and threads as every search is, and nobody has all threads \
+               of the scan pool at once where there are several",
+        tests: &[
+            ("directory", "search_work", "sorting_is_work"),
+            ("directory", "search_work", "the_time_is_looked_at_while_keys_are_taken"),
+            ("directory", "sorting", "what_is_sorted_in_memory_is_bounded"),
+            ("directory", "chains", "a_filter_has_a_limited_number_of_chains"),
+            (
+                "directory",
+                "chains",
+                "a_chain_that_no_index_helps_is_refused_where_a_search_would_be",
+            ),
+            ("directory", "chains", "the_chains_of_a_filter_share_their_entries"),
+            ("directory", "chains", "the_chains_of_a_filter_share_their_octets"),
+            ("directory", "chains", "what_a_chain_looks_at_is_work_of_the_search"),
+            ("directory", "chains", "a_chain_holds_its_thread_for_a_moment_only"),
+            ("server", "fair_queue::tests", "nobody_has_all_threads_at_once"),
+            ("server", "tests::stalled", "one_who_asks_for_much_leaves_a_thread_to_others"),
+            ("server", "fair_queue::tests", "what_was_held_back_finds_a_thread_when_a_turn_ends"),
+            (
+                "server",
+                "memory::tests",
+                "what_a_long_job_used_is_given_back_when_its_thread_is_idle",
+            ),
         ],
     },
     Promise {
@@ -189,8 +274,62 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "A value or an entry that the ACIs hide is told by no operation, \
-               control, count, order or time limit",
+        says: "Nothing that a client keeps for the server (cookies of pages, contexts \
+               of list views, names of transactions) tells by its octets or its length \
+               how many entries, changes, connections or transactions there are, or a \
+               value",
+        tests: &[
+            ("directory", "paging", "a_cookie_does_not_tell_how_many_entries_there_are_in_between"),
+            (
+                "directory",
+                "sorting",
+                "cookies_and_contexts_tell_neither_keys_nor_places_nor_changes",
+            ),
+            ("directory", "cookie::tests", "cookies_of_one_kind_are_equally_long_and_never_equal"),
+            ("directory", "cookie::tests", "the_octets_of_a_cookie_tell_nothing_of_its_content"),
+            ("directory", "transactions", "the_name_of_a_transaction_tells_nothing"),
+        ],
+    },
+    Promise {
+        against: SignedIn,
+        says: "A cookie is of use only for the search and the identity that it was \
+               given for, and in the process that gave it",
+        tests: &[
+            (
+                "directory",
+                "cookie::tests",
+                "a_cookie_opens_as_what_it_was_sealed_as_and_for_what_it_was_bound_to",
+            ),
+            ("directory", "paging", "an_altered_cookie_is_refused"),
+            ("directory", "paging", "a_cookie_of_another_search_is_refused"),
+            ("directory", "paging", "a_cookie_of_another_asker_is_refused"),
+            ("directory", "paging", "a_cookie_of_an_earlier_process_is_refused"),
+            ("directory", "sorting", "cookies_and_contexts_are_of_one_list_and_asker"),
+            ("directory", "cookie::tests", "no_octets_open"),
+        ],
+    },
+    Promise {
+        against: SignedIn,
+        says: "What of an ACI nobody can answer (an attribute or rule that the schema \
+               lacks, a value that is not of the syntax or no name, a group whose \
+               members cannot be found out) allows nothing and lifts no deny",
+        tests: &[
+            (
+                "aci",
+                "decide::tests::cases",
+                "a_deny_that_cannot_be_answered_denies_and_an_allow_allows_nothing",
+            ),
+            (
+                "directory",
+                "access",
+                "a_group_whose_members_cannot_be_found_out_lifts_no_deny_and_gives_nothing",
+            ),
+        ],
+    },
+    Promise {
+        against: SignedIn,
+        says: "A value or an entry that the ACIs hide is told by no operation, control, \
+               count, order or time limit",
         tests: &[
             (
                 "directory",
@@ -219,6 +358,8 @@ pub(super) const PROMISES: &[Promise] = &[
                 "leaks::controls",
                 "limits_tell_nothing_of_values_that_may_not_be_searched",
             ),
+            ("directory", "leaks::limits", "limits_are_the_same_whatever_is_hidden"),
+            ("directory", "chains", "hidden_entries_do_not_count_for_a_chain"),
             (
                 "directory",
                 "leaks::whole_entries",
@@ -229,8 +370,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "What is secret is given by none of the default ACIs, also when the schema says \
-               so later; an ACI of one's own has to give it",
+        says: "What is secret is given by none of the default ACIs, also when the \
+               schema says so later; an ACI of one's own has to give it",
         tests: &[
             ("directory", "readers", "a_public_directory_keeps_its_secrets_too"),
             ("directory", "readers", "a_definition_makes_a_type_secret_at_once"),
@@ -239,8 +380,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "A password that was reset signs nobody in, under whatever option or \
-               name it was kept",
+        says: "A password that was reset signs nobody in, under whatever option or name \
+               it was kept",
         tests: &[
             ("directory", "password_cache", "a_changed_password_ends_the_old_one_at_once"),
             (
@@ -345,8 +486,8 @@ pub(super) const PROMISES: &[Promise] = &[
     Promise {
         against: Delegated,
         says: "Who may write entries or reset passwords takes over no account that has \
-               privileges, and by nothing but its name any other: not by a transaction, a type \
-               of one's own, what signs in, or a policy",
+               privileges, and by nothing but its name any other: not by a transaction, \
+               a type of one's own, what signs in, or a policy",
         tests: &[
             ("directory", "", "every_dialogue_goes_as_written"),
             ("directory", "identities", "nobody_becomes_another_by_giving_the_other_the_own_name"),

@@ -15,6 +15,7 @@ use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::extended::Call;
 use crate::ops::update::{self, Asked};
 use crate::ops::{modify, rehash, target};
+use crate::password_policy::attempts::Own;
 use crate::password_policy::change::{self, Looked, Sent};
 use crate::password_policy::generator;
 use crate::refusal::Refusal;
@@ -120,22 +121,23 @@ fn behind(worker: &mut Worker, key: &DnKey, state: &State, old: &[u8]) -> Result
     let known = state.schema.well_known();
     let stored = modify::stored_now(worker, key, &known.user_password)?;
     let Behind::At(place) = worker.hashing.which(old, &stored) else { return Ok(Vec::new()) };
-    let may_try =
-        login(worker, key, state)?.is_some_and(|login| login.may_try(&worker.directory).is_ok());
+    let may_try = login(worker, key, state)?
+        .is_some_and(|login| login.may_try(&worker.directory, Own::None).is_ok());
     Ok(stored.get(place).filter(|_| may_try).cloned().unwrap_or_default())
 }
 
 /// Whether nobody may try a password of the account now.
 pub(crate) fn is_shut(worker: &mut Worker, key: &DnKey, state: &State) -> Result<bool, Refusal> {
     let login = login(worker, key, state)?;
-    Ok(login.is_some_and(|login| login.may_try(&worker.directory).is_err()))
+    Ok(login.is_some_and(|login| login.may_try(&worker.directory, Own::None).is_err()))
 }
 
 /// The old password was wrong: to the policy a bind that failed.
 pub(crate) fn note_wrong(worker: &mut Worker, key: &DnKey, state: &State) -> Result<(), Refusal> {
+    worker.note.wrong_guess();
     if let Some(login) = login(worker, key, state)? {
         // Why it is refused is told by the decision, to those who may know of the entry.
-        let _ = login.settle(worker, false);
+        let _ = login.settle(worker, Own::None, false);
     }
     Ok(())
 }
@@ -157,6 +159,18 @@ pub(crate) fn is_own(schema: &Schema, value: Option<&[u8]>, key: &DnKey) -> bool
     let name = std::str::from_utf8(user).ok();
     let name = name.map(|text| text.strip_prefix("dn:").unwrap_or(text));
     name.and_then(|name| DnKey::from_text(schema, name).ok()).is_some_and(|user| user == *key)
+}
+
+/// Whether a request sends the old password.
+pub(crate) fn sends_old(value: Option<&[u8]>) -> bool {
+    value.and_then(|octets| decode(octets).ok()).is_some_and(|value| value.old.is_some())
+}
+
+/// The name of whose password a request is about; none: of whoever asks.
+pub(crate) fn named(value: Option<&[u8]>) -> Option<&str> {
+    let user = value.and_then(|octets| decode(octets).ok())?.user?;
+    let text = std::str::from_utf8(user).ok()?;
+    Some(text.strip_prefix("dn:").unwrap_or(text))
 }
 
 fn decode(octets: &[u8]) -> Result<RequestValue<'_>, DecodeError> {

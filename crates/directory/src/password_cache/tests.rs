@@ -66,7 +66,19 @@ proptest! {
                 Asked::Find(id, key, stored, clear) => {
                     let account = Account { id: EntryId(id), key: &keys[key] };
                     let octets = (CLEAR[clear].as_bytes(), &*list(stored));
+                    let is_one = |key, list| {
+                        let values = (id, key, list);
+                        model.iter().any(|(owner, put)| {
+                            (owner.0.0, put.0, put.1) == values && now - put.3 < AGE
+                        })
+                    };
+                    let holds = is_one(key, stored);
                     let found = cache.find(account, octets, now);
+                    let is_another = matches!(found, Remembered::Another(_));
+                    let found = matches!(found, Remembered::This(_));
+                    // It says that there is another one where there is.
+                    prop_assert!(holds || !is_another);
+                    prop_assert!(small || found || is_another == holds);
                     let at = place(clear, stored);
                     let is_there = model.get(&(EntryId(id), at)).is_some_and(|put| {
                         (put.0, put.1, put.2) == (key, stored, clear) && now - put.3 < AGE
@@ -80,7 +92,7 @@ proptest! {
                     let at = place(clear, stored);
                     cache.put(account, octets, at, now);
                     model.insert((EntryId(id), at), (key, stored, clear, now));
-                    prop_assert!(cache.find(account, octets, now));
+                    prop_assert!(matches!(cache.find(account, octets, now), Remembered::This(_)));
                 }
                 Asked::Forget(id) => {
                     cache.forget(EntryId(id));

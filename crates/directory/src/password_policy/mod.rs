@@ -5,6 +5,7 @@
 //! that is handed in: no rule reads a directory, a clock or a password's hash.
 
 mod account;
+pub(crate) mod attempts;
 mod attributes;
 pub(crate) mod change;
 mod control;

@@ -6,11 +6,12 @@
 //! Invariant: events are put into the entry as it is when they are written. What an administrator
 //! or a new password did meanwhile is not undone: the events before it count no more.
 //! Invariant: memory is bounded, and nobody gets past a lock by filling it.
+//! Invariant: guesses that wait for a hash count as failures for all others (`attempts.rs`).
 //!
 //! What was not written when a process dies is lost: the events of the last `state_delay`.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use schema::{Change, DnKey, EntryId, EntryRead as _, ModifyChange, Schema};
 use store::{Lsn, StoredEntry, View};
 
 use super::account::{AccountState, Rejected, Remark};
+use super::attempts::{Guess, Own, UnderWay};
 use super::attributes::{after as later, between};
 use super::rules::Policy;
 use super::set::PasswordPolicyOptions;
@@ -68,6 +70,7 @@ struct Pending {
 #[derive(Default)]
 struct Shard {
     accounts: FxHashMap<EntryId, Pending>,
+    under_way: UnderWay,
     /// The last change of which the events are not here any more: older views lack them.
     forgotten: Lsn,
 }
@@ -81,6 +84,8 @@ pub(crate) struct Accounts {
     accounts_max: usize,
     last_login: bool,
     last_login_precision: Duration,
+    /// Guesses that have a number so far.
+    guesses: AtomicU64,
 }
 
 /// What the thread is told.
@@ -125,6 +130,7 @@ impl Accounts {
             accounts_max: options.accounts_max,
             last_login: options.last_login,
             last_login_precision: options.last_login_precision,
+            guesses: AtomicU64::new(0),
         };
         (accounts, Writer { heard, delay: options.state_delay })
     }
@@ -150,15 +156,69 @@ impl Accounts {
     }
 
     /// Whether a password is looked at at all.
-    pub(crate) fn may_try(&self, account: &Seen<'_>, now: Timestamp) -> Result<(), NotNow> {
+    pub(crate) fn may_try(
+        &self,
+        account: &Seen<'_>,
+        own: Own<'_>,
+        now: Timestamp,
+    ) -> Result<(), NotNow> {
+        self.may_try_in(&self.shard(account.id), account, own, now)
+    }
+
+    fn may_try_in(
+        &self,
+        shard: &Shard,
+        account: &Seen<'_>,
+        own: Own<'_>,
+        now: Timestamp,
+    ) -> Result<(), NotNow> {
         let is_full = self.count.load(Ordering::Relaxed) >= self.accounts_max;
-        let shard = self.shard(account.id);
-        account.check_fresh(&shard)?;
+        account.check_fresh(shard)?;
         let pending = shard.accounts.get(&account.id);
         let has_room = pending.map_or(!is_full, |pending| pending.events.len() < EVENTS_MAX);
-        account.now(pending).before_login(account.policy, now).map_err(NotNow::Rejected)?;
+        let state = account.with_guesses(shard, own);
+        state.before_login(account.policy, now).map_err(NotNow::Rejected)?;
         // Or else whoever fills the table could guess without being counted.
         if has_room || !counts_failures(account.policy) { Ok(()) } else { Err(NotNow::Busy) }
+    }
+
+    /// A guess begins to wait for its hash: it gets its place among those that the policy allows,
+    /// if there is one, and says so. Where nothing is counted it needs none.
+    pub(crate) fn begin(&self, account: &Seen<'_>, guess: &Guess, now: Timestamp) -> bool {
+        if !counts_failures(account.policy) && !counts_uses(account.policy, account.stored) {
+            return false;
+        }
+        let mut shard = self.shard(account.id);
+        if self.may_try_in(&shard, account, Own::Same(guess), now).is_err() {
+            return false;
+        }
+        shard.under_way.begin(account.id, guess, now);
+        true
+    }
+
+    /// A guess like no other.
+    pub(crate) fn guess(&self) -> Guess {
+        Guess::Number(self.guesses.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The bind of a guess is over. If nothing was noted of it, it is a failure unless it is right.
+    pub(crate) fn end(
+        &self,
+        account: &Seen<'_>,
+        (guess, is_right): (&Guess, bool),
+        now: Timestamp,
+    ) {
+        let mut shard = self.shard(account.id);
+        if is_right {
+            shard.under_way.settle(account.id, guess);
+        }
+        if !shard.under_way.end(account.id, guess) {
+            return;
+        }
+        let state = account.now(shard.accounts.get(&account.id));
+        if state.before_login(account.policy, now).is_ok() {
+            self.note_failure(&mut shard, account, &state, now);
+        }
     }
 
     /// The password was looked at: what the bind is told, and a note of it. Whether it may succeed
@@ -166,33 +226,50 @@ impl Accounts {
     pub(crate) fn settle(
         &self,
         account: &Seen<'_>,
-        is_right: bool,
+        (own, is_right): (Own<'_>, bool),
         now: Timestamp,
     ) -> Result<Remark, NotNow> {
         let policy = account.policy;
         let mut shard = self.shard(account.id);
         account.check_fresh(&shard)?;
-        let pending = shard.accounts.get(&account.id);
-        let state = account.now(pending);
+        let state = account.with_guesses(&shard, own);
+        if let Own::Held(guess) = own {
+            shard.under_way.settle(account.id, guess);
+        }
         state.before_login(policy, now).map_err(NotNow::Rejected)?;
-        let now = later_than_all(&state, pending, now);
-        if is_right {
-            let login = state.after_success(policy, now).map_err(NotNow::Rejected)?;
-            if self.is_worth(policy, &state, &login.state, now) {
-                self.note(&mut shard, account, Event { at: now, what: What::Success }, false);
-            }
-            return Ok(login.remark);
-        }
-        if counts_failures(policy) || counts_uses(policy, &state) {
-            let locked = state.after_failure(policy, now).locked;
-            let changes = locked != state.locked;
-            self.note(&mut shard, account, Event { at: now, what: What::Failure }, changes);
+        if !is_right {
+            let state = account.now(shard.accounts.get(&account.id));
             // The bind that locks an account is told so, as those are that come after it.
-            if changes && locked.is_some() {
-                return Err(NotNow::Rejected(Rejected::Locked));
-            }
+            return match self.note_failure(&mut shard, account, &state, now) {
+                true => Err(NotNow::Rejected(Rejected::Locked)),
+                false => Ok(Remark::default()),
+            };
         }
-        Ok(Remark::default())
+        let now = later_than_all(&state, shard.accounts.get(&account.id), now);
+        let login = state.after_success(policy, now).map_err(NotNow::Rejected)?;
+        if self.is_worth(policy, &state, &login.state, now) {
+            self.note(&mut shard, account, Event { at: now, what: What::Success }, false);
+        }
+        Ok(login.remark)
+    }
+
+    /// Notes a failure where a rule needs it; says whether it locks the account.
+    fn note_failure(
+        &self,
+        shard: &mut Shard,
+        account: &Seen<'_>,
+        state: &AccountState,
+        now: Timestamp,
+    ) -> bool {
+        let policy = account.policy;
+        if !counts_failures(policy) && !counts_uses(policy, state) {
+            return false;
+        }
+        let now = later_than_all(state, shard.accounts.get(&account.id), now);
+        let locked = state.after_failure(policy, now).locked;
+        let changes = locked != state.locked;
+        self.note(shard, account, Event { at: now, what: What::Failure }, changes);
+        changes && locked.is_some()
     }
 
     /// Whether a successful bind changes more than the time of the last one, or that by much.
@@ -288,7 +365,7 @@ impl Accounts {
         let mut some = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let Shard { accounts, forgotten } = &mut *shard;
+            let Shard { accounts, forgotten, .. } = &mut *shard;
             accounts.retain(|id, pending| {
                 if forgets && pending.is_written {
                     *forgotten = (*forgotten).max(pending.forget_sent());
@@ -377,6 +454,17 @@ impl Seen<'_> {
     /// The view must not be older than what was forgotten.
     fn check_fresh(&self, shard: &Shard) -> Result<(), NotNow> {
         if self.lsn < shard.forgotten { Err(NotNow::Stale) } else { Ok(()) }
+    }
+
+    /// The state for whoever has these guesses: those of others under way have failed.
+    fn with_guesses(&self, shard: &Shard, own: Own<'_>) -> Cow<'_, AccountState> {
+        let state = self.now(shard.accounts.get(&self.id));
+        let mut guesses = shard.under_way.of_others(self.id, own).peekable();
+        if guesses.peek().is_none() {
+            return state;
+        }
+        let failure = |state: AccountState, at| state.after_failure(self.policy, at);
+        Cow::Owned(guesses.fold(state.into_owned(), failure))
     }
 
     /// What the entry says and what is not in it yet.

@@ -21,7 +21,7 @@ use ldap::result::ResultCode;
 use crate::controls::proxied;
 use crate::directory::Directory;
 use crate::guard::Site;
-use crate::identity_mapper::{self, UserName};
+use crate::identity_mapper::{self, Found, UserName};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::Worker;
@@ -84,6 +84,18 @@ pub(crate) enum Exchange {
     Scram(Box<scram::Exchange>),
     /// The client was told why its token is not accepted, and has to acknowledge it.
     TokenRefused,
+}
+
+impl Exchange {
+    /// Whose keys it is about.
+    pub(crate) fn found(&self) -> Option<Found> {
+        match self {
+            Self::Scram(exchange) => exchange.found(),
+            #[cfg(feature = "gssapi")]
+            Self::Gssapi(_) => None,
+            Self::First | Self::TokenRefused => None,
+        }
+    }
 }
 
 /// An exchange and whose it is.

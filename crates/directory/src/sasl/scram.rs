@@ -24,6 +24,7 @@ use crate::directory::Directory;
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::bind::login::Login;
 use crate::password;
+use crate::password_policy::attempts::Own;
 use crate::protection::ChannelBindings;
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -242,6 +243,11 @@ fn binding(
 }
 
 impl Exchange {
+    /// Whose keys these are.
+    pub(super) fn found(&self) -> Option<Found> {
+        self.found
+    }
+
     /// Whom the last message proves the client to be, and the server's own proof.
     fn finish(&self, worker: &mut Worker, last: &ClientFinal<'_>) -> Result<Ended, Refusal> {
         let answer = self.verify(last)?;
@@ -252,8 +258,8 @@ impl Exchange {
         // Keys that were replaced meanwhile are a wrong password.
         let answer = answer.filter(|_| keys.contains(&self.keys));
         if let Some(login) = login {
-            login.may_try(&worker.directory)?;
-            login.settle(worker, answer.is_some())?;
+            login.may_try(&worker.directory, Own::None)?;
+            login.settle(worker, Own::None, answer.is_some())?;
         }
         Ok((access, answer.ok_or_else(nobody)?))
     }

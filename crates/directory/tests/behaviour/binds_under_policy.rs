@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use directory::DirectoryOptions;
 use directory::password_policy::{PolicyError, PolicyWarning, netscape, response_value};
+use directory::{DirectoryOptions, Scheme};
 use ldap::message::{
     Authentication, BindRequest, Control, ControlsBuf, DeleteRequest, ModifyOperation,
     ModifyRequest, Request, Scope,
 };
 use ldap::result::ResultCode;
 
+use crate::passwords::cheap;
 use crate::support::disk::FaultyDisk;
 use crate::support::{Answer, Asked, Client, SUFFIX, Served, modifications};
 
@@ -347,6 +348,29 @@ fn a_password_expires_with_a_warning_and_grace() {
     wait_for(&mut root, ANNA, "pwdGraceUseTime", 2);
     let answer = ask(&mut client, ANNA, "right");
     check(&answer, NO, None, Some(PolicyError::PasswordExpired));
+}
+
+#[test]
+fn a_remembered_password_expires_to_the_second_and_one_of_unknown_age_never() {
+    let (served, mut root) = with(&[("pwdMaxAge", "1")], |options| {
+        options.passwords.storage = cheap(Scheme::Argon2id);
+    });
+    // She was added before there was a policy: nobody knows when the password was set
+    // (draft-behera-ldap-password-policy-10 §5.3.2).
+    let mut client = served.client();
+    assert_eq!(values(&mut root, ANNA, "pwdChangedTime"), [""; 0]);
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    served.clock.advance(DAY);
+    assert_eq!(client.bind(ANNA, "right"), OK);
+    replace(&mut root, ANNA, "userPassword", &["other"]);
+    assert_eq!(client.bind(ANNA, "other"), OK);
+    served.clock.advance(Duration::from_millis(999));
+    let hashes = client.connection.hashes;
+    assert_eq!(client.bind(ANNA, "other"), OK);
+    assert_eq!(client.connection.hashes, hashes, "it is remembered");
+    served.clock.advance(Duration::from_millis(1));
+    let expired = Some(PolicyError::PasswordExpired);
+    check(&ask(&mut client, ANNA, "other"), NO, None, expired);
 }
 
 #[test]

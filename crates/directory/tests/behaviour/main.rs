@@ -15,6 +15,7 @@ mod counting;
 mod durable;
 mod explain;
 mod fuzzed_sessions;
+mod guesses;
 mod identities;
 mod indexes_online;
 mod large_groups;

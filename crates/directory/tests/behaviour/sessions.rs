@@ -233,10 +233,22 @@ fn the_administrators_password_file_is_for_its_owner_only() {
     assert!(text.starts_with("{SSHA}") && !text.contains("secret"));
 }
 
+/// What a guess is counted for that names an account so, by PLAIN.
+fn account_of(client: &mut Client, name: &str) -> Option<Vec<u8>> {
+    let credentials = format!("\0{name}\0guess");
+    let authentication =
+        Authentication::Sasl { mechanism: "PLAIN", credentials: Some(credentials.as_bytes()) };
+    let bind = BindRequest { version: 3, name: "", authentication };
+    let message = client.encode(Request::Bind(bind), Controls::EMPTY);
+    let Connection { worker, session, .. } = &mut client.connection;
+    worker.account_of_guess(session, &message)
+}
+
 #[test]
-fn the_spellings_of_a_name_have_one_in_common() {
+fn guesses_are_counted_for_one_account_however_it_is_named() {
     let served = Served::new();
-    let spelled = |name: &str| served.directory.spelling_of_name(name);
+    let mut client = served.client();
+    let mut account = |name: &str| account_of(&mut client, name).unwrap();
     for name in [
         "UID=Anna,ou=p,dc=example,dc=com",
         "uid= anna , ou=p,dc=example,dc=com",
@@ -246,11 +258,25 @@ fn the_spellings_of_a_name_have_one_in_common() {
         "0.9.2342.19200300.100.1.1=anna,ou=p,dc=example,dc=com",
         "dn:uid=anna,ou=p,dc=example,dc=com",
     ] {
-        assert_eq!(spelled(name), spelled("uid=anna,ou=p,dc=example,dc=com"), "{name}");
+        assert_eq!(account(name), account("uid=anna,ou=p,dc=example,dc=com"), "{name}");
     }
-    assert_eq!(spelled(" Anna"), spelled("anna"));
-    assert_ne!(
-        spelled("uid=bert,ou=p,dc=example,dc=com"),
-        spelled("uid=anna,ou=p,dc=example,dc=com")
-    );
+    assert_eq!(account(" Anna"), account("anna"));
+    assert_ne!(account("uid=bert,ou=p,dc=example,dc=com"), account("anna"));
+    // Of an entry all names are one, those of users too.
+    let served = with_anna(|_| {});
+    let mut client = served.client();
+    let mut account = |name: &str| account_of(&mut client, name).unwrap();
+    for name in ["anna", "u:Anna", "dn:UID=anna,dc=example,dc=org"] {
+        assert_eq!(account(name), account(ANNA), "{name}");
+    }
+    assert_ne!(account(ROOT_DN), account(ANNA));
+    let mut named = |name| {
+        let authentication = Authentication::Simple(b"guess");
+        let bind = BindRequest { version: 3, name, authentication };
+        let message = client.encode(Request::Bind(bind), Controls::EMPTY);
+        let Connection { worker, session, .. } = &mut client.connection;
+        worker.account_of_guess(session, &message)
+    };
+    assert_eq!(named("anna"), named(ANNA));
+    assert_ne!(named("u:anna"), named(ANNA), "a simple bind has no such names");
 }

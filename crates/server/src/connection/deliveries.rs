@@ -82,7 +82,6 @@ impl Connection {
     /// Takes a part of the answer of a job; there may be nothing in it.
     fn take_chunk(&mut self, chunk: Vec<u8>) {
         let worker = &self.worker;
-        self.origin.told(&chunk, &worker.shared.addresses, || worker.now());
         worker.scribe.part(&mut self.trail, &chunk);
         self.output.append(chunk);
     }

@@ -18,6 +18,7 @@ impl Connection {
     ) -> Result<(), (Box<HashJob>, &'static str)> {
         let account = self.holding.account(&worker.shared, || worker.now());
         let Some(held) = account.try_hold(job.octets()) else { return Err((job, NO_ROOM)) };
+        self.origin.begins(&worker.shared.addresses, || worker.now());
         let (asker, is_bind) = (Asker::of(&self.session), job.is_bind());
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;

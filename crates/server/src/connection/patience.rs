@@ -1,27 +1,45 @@
-//! Where a connection comes from, and the waits of its binds.
+//! Where a connection comes from, and the waits of its guesses at passwords: binds, and changes of
+//! a password that send the old one.
 
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ldap::ber::{Reader, Tag};
 use ldap::result::ResultCode;
+use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use crate::addresses::{Addresses, Admission, Place, Source};
+use crate::addresses::{Addresses, Admission, Place, Seen, Source, Ticket};
 use crate::log::told;
 
-/// The address of a client, what is counted of it, and whether its next bind has to wait.
+/// The address of a client, what is counted of it, and whether its next guess has to wait.
 pub(crate) struct Origin {
     address: Option<IpAddr>,
     place: Option<Place>,
-    /// Runs while a bind waits for its turn.
-    wait: Option<Pin<Box<Sleep>>>,
-    /// The bind that comes next has waited.
-    has_waited: bool,
-    /// What the last bind is counted for.
+    wait: Option<Wait>,
+    /// The guess that comes next has waited.
+    waited: Option<Waited>,
+    /// What the last guess is counted for.
     source: Option<Source>,
+    /// The last message that was handled is a guess.
+    is_guess: bool,
+    /// That one is counted as under way.
+    ticket: Option<Ticket>,
+}
+
+/// What a guess waits for.
+enum Wait {
+    Turn(Pin<Box<Sleep>>, Seen),
+    /// It may have had its turn before.
+    Ticket(oneshot::Receiver<Option<Ticket>>, Option<Seen>),
+}
+
+/// What a guess has waited for.
+enum Waited {
+    Turn(Seen),
+    Ticket(Ticket),
 }
 
 /// Whether a message may be handled.
@@ -35,28 +53,54 @@ pub(super) enum Turn {
 
 impl Origin {
     pub(crate) fn new(address: Option<IpAddr>, place: Option<Place>) -> Self {
-        Self { address, place, wait: None, has_waited: false, source: None }
+        Self {
+            address,
+            place,
+            wait: None,
+            waited: None,
+            source: None,
+            is_guess: false,
+            ticket: None,
+        }
     }
 
-    /// Whether a message has to wait: a bind, of an address whose binds fail.
+    /// Whether a message has to wait: one that sends a password, of an address whose binds fail.
+    /// `account` says whose password that is.
     pub(super) fn turn(
         &mut self,
         message: &[u8],
         addresses: &Addresses,
-        now: impl Fn() -> Duration,
+        (now, account): (impl Fn() -> Duration, impl FnOnce() -> Option<Vec<u8>>),
     ) -> Turn {
-        if tag(message) != Some(BIND) || std::mem::take(&mut self.has_waited) {
+        self.is_guess = is_guess(message);
+        if !self.is_guess {
             return Turn::Now;
         }
-        self.source = addresses.source(self.address, message);
-        match addresses.admit_bind(self.source, now()) {
-            Admission::Now => Turn::Now,
-            Admission::After(wait) => {
-                self.wait = Some(Box::pin(sleep(wait)));
-                Turn::Later
+        let waited = self.waited.take();
+        let seen = match &waited {
+            Some(Waited::Turn(seen)) => Some(*seen),
+            Some(Waited::Ticket(_)) | None => None,
+        };
+        let admission = match waited {
+            Some(Waited::Ticket(ticket)) => Admission::Now(Some(ticket)),
+            Some(Waited::Turn(seen)) => addresses.turn_comes(self.source, seen, now()),
+            None => {
+                self.source = addresses.source(self.address, account);
+                addresses.admit_bind(self.source, now())
             }
-            Admission::Never => Turn::Never,
+        };
+        match admission {
+            Admission::Now(ticket) => {
+                self.ticket = ticket;
+                return Turn::Now;
+            }
+            Admission::After(wait, seen) => {
+                self.wait = Some(Wait::Turn(Box::pin(sleep(wait)), seen));
+            }
+            Admission::WhenGiven(given) => self.wait = Some(Wait::Ticket(given, seen)),
+            Admission::Never => return Turn::Never,
         }
+        Turn::Later
     }
 
     /// Whether a message waits for its turn.
@@ -66,34 +110,86 @@ impl Origin {
 
     /// `Ready` when nothing waits any more.
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(wait) = &mut self.wait else { return Poll::Pending };
-        let waited = wait.as_mut().poll(cx);
-        if waited.is_ready() {
-            (self.wait, self.has_waited) = (None, true);
+        let waited = match &mut self.wait {
+            None => return Poll::Pending,
+            Some(Wait::Turn(sleep, seen)) => {
+                ready!(sleep.as_mut().poll(cx));
+                Some(Waited::Turn(*seen))
+            }
+            Some(Wait::Ticket(given, seen)) => {
+                let ticket = ready!(Pin::new(given).poll(cx)).ok().flatten();
+                ticket.map(Waited::Ticket).or(seen.map(Waited::Turn))
+            }
+        };
+        (self.wait, self.waited) = (None, waited);
+        Poll::Ready(())
+    }
+
+    /// The message that was handled waits for a hash: a guess counts from now on.
+    pub(super) fn begins(&mut self, addresses: &Addresses, now: impl Fn() -> Duration) {
+        if self.is_guess && self.ticket.is_none() {
+            self.ticket = addresses.begin(self.source, now());
         }
-        waited
     }
 
     /// What a client was told; a bind that failed counts. So does one that found no room in the
     /// hash pool: a password that is right and quick to verify would have needed none.
-    pub(super) fn told(&self, answer: &[u8], addresses: &Addresses, now: impl Fn() -> Duration) {
+    pub(super) fn told(
+        &mut self,
+        answer: &[u8],
+        addresses: &Addresses,
+        now: impl Fn() -> Duration,
+    ) {
         let counts = [ResultCode::InvalidCredentials, ResultCode::Busy];
-        if tag(answer) == Some(BIND_RESPONSE)
-            && counts.iter().any(|code| told(answer).code == Some(code.code()))
-        {
-            addresses.bind_failed(self.source, now());
+        let has_failed = tag(answer) == Some(BIND_RESPONSE)
+            && counts.iter().any(|code| told(answer).code == Some(code.code()));
+        self.ends(has_failed, addresses, now);
+    }
+
+    /// The message that was handled is done with, as far as passwords go.
+    pub(super) fn ends(
+        &mut self,
+        has_failed: bool,
+        addresses: &Addresses,
+        now: impl Fn() -> Duration,
+    ) {
+        match self.ticket.take() {
+            Some(ticket) => addresses.end(ticket, has_failed, now()),
+            None if has_failed => addresses.bind_failed(self.source, now()),
+            None => {}
         }
     }
 
     /// The client has not waited for the answer to its bind. That counts as one that failed: a
     /// password that is right and quick to verify would have been answered before.
-    pub(super) fn hung_up(&self, addresses: &Addresses, now: Duration) {
-        addresses.bind_failed(self.source, now);
+    pub(super) fn hung_up(&mut self, addresses: &Addresses, now: Duration) {
+        self.ends(true, addresses, || now);
     }
 
     /// The connection is gone.
-    pub(super) fn leave(&mut self, addresses: &Addresses) {
+    pub(crate) fn leave(&mut self, addresses: &Addresses, now: impl Fn() -> Duration) {
+        self.ends(false, addresses, &now);
+        let given = match (self.wait.take(), self.waited.take()) {
+            (Some(Wait::Ticket(mut given, _)), _) => {
+                given.close();
+                given.try_recv().ok().flatten()
+            }
+            (_, Some(Waited::Ticket(ticket))) => Some(ticket),
+            (_, Some(Waited::Turn(_)) | None) => None,
+        };
+        if let Some(ticket) = given {
+            addresses.end(ticket, false, now());
+        }
         addresses.disconnect(self.place.take());
+    }
+}
+
+/// Whether a message sends a password that may be wrong.
+fn is_guess(message: &[u8]) -> bool {
+    match tag(message) {
+        Some(BIND) => true,
+        Some(EXTENDED | MODIFY) => directory::guesses_password(message),
+        Some(_) | None => false,
     }
 }
 
@@ -105,4 +201,6 @@ fn tag(message: &[u8]) -> Option<Tag> {
 }
 
 const BIND: Tag = Tag::application(0, true);
+const MODIFY: Tag = Tag::application(6, true);
+const EXTENDED: Tag = Tag::application(23, true);
 const BIND_RESPONSE: Tag = Tag::application(1, true);

@@ -1,9 +1,31 @@
 //! What is limited for each address: its connections, and its binds that fail.
 
+use directory::{Argon2Cost, HashCosts, PasswordStorage};
 use socket2::SockRef;
 use tokio::time::Instant;
 
 use super::*;
+
+/// Passwords take some milliseconds to verify.
+fn slow_storage() -> PasswordStorage {
+    let argon2 = Argon2Cost { memory_kib: 1_024, passes: 1, lanes: 1 };
+    PasswordStorage {
+        scheme: Scheme::Argon2id,
+        costs: HashCosts { argon2, ..HashCosts::default() },
+    }
+}
+
+fn person(name: &str) -> String {
+    format!("uid={name},dc=example,dc=org")
+}
+
+fn add_person(running: &Running, name: &str, password: &str) {
+    let pairs = [("objectClass", "inetOrgPerson"), ("cn", "A"), ("sn", "B"), ("uid", name)];
+    let mut root = running.connect_root();
+    let pairs = [&pairs[..], &[("userPassword", password)]].concat();
+    root.send(&add_entry(2, &person(name), &pairs));
+    assert_eq!(root.receive(), "2 add success");
+}
 
 #[test]
 fn an_address_with_too_many_connections_is_told_and_others_are_not() {
@@ -83,6 +105,112 @@ fn who_fails_behind_a_gateway_delays_nobody_else() {
     assert_eq!(client.receive(), "1 bind success");
 }
 
+/// How often a password was looked at: right, wrong or unseen.
+fn count(answers: &[String], want: &str) -> usize {
+    answers.iter().filter(|answer| *answer == want).count()
+}
+
+#[test]
+fn of_guesses_side_by_side_no_more_are_answered_than_one_after_the_other() {
+    // Six hundred at once were all looked at: failures counted when their hashes were done.
+    let running = Running::with_both(|settings, options| {
+        // Another one may begin a bind before it sees those of the first.
+        settings.server.workers = 1;
+        settings.limits.bind_failures_max = 3;
+        settings.limits.bind_delay_max = Duration::from_secs(60);
+        options.passwords.storage = slow_storage();
+    });
+    let mut clients = (0..60).map(|_| running.connect()).collect::<Vec<_>>();
+    let begun = Instant::now();
+    for client in &mut clients {
+        client.send(&bind(1, ROOT, "wrong"));
+    }
+    while running.counters.hashes.value() < 7 {
+        std::thread::yield_now();
+    }
+    // Three, and one more, at once; then each after a wait, which doubles each time.
+    let looked_at = running.counters.hashes.value();
+    let waits = begun.elapsed().as_millis() / 100 + 1;
+    assert!(looked_at <= 4 + u64::from(waits.ilog2()), "{looked_at} in {waits} tenths of a second");
+}
+
+#[test]
+fn right_binds_side_by_side_wait_for_each_other_and_for_nothing_else() {
+    let running = Running::with_both(|settings, options| {
+        settings.limits.bind_failures_max = 1;
+        settings.limits.bind_delay_max = Duration::from_secs(60);
+        options.passwords.storage = slow_storage();
+    });
+    add_person(&running, "anna", "secret");
+    let mut clients = (0..40).map(|_| running.connect()).collect::<Vec<_>>();
+    for client in &mut clients {
+        client.send(&bind(1, &person("anna"), "secret"));
+    }
+    assert!(clients.iter_mut().all(|client| client.receive() == "1 bind success"));
+}
+
+#[test]
+fn an_account_is_one_behind_a_gateway_whatever_it_is_called() {
+    let running = Running::with(|settings| {
+        settings.limits.bind_failures_max = 1;
+        settings.limits.bind_delay_max = Duration::from_secs(3_600);
+        settings.limits.bind_gateways = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    add_person(&running, "anna", "secret");
+    add_person(&running, "bert", "secret");
+    let mut client = running.connect();
+    for id in 1..=2 {
+        client.send(&bind(id, &person("anna"), "wrong"));
+        assert_eq!(client.receive(), format!("{id} bind invalidCredentials"));
+    }
+    let mut next = running.connect();
+    next.send(&bind(1, "bert", "secret"));
+    assert_eq!(next.receive(), "1 bind success");
+    for name in ["anna", "UID=Anna, dc=example,dc=org"] {
+        let (begun, mut client) = (Instant::now(), running.connect());
+        client.send(&bind(1, name, "wrong"));
+        assert_eq!(client.receive(), "1 bind invalidCredentials");
+        assert!(begun.elapsed() > Duration::from_millis(50), "{:?}", begun.elapsed());
+    }
+}
+
+/// A change of the own password.
+fn change(id: i32, old: &str) -> Vec<u8> {
+    let field = |tag: u8, text: &str| [&[tag, text.len() as u8], text.as_bytes()].concat();
+    let fields = [field(0x81, old), field(0x82, "another one")].concat();
+    let value = [&[0x30, fields.len() as u8], &*fields].concat();
+    let oid = "1.3.6.1.4.1.4203.1.11.1";
+    request(id, Request::Extended(ExtendedRequest { oid, value: Some(&value) }))
+}
+
+#[test]
+fn a_wrong_old_password_is_a_bind_that_failed() {
+    let running = Running::with(|settings| {
+        settings.limits.bind_failures_max = 3;
+        settings.limits.bind_delay_max = Duration::from_secs(3_600);
+    });
+    add_person(&running, "anna", "secret");
+    let mut client = running.connect();
+    client.send(&bind(1, &person("anna"), "secret"));
+    assert_eq!(client.receive(), "1 bind success");
+    for id in 2..=5 {
+        client.send(&change(id, "wrong"));
+        let answer = client.receive();
+        assert!(answer.starts_with(&format!("{id} extended invalidCredentials")), "{answer}");
+    }
+    // Whatever sends a password waits now: its turn is in a while, and then it doubles.
+    let mut waiting = running.connect();
+    let begun = Instant::now();
+    waiting.send(&bind(1, &person("anna"), "secret"));
+    assert_eq!(waiting.receive(), "1 bind success");
+    assert!(begun.elapsed() > Duration::from_millis(50), "{:?}", begun.elapsed());
+    // What sends none does not.
+    client.send(&change(6, "wrong"));
+    let answer = client.receive();
+    assert!(answer.starts_with("6 extended invalidCredentials"), "{answer}");
+    running.check_alive();
+}
+
 #[test]
 fn too_many_binds_in_line_are_refused_unseen() {
     let running = Running::with(|settings| {
@@ -99,8 +227,7 @@ fn too_many_binds_in_line_are_refused_unseen() {
         client.send(&bind(1, ROOT, "secret"));
     }
     let answers = clients.iter_mut().map(Client::receive).collect::<Vec<_>>();
-    let count = |want: &str| answers.iter().filter(|answer| *answer == want).count();
-    let (bound, busy) = (count("1 bind success"), count("1 bind busy"));
+    let (bound, busy) = (count(&answers, "1 bind success"), count(&answers, "1 bind busy"));
     assert!(bound >= 4 && busy >= 1 && bound + busy == 12, "{answers:?}");
 }
 

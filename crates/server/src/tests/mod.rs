@@ -322,9 +322,10 @@ fn add(id: i32, name: &str, size: usize) -> Vec<u8> {
 
 fn add_entry(id: i32, name: &str, pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut attributes = AttributesBuf::new();
-    for (description, value) in pairs {
+    for same in pairs.chunk_by(|one, next| one.0 == next.0) {
         let mut values = ValuesBuf::new();
-        values.push(value.as_bytes());
+        same.iter().for_each(|(_, value)| values.push(value.as_bytes()));
+        let description = same[0].0;
         attributes.push(PartialAttribute { description, values: values.as_ref() });
     }
     request(id, Request::Add(AddRequest { name, attributes: attributes.as_ref() }))

@@ -100,6 +100,8 @@ fn with_places(max: usize) -> Running {
         settings.password.hash_queue_max = max;
         settings.password.hash_queue_address_max = max;
         settings.limits.half_closed_timeout = Duration::from_millis(20);
+        // Else so many of one address wait before that.
+        settings.limits.bind_failures_max = 0;
     });
     add_anna(&running, &hash(4));
     running
@@ -157,6 +159,43 @@ fn binds_of_clients_that_are_gone_give_up_their_places() {
     clients.iter().for_each(Client::finish_sending);
     wait_until(&mut root, || running.counters.connections.value() == 1);
     assert!(clients.len() == 60 && waiting(&running) == 0);
+}
+
+#[test]
+fn who_hangs_up_has_guessed_at_the_account_too() {
+    let running = Running::with(|settings| {
+        settings.password.hash_threads = 1;
+        settings.limits.half_closed_timeout = Duration::from_millis(20);
+        settings.limits.bind_failures_max = 0;
+    });
+    add_anna(&running, &slow());
+    let policy = [
+        ("objectClass", "subentry"),
+        ("objectClass", "pwdPolicy"),
+        ("subtreeSpecification", "{}"),
+        ("pwdAttribute", "userPassword"),
+        ("pwdLockout", "TRUE"),
+        ("pwdMaxFailure", "3"),
+    ];
+    let mut root = running.connect_root();
+    root.send(&add_entry(2, "cn=policy,dc=example,dc=org", &policy));
+    assert_eq!(root.receive(), "2 add success");
+    // From now on the right one is answered at once.
+    let mut client = running.connect();
+    client.send(&bind(1, ANNA, "secret"));
+    assert_eq!(client.receive(), "1 bind success");
+    let guesses: Vec<_> = (0..3)
+        .map(|number| {
+            let mut client = running.connect();
+            client.send(&bind(1, ANNA, &format!("guess {number}")));
+            client.finish_sending();
+            client
+        })
+        .collect();
+    wait_until(&mut root, || running.counters.connections.value() == 2);
+    drop(guesses);
+    client.send(&bind(2, ANNA, "secret"));
+    assert_eq!(client.receive(), "2 bind invalidCredentials");
 }
 
 /// A bind with a control of so many octets that means nothing.

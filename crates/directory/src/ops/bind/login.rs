@@ -13,6 +13,7 @@ use store::{Lsn, StoredEntry, View};
 
 use super::invalid_credentials;
 use crate::directory::{Directory, State};
+use crate::password_policy::attempts::{Attempt, Guess, Own, Tried};
 use crate::password_policy::pending::{NotNow, Seen};
 use crate::password_policy::set::PasswordPolicies;
 use crate::password_policy::{
@@ -78,6 +79,11 @@ impl Login {
         Ok(Self::read(directory, &state, view, &entry, &key))
     }
 
+    /// Whose it is.
+    pub(crate) fn id(&self) -> EntryId {
+        self.id
+    }
+
     fn seen(&self) -> Seen<'_> {
         let policy = self.governing.as_ref().map_or(&*NONE, |one| &one.policy);
         Seen { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
@@ -89,24 +95,40 @@ impl Login {
 
     /// Whether the password counts. It is looked at even when it does not, so that nobody can tell
     /// by the time it takes.
-    pub(crate) fn may_try(&self, directory: &Directory) -> Result<(), Refusal> {
+    pub(crate) fn may_try(&self, directory: &Directory, own: Own<'_>) -> Result<(), Refusal> {
         if self.is_barred {
             return Err(barred());
         }
         if !self.is_noted(directory) {
             return Ok(());
         }
-        match directory.accounts.may_try(&self.seen(), directory.clock.now()) {
+        match directory.accounts.may_try(&self.seen(), own, directory.clock.now()) {
             // It is asked again when the password was looked at.
             Ok(()) | Err(NotNow::Stale) => Ok(()),
             Err(not_now) => Err(refusal(not_now)),
         }
     }
 
+    /// The client will know that the password is not one that is answered at once: a guess, which
+    /// counts from now on. None where nothing counts it, or where the account cannot be used now.
+    pub(crate) fn begin(self, directory: &Arc<Directory>, guess: Guess) -> Option<Attempt> {
+        let Self { id, lsn, is_barred, ref governing, ref stored } = self;
+        let governing = Arc::clone(governing.as_ref().filter(|_| !is_barred)?);
+        directory.accounts.begin(&self.seen(), &guess, directory.clock.now()).then(|| {
+            let account = Tried { id, lsn, governing, stored: stored.clone() };
+            Attempt::new(directory, account, guess)
+        })
+    }
+
     /// The password was looked at: a note of it, and whether the account may be used.
     ///
     /// Refuses a right password when the policy does, and every wrong one.
-    pub(crate) fn settle(mut self, worker: &mut Worker, is_right: bool) -> Result<(), Refusal> {
+    pub(crate) fn settle(
+        mut self,
+        worker: &mut Worker,
+        own: Own<'_>,
+        is_right: bool,
+    ) -> Result<(), Refusal> {
         let directory = Arc::clone(&worker.directory);
         let mut looks = 0;
         loop {
@@ -117,7 +139,8 @@ impl Login {
                 break;
             }
             looks += 1;
-            match directory.accounts.settle(&self.seen(), is_right, directory.clock.now()) {
+            let (as_what, now) = ((own, is_right), directory.clock.now());
+            match directory.accounts.settle(&self.seen(), as_what, now) {
                 Ok(remark) => {
                     worker.told = Told { remark, account: Some(self.id) };
                     break;

@@ -109,7 +109,7 @@ pub(crate) fn require_confidentiality(
 
 /// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
 /// of a user.
-fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
+pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
     if worker.directory.authentication.bind_by_name {
         UserName::of_bind(name)
     } else {

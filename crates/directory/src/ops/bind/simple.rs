@@ -9,8 +9,9 @@ use super::login::Login;
 use crate::hashing::Behind;
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::rehash;
-use crate::password;
-use crate::password_cache::Account;
+use crate::password::{self, HashCostMax};
+use crate::password_cache::{Account, Remembered};
+use crate::password_policy::attempts::{Guess, Own};
 use crate::refusal::Refusal;
 use crate::worker::Worker;
 
@@ -54,9 +55,13 @@ fn attempt(
     password: &[u8],
     look: Look,
 ) -> Result<Simple, Refusal> {
+    let held = worker.hashing.attempt().take();
     let mut candidate = candidate(worker, name)?;
     let login = candidate.as_mut().and_then(|one| one.login.take());
-    let may_try = login.as_ref().map_or(Ok(()), |login| login.may_try(&worker.directory));
+    // The name may have changed hands meanwhile.
+    let held = held.filter(|held| login.as_ref().is_some_and(|login| login.id() == held.id()));
+    let own = held.as_ref().map_or(Own::None, |held| Own::Held(held.guess()));
+    let may_try = login.as_ref().map_or(Ok(()), |login| login.may_try(&worker.directory, own));
     let stored = candidate.as_ref().map(|one| one.passwords.as_slice()).unwrap_or_default();
     stored.iter().for_each(|stored| worker.directory.scram_keys.note(stored));
     let behind = match (worker.hashing.which(password, stored), &may_try) {
@@ -65,20 +70,25 @@ fn attempt(
     };
     match (behind, candidate) {
         (Behind::Asked, candidate) => {
-            // Of an account that cannot be used nobody learns by the time whether it is right.
-            let may_look = look == Look::Cached && may_try.is_ok();
-            let cached = candidate.filter(|one| may_look && one.is_cached(worker, password));
-            let Some(candidate) = cached else { return Ok(Simple::Slow) };
-            worker.hashing.forget_questions();
-            match login.map_or(Ok(()), |login| login.settle(worker, true)) {
-                Ok(()) => Ok(Simple::Verified(Box::new(candidate.access))),
+            // What is stored has changed: it is looked at from the beginning.
+            if let Some(held) = held {
+                held.take_back();
+            }
+            let Some(candidate) = candidate.filter(|_| look == Look::Cached) else {
+                return Ok(Simple::Slow);
+            };
+            match remembered(worker, (&candidate, login), password, may_try.is_ok()) {
+                Some(Ok(())) => Ok(Simple::Verified(Box::new(candidate.access))),
                 // It is refused all the same, and so as late as ever.
-                Err(_) => attempt(worker, name, password, Look::Slow),
+                Some(Err(_)) => attempt(worker, name, password, Look::Slow),
+                None => Ok(Simple::Slow),
             }
         }
         (Behind::At(place), Some(candidate)) => {
-            if let Some(login) = login {
-                login.settle(worker, true)?;
+            if let Some(login) = login
+                && let Err(refusal) = login.settle(worker, own, true)
+            {
+                return as_late_as_wrong(worker, password, refusal);
             }
             if worker.hashing.has_waited() {
                 candidate.cache(worker, place, password);
@@ -88,24 +98,82 @@ fn attempt(
         }
         (Behind::At(_), None) => Err(invalid_credentials()),
         (Behind::Nowhere, candidate) => {
-            let max = &worker.directory.passwords.cost_max;
-            let mut passwords = candidate.iter().flat_map(|one| &one.passwords);
-            let was_slow = passwords.any(|one| password::is_slow(one, max));
-            let decoy = std::slice::from_ref(&worker.directory.decoy);
-            // One look at a fast one is as long as another.
-            let was_looked_at = candidate.as_ref().is_some_and(|one| !one.passwords.is_empty())
-                && !password::is_slow(&worker.directory.decoy, max);
-            let hashing = &mut worker.hashing;
-            if !was_slow && !was_looked_at && hashing.which(password, decoy) == Behind::Asked {
+            if must_wait(worker, candidate.as_ref(), password) {
+                // A right one would have been answered by now.
+                let guess = worker.directory.accounts.guess();
+                begin(worker, login.filter(|_| may_try.is_ok()), guess);
                 return Ok(Simple::Slow);
             }
             may_try?;
             if let Some(login) = login {
-                login.settle(worker, false)?;
+                login.settle(worker, own, false)?;
             }
             Err(invalid_credentials())
         }
     }
+}
+
+/// Whether a password that takes long to verify was verified lately, and what comes of it; none
+/// when its hash decides.
+fn remembered(
+    worker: &mut Worker,
+    (candidate, login): (&Candidate, Option<Login>),
+    password: &[u8],
+    may_try: bool,
+) -> Option<Result<(), Refusal>> {
+    if !may_try {
+        // Nobody learns by the time whether it is right. Where others are trying the very same
+        // password it is one with theirs.
+        let guess = candidate.guess(worker, password)?;
+        begin(worker, login, guess);
+        return None;
+    }
+    match candidate.remembered(worker, password) {
+        Remembered::This(digest) => {
+            worker.hashing.forget_questions();
+            let own = Own::Same(&Guess::Of(digest));
+            Some(login.map_or(Ok(()), |login| login.settle(worker, own, true)))
+        }
+        Remembered::Another(digest) => {
+            begin(worker, login, Guess::Of(digest));
+            None
+        }
+        // Who does not wait for the answer learns nothing.
+        Remembered::Nothing => None,
+    }
+}
+
+/// A guess begins to wait for its hash.
+fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
+    let attempt = login.and_then(|login| login.begin(&worker.directory, guess));
+    *worker.hashing.attempt() = attempt.map(Box::new);
+}
+
+/// Whether a wrong password waits for a hash now, so that it is refused as late as one that is
+/// stored like new ones.
+fn must_wait(worker: &mut Worker, candidate: Option<&Candidate>, password: &[u8]) -> bool {
+    let Worker { directory, hashing, .. } = worker;
+    let max = &directory.passwords.cost_max;
+    let was_slow = candidate.is_some_and(|one| one.is_slow(max));
+    // One look at a fast one is as long as another.
+    let was_looked_at = candidate.is_some_and(|one| !one.passwords.is_empty())
+        && !password::is_slow(&directory.decoy, max);
+    let decoy = std::slice::from_ref(&directory.decoy);
+    !was_slow && !was_looked_at && hashing.which(password, decoy) == Behind::Asked
+}
+
+/// Refuses a right password that was quick to verify when a wrong one would be refused.
+fn as_late_as_wrong(
+    worker: &mut Worker,
+    password: &[u8],
+    refusal: Refusal,
+) -> Result<Simple, Refusal> {
+    let decoy = std::slice::from_ref(&worker.directory.decoy);
+    let hashing = &mut worker.hashing;
+    if !hashing.has_waited() && hashing.which(password, decoy) == Behind::Asked {
+        return Ok(Simple::Slow);
+    }
+    Err(refusal)
 }
 
 /// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).
@@ -142,13 +210,25 @@ impl Candidate {
         (!has_power).then_some(Account { id, key })
     }
 
-    /// Whether `clear` was found lately to be behind one of the stored values that there are.
-    fn is_cached(&self, worker: &Worker, clear: &[u8]) -> bool {
+    /// Whether it takes long to look at its passwords.
+    fn is_slow(&self, max: &HashCostMax) -> bool {
+        self.passwords.iter().any(|one| password::is_slow(one, max))
+    }
+
+    /// Whether `clear` was found lately to be behind one of the stored values that there are, or
+    /// something else was.
+    fn remembered(&self, worker: &Worker, clear: &[u8]) -> Remembered {
         let directory = &worker.directory;
         let cache = directory.password_cache.as_ref().zip(self.account());
-        cache.is_some_and(|(cache, account)| {
+        cache.map_or(Remembered::Nothing, |(cache, account)| {
             cache.find(account, (clear, &self.passwords), directory.clock.elapsed())
         })
+    }
+
+    /// What tells `clear` from other guesses.
+    fn guess(&self, worker: &Worker, clear: &[u8]) -> Option<Guess> {
+        let cache = worker.directory.password_cache.as_ref().zip(self.account());
+        cache.map(|(cache, account)| Guess::Of(cache.digest(account, (clear, &self.passwords))))
     }
 
     /// Keeps for further binds that `clear` is behind the stored value at `place`, if finding out
@@ -156,8 +236,7 @@ impl Candidate {
     fn cache(&self, worker: &Worker, place: usize, clear: &[u8]) {
         let directory = &worker.directory;
         let Some(cache) = &directory.password_cache else { return };
-        let max = &directory.passwords.cost_max;
-        let is_slow = self.passwords.iter().any(|one| password::is_slow(one, max));
+        let is_slow = self.is_slow(&directory.passwords.cost_max);
         match (self.account(), self.access.entry()) {
             (Some(account), _) if is_slow => {
                 let now = directory.clock.elapsed();

@@ -105,7 +105,8 @@ pub(super) const ROWS: &[Row] = &[
         default: "20",
         sentence: "Binds of one address that may fail before its next ones have to wait, longer \
                    with each that fails; they are forgotten by half every minute; 0 means any \
-                   number.",
+                   number. No more wait for their hashes at a time, the next ones for these. A \
+                   change of a password that sends the old one counts and waits likewise.",
     },
     Row {
         section: "limits",
@@ -134,9 +135,12 @@ pub(super) const ROWS: &[Row] = &[
         },
         default: "",
         sentence: "Hosts that bind for many people, such as a web application or a gateway of \
-                   PAM: binds that fail there, simple ones and PLAIN, are counted by the account \
-                   that they name, so that others do not wait; other binds by the address as \
-                   elsewhere. Such a host has to limit guesses at many names itself.",
+                   PAM: binds that fail there are counted by the account that they are about, \
+                   by whatever name, so that others do not wait; what names nobody by the \
+                   address, as elsewhere. A stranger behind the same host can so keep one \
+                   account out, its owner too, there and nowhere else, and learn whether two \
+                   names are of one account. Such a host has to limit guesses at many names \
+                   itself.",
     },
     Row {
         section: "limits",

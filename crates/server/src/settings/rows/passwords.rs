@@ -139,7 +139,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.cache.passwords_max = size(n),
         },
         default: "100000",
-        sentence: "Passwords that are kept so, at about 120 octets each; one more takes the place \
+        sentence: "Passwords that are kept so, at about 140 octets each; one more takes the place \
                    of one that was not used lately.",
     },
     Row {

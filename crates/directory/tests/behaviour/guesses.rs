@@ -1,0 +1,236 @@
+//! Guesses of a password under a policy: what counts although nobody waits for its answer, and
+//! what does not.
+//!
+//! A bind whose client hangs up, or that finds no place to be hashed, is one whose job is dropped.
+
+use std::time::Duration;
+
+use directory::{DirectoryOptions, HashJob, Next, OsChance, Scheme};
+use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request};
+use ldap::result::ResultCode;
+
+use crate::passwords::cheap;
+use crate::support::{Answer, Client, Served};
+
+const ANNA: &str = "uid=anna,dc=example,dc=org";
+const OK: ResultCode = ResultCode::Success;
+const NO: ResultCode = ResultCode::InvalidCredentials;
+
+/// A directory that stores passwords in a slow form, Anna with these stored values, and a lock
+/// after three failures.
+fn with(passwords: &[&str]) -> (Served, Client) {
+    with_policy(passwords, &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3")], |_| {})
+}
+
+fn with_policy(
+    passwords: &[&str],
+    rules: &[(&str, &str)],
+    adjust: impl FnOnce(&mut DirectoryOptions),
+) -> (Served, Client) {
+    let served = Served::with(|options| {
+        options.passwords.storage = cheap(Scheme::Argon2id);
+        options.passwords.rehash_on_bind = false;
+        options.password_policy.state_delay = Duration::from_secs(3_600);
+        adjust(options);
+    });
+    let mut root = served.root();
+    let person: [(&str, &[&str]); 4] = [
+        ("objectClass", &["inetOrgPerson"]),
+        ("cn", &["x"]),
+        ("sn", &["x"]),
+        ("userPassword", passwords),
+    ];
+    let answer = root.try_add(ANNA, &person);
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+    let mut policy: Vec<(&str, &[&str])> = vec![
+        ("objectClass", &["top", "subentry", "pwdPolicy"]),
+        ("subtreeSpecification", &["{}"]),
+        ("pwdAttribute", &["userPassword"]),
+    ];
+    policy.extend(rules.iter().map(|(name, value)| (*name, std::slice::from_ref(value))));
+    let answer = root.try_add("cn=policy,dc=example,dc=org", &policy);
+    assert_eq!(answer.code(), OK, "{}", answer.diagnostic);
+    (served, root)
+}
+
+fn stored(clear: &str, scheme: Scheme) -> String {
+    String::from_utf8(cheap(scheme).hash(clear.as_bytes(), &mut OsChance).unwrap()).unwrap()
+}
+
+/// A bind that waits for its hash.
+struct Waiting {
+    client: Client,
+    job: Box<HashJob>,
+}
+
+/// Begins a bind on a connection of its own; none when it is answered at once, whatever it is.
+fn begin(served: &Served, password: &str) -> Option<Waiting> {
+    let mut client = served.client();
+    let authentication = Authentication::Simple(password.as_bytes());
+    let bind = BindRequest { version: 3, name: ANNA, authentication };
+    let message = client.encode(Request::Bind(bind), Controls::EMPTY);
+    let connection = &mut client.connection;
+    match connection.worker.handle(&mut connection.session, &message, &mut Vec::new()) {
+        Next::Hash(job) => Some(Waiting { client, job }),
+        _ => None,
+    }
+}
+
+impl Waiting {
+    /// The hash is computed, and the bind answered.
+    fn end(mut self) -> ResultCode {
+        let (connection, mut out) = (&mut self.client.connection, Vec::new());
+        let done = self.job.run();
+        let next = connection.worker.resume(&mut connection.session, done, &mut out);
+        assert!(matches!(next, Next::Answered));
+        let mut answer = Answer::default();
+        answer.take(&out);
+        answer.code()
+    }
+
+    /// The hash is computed, and nobody is there to hear.
+    fn computed(self) {
+        let _ = self.job.run();
+    }
+}
+
+/// Accounts whose right password is answered at once: it is quick to verify, or was verified
+/// lately.
+fn at_once() -> Vec<(Served, Client)> {
+    let quick = with(&[&stored("right", Scheme::Ssha512)]);
+    let remembered = with(&["right"]);
+    assert_eq!(remembered.0.client().bind(ANNA, "right"), OK);
+    for (served, _) in [&quick, &remembered] {
+        assert!(begin(served, "right").is_none());
+    }
+    vec![quick, remembered]
+}
+
+#[test]
+fn a_guess_counts_although_nobody_waits_for_its_hash() {
+    // A client that hung up after two milliseconds knew by then that it was not the right one.
+    for (served, _root) in at_once() {
+        for guess in ["one", "two"] {
+            drop(begin(&served, guess).unwrap());
+        }
+        assert_eq!(served.client().bind(ANNA, "right"), OK, "two are not three");
+        for guess in ["one", "two"] {
+            drop(begin(&served, guess).unwrap());
+        }
+        begin(&served, "three").unwrap().computed();
+        assert_eq!(begin(&served, "right").unwrap().end(), NO);
+    }
+}
+
+#[test]
+fn of_guesses_side_by_side_none_is_right_beyond_the_limit() {
+    // Failures counted when their hashes were done: the right one was let in as the last of sixty.
+    for (served, _root) in at_once() {
+        let guesses: Vec<_> =
+            (0..60).map(|number| begin(&served, &format!("guess {number}")).unwrap()).collect();
+        let right = begin(&served, "right").expect("it is as late as the wrong ones");
+        assert_eq!(right.end(), NO);
+        assert!(guesses.into_iter().all(|guess| guess.end() == NO));
+        assert_eq!(served.client().bind(ANNA, "right"), NO);
+    }
+}
+
+#[test]
+fn a_guess_that_is_answered_counts_once() {
+    for (served, _root) in at_once() {
+        for guess in ["one", "two"] {
+            assert_eq!(begin(&served, guess).unwrap().end(), NO);
+        }
+        assert_eq!(served.client().bind(ANNA, "right"), OK);
+        // Those side by side, too, in whatever order they end.
+        let guesses = ["one", "two"].map(|guess| begin(&served, guess).unwrap());
+        assert!(guesses.into_iter().rev().all(|guess| guess.end() == NO));
+        assert_eq!(served.client().bind(ANNA, "right"), OK);
+    }
+}
+
+#[test]
+fn a_delay_after_failures_begins_with_the_guess() {
+    let rules = [("pwdMinDelay", "60"), ("pwdMaxDelay", "600")];
+    let (served, _root) = with_policy(&[&stored("right", Scheme::Ssha512)], &rules, |_| {});
+    let guess = begin(&served, "wrong").unwrap();
+    assert_eq!(begin(&served, "right").expect("it is late").end(), NO);
+    assert_eq!(guess.end(), NO);
+    served.clock.advance(Duration::from_secs(61));
+    assert!(begin(&served, "right").is_none());
+}
+
+#[test]
+fn right_passwords_that_nobody_waits_for_lock_nobody_out() {
+    // Nothing is remembered, so that a client which hung up has learned nothing.
+    let (served, mut root) = with(&["right"]);
+    for _ in 0..50 {
+        drop(begin(&served, "right").unwrap());
+        begin(&served, "right").unwrap().computed();
+    }
+    assert_eq!(served.client().bind(ANNA, "right"), OK);
+    // What is remembered of the password before the last change tells nothing, either.
+    assert_eq!(root.modify(ANNA, &[(ModifyOperation::Replace, "userPassword", &["other"])]), OK);
+    for _ in 0..50 {
+        drop(begin(&served, "other").unwrap());
+    }
+    assert_eq!(served.client().bind(ANNA, "other"), OK);
+}
+
+#[test]
+fn right_binds_side_by_side_are_all_let_in() {
+    let all_end = |served: &Served, password| {
+        let binds: Vec<_> = (0..50).map(|_| begin(served, password).unwrap()).collect();
+        assert!(binds.into_iter().all(|bind| bind.end() == OK), "{password}");
+    };
+    let (served, _root) = with(&["right", "also right"]);
+    all_end(&served, "right");
+    // Another one is remembered: this may be a guess, but all of them are the same one.
+    all_end(&served, "also right");
+    assert!(begin(&served, "also right").is_none());
+    // So it is where one failure locks, for those that were begun before it turned out.
+    let rules = [("pwdLockout", "TRUE"), ("pwdMaxFailure", "1")];
+    let (served, _root) = with_policy(&["right", "also right"], &rules, |_| {});
+    assert_eq!(served.client().bind(ANNA, "right"), OK);
+    all_end(&served, "also right");
+    // Clients that are gone when it turns out that it was right have guessed nothing.
+    let (served, _root) = with(&["right", "also right"]);
+    assert_eq!(served.client().bind(ANNA, "right"), OK);
+    for _ in 0..50 {
+        begin(&served, "also right").unwrap().computed();
+    }
+    assert_eq!(served.client().bind(ANNA, "also right"), OK);
+}
+
+#[test]
+fn a_guess_that_many_clients_make_at_once_is_one_until_they_are_answered() {
+    let (served, _root) = with(&["right"]);
+    assert_eq!(served.client().bind(ANNA, "right"), OK);
+    let binds: Vec<_> = (0..50).map(|_| begin(&served, "wrong").unwrap()).collect();
+    drop(binds);
+    assert_eq!(served.client().bind(ANNA, "right"), OK, "it was one");
+    let binds: Vec<_> = (0..50).map(|_| begin(&served, "wrong").unwrap()).collect();
+    assert!(binds.into_iter().all(|bind| bind.end() == NO));
+    assert_eq!(served.client().bind(ANNA, "right"), NO, "each was answered");
+}
+
+#[test]
+fn a_password_of_which_the_form_looks_at_a_part_is_right_beside_one_that_is_remembered() {
+    // bcrypt looks at 72 octets: two passwords may be right for one stored value.
+    let long = "x".repeat(72);
+    let (served, _root) = with(&[&stored(&long, Scheme::Bcrypt)]);
+    let [one, other] = ["one", "other"].map(|end| format!("{long}{end}"));
+    assert_eq!(served.client().bind(ANNA, &one), OK);
+    assert_eq!(begin(&served, &other).expect("another one is remembered").end(), OK);
+}
+
+#[test]
+fn a_right_password_that_is_refused_is_as_late_as_a_wrong_one() {
+    let rules = [("pwdMaxAge", "300")];
+    let (served, mut root) = with_policy(&["right"], &rules, |_| {});
+    let value = stored("right", Scheme::Ssha512);
+    assert_eq!(root.modify(ANNA, &[(ModifyOperation::Replace, "userPassword", &[&value])]), OK);
+    assert!(begin(&served, "right").is_none());
+    served.clock.advance(Duration::from_secs(301));
+    assert_eq!(begin(&served, "right").expect("it is late").end(), NO);
+}
