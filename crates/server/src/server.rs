@@ -89,7 +89,9 @@ impl Server {
         }
         let files = raise_file_limit(&settings.limits);
         let mut settings = settings.clone();
-        fit_connections(&mut settings.limits, files)?;
+        if let Some(files) = fit_connections(&mut settings.limits, files)? {
+            warn_of_files(settings.limits.connections_max, files);
+        }
         let settings = &settings;
         let tls = Arc::new(Tls::new(settings, files::now())?);
         let shown = Arc::clone(&tls);
@@ -421,12 +423,18 @@ fn raise_file_limit(limits: &LimitSettings) -> Option<u64> {
 /// Lowers the limits to the connections that fit into so many open files. Were there more, none
 /// would be accepted any more at some point, the administrator's neither, and nobody would give up
 /// a place.
-fn fit_connections(limits: &mut LimitSettings, files: Option<u64>) -> Result<(), ServerError> {
-    let Some(files) = files else { return Ok(()) };
+///
+/// Returns the number of files when that is to be told at once: somebody has asked for more
+/// connections. Nobody asked for as many as the default has: of them it is told when it matters.
+fn fit_connections(
+    limits: &mut LimitSettings,
+    files: Option<u64>,
+) -> Result<Option<u64>, ServerError> {
+    let Some(files) = files else { return Ok(None) };
     let fit = usize::try_from(files.saturating_sub(FILES_RESERVED)).unwrap_or(usize::MAX);
     let (max, reserved) = (limits.connections_max, limits.connections_reserved);
     if fit >= max.saturating_add(reserved) {
-        return Ok(());
+        return Ok(None);
     }
     if fit < CONNECTIONS_FIT_MIN {
         return Err(ServerError::TooFewFiles { files, needed: FILES_RESERVED + max as u64 });
@@ -434,11 +442,8 @@ fn fit_connections(limits: &mut LimitSettings, files: Option<u64>) -> Result<(),
     limits.connections_reserved = reserved.min(fit / 2);
     limits.connections_max = max.min(fit - limits.connections_reserved);
     limits.open_files_max = Some(files);
-    // Nobody asked for so many as the default has: that is told of when it matters.
-    if max != LimitSettings::default().connections_max {
-        warn_of_files(limits.connections_max, files);
-    }
-    Ok(())
+    let is_default = max == Settings::default().limits.connections_max;
+    Ok((!is_default).then_some(files))
 }
 
 /// There are fewer connections than the settings say.
@@ -472,7 +477,7 @@ mod tests {
             let mut limits = LimitSettings { connections_max: max, ..LimitSettings::default() };
             limits.connections_reserved = reserved;
             fit_connections(&mut limits, files)
-                .map(|()| (limits.connections_max, limits.connections_reserved))
+                .map(|_| (limits.connections_max, limits.connections_reserved))
                 .map_err(|error| error.to_string())
         };
         assert_eq!(fit(50_000, 32, Some(1_024)), Ok((736, 32)));
@@ -481,12 +486,16 @@ mod tests {
         assert_eq!(fit(700, 100, Some(1_024)), Ok((668, 100)));
         assert_eq!(fit(10, 0, Some(266)), Ok((10, 0)), "all that were asked for");
         assert_eq!(fit(50_000, 32, Some(256 + 16)), Ok((8, 8)));
-        // Nobody who has set nothing is bothered by it before it matters.
+        // Nobody who has set nothing is bothered by it before it matters: every start warned.
         let lowered = |max| {
-            let mut limits = LimitSettings { connections_max: max, ..LimitSettings::default() };
-            fit_connections(&mut limits, Some(1_024)).map(|()| limits.open_files_max).unwrap()
+            let mut limits = LimitSettings { connections_max: max, ..Settings::default().limits };
+            let told = fit_connections(&mut limits, Some(1_024)).unwrap();
+            (told, limits.open_files_max)
         };
-        assert_eq!((lowered(700), lowered(50_000)), (None, Some(1_024)));
+        let usual = Settings::default().limits.connections_max;
+        assert_eq!(lowered(700), (None, None));
+        assert_eq!(lowered(usual), (None, Some(1_024)));
+        assert_eq!(lowered(usual - 1), (Some(1_024), Some(1_024)));
         for files in [0, 256, 271] {
             let told = fit(50_000, 32, Some(files)).unwrap_err();
             assert_eq!(
