@@ -6,7 +6,7 @@ use ldap::message::{
 };
 use ldap::result::ResultCode;
 
-use crate::controls::{self, Operation, RequestControls, authorization_identity, proxied};
+use crate::controls::{self, Operation, RequestControls, proxied};
 use crate::job::{Job, JobDone, Ran};
 use crate::ops;
 use crate::ops::bind::must_change;
@@ -59,12 +59,7 @@ pub(crate) fn dispatch(
         })
         .and_then(|controls| {
             proxied::assume(worker, session, &controls)?;
-            let start = out.len();
-            let next = carry_out(worker, session, message, &controls, bytes, out)?;
-            if controls.authorization_identity && matches!(next, Next::Answered) {
-                authorization_identity::add_to(out, start, session.identity());
-            }
-            Ok(next)
+            carry_out(worker, session, message, &controls, bytes, out)
         });
     session.resume();
     let next = match outcome {

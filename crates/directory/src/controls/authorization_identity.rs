@@ -1,8 +1,7 @@
 //! The authorization identity controls (RFC 3829): a bind answers who the client is now.
 
 use aci::Identity;
-use ldap::message::{Control, ControlsBuf, DecodeLimits, Message, Response};
-use ldap::result::ResultCode;
+use ldap::message::{Control, ControlsBuf};
 
 use super::{RequestControls, check_no_value};
 use crate::refusal::Refusal;
@@ -20,21 +19,8 @@ pub(super) fn take<'a>(
     check_no_value(control)
 }
 
-/// Adds the response control to the answer of a bind, which begins at `start`, if it succeeded.
-pub(crate) fn add_to(out: &mut Vec<u8>, start: usize, identity: &Identity) {
-    let answer = out.get(start..).unwrap_or_default().to_vec();
-    let limits = DecodeLimits::default();
-    let Ok(message) = Message::<Response<'_>>::decode(&answer, &limits) else { return };
-    let Response::Bind { result, .. } = &message.op else { return };
-    if result.code != ResultCode::Success {
-        return;
-    }
+/// Adds the response control to those of a bind that succeeded.
+pub(crate) fn add_to(controls: &mut ControlsBuf, identity: &Identity) {
     let name = identity.authorization_id();
-    let mut controls = ControlsBuf::new();
-    for control in message.controls.iter() {
-        controls.push(control);
-    }
     controls.push(Control { oid: RESPONSE, critical: false, value: Some(name.as_bytes()) });
-    out.truncate(start);
-    Message { id: message.id, op: message.op, controls: controls.as_ref() }.encode(out);
 }

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ldap::message::{Control, ControlsBuf, DecodeLimits, Message, Response};
+use ldap::message::{Control, ControlsBuf};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead as _};
 use store::{Lsn, StoredEntry, View};
@@ -159,36 +159,18 @@ impl Told {
         self.account.filter(|_| self.remark.must_change)
     }
 
-    /// Puts what there is to tell to the answer of a bind that begins at `start`.
-    pub(crate) fn add_to(&self, out: &mut Vec<u8>, start: usize, is_asked: bool) {
-        let mut controls = Vec::new();
+    /// Adds what there is to tell to the controls of the answer of a bind.
+    pub(crate) fn add_to(&self, controls: &mut ControlsBuf, is_asked: bool) {
         let error = self.remark.must_change.then_some(PolicyError::ChangeAfterReset);
         if is_asked {
             let value = response_value(self.remark.warning, error);
-            controls.push((password_policy::REQUEST, value));
+            let oid = password_policy::REQUEST;
+            controls.push(Control { oid, critical: false, value: Some(&value) });
         }
-        controls.extend(netscape::control(Ok(self.remark)));
-        if !controls.is_empty() {
-            add_controls(out, start, &controls);
+        if let Some((oid, value)) = netscape::control(Ok(self.remark)) {
+            controls.push(Control { oid, critical: false, value: Some(&value) });
         }
     }
-}
-
-/// Puts controls to the answer that begins at `start`.
-fn add_controls(out: &mut Vec<u8>, start: usize, added: &[(&'static str, Vec<u8>)]) {
-    let answer = out.get(start..).unwrap_or_default().to_vec();
-    let limits = DecodeLimits::default();
-    let Ok(message) = Message::<Response<'_>>::decode(&answer, &limits) else { return };
-    let Response::Bind { .. } = &message.op else { return };
-    let mut controls = ControlsBuf::new();
-    for control in message.controls.iter() {
-        controls.push(control);
-    }
-    for (oid, value) in added {
-        controls.push(Control { oid, critical: false, value: Some(value) });
-    }
-    out.truncate(start);
-    Message { id: message.id, op: message.op, controls: controls.as_ref() }.encode(out);
 }
 
 /// Refuses an account that is off: disabled, expired, or locked by somebody. For proofs that are no

@@ -7,12 +7,13 @@ mod sasl;
 mod simple;
 
 use aci::Identity;
-use ldap::message::{Authentication, BindRequest, MessageId, ResponseKind};
+use ldap::message::{
+    Authentication, BindRequest, ControlsBuf, LdapResult, Message, MessageId, Response,
+};
 use ldap::result::ResultCode;
 
-use crate::controls::RequestControls;
+use crate::controls::{RequestControls, authorization_identity};
 use crate::directory::Directory;
-use crate::dispatch::answer;
 use crate::identity_mapper::UserName;
 use crate::refusal::Refusal;
 use crate::session::{SIMPLE, Session};
@@ -21,7 +22,15 @@ use crate::worker::{Next, Worker};
 pub(crate) use login::Told;
 pub(crate) use simple::{Candidate, Simple};
 
-use sasl::{Bound, Sent};
+use sasl::Sent;
+
+/// How far a bind came on the thread that read it.
+enum Bound {
+    /// To an answer: success, or the next message of an exchange, with the server's part of it.
+    Answered(ResultCode, Option<Vec<u8>>),
+    /// A password is stored in a form that takes long to verify.
+    Slow,
+}
 
 /// Begins a bind of a session that `start_bind` made anonymous.
 pub(crate) fn start(
@@ -33,7 +42,6 @@ pub(crate) fn start(
     out: &mut Vec<u8>,
 ) -> Result<Next, Refusal> {
     let pending = session.take_pending();
-    let (begin, is_asked) = (out.len(), controls.password_policy);
     worker.told = Told::default();
     if request.version != 3 {
         return Err(Refusal::new(
@@ -41,28 +49,11 @@ pub(crate) fn start(
             "only version 3 of the protocol is spoken here",
         ));
     }
-    match &request.authentication {
-        Authentication::Simple(password) => {
-            if !password.is_empty() {
-                require_confidentiality(&worker.directory, session)?;
-            }
-            let name = bind_name(worker, request.name);
-            match simple::start(worker, name, password)? {
-                Simple::Verified(access) => {
-                    let is_anonymous = *access.identity() == Identity::Anonymous;
-                    let mechanism = if is_anonymous { "" } else { SIMPLE };
-                    session.bind_as(&worker.directory, *access, mechanism)?;
-                    let _ = answer(out, id, ResponseKind::Bind, Ok(ResultCode::Success));
-                }
-                Simple::Slow => return Ok(later(worker, session, id, bytes)),
-            }
-        }
+    let bound = match &request.authentication {
+        Authentication::Simple(password) => bind_simply(worker, session, request.name, password)?,
         Authentication::Sasl { mechanism, credentials } => {
             let sent = Sent { pending, mechanism, credentials: *credentials };
-            match sasl::start(worker, session, sent, id, out)? {
-                Bound::Answered => {}
-                Bound::Slow => return Ok(later(worker, session, id, bytes)),
-            }
+            sasl::start(worker, session, sent)?
         }
         Authentication::Other(_) => {
             return Err(Refusal::new(
@@ -70,10 +61,39 @@ pub(crate) fn start(
                 "only simple and SASL authentication are known",
             ));
         }
-    }
+    };
+    let Bound::Answered(code, credentials) = bound else {
+        return Ok(later(worker, session, id, bytes));
+    };
     session.set_must_change(worker.told.must_change());
-    worker.told.add_to(out, begin, is_asked);
+    let mut told = ControlsBuf::new();
+    worker.told.add_to(&mut told, controls.password_policy);
+    if controls.authorization_identity && code == ResultCode::Success {
+        authorization_identity::add_to(&mut told, session.identity());
+    }
+    let result = LdapResult::new(code);
+    let op = Response::Bind { result, server_sasl_credentials: credentials.as_deref() };
+    Message { id, op, controls: told.as_ref() }.encode(out);
     Ok(Next::Answered)
+}
+
+/// A bind by name and password, or by neither.
+fn bind_simply(
+    worker: &mut Worker,
+    session: &mut Session,
+    name: &str,
+    password: &[u8],
+) -> Result<Bound, Refusal> {
+    if !password.is_empty() {
+        require_confidentiality(&worker.directory, session)?;
+    }
+    let name = bind_name(worker, name);
+    let Simple::Verified(access) = simple::start(worker, name, password)? else {
+        return Ok(Bound::Slow);
+    };
+    let is_anonymous = *access.identity() == Identity::Anonymous;
+    session.bind_as(&worker.directory, *access, if is_anonymous { "" } else { SIMPLE })?;
+    Ok(Bound::Answered(ResultCode::Success, None))
 }
 
 /// Hands the bind to the hash pool: nothing of the connection is carried out before the password is
