@@ -359,6 +359,11 @@ pub(super) const PROMISES: &[Promise] = &[
                 "limits_tell_nothing_of_values_that_may_not_be_searched",
             ),
             ("directory", "leaks::limits", "limits_are_the_same_whatever_is_hidden"),
+            (
+                "directory",
+                "leaks::limits",
+                "a_refusal_counts_nothing_by_values_that_may_not_be_searched",
+            ),
             ("directory", "chains", "hidden_entries_do_not_count_for_a_chain"),
             (
                 "directory",

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aci::{Access, Privilege, WantedValues};
-use ldap::message::{Controls, MessageId, Scope, SearchRequest};
+use ldap::message::{Controls, DerefAliases, MessageId, Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, Selection, Truth};
 use store::{Ask, View};
@@ -259,9 +259,9 @@ impl Search<'_> {
         let wanted = wanted.as_ref().map(|items| WantedValues { schema, items });
         let manage = self.controls.manage_dsa_it;
         let ground = snapshot.view_for_search(&state, manage, request.deref)?;
-        // Aliases and chains lead anywhere.
+        // Aliases and chains lead anywhere. Whether there are aliases may not be known.
         let anywhere = DnKey::root();
-        let is_local = !ground.aliases && !chain::asks(&filter);
+        let is_local = request.deref == DerefAliases::Never && !chain::asks(&filter);
         let top = if is_local { &key } else { &anywhere };
         let Self { directory, access, .. } = *self;
         let site = Site { directory, access, view: ground.view, schema };
@@ -323,7 +323,7 @@ impl Search<'_> {
             target::find(view, state, guard, &lookup)?
         };
         // The guard begins at the base, unless aliases and chains may lead away from it.
-        let is_local = !aliases && !chain::asks(filter);
+        let is_local = deref == DerefAliases::Never && !chain::asks(filter);
         let has_told = self.resumed.is_some_and(Parked::has_told);
         let hidden = !has_told && self.hidden(view, guard, (base, is_local))?;
         if self.resumed.is_none()

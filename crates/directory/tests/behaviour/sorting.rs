@@ -150,13 +150,23 @@ fn page(
     size: i64,
     cookie: &[u8],
 ) -> (Answer, Vec<u8>) {
+    page_of(client, filter, (sort, true), (size, cookie))
+}
+
+/// A page of a search that is sorted, if that can be where it is not critical.
+fn page_of(
+    client: &mut Client,
+    filter: &str,
+    (sort, critical): (&[u8], bool),
+    (size, cookie): (i64, &[u8]),
+) -> (Answer, Vec<u8>) {
     let mut value = Vec::new();
     let mut writer = Writer::new(&mut value);
     let sequence = writer.begin(Tag::SEQUENCE);
     writer.integer(Tag::INTEGER, size);
     writer.octets(Tag::OCTET_STRING, cookie);
     writer.end(sequence);
-    let controls = [(SORT, true, Some(sort)), (PAGED, true, Some(value.as_slice()))];
+    let controls = [(SORT, critical, Some(sort)), (PAGED, true, Some(value.as_slice()))];
     let answer = client.search(&Asked { filter, controls: &controls, ..Asked::default() });
     let next = control(&answer, PAGED).map(|value| {
         let mut outer = Reader::new(value);
@@ -388,6 +398,32 @@ fn what_is_sorted_in_memory_is_bounded() {
     let (answer, cookie) = page(&mut root, "(uid=p*)", &sort, 5, &[]);
     assert_eq!((answer.code(), answer.entries.len()), (ResultCode::Success, 5));
     assert!(!cookie.is_empty());
+}
+
+/// The next page of a list that was too large to be sorted was refused: its cookie was taken for one
+/// of another search.
+#[test]
+fn pages_of_what_is_too_large_to_be_sorted_follow_each_other() {
+    let served = Served::with(|options| options.limits.sort_entries_max = 20);
+    let mut root = served.root();
+    let mut dice = Dice(5);
+    (0..40).for_each(|number| add_person(&mut root, &mut dice, number));
+    let sort = sort_value(&[("description", false)]);
+    let (mut all, mut cookie) = (Vec::new(), Vec::new());
+    loop {
+        let page = (19, cookie.as_slice());
+        let (answer, next) = page_of(&mut root, "(uid=p*)", (&sort, false), page);
+        assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);
+        sorted(&answer, ResultCode::AdminLimitExceeded);
+        all.extend(names(&answer.entries));
+        cookie = next;
+        if cookie.is_empty() {
+            break;
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 40);
 }
 
 /// `name` stands for `cn`, `sn`, `givenName` and others: of all their values the least counts,

@@ -45,8 +45,6 @@ const CHAIN_BYTES_MAX: usize = 8 << 20;
 const CHAIN_WORK_MAX: u64 = 500_000_000;
 /// The same for who has not signed in: 50 ms.
 const CHAIN_WORK_ANONYMOUS_MAX: u64 = 50_000_000;
-/// Candidates between two looks at the clock: rights may take longer to find out than steps say.
-const LOOK_EVERY_ENTRIES: usize = 64;
 
 /// What became of a filter.
 pub(crate) enum Expanded {
@@ -261,10 +259,11 @@ impl<'a> Chains<'a> {
             plan.exact && guard.sees_all() && guard.may_search_everywhere(chain.description);
         let keys = Keys { exact: plan.exact, of: keys_of(level) };
         let mut next = Vec::new();
-        for (at, stored) in plan.entries_until(view, EntryId::ROOT, &interrupt).enumerate() {
+        for stored in plan.entries_until(view, EntryId::ROOT, &interrupt) {
             let stored = stored.map_err(|error| self.ended_by(error))?;
             self.spend(ENTRY_STEPS)?;
-            if at.is_multiple_of(LOOK_EVERY_ENTRIES) && interrupt() {
+            // Rights may take longer to find out than steps say.
+            if interrupt() {
                 return Err(self.ended_by(StoreError::Interrupted));
             }
             let is_new = !chain.found.contains(&stored.id());

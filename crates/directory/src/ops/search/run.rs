@@ -54,8 +54,6 @@ pub(crate) struct Run<'a> {
     /// Which candidates count, where hidden ones may be among them: those in scope that may be seen
     /// and that this is true of. None: all count.
     counted: Option<ResolvedFilter>,
-    /// How many there are, about.
-    estimate: u64,
     /// Of an unindexed search: candidates that may be looked at beside those that it finds.
     spare: Option<u64>,
     has_found_too_few: bool,
@@ -135,7 +133,6 @@ impl<'a> Run<'a> {
             seen: Seen::default(),
             look_max: u64::MAX,
             counted: None,
-            estimate: plan.estimate,
             spare: None,
             has_found_too_few: false,
             stride: 1,
@@ -154,7 +151,7 @@ impl<'a> Run<'a> {
     /// At most so many candidates may count as looked at.
     fn look_at(&mut self, most: u64) {
         self.look_max = self.look_max.min(most);
-        let may_end = self.look_max < self.estimate;
+        let may_end = self.look_max < u64::MAX;
         if may_end && self.counted.is_none() && !self.may_count_candidates() {
             self.counted = Some(self.view.indexable(self.resolved.filter).filter);
         }
@@ -362,12 +359,6 @@ impl<'a> Run<'a> {
     /// What ends the search before the next candidate is looked at: nobody waits, or it has looked
     /// at too many, or for too long.
     pub(crate) fn interrupted(&mut self) -> Option<Outcome> {
-        if self.search.is_abandoned() {
-            return Some(Outcome::Abandoned);
-        }
-        if let Some(end) = self.search.work_over() {
-            return Some(end);
-        }
         if self.counted.is_none()
             && self.seen.candidates >= self.look_max
             && let Some(end) = self.looked_enough()
@@ -376,6 +367,17 @@ impl<'a> Run<'a> {
         }
         self.seen.candidates += 1;
         self.search.note.candidates(self.seen.candidates);
+        self.ended()
+    }
+
+    /// What ends the search before the next step: nobody waits, or it takes too long.
+    fn ended(&mut self) -> Option<Outcome> {
+        if self.search.is_abandoned() {
+            return Some(Outcome::Abandoned);
+        }
+        if let Some(end) = self.search.work_over() {
+            return Some(end);
+        }
         if self.until_look > 0 {
             self.until_look -= 1;
             return None;
@@ -528,7 +530,8 @@ impl<'a> Run<'a> {
                 Ok(stored) => stored,
                 Err(error) => return Ok(Step::End(search.ended_by(error, &bounds)?)),
             };
-            if let Some(end) = self.interrupted() {
+            // References are no candidates: hidden ones would count for the look-through limit.
+            if let Some(end) = self.ended() {
                 return Ok(Step::End(end));
             }
             if !referral::is_referral(&stored, known)

@@ -188,6 +188,13 @@ pub(super) fn run(
         Ok(order) => order,
         Err(fault) => return unsorted(search, parts, resolved, plan, (bounds, &fault), sink),
     };
+    let is_page_by_id = |octets: usize| octets == cookie::PAGE.cookie_bytes();
+    if controls.paged.as_ref().is_some_and(|paged| is_page_by_id(paged.cookie.len())) {
+        // The page before was in no order, since the list was too large for one.
+        let limits = &search.directory.limits;
+        let fault = memory::too_large(limits.sort_entries_max, limits.sort_bytes_max);
+        return unsorted(search, parts, resolved, plan, (bounds, &fault), sink);
+    }
     let binding = binding(search, &order);
     let (after, sent) = match &controls.paged {
         Some(paged) if !paged.cookie.is_empty() => {
@@ -495,6 +502,9 @@ impl<'a> Sorting<'a> {
     }
 
     fn walk_is_cheaper(&self) -> bool {
+        if !self.run.may_count_candidates() {
+            return self.is_walked_by_shape();
+        }
         let candidates = self.plan.estimate;
         let all = self.view().entry_count().unwrap_or(u64::MAX);
         let wanted = self.wanted().unwrap_or(candidates).min(candidates).max(1);
@@ -511,6 +521,12 @@ impl<'a> Sorting<'a> {
         }
         let sorted = u128::from(candidates) * u128::from(READ_STEPS);
         walked + u128::from(wanted * READ_STEPS) < sorted
+    }
+
+    /// Whether an index is walked where the numbers of candidates and of all entries may tell of
+    /// hidden ones: where the filter alone says that there are many.
+    fn is_walked_by_shape(&self) -> bool {
+        !self.view().indexable(self.run.resolved.filter).narrows
     }
 
     /// The key of an entry.

@@ -15,7 +15,7 @@ use ldap::filter::Filter;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 use schema::Schema;
-use store::{Ask, Plan, Source, TermReport, View};
+use store::{Ask, Plan, View};
 
 use super::{Done, Outcome, Search, usable};
 use crate::guard::Guard;
@@ -59,8 +59,8 @@ impl Search<'_> {
             );
             return Err(self.refused(plan, view, ask, (code, why)));
         }
-        // How many there are is for those alone who may see them, out of scope as well.
-        let all = match guard.anywhere(|guard| guard.sees_all()) {
+        // How many there are is for those alone who find them all.
+        let all = match told.finds_all {
             true => format!("all {} entries", plan.estimate),
             false => "all entries".to_owned(),
         };
@@ -128,17 +128,9 @@ impl Search<'_> {
 
     /// The part of the filter that no index answers, and the index that would help.
     fn culprit(&self, view: &View<'_>, ask: &Ask<'_>) -> (String, Option<String>) {
-        let clock = || self.directory.clock.elapsed();
         let asked = Some(&self.request.filter).filter(|_| self.controls.subentries != Some(true));
-        let ask = Ask { explain: Some(&clock), text: ask.text.or(asked), ..*ask };
-        // Without an explanation the refusal stands; it only says less.
-        let planned = view.plan(&ask).ok();
-        let explanation = planned.as_ref().and_then(|plan| plan.explanation());
-        let found = explanation.and_then(|explanation| scanned(&explanation.root));
-        match found {
-            Some(term) => (term.filter.clone(), term.would_help.clone()),
-            None => (self.request.filter.to_string(), None),
-        }
+        let found = view.unanswered(ask.filter, ask.text.or(asked));
+        found.unwrap_or_else(|| (self.request.filter.to_string(), None))
     }
 
     /// Counts and logs an unindexed search that is begun and may look at many entries.
@@ -178,6 +170,8 @@ impl Search<'_> {
 
 /// What the asker may be told of a plan.
 struct Told {
+    /// The asker finds all that the filter is true of.
+    finds_all: bool,
     is_unindexed: bool,
     /// How many there are, about; all entries of the directory where hidden ones may be among the
     /// candidates.
@@ -191,10 +185,11 @@ impl Told {
         (ask, guard): (&Ask<'_>, &Guard<'_>),
     ) -> Result<Self, Refusal> {
         if usable::finds_all(ask.filter, guard) {
-            return Ok(Self { is_unindexed: is_unindexed(plan), candidates: plan.estimate });
+            let (is_unindexed, candidates) = (is_unindexed(plan), plan.estimate);
+            return Ok(Self { finds_all: true, is_unindexed, candidates });
         }
         let is_unindexed = ask.scope != Scope::Base && view.indexable(ask.filter).is_unindexed();
-        Ok(Self { is_unindexed, candidates: view.entry_count()? })
+        Ok(Self { finds_all: false, is_unindexed, candidates: view.entry_count()? })
     }
 }
 
@@ -233,15 +228,6 @@ const WHAT_TO_DO: &str = "make the filter more specific, or ask for an index or 
 
 pub(super) fn is_unindexed(plan: &Plan) -> bool {
     !plan.indexed && !plan.exact
-}
-
-/// The first part of a filter that no index answers; one that an index could answer comes before
-/// the others.
-fn scanned(report: &TermReport) -> Option<&TermReport> {
-    let here = matches!(report.source, Source::Scan).then_some(report);
-    let below = report.children.iter().filter_map(scanned);
-    let all = below.chain(here).collect::<Vec<_>>();
-    all.iter().find(|term| term.would_help.is_some()).or_else(|| all.first()).copied()
 }
 
 /// As much of a text as a sentence has room for.

@@ -1,6 +1,6 @@
 //! What limits tell is the same whatever is hidden.
 
-use ldap::message::Scope;
+use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
 
 use super::controls::put;
@@ -44,7 +44,12 @@ const FILTERS: &[&str] = &[
     "(&(|(uid=hidden*)(cn=device*))(description=*y*))",
     "(&(!(uid=hidden 3))(description=y))",
     "(&(cn=*)(!(objectClass=account))(description=y))",
+    "(serialNumber=3)",
+    "(cn=device 1)",
 ];
+
+/// Where a serial number may not be searched for.
+const CLOSED: &str = "ou=closed,dc=example,dc=org";
 
 /// 24 entries that may be seen, and, among them in the order of ids, so many for each that may not.
 fn world(hidden_for_each: usize, adjust: fn(&mut directory::Limits)) -> Served {
@@ -56,10 +61,26 @@ fn world(hidden_for_each: usize, adjust: fn(&mut directory::Limits)) -> Served {
     let mut add = |name: &str, attributes: &[(&str, &[&str])]| {
         assert_eq!(root.add(name, attributes), ResultCode::Success, "{name}");
     };
-    for unit in [PEOPLE, SECRET] {
+    for unit in [PEOPLE, SECRET, CLOSED] {
         add(unit, &[("objectClass", &["organizationalUnit"])]);
     }
+    let referral: &[&str] = &["referral", "extensibleObject"];
+    for number in 0..3 {
+        let name = format!("cn=elsewhere {number},{PEOPLE}");
+        add(&name, &[("objectClass", referral), ("ref", &["ldap://elsewhere.example.org"])]);
+        let device: [(&str, &[&str]); 2] = [("objectClass", &["device"]), ("serialNumber", &["3"])];
+        add(&format!("cn=device {number},{CLOSED}"), &device);
+    }
     let mut hidden = 0;
+    if hidden_for_each > 0 {
+        let alias: &[&str] = &["alias", "extensibleObject"];
+        let name = format!("cn=alias,{SECRET}");
+        add(&name, &[("objectClass", alias), ("aliasedObjectName", &[PEOPLE])]);
+        for number in 0..12 {
+            let name = format!("cn=elsewhere {number},{SECRET}");
+            add(&name, &[("objectClass", referral), ("ref", &["ldap://elsewhere.example.org"])]);
+        }
+    }
     for number in 0..24 {
         let description = if number % 8 == 0 { "x" } else { "z" };
         let attributes: [(&str, &[&str]); 2] =
@@ -74,14 +95,26 @@ fn world(hidden_for_each: usize, adjust: fn(&mut directory::Limits)) -> Served {
     }
     let deny = r#"(version 3.0; acl "hidden"; deny (all) userdn="ldap:///anyone";)"#;
     put(&mut root, SECRET, deny);
+    let deny = concat!(
+        r#"(targetattr="serialNumber")(version 3.0; acl "not to be asked for"; "#,
+        r#"deny (search) userdn="ldap:///anyone";)"#,
+    );
+    put(&mut root, CLOSED, deny);
     served
 }
 
 /// Everything that is told of one search in every form.
 fn told(client: &mut Client, base: &str, filter: &str) -> Vec<String> {
     let mut all = Vec::new();
-    for scope in [Scope::Subtree, Scope::One] {
-        let asked = Asked { base, scope, filter, ..Asked::default() };
+    let ways = [
+        (Scope::Subtree, DerefAliases::Never),
+        (Scope::One, DerefAliases::Never),
+        (Scope::Subtree, DerefAliases::Always),
+    ];
+    // Aliases lead to all of it, which takes its time.
+    let ways = &ways[..if base == CLOSED { 3 } else { 2 }];
+    for &(scope, deref) in ways {
+        let asked = Asked { base, scope, deref, filter, ..Asked::default() };
         for controls in CONTROLS {
             for size_limit_entries in [0, 2] {
                 let answer =
@@ -115,8 +148,8 @@ fn limits_are_the_same_whatever_is_hidden() {
         |limits| (limits.unindexed_entries, limits.look_through_limit_entries) = (4, 20),
     ];
     for adjust in adjusts {
-        let worlds = [0, 1, 4].map(|hidden| world(hidden, adjust));
-        for base in [SUFFIX, PEOPLE] {
+        let worlds = [0, 60].map(|hidden| world(hidden, adjust));
+        for base in [SUFFIX, PEOPLE, CLOSED] {
             for filter in FILTERS {
                 let mut all = worlds.iter().map(|served| told(&mut served.client(), base, filter));
                 let first = all.next().unwrap();
@@ -127,5 +160,36 @@ fn limits_are_the_same_whatever_is_hidden() {
                 }
             }
         }
+    }
+}
+
+/// The refusal of an unindexed sort told how many entries there were, to whoever may see them all:
+/// how many of them have a value that may not be searched for, in some of them alone.
+#[test]
+fn a_refusal_counts_nothing_by_values_that_may_not_be_searched() {
+    let served = Served::with(|options| options.limits.unindexed_entries = 0);
+    let mut root = served.root();
+    for (number, description) in ["x", "z"].into_iter().enumerate() {
+        let attributes: [(&str, &[&str]); 3] = [
+            ("objectClass", &["device"]),
+            ("serialNumber", &["3"]),
+            ("description", &[description]),
+        ];
+        let name = format!("cn=device {number},{SUFFIX}");
+        assert_eq!(root.add(&name, &attributes), ResultCode::Success);
+    }
+    let deny = concat!(
+        r#"(targetattr="serialNumber")(targetfilter="(description=x)")(version 3.0; acl "some"; "#,
+        r#"deny (search) userdn="ldap:///anyone";)"#,
+    );
+    put(&mut root, SUFFIX, deny);
+    let mut client = served.client();
+    for filter in ["(&(|(serialNumber=3)(objectClass=domain))(description=y))", "(description=y)"] {
+        let asked = Asked { filter, controls: &[SORT], ..Asked::default() };
+        let answer = client.search(&asked);
+        assert_eq!(answer.code(), ResultCode::InsufficientAccessRights, "{filter}");
+        let is_told = !filter.contains("serialNumber");
+        let tells = answer.diagnostic.contains("all entries");
+        assert_eq!(tells, !is_told, "{filter}: {}", answer.diagnostic);
     }
 }

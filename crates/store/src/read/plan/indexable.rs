@@ -2,12 +2,15 @@
 //!
 //! Invariant: it depends on the filter and on which indexes there are, never on entries, so an
 //! answer that depends on it tells nothing of entries that are hidden.
-//! Invariant: every entry that the indexable part is true of is a candidate of every plan that uses
-//! no index of only some entries.
+//! Invariant: every entry that the indexable part is true of is a candidate of every plan.
 
-use schema::{Assertion, Compare, ExtensibleAssertion, ResolvedFilter, RuleKind};
+use ldap::filter::Filter;
+use schema::{
+    Assertion, AttributeDescription, Compare, ExtensibleAssertion, ResolvedFilter, RuleKind,
+};
 
-use super::lookup::{Lookup, orders};
+use super::explain;
+use super::lookup::{Lookup, orders, would_help};
 use crate::index::IndexKind;
 use crate::read::interrupt::NEVER;
 use crate::read::view::View;
@@ -37,38 +40,129 @@ impl View<'_> {
     /// What of a filter indexes answer.
     #[must_use]
     pub fn indexable(&self, filter: &ResolvedFilter) -> Indexable {
-        let lookup = Lookup::over(self, NEVER, false);
+        let mut lookup = Lookup::over(self, NEVER, false);
         let mut is_all = true;
         let filter = lookup.reduced(filter, false, &mut is_all);
         let narrows = lookup.narrows(&filter, false);
         Indexable { filter, is_all, narrows }
     }
+
+    /// The first part of a filter that no index answers, as it was asked where that is known, and
+    /// the index that would help; parts that an index could answer come before others.
+    #[must_use]
+    pub fn unanswered(
+        &self,
+        filter: &ResolvedFilter,
+        asked: Option<&Filter<'_>>,
+    ) -> Option<(String, Option<String>)> {
+        let lookup = Lookup::over(self, NEVER, false);
+        let mut found = None;
+        lookup.first_unanswered(filter, asked, &mut found);
+        found
+    }
 }
 
-impl Lookup<'_, '_> {
+impl<'a> Lookup<'a, '_> {
     /// The filter without what no index answers. Recurses as deep as the filter is, which decoding
     /// limits.
     fn reduced(
-        &self,
-        filter: &ResolvedFilter,
+        &mut self,
+        filter: &'a ResolvedFilter,
         is_negated: bool,
         is_all: &mut bool,
     ) -> ResolvedFilter {
-        let mut each = |parts: &[ResolvedFilter]| {
-            parts.iter().map(|part| self.reduced(part, is_negated, is_all)).collect()
-        };
         match filter {
-            ResolvedFilter::And(parts) => ResolvedFilter::And(each(parts)),
-            ResolvedFilter::Or(parts) => ResolvedFilter::Or(each(parts)),
+            ResolvedFilter::And(parts) => {
+                let given = self.given.len();
+                if !is_negated {
+                    self.give(parts);
+                }
+                let reduced = self.reduced_parts(parts, is_negated, is_all);
+                self.given.truncate(given);
+                ResolvedFilter::And(reduced)
+            }
+            ResolvedFilter::Or(parts) => {
+                let each = parts.iter().map(|part| self.reduced(part, is_negated, is_all));
+                ResolvedFilter::Or(each.collect())
+            }
             ResolvedFilter::Not(part) => {
                 ResolvedFilter::Not(Box::new(self.reduced(part, !is_negated, is_all)))
             }
-            item if self.answers(item) => item.clone(),
+            item if is_negated => {
+                let given = std::mem::take(&mut self.given);
+                let reduced = self.reduced_item(item, true, is_all);
+                self.given = given;
+                reduced
+            }
+            item => self.reduced_item(item, false, is_all),
+        }
+    }
+
+    /// The parts of a conjunction. A pair that an index of both attributes answers is answered,
+    /// whatever indexes there are of each.
+    fn reduced_parts(
+        &mut self,
+        parts: &'a [ResolvedFilter],
+        is_negated: bool,
+        is_all: &mut bool,
+    ) -> Vec<ResolvedFilter> {
+        let pairs = if is_negated { Vec::new() } else { self.pairs_in(parts) };
+        let is_paired = |at| pairs.iter().any(|pair| pair.first.0 == at || pair.second.0 == at);
+        let mut reduced = Vec::with_capacity(parts.len());
+        for (at, part) in parts.iter().enumerate() {
+            reduced.push(match is_paired(at) {
+                true => part.clone(),
+                false => self.reduced(part, is_negated, is_all),
+            });
+        }
+        reduced.extend(pairs.iter().filter_map(|pair| pair.index.filter.clone()));
+        reduced
+    }
+
+    fn reduced_item(
+        &self,
+        item: &ResolvedFilter,
+        is_negated: bool,
+        is_all: &mut bool,
+    ) -> ResolvedFilter {
+        if !self.answers(item) {
+            *is_all = false;
             // True where it would have to be true, and false below a `!` (RFC 4526).
-            _ => {
-                *is_all = false;
-                let none = Vec::new();
-                if is_negated { ResolvedFilter::Or(none) } else { ResolvedFilter::And(none) }
+            let none = Vec::new();
+            return if is_negated { ResolvedFilter::Or(none) } else { ResolvedFilter::And(none) };
+        }
+        // An index of only some entries leaves out those that its own filter is not true of.
+        let conditions = asked_of(item).into_iter().flat_map(|asked| self.filtered(asked));
+        let mut parts: Vec<_> = conditions.filter_map(|index| index.filter.clone()).collect();
+        if parts.is_empty() {
+            return item.clone();
+        }
+        parts.push(item.clone());
+        ResolvedFilter::And(parts)
+    }
+
+    fn first_unanswered(
+        &self,
+        filter: &ResolvedFilter,
+        asked: Option<&Filter<'_>>,
+        found: &mut Option<(String, Option<String>)>,
+    ) {
+        if matches!(found, Some((_, Some(_)))) {
+            return;
+        }
+        let part = |at| explain::part(filter, asked, at);
+        match filter {
+            ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => {
+                let each = parts.iter().enumerate();
+                each.for_each(|(at, one)| self.first_unanswered(one, part(at), found));
+            }
+            ResolvedFilter::Not(inner) => self.first_unanswered(inner, part(0), found),
+            item if self.answers(item) => {}
+            item => {
+                let would_help = would_help(item);
+                if found.is_none() || would_help.is_some() {
+                    *found = Some((explain::text(item, asked), would_help));
+                }
             }
         }
     }
@@ -137,5 +231,22 @@ impl Lookup<'_, '_> {
             | ResolvedFilter::Substrings(_)
             | ResolvedFilter::Extensible(_) => !is_negated,
         }
+    }
+}
+
+/// The attribute that an assertion is about.
+fn asked_of(item: &ResolvedFilter) -> Option<&AttributeDescription> {
+    match item {
+        ResolvedFilter::Present(asked) => Some(asked),
+        ResolvedFilter::Equality(one)
+        | ResolvedFilter::Approx(one)
+        | ResolvedFilter::GreaterOrEqual(one)
+        | ResolvedFilter::LessOrEqual(one) => Some(&one.description),
+        ResolvedFilter::Substrings(one) => Some(&one.description),
+        ResolvedFilter::Extensible(one) => one.description.as_deref(),
+        ResolvedFilter::Undefined
+        | ResolvedFilter::And(_)
+        | ResolvedFilter::Or(_)
+        | ResolvedFilter::Not(_) => None,
     }
 }

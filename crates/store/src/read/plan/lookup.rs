@@ -38,7 +38,14 @@ pub(super) struct Lookup<'a, 'v> {
     pub(super) work: Work,
     /// The parts of the conjunctions above, all of which hold for what is looked for: a filtered
     /// index whose filter is among them has all of it.
-    given: Vec<&'a ResolvedFilter>,
+    pub(super) given: Vec<&'a ResolvedFilter>,
+}
+
+/// Two assertions of a conjunction, each with its place in it, and the index of both.
+pub(super) struct Pair<'v, 'f> {
+    pub(super) index: &'v Index,
+    pub(super) first: (usize, &'f Assertion),
+    pub(super) second: (usize, &'f Assertion),
 }
 
 /// The text of a part of a filter, where it is known.
@@ -365,7 +372,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
 
     /// Indexes of values of a type, of only those entries that everything that is looked for is
     /// among.
-    fn filtered(&self, asked: &AttributeDescription) -> impl Iterator<Item = &'v Index> {
+    pub(super) fn filtered(&self, asked: &AttributeDescription) -> impl Iterator<Item = &'v Index> {
         let is_any = !self.given.is_empty();
         let all = is_any.then(|| self.view.dictionary().filtered(&asked.kind));
         all.into_iter().flatten().filter(|index| {
@@ -388,7 +395,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
     }
 
     /// What is given below a conjunction of these parts.
-    fn give(&mut self, parts: &'a [ResolvedFilter]) {
+    pub(super) fn give(&mut self, parts: &'a [ResolvedFilter]) {
         for part in parts {
             self.given.push(part);
             if let ResolvedFilter::And(parts) = part {
@@ -498,42 +505,50 @@ impl<'a, 'v> Lookup<'a, 'v> {
         nodes: &mut Vec<Option<Node<'v>>>,
         smallest: &mut u64,
     ) -> Result<(), StoreError> {
+        for Pair { index, first, second } in self.pairs_in(parts) {
+            let node = self.pair(index, first.1, second.1)?;
+            // The pair stands for both parts where it tells all.
+            for at in [first.0, second.0] {
+                if let Some(Some(part)) = nodes.get_mut(at)
+                    && node.exact
+                {
+                    part.shape = Shape::Everything;
+                    (part.exact, part.count) = (true, UNKNOWN);
+                    part.skip(IN_COMPOSITE);
+                }
+            }
+            *smallest = (*smallest).min(node.count);
+            nodes.push(Some(node));
+        }
+        Ok(())
+    }
+
+    /// The pairs of assertions of a conjunction that an index of both attributes answers.
+    pub(super) fn pairs_in<'f>(&self, parts: &'f [ResolvedFilter]) -> Vec<Pair<'v, 'f>> {
         let items: Vec<(usize, &Assertion)> =
             parts.iter().take(PARTS_MAX).enumerate().filter_map(equal).collect();
-        for (at, first) in &items {
-            let kind = &first.description.kind;
+        let mut pairs = Vec::new();
+        for first in &items {
+            let kind = &first.1.description.kind;
             let dictionary = self.view.dictionary();
             let is_given = |index: &&Index| match &index.filter {
                 Some(filter) => index.with.is_some() && self.is_given(filter),
                 None => true,
             };
             let filtered = dictionary.filtered(kind).filter(is_given);
-            let indexes: Vec<&'v Index> = dictionary.composites(kind).chain(filtered).collect();
-            for index in indexes {
+            for index in dictionary.composites(kind).chain(filtered) {
                 let Some(with) = &index.with else { continue };
-                if index.attribute.kind != *kind || index.rule != Some(first.rule) {
+                if index.attribute.kind != *kind || index.rule != Some(first.1.rule) {
                     continue;
                 }
                 let is_second = |(_, second): &&(usize, &Assertion)| {
                     second.description.kind == with.attribute.kind && second.rule == with.rule
                 };
-                let Some((second_at, second)) = items.iter().find(is_second) else { continue };
-                let node = self.pair(index, first, second)?;
-                // The pair stands for both parts where it tells all.
-                for at in [*at, *second_at] {
-                    if let Some(Some(part)) = nodes.get_mut(at)
-                        && node.exact
-                    {
-                        part.shape = Shape::Everything;
-                        (part.exact, part.count) = (true, UNKNOWN);
-                        part.skip(IN_COMPOSITE);
-                    }
-                }
-                *smallest = (*smallest).min(node.count);
-                nodes.push(Some(node));
+                let second = items.iter().find(is_second);
+                pairs.extend(second.map(|second| Pair { index, first: *first, second: *second }));
             }
         }
-        Ok(())
+        pairs
     }
 
     fn pair(
@@ -693,7 +708,7 @@ pub(super) fn after_all_with(prefix: &[u8]) -> Box<[u8]> {
 }
 
 /// The definition of an index that would answer an assertion.
-fn would_help(item: &ResolvedFilter) -> Option<String> {
+pub(super) fn would_help(item: &ResolvedFilter) -> Option<String> {
     let definition = |kind: IndexKind, asked: &AttributeDescription| {
         let attribute = asked.kind.name().to_owned();
         IndexDefinition { kind, attribute, rule: None, with: None, filter: None }

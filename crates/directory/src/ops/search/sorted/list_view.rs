@@ -110,6 +110,9 @@ impl Sorting<'_> {
 
     /// Whether a part is counted off in an index, where there is one.
     pub(super) fn part_is_walked(&self) -> Result<bool, Refusal> {
+        if !self.run.may_count_candidates() {
+            return Ok(self.is_walked_by_shape());
+        }
         let limit = self.run.search.directory.limits.sort_entries_max;
         let all = self.view().entry_count()?;
         let is_large = self.plan.estimate.saturating_mul(super::READ_STEPS) > all;

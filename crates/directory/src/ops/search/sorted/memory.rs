@@ -27,18 +27,22 @@ pub(super) struct Places {
     bytes_max: usize,
 }
 
+/// Why a list has no order: it is larger than these limits.
+pub(super) fn too_large(entries_max: u64, bytes_max: usize) -> SortFault {
+    SortFault::new(
+        ResultCode::AdminLimitExceeded,
+        format!(
+            "more than {entries_max} entries or {bytes_max} octets of sort keys would be sorted in \
+             memory: narrow the filter, ask for pages, or sort by an indexed attribute first",
+        ),
+    )
+}
+
 impl Places {
     pub(super) fn push(&mut self, key: &[u8], id: EntryId) -> Result<(), Failed> {
         self.bytes += key.len() + PLACE_BYTES;
         if self.list.len() as u64 >= self.entries_max || self.bytes > self.bytes_max {
-            return Err(Failed::Fault(SortFault::new(
-                ResultCode::AdminLimitExceeded,
-                format!(
-                    "more than {} entries or {} octets of sort keys would be sorted in memory: \
-                     narrow the filter, ask for pages, or sort by an indexed attribute first",
-                    self.entries_max, self.bytes_max
-                ),
-            )));
+            return Err(Failed::Fault(too_large(self.entries_max, self.bytes_max)));
         }
         self.list.push(Place { key: key.to_vec(), id });
         Ok(())
