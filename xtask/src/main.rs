@@ -96,6 +96,12 @@ const VERBS: &[Verb] = &[
     },
     Verb { name: "ci", arguments: "", purpose: "all that CI checks", run: ci::run },
     Verb {
+        name: "circles",
+        arguments: "[CRATE] [--edges FILE FILE]",
+        purpose: "files of a crate that name each other, and what would part them",
+        run: tidy::circles::run,
+    },
+    Verb {
         name: "conform",
         arguments: "[--peer openldap] [SCRIPT...]",
         purpose: "the dialogue scripts against another server",
