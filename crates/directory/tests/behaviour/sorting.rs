@@ -400,8 +400,8 @@ fn what_is_sorted_in_memory_is_bounded() {
     assert!(!cookie.is_empty());
 }
 
-/// The next page of a list that was too large to be sorted was refused: its cookie was taken for one
-/// of another search.
+/// The next page of a list that was too large to be sorted was refused: its cookie was taken for
+/// that of another search.
 #[test]
 fn pages_of_what_is_too_large_to_be_sorted_follow_each_other() {
     let served = Served::with(|options| options.limits.sort_entries_max = 20);
