@@ -55,6 +55,23 @@ pub enum Method {
     Sasl(&'static str),
 }
 
+/// An identity that access rules do not apply to. Only [`Access::bypass`] makes one.
+///
+/// ```compile_fail,E0423
+/// fn forge(access: &aci::Access) -> aci::Bypass<'_> {
+///     aci::Bypass(access)
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Bypass<'a>(&'a Access);
+
+impl<'a> Bypass<'a> {
+    /// Who it is.
+    pub fn access(self) -> &'a Access {
+        self.0
+    }
+}
+
 impl Access {
     /// The access of `identity`, which was given nothing of its own; the root identity has all
     /// privileges.
@@ -125,6 +142,11 @@ impl Access {
     /// Where requests come from.
     pub fn origin(&self) -> &Origin {
         &self.origin
+    }
+
+    /// That access rules do not apply to it, if that is so.
+    pub fn bypass(&self) -> Option<Bypass<'_>> {
+        self.has(Privilege::BypassAcl).then_some(Bypass(self))
     }
 
     /// Whether it has a privilege.

@@ -3,6 +3,12 @@
 use std::fmt;
 
 /// A value that passed an access decision. Only this crate makes one.
+///
+/// ```compile_fail,E0423
+/// fn forge<T>(value: T) -> aci::Permitted<T> {
+///     aci::Permitted(value)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Permitted<T>(T);
 

@@ -12,22 +12,26 @@ use schema::{
 };
 
 use crate::{
-    Access, Denied, EntryRights, Permitted, Privilege, Reach, Right, Searchable, ValueChange,
-    VisibleEntry,
+    Access, Bypass, Denied, EntryRights, Permitted, Privilege, Reach, Right, Searchable,
+    ValueChange, VisibleEntry,
 };
 
 /// The rights of one identity on one entry.
 pub struct Rights<'e> {
     access: &'e Access,
-    /// None: access control does not apply.
+    /// None: access rules do not apply.
     rules: Option<EntryRights<'e>>,
 }
 
 impl<'e> Rights<'e> {
-    /// The rights on `entry` where these rules hold; none when access control does not apply.
-    pub fn on(access: &'e Access, reach: Option<&'e Reach<'e>>, entry: &'e dyn EntryRead) -> Self {
-        debug_assert!(reach.is_some() || access.has(Privilege::BypassAcl));
-        Self { access, rules: reach.map(|reach| reach.of(entry)) }
+    /// The rights on `entry` where these rules hold.
+    pub fn on(access: &'e Access, reach: &'e Reach<'e>, entry: &'e dyn EntryRead) -> Self {
+        Self { access, rules: Some(reach.of(entry)) }
+    }
+
+    /// All rights on any entry, for an identity that no access rules apply to.
+    pub fn all(bypass: Bypass<'e>) -> Self {
+        Self { access: bypass.access(), rules: None }
     }
 
     /// Whether values of this attribute may be returned.
@@ -131,33 +135,35 @@ impl<'e> Rights<'e> {
         if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }
     }
 
-    /// Likewise, where the server's own rules change these attributes beside what was asked for:
-    /// the state of an account follows from a change of its password.
+    /// Decides on a change of a password and of what follows from it by the server's own rules:
+    /// the attributes `own`, as far as they are passwords or the state of an account. Of them the
+    /// identity needs no rights.
     ///
     /// # Errors
     /// [`Denied`] when the identity lacks the right.
-    pub fn permit_beside(
+    pub fn permit_password(
         &self,
         change: Change,
         own: &[Arc<AttributeDescription>],
     ) -> Result<Permitted<Change>, Denied> {
+        let follows = |one: &Arc<AttributeDescription>| own.contains(one) && is_of_password(one);
         let is_allowed = match &change {
             Change::Modify(modify) => modify
                 .deltas
                 .iter()
-                .all(|delta| own.contains(&delta.description) || self.may_change(delta)),
+                .all(|delta| follows(&delta.description) || self.may_change(delta)),
             Change::Add(add) => {
                 let mut attributes = add.entry.attributes().iter();
                 self.may_entry(Right::Add)
-                    && attributes
-                        .all(|one| own.contains(&one.description) || self.may_begin_with(one))
+                    && attributes.all(|one| follows(&one.description) || self.may_begin_with(one))
             }
             _ => return self.permit(change),
         };
         if is_allowed { Ok(Permitted::new(change)) } else { Err(Denied) }
     }
 
-    /// Likewise for an entry that goes below another superior, on which `onto` are the rights.
+    /// Decides on a rename of the entry that brings it below another superior, on which `onto` are
+    /// the rights.
     ///
     /// # Errors
     /// [`Denied`] when the identity lacks a right on one of them.
@@ -234,6 +240,29 @@ pub fn privilege_for(description: &AttributeDescription) -> Option<Privilege> {
         .filter(|kind| kind.is_operational())
         .find_map(needs)
 }
+
+/// Whether an attribute changes with a password, by the server's own rules.
+fn is_of_password(description: &AttributeDescription) -> bool {
+    let is_named = |name: &&str| description.kind.is_named(name);
+    description.is_password() || PASSWORD_STATE.iter().any(|name| is_named(&name))
+}
+
+/// The state of an account that a change of its password brings (draft-behera-ldap-password-policy
+/// §5.3).
+const PASSWORD_STATE: &[&str] = &[
+    "pwdChangedTime",
+    "pwdAccountLockedTime",
+    "pwdFailureTime",
+    "pwdGraceUseTime",
+    "pwdReset",
+    "pwdStartTime",
+    "pwdEndTime",
+    "pwdLastSuccess",
+    "pwdHistory",
+    "pwdTPRUseCount",
+    "pwdTPRValidFrom",
+    "pwdTPRExpireAt",
+];
 
 /// What locks, unlocks and ends accounts, and says by which policy: operational attributes that
 /// are written by those who may reset passwords.

@@ -23,6 +23,16 @@ impl WantedValues<'_> {
 }
 
 /// An entry as one identity may see it. The only form in which an entry leaves the server.
+///
+/// ```compile_fail,E0451
+/// fn forge<'e>(
+///     rights: &'e aci::Rights<'e>,
+///     entry: &'e dyn schema::EntryRead,
+///     selection: &'e schema::Selection,
+/// ) -> aci::VisibleEntry<'e> {
+///     aci::VisibleEntry { rights, entry, selection, wanted: None }
+/// }
+/// ```
 pub struct VisibleEntry<'e> {
     rights: &'e Rights<'e>,
     entry: &'e dyn EntryRead,

@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use aci::{Access, AciSet, Asker, EntryRights, Privilege, Reach, Right, Rights, Rules};
+use aci::{Access, AciSet, Asker, Bypass, EntryRights, Reach, Right, Rights, Rules};
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
 use store::{StoredEntry, View};
 
@@ -28,13 +28,17 @@ pub(crate) struct Site<'a> {
 }
 
 /// Who asks, and the rules in force. One for each request.
-pub(crate) struct Guard<'a> {
-    access: &'a Access,
-    rules: Option<InForce<'a>>,
+pub(crate) struct Guard<'a>(Subject<'a>);
+
+/// Who asks: somebody that no rules apply to, or somebody with those that do.
+enum Subject<'a> {
+    Bypassed(Bypass<'a>),
+    Ruled(InForce<'a>),
 }
 
 /// What decides for those who are subject to access control.
 struct InForce<'a> {
+    access: &'a Access,
     sees_all: OnceCell<bool>,
     reach: &'a Reach<'a>,
     rules: &'a Rules,
@@ -55,8 +59,8 @@ pub(crate) fn guarded_by<T>(
     act: impl FnOnce(&Guard<'_>) -> T,
 ) -> T {
     let &Site { directory, access, view, schema } = site;
-    if access.has(Privilege::BypassAcl) {
-        return act(&Guard { access, rules: None });
+    if let Some(bypass) = access.bypass() {
+        return act(&Guard(Subject::Bypassed(bypass)));
     }
     let rules = access.rules(acis, view.lsn().0);
     let key = match (access.key(), access.identity().dn()) {
@@ -67,35 +71,48 @@ pub(crate) fn guarded_by<T>(
     let around = Around::new(view, schema, directory).asked_from(host_name);
     let asker = access.asker(key.as_ref(), &around);
     let reach = rules.below(&asker, base);
-    let in_force =
-        InForce { sees_all: OnceCell::new(), reach: &reach, rules: &rules, asker: &asker };
-    act(&Guard { access, rules: Some(in_force) })
+    let sees_all = OnceCell::new();
+    let in_force = InForce { access, sees_all, reach: &reach, rules: &rules, asker: &asker };
+    act(&Guard(Subject::Ruled(in_force)))
 }
 
 impl<'a> Guard<'a> {
     /// The guard that lets everything through, for tests of what is behind it.
     #[cfg(test)]
     pub(crate) fn open(access: &'a Access) -> Self {
-        Self { access, rules: None }
+        Self(Subject::Bypassed(access.bypass().expect("a test asks for one who has the privilege")))
     }
 
     /// Who asks.
     pub(crate) fn access(&self) -> &'a Access {
-        self.access
+        match &self.0 {
+            Subject::Bypassed(bypass) => bypass.access(),
+            Subject::Ruled(rules) => rules.access,
+        }
     }
 
     /// Whether access control does not apply to the asker.
     pub(crate) fn is_bypassed(&self) -> bool {
-        self.rules.is_none()
+        self.rules().is_none()
+    }
+
+    fn rules(&self) -> Option<&InForce<'a>> {
+        match &self.0 {
+            Subject::Bypassed(_) => None,
+            Subject::Ruled(rules) => Some(rules),
+        }
     }
 
     fn reach(&self) -> Option<&'a Reach<'a>> {
-        self.rules.as_ref().map(|rules| rules.reach)
+        self.rules().map(|rules| rules.reach)
     }
 
     /// The rights on an entry at or below the base, stored or made by the server.
     pub(crate) fn on<'e>(&'e self, entry: &'e dyn EntryRead) -> Rights<'e> {
-        Rights::on(self.access, self.reach(), entry)
+        match &self.0 {
+            Subject::Bypassed(bypass) => Rights::all(*bypass),
+            Subject::Ruled(rules) => Rights::on(rules.access, rules.reach, entry),
+        }
     }
 
     /// What the rules say about an entry; none where they are not asked.
@@ -109,10 +126,10 @@ impl<'a> Guard<'a> {
 
     /// Calls `act` with a guard for entries anywhere.
     pub(crate) fn anywhere<T>(&self, act: impl FnOnce(&Guard<'_>) -> T) -> T {
-        let Some(InForce { rules, asker, .. }) = &self.rules else { return act(self) };
+        let Some(&InForce { access, rules, asker, .. }) = self.rules() else { return act(self) };
         let reach = rules.below(asker, &DnKey::root());
-        let in_force = InForce { sees_all: OnceCell::new(), reach: &reach, rules, asker };
-        act(&Guard { access: self.access, rules: Some(in_force) })
+        let in_force = InForce { access, sees_all: OnceCell::new(), reach: &reach, rules, asker };
+        act(&Guard(Subject::Ruled(in_force)))
     }
 
     /// Whether the asker may search for values of an attribute, if that is so for every entry.
@@ -139,7 +156,7 @@ impl<'a> Guard<'a> {
 
     /// Whether the asker may see every entry there is: what `Rights::may_see` asks of each.
     pub(crate) fn sees_all(&self) -> bool {
-        self.rules.as_ref().is_none_or(|rules| {
+        self.rules().is_none_or(|rules| {
             let is_seen = || rules.reach.always_entry(Right::Read) == Some(true);
             *rules.sees_all.get_or_init(is_seen)
         })

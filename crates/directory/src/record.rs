@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use aci::Permitted;
 use schema::{Change, DescriptionError};
 use store::Lsn;
 use xxhash_rust::xxh3::xxh3_64;
@@ -59,6 +60,14 @@ pub struct Record {
 }
 
 /// A record that is about to be written, borrowed from those who decided it.
+///
+/// ```compile_fail,E0308
+/// use directory::record::RecordDraft;
+///
+/// fn undecided<'a>(draft: RecordDraft<'a>, changes: &'a [schema::Change]) -> RecordDraft<'a> {
+///     RecordDraft { changes, ..draft }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RecordDraft<'a> {
     /// See [`Record::lsn`].
@@ -71,8 +80,8 @@ pub struct RecordDraft<'a> {
     pub csn: Csn,
     /// See [`Record::origin`].
     pub origin: &'a Origin,
-    /// See [`Record::changes`].
-    pub changes: &'a [&'a Change],
+    /// See [`Record::changes`]. Only what was permitted becomes a record.
+    pub changes: &'a [Permitted<Change>],
     /// See [`Record::notices`].
     pub notices: &'a [Notice],
 }
@@ -157,22 +166,22 @@ pub enum Notice {
 }
 
 impl Record {
-    /// Appends the record to `out`; returns the running hash after it.
+    /// Appends the record to `out`, as it was read; returns the running hash after it.
     ///
     /// # Errors
     /// When the record would be longer than [`RECORD_LENGTH_MAX_BYTES`].
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<u64, RecordError> {
-        let changes: Vec<&Change> = self.changes.iter().collect();
-        RecordDraft {
-            lsn: self.lsn,
-            prev_hash: self.prev_hash,
-            reign: self.reign,
-            csn: self.csn,
-            origin: &self.origin,
-            changes: &changes,
-            notices: &self.notices,
-        }
-        .encode(out)
+        let Self { lsn, prev_hash, reign, csn, origin, changes, notices } = self;
+        let parts = encode::Parts {
+            lsn: *lsn,
+            prev_hash: *prev_hash,
+            reign: *reign,
+            csn: *csn,
+            origin,
+            changes: changes.iter(),
+            notices,
+        };
+        parts.encode(out)
     }
 }
 

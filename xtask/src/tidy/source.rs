@@ -23,6 +23,15 @@ const PERMITTING: &[&str] = &[
     "crates/directory/src/ops/schema_modify.rs",
 ];
 
+/// Who may make a `Permitted` without a decision: changes that the server makes on its own account.
+const INTERNAL: &[&str] = &[
+    // The entries of naming contexts, which `init` makes.
+    "crates/directory/src/ops/suffix.rs",
+    // Records of a test suite for logs.
+    "crates/directory/src/log/conformance/script.rs",
+    "crates/aci/src/permitted.rs",
+];
+
 /// A text file of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
@@ -105,10 +114,14 @@ pub(crate) fn check(file: &File, findings: &mut Vec<Finding>) {
 }
 
 fn asks_for_permitted(path: &str, line: &str) -> bool {
-    const CALLS: [&str; 3] = [".permit(", ".permit_beside(", ".permit_move("];
-    path.starts_with("crates/directory/src/")
+    const CALLS: [&str; 3] = [".permit(", ".permit_password(", ".permit_move("];
+    let is_internal = path.starts_with("crates/")
+        && !INTERNAL.contains(&path)
+        && line.contains("Permitted::internal");
+    let asks = path.starts_with("crates/directory/src/")
         && !PERMITTING.contains(&path)
-        && CALLS.iter().any(|call| line.contains(call))
+        && CALLS.iter().any(|call| line.contains(call));
+    is_internal || asks
 }
 
 fn marker(line: &str) -> Option<&'static str> {
@@ -176,6 +189,9 @@ mod tests {
         check_rules("crates/directory/src/ops/checks.rs", text, &[]);
         check_rules("crates/aci/src/rights.rs", text, &[]);
         check_rules("crates/directory/src/ops/new.rs", "//! Why.\nchecks::permit(a)\n", &[]);
+        let text = "//! Why.\nlet change = Permitted::internal(change);\n";
+        check_rules("crates/directory/src/ops/new.rs", text, &["permit"]);
+        check_rules("crates/directory/src/ops/suffix.rs", text, &[]);
     }
 
     #[test]

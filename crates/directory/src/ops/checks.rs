@@ -92,7 +92,7 @@ pub(crate) fn permit(
     set::check_entry(schema, checked.after)?;
     let permitted = match (checked.onto, checked.passwords) {
         (Some(onto), _) => checked.rights.permit_move(change, onto)?,
-        (None, Passwords::Decided(own)) => checked.rights.permit_beside(change, own)?,
+        (None, Passwords::Decided(own)) => checked.rights.permit_password(change, own)?,
         (None, Passwords::Untouched | Passwords::OfServer) => checked.rights.permit(change)?,
     };
     Ok(permitted)

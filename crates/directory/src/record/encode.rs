@@ -2,12 +2,13 @@
 //!
 //! Invariant: nothing of what was decided is copied on the way but into the octets.
 
+use aci::Permitted;
 use ldap::dn::Dn;
 use schema::{
     AddChange, Attribute, AttributeDelta, AttributeDescription, Change, DeleteChange, IndexChange,
     ModifyChange, RenameChange, SchemaChange, SettingChange,
 };
-use store::varint;
+use store::{Lsn, varint};
 
 use super::{
     CHANGE_ADD, CHANGE_DELETE, CHANGE_INDEX, CHANGE_MODIFY, CHANGE_NOTICE, CHANGE_RENAME,
@@ -15,6 +16,8 @@ use super::{
     ORIGIN_LENGTH_OFFSET, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError,
     hash, level,
 };
+use crate::log::Reign;
+use crate::stamp::Csn;
 
 impl RecordDraft<'_> {
     /// Appends the record to `out`; returns the running hash after it.
@@ -22,10 +25,30 @@ impl RecordDraft<'_> {
     /// # Errors
     /// When the record would be longer than [`RECORD_LENGTH_MAX_BYTES`]; `out` is as it was.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<u64, RecordError> {
+        let Self { lsn, prev_hash, reign, csn, origin, changes, notices } = *self;
+        let changes = changes.iter().map(Permitted::get);
+        Parts { lsn, prev_hash, reign, csn, origin, changes, notices }.encode(out)
+    }
+}
+
+/// What a record is encoded from: one that is decided, or one that was read.
+pub(super) struct Parts<'a, C> {
+    pub(super) lsn: Lsn,
+    pub(super) prev_hash: u64,
+    pub(super) reign: Reign,
+    pub(super) csn: Csn,
+    pub(super) origin: &'a Origin,
+    pub(super) changes: C,
+    pub(super) notices: &'a [Notice],
+}
+
+impl<'a, C: ExactSizeIterator<Item = &'a Change> + Clone> Parts<'a, C> {
+    /// See [`RecordDraft::encode`].
+    pub(super) fn encode(self, out: &mut Vec<u8>) -> Result<u64, RecordError> {
         let start = out.len();
         out.extend_from_slice(&RECORD_FORMAT.to_be_bytes());
         // Who knows less can still read what says nothing new.
-        let needed = self.changes.iter().map(|change| level(change)).max().unwrap_or(1);
+        let needed = self.changes.clone().map(level).max().unwrap_or(1);
         out.extend_from_slice(&needed.to_be_bytes());
         out.extend_from_slice(&self.lsn.0.to_be_bytes());
         out.extend_from_slice(&self.reign.0.to_be_bytes());

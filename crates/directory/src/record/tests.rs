@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use aci::Permitted;
 use ldap::dn::{Ava, Dn, Rdn};
 use proptest::prelude::*;
 use schema::{
@@ -346,7 +347,7 @@ fn the_hash_covers_what_was_done_and_what_was_before() {
 #[ignore = "a measurement, for an optimised build"]
 #[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a measurement")]
 fn encoding_costs() {
-    let changes: Vec<Change> = (0..64).map(person).collect();
+    let changes: Vec<_> = (0..64).map(person).map(Permitted::internal).collect();
     let (origin, rounds) = (origin(), 200_000);
     let mut out = Vec::new();
     let started = Instant::now();
@@ -358,7 +359,7 @@ fn encoding_costs() {
             reign: Reign::ETERNAL,
             csn: Csn::at(Timestamp(round as u64)),
             origin: &origin,
-            changes: &[&changes[round % 64]],
+            changes: &changes[round % 64..=round % 64],
             notices: &[],
         };
         out.clear();

@@ -18,7 +18,6 @@ use aci::AciSet;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use ldap::result::ResultCode;
-use schema::Change;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
 use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all};
@@ -327,14 +326,13 @@ impl Pipeline {
         let last = batch.last();
         let lsn = Lsn(last.lsn.0 + 1);
         let csn = outcome.stamp.moment;
-        let changes: Vec<&Change> = outcome.changes.iter().map(|change| change.get()).collect();
         let draft = RecordDraft {
             lsn,
             prev_hash: last.hash,
             reign,
             csn,
             origin: &request.origin(),
-            changes: &changes,
+            changes: &outcome.changes,
             notices: &[],
         };
         self.scratch.clear();

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, mpsc};
 
+use aci::Permitted;
 use schema::{Change, SchemaChange};
 use store::Lsn;
 
@@ -174,7 +175,7 @@ impl Maker {
             reign,
             csn: Csn::at(Timestamp(self.made)),
             origin: &self.origin,
-            changes: &[&change],
+            changes: &[Permitted::internal(change)],
             notices: &[],
         };
         let mut bytes = Vec::new();
