@@ -32,7 +32,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
 use crate::error::ServerError;
-use crate::listen;
+use crate::listen::listeners;
 use crate::metrics::{Metrics, exposition};
 
 /// The thread of the listener; dropping it ends it.
@@ -51,7 +51,7 @@ impl Admin {
         let mut admin = Self { addresses: Vec::new(), stop: Arc::default(), thread: None };
         let mut listeners = Vec::new();
         for address in addresses {
-            let (bound, listener) = listen::open_admin(*address)?;
+            let (bound, listener) = listeners::open_admin(*address)?;
             admin.addresses.push(bound);
             listeners.push(listener);
         }

@@ -13,6 +13,10 @@ pub(crate) mod holding;
 mod idle;
 mod output;
 pub(crate) mod patience;
+pub(crate) mod presence;
+pub(crate) mod read_buffer;
+pub(crate) mod send_queue;
+pub(crate) mod sessions;
 mod shown;
 mod time_slice;
 
@@ -40,13 +44,13 @@ use self::output::Output;
 use self::patience::{Origin, Turn};
 use self::shown::Closing;
 use self::time_slice::TimeSlice;
-use crate::budget::Held;
-use crate::departures::Round;
-use crate::fair_queue::Asker;
+use crate::connection::send_queue::Round;
+use crate::limits::anonymous_share::InLine;
+use crate::limits::budget::Held;
+use crate::listen::stream::Stream;
 use crate::log::Trail;
-use crate::pool::{self, Delivery};
-use crate::stranger_turns::InLine;
-use crate::stream::Stream;
+use crate::pools::fair_queue::Asker;
+use crate::pools::scan_pool::{self, Delivery};
 use crate::worker::{ConnectionId, Mailbox, Worker};
 
 /// One connection on its worker.
@@ -718,7 +722,7 @@ impl Connection {
             let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
             ready!(timer.as_mut().poll(cx));
             // A bind that waits tells nobody anything but its own client, who seems to be gone.
-            let is_begun = |job: &Running| pool::has_thread(&job.deliveries);
+            let is_begun = |job: &Running| scan_pool::has_thread(&job.deliveries);
             if self.is_hashing() || self.jobs.iter().any(is_begun) {
                 break;
             }

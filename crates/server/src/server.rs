@@ -12,23 +12,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::addresses::{AddressLimits, Addresses as ClientAddresses};
 use crate::admin::Admin;
-use crate::budget::{Budget, BudgetLimits};
-use crate::counters::{Counters, Counts};
+use crate::connection::sessions::{self, Sessions};
 use crate::error::ServerError;
-use crate::fair_queue::QueueSize;
-use crate::files::{self, FileWatch, KeyFile};
-use crate::hash_pool::{HashPool, HashPoolSize};
-use crate::host_names::HostNames;
-use crate::listen::{self, Addresses, SocketFile};
+use crate::limits::budget::{Budget, BudgetLimits};
+use crate::limits::client_addresses::{AddressLimits, Addresses as ClientAddresses};
+use crate::limits::connection_slots::Places;
+use crate::listen::host_names::HostNames;
+use crate::listen::listeners::{self, Addresses, SocketFile};
+use crate::listen::tls::Tls;
 use crate::log::{Logs, Scribe};
+use crate::metrics::counters::{Counters, Counts};
 use crate::metrics::{self, Meter, Metrics, Process};
-use crate::places::Places;
-use crate::pool::{Pool, PoolSize};
-use crate::sessions::{self, Sessions};
+use crate::pools::fair_queue::QueueSize;
+use crate::pools::hash_pool::{HashPool, HashPoolSize};
+use crate::pools::scan_pool::{Pool, PoolSize};
+use crate::settings::file_watch::{self, FileWatch, KeyFile};
 use crate::settings::{LimitSettings, PasswordSettings, ServerSettings, Settings};
-use crate::tls::Tls;
 use crate::worker::{self, Order, Shared};
 
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
@@ -91,12 +91,12 @@ impl Server {
         let mut settings = settings.clone();
         fit_connections(&mut settings.limits, files)?;
         let settings = &settings;
-        let tls = Arc::new(Tls::new(settings, files::now())?);
+        let tls = Arc::new(Tls::new(settings, file_watch::now())?);
         let shown = Arc::clone(&tls);
         directory.show_certificate(Box::new(move || shown.state()));
         let keys = KeyFile::load(settings, &directory)?;
         let files = FileWatch::start(Arc::clone(&tls), keys, settings.tls.reload_interval)?;
-        let listeners = listen::open(settings, workers)?;
+        let listeners = listeners::open(settings, workers)?;
         let (shared, pool_threads) = share(&directory, settings, tls)?;
         let meters: Vec<_> = (0..workers).map(|_| Arc::<Meter>::default()).collect();
         let (logs, scribes) = Logs::start(&directory, settings, &meters)?;
@@ -139,7 +139,7 @@ impl Server {
         &mut self,
         number: usize,
         shared: &Arc<Shared>,
-        list: (Vec<listen::Listener>, Scribe),
+        list: (Vec<listeners::Listener>, Scribe),
         ended: &UnboundedSender<()>,
     ) -> Result<(), ServerError> {
         let shared = Arc::clone(shared);

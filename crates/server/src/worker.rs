@@ -24,24 +24,24 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::accept;
-use crate::addresses::Addresses;
-use crate::budget::Budget;
-use crate::counters::Counters;
-use crate::departures::Departures;
-use crate::hash_pool::HashPool;
-use crate::host_names::HostNames;
-use crate::listen::Listener;
+use crate::connection::read_buffer::ReadBuffer;
+use crate::connection::send_queue::Departures;
+use crate::connection::sessions::{Closings, Sessions, Shown};
+use crate::limits::anonymous_share::StrangerTurns;
+use crate::limits::budget::Budget;
+use crate::limits::client_addresses::Addresses;
+use crate::limits::connection_slots::Places;
+use crate::limits::memory::Releases;
+use crate::listen::accept;
+use crate::listen::host_names::HostNames;
+use crate::listen::listeners::Listener;
+use crate::listen::network::Network;
+use crate::listen::tls::Tls;
 use crate::log::Scribe;
-use crate::memory::Releases;
-use crate::network::Network;
-use crate::places::Places;
-use crate::pool::Pool;
-use crate::read_buffer::ReadBuffer;
-use crate::sessions::{Closings, Sessions, Shown};
+use crate::metrics::counters::Counters;
+use crate::pools::hash_pool::HashPool;
+use crate::pools::scan_pool::Pool;
 use crate::settings::LimitSettings;
-use crate::stranger_turns::StrangerTurns;
-use crate::tls::Tls;
 
 /// What all workers share.
 pub(crate) struct Shared {

@@ -7,7 +7,7 @@ use directory::Noted;
 use ldap::result::ResultCode;
 
 use super::Connection;
-use crate::pool::Delivery;
+use crate::pools::scan_pool::Delivery;
 
 impl Connection {
     /// Takes the answers the writer has left.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use directory::{HashDone, HashJob, Noted};
 
 use super::{Asked, Connection, Running, refuse_busy};
-use crate::fair_queue::Asker;
+use crate::pools::fair_queue::Asker;
 use crate::worker::Worker;
 
 impl Connection {

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::{Account, Held};
-use crate::places::Seat;
-use crate::presence::{Presence, Why};
+use crate::connection::presence::{Presence, Why};
+use crate::limits::budget::{Account, Held};
+use crate::limits::connection_slots::Seat;
 use crate::worker::Shared;
 
 /// One connection among the others.

@@ -11,7 +11,7 @@ use ldap::result::ResultCode;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use crate::addresses::{Addresses, Admission, Place, Seen, Source, Ticket};
+use crate::limits::client_addresses::{Addresses, Admission, Place, Seen, Source, Ticket};
 use crate::log::told;
 
 /// The address of a client, what is counted of it, and whether its next guess has to wait.

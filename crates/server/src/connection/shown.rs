@@ -9,7 +9,7 @@ use ldap::result::ResultCode;
 use tokio::time::{Sleep, sleep};
 
 use super::{Connection, Ending};
-use crate::sessions::Figures;
+use crate::connection::sessions::Figures;
 
 /// Runs while a connection that is to be closed has not sent everything.
 pub(super) type Closing = Option<Pin<Box<Sleep>>>;

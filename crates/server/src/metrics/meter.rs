@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::histogram::{Histogram, Times};
-use crate::presence::millis;
+use crate::connection::presence::millis;
 
 /// The counters of one worker. Aligned so that no line of it lies next to another worker's: the
 /// processor fetches lines in pairs.

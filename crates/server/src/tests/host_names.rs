@@ -2,7 +2,7 @@
 //! knows of the loopback address decides what the test expects.
 
 use super::*;
-use crate::host_names::HostNames;
+use crate::listen::host_names::HostNames;
 
 /// The name that this machine has for itself, if it has one that leads back.
 fn own_name() -> Option<String> {

@@ -55,7 +55,7 @@ const PANIC: &str = "cn=panic-please";
 struct Running {
     addresses: Addresses,
     shutdown: ShutdownHandle,
-    counters: Arc<crate::counters::Counters>,
+    counters: Arc<crate::metrics::counters::Counters>,
     metrics: Arc<crate::metrics::Metrics>,
     thread: Option<JoinHandle<Result<(), ServerError>>>,
     data: tempfile::TempDir,

@@ -283,7 +283,7 @@ fn scram_is_bound_to_the_channel_of_tls() {
 fn issued(key: &[u8; 32]) -> (String, String) {
     let text = |octets: &[u8]| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(octets);
     let keys = format!(r#"{{"keys":[{{"kty":"oct","alg":"HS256","k":"{}"}}]}}"#, text(key));
-    let expires = crate::files::now().0 / 1_000_000 + 600;
+    let expires = crate::settings::file_watch::now().0 / 1_000_000 + 600;
     let claims =
         format!(r#"{{"iss":"https://idp.example","aud":"ldap","sub":"anna","exp":{}}}"#, expires);
     let signed = format!("{}.{}", text(br#"{"alg":"HS256"}"#), text(claims.as_bytes()));

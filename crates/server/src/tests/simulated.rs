@@ -17,13 +17,13 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::Instant;
 
 use super::*;
-use crate::accept;
-use crate::files;
+use crate::listen::accept;
+use crate::listen::stream::Stream;
+use crate::listen::tls::Tls;
 use crate::log::{Logs, Trail};
 use crate::metrics::Meter;
 use crate::server::share;
-use crate::stream::Stream;
-use crate::tls::Tls;
+use crate::settings::file_watch;
 use crate::worker::Worker;
 
 /// The server's end of a connection.
@@ -223,7 +223,7 @@ pub(super) fn with_worker<T>(
 ) -> T {
     let data = tempfile::tempdir().unwrap();
     let (directory, settings) = open(data.path(), change);
-    let tls = Arc::new(Tls::new(&settings, files::now()).unwrap());
+    let tls = Arc::new(Tls::new(&settings, file_watch::now()).unwrap());
     let (shared, threads) = share(&directory, &settings, tls).unwrap();
     let meters = [Arc::<Meter>::default()];
     let (mut logs, mut scribes) = Logs::start(&directory, &settings, &meters).unwrap();

@@ -8,10 +8,10 @@ use ldap::message::{
 use tokio::time::Instant;
 
 use super::*;
-use crate::budget::{Budget, BudgetLimits};
-use crate::fair_queue::QueueSize;
-use crate::pool::{CHUNKS_MAX, Delivery, Pool, PoolSize};
-use crate::presence::Presence;
+use crate::connection::presence::Presence;
+use crate::limits::budget::{Budget, BudgetLimits};
+use crate::pools::fair_queue::QueueSize;
+use crate::pools::scan_pool::{CHUNKS_MAX, Delivery, Pool, PoolSize};
 
 /// Entries, and the octets of each: more than what is between the server and a client takes.
 const ENTRIES: i32 = 250;
@@ -147,7 +147,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
         }
     });
     let jobs = jobs.collect::<Vec<_>>();
-    let counters = Arc::<crate::counters::Counters>::default();
+    let counters = Arc::<crate::metrics::counters::Counters>::default();
     let queue = QueueSize { max: 100, reserved: 0, asker_max: 100 };
     let max = 1 << 30;
     let budget = Budget::new(BudgetLimits {

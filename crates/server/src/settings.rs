@@ -10,6 +10,7 @@
 mod access_control;
 mod authentication;
 mod error;
+pub(crate) mod file_watch;
 mod load;
 mod page;
 mod policy;
@@ -26,7 +27,7 @@ pub use error::SettingsError;
 
 use directory::{PasswordOptions, PasswordPolicyOptions, Policy};
 
-use crate::network::Network;
+use crate::listen::network::Network;
 
 /// All settings of a node, in the sections of `roster.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]

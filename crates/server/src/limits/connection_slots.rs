@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use crate::counters::Counter;
-use crate::presence::{Presence, Why, network};
+use crate::connection::presence::{Presence, Why, network};
+use crate::metrics::counters::Counter;
 
 /// The places of strangers.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ use std::time::Duration;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use tokio::sync::oneshot;
 
-use crate::network::Network;
-use crate::presence::network;
+use crate::connection::presence::network;
+use crate::listen::network::Network;
 
 /// What one address may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use rcgen::KeyPair;
 
 use super::*;
-use crate::files::now;
+use crate::settings::file_watch::now;
 
 fn settings(data: &Path) -> Settings {
     let mut settings = Settings::default();

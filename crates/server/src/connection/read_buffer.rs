@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Deref;
 use std::task::{Context, Poll};
 
-use crate::stream::Stream;
+use crate::listen::stream::Stream;
 
 /// Room for one read.
 pub(crate) struct ReadBuffer(RefCell<Vec<u8>>);

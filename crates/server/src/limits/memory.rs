@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::budget::Budget;
+use crate::limits::budget::Budget;
 
 /// Has the allocator of the program give memory back: `release` is called on each thread of the
 /// server after much was freed there, and may be slow. The first call counts.
@@ -86,7 +86,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::budget::BudgetLimits;
+    use crate::limits::budget::BudgetLimits;
 
     thread_local! {
         static RELEASED: AtomicUsize = const { AtomicUsize::new(0) };

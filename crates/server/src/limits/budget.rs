@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::counters::Counter;
-use crate::presence::{Presence, Why, millis, network};
+use crate::connection::presence::{Presence, Why, millis, network};
+use crate::metrics::counters::Counter;
 
 /// What may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

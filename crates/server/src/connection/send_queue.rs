@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::stream::Stream;
+use crate::listen::stream::Stream;
 use crate::worker::Mailbox;
 
 /// Whole answers of a worker's connections that are to be sent.

@@ -11,8 +11,8 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use directory::{Clock as _, Directory, SystemClock, Timestamp};
 
 use crate::error::ServerError;
+use crate::listen::tls::Tls;
 use crate::settings::Settings;
-use crate::tls::Tls;
 
 /// What tells one version of a file from another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -22,11 +22,11 @@ use tokio::time::{sleep, timeout};
 use crate::connection::holding::Holding;
 use crate::connection::patience::Origin;
 use crate::connection::{Connection, Ending};
-use crate::listen::Listener;
+use crate::listen::listeners::Listener;
+use crate::listen::proxy_header::ProxyHeader;
+use crate::listen::stream::Stream;
 use crate::log::Trail;
-use crate::proxy_header::ProxyHeader;
 use crate::server::warn_of_files;
-use crate::stream::Stream;
 use crate::worker::Worker;
 
 /// Starts accepting on `listener`.

@@ -16,11 +16,11 @@ use directory::HashJob;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::counters::Counters;
 use crate::error::ServerError;
-use crate::fair_queue::{Asker, FairQueue, QueueSize, Serves, Shares};
+use crate::metrics::counters::Counters;
 use crate::metrics::micros;
-use crate::pool::Delivery;
+use crate::pools::fair_queue::{Asker, FairQueue, QueueSize, Serves, Shares};
+use crate::pools::scan_pool::Delivery;
 
 /// How large the pool is, and what may wait for it.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@
 //! Invariant: a request costs a few stores into memory of its own worker, whether anybody looks at
 //! metrics or not; all other work is done by whoever asks for them.
 
+pub(crate) mod counters;
 mod histogram;
 mod meter;
 mod monitor;

@@ -17,8 +17,8 @@ use rustls::{ProtocolVersion, ServerConnection};
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::ServerError;
-use crate::files::{Stamp, stamps};
 use crate::settings::Settings;
+use crate::settings::file_watch::{Stamp, stamps};
 
 pub use generate::generate_self_signed;
 pub(crate) use load::{CIPHER_SUITES, VERSIONS};

@@ -24,11 +24,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::budget::{Account, Budget, Chunk};
-use crate::counters::Counters;
 use crate::error::ServerError;
-use crate::fair_queue::{Asker, FairQueue, QueueSize, Serves, Shares};
-use crate::memory::Releases;
+use crate::limits::budget::{Account, Budget, Chunk};
+use crate::limits::memory::Releases;
+use crate::metrics::counters::Counters;
+use crate::pools::fair_queue::{Asker, FairQueue, QueueSize, Serves, Shares};
 
 /// What a job sends to its connection. A channel that closes without `Done` means that the job
 /// panicked.
