@@ -48,7 +48,7 @@ use crate::connection::send_queue::Round;
 use crate::limits::anonymous_share::InLine;
 use crate::limits::budget::Held;
 use crate::listen::stream::Stream;
-use crate::log::Trail;
+use crate::log::ConnectionLog;
 use crate::pools::fair_queue::Asker;
 use crate::pools::scan_pool::{self, Delivery};
 use crate::worker::{ConnectionId, Mailbox, Worker};
@@ -62,7 +62,7 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) mailbox: Rc<Mailbox>,
     /// For the access log.
-    pub(crate) trail: Trail,
+    pub(crate) log: ConnectionLog,
     origin: Origin,
     holding: Holding,
     /// While it has not authenticated.
@@ -152,7 +152,7 @@ impl Connection {
         worker: Rc<Worker>,
         id: ConnectionId,
         stream: Stream,
-        (session, mailbox, trail): (Session, Rc<Mailbox>, Trail),
+        (session, mailbox, log): (Session, Rc<Mailbox>, ConnectionLog),
         (origin, holding): (Origin, Holding),
     ) -> Self {
         let limits = &worker.shared.limits;
@@ -164,7 +164,7 @@ impl Connection {
             stream: Rc::new(RefCell::new(stream)),
             session,
             mailbox,
-            trail,
+            log,
             origin,
             holding,
             line: InLine::default(),
@@ -350,7 +350,7 @@ impl Connection {
         }
         if self.input.ended {
             // The client has shut down its side, and has all its answers.
-            self.trail.ends("closed by the client");
+            self.log.ends("closed by the client");
             return AfterOutput::End(Ending::Closed);
         }
         if self.worker.is_stopping() {
@@ -363,7 +363,7 @@ impl Connection {
     /// Appends a notice of disconnection (RFC 4511 §4.4.1); nothing more is handled.
     fn dismiss(&mut self, code: ResultCode, diagnostic: &str) {
         self.ending = Some(Ending::Dismissed);
-        self.trail.ends(diagnostic);
+        self.log.ends(diagnostic);
         encode::notice_of_disconnection(&mut self.output.bytes, code, diagnostic);
     }
 
@@ -460,7 +460,7 @@ impl Connection {
         let now = self.touch();
         slice.begin(now);
         let read = self.input.read.unwrap_or(now);
-        worker.scribe.read(read, now);
+        worker.recorder.read(read, now);
         worker.note_activity();
         worker.departures.send_old(now);
         // Answers are sent together with those of others, unless earlier ones still wait.
@@ -525,7 +525,7 @@ impl Connection {
                 }
                 Err(error) => {
                     let diagnostic = self.why_unframed(&error);
-                    self.trail.ends(&diagnostic);
+                    self.log.ends(&diagnostic);
                     encode::notice_of_disconnection(out, ResultCode::ProtocolError, &diagnostic);
                     self.ending = Some(Ending::Dismissed);
                 }
@@ -549,7 +549,7 @@ impl Connection {
         let result = LdapResult { diagnostic: why, ..LdapResult::new(ResultCode::Busy) };
         encode::result(out, decoded.id, ResponseKind::Bind, &result, Controls::EMPTY);
         let answer = (out.get(start..).unwrap_or_default(), Noted::default());
-        worker.scribe.handled(&mut self.trail, &self.session, message, answer);
+        worker.recorder.handled(&mut self.log, &self.session, message, answer);
     }
 
     /// Has one message handled.
@@ -570,7 +570,7 @@ impl Connection {
         let Some(next) = next else {
             out.truncate(start);
             encode::notice_of_disconnection(out, ResultCode::Other, "internal error");
-            self.trail.ends("internal error");
+            self.log.ends("internal error");
             self.ending = Some(Ending::Dismissed);
             let told = out.get(start..).unwrap_or_default();
             return self.note_answer(worker, asked, told, Noted::default());
@@ -625,7 +625,7 @@ impl Connection {
     /// For the access log: a message goes on elsewhere.
     fn note_begun(&mut self, worker: &Worker, asked: Asked<'_>, so_far: &[u8]) {
         if let Asked::Now(message) = asked {
-            worker.scribe.begun(&mut self.trail, &self.session, message, so_far);
+            worker.recorder.begun(&mut self.log, &self.session, message, so_far);
         }
     }
 
@@ -633,12 +633,12 @@ impl Connection {
     fn note_answer(&mut self, worker: &Worker, asked: Asked<'_>, told: &[u8], noted: Noted) {
         match asked {
             Asked::Now(message) => {
-                worker.scribe.handled(&mut self.trail, &self.session, message, (told, noted));
+                worker.recorder.handled(&mut self.log, &self.session, message, (told, noted));
             }
             Asked::Before(id) => {
-                worker.scribe.part(&mut self.trail, told);
+                worker.recorder.part(&mut self.log, told);
                 let told = (id, noted, Duration::ZERO);
-                worker.scribe.answered(&mut self.trail, &self.session, told);
+                worker.recorder.answered(&mut self.log, &self.session, told);
             }
         }
     }
@@ -699,7 +699,7 @@ impl Connection {
         let timer = self.output.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(timer.as_mut().poll(cx));
         tracing::debug!(connection = self.id.0, "closed: the client does not read its answers");
-        self.trail.ends("the client does not read its answers");
+        self.log.ends("the client does not read its answers");
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -730,7 +730,7 @@ impl Connection {
             self.half_closed = None;
         }
         tracing::debug!(connection = self.id.0, "closed: the client ended, its searches did not");
-        self.trail.ends("closed by the client before its searches ended");
+        self.log.ends("closed by the client before its searches ended");
         Poll::Ready(())
     }
 
@@ -761,11 +761,11 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.abandon();
         if let Some(why) = self.holding.leave(&self.worker.shared) {
-            self.trail.ends(why.text());
+            self.log.ends(why.text());
         }
         let worker = &self.worker;
         self.origin.leave(&worker.shared.addresses, || worker.now());
-        self.worker.scribe.disconnected(&mut self.trail, &self.session);
+        self.worker.recorder.disconnected(&mut self.log, &self.session);
         self.worker.forget(self.id);
     }
 }

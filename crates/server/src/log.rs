@@ -1,25 +1,25 @@
 //! The access log, a line for each operation, and the audit log, every change.
 //!
-//! Start at `scribe.rs` for what a worker does, then `journalist.rs` and `render.rs`; `audit.rs`
-//! for changes. Both write through `file.rs`, which puts files aside; a helper thread compresses
-//! and removes those (`file::keep`).
+//! Start at `access_recorder.rs` for what a worker does, then `log_writer.rs` and `render.rs`;
+//! `audit.rs` for changes. Both write through `file.rs`, which puts files aside; a helper thread
+//! compresses and removes those (`file::keep`).
 //!
 //! Invariant: no request waits for a log. What the access log has no room for is counted.
 //! Invariant: the audit log has every change: it is written from the journal, which keeps what the
 //! log does not have.
 
+mod access_recorder;
 mod audit;
 mod file;
 mod files;
 mod filter;
-mod journalist;
 mod line;
+mod log_writer;
 mod position;
 mod refusals;
 mod render;
 mod ring;
-mod scribe;
-mod told;
+mod summary;
 mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,15 +32,15 @@ use directory::{Directory, JournalHold, LogState};
 use store::Lsn;
 use tokio::time::Instant;
 
+pub(crate) use self::access_recorder::{AccessRecorder, ConnectionLog};
 use self::audit::Auditor;
 use self::file::{Keep, LogFile, Retention, Rotation};
 use self::files::{Compression, Disk, Files};
-use self::journalist::Journalist;
 use self::line::Form;
 pub use self::line::is_hidden;
+use self::log_writer::LogWriter;
 use self::refusals::Refusals;
-pub(crate) use self::scribe::{Scribe, Trail};
-pub(crate) use self::told::told;
+pub(crate) use self::summary::summarize;
 use crate::error::ServerError;
 use crate::metrics::Meter;
 use crate::settings::{LogFileSettings, Settings};
@@ -159,7 +159,8 @@ impl Doorbell {
 }
 
 impl Logs {
-    /// Starts what the settings ask for, with a scribe for each worker, who counts in its meter.
+    /// Starts what the settings ask for, with a recorder for each worker, which counts in its
+    /// meter.
     ///
     /// # Errors
     /// A log file cannot be written, a thread cannot be started.
@@ -167,19 +168,19 @@ impl Logs {
         directory: &Arc<Directory>,
         settings: &Settings,
         meters: &[Arc<Meter>],
-    ) -> Result<(Self, Vec<Scribe>), ServerError> {
+    ) -> Result<(Self, Vec<AccessRecorder>), ServerError> {
         let mut logs = Self { access: None, audit: None, keeper: None };
-        let mut scribes = Vec::new();
+        let mut recorders = Vec::new();
         if settings.access_log_path().is_some() || settings.audit_log_path().is_some() {
-            let (keeper, told) = unbounded();
-            logs.keeper = Some(spawn("log-keeper", move || keep(&told))?);
+            let (keeper, files) = unbounded();
+            logs.keeper = Some(spawn("log-keeper", move || keep(&files))?);
             if let Some(path) = settings.access_log_path() {
                 let rules = rules(&settings.access_log.file);
                 let now = directory.clock().now();
                 let file = LogFile::open(Arc::new(Disk), path.clone(), rules, keeper.clone(), now)
                     .map_err(|source| ServerError::Io { path, source })?;
                 let (log, list) = start_access(directory, settings, file, meters)?;
-                (logs.access, scribes) = (Some(log), list);
+                (logs.access, recorders) = (Some(log), list);
             }
             if let Some(path) = settings.audit_log_path() {
                 let rules = rules(&settings.audit_log.file);
@@ -191,10 +192,10 @@ impl Logs {
             }
             logs.show(directory, settings);
         }
-        if scribes.is_empty() {
-            scribes = meters.iter().map(Arc::clone).map(Scribe::off).collect();
+        if recorders.is_empty() {
+            recorders = meters.iter().map(Arc::clone).map(AccessRecorder::off).collect();
         }
-        Ok((logs, scribes))
+        Ok((logs, recorders))
     }
 
     /// Has `cn=monitor` show how the logs are.
@@ -249,23 +250,23 @@ fn start_access(
     settings: &Settings,
     file: LogFile,
     meters: &[Arc<Meter>],
-) -> Result<(Log, Vec<Scribe>), ServerError> {
+) -> Result<(Log, Vec<AccessRecorder>), ServerError> {
     let form = if settings.access_log.format == "text" { Form::Text } else { Form::Json };
     let control = Arc::<Control>::default();
     let epoch = Instant::now();
     let rings = meters.iter().map(|_| ring::ring(settings.access_log.buffer_bytes));
     let (producers, consumers): (Vec<_>, Vec<_>) = rings.unzip();
     let refusals = Arc::new(Refusals::new(settings.access_log.refused_per_second_max));
-    let scribe = |(meter, ring)| {
+    let recorder = |(meter, ring)| {
         let shared = (Arc::clone(&control.doorbell), Arc::clone(&refusals));
-        Scribe::on(Arc::clone(meter), ring, shared, epoch)
+        AccessRecorder::on(Arc::clone(meter), ring, shared, epoch)
     };
-    let scribes = meters.iter().zip(producers).map(scribe).collect();
-    let journalist =
-        Journalist::new(consumers, (file, form), Arc::clone(&control), (directory, epoch));
-    let journalist = journalist.telling(refusals);
-    let thread = spawn("access-log", move || journalist.work())?;
-    Ok((Log { control, thread }, scribes))
+    let recorders = meters.iter().zip(producers).map(recorder).collect();
+    let log_writer =
+        LogWriter::new(consumers, (file, form), Arc::clone(&control), (directory, epoch));
+    let log_writer = log_writer.with_refusals(refusals);
+    let thread = spawn("access-log", move || log_writer.work())?;
+    Ok((Log { control, thread }, recorders))
 }
 
 fn start_audit(
@@ -317,10 +318,10 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 /// Looks after files that were put aside, until no log is left.
-fn keep(told: &Receiver<Keep>) {
+fn keep(files: &Receiver<Keep>) {
     // Of this thread alone: whoever serves clients goes first.
     let _ = rustix::process::setpriority_process(None, KEEPER_NICE);
-    while let Ok(one) = told.recv() {
+    while let Ok(one) = files.recv() {
         file::keep(&Disk, &one);
     }
 }

@@ -21,7 +21,7 @@ use crate::limits::connection_slots::Places;
 use crate::listen::host_names::HostNames;
 use crate::listen::listeners::{self, Addresses, SocketFile};
 use crate::listen::tls::Tls;
-use crate::log::{Logs, Scribe};
+use crate::log::{AccessRecorder, Logs};
 use crate::metrics::counters::{Counters, Counts};
 use crate::metrics::{self, Meter, Metrics, Process};
 use crate::pools::fair_queue::QueueSize;
@@ -99,7 +99,7 @@ impl Server {
         let listeners = listeners::open(settings, workers)?;
         let (shared, pool_threads) = share(&directory, settings, tls)?;
         let meters: Vec<_> = (0..workers).map(|_| Arc::<Meter>::default()).collect();
-        let (logs, scribes) = Logs::start(&directory, settings, &meters)?;
+        let (logs, recorders) = Logs::start(&directory, settings, &meters)?;
         let metrics = Metrics::new(&shared, meters, process);
         let shown = Arc::clone(&metrics);
         shared.directory.show_figures(Box::new(move |branch| {
@@ -123,7 +123,7 @@ impl Server {
             _socket_file: listeners.socket_file,
             _files: files,
         };
-        let lists = listeners.per_worker.into_iter().zip(scribes);
+        let lists = listeners.per_worker.into_iter().zip(recorders);
         for (number, list) in lists.enumerate() {
             server.start_worker(number, &shared, list, &ended_sender)?;
         }
@@ -139,7 +139,7 @@ impl Server {
         &mut self,
         number: usize,
         shared: &Arc<Shared>,
-        list: (Vec<listeners::Listener>, Scribe),
+        list: (Vec<listeners::Listener>, AccessRecorder),
         ended: &UnboundedSender<()>,
     ) -> Result<(), ServerError> {
         let shared = Arc::clone(shared);

@@ -37,7 +37,7 @@ use crate::listen::host_names::HostNames;
 use crate::listen::listeners::Listener;
 use crate::listen::network::Network;
 use crate::listen::tls::Tls;
-use crate::log::Scribe;
+use crate::log::AccessRecorder;
 use crate::metrics::counters::Counters;
 use crate::pools::hash_pool::HashPool;
 use crate::pools::scan_pool::Pool;
@@ -224,7 +224,7 @@ pub(crate) struct Worker {
     /// The last connection is gone.
     emptied: Notify,
     /// Writes the access log.
-    pub(crate) scribe: Scribe,
+    pub(crate) recorder: AccessRecorder,
     /// How often all sessions were to be looked at.
     pub(crate) round: Cell<u64>,
     /// A message was handled since the idle watch looked.
@@ -234,7 +234,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, scribe: Scribe) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, recorder: AccessRecorder) -> Self {
         let directory = RefCell::new(shared.directory.worker());
         let inbox = Arc::<Inbox>::default();
         Self {
@@ -250,7 +250,7 @@ impl Worker {
             stopping: Cell::new(false),
             stop: Notify::new(),
             emptied: Notify::new(),
-            scribe,
+            recorder,
             round: Cell::new(0),
             active: Cell::new(false),
             activity: Notify::new(),
@@ -386,7 +386,7 @@ impl Worker {
         let mut releases = Releases::default();
         loop {
             sleep(SESSIONS_EVERY).await;
-            self.scribe.meter().turns(self.now());
+            self.recorder.meter().turns(self.now());
             releases.look(&self.shared.budget);
             let now = store.published().lsn;
             quiet += 1;
@@ -463,7 +463,7 @@ impl Worker {
 /// loop could be set up.
 pub(crate) fn run(
     shared: Arc<Shared>,
-    (listeners, scribe): (Vec<Listener>, Scribe),
+    (listeners, recorder): (Vec<Listener>, AccessRecorder),
     orders: UnboundedReceiver<Order>,
     started: &dyn Fn(io::Result<()>),
 ) {
@@ -473,7 +473,7 @@ pub(crate) fn run(
         Err(error) => return started(Err(error)),
     };
     runtime.block_on(async {
-        let worker = Rc::new(Worker::new(shared, scribe));
+        let worker = Rc::new(Worker::new(shared, recorder));
         for listener in listeners {
             if let Err(error) = accept::start(&worker, listener) {
                 return started(Err(error));

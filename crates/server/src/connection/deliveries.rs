@@ -18,10 +18,10 @@ impl Connection {
         {
             self.touch();
             self.session.forget(id);
-            let scribe = &self.worker.scribe;
-            scribe.part(&mut self.trail, &answer);
+            let recorder = &self.worker.recorder;
+            recorder.part(&mut self.log, &answer);
             let told = (id, Noted::default(), Duration::ZERO);
-            scribe.answered(&mut self.trail, &self.session, told);
+            recorder.answered(&mut self.log, &self.session, told);
             self.output.append(answer);
         }
     }
@@ -45,7 +45,7 @@ impl Connection {
                     self.take_chunk(done.take_end());
                     let told = (done.id(), done.noted(), waited);
                     self.session.finish(done);
-                    self.worker.scribe.answered(&mut self.trail, &self.session, told);
+                    self.worker.recorder.answered(&mut self.log, &self.session, told);
                     self.jobs.swap_remove(index);
                     self.touch();
                 }
@@ -82,7 +82,7 @@ impl Connection {
     /// Takes a part of the answer of a job; there may be nothing in it.
     fn take_chunk(&mut self, chunk: Vec<u8>) {
         let worker = &self.worker;
-        worker.scribe.part(&mut self.trail, &chunk);
+        worker.recorder.part(&mut self.log, &chunk);
         self.output.append(chunk);
     }
 }

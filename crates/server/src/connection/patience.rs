@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
 use crate::limits::client_addresses::{Addresses, Admission, Place, Seen, Source, Ticket};
-use crate::log::told;
+use crate::log::summarize;
 
 /// The address of a client, what is counted of it, and whether its next guess has to wait.
 pub(crate) struct Origin {
@@ -142,7 +142,7 @@ impl Origin {
     ) {
         let counts = [ResultCode::InvalidCredentials, ResultCode::Busy];
         let has_failed = tag(answer) == Some(BIND_RESPONSE)
-            && counts.iter().any(|code| told(answer).code == Some(code.code()));
+            && counts.iter().any(|code| summarize(answer).code == Some(code.code()));
         self.ends(has_failed, addresses, now);
     }
 

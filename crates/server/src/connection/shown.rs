@@ -37,7 +37,7 @@ impl Connection {
         if self.ending.is_none() {
             self.settle();
             self.abandon();
-            self.trail.ends(self.mailbox.shown.reason().unwrap_or_default());
+            self.log.ends(self.mailbox.shown.reason().unwrap_or_default());
             // `unavailable` would send the client to another server.
             self.dismiss(ResultCode::AdminLimitExceeded, "closed by an administrator");
         }
@@ -45,7 +45,7 @@ impl Connection {
     }
 
     fn show(&mut self) {
-        let Self { mailbox, session, trail, output, idle, worker, .. } = self;
+        let Self { mailbox, session, log, output, idle, worker, .. } = self;
         let who = session.who();
         if !mailbox.is_shown_as(who) {
             mailbox.shown.set_who(who);
@@ -53,7 +53,7 @@ impl Connection {
         }
         let figures = Figures {
             last: idle.last,
-            operations: trail.operations(),
+            operations: log.operations(),
             outstanding: session.outstanding(),
             waiting_bytes: output.waiting() + mailbox.left_bytes(),
         };

@@ -25,7 +25,7 @@ use crate::connection::{Connection, Ending};
 use crate::listen::listeners::Listener;
 use crate::listen::proxy_header::ProxyHeader;
 use crate::listen::stream::Stream;
-use crate::log::Trail;
+use crate::log::ConnectionLog;
 use crate::server::warn_of_files;
 use crate::worker::Worker;
 
@@ -73,11 +73,11 @@ async fn accept_tcp(worker: Rc<Worker>, listener: TcpListener, protection: Prote
                     secure: protection == Protection::Tls,
                     ..Peer::default()
                 };
-                let trail = Trail::new(if peer.secure { "ldaps" } else { "ldap" });
+                let connection_log = ConnectionLog::new(if peer.secure { "ldaps" } else { "ldap" });
                 if worker.shared.proxies.iter().any(|network| network.contains(address.ip())) {
-                    begin_proxied(&worker, stream, peer, trail);
+                    begin_proxied(&worker, stream, peer, connection_log);
                 } else {
-                    begin(&worker, Stream::Tcp(stream), peer, trail);
+                    begin(&worker, Stream::Tcp(stream), peer, connection_log);
                 }
             }
             Err(error) => pause_after(&worker, &error).await,
@@ -97,7 +97,7 @@ async fn accept_unix(worker: Rc<Worker>, listener: UnixListener) {
                 let local_user = user_of(&stream);
                 let address = "local".to_owned();
                 let peer = Peer { address, local_user, ..Peer::default() };
-                begin(&worker, Stream::Unix(stream), peer, Trail::new("ldapi"));
+                begin(&worker, Stream::Unix(stream), peer, ConnectionLog::new("ldapi"));
             }
             Err(error) => pause_after(&worker, &error).await,
         }
@@ -129,9 +129,14 @@ async fn pause_after(worker: &Worker, error: &io::Error) {
 
 /// Reads what a proxy says of its client, then serves that one. A trusted proxy has to say it: a
 /// connection without a header is one of somebody who can reach us from the same address.
-fn begin_proxied(worker: &Rc<Worker>, mut stream: TcpStream, mut peer: Peer, trail: Trail) {
+fn begin_proxied(
+    worker: &Rc<Worker>,
+    mut stream: TcpStream,
+    mut peer: Peer,
+    connection_log: ConnectionLog,
+) {
     if !has_room(worker, false) {
-        return worker.scribe.refused(&trail, &peer.address, TOO_MANY);
+        return worker.recorder.refused(&connection_log, &peer.address, TOO_MANY);
     }
     let worker = Rc::clone(worker);
     spawn_local(async move {
@@ -147,16 +152,16 @@ fn begin_proxied(worker: &Rc<Worker>, mut stream: TcpStream, mut peer: Peer, tra
                     peer.ip = Some(client.ip());
                 }
                 peer.is_proxied = true;
-                return admit(&worker, Stream::Tcp(stream), peer, trail);
+                return admit(&worker, Stream::Tcp(stream), peer, connection_log);
             }
             Some(Ok(Err(error))) => {
                 tracing::debug!(proxy = peer.address, %error, "a connection of a proxy is refused");
-                worker.scribe.refused(&trail, &peer.address, &error.to_string());
+                worker.recorder.refused(&connection_log, &peer.address, &error.to_string());
             }
             Some(Err(_)) => {
                 tracing::debug!(proxy = peer.address, "no header came in time");
                 let why = "no header of the PROXY protocol came in time";
-                worker.scribe.refused(&trail, &peer.address, why);
+                worker.recorder.refused(&connection_log, &peer.address, why);
             }
             None => {}
         }
@@ -183,11 +188,16 @@ async fn read_proxy_header(stream: &mut TcpStream) -> io::Result<Option<SocketAd
 }
 
 /// Admits a connection and serves it, or tells it that there are too many.
-pub(crate) fn begin(worker: &Rc<Worker>, stream: Stream, peer: Peer, trail: Trail) {
+pub(crate) fn begin(
+    worker: &Rc<Worker>,
+    stream: Stream,
+    peer: Peer,
+    connection_log: ConnectionLog,
+) {
     if has_room(worker, peer.local_user.is_some()) {
-        return admit(worker, stream, peer, trail);
+        return admit(worker, stream, peer, connection_log);
     }
-    worker.scribe.refused(&trail, &peer.address, TOO_MANY);
+    worker.recorder.refused(&connection_log, &peer.address, TOO_MANY);
     if !peer.secure {
         refuse(&stream, TOO_MANY);
     }
@@ -219,7 +229,7 @@ fn has_room(worker: &Worker, is_local: bool) -> bool {
 }
 
 /// Serves a connection that was counted, unless its address has too many.
-fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
+fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut connection_log: ConnectionLog) {
     let shared = &worker.shared;
     let Ok(place) = shared.addresses.connect(peer.ip) else {
         shared.counters.connections.subtract(1);
@@ -227,22 +237,26 @@ fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut trail: Trail) {
             let address = &peer.address;
             tracing::warn!(%address, "limits.connections_per_address_max is reached");
         }
-        worker.scribe.refused(&trail, &peer.address, "too many connections of the address");
+        worker.recorder.refused(
+            &connection_log,
+            &peer.address,
+            "too many connections of the address",
+        );
         if !peer.secure {
             refuse(&stream, "too many connections of your address");
         }
         return;
     };
-    worker.scribe.meter().accepted(trail.listener());
+    worker.recorder.meter().accepted(connection_log.listener());
     let address = peer.ip;
     let secure = peer.secure;
     let session = shared.directory.session(peer);
-    let (id, mailbox) = worker.admit(&session, trail.listener());
+    let (id, mailbox) = worker.admit(&session, connection_log.listener());
     if !secure {
         // Of others the log hears when TLS protects them.
-        worker.scribe.connected(&mut trail, &session);
+        worker.recorder.connected(&mut connection_log, &session);
     }
-    let kept = (session, mailbox, trail);
+    let kept = (session, mailbox, connection_log);
     let from = (Origin::new(address, place), Holding::new(shared, address, worker.now()));
     let presence = Arc::clone(from.1.presence());
     let connection = Connection::new(Rc::clone(worker), id, stream, kept, from);
@@ -312,11 +326,11 @@ async fn handshake(connection: &mut Connection) -> bool {
     match shaken {
         Ok(Ok((stream, facts))) => {
             let (version, cipher) = protection(stream.get_ref().1);
-            connection.worker.scribe.meter().handshake(Some(version));
-            connection.trail.secured(version, cipher);
+            connection.worker.recorder.meter().handshake(Some(version));
+            connection.log.secured(version, cipher);
             connection.mailbox.shown.secured(version);
             connection.resume_secure(Stream::Tls(Box::new(stream)), facts);
-            connection.worker.scribe.connected(&mut connection.trail, &connection.session);
+            connection.worker.recorder.connected(&mut connection.log, &connection.session);
             true
         }
         Ok(Err(error)) => {
@@ -333,9 +347,9 @@ async fn handshake(connection: &mut Connection) -> bool {
 }
 
 fn not_secured(connection: &mut Connection, why: &str) {
-    let Connection { worker, trail, session, .. } = connection;
-    worker.scribe.meter().handshake(None);
-    worker.scribe.not_secured(trail, session, why);
+    let Connection { worker, log, session, .. } = connection;
+    worker.recorder.meter().handshake(None);
+    worker.recorder.not_secured(log, session, why);
 }
 
 /// What protects a connection, as the access log says it.

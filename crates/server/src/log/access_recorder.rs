@@ -1,9 +1,9 @@
-//! What a worker notes of each operation when it is over: in its meter, and one record in its own
-//! ring for the access log. Both tell the same, from the same readings of the clock.
+//! What a worker records of each operation when it is over: in its meter, and one record in its own
+//! ring for the access log. Both have the same numbers, from the same readings of the clock.
 //!
 //! Invariant: a line names who asked as the connection was then: before the record of an operation
 //! goes into the ring, what changed about its connection did.
-//! Invariant: nothing here waits, and nothing here changes what a client is told.
+//! Invariant: nothing here waits, and nothing here changes a response.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,13 +20,13 @@ use tokio::time::Instant;
 
 use super::refusals::Refusals;
 use super::ring::Producer;
-use super::told::{Told, told};
-use super::wire::{Asked, Draft, Field, Figures, Kind, MESSAGE_MAX_BYTES};
+use super::summary::{Summary, summarize};
+use super::wire::{Draft, Field, Kind, LoggedRequest, MESSAGE_MAX_BYTES, OperationRecord};
 use super::{Doorbell, PROXIED_1, PROXIED_2, SESSION_TRACKING};
 use crate::metrics::{Measured, Meter, micros};
 
-/// What a worker notes operations with.
-pub(crate) struct Scribe {
+/// What a worker records operations with.
+pub(crate) struct AccessRecorder {
     meter: Arc<Meter>,
     /// When the logs began.
     epoch: Instant,
@@ -50,11 +50,11 @@ struct Log {
 
 /// What the access log follows of one connection.
 #[derive(Default)]
-pub(crate) struct Trail {
+pub(crate) struct ConnectionLog {
     /// Operations so far.
     operations: u64,
     /// The log thread knows the connection.
-    is_told: bool,
+    is_introduced: bool,
     /// TLS, once it protects the connection, as far as the log thread does not know it.
     secured: Option<(&'static str, String)>,
     /// Who the log thread takes the client for.
@@ -68,20 +68,20 @@ pub(crate) struct Trail {
 /// An operation that is answered later.
 struct Pending {
     id: MessageId,
-    figures: Figures,
+    operation: OperationRecord,
     received_bytes: u64,
     read: Instant,
     diagnostic: Vec<u8>,
-    asked: Vec<u8>,
+    request: Vec<u8>,
 }
 
-impl Trail {
-    /// The trail of a connection that came in on `listener`.
+impl ConnectionLog {
+    /// The log of a connection that came in on `listener`.
     pub(crate) fn new(listener: &'static str) -> Self {
         Self { listener, ..Self::default() }
     }
 
-    /// Notes why the connection ends; the first reason stands.
+    /// Keeps why the connection ends; the first reason stands.
     pub(crate) fn ends(&mut self, reason: &str) {
         if self.reason.is_none() {
             self.reason = Some(reason.to_owned());
@@ -104,7 +104,7 @@ impl Trail {
     }
 }
 
-impl Scribe {
+impl AccessRecorder {
     /// One that writes no log.
     pub(crate) fn off(meter: Arc<Meter>) -> Self {
         let now = Instant::now();
@@ -128,41 +128,46 @@ impl Scribe {
     }
 
     /// A connection was accepted.
-    pub(crate) fn connected(&self, trail: &mut Trail, session: &Session) {
+    pub(crate) fn connected(&self, connection: &mut ConnectionLog, session: &Session) {
         if let Some(log) = &self.log {
-            log.borrow_mut().introduce(trail, session);
+            log.borrow_mut().introduce(connection, session);
         }
     }
 
     /// A connection was refused before anything was asked. As many as come are counted, but not
     /// that many have a line.
-    pub(crate) fn refused(&self, trail: &Trail, client: &str, reason: &str) {
-        self.meter.refused(trail.listener);
-        self.tell_refused(trail, client, reason);
+    pub(crate) fn refused(&self, connection: &ConnectionLog, client: &str, reason: &str) {
+        self.meter.refused(connection.listener);
+        self.record_refused(connection, client, reason);
     }
 
-    fn tell_refused(&self, trail: &Trail, client: &str, reason: &str) {
+    fn record_refused(&self, connection: &ConnectionLog, client: &str, reason: &str) {
         let Some(log) = &self.log else { return };
         let mut log = log.borrow_mut();
         let now = micros(log.epoch.elapsed());
-        if !log.refusals.may_be_told(now) {
-            // The count is told in time; there is no hurry.
+        if !log.refusals.may_be_logged(now) {
+            // The count is logged in time; there is no hurry.
             return log.doorbell.ring();
         }
         let mut draft = std::mem::take(&mut log.draft);
         let mut record = Draft::begin(&mut draft, Kind::Refused);
         record.number(now).text(client.as_bytes());
-        record.text(trail.listener.as_bytes()).text(reason.as_bytes());
+        record.text(connection.listener.as_bytes()).text(reason.as_bytes());
         log.put(&draft);
         log.draft = draft;
     }
 
     /// No TLS came about, and the connection ends. One that the log does not know yet was refused.
-    pub(crate) fn not_secured(&self, trail: &mut Trail, session: &Session, reason: &str) {
-        if !trail.is_told {
-            self.tell_refused(trail, &session.who().address, reason);
+    pub(crate) fn not_secured(
+        &self,
+        connection: &mut ConnectionLog,
+        session: &Session,
+        reason: &str,
+    ) {
+        if !connection.is_introduced {
+            self.record_refused(connection, &session.who().address, reason);
         }
-        trail.ends(reason);
+        connection.ends(reason);
     }
 
     /// Octets that were read are being handled from now on.
@@ -174,29 +179,32 @@ impl Scribe {
     /// A message was handled, and `answer` is all that will be said to it.
     pub(crate) fn handled(
         &self,
-        trail: &mut Trail,
+        connection: &mut ConnectionLog,
         session: &Session,
         message: &[u8],
         (answer, noted): (&[u8], Noted),
     ) {
         let Some((id, tag)) = head(message) else { return };
         if tag == UNBIND {
-            trail.ends("unbind");
-            return self.count(&Figures { tag: tag.0, ..Figures::default() }, message.len() as u64);
+            connection.ends("unbind");
+            return self.count(
+                &OperationRecord { tag: tag.0, ..OperationRecord::default() },
+                message.len() as u64,
+            );
         }
-        let told = told(answer);
-        let mut figures = self.figures(trail, session, (id, tag));
-        figures.add(&told, answer.len());
-        figures.note(noted);
-        self.count(&figures, message.len() as u64);
+        let summary = summarize(answer);
+        let mut operation = self.new_operation(connection, session, (id, tag));
+        operation.add(&summary, answer.len());
+        operation.add_noted(noted);
+        self.count(&operation, message.len() as u64);
         let Some(log) = &self.log else { return };
         let mut log = log.borrow_mut();
-        if !log.introduce(trail, session) {
+        if !log.introduce(connection, session) {
             return;
         }
         let mut draft = std::mem::take(&mut log.draft);
-        Draft::begin(&mut draft, Kind::Operation).figures(&figures).text(told.diagnostic);
-        ask(&mut draft, tag, message);
+        Draft::begin(&mut draft, Kind::Operation).operation(&operation).text(summary.diagnostic);
+        put_request(&mut draft, tag, message);
         log.put(&draft);
         log.draft = draft;
     }
@@ -204,38 +212,38 @@ impl Scribe {
     /// A message was begun, and goes on elsewhere.
     pub(crate) fn begun(
         &self,
-        trail: &mut Trail,
+        connection: &mut ConnectionLog,
         session: &Session,
         message: &[u8],
         answer: &[u8],
     ) {
         let Some((id, tag)) = head(message) else { return };
-        let mut figures = self.figures(trail, session, (id, tag));
-        figures.add(&told(answer), answer.len());
-        let mut asked = Vec::new();
+        let mut operation = self.new_operation(connection, session, (id, tag));
+        operation.add(&summarize(answer), answer.len());
+        let mut request = Vec::new();
         if self.log.is_some() {
-            ask(&mut asked, tag, message);
+            put_request(&mut request, tag, message);
         }
-        trail.pending.push(Pending {
+        connection.pending.push(Pending {
             id: MessageId(id),
-            figures,
+            operation,
             received_bytes: message.len() as u64,
             read: self.read.get(),
             diagnostic: Vec::new(),
-            asked,
+            request,
         });
     }
 
     /// A part of an answer came that is not its end.
-    pub(crate) fn part(&self, trail: &mut Trail, answer: &[u8]) {
+    pub(crate) fn part(&self, connection: &mut ConnectionLog, answer: &[u8]) {
         // Every message of an answer has its id.
         let Some((id, _)) = head(answer) else { return };
-        let pending = trail.pending.iter_mut().find(|pending| pending.id.0 == id);
+        let pending = connection.pending.iter_mut().find(|pending| pending.id.0 == id);
         if let Some(pending) = pending {
-            let told = told(answer);
-            pending.figures.add(&told, answer.len());
-            if told.code.is_some() {
-                pending.diagnostic = told.diagnostic.to_vec();
+            let summary = summarize(answer);
+            pending.operation.add(&summary, answer.len());
+            if summary.code.is_some() {
+                pending.diagnostic = summary.diagnostic.to_vec();
             }
         }
     }
@@ -243,47 +251,52 @@ impl Scribe {
     /// The last of an answer came; nothing, when the operation was abandoned.
     pub(crate) fn answered(
         &self,
-        trail: &mut Trail,
+        connection: &mut ConnectionLog,
         session: &Session,
         (id, noted, waited): (MessageId, Noted, Duration),
     ) {
-        let place = trail.pending.iter().position(|pending| pending.id == id);
-        let Some(place) = place else { return };
-        let mut pending = trail.pending.swap_remove(place);
-        pending.figures.note(noted);
-        pending.figures.queue_us = pending.figures.queue_us.saturating_add(micros(waited));
-        self.end(trail, session, pending);
+        let index = connection.pending.iter().position(|pending| pending.id == id);
+        let Some(index) = index else { return };
+        let mut pending = connection.pending.swap_remove(index);
+        pending.operation.add_noted(noted);
+        pending.operation.queue_us = pending.operation.queue_us.saturating_add(micros(waited));
+        self.end(connection, session, pending);
     }
 
     /// The connection is gone, and with it whoever waited for what is not answered.
-    pub(crate) fn disconnected(&self, trail: &mut Trail, session: &Session) {
-        self.meter.closed(trail.listener);
-        for mut pending in std::mem::take(&mut trail.pending) {
-            pending.figures.is_abandoned = true;
-            self.end(trail, session, pending);
+    pub(crate) fn disconnected(&self, connection: &mut ConnectionLog, session: &Session) {
+        self.meter.closed(connection.listener);
+        for mut pending in std::mem::take(&mut connection.pending) {
+            pending.operation.is_abandoned = true;
+            self.end(connection, session, pending);
         }
         let Some(log) = &self.log else { return };
-        if !trail.is_told {
+        if !connection.is_introduced {
             return;
         }
         let mut log = log.borrow_mut();
         let mut record = Vec::new();
-        let reason = trail.reason.as_deref().unwrap_or("lost");
+        let reason = connection.reason.as_deref().unwrap_or("lost");
         let now = micros(log.epoch.elapsed());
         let mut draft = Draft::begin(&mut record, Kind::Disconnect);
-        draft.number(session.who().session).number(now).number(trail.operations);
+        draft.number(session.who().session).number(now).number(connection.operations);
         draft.text(reason.as_bytes());
         log.ends.push_back(record);
         log.put_ends();
     }
 
     /// What is known of an operation now.
-    fn figures(&self, trail: &mut Trail, session: &Session, (id, tag): (i32, Tag)) -> Figures {
+    fn new_operation(
+        &self,
+        connection: &mut ConnectionLog,
+        session: &Session,
+        (id, tag): (i32, Tag),
+    ) -> OperationRecord {
         let now = Instant::now();
         let (read, began) = (self.read.get(), self.began.replace(now));
-        let number = trail.operations;
-        trail.operations += 1;
-        Figures {
+        let number = connection.operations;
+        connection.operations += 1;
+        OperationRecord {
             connection: session.who().session,
             number,
             ended_us: micros(now - self.epoch),
@@ -291,79 +304,83 @@ impl Scribe {
             elapsed_us: micros(now - read),
             message_id: id,
             tag: tag.0,
-            ..Figures::default()
+            ..OperationRecord::default()
         }
     }
 
-    fn end(&self, trail: &mut Trail, session: &Session, pending: Pending) {
-        let Pending { mut figures, received_bytes, read, diagnostic, asked, .. } = pending;
+    fn end(&self, connection: &mut ConnectionLog, session: &Session, pending: Pending) {
+        let Pending { mut operation, received_bytes, read, diagnostic, request, .. } = pending;
         let now = Instant::now();
-        figures.ended_us = micros(now - self.epoch);
-        figures.elapsed_us = micros(now - read);
-        figures.is_abandoned |= figures.code.is_none();
-        self.count(&figures, received_bytes);
+        operation.ended_us = micros(now - self.epoch);
+        operation.elapsed_us = micros(now - read);
+        operation.is_abandoned |= operation.code.is_none();
+        self.count(&operation, received_bytes);
         let Some(log) = &self.log else { return };
         let mut log = log.borrow_mut();
-        if !log.introduce(trail, session) {
+        if !log.introduce(connection, session) {
             return;
         }
         let mut draft = std::mem::take(&mut log.draft);
-        Draft::begin(&mut draft, Kind::Operation).figures(&figures).text(&diagnostic);
-        draft.extend_from_slice(&asked);
+        Draft::begin(&mut draft, Kind::Operation).operation(&operation).text(&diagnostic);
+        draft.extend_from_slice(&request);
         log.put(&draft);
         log.draft = draft;
     }
 
-    fn count(&self, figures: &Figures, received_bytes: u64) {
+    fn count(&self, operation: &OperationRecord, received_bytes: u64) {
         self.meter.count(&Measured {
-            tag: figures.tag,
-            code: figures.code,
-            is_abandoned: figures.is_abandoned,
-            elapsed_us: figures.elapsed_us,
+            tag: operation.tag,
+            code: operation.code,
+            is_abandoned: operation.is_abandoned,
+            elapsed_us: operation.elapsed_us,
             received_bytes,
-            sent_bytes: figures.octets,
-            entries: figures.entries,
-            references: figures.references,
+            sent_bytes: operation.octets,
+            entries: operation.entries,
+            references: operation.references,
         });
     }
 }
 
 impl Log {
-    /// Tells the log thread what it has to know of the connection; says whether it knows it all.
-    fn introduce(&mut self, trail: &mut Trail, session: &Session) -> bool {
+    /// Hands the log thread what it has to know of the connection; says whether it knows it all.
+    fn introduce(&mut self, connection: &mut ConnectionLog, session: &Session) -> bool {
         let who = session.who();
-        let is_known = trail.who.as_ref().is_some_and(|known| Arc::ptr_eq(known, who));
-        if trail.is_told && is_known && trail.secured.is_none() && self.ends.is_empty() {
+        let is_known = connection.who.as_ref().is_some_and(|known| Arc::ptr_eq(known, who));
+        if connection.is_introduced
+            && is_known
+            && connection.secured.is_none()
+            && self.ends.is_empty()
+        {
             return true;
         }
         self.put_ends();
         let now = micros(self.epoch.elapsed());
         let mut draft = std::mem::take(&mut self.draft);
-        if !trail.is_told {
+        if !connection.is_introduced {
             let mut record = Draft::begin(&mut draft, Kind::Connect);
             record.number(who.session).number(now);
-            record.text(who.address.as_bytes()).text(trail.listener.as_bytes());
-            trail.is_told = self.put(&draft);
+            record.text(who.address.as_bytes()).text(connection.listener.as_bytes());
+            connection.is_introduced = self.put(&draft);
         }
-        if let (true, Some((version, cipher))) = (trail.is_told, &trail.secured) {
+        if let (true, Some((version, cipher))) = (connection.is_introduced, &connection.secured) {
             let mut record = Draft::begin(&mut draft, Kind::Secured);
             record.number(who.session).number(now);
             record.text(version.as_bytes()).text(cipher.as_bytes());
             if self.put(&draft) {
-                trail.secured = None;
+                connection.secured = None;
             }
         }
-        if trail.is_told && !is_known {
+        if connection.is_introduced && !is_known {
             let mut record = Draft::begin(&mut draft, Kind::Identity);
             record.number(who.session).text(who.dn.as_bytes());
             record.text(who.authz.as_bytes()).text(who.mechanism.as_bytes());
             if self.put(&draft) {
-                trail.who = Some(Arc::clone(who));
+                connection.who = Some(Arc::clone(who));
             }
         }
         self.draft = draft;
-        let is_known = trail.who.as_ref().is_some_and(|known| Arc::ptr_eq(known, who));
-        trail.is_told && is_known && trail.secured.is_none()
+        let is_known = connection.who.as_ref().is_some_and(|known| Arc::ptr_eq(known, who));
+        connection.is_introduced && is_known && connection.secured.is_none()
     }
 
     fn put_ends(&mut self) {
@@ -389,17 +406,17 @@ impl Log {
     }
 }
 
-impl Figures {
-    fn add(&mut self, told: &Told<'_>, octets: usize) {
-        self.entries = self.entries.saturating_add(told.entries);
-        self.references = self.references.saturating_add(told.references);
+impl OperationRecord {
+    fn add(&mut self, summary: &Summary<'_>, octets: usize) {
+        self.entries = self.entries.saturating_add(summary.entries);
+        self.references = self.references.saturating_add(summary.references);
         self.octets += octets as u64;
-        if told.code.is_some() {
-            self.code = told.code;
+        if summary.code.is_some() {
+            self.code = summary.code;
         }
     }
 
-    fn note(&mut self, noted: Noted) {
+    fn add_noted(&mut self, noted: Noted) {
         self.candidates = noted.candidates;
         self.is_unindexed = noted.is_unindexed;
         self.policy = noted.policy;
@@ -414,21 +431,21 @@ fn head(message: &[u8]) -> Option<(i32, Tag)> {
 }
 
 /// Appends what the message asks for, without its secrets.
-fn ask(out: &mut Vec<u8>, tag: Tag, message: &[u8]) {
+fn put_request(out: &mut Vec<u8>, tag: Tag, message: &[u8]) {
     if tag == SEARCH && message.len() <= MESSAGE_MAX_BYTES {
-        out.push(Asked::Message as u8);
+        out.push(LoggedRequest::Message as u8);
         return out.extend_from_slice(message);
     }
     let mut draft = Draft(out);
-    draft.octet(Asked::Fields as u8);
+    draft.octet(LoggedRequest::Fields as u8);
     // What cannot be read has no fields; the answer says why.
     if let Ok(message) = Message::<Request<'_>>::decode(message, &DecodeLimits::default()) {
-        ask_fields(&mut draft, &message.op);
-        ask_controls(&mut draft, &message.controls);
+        put_fields(&mut draft, &message.op);
+        put_controls(&mut draft, &message.controls);
     }
 }
 
-fn ask_fields(draft: &mut Draft<'_>, request: &Request<'_>) {
+fn put_fields(draft: &mut Draft<'_>, request: &Request<'_>) {
     match request {
         Request::Bind(bind) => {
             draft.field(Field::Name, bind.name.as_bytes());
@@ -481,7 +498,7 @@ fn ask_fields(draft: &mut Draft<'_>, request: &Request<'_>) {
 }
 
 /// The controls; the values of those that say who is behind the request.
-fn ask_controls(draft: &mut Draft<'_>, controls: &Controls<'_>) {
+fn put_controls(draft: &mut Draft<'_>, controls: &Controls<'_>) {
     for control in controls.iter() {
         draft.field(Field::Control, control.oid.as_bytes());
         if let (SESSION_TRACKING | PROXIED_1 | PROXIED_2, Some(value)) =

@@ -17,7 +17,7 @@ use super::render::Renderer;
 use super::ring::Consumer;
 
 /// The thread's state.
-pub(super) struct Journalist {
+pub(super) struct LogWriter {
     consumers: Vec<Consumer>,
     file: LogFile,
     renderer: Renderer,
@@ -29,19 +29,20 @@ pub(super) struct Journalist {
     lines: Vec<u8>,
     count: u64,
     record: Vec<u8>,
-    /// Records without room in a ring, as far as the log has told of them.
-    dropped_told: u64,
-    /// Lines that could not be written, as far as the log has not told of them.
+    /// Records without room in a ring, as far as the log says so.
+    dropped_logged: u64,
+    /// Lines that could not be written, as far as the log does not say so.
     lost: u64,
-    /// Connections that were refused, and which of those without a line were told of, and when.
+    /// Connections that were refused.
     refusals: Arc<Refusals>,
-    left_out_told: u64,
+    /// How many of them the log says have no line, and since when.
+    left_out_logged: u64,
     left_out_at: Instant,
     /// When the disk was looked at for files that have to go.
     kept: Instant,
 }
 
-impl Journalist {
+impl LogWriter {
     pub(super) fn new(
         consumers: Vec<Consumer>,
         (file, form): (LogFile, Form),
@@ -59,17 +60,17 @@ impl Journalist {
             lines: Vec::new(),
             count: 0,
             record: Vec::new(),
-            dropped_told: 0,
+            dropped_logged: 0,
             lost: 0,
             refusals: Arc::default(),
-            left_out_told: 0,
+            left_out_logged: 0,
             left_out_at: epoch,
             kept: epoch,
         }
     }
 
-    /// One that also tells how many refused connections have no line.
-    pub(super) fn telling(self, refusals: Arc<Refusals>) -> Self {
+    /// One that also logs how many refused connections have no line.
+    pub(super) fn with_refusals(self, refusals: Arc<Refusals>) -> Self {
         Self { refusals, ..self }
     }
 
@@ -123,14 +124,14 @@ impl Journalist {
         }
         let dropped = consumers.iter().map(Consumer::dropped).sum::<u64>();
         self.consumers = consumers;
-        let more = dropped - self.dropped_told;
+        let more = dropped - self.dropped_logged;
         if more > 0 {
-            self.dropped_told = dropped;
+            self.dropped_logged = dropped;
             self.control.count(|control| &control.dropped, more);
             self.renderer.dropped(more, "the log did not keep up", now, &mut self.lines);
             tracing::warn!(count = more, "records of the access log were dropped");
         }
-        self.tell_left_out(now);
+        self.log_left_out(now);
         self.write(now);
         if self.file.is_due(now)
             && let Err(error) = self.file.rotate(now)
@@ -141,12 +142,12 @@ impl Journalist {
     }
 
     /// How many refused connections have no line: now and then, and at the end.
-    fn tell_left_out(&mut self, now: Timestamp) {
+    fn log_left_out(&mut self, now: Timestamp) {
         let left_out = self.refusals.left_out();
-        let more = left_out - self.left_out_told;
+        let more = left_out - self.left_out_logged;
         if more > 0 && (self.left_out_at.elapsed() >= LEFT_OUT_EVERY || self.control.is_stopping())
         {
-            (self.left_out_told, self.left_out_at) = (left_out, Instant::now());
+            (self.left_out_logged, self.left_out_at) = (left_out, Instant::now());
             self.renderer.left_out(more, now, &mut self.lines);
             self.count += 1;
         }
@@ -162,10 +163,10 @@ impl Journalist {
             tracing::error!(%error, "the access log cannot be put aside");
         }
         if self.lost > 0 {
-            let mut told = Vec::new();
-            self.renderer.dropped(self.lost, "the file could not be written", now, &mut told);
+            let mut report = Vec::new();
+            self.renderer.dropped(self.lost, "the file could not be written", now, &mut report);
             // They are lost as well if it still cannot be.
-            self.lines.splice(..0, told);
+            self.lines.splice(..0, report);
         }
         match self.file.append(&self.lines, now) {
             Ok(()) => {
@@ -202,7 +203,7 @@ impl Journalist {
 /// How long lines are gathered.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// How often it is told how many refused connections have no line.
+/// How often the log says how many refused connections have no line.
 const LEFT_OUT_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a log sleeps at the most.

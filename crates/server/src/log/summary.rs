@@ -1,12 +1,12 @@
-//! What a client was told: read from the octets that are sent, so that the log cannot say
-//! otherwise.
+//! The responses to one request, summed up: read from the octets that are sent, so that the log
+//! cannot say otherwise.
 
 use ldap::ber::{Frame, Reader, Tag, frame};
 use ldap::encode::ABORTED_TRANSACTION;
 
 /// The sum of the messages that answer one request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Told<'a> {
+pub(crate) struct Summary<'a> {
     /// SearchResultEntry messages.
     pub(crate) entries: u32,
     /// SearchResultReference messages.
@@ -18,19 +18,19 @@ pub(crate) struct Told<'a> {
 }
 
 /// Reads whole messages as they are sent.
-pub(crate) fn told(mut octets: &[u8]) -> Told<'_> {
-    let mut told = Told::default();
+pub(crate) fn summarize(mut octets: &[u8]) -> Summary<'_> {
+    let mut summary = Summary::default();
     while let Ok(Frame::Complete(length)) = frame(octets, usize::MAX)
         && let Some((message, rest)) = octets.split_at_checked(length)
     {
         // A message this server made is well formed.
-        let _ = told.add(message);
+        let _ = summary.add(message);
         octets = rest;
     }
-    told
+    summary
 }
 
-impl<'a> Told<'a> {
+impl<'a> Summary<'a> {
     fn add(&mut self, message: &'a [u8]) -> Option<()> {
         let mut fields = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
         let id = fields.read(Tag::INTEGER).ok()?;
@@ -78,7 +78,7 @@ mod tests {
             writer.attribute_types_only("cn");
             writer.finish(Controls::EMPTY);
         }
-        assert_eq!(told(&out), Told { entries: 2, ..Told::default() });
+        assert_eq!(summarize(&out), Summary { entries: 2, ..Summary::default() });
         let result =
             LdapResult { diagnostic: "too many", ..LdapResult::new(ResultCode::SizeLimitExceeded) };
         encode::result(
@@ -88,14 +88,14 @@ mod tests {
             &result,
             Controls::EMPTY,
         );
-        let want = Told { entries: 2, references: 0, code: Some(4), diagnostic: b"too many" };
-        assert_eq!(told(&out), want);
-        // A transaction that is aborted by what was refused tells of itself after the answer.
+        let want = Summary { entries: 2, references: 0, code: Some(4), diagnostic: b"too many" };
+        assert_eq!(summarize(&out), want);
+        // A transaction that is aborted by what was refused has its own message after the answer.
         encode::aborted_transaction(&mut out, b"1", ResultCode::Busy, "other");
-        assert_eq!(told(&out), want);
+        assert_eq!(summarize(&out), want);
         // Whatever else it is, it is no answer.
-        assert_eq!(told(b"\x30"), Told::default());
-        assert_eq!(told(b"\x30\x05\x02\x01\x01\x65\x00"), Told::default());
+        assert_eq!(summarize(b"\x30"), Summary::default());
+        assert_eq!(summarize(b"\x30\x05\x02\x01\x01\x65\x00"), Summary::default());
     }
 
     #[test]
@@ -103,13 +103,13 @@ mod tests {
         // The request that noticed it went on elsewhere, and seemed to be answered by that.
         let mut out = Vec::new();
         encode::aborted_transaction(&mut out, b"1", ResultCode::TimeLimitExceeded, "unused");
-        assert_eq!(told(&out), Told::default());
+        assert_eq!(summarize(&out), Summary::default());
         // A request whose id is 0 is refused under that.
         let refused = LdapResult::new(ResultCode::ProtocolError);
         for kind in [ResponseKind::SearchDone, ResponseKind::Extended] {
             out.clear();
             encode::result(&mut out, MessageId(0), kind, &refused, Controls::EMPTY);
-            assert_eq!(told(&out).code, Some(2));
+            assert_eq!(summarize(&out).code, Some(2));
         }
     }
 
@@ -117,6 +117,9 @@ mod tests {
     fn a_notice_of_disconnection_is_what_a_client_is_told_at_last() {
         let mut out = Vec::new();
         encode::notice_of_disconnection(&mut out, ResultCode::ProtocolError, "why");
-        assert_eq!(told(&out), Told { code: Some(2), diagnostic: b"why", ..Told::default() });
+        assert_eq!(
+            summarize(&out),
+            Summary { code: Some(2), diagnostic: b"why", ..Summary::default() }
+        );
     }
 }
