@@ -7,12 +7,12 @@
 //! that are not sent; both are bounded by settings. While nothing is going on it holds none.
 //! Invariant: answers leave in the order in which they were produced.
 
+pub(crate) mod bind_throttle;
 mod deliveries;
 mod hashes;
 pub(crate) mod holding;
 mod idle;
 mod output;
-pub(crate) mod patience;
 pub(crate) mod presence;
 pub(crate) mod read_buffer;
 pub(crate) mod send_queue;
@@ -38,14 +38,14 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
 
+use self::bind_throttle::{BindThrottle, Decision};
 use self::holding::Holding;
 use self::idle::IdleTimer;
 use self::output::Output;
-use self::patience::{Origin, Turn};
 use self::shown::Closing;
 use self::time_slice::TimeSlice;
 use crate::connection::send_queue::Round;
-use crate::limits::anonymous_share::InLine;
+use crate::limits::anonymous_share::Queued;
 use crate::limits::budget::Held;
 use crate::listen::stream::Stream;
 use crate::log::ConnectionLog;
@@ -63,10 +63,10 @@ pub(crate) struct Connection {
     pub(crate) mailbox: Rc<Mailbox>,
     /// For the access log.
     pub(crate) log: ConnectionLog,
-    origin: Origin,
+    bind_throttle: BindThrottle,
     holding: Holding,
-    /// While it has not authenticated.
-    line: InLine,
+    /// Whether it waits for its share of the worker, while it has not authenticated.
+    queued: Queued,
     input: Input,
     output: Output,
     /// Answers of this connection leave with that round, or have left.
@@ -94,7 +94,7 @@ struct Input {
     read: Option<Instant>,
     /// The client will send nothing more.
     ended: bool,
-    /// Likewise, as far as it was looked ahead.
+    /// The client will send nothing more, as far as it was looked ahead.
     ahead_ended: bool,
 }
 
@@ -153,7 +153,7 @@ impl Connection {
         id: ConnectionId,
         stream: Stream,
         (session, mailbox, log): (Session, Rc<Mailbox>, ConnectionLog),
-        (origin, holding): (Origin, Holding),
+        (bind_throttle, holding): (BindThrottle, Holding),
     ) -> Self {
         let limits = &worker.shared.limits;
         let idle = IdleTimer::new(limits.idle_timeout, limits.first_request_timeout);
@@ -165,9 +165,9 @@ impl Connection {
             session,
             mailbox,
             log,
-            origin,
+            bind_throttle,
             holding,
-            line: InLine::default(),
+            queued: Queued::default(),
             input: Input::default(),
             output: Output::default(),
             departing: None,
@@ -182,25 +182,25 @@ impl Connection {
     /// Serves the client until the session ends or is interrupted.
     fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         let mut slice = TimeSlice::default();
-        let polled = self.poll_turn(cx, &mut slice);
-        let (worker, is_stranger) = (&self.worker, self.is_stranger());
-        if let Some(begun) = slice.begun().filter(|_| is_stranger) {
-            worker.stranger_turns.used(Instant::now().saturating_duration_since(begun));
+        let polled = self.poll_slice(cx, &mut slice);
+        let (worker, is_anonymous) = (&self.worker, self.is_anonymous());
+        if let Some(begun) = slice.begun().filter(|_| is_anonymous) {
+            worker.anonymous_share.used(Instant::now().saturating_duration_since(begun));
         }
         if polled.is_pending() {
             let octets = self.output.held() + self.input.bytes.capacity() + self.mailbox.left();
-            self.holding.note(octets, is_stranger, (&worker.shared, || worker.now()));
+            self.holding.update(octets, is_anonymous, (&worker.shared, || worker.now()));
         }
         polled
     }
 
-    fn is_stranger(&self) -> bool {
+    fn is_anonymous(&self) -> bool {
         matches!(self.session.identity(), Identity::Anonymous)
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>, slice: &mut TimeSlice) -> Poll<Ending> {
+    fn poll_slice(&mut self, cx: &mut Context<'_>, slice: &mut TimeSlice) -> Poll<Ending> {
         self.mailbox.register(cx.waker());
-        // What was handled before this turn is answered by now, or the client waits for it.
+        // What was handled before this time slice is answered by now, or the client waits for it.
         self.settle();
         self.recheck();
         loop {
@@ -219,7 +219,7 @@ impl Connection {
                 Poll::Ready(Err(_)) => return Poll::Ready(Ending::Lost),
                 Poll::Pending => {}
             }
-            if self.origin.poll_wait(cx).is_ready() {
+            if self.bind_throttle.poll_wait(cx).is_ready() {
                 continue;
             }
             if !self.may_handle(self.output.waiting()) {
@@ -229,13 +229,13 @@ impl Connection {
                 return self.poll_half_closed(cx).map(|()| Ending::Lost);
             }
             if slice.is_over() {
-                // The neighbours' turn, with those that the kernel has news of; ours comes again
-                // after theirs.
+                // The neighbours are next, with those that the kernel has news of; then this one
+                // again.
                 let _ = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
-            if self.is_stranger() && !self.holding.is_local() && slice.begun().is_none() {
-                ready!(self.worker.stranger_turns.poll_turn(&self.line, cx));
+            if self.is_anonymous() && !self.holding.is_local() && slice.begun().is_none() {
+                ready!(self.worker.anonymous_share.poll_ready(&self.queued, cx));
             }
             match self.poll_input(cx, slice) {
                 Poll::Ready(Ok(())) => {}
@@ -280,7 +280,7 @@ impl Connection {
         self.jobs.clear();
         let shared = &self.worker.shared;
         if has_tried_password {
-            self.origin.hung_up(&shared.addresses, self.worker.now());
+            self.bind_throttle.hung_up(&shared.client_addresses, self.worker.now());
         }
         if let Some(asker) = hashes_for {
             shared.hash_pool.sweep(asker);
@@ -301,14 +301,14 @@ impl Connection {
         self.ending.is_none()
             && !self.input.ended
             && !self.worker.is_stopping()
-            && !self.origin.is_waiting()
+            && !self.bind_throttle.is_waiting()
             && !self.is_hashing()
             && self.has_room(waiting_bytes)
             && self.session.outstanding() < limits.outstanding_max
     }
 
     /// Whether there is room for what one more request may bring. Without output and jobs there
-    /// always is: nothing would tell when there is again.
+    /// always is: nothing would say when there is again.
     fn has_room(&self, waiting_bytes: usize) -> bool {
         if waiting_bytes == 0 && self.jobs.is_empty() {
             return true;
@@ -448,9 +448,9 @@ impl Connection {
         Poll::Ready(Ok(self.input.bytes.len() >= self.input.need))
     }
 
-    /// Handles the whole messages at the start of `bytes`, as many as this turn and the limits
-    /// allow. Returns how many bytes are done with. The answers leave with those of others, or
-    /// are appended to the output.
+    /// Handles the whole messages at the start of `bytes`, as many as this time slice and the
+    /// limits allow. Returns how many bytes are done with. The answers leave with those of others,
+    /// or are appended to the output.
     fn handle_messages(
         &mut self,
         worker: &Rc<Worker>,
@@ -504,10 +504,14 @@ impl Connection {
                     let message = rest.get(..length).unwrap_or(rest);
                     let account = || worker.account_of_guess(&self.session, message);
                     let context = (|| worker.now(), account);
-                    match self.origin.turn(message, &worker.shared.addresses, context) {
-                        Turn::Now => {}
-                        Turn::Later => return used,
-                        Turn::Never => {
+                    match self.bind_throttle.throttle(
+                        message,
+                        &worker.shared.client_addresses,
+                        context,
+                    ) {
+                        Decision::Now => {}
+                        Decision::Later => return used,
+                        Decision::Never => {
                             self.refuse(worker, message, out);
                             used += length;
                             continue;
@@ -539,7 +543,7 @@ impl Connection {
         used
     }
 
-    /// Answers a bind that too many are in line before.
+    /// Answers a bind that too many others wait in front of.
     fn refuse(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
@@ -572,15 +576,15 @@ impl Connection {
             encode::notice_of_disconnection(out, ResultCode::Other, "internal error");
             self.log.ends("internal error");
             self.ending = Some(Ending::Dismissed);
-            let told = out.get(start..).unwrap_or_default();
-            return self.note_answer(worker, asked, told, Noted::default());
+            let answer = out.get(start..).unwrap_or_default();
+            return self.note_answer(worker, asked, answer, Noted::default());
         };
         let so_far = out.get(start..).unwrap_or_default();
         match next {
             Next::Answered => {}
             Next::Write(pending) => {
                 let is_wrong = worker.noted().is_wrong_guess;
-                self.origin.ends(is_wrong, &worker.shared.addresses, || worker.now());
+                self.bind_throttle.ends(is_wrong, &worker.shared.client_addresses, || worker.now());
                 // Before it is submitted: the answer may come at once.
                 self.note_begun(worker, asked, so_far);
                 return pending.submit_to(&worker.outbox, self.id.0);
@@ -614,12 +618,14 @@ impl Connection {
             Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
             Next::Close => self.ending = Some(Ending::Closed),
         }
-        let (told, noted) = (out.get(start..).unwrap_or_default(), worker.noted());
+        let (answer, noted) = (out.get(start..).unwrap_or_default(), worker.noted());
         match noted.is_wrong_guess {
-            true => self.origin.ends(true, &worker.shared.addresses, || worker.now()),
-            false => self.origin.told(told, &worker.shared.addresses, || worker.now()),
+            true => self.bind_throttle.ends(true, &worker.shared.client_addresses, || worker.now()),
+            false => self
+                .bind_throttle
+                .answered(answer, &worker.shared.client_addresses, || worker.now()),
         }
-        self.note_answer(worker, asked, told, noted);
+        self.note_answer(worker, asked, answer, noted);
     }
 
     /// For the access log: a message goes on elsewhere.
@@ -630,15 +636,15 @@ impl Connection {
     }
 
     /// For the access log: all was said to a message.
-    fn note_answer(&mut self, worker: &Worker, asked: Asked<'_>, told: &[u8], noted: Noted) {
+    fn note_answer(&mut self, worker: &Worker, asked: Asked<'_>, answer: &[u8], noted: Noted) {
         match asked {
             Asked::Now(message) => {
-                worker.recorder.handled(&mut self.log, &self.session, message, (told, noted));
+                worker.recorder.handled(&mut self.log, &self.session, message, (answer, noted));
             }
             Asked::Before(id) => {
-                worker.recorder.part(&mut self.log, told);
-                let told = (id, noted, Duration::ZERO);
-                worker.recorder.answered(&mut self.log, &self.session, told);
+                worker.recorder.part(&mut self.log, answer);
+                let outcome = (id, noted, Duration::ZERO);
+                worker.recorder.answered(&mut self.log, &self.session, outcome);
             }
         }
     }
@@ -764,7 +770,7 @@ impl Drop for Connection {
             self.log.ends(why.text());
         }
         let worker = &self.worker;
-        self.origin.leave(&worker.shared.addresses, || worker.now());
+        self.bind_throttle.leave(&worker.shared.client_addresses, || worker.now());
         self.worker.recorder.disconnected(&mut self.log, &self.session);
         self.worker.forget(self.id);
     }

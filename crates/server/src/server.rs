@@ -16,8 +16,8 @@ use crate::admin::Admin;
 use crate::connection::sessions::{self, Sessions};
 use crate::error::ServerError;
 use crate::limits::budget::{Budget, BudgetLimits};
-use crate::limits::client_addresses::{AddressLimits, Addresses as ClientAddresses};
-use crate::limits::connection_slots::Places;
+use crate::limits::client_addresses::{AddressLimits, ClientAddresses};
+use crate::limits::connection_slots::ConnectionSlots;
 use crate::listen::host_names::HostNames;
 use crate::listen::listeners::{self, Addresses, SocketFile};
 use crate::listen::tls::Tls;
@@ -248,7 +248,7 @@ pub(crate) fn share(
     let limits = &settings.limits;
     let budget = Budget::new(BudgetLimits {
         all_max_bytes: limits.undelivered_max_bytes,
-        strangers_max_bytes: limits.undelivered_anonymous_max_bytes,
+        anonymous_max_bytes: limits.undelivered_anonymous_max_bytes,
         address_max_bytes: limits.undelivered_per_address_max_bytes,
     });
     let size = scan_pool_size(&settings.server);
@@ -268,12 +268,12 @@ pub(crate) fn share(
         counters,
         sessions: Sessions::new(),
         budget,
-        places: Places::new(places_of_strangers(limits)),
+        connection_slots: ConnectionSlots::new(connection_slots_max(limits)),
         host_names: {
             let settings = &settings.access_control;
             settings.host_names.then(|| HostNames::of_system(settings.host_name_wait))
         },
-        addresses: ClientAddresses::new(AddressLimits {
+        client_addresses: ClientAddresses::new(AddressLimits {
             connections_max: settings.limits.connections_per_address_max,
             bind_failures_max: settings.limits.bind_failures_max,
             bind_delay_max: settings.limits.bind_delay_max,
@@ -284,7 +284,7 @@ pub(crate) fn share(
 }
 
 /// How many connections may be there that have not authenticated.
-fn places_of_strangers(limits: &LimitSettings) -> usize {
+fn connection_slots_max(limits: &LimitSettings) -> usize {
     let LimitSettings { connections_max, connections_anonymous_percent, .. } = *limits;
     connections_max.saturating_mul(connections_anonymous_percent) / 100
 }

@@ -27,10 +27,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::connection::read_buffer::ReadBuffer;
 use crate::connection::send_queue::Departures;
 use crate::connection::sessions::{Closings, Sessions, Shown};
-use crate::limits::anonymous_share::StrangerTurns;
+use crate::limits::anonymous_share::AnonymousShare;
 use crate::limits::budget::Budget;
-use crate::limits::client_addresses::Addresses;
-use crate::limits::connection_slots::Places;
+use crate::limits::client_addresses::ClientAddresses;
+use crate::limits::connection_slots::ConnectionSlots;
 use crate::limits::memory::Releases;
 use crate::listen::accept;
 use crate::listen::host_names::HostNames;
@@ -58,13 +58,13 @@ pub(crate) struct Shared {
     pub(crate) hash_pool: HashPool,
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.
-    pub(crate) addresses: Addresses,
+    pub(crate) client_addresses: ClientAddresses,
     /// All connections, for those who list and close them.
     pub(crate) sessions: Sessions,
     /// What is held for clients that do not take it.
     pub(crate) budget: Arc<Budget>,
-    /// Places of those who have not authenticated.
-    pub(crate) places: Places,
+    /// Connections that have not authenticated.
+    pub(crate) connection_slots: ConnectionSlots,
     /// Finds the names of clients' hosts, when access rules are to ask for them.
     pub(crate) host_names: Option<HostNames>,
 }
@@ -207,7 +207,7 @@ impl Default for Mailbox {
 /// The state of one worker, shared by the tasks of its thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) stranger_turns: StrangerTurns,
+    pub(crate) anonymous_share: AnonymousShare,
     inbox: Arc<Inbox>,
     /// The same, for those who fill it.
     pub(crate) outbox: Arc<dyn Outbox>,
@@ -239,7 +239,7 @@ impl Worker {
         let inbox = Arc::<Inbox>::default();
         Self {
             shared,
-            stranger_turns: StrangerTurns::default(),
+            anonymous_share: AnonymousShare::default(),
             outbox: Arc::<Inbox>::clone(&inbox),
             inbox,
             read_buffer: ReadBuffer::new(),
@@ -367,7 +367,7 @@ impl Worker {
     /// Does everything but accepting, until the worker is told to end.
     pub(crate) async fn serve(self: &Rc<Self>, orders: UnboundedReceiver<Order>) {
         let watch = Rc::clone(self);
-        spawn_local(async move { watch.stranger_turns.run().await });
+        spawn_local(async move { watch.anonymous_share.run().await });
         let watch = Rc::clone(self);
         spawn_local(async move { watch.watch_idle().await });
         let watch = Rc::clone(self);

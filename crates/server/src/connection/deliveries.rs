@@ -20,8 +20,8 @@ impl Connection {
             self.session.forget(id);
             let recorder = &self.worker.recorder;
             recorder.part(&mut self.log, &answer);
-            let told = (id, Noted::default(), Duration::ZERO);
-            recorder.answered(&mut self.log, &self.session, told);
+            let outcome = (id, Noted::default(), Duration::ZERO);
+            recorder.answered(&mut self.log, &self.session, outcome);
             self.output.append(answer);
         }
     }
@@ -43,9 +43,9 @@ impl Connection {
                 Poll::Ready(Some(Delivery::Done(mut done, waited))) => {
                     self.half_closed = None;
                     self.take_chunk(done.take_end());
-                    let told = (done.id(), done.noted(), waited);
+                    let outcome = (done.id(), done.noted(), waited);
                     self.session.finish(done);
-                    self.worker.recorder.answered(&mut self.log, &self.session, told);
+                    self.worker.recorder.answered(&mut self.log, &self.session, outcome);
                     self.jobs.swap_remove(index);
                     self.touch();
                 }

@@ -18,7 +18,7 @@ impl Connection {
     ) -> Result<(), (Box<HashJob>, &'static str)> {
         let account = self.holding.account(&worker.shared, || worker.now());
         let Some(held) = account.try_hold(job.octets()) else { return Err((job, NO_ROOM)) };
-        self.origin.begins(&worker.shared.addresses, || worker.now());
+        self.bind_throttle.begins(&worker.shared.client_addresses, || worker.now());
         let (asker, is_bind) = (Asker::of(&self.session), job.is_bind());
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
@@ -46,7 +46,7 @@ impl Connection {
         if !job.is_abandoned() {
             refuse_busy(job.id(), job.message(), TOO_MANY, &mut out);
         }
-        self.origin.told(&out, &worker.shared.addresses, || worker.now());
+        self.bind_throttle.answered(&out, &worker.shared.client_addresses, || worker.now());
         self.note_answer(&worker, Asked::Before(job.id()), &out, Noted::default());
         if !out.is_empty() {
             self.output.append(out);

@@ -25,7 +25,7 @@ pub(crate) enum Why {
     /// It holds memory that others need.
     Memory,
     /// It has a place that others need.
-    Place,
+    Slot,
 }
 
 impl Why {
@@ -33,7 +33,7 @@ impl Why {
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Memory => "it held answers for too long while memory was short",
-            Self::Place => "it was silent for longest while connections were short",
+            Self::Slot => "it was silent for longest while connections were short",
         }
     }
 }

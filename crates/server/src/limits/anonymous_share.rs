@@ -1,6 +1,6 @@
 //! The share of a worker that connections have which have not authenticated: together they are
-//! served for a millisecond, then everybody else whom the kernel has news of has a turn. Where that
-//! takes long, they have a quarter of the time: who is about to sign in is one of them.
+//! served for a millisecond, then everybody else whom the kernel has news of. Where that takes
+//! long, they have a quarter of the time: who is about to sign in is one of them.
 //!
 //! Invariant: time that nobody else wants is theirs: while some of them wait for their share, the
 //! worker does nothing but ask the kernel for news between two rounds.
@@ -17,9 +17,9 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-/// The turns of the strangers of one worker.
+/// The share that anonymous connections have of one worker.
 #[derive(Default)]
-pub(crate) struct StrangerTurns {
+pub(crate) struct AnonymousShare {
     /// What they had of this round.
     used: Cell<Duration>,
     /// How much more than [`ROUND_MAX`] they may have of it.
@@ -29,34 +29,34 @@ pub(crate) struct StrangerTurns {
     rounds: RefCell<Option<Waker>>,
 }
 
-/// A place of a connection among those that wait.
+/// Whether a connection is in the queue of those that wait.
 #[derive(Default)]
-pub(crate) struct InLine(Rc<Cell<bool>>);
+pub(crate) struct Queued(Rc<Cell<bool>>);
 
 struct Waiting {
     waker: Waker,
-    is_in_line: Rc<Cell<bool>>,
+    is_queued: Rc<Cell<bool>>,
 }
 
-impl StrangerTurns {
-    /// Ready when a stranger may be served now.
-    pub(crate) fn poll_turn(&self, line: &InLine, cx: &mut Context<'_>) -> Poll<()> {
-        if line.0.get() {
+impl AnonymousShare {
+    /// Ready when an anonymous connection may be served now.
+    pub(crate) fn poll_ready(&self, queued: &Queued, cx: &mut Context<'_>) -> Poll<()> {
+        if queued.0.get() {
             return Poll::Pending;
         }
         if self.used.get() < ROUND_MAX + self.more.get() {
             return Poll::Ready(());
         }
-        line.0.set(true);
-        let (waker, is_in_line) = (cx.waker().clone(), Rc::clone(&line.0));
-        self.waiting.borrow_mut().push_back(Waiting { waker, is_in_line });
+        queued.0.set(true);
+        let (waker, is_queued) = (cx.waker().clone(), Rc::clone(&queued.0));
+        self.waiting.borrow_mut().push_back(Waiting { waker, is_queued });
         if let Some(waker) = self.rounds.borrow_mut().take() {
             waker.wake();
         }
         Poll::Pending
     }
 
-    /// A stranger was served for so long.
+    /// An anonymous connection was served for so long.
     pub(crate) fn used(&self, time: Duration) {
         self.used.set(self.used.get() + time);
     }
@@ -92,13 +92,13 @@ impl StrangerTurns {
         for _ in 0..count {
             // Not while it is waked: that may drop a connection, and this is borrowed.
             let Some(first) = self.waiting.borrow_mut().pop_front() else { break };
-            first.is_in_line.set(false);
+            first.is_queued.set(false);
             first.waker.wake();
         }
     }
 }
 
-/// How long strangers are served in one round.
+/// How long anonymous connections are served in one round.
 const ROUND_MAX: Duration = Duration::from_millis(1);
 /// They have so much of the time that others had: a third, and so a quarter of all.
 const OF_OTHERS: u32 = 3;
@@ -113,21 +113,21 @@ mod tests {
 
     #[test]
     fn strangers_wait_when_their_share_is_used_up_and_until_the_next_round() {
-        let turns = StrangerTurns::default();
+        let share = AnonymousShare::default();
         let mut cx = Context::from_waker(Waker::noop());
-        let lines: Vec<InLine> = (0..40).map(|_| InLine::default()).collect();
+        let all: Vec<Queued> = (0..40).map(|_| Queued::default()).collect();
         let mut served = || {
-            let is_served = |line: &&InLine| turns.poll_turn(line, &mut cx).is_ready();
-            lines.iter().filter(is_served).count()
+            let is_served = |queued: &&Queued| share.poll_ready(queued, &mut cx).is_ready();
+            all.iter().filter(is_served).count()
         };
         assert_eq!(served(), 40);
-        turns.used(ROUND_MAX);
-        assert_eq!((served(), turns.waiting.borrow().len()), (0, 40));
-        assert_eq!((served(), turns.waiting.borrow().len()), (0, 40), "each is in line once");
-        turns.used.set(Duration::ZERO);
+        share.used(ROUND_MAX);
+        assert_eq!((served(), share.waiting.borrow().len()), (0, 40));
+        assert_eq!((served(), share.waiting.borrow().len()), (0, 40), "each is in line once");
+        share.used.set(Duration::ZERO);
         assert_eq!(served(), 0, "those that came first are first");
-        turns.wake_first();
-        assert_eq!((served(), turns.waiting.borrow().len()), (WAKED_MAX, 40 - WAKED_MAX));
-        drop(turns.waiting.borrow_mut().drain(..));
+        share.wake_first();
+        assert_eq!((served(), share.waiting.borrow().len()), (WAKED_MAX, 40 - WAKED_MAX));
+        drop(share.waiting.borrow_mut().drain(..));
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct BudgetLimits {
     /// For all connections.
     pub(crate) all_max_bytes: usize,
     /// For all that have not authenticated.
-    pub(crate) strangers_max_bytes: usize,
+    pub(crate) anonymous_max_bytes: usize,
     /// For those of one address.
     pub(crate) address_max_bytes: usize,
 }
@@ -38,7 +38,7 @@ pub(crate) struct BudgetLimits {
 pub(crate) struct Budget {
     limits: BudgetLimits,
     all: Sum,
-    strangers: Sum,
+    anonymous: Sum,
     holders: Mutex<Holders>,
     /// Octets that were ever given back.
     released: AtomicU64,
@@ -50,7 +50,7 @@ pub(crate) struct Budget {
 struct Holders {
     next: u64,
     accounts: FxHashMap<u64, Arc<Account>>,
-    /// What strangers of an address hold, and how many accounts it has.
+    /// What anonymous connections of an address hold, and how many accounts it has.
     addresses: FxHashMap<IpAddr, (Arc<Sum>, usize)>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Account {
     held: AtomicUsize,
     /// Parts of answers that were made, and not taken.
     chunks: AtomicUsize,
-    is_stranger: AtomicBool,
+    is_anonymous: AtomicBool,
     /// When the client last took something, or was asked to.
     taken_ms: AtomicU64,
     /// What was counted as leaving.
@@ -89,7 +89,7 @@ pub(crate) struct Account {
 #[derive(Clone, Copy, Debug)]
 struct Left {
     octets: usize,
-    is_stranger: bool,
+    is_anonymous: bool,
 }
 
 /// Octets that are counted as long as this lives.
@@ -97,7 +97,7 @@ struct Left {
 pub(crate) struct Held {
     account: Arc<Account>,
     octets: usize,
-    is_stranger: bool,
+    is_anonymous: bool,
 }
 
 /// A part of an answer on its way to its connection.
@@ -130,7 +130,7 @@ impl Budget {
         Arc::new(Self {
             limits,
             all: Sum::default(),
-            strangers: Sum::default(),
+            anonymous: Sum::default(),
             holders: Mutex::default(),
             released: AtomicU64::new(0),
             ended: Counter::default(),
@@ -161,7 +161,7 @@ impl Budget {
             presence: Arc::clone(presence),
             held: AtomicUsize::new(0),
             chunks: AtomicUsize::new(0),
-            is_stranger: AtomicBool::new(true),
+            is_anonymous: AtomicBool::new(true),
             taken_ms: AtomicU64::new(millis(now)),
             left: Mutex::default(),
         });
@@ -184,7 +184,7 @@ impl Budget {
         drop(holders);
         if let Some(left) = account.left.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let subtract = |sum: &Sum| sum.leaving.fetch_sub(left.octets, Ordering::Relaxed);
-            account.each_sum(left.is_stranger, |sum| {
+            account.each_sum(left.is_anonymous, |sum| {
                 subtract(sum);
             });
         }
@@ -193,7 +193,7 @@ impl Budget {
     /// What is held: for all, and for those among them that have not authenticated.
     pub(crate) fn held(&self) -> (usize, usize) {
         let held = |sum: &Sum| sum.held.load(Ordering::Relaxed);
-        (held(&self.all), held(&self.strangers))
+        (held(&self.all), held(&self.anonymous))
     }
 
     /// Octets that were ever given back: more than before means that there may be memory to return
@@ -208,13 +208,13 @@ impl Budget {
         let accounts = || holders.accounts.values().filter(|account| account.may_be_ended());
         for (address, (sum, _)) in &holders.addresses {
             let of_it = |account: &&Arc<Account>| {
-                account.is_stranger() && account.address.as_ref() == Some(address)
+                account.is_anonymous() && account.address.as_ref() == Some(address)
             };
             self.relieve(sum, self.limits.address_max_bytes, || accounts().filter(of_it));
         }
-        let is_stranger = |account: &&Arc<Account>| account.is_stranger();
-        let max = self.limits.strangers_max_bytes;
-        self.relieve(&self.strangers, max, || accounts().filter(is_stranger));
+        let is_anonymous = |account: &&Arc<Account>| account.is_anonymous();
+        let max = self.limits.anonymous_max_bytes;
+        self.relieve(&self.anonymous, max, || accounts().filter(is_anonymous));
         self.relieve(&self.all, self.limits.all_max_bytes, accounts);
     }
 
@@ -267,9 +267,9 @@ impl Budget {
         if !account.presence.end(Why::Memory) {
             return;
         }
-        let left = Left { octets: account.held(), is_stranger: account.is_stranger() };
+        let left = Left { octets: account.held(), is_anonymous: account.is_anonymous() };
         *account.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
-        account.each_sum(left.is_stranger, |sum| {
+        account.each_sum(left.is_anonymous, |sum| {
             sum.leaving.fetch_add(left.octets, Ordering::Relaxed);
         });
         let count = self.ended.add(1);
@@ -294,9 +294,9 @@ impl Budget {
 impl Account {
     /// Counts octets.
     pub(crate) fn hold(self: &Arc<Self>, octets: usize) -> Held {
-        let is_stranger = self.is_stranger();
-        self.add(octets, is_stranger);
-        Held { account: Arc::clone(self), octets, is_stranger }
+        let is_anonymous = self.is_anonymous();
+        self.add(octets, is_anonymous);
+        Held { account: Arc::clone(self), octets, is_anonymous }
     }
 
     /// Counts octets, if there is room for them; there always is for a few.
@@ -323,12 +323,12 @@ impl Account {
 
     /// Whether what it shares has room, when it holds so much more.
     fn shares_room(&self, more: usize) -> bool {
-        let Budget { limits, all, strangers, .. } = &*self.budget;
+        let Budget { limits, all, anonymous, .. } = &*self.budget;
         let of_address = self.of_address.as_ref().map_or(0, |sum| sum.value());
         let has_room = |held: usize, max: usize| held.saturating_add(more) < max;
         has_room(all.value(), limits.all_max_bytes)
-            && (!self.is_stranger()
-                || (has_room(strangers.value(), limits.strangers_max_bytes)
+            && (!self.is_anonymous()
+                || (has_room(anonymous.value(), limits.anonymous_max_bytes)
                     && has_room(of_address, limits.address_max_bytes)))
     }
 
@@ -343,12 +343,12 @@ impl Account {
     }
 
     /// Whether the client has authenticated; for what is counted from now on.
-    pub(crate) fn set_stranger(&self, is_stranger: bool) {
-        self.is_stranger.store(is_stranger, Ordering::Relaxed);
+    pub(crate) fn set_anonymous(&self, is_anonymous: bool) {
+        self.is_anonymous.store(is_anonymous, Ordering::Relaxed);
     }
 
-    fn is_stranger(&self) -> bool {
-        self.is_stranger.load(Ordering::Relaxed)
+    fn is_anonymous(&self) -> bool {
+        self.is_anonymous.load(Ordering::Relaxed)
     }
 
     /// Whether there is something to gain, and it was not ended before.
@@ -356,33 +356,33 @@ impl Account {
         self.held() > 0 && self.presence.ended().is_none()
     }
 
-    fn add(&self, octets: usize, is_stranger: bool) {
+    fn add(&self, octets: usize, is_anonymous: bool) {
         self.held.fetch_add(octets, Ordering::Relaxed);
-        self.each_sum(is_stranger, |sum| {
+        self.each_sum(is_anonymous, |sum| {
             sum.held.fetch_add(octets, Ordering::Relaxed);
         });
-        let Budget { limits, all, strangers, .. } = &*self.budget;
-        let of_address = self.of_address.as_ref().filter(|_| is_stranger);
+        let Budget { limits, all, anonymous, .. } = &*self.budget;
+        let of_address = self.of_address.as_ref().filter(|_| is_anonymous);
         let is_full = all.value() > limits.all_max_bytes
-            || strangers.value() > limits.strangers_max_bytes
+            || anonymous.value() > limits.anonymous_max_bytes
             || of_address.is_some_and(|sum| sum.value() > limits.address_max_bytes);
         if is_full {
             self.budget.make_room();
         }
     }
 
-    fn subtract(&self, octets: usize, is_stranger: bool) {
+    fn subtract(&self, octets: usize, is_anonymous: bool) {
         self.held.fetch_sub(octets, Ordering::Relaxed);
-        self.each_sum(is_stranger, |sum| {
+        self.each_sum(is_anonymous, |sum| {
             sum.held.fetch_sub(octets, Ordering::Relaxed);
         });
         self.budget.released.fetch_add(octets as u64, Ordering::Relaxed);
     }
 
-    fn each_sum(&self, is_stranger: bool, change: impl Fn(&Sum)) {
+    fn each_sum(&self, is_anonymous: bool, change: impl Fn(&Sum)) {
         change(&self.budget.all);
-        if is_stranger {
-            change(&self.budget.strangers);
+        if is_anonymous {
+            change(&self.budget.anonymous);
             self.of_address.iter().for_each(|sum| change(sum));
         }
     }
@@ -393,16 +393,16 @@ impl Held {
     pub(crate) fn resize(&mut self, octets: usize) {
         let before = std::mem::replace(&mut self.octets, octets);
         if octets > before {
-            self.account.add(octets - before, self.is_stranger);
+            self.account.add(octets - before, self.is_anonymous);
         } else if octets < before {
-            self.account.subtract(before - octets, self.is_stranger);
+            self.account.subtract(before - octets, self.is_anonymous);
         }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.account.subtract(self.octets, self.is_stranger);
+        self.account.subtract(self.octets, self.is_anonymous);
     }
 }
 
@@ -421,7 +421,7 @@ mod tests {
 
     const LIMITS: BudgetLimits = BudgetLimits {
         all_max_bytes: 3_000_000,
-        strangers_max_bytes: 1_000_000,
+        anonymous_max_bytes: 1_000_000,
         address_max_bytes: 600_000,
     };
 
@@ -437,20 +437,20 @@ mod tests {
     #[test]
     fn what_is_dropped_is_not_counted_any_more() {
         let budget = Budget::new(LIMITS);
-        let (stranger, other) = (account(&budget, 1, 0), account(&budget, 1, 0));
-        other.set_stranger(false);
-        let mut held = stranger.hold(1_000);
+        let (anonymous, other) = (account(&budget, 1, 0), account(&budget, 1, 0));
+        other.set_anonymous(false);
+        let mut held = anonymous.hold(1_000);
         let chunk = other.chunk(vec![0; 500]);
         assert_eq!(budget.held(), (1_500, 1_000));
         held.resize(3_000);
         held.resize(2_000);
-        // What was counted for a stranger stays so.
-        stranger.set_stranger(false);
-        assert_eq!((budget.held(), stranger.held()), ((2_500, 2_000), 2_000));
+        // What was counted for an anonymous one stays so.
+        anonymous.set_anonymous(false);
+        assert_eq!((budget.held(), anonymous.held()), ((2_500, 2_000), 2_000));
         assert_eq!(chunk.take().len(), 500);
         drop(held);
         assert_eq!((budget.held(), budget.released()), ((0, 0), 1_000 + 2_000 + 500));
-        budget.close(&stranger);
+        budget.close(&anonymous);
         budget.close(&other);
         assert!(budget.lock().accounts.is_empty() && budget.lock().addresses.is_empty());
     }
@@ -476,9 +476,9 @@ mod tests {
         assert_eq!(budget.ended.value(), 3);
         let more_of_third = third.hold(900_000);
         assert!(third.presence.ended().is_some());
-        // What is there for those who have signed in is not touched by strangers.
+        // What is there for those who have signed in is not touched by anonymous ones.
         let signed_in = account(&budget, 2, 0);
-        signed_in.set_stranger(false);
+        signed_in.set_anonymous(false);
         let own = signed_in.hold(1_500_000);
         assert!(signed_in.has_room() && signed_in.presence.ended().is_none());
         drop((held, of_third, more_of_third, own));
@@ -489,7 +489,7 @@ mod tests {
             budget.close(&account);
         }
         assert_eq!(budget.held(), (0, 0));
-        assert_eq!((budget.all.value(), budget.strangers.leaving.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((budget.all.value(), budget.anonymous.leaving.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! What each client address costs: its connections, and its guesses at passwords: binds that fail.
 //!
-//! A gateway, which binds for many people, is told apart by accounts: who fails there waits alone.
+//! Of a gateway, which binds for many people, each account counts alone: who fails there waits
+//! alone.
 //!
 //! Who fails to bind again and again waits before the next bind of its address is looked at, longer
-//! each time; a right password waits as long as a wrong one, so that the wait tells nothing.
+//! each time; a right password waits as long as a wrong one, so that the wait gives nothing away.
 //!
 //! Invariant: binds that wait for a hash count like failures until they are over. Of those that may
 //! yet fail no more are under way than may fail, and one for each further worker that has begun one
 //! before it saw those of others; the next ones wait for one of them to end.
-//! Invariant: what is kept is bounded, and no thread waits for anybody: whoever has to wait is told
+//! Invariant: what is kept is bounded, and no thread waits for anybody: whoever has to wait learns
 //! until when, or is woken.
 //! Invariant: while nobody fails and nothing is hashed, a bind takes no lock here.
 
@@ -37,10 +38,10 @@ pub(crate) struct AddressLimits {
 }
 
 /// The addresses that something is known of.
-pub(crate) struct Addresses {
+pub(crate) struct ClientAddresses {
     limits: AddressLimits,
     gateways: Vec<Network>,
-    /// What accounts are told apart by: nobody can choose a name that counts as another's.
+    /// Keys the hashes of accounts: nobody can choose a name that counts as another's.
     names: RandomState,
     shards: Vec<Mutex<Shard>>,
     /// Sources with binds that failed or are under way.
@@ -93,7 +94,7 @@ pub(crate) enum Admission {
     Never,
 }
 
-/// What was known of a source when a bind of it was given its turn: so many failures.
+/// What was known of a source when a bind of it was given its delay: so many failures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Seen(u32);
 
@@ -102,11 +103,11 @@ pub(crate) struct Seen(u32);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(Source);
 
-/// One connection's place in the table, as long as it lives.
+/// One connection that is counted in the table, as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Place(Source);
+pub(crate) struct CountedConnection(Source);
 
-impl Addresses {
+impl ClientAddresses {
     pub(crate) fn new(limits: AddressLimits) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (gateways, names) = (Vec::new(), RandomState::new());
@@ -135,7 +136,10 @@ impl Addresses {
 
     /// Counts a connection; `Err` when there are too many of its address. What has no address is
     /// not counted.
-    pub(crate) fn connect(&self, address: Option<IpAddr>) -> Result<Option<Place>, TooMany> {
+    pub(crate) fn connect(
+        &self,
+        address: Option<IpAddr>,
+    ) -> Result<Option<CountedConnection>, TooMany> {
         let max = self.limits.connections_max;
         let Some(source) = address.map(Source::whole).filter(|_| max > 0) else { return Ok(None) };
         let mut shard = self.shard(source);
@@ -144,12 +148,12 @@ impl Addresses {
             return Err(TooMany);
         }
         known.connections += 1;
-        Ok(Some(Place(source)))
+        Ok(Some(CountedConnection(source)))
     }
 
     /// The connection is gone.
-    pub(crate) fn disconnect(&self, place: Option<Place>) {
-        let Some(Place(source)) = place else { return };
+    pub(crate) fn disconnect(&self, counted: Option<CountedConnection>) {
+        let Some(CountedConnection(source)) = counted else { return };
         let mut shard = self.shard(source);
         if let Some(known) = shard.get_mut(&source) {
             known.connections = known.connections.saturating_sub(1);
@@ -159,7 +163,7 @@ impl Addresses {
         }
     }
 
-    /// Whether a bind of this source may be looked at now; if not, its turn is kept for it.
+    /// Whether a bind of this source may be looked at now; if not, its time is kept for it.
     pub(crate) fn admit_bind(&self, source: Option<Source>, now: Duration) -> Admission {
         let Some(source) = source.filter(|_| self.suspects.load(Ordering::Relaxed) > 0) else {
             return Admission::Now(None);
@@ -169,22 +173,22 @@ impl Addresses {
             if delay.is_zero() {
                 return self.give(source, known);
             }
-            let turn = known.next_bind.max(now);
-            if turn - now > self.limits.bind_delay_max * WAITING_MAX {
+            let due = known.next_bind.max(now);
+            if due - now > self.limits.bind_delay_max * WAITING_MAX {
                 return Admission::Never;
             }
-            known.next_bind = turn + delay;
-            if turn == now {
+            known.next_bind = due + delay;
+            if due == now {
                 return self.give(source, known);
             }
-            Admission::After(turn - now, Seen(known.failures))
+            Admission::After(due - now, Seen(known.failures))
         })
         .unwrap_or(Admission::Now(None))
     }
 
-    /// The turn of a bind has come. If others have failed while it waited, it waits once more: as
+    /// The delay of a bind is over. If others have failed while it waited, it waits once more: as
     /// long after the last of them as if it had come then.
-    pub(crate) fn turn_comes(
+    pub(crate) fn admit_waited(
         &self,
         source: Option<Source>,
         seen: Seen,
@@ -192,18 +196,18 @@ impl Addresses {
     ) -> Admission {
         let Some(source) = source else { return Admission::Now(None) };
         self.with(source, now, |known| {
-            let turn = known.failed + self.delay(known.failures);
-            if known.failures > seen.0 && turn > now {
-                return Admission::After(turn - now, Seen(known.failures));
+            let due = known.failed + self.delay(known.failures);
+            if known.failures > seen.0 && due > now {
+                return Admission::After(due - now, Seen(known.failures));
             }
             self.give(source, known)
         })
         .unwrap_or(Admission::Now(None))
     }
 
-    /// A ticket, or a place in the line of those that wait for one.
+    /// A ticket, or a position in the queue of those that wait for one.
     fn give(&self, source: Source, known: &mut Known) -> Admission {
-        if known.under_way < self.places(known) {
+        if known.under_way < self.under_way_max(known) {
             known.under_way += 1;
             return Admission::Now(Some(Ticket(source)));
         }
@@ -213,7 +217,7 @@ impl Addresses {
     }
 
     /// How many binds may be under way: so many that no more can fail than may; and one.
-    fn places(&self, known: &Known) -> u32 {
+    fn under_way_max(&self, known: &Known) -> u32 {
         let most = self.limits.bind_failures_max.saturating_add(1);
         most.saturating_sub(known.failures).max(1)
     }
@@ -227,7 +231,7 @@ impl Addresses {
         })
     }
 
-    /// A bind is over: it has failed, or else its place is given to the next one.
+    /// A bind is over: it has failed, or else its ticket is given to the next one.
     pub(crate) fn end(&self, ticket: Ticket, has_failed: bool, now: Duration) {
         let Ticket(source) = ticket;
         self.with(source, now, |known| {
@@ -259,7 +263,7 @@ impl Addresses {
     /// wait, all of them are to ask once more.
     fn call(&self, source: Source, known: &mut Known, has_failed: bool) {
         let are_late = has_failed && !self.delay(known.failures).is_zero();
-        while are_late || known.under_way < self.places(known) {
+        while are_late || known.under_way < self.under_way_max(known) {
             let Some(next) = known.waiting.pop_front() else { return };
             let ticket = (!are_late).then_some(Ticket(source));
             // Who is gone takes none.
@@ -281,14 +285,14 @@ impl Addresses {
         let was_suspect = known.is_suspect();
         known.decay(now);
         let seen = known.is_suspect().then(|| look(known));
-        self.note_suspect((was_suspect, known.is_suspect()));
+        self.count_suspect((was_suspect, known.is_suspect()));
         if !known.is_suspect() && known.connections == 0 {
             shard.remove(&source);
         }
         seen
     }
 
-    /// The same, where something is to be known from now on; nothing when there is no room.
+    /// Looks at what is known of a source, and knows it from now on; nothing when there is no room.
     fn with_new<T>(
         &self,
         source: Source,
@@ -306,11 +310,11 @@ impl Addresses {
         let was_suspect = known.is_suspect();
         known.decay(now);
         let seen = look(known);
-        self.note_suspect((was_suspect, known.is_suspect()));
+        self.count_suspect((was_suspect, known.is_suspect()));
         Some(seen)
     }
 
-    fn note_suspect(&self, (was, is): (bool, bool)) {
+    fn count_suspect(&self, (was, is): (bool, bool)) {
         match (was, is) {
             (false, true) => drop(self.suspects.fetch_add(1, Ordering::Relaxed)),
             (true, false) => drop(self.suspects.fetch_sub(1, Ordering::Relaxed)),
@@ -337,7 +341,7 @@ impl Addresses {
                 let was_suspect = known.is_suspect();
                 known.decay(now);
                 let stays = known.connections > 0 || known.under_way > 0 || known.failures > least;
-                self.note_suspect((was_suspect, stays && known.is_suspect()));
+                self.count_suspect((was_suspect, stays && known.is_suspect()));
                 stays
             });
             let Some(more) = least.checked_mul(2).map(|least| least + 1) else { return };
@@ -405,9 +409,9 @@ mod tests {
         address.map(Source::whole)
     }
 
-    /// What a bind is told that comes.
+    /// What comes of a bind.
     #[derive(Debug, PartialEq, Eq)]
-    enum Told {
+    enum Outcome {
         Now,
         After(Duration),
         Waits,
@@ -415,27 +419,27 @@ mod tests {
     }
 
     /// A bind comes, and is right if it is looked at.
-    fn told(table: &Addresses, source: Option<Source>, now: Duration) -> Told {
+    fn outcome(table: &ClientAddresses, source: Option<Source>, now: Duration) -> Outcome {
         match table.admit_bind(source, now) {
             Admission::Now(ticket) => {
                 ticket.into_iter().for_each(|ticket| table.end(ticket, false, now));
-                Told::Now
+                Outcome::Now
             }
-            Admission::After(wait, _) => Told::After(wait),
-            Admission::WhenGiven(_) => Told::Waits,
-            Admission::Never => Told::Never,
+            Admission::After(wait, _) => Outcome::After(wait),
+            Admission::WhenGiven(_) => Outcome::Waits,
+            Admission::Never => Outcome::Never,
         }
     }
 
     /// One begins to wait for its hash.
-    fn begun(table: &Addresses, source: Option<Source>) -> Option<Ticket> {
+    fn begun(table: &ClientAddresses, source: Option<Source>) -> Option<Ticket> {
         match table.admit_bind(source, at(0)) {
             Admission::Now(ticket) => ticket.or_else(|| table.begin(source, at(0))),
             Admission::After(..) | Admission::WhenGiven(_) | Admission::Never => None,
         }
     }
 
-    fn given(table: &Addresses, source: Option<Source>) -> oneshot::Receiver<Option<Ticket>> {
+    fn given(table: &ClientAddresses, source: Option<Source>) -> oneshot::Receiver<Option<Ticket>> {
         match table.admit_bind(source, at(0)) {
             Admission::WhenGiven(given) => given,
             other => panic!("{other:?}"),
@@ -445,7 +449,7 @@ mod tests {
     #[test]
     fn who_fails_behind_a_gateway_waits_alone() {
         let gateways = vec!["192.0.2.8/29".parse().unwrap()];
-        let table = Addresses::new(LIMITS).with_gateways(gateways);
+        let table = ClientAddresses::new(LIMITS).with_gateways(gateways);
         let source = |address, name: &str| {
             table.source(address, || (!name.is_empty()).then(|| name.as_bytes().to_vec()))
         };
@@ -454,8 +458,9 @@ mod tests {
                 table.bind_failed(source(address, "anna"), at(0));
             }
         }
-        let waits =
-            |address, name| matches!(told(&table, source(address, name), at(0)), Told::After(_));
+        let waits = |address, name| {
+            matches!(outcome(&table, source(address, name), at(0)), Outcome::After(_))
+        };
         assert!(waits(four(9), "anna"));
         assert!(!waits(four(9), "bert") && !waits(four(10), "anna"));
         // Elsewhere the address counts: one may guess the password of many.
@@ -469,12 +474,12 @@ mod tests {
 
     #[test]
     fn no_more_are_under_way_than_may_fail() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         let source = of(four(1));
         let mut tickets: Vec<_> = (0..4).map(|_| begun(&table, source).unwrap()).collect();
         let mut waiting: Vec<_> = (0..3).map(|_| given(&table, source)).collect();
-        assert_eq!(told(&table, of(four(2)), at(0)), Told::Now);
-        // A right one gives its place to the one that has waited for longest.
+        assert_eq!(outcome(&table, of(four(2)), at(0)), Outcome::Now);
+        // A right one gives its ticket to the one that has waited for longest.
         table.end(tickets.pop().unwrap(), false, at(0));
         tickets.push(waiting.remove(0).try_recv().unwrap().unwrap());
         assert!(waiting[0].try_recv().is_err());
@@ -490,13 +495,13 @@ mod tests {
         }
         table.end(tickets.pop().unwrap(), true, at(0));
         assert_eq!(last.try_recv(), Ok(None));
-        assert_eq!(told(&table, source, at(0)), Told::After(Duration::from_millis(100)));
+        assert_eq!(outcome(&table, source, at(0)), Outcome::After(Duration::from_millis(100)));
         assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
     }
 
     #[test]
     fn beyond_the_limit_one_is_under_way_and_its_failure_counts_for_those_in_line() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         let source = of(four(1));
         (0..4).for_each(|_| table.bind_failed(source, at(0)));
         let in_line: Vec<_> = (0..3)
@@ -505,7 +510,7 @@ mod tests {
                 other => panic!("{other:?}"),
             })
             .collect();
-        let comes = |number: usize, now| table.turn_comes(source, in_line[number], at(now));
+        let comes = |number: usize, now| table.admit_waited(source, in_line[number], at(now));
         let Admission::Now(Some(ticket)) = comes(0, 100) else { panic!("its turn has come") };
         let Admission::WhenGiven(mut given) = comes(1, 200) else { panic!("one is under way") };
         table.end(ticket, true, at(250));
@@ -513,7 +518,7 @@ mod tests {
         // Five have failed now, the last one at 250.
         let Admission::After(wait, seen) = comes(2, 300) else { panic!("another one has failed") };
         assert_eq!(wait, Duration::from_millis(150));
-        let Admission::Now(Some(ticket)) = table.turn_comes(source, seen, at(450)) else {
+        let Admission::Now(Some(ticket)) = table.admit_waited(source, seen, at(450)) else {
             panic!("its turn has come")
         };
         table.end(ticket, false, at(450));
@@ -521,19 +526,19 @@ mod tests {
 
     #[test]
     fn what_is_over_leaves_nothing() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         let ticket = begun(&table, of(four(1))).unwrap();
         assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
         table.end(ticket, false, at(0));
         assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
         assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
-        let table = Addresses::new(AddressLimits { bind_failures_max: 0, ..LIMITS });
+        let table = ClientAddresses::new(AddressLimits { bind_failures_max: 0, ..LIMITS });
         assert!((0..100).all(|_| begun(&table, of(four(1))).is_none()));
     }
 
     #[test]
     fn names_that_are_made_up_have_nobody_forgotten() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         let source = |name: u64| {
             let address = IpAddr::from([192, 0, 2, 9]);
             Some(Source { address, account: Some(name) })
@@ -543,7 +548,7 @@ mod tests {
         for name in 0..(SHARDS * SHARD_MAX * 2) as u64 {
             (0..4).for_each(|_| table.bind_failed(source(name), at(0)));
         }
-        assert!(matches!(told(&table, source(u64::MAX), at(0)), Told::After(_)));
+        assert!(matches!(outcome(&table, source(u64::MAX), at(0)), Outcome::After(_)));
     }
 
     fn at(milliseconds: u64) -> Duration {
@@ -552,7 +557,7 @@ mod tests {
 
     #[test]
     fn connections_are_counted_by_address() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         let first = table.connect(four(1)).unwrap();
         let _second = table.connect(four(1)).unwrap();
         assert_eq!(table.connect(four(1)).unwrap_err(), TooMany);
@@ -570,7 +575,7 @@ mod tests {
         for _ in 0..10 {
             table.connect(None).unwrap();
         }
-        let table = Addresses::new(AddressLimits { connections_max: 0, ..LIMITS });
+        let table = ClientAddresses::new(AddressLimits { connections_max: 0, ..LIMITS });
         for _ in 0..10 {
             table.connect(four(1)).unwrap();
         }
@@ -578,49 +583,49 @@ mod tests {
 
     #[test]
     fn who_fails_waits_longer_each_time_and_nobody_else_does() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         for _ in 0..3 {
-            assert_eq!(told(&table, of(four(1)), at(0)), Told::Now);
+            assert_eq!(outcome(&table, of(four(1)), at(0)), Outcome::Now);
             table.bind_failed(of(four(1)), at(0));
         }
-        assert_eq!(told(&table, of(four(1)), at(0)), Told::Now);
+        assert_eq!(outcome(&table, of(four(1)), at(0)), Outcome::Now);
         let mut now = 0;
         for delay in [100, 200, 400, 800, 1_000, 1_000] {
             table.bind_failed(of(four(1)), at(now));
             let wait = Duration::from_millis(delay);
-            assert_eq!(told(&table, of(four(1)), at(now)), Told::After(wait));
+            assert_eq!(outcome(&table, of(four(1)), at(now)), Outcome::After(wait));
             now += delay;
         }
-        assert_eq!(told(&table, of(four(2)), at(now)), Told::Now);
-        assert_eq!(told(&table, None, at(now)), Told::Now);
+        assert_eq!(outcome(&table, of(four(2)), at(now)), Outcome::Now);
+        assert_eq!(outcome(&table, None, at(now)), Outcome::Now);
     }
 
     #[test]
     fn binds_at_the_same_time_wait_one_after_the_other_and_not_without_end() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         for _ in 0..10 {
             table.bind_failed(of(four(1)), at(0));
         }
-        let waits = (0..8).map(|_| told(&table, of(four(1)), at(0))).collect::<Vec<_>>();
-        let after = |seconds| Told::After(Duration::from_secs(seconds));
-        let want = [after(1), after(2), after(3), after(4), Told::Never];
+        let waits = (0..8).map(|_| outcome(&table, of(four(1)), at(0))).collect::<Vec<_>>();
+        let after = |seconds| Outcome::After(Duration::from_secs(seconds));
+        let want = [after(1), after(2), after(3), after(4), Outcome::Never];
         assert_eq!(waits[..5], want);
-        assert_eq!(waits[7], Told::Never);
+        assert_eq!(waits[7], Outcome::Never);
     }
 
     #[test]
     fn failures_are_forgotten() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         for _ in 0..8 {
             table.bind_failed(of(four(1)), at(0));
         }
         assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
         // After a minute there are four, after two there are two.
-        assert!(matches!(told(&table, of(four(1)), at(61_000)), Told::Now));
-        assert!(matches!(told(&table, of(four(1)), at(61_000)), Told::After(_)));
-        assert_eq!(told(&table, of(four(1)), at(130_000)), Told::Now);
-        assert_eq!(told(&table, of(four(1)), at(130_000)), Told::Now);
-        assert_eq!(told(&table, of(four(1)), at(1_000_000)), Told::Now);
+        assert!(matches!(outcome(&table, of(four(1)), at(61_000)), Outcome::Now));
+        assert!(matches!(outcome(&table, of(four(1)), at(61_000)), Outcome::After(_)));
+        assert_eq!(outcome(&table, of(four(1)), at(130_000)), Outcome::Now);
+        assert_eq!(outcome(&table, of(four(1)), at(130_000)), Outcome::Now);
+        assert_eq!(outcome(&table, of(four(1)), at(1_000_000)), Outcome::Now);
         assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
         assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
         // One that is forgotten and fails again, before anybody has looked, is one.
@@ -631,7 +636,7 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_however_many_addresses_fail() {
-        let table = Addresses::new(LIMITS);
+        let table = ClientAddresses::new(LIMITS);
         for _ in 0..20 {
             table.bind_failed(of(four(1)), at(0));
         }
@@ -642,6 +647,6 @@ mod tests {
         assert!(kept <= SHARDS * SHARD_MAX, "{kept}");
         assert_eq!(table.suspects.load(Ordering::Relaxed), kept);
         // Those that failed most are still known.
-        assert!(matches!(told(&table, of(four(1)), at(0)), Told::After(_)));
+        assert!(matches!(outcome(&table, of(four(1)), at(0)), Outcome::After(_)));
     }
 }

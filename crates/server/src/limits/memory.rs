@@ -106,7 +106,7 @@ mod tests {
     fn what_a_long_job_used_is_given_back_when_its_thread_is_idle() {
         on_release(release);
         let limits =
-            BudgetLimits { all_max_bytes: 1, strangers_max_bytes: 1, address_max_bytes: 1 };
+            BudgetLimits { all_max_bytes: 1, anonymous_max_bytes: 1, address_max_bytes: 1 };
         let budget = Budget::new(limits);
         let mut releases = Releases::default();
         releases.ran(Duration::from_millis(1));

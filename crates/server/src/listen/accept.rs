@@ -19,8 +19,8 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
+use crate::connection::bind_throttle::BindThrottle;
 use crate::connection::holding::Holding;
-use crate::connection::patience::Origin;
 use crate::connection::{Connection, Ending};
 use crate::listen::listeners::Listener;
 use crate::listen::proxy_header::ProxyHeader;
@@ -110,15 +110,15 @@ fn user_of(stream: &UnixStream) -> Option<LocalUser> {
     Some(LocalUser { uid: credentials.uid(), gid: credentials.gid() })
 }
 
-/// Without a pause, a process out of file descriptors would spin; only this listener waits. A
-/// stranger gives up its own: otherwise none might become free, and even the administrator would
-/// find no way in.
+/// Without a pause, a process out of file descriptors would spin; only this listener waits. An
+/// anonymous one gives up its own: otherwise none might become free, and even the administrator
+/// would find no way in.
 async fn pause_after(worker: &Worker, error: &io::Error) {
     if error.kind() == io::ErrorKind::ConnectionAborted {
         return;
     }
     if matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE)) {
-        worker.shared.places.make_room();
+        worker.shared.connection_slots.make_room();
     }
     let count = worker.shared.counters.not_accepted.add(1);
     if count.is_power_of_two() {
@@ -203,7 +203,7 @@ pub(crate) fn begin(
     }
 }
 
-/// Counts one connection more, if there may be one; for local ones some places are kept. When there
+/// Counts one connection more, if there may be one; for local ones some are reserved. When there
 /// is none, one that has not authenticated gives up its own.
 fn has_room(worker: &Worker, is_local: bool) -> bool {
     let shared = &worker.shared;
@@ -216,9 +216,11 @@ fn has_room(worker: &Worker, is_local: bool) -> bool {
     {
         warn_of_files(shared.limits.connections_max, files);
     }
-    let leaving = shared.places.leaving();
+    let leaving = shared.connection_slots.leaving();
     let max = max.saturating_add(leaving);
-    if open > u64::try_from(max).unwrap_or(u64::MAX) && (is_local || !shared.places.make_room()) {
+    if open > u64::try_from(max).unwrap_or(u64::MAX)
+        && (is_local || !shared.connection_slots.make_room())
+    {
         shared.counters.connections.subtract(1);
         if shared.counters.refused.add(1).is_power_of_two() {
             tracing::warn!(open, "connections are refused: limits.connections_max is reached");
@@ -231,7 +233,7 @@ fn has_room(worker: &Worker, is_local: bool) -> bool {
 /// Serves a connection that was counted, unless its address has too many.
 fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut connection_log: ConnectionLog) {
     let shared = &worker.shared;
-    let Ok(place) = shared.addresses.connect(peer.ip) else {
+    let Ok(counted) = shared.client_addresses.connect(peer.ip) else {
         shared.counters.connections.subtract(1);
         if shared.counters.refused.add(1).is_power_of_two() {
             let address = &peer.address;
@@ -257,7 +259,7 @@ fn admit(worker: &Rc<Worker>, stream: Stream, peer: Peer, mut connection_log: Co
         worker.recorder.connected(&mut connection_log, &session);
     }
     let kept = (session, mailbox, connection_log);
-    let from = (Origin::new(address, place), Holding::new(shared, address, worker.now()));
+    let from = (BindThrottle::new(address, counted), Holding::new(shared, address, worker.now()));
     let presence = Arc::clone(from.1.presence());
     let connection = Connection::new(Rc::clone(worker), id, stream, kept, from);
     spawn_local(async move {

@@ -25,24 +25,24 @@ pub(crate) enum Serves {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Shares {
     pub(crate) signed_in_max: usize,
-    /// Of a stranger.
-    pub(crate) stranger_max: usize,
+    /// Of one that has not signed in.
+    pub(crate) anonymous_max: usize,
 }
 
 impl Shares {
     /// Any number.
-    pub(crate) const ALL: Self = Self { signed_in_max: usize::MAX, stranger_max: usize::MAX };
+    pub(crate) const ALL: Self = Self { signed_in_max: usize::MAX, anonymous_max: usize::MAX };
 
     /// All but one, where there is another one: so that somebody else soon finds one that is free,
-    /// whatever one asks for. `reserved` threads serve no strangers.
+    /// whatever one asks for. `reserved` threads serve only those who have signed in.
     pub(crate) fn of(threads: usize, reserved: usize) -> Self {
         let all_but_one = |threads: usize| threads.saturating_sub(1).max(1);
-        let for_strangers = threads.saturating_sub(reserved);
-        Self { signed_in_max: all_but_one(threads), stranger_max: all_but_one(for_strangers) }
+        let for_anonymous = threads.saturating_sub(reserved);
+        Self { signed_in_max: all_but_one(threads), anonymous_max: all_but_one(for_anonymous) }
     }
 
     fn of_asker(self, asker: Asker) -> usize {
-        if asker.is_stranger() { self.stranger_max } else { self.signed_in_max }
+        if asker.is_stranger() { self.anonymous_max } else { self.signed_in_max }
     }
 }
 

@@ -152,7 +152,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
     let max = 1 << 30;
     let budget = Budget::new(BudgetLimits {
         all_max_bytes: max,
-        strangers_max_bytes: max,
+        anonymous_max_bytes: max,
         address_max_bytes: max,
     });
     let threads = 2;

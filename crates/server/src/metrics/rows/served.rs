@@ -121,7 +121,7 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_connections_replaced_total",
         ("cn=connections", "roster-connections-replaced"),
         "Connections without authentication that gave up their place to another.",
-        |scene, out| out.one(scene.shared.places.replaced.value()),
+        |scene, out| out.one(scene.shared.connection_slots.replaced.value()),
     ),
     Metric::new(
         "roster_undelivered_bytes",

@@ -244,10 +244,10 @@ fn nobody_has_all_threads_at_once() {
 
 #[test]
 fn of_few_threads_everybody_may_have_one() {
-    for (threads, reserved, signed_in_max, stranger_max) in
+    for (threads, reserved, signed_in_max, anonymous_max) in
         [(1, 0, 1, 1), (2, 1, 1, 1), (3, 1, 2, 1), (8, 2, 7, 5)]
     {
-        assert_eq!(Shares::of(threads, reserved), Shares { signed_in_max, stranger_max });
+        assert_eq!(Shares::of(threads, reserved), Shares { signed_in_max, anonymous_max });
     }
 }
 

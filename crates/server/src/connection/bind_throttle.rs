@@ -1,5 +1,5 @@
-//! Where a connection comes from, and the waits of its guesses at passwords: binds, and changes of
-//! a password that send the old one.
+//! The throttle of a connection: its guesses at passwords wait when those of its address failed.
+//! A guess is a bind, or a change of a password that sends the old one.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -11,13 +11,15 @@ use ldap::result::ResultCode;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use crate::limits::client_addresses::{Addresses, Admission, Place, Seen, Source, Ticket};
+use crate::limits::client_addresses::{
+    Admission, ClientAddresses, CountedConnection, Seen, Source, Ticket,
+};
 use crate::log::summarize;
 
 /// The address of a client, what is counted of it, and whether its next guess has to wait.
-pub(crate) struct Origin {
+pub(crate) struct BindThrottle {
     address: Option<IpAddr>,
-    place: Option<Place>,
+    counted: Option<CountedConnection>,
     wait: Option<Wait>,
     /// The guess that comes next has waited.
     waited: Option<Waited>,
@@ -31,31 +33,31 @@ pub(crate) struct Origin {
 
 /// What a guess waits for.
 enum Wait {
-    Turn(Pin<Box<Sleep>>, Seen),
-    /// It may have had its turn before.
+    Delay(Pin<Box<Sleep>>, Seen),
+    /// It may have waited for a delay before.
     Ticket(oneshot::Receiver<Option<Ticket>>, Option<Seen>),
 }
 
 /// What a guess has waited for.
 enum Waited {
-    Turn(Seen),
+    Delay(Seen),
     Ticket(Ticket),
 }
 
 /// Whether a message may be handled.
-pub(super) enum Turn {
+pub(super) enum Decision {
     Now,
-    /// [`Origin::poll_wait`] says when.
+    /// [`BindThrottle::poll_wait`] says when.
     Later,
     /// Not at all: too many wait.
     Never,
 }
 
-impl Origin {
-    pub(crate) fn new(address: Option<IpAddr>, place: Option<Place>) -> Self {
+impl BindThrottle {
+    pub(crate) fn new(address: Option<IpAddr>, counted: Option<CountedConnection>) -> Self {
         Self {
             address,
-            place,
+            counted,
             wait: None,
             waited: None,
             source: None,
@@ -66,24 +68,24 @@ impl Origin {
 
     /// Whether a message has to wait: one that sends a password, of an address whose binds fail.
     /// `account` says whose password that is.
-    pub(super) fn turn(
+    pub(super) fn throttle(
         &mut self,
         message: &[u8],
-        addresses: &Addresses,
+        addresses: &ClientAddresses,
         (now, account): (impl Fn() -> Duration, impl FnOnce() -> Option<Vec<u8>>),
-    ) -> Turn {
+    ) -> Decision {
         self.is_guess = is_guess(message);
         if !self.is_guess {
-            return Turn::Now;
+            return Decision::Now;
         }
         let waited = self.waited.take();
         let seen = match &waited {
-            Some(Waited::Turn(seen)) => Some(*seen),
+            Some(Waited::Delay(seen)) => Some(*seen),
             Some(Waited::Ticket(_)) | None => None,
         };
         let admission = match waited {
             Some(Waited::Ticket(ticket)) => Admission::Now(Some(ticket)),
-            Some(Waited::Turn(seen)) => addresses.turn_comes(self.source, seen, now()),
+            Some(Waited::Delay(seen)) => addresses.admit_waited(self.source, seen, now()),
             None => {
                 self.source = addresses.source(self.address, account);
                 addresses.admit_bind(self.source, now())
@@ -92,18 +94,18 @@ impl Origin {
         match admission {
             Admission::Now(ticket) => {
                 self.ticket = ticket;
-                return Turn::Now;
+                return Decision::Now;
             }
             Admission::After(wait, seen) => {
-                self.wait = Some(Wait::Turn(Box::pin(sleep(wait)), seen));
+                self.wait = Some(Wait::Delay(Box::pin(sleep(wait)), seen));
             }
             Admission::WhenGiven(given) => self.wait = Some(Wait::Ticket(given, seen)),
-            Admission::Never => return Turn::Never,
+            Admission::Never => return Decision::Never,
         }
-        Turn::Later
+        Decision::Later
     }
 
-    /// Whether a message waits for its turn.
+    /// Whether a message waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.wait.is_some()
     }
@@ -112,13 +114,13 @@ impl Origin {
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let waited = match &mut self.wait {
             None => return Poll::Pending,
-            Some(Wait::Turn(sleep, seen)) => {
+            Some(Wait::Delay(sleep, seen)) => {
                 ready!(sleep.as_mut().poll(cx));
-                Some(Waited::Turn(*seen))
+                Some(Waited::Delay(*seen))
             }
             Some(Wait::Ticket(given, seen)) => {
                 let ticket = ready!(Pin::new(given).poll(cx)).ok().flatten();
-                ticket.map(Waited::Ticket).or(seen.map(Waited::Turn))
+                ticket.map(Waited::Ticket).or(seen.map(Waited::Delay))
             }
         };
         (self.wait, self.waited) = (None, waited);
@@ -126,18 +128,18 @@ impl Origin {
     }
 
     /// The message that was handled waits for a hash: a guess counts from now on.
-    pub(super) fn begins(&mut self, addresses: &Addresses, now: impl Fn() -> Duration) {
+    pub(super) fn begins(&mut self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
         if self.is_guess && self.ticket.is_none() {
             self.ticket = addresses.begin(self.source, now());
         }
     }
 
-    /// What a client was told; a bind that failed counts. So does one that found no room in the
+    /// A response was made; a bind that failed counts. So does one that found no room in the
     /// hash pool: a password that is right and quick to verify would have needed none.
-    pub(super) fn told(
+    pub(super) fn answered(
         &mut self,
         answer: &[u8],
-        addresses: &Addresses,
+        addresses: &ClientAddresses,
         now: impl Fn() -> Duration,
     ) {
         let counts = [ResultCode::InvalidCredentials, ResultCode::Busy];
@@ -150,7 +152,7 @@ impl Origin {
     pub(super) fn ends(
         &mut self,
         has_failed: bool,
-        addresses: &Addresses,
+        addresses: &ClientAddresses,
         now: impl Fn() -> Duration,
     ) {
         match self.ticket.take() {
@@ -162,12 +164,12 @@ impl Origin {
 
     /// The client has not waited for the answer to its bind. That counts as one that failed: a
     /// password that is right and quick to verify would have been answered before.
-    pub(super) fn hung_up(&mut self, addresses: &Addresses, now: Duration) {
+    pub(super) fn hung_up(&mut self, addresses: &ClientAddresses, now: Duration) {
         self.ends(true, addresses, || now);
     }
 
     /// The connection is gone.
-    pub(crate) fn leave(&mut self, addresses: &Addresses, now: impl Fn() -> Duration) {
+    pub(crate) fn leave(&mut self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
         self.ends(false, addresses, &now);
         let given = match (self.wait.take(), self.waited.take()) {
             (Some(Wait::Ticket(mut given, _)), _) => {
@@ -175,12 +177,12 @@ impl Origin {
                 given.try_recv().ok().flatten()
             }
             (_, Some(Waited::Ticket(ticket))) => Some(ticket),
-            (_, Some(Waited::Turn(_)) | None) => None,
+            (_, Some(Waited::Delay(_)) | None) => None,
         };
         if let Some(ticket) = given {
             addresses.end(ticket, false, now());
         }
-        addresses.disconnect(self.place.take());
+        addresses.disconnect(self.counted.take());
     }
 }
 
