@@ -44,7 +44,7 @@ use self::idle::IdleTimer;
 use self::output::Output;
 use self::shown::Closing;
 use self::time_slice::TimeSlice;
-use crate::connection::send_queue::Round;
+use crate::connection::send_queue::Batch;
 use crate::limits::anonymous_share::Queued;
 use crate::limits::budget::Held;
 use crate::listen::stream::Stream;
@@ -69,15 +69,15 @@ pub(crate) struct Connection {
     queued: Queued,
     input: Input,
     output: Output,
-    /// Answers of this connection leave with that round, or have left.
-    departing: Option<Round>,
+    /// Answers of this connection leave with that batch, or have left.
+    queued_in: Option<Batch>,
     /// Jobs on the pools.
     jobs: Vec<Running>,
     /// Set when no further message will be handled, to what is to be done once all is sent.
     ending: Option<Ending>,
     idle: IdleTimer,
     /// The round in which the session was looked at last.
-    round: u64,
+    recheck_round: u64,
     /// Runs while the client has ended its side, its jobs deliver nothing, and nothing is to be
     /// sent.
     half_closed: Option<Pin<Box<Sleep>>>,
@@ -158,7 +158,7 @@ impl Connection {
         let limits = &worker.shared.limits;
         let idle = IdleTimer::new(limits.idle_timeout, limits.first_request_timeout);
         Self {
-            round: worker.round.get(),
+            recheck_round: worker.recheck_round.get(),
             worker,
             id,
             stream: Rc::new(RefCell::new(stream)),
@@ -170,7 +170,7 @@ impl Connection {
             queued: Queued::default(),
             input: Input::default(),
             output: Output::default(),
-            departing: None,
+            queued_in: None,
             jobs: Vec::new(),
             ending: None,
             idle,
@@ -250,8 +250,8 @@ impl Connection {
 
     /// Looks at whether the session is still what its entry is, when others may have changed it.
     fn recheck(&mut self) {
-        let round = self.worker.round.get();
-        if std::mem::replace(&mut self.round, round) == round || self.ending.is_some() {
+        let round = self.worker.recheck_round.get();
+        if std::mem::replace(&mut self.recheck_round, round) == round || self.ending.is_some() {
             return;
         }
         if let Err(why) = self.worker.recheck(&mut self.session) {
@@ -286,7 +286,7 @@ impl Connection {
             shared.hash_pool.sweep(asker);
         }
         if has_searches {
-            shared.pool.sweep();
+            shared.scan_pool.sweep();
         }
     }
 
@@ -330,8 +330,8 @@ impl Connection {
 
     /// Sees to it that all answers that were handed in are sent, or are the first of the output.
     fn settle(&mut self) {
-        let Some(round) = self.departing.take() else { return };
-        self.worker.departures.send_round(round);
+        let Some(batch) = self.queued_in.take() else { return };
+        self.worker.send_queue.send_batch(batch);
         let mut left = self.mailbox.take_left();
         if !left.is_empty() {
             left.extend_from_slice(self.output.rest());
@@ -462,11 +462,11 @@ impl Connection {
         let read = self.input.read.unwrap_or(now);
         worker.recorder.read(read, now);
         worker.note_activity();
-        worker.departures.send_old(now);
+        worker.send_queue.send_old(now);
         // Answers are sent together with those of others, unless earlier ones still wait.
         let is_alone = self.output.bytes.is_empty();
         let mut out = match is_alone {
-            true => worker.departures.spare().take(),
+            true => worker.send_queue.spare().take(),
             false => std::mem::take(&mut self.output.bytes),
         };
         let used = self.handle_into(worker, bytes, slice, (&mut out, self.output.sent));
@@ -475,10 +475,10 @@ impl Connection {
         if !is_alone {
             self.output.bytes = out;
         } else if out.is_empty() {
-            worker.departures.spare().give_back(out);
+            worker.send_queue.spare().give_back(out);
         } else if self.ending.is_none() && self.stream.borrow().is_plain() {
             let to = (&self.stream, &self.mailbox);
-            self.departing = Some(worker.departures.add(to, out, now));
+            self.queued_in = Some(worker.send_queue.add(to, out, now));
         } else {
             self.settle();
             self.output.append(out);
@@ -592,7 +592,7 @@ impl Connection {
             Next::Later(job) => {
                 let id = job.id();
                 let account = self.holding.account(&worker.shared, || worker.now());
-                match worker.shared.pool.submit((&self.session, &account), job) {
+                match worker.shared.scan_pool.submit((&self.session, &account), job) {
                     Some(deliveries) => {
                         self.note_begun(worker, asked, so_far);
                         let held = Some(account.hold(asked.message().len()));
@@ -692,7 +692,7 @@ impl Connection {
         }
         if self.output.waiting() == 0 {
             let sent = std::mem::take(&mut self.output.bytes);
-            self.worker.departures.spare().give_back(sent);
+            self.worker.send_queue.spare().give_back(sent);
             self.output.sent = 0;
             if self.stream.borrow_mut().poll_flush(cx)?.is_ready() {
                 self.output.flushed = true;

@@ -26,7 +26,7 @@ use crate::metrics::counters::{Counters, Counts};
 use crate::metrics::{self, Meter, Metrics, Process};
 use crate::pools::fair_queue::QueueSize;
 use crate::pools::hash_pool::{HashPool, HashPoolSize};
-use crate::pools::scan_pool::{Pool, PoolSize};
+use crate::pools::scan_pool::{ScanPool, ScanPoolSize};
 use crate::settings::file_watch::{self, FileWatch, KeyFile};
 use crate::settings::{LimitSettings, PasswordSettings, ServerSettings, Settings};
 use crate::worker::{self, Order, Shared};
@@ -252,7 +252,7 @@ pub(crate) fn share(
         address_max_bytes: limits.undelivered_per_address_max_bytes,
     });
     let size = scan_pool_size(&settings.server);
-    let (pool, mut threads) = Pool::start(directory, (&counters, &budget), size)?;
+    let (scan_pool, mut threads) = ScanPool::start(directory, (&counters, &budget), size)?;
     let (hash_pool, hash_threads) = HashPool::start(&counters, hash_pool_size(&settings.password))?;
     threads.extend(hash_threads);
     let shared = Arc::new(Shared {
@@ -263,7 +263,7 @@ pub(crate) fn share(
         shutdown_timeout: settings.server.shutdown_timeout,
         tls,
         proxies: settings.listen.proxies.clone(),
-        pool,
+        scan_pool,
         hash_pool,
         counters,
         sessions: Sessions::new(),
@@ -351,7 +351,7 @@ fn or_cores(threads: usize) -> usize {
 
 /// How large the scan pool is. Without a number there is one thread more than there are cores: one
 /// who asks leaves a thread to others, and may still use all cores.
-fn scan_pool_size(settings: &ServerSettings) -> PoolSize {
+fn scan_pool_size(settings: &ServerSettings) -> ScanPoolSize {
     let threads = match settings.scan_threads {
         0 => or_cores(0) + 1,
         threads => threads,
@@ -361,7 +361,7 @@ fn scan_pool_size(settings: &ServerSettings) -> PoolSize {
         reserved => reserved,
     };
     let max = settings.scan_queue_max;
-    PoolSize {
+    ScanPoolSize {
         threads,
         threads_reserved: reserved.min(threads.saturating_sub(1)),
         queue: QueueSize {
@@ -384,7 +384,7 @@ fn hash_pool_size(settings: &PasswordSettings) -> HashPoolSize {
         threads,
         queue: QueueSize {
             max,
-            reserved: max / HASH_PLACES_RESERVED,
+            reserved: max / HASH_QUEUE_RESERVED,
             asker_max: settings.hash_queue_address_max,
         },
     }
@@ -450,8 +450,8 @@ pub(crate) fn warn_of_files(connections: usize, files: u64) {
     );
 }
 
-/// One of so many places before the hash pool is for those who have signed in.
-const HASH_PLACES_RESERVED: usize = 4;
+/// One of so many positions in the queue of the hash pool is for those who have signed in.
+const HASH_QUEUE_RESERVED: usize = 4;
 
 /// Files a server has open besides connections: listeners, store, logs, and connections of the
 /// admin listener, or that are told that there are too many.

@@ -25,7 +25,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::connection::read_buffer::ReadBuffer;
-use crate::connection::send_queue::Departures;
+use crate::connection::send_queue::SendQueue;
 use crate::connection::sessions::{Closings, Sessions, Shown};
 use crate::limits::anonymous_share::AnonymousShare;
 use crate::limits::budget::Budget;
@@ -40,7 +40,7 @@ use crate::listen::tls::Tls;
 use crate::log::AccessRecorder;
 use crate::metrics::counters::Counters;
 use crate::pools::hash_pool::HashPool;
-use crate::pools::scan_pool::Pool;
+use crate::pools::scan_pool::ScanPool;
 use crate::settings::LimitSettings;
 
 /// What all workers share.
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Arc<Tls>,
     /// Proxies whose word counts for where a connection comes from.
     pub(crate) proxies: Vec<Network>,
-    pub(crate) pool: Pool,
+    pub(crate) scan_pool: ScanPool,
     pub(crate) hash_pool: HashPool,
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.
@@ -214,7 +214,7 @@ pub(crate) struct Worker {
     /// What a connection reads into; whole messages are handled where they are.
     pub(crate) read_buffer: ReadBuffer,
     /// Answers that are to be sent.
-    pub(crate) departures: Departures,
+    pub(crate) send_queue: SendQueue,
     directory: RefCell<directory::Worker>,
     connections: RefCell<FxHashMap<ConnectionId, Rc<Mailbox>>>,
     next_id: Cell<u64>,
@@ -226,7 +226,7 @@ pub(crate) struct Worker {
     /// Writes the access log.
     pub(crate) recorder: AccessRecorder,
     /// How often all sessions were to be looked at.
-    pub(crate) round: Cell<u64>,
+    pub(crate) recheck_round: Cell<u64>,
     /// A message was handled since the idle watch looked.
     active: Cell<bool>,
     activity: Notify,
@@ -243,7 +243,7 @@ impl Worker {
             outbox: Arc::<Inbox>::clone(&inbox),
             inbox,
             read_buffer: ReadBuffer::new(),
-            departures: Departures::default(),
+            send_queue: SendQueue::default(),
             directory,
             connections: RefCell::default(),
             next_id: Cell::new(0),
@@ -251,7 +251,7 @@ impl Worker {
             stop: Notify::new(),
             emptied: Notify::new(),
             recorder,
-            round: Cell::new(0),
+            recheck_round: Cell::new(0),
             active: Cell::new(false),
             activity: Notify::new(),
             closings: Arc::default(),
@@ -375,7 +375,7 @@ impl Worker {
         let watch = Rc::clone(self);
         spawn_local(async move { watch.watch_closings().await });
         let sender = Rc::clone(self);
-        spawn_local(poll_fn(move |cx| sender.departures.poll_work(cx)));
+        spawn_local(poll_fn(move |cx| sender.send_queue.poll_work(cx)));
         self.distribute(orders).await;
     }
 
@@ -393,7 +393,7 @@ impl Worker {
             // An account may expire while nobody writes.
             if std::mem::replace(&mut seen, now) != now || quiet == QUIET_MAX {
                 quiet = 0;
-                self.round.set(self.round.get() + 1);
+                self.recheck_round.set(self.recheck_round.get() + 1);
                 self.connections.borrow().values().for_each(|mailbox| mailbox.wake());
                 self.note_activity();
             }

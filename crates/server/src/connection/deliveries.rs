@@ -55,7 +55,7 @@ impl Connection {
                     let worker = &self.worker;
                     let account = self.holding.account(&worker.shared, || worker.now());
                     let by = (&self.session, &account);
-                    job.deliveries = worker.shared.pool.resume(by, *parked);
+                    job.deliveries = worker.shared.scan_pool.resume(by, *parked);
                 }
                 Poll::Ready(Some(Delivery::Hashed(done))) => {
                     self.half_closed = None;

@@ -1,14 +1,14 @@
 //! Answers that are ready, of several connections: they are sent one right after the other.
 //!
 //! A worker handles what its connections have sent, and sends the answers when it has handled what
-//! the kernel had told it of, or a few. Requests find the code and the data they need where the one
+//! the kernel had news of, or a few. Requests find the code and the data they need where the one
 //! before left them, and so do answers on their way through the kernel; and a client is woken once
 //! for several answers, not for each.
 //!
 //! Invariant: the octets of an answer are in a buffer of their own, from encoding until the kernel
 //! has them. Whoever drops a buffer drops its octets with it; none is ever behind another's.
 //! Invariant: an answer waits for no more than [`COUNT_MAX`] others, nor for longer than
-//! [`DELAY_MAX`] and one turn of one connection.
+//! [`DELAY_MAX`] and one time slice of one connection.
 //! Invariant: what a connection sends itself leaves after what was handed in here for it.
 
 use std::cell::{Cell, RefCell};
@@ -23,29 +23,29 @@ use crate::worker::Mailbox;
 
 /// Whole answers of a worker's connections that are to be sent.
 #[derive(Default)]
-pub(crate) struct Departures {
-    list: RefCell<Vec<Departure>>,
+pub(crate) struct SendQueue {
+    list: RefCell<Vec<QueuedResponse>>,
     /// How many octets wait in the list.
     waiting_bytes: Cell<usize>,
     /// How often they were sent.
-    rounds: Cell<u64>,
+    batches: Cell<u64>,
     oldest: Cell<Option<Instant>>,
     waker: RefCell<Option<Waker>>,
     spare: SpareBuffers,
 }
 
-/// The answers to one connection.
-struct Departure {
+/// An answer to one connection.
+struct QueuedResponse {
     stream: Rc<RefCell<Stream>>,
     mailbox: Rc<Mailbox>,
     answer: Vec<u8>,
 }
 
-/// Which of the rounds an answer leaves with.
+/// Which of the batches an answer leaves with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Round(u64);
+pub(crate) struct Batch(u64);
 
-impl Departures {
+impl SendQueue {
     /// Buffers for answers.
     pub(crate) fn spare(&self) -> &SpareBuffers {
         &self.spare
@@ -57,7 +57,7 @@ impl Departures {
         (stream, mailbox): (&Rc<RefCell<Stream>>, &Rc<Mailbox>),
         answer: Vec<u8>,
         now: Instant,
-    ) -> Round {
+    ) -> Batch {
         let mut list = self.list.borrow_mut();
         if list.is_empty() {
             self.oldest.set(Some(now));
@@ -67,13 +67,17 @@ impl Departures {
         }
         let waiting = self.waiting_bytes.get() + answer.len();
         self.waiting_bytes.set(waiting);
-        list.push(Departure { stream: Rc::clone(stream), mailbox: Rc::clone(mailbox), answer });
-        let round = Round(self.rounds.get());
+        list.push(QueuedResponse {
+            stream: Rc::clone(stream),
+            mailbox: Rc::clone(mailbox),
+            answer,
+        });
+        let batch = Batch(self.batches.get());
         if list.len() >= COUNT_MAX || waiting >= OCTETS_MAX {
             drop(list);
             self.send();
         }
-        round
+        batch
     }
 
     /// Sends what has waited for long.
@@ -84,9 +88,9 @@ impl Departures {
         }
     }
 
-    /// Sends what is to leave with `round`, and with it all there is.
-    pub(crate) fn send_round(&self, round: Round) {
-        if self.rounds.get() == round.0 {
+    /// Sends the answers of `batch`, and with them all there are.
+    pub(crate) fn send_batch(&self, batch: Batch) {
+        if self.batches.get() == batch.0 {
             self.send();
         }
     }
@@ -94,7 +98,7 @@ impl Departures {
     /// Sends all there is. What a peer does not take is left to its connection.
     fn send(&self) {
         let mut list = self.list.borrow_mut();
-        for Departure { stream, mailbox, answer } in list.drain(..) {
+        for QueuedResponse { stream, mailbox, answer } in list.drain(..) {
             // What fails is left as well: the connection finds out when it goes on.
             let sent = match mailbox.has_left() {
                 true => 0,
@@ -107,7 +111,7 @@ impl Departures {
         }
         self.waiting_bytes.set(0);
         self.oldest.set(None);
-        self.rounds.set(self.rounds.get() + 1);
+        self.batches.set(self.batches.get() + 1);
     }
 
     /// Sends whatever is handed in, as soon as the tasks that were ready before have run.
@@ -203,7 +207,7 @@ mod tests {
     #[test]
     fn answers_wait_for_one_another_and_reach_whom_they_are_for() {
         run(async || {
-            let departures = Departures::default();
+            let send_queue = SendQueue::default();
             let (mut first, to_first, mailbox) = connection().await;
             let (mut second, to_second, other) = connection().await;
             for (octets, stream, mailbox) in [
@@ -211,11 +215,11 @@ mod tests {
                 (b"two", &to_second, &other),
                 (b"own", &to_first, &mailbox),
             ] {
-                departures.add((stream, mailbox), octets.to_vec(), Instant::now());
+                send_queue.add((stream, mailbox), octets.to_vec(), Instant::now());
             }
             check_silent(&mut first);
             check_silent(&mut second);
-            let _ = poll_fn(|cx| Poll::Ready(departures.poll_work(cx))).await;
+            let _ = poll_fn(|cx| Poll::Ready(send_queue.poll_work(cx))).await;
             check_received(&mut first, b"oneown");
             check_received(&mut second, b"two");
         });
@@ -224,27 +228,27 @@ mod tests {
     #[test]
     fn answers_do_not_wait_for_many_nor_long_nor_when_their_connection_goes_on() {
         run(async || {
-            let departures = Departures::default();
+            let send_queue = SendQueue::default();
             let (mut client, stream, mailbox) = connection().await;
             let now = Instant::now();
-            let add = |octets: &[u8]| departures.add((&stream, &mailbox), octets.to_vec(), now);
+            let add = |octets: &[u8]| send_queue.add((&stream, &mailbox), octets.to_vec(), now);
             for _ in 0..COUNT_MAX {
                 check_silent(&mut client);
                 add(b"many");
             }
             check_received(&mut client, &b"many".repeat(COUNT_MAX));
 
-            let round = add(b"long");
-            departures.send_old(now + DELAY_MAX);
+            let batch = add(b"long");
+            send_queue.send_old(now + DELAY_MAX);
             check_silent(&mut client);
-            departures.send_old(now + DELAY_MAX + Duration::from_nanos(1));
+            send_queue.send_old(now + DELAY_MAX + Duration::from_nanos(1));
             check_received(&mut client, b"long");
 
             // That one has left; the next has not.
             let next = add(b"next");
-            departures.send_round(round);
+            send_queue.send_batch(batch);
             check_silent(&mut client);
-            departures.send_round(next);
+            send_queue.send_batch(next);
             check_received(&mut client, b"next");
 
             add(&vec![b'x'; OCTETS_MAX]);
@@ -255,13 +259,13 @@ mod tests {
     #[test]
     fn what_a_client_does_not_take_is_left_in_its_order() {
         run(async || {
-            let departures = Departures::default();
+            let send_queue = SendQueue::default();
             let (mut client, stream, mailbox) = connection().await;
             let answer = (0..32 << 20_u32).map(|at| at as u8).collect::<Vec<_>>();
             let (first, second) = answer.split_at(answer.len() - 5);
-            departures.add((&stream, &mailbox), first.to_vec(), Instant::now());
-            let round = departures.add((&stream, &mailbox), second.to_vec(), Instant::now());
-            departures.send_round(round);
+            send_queue.add((&stream, &mailbox), first.to_vec(), Instant::now());
+            let batch = send_queue.add((&stream, &mailbox), second.to_vec(), Instant::now());
+            send_queue.send_batch(batch);
             let left = mailbox.take_left();
             assert!(!left.is_empty() && left.len() < answer.len());
             assert!(mailbox.take_left().is_empty());

@@ -1,9 +1,9 @@
 //! What waits for the scan pool, or the hash pool, and the threads that wait for it.
 //!
-//! Invariant: who has a turn, and what is refused, is as `directory::AskerQueues` says. There is no
+//! Invariant: who is next, and what is refused, is as `directory::AskerQueues` says. There is no
 //! more of what goes on after a pause than there are requests under way.
 //! Invariant: nobody has more threads at once than [`Shares`] says. What is held back for that
-//! keeps its place, and is in nobody's way.
+//! keeps its position, and delays nobody.
 
 use std::collections::hash_map::Entry;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -66,15 +66,15 @@ struct Waiting<T> {
 
 /// The time that one who asks has a thread; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'q, T> {
+pub(crate) struct ThreadLease<'q, T> {
     queue: &'q FairQueue<T>,
     asker: Asker,
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for ThreadLease<'_, T> {
     fn drop(&mut self) {
-        // This thread may have another one's turn next.
-        if self.queue.lock().end_turn(self.asker) {
+        // This thread may serve another one next.
+        if self.queue.lock().end_lease(self.asker) {
             self.queue.wake(self.asker);
         }
     }
@@ -111,7 +111,7 @@ impl<T> FairQueue<T> {
         Ok(displaced)
     }
 
-    /// A request goes on that was taken out before: it waits for its turn, and is never refused.
+    /// A request goes on that was taken out before: it waits for a thread, and is never refused.
     pub(crate) fn put_back(&self, asker: Asker, item: T) {
         self.lock().queues.put_back(asker, item);
         self.wake(asker);
@@ -141,14 +141,14 @@ impl<T> FairQueue<T> {
         drop(gone);
     }
 
-    /// The oldest request of the one whose turn it is; waits for one. Before it waits it calls
+    /// The oldest request of the one who is next; waits for one. Before it waits it calls
     /// `idle`, and again when the time that this gave is over. `None` when the queue is closed and
     /// empty.
     pub(crate) fn take(
         &self,
         serves: Serves,
         mut idle: impl FnMut() -> Option<Duration>,
-    ) -> Option<(T, Turn<'_, T>)> {
+    ) -> Option<(T, ThreadLease<'_, T>)> {
         let arrived = match serves {
             Serves::Everybody => &self.for_everybody,
             Serves::SignedIn => &self.for_signed_in,
@@ -161,7 +161,7 @@ impl<T> FairQueue<T> {
             let mut waiting = self.lock();
             loop {
                 if let Some((asker, item)) = waiting.next(serves) {
-                    return Some((item, Turn { queue: self, asker }));
+                    return Some((item, ThreadLease { queue: self, asker }));
                 }
                 if waiting.is_closed {
                     return None;
@@ -180,9 +180,9 @@ impl<T> FairQueue<T> {
         }
     }
 
-    fn try_take(&self, serves: Serves) -> Option<(T, Turn<'_, T>)> {
+    fn try_take(&self, serves: Serves) -> Option<(T, ThreadLease<'_, T>)> {
         let (asker, item) = self.lock().next(serves)?;
-        Some((item, Turn { queue: self, asker }))
+        Some((item, ThreadLease { queue: self, asker }))
     }
 
     /// Nothing more will come.
@@ -218,7 +218,7 @@ impl<T> Waiting<T> {
     }
 
     /// Whether another one waits that could not begin before.
-    fn end_turn(&mut self, asker: Asker) -> bool {
+    fn end_lease(&mut self, asker: Asker) -> bool {
         let Entry::Occupied(mut running) = self.running.entry(asker) else { return false };
         let before = *running.get();
         match before {

@@ -1,11 +1,11 @@
 //! The hash pool: threads for passwords that are slow to hash, and for nothing else.
 //!
-//! Invariant: clients take turns: those who have signed in by their entry, all others by their
-//! address. Whoever sends a thousand binds waits for them itself; another client's bind waits for
-//! one hash of each that is in front of it.
+//! Invariant: clients are served one after the other: those who have signed in by their entry, all
+//! others by their address. Whoever sends a thousand binds waits for them itself; another client's
+//! bind waits for one hash of each that is in front of it.
 //! Invariant: what waits is bounded, over all and for each who asks. One more is refused, or takes
-//! the place of one of whoever has most; who has nothing here always gets in.
-//! Invariant: what nobody waits for any more has no place (see [`HashPool::sweep`]).
+//! the position of a request of whoever has most; who has nothing here always gets in.
+//! Invariant: what nobody waits for any more leaves the queue (see [`HashPool::sweep`]).
 //! Invariant: memory is bounded: no more hashes are computed at a time than there are threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

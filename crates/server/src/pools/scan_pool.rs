@@ -1,15 +1,16 @@
 //! The scan pool: threads for requests that would delay their neighbours.
 //!
-//! Invariant: what waits is bounded. The queue has places (beyond them a request is refused), and a
+//! Invariant: what waits is bounded. The queue has a length (beyond it a request is refused), and a
 //! job holds at most [`CHUNKS_MAX`] chunks and one that its connection has not taken. While all
 //! jobs of a connection hold as many together, none makes more (see [`Account::chunks`]).
 //! Invariant: a client that does not read holds no thread: its search parks within
 //! [`PARK_AFTER_MAX`], its connection has it, and hands it in again when it has taken all chunks.
 //! What a job ends with always finds room.
-//! Invariant: while others wait, a search that goes through candidates has a thread for a turn (see
-//! [`TURN_MIN`]) and then parks, too; planning, chains, sorting and list views are not divided.
-//! Invariant: some threads never serve strangers (see [`PoolSize`]), and nobody has all threads
-//! that could serve others (see [`Shares`]).
+//! Invariant: while others wait, a search that goes through candidates has a thread for a time
+//! slice (see [`SLICE_MIN`]) and then parks, too; planning, chains, sorting and list views are not
+//! divided.
+//! Invariant: some threads serve only those who have signed in (see [`ScanPoolSize`]), and nobody
+//! has all threads that could serve others (see [`Shares`]).
 //! Invariant: memory that a long job used goes back to the system when its thread is idle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +43,7 @@ pub(crate) enum Delivery {
     Parked(Box<ParkedJob>),
     /// The password hashes of a request are computed.
     Hashed(HashDone),
-    /// They are not: the request has given up its place to another one.
+    /// They are not: the request has made room for another one.
     Displaced(Box<HashJob>),
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct ParkedJob {
 
 /// How large the pool is, and what may wait for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolSize {
+pub(crate) struct ScanPoolSize {
     pub(crate) threads: usize,
     /// Threads among them that serve nobody who has not signed in; fewer than all.
     pub(crate) threads_reserved: usize,
@@ -65,7 +66,7 @@ pub(crate) struct PoolSize {
 
 /// Where connections hand in their jobs. The threads end when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct ScanPool {
     queue: Arc<FairQueue<Queued>>,
 }
 
@@ -78,12 +79,12 @@ struct Queued {
     since: Instant,
 }
 
-impl Pool {
+impl ScanPool {
     /// Starts the threads.
     pub(crate) fn start(
         directory: &Arc<Directory>,
         (counters, budget): (&Arc<Counters>, &Arc<Budget>),
-        size: PoolSize,
+        size: ScanPoolSize,
     ) -> Result<(Self, Vec<JoinHandle<()>>), ServerError> {
         let shares = Shares::of(size.threads, size.threads_reserved);
         let pool = Self { queue: Arc::new(FairQueue::new(size.queue, shares)) };
@@ -122,7 +123,7 @@ impl Pool {
         self.queue.put(asker, queued).ok().map(|()| deliveries)
     }
 
-    /// Hands in a job that has parked; it waits for its turn, as others do.
+    /// Hands in a job that has parked; it waits for a thread, as others do.
     pub(crate) fn resume(
         &self,
         (session, account): (&Session, &Arc<Account>),
@@ -141,7 +142,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for ScanPool {
     fn drop(&mut self) {
         self.queue.close();
     }
@@ -207,7 +208,7 @@ enum Left {
     Done,
     /// Its client does not read.
     Parked,
-    /// Others have their turn.
+    /// It gave way to others.
     Yielded,
 }
 
@@ -221,7 +222,7 @@ fn carry_out(
     let Queued { parked: ParkedJob { job, waited }, asker, deliver, account, since } = queued;
     let waited = waited + since.elapsed();
     let end = (0..END_MAX).map_while(|_| deliver.clone().try_reserve_owned().ok()).collect();
-    let mut way = Way {
+    let mut output = JobOutput {
         deliver,
         end,
         account,
@@ -229,28 +230,28 @@ fn carry_out(
         timer,
         begun: Instant::now(),
         park_after: None,
-        turn: None,
+        slice_end: None,
         others_wait: &|| others_wait(asker),
         has_yielded: false,
     };
-    if way.is_backlogged() && !way.stop.is_abandoned() && !way.stop.is_late() {
-        way.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
+    if output.is_backlogged() && !output.stop.is_abandoned() && !output.stop.is_late() {
+        output.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
         return Left::Parked;
     }
-    match worker.run(job, &mut way) {
+    match worker.run(job, &mut output) {
         Ran::Done(done) => {
-            way.last(Delivery::Done(done, waited));
+            output.last(Delivery::Done(done, waited));
             Left::Done
         }
         Ran::Parked(job) => {
-            way.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
-            if way.has_yielded { Left::Yielded } else { Left::Parked }
+            output.last(Delivery::Parked(Box::new(ParkedJob { job, waited })));
+            if output.has_yielded { Left::Yielded } else { Left::Parked }
         }
     }
 }
 
-/// The way from a job to its connection.
-struct Way<'t> {
+/// The output of a job, on its way to its connection.
+struct JobOutput<'t> {
     deliver: mpsc::Sender<Delivery>,
     /// Room kept for the end of the job.
     end: Vec<mpsc::OwnedPermit<Delivery>>,
@@ -261,15 +262,15 @@ struct Way<'t> {
     begun: Instant,
     /// How long it waits for room before it is to park; known with the first chunk.
     park_after: Option<Duration>,
-    /// When its turn is over; known with the first candidate.
-    turn: Option<Instant>,
+    /// When its time slice is over; known with the first candidate.
+    slice_end: Option<Instant>,
     /// Whether anybody else waits for the thread.
     others_wait: &'t dyn Fn() -> bool,
-    /// It was told to yield.
+    /// It was to yield.
     has_yielded: bool,
 }
 
-impl Receiver for Way<'_> {
+impl Receiver for JobOutput<'_> {
     /// Hands a chunk on. While the connection has no room for it, it blocks: for a moment, then the
     /// job is to park. A job that does not waits on.
     fn take(&mut self, mut chunk: Vec<u8>) -> Flow {
@@ -310,16 +311,17 @@ impl Receiver for Way<'_> {
 
     fn should_yield(&mut self) -> bool {
         let now = Instant::now();
-        let turn = *self.turn.get_or_insert_with(|| {
+        let slice_end = *self.slice_end.get_or_insert_with(|| {
             let took = now.saturating_duration_since(self.begun);
-            now + (took * TURN_PLANS).clamp(TURN_MIN, TURN_MAX)
+            now + (took * SLICE_PLANS).clamp(SLICE_MIN, SLICE_MAX)
         });
-        self.has_yielded = now >= turn && ((self.others_wait)() || now - turn >= RENEW_AFTER);
+        self.has_yielded =
+            now >= slice_end && ((self.others_wait)() || now - slice_end >= RENEW_AFTER);
         self.has_yielded
     }
 }
 
-impl Way<'_> {
+impl JobOutput<'_> {
     /// Whether other searches have left enough for the connection.
     fn is_backlogged(&self) -> bool {
         let in_channel = self.deliver.max_capacity() - self.deliver.capacity();
@@ -361,13 +363,13 @@ const END_MAX: usize = 2;
 /// that reads, but slowly, costs about twice as much of a thread at the most.
 const PARK_AFTER_MIN: Duration = Duration::from_millis(4);
 const PARK_AFTER_MAX: Duration = Duration::from_millis(50);
-/// How long a turn is, from the first candidate. To go on costs a new plan here, too: so it is some
-/// times as long as planning took, within these bounds.
-const TURN_PLANS: u32 = 3;
-const TURN_MIN: Duration = Duration::from_millis(20);
-const TURN_MAX: Duration = Duration::from_millis(500);
-/// How long after its turn a search parks even if nobody waits: then the snapshot it reads is given
-/// back, and the rights it has are those of now.
+/// How long a time slice is, from the first candidate. To go on costs a new plan here, too: so it
+/// is some times as long as planning took, within these bounds.
+const SLICE_PLANS: u32 = 3;
+const SLICE_MIN: Duration = Duration::from_millis(20);
+const SLICE_MAX: Duration = Duration::from_millis(500);
+/// How long after its time slice a search parks even if nobody waits: then the snapshot it reads is
+/// given back, and the rights it has are those of now.
 const RENEW_AFTER: Duration = Duration::from_millis(500);
 /// How often a job that waits for its connection looks whether it has to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(2);

@@ -11,7 +11,7 @@ use super::*;
 use crate::connection::presence::Presence;
 use crate::limits::budget::{Budget, BudgetLimits};
 use crate::pools::fair_queue::QueueSize;
-use crate::pools::scan_pool::{CHUNKS_MAX, Delivery, Pool, PoolSize};
+use crate::pools::scan_pool::{CHUNKS_MAX, Delivery, ScanPool, ScanPoolSize};
 
 /// Entries, and the octets of each: more than what is between the server and a client takes.
 const ENTRIES: i32 = 250;
@@ -156,8 +156,8 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
         address_max_bytes: max,
     });
     let threads = 2;
-    let size = PoolSize { threads, threads_reserved: 1, queue };
-    let (pool, handles) = Pool::start(&directory, (&counters, &budget), size).unwrap();
+    let size = ScanPoolSize { threads, threads_reserved: 1, queue };
+    let (pool, handles) = ScanPool::start(&directory, (&counters, &budget), size).unwrap();
     let account = budget.open(None, &Arc::new(Presence::new(Duration::ZERO)), Duration::ZERO);
     let by = (&session, &account);
     let mut waiting = jobs.into_iter().map(|job| pool.submit(by, job).unwrap()).collect::<Vec<_>>();

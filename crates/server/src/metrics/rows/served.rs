@@ -273,7 +273,7 @@ fn queues(scene: &Scene<'_>, out: &mut Samples, pick: fn((usize, usize)) -> usiz
     let shared = &scene.shared;
     for (name, depth) in [
         ("write", scene.directory().write_queue_depth()),
-        ("scan", shared.pool.depth()),
+        ("scan", shared.scan_pool.depth()),
         ("hash", shared.hash_pool.depth()),
     ] {
         out.labelled(&[name], pick(depth) as u64);

@@ -1,4 +1,4 @@
-//! Turns, places, and threads that are kept.
+//! Order, positions, and threads that are reserved.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ fn nobody_fills_it_alone_and_places_are_kept_for_the_signed_in() {
         queue.put(entry(1), 10 + number).unwrap();
     }
     assert_eq!(queue.put(entry(1), 20), Err(20), "no more at all");
-    // Turns are worth nothing to who cannot get in: one each, and the administrator.
+    // Order is worth nothing to who cannot get in: one each, and the administrator.
     queue.put(entry(2), 21).unwrap();
     assert_eq!(queue.put(entry(2), 22), Err(22), "no second one");
     for number in 0..8 {
@@ -113,7 +113,7 @@ fn who_has_most_makes_room_for_who_has_less() {
     assert_eq!(queue.put_or_displace(stranger(2), 22), Ok(Some(3)));
     assert_eq!(queue.put_or_displace(stranger(2), 23), Err(23));
     assert_eq!(queue.put_or_displace(stranger(1), 6), Err(6));
-    // Places of those who have signed in are not strangers', and the other way round.
+    // Positions of those who have signed in are not for anonymous ones, and the other way round.
     for number in 0..2 {
         assert_eq!(queue.put_or_displace(entry(1), 30 + number), Ok(None));
     }
@@ -206,36 +206,36 @@ fn each_request_wakes_a_thread_that_may_take_it() {
 }
 
 /// Whoever had enough requests under way had all threads: those of another waited for the end of a
-/// turn, or of what is not divided into turns.
+/// time slice, or of what is not divided into time slices.
 #[test]
 fn nobody_has_all_threads_at_once() {
     let size = QueueSize { max: 100, reserved: 0, asker_max: 100 };
-    // Four threads, one of which serves no strangers.
+    // Four threads, one of which serves nobody anonymous.
     let queue = FairQueue::new(size, Shares::of(4, 1));
     for number in 0..10 {
         queue.put(entry(1), number).unwrap();
         queue.put(stranger(1), 100 + number).unwrap();
     }
-    let mut turns = Vec::new();
+    let mut leases = Vec::new();
     let mut take = |serves| {
-        let (item, turn) = queue.try_take(serves)?;
-        turns.push(turn);
+        let (item, lease) = queue.try_take(serves)?;
+        leases.push(lease);
         Some(item)
     };
     let of_both = [0; 5].map(|_| take(Serves::Everybody));
     assert_eq!(of_both, [Some(0), Some(100), Some(1), Some(101), Some(2)]);
     assert_eq!(take(Serves::Everybody), None, "a stranger has two, and three are served by none");
     assert_eq!(take(Serves::SignedIn), None);
-    // They are in nobody's way, and nobody gives up a thread for them.
+    // They delay nobody, and nobody gives up a thread for them.
     assert!(!queue.others_wait(Serves::Everybody, entry(2)));
     queue.put(stranger(2), 200).unwrap();
     queue.put(entry(2), 20).unwrap();
     assert!(queue.others_wait(Serves::Everybody, entry(1)));
     let others = [Serves::SignedIn, Serves::Everybody].map(&mut take);
     assert_eq!(others, [Some(20), Some(200)]);
-    // A turn that ends makes room for the next of the same.
+    // A lease that ends makes room for the next of the same.
     assert_eq!(take(Serves::Everybody), None);
-    turns.remove(0);
+    leases.remove(0);
     assert!(queue.others_wait(Serves::SignedIn, entry(2)));
     let (item, _turn) = queue.try_take(Serves::SignedIn).unwrap();
     assert_eq!(item, 3);
