@@ -185,8 +185,8 @@ async fn serve(stream: TcpStream, router: Router) {
 }
 
 async fn metrics_text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    match metrics.scene() {
-        Some(scene) => (StatusCode::OK, METRICS_HEAD, exposition(&scene)),
+    match metrics.scrape() {
+        Some(scrape) => (StatusCode::OK, METRICS_HEAD, exposition(&scrape)),
         None => (StatusCode::SERVICE_UNAVAILABLE, TEXT_HEAD, "the server is ending\n".to_owned()),
     }
 }

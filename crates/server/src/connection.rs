@@ -123,19 +123,19 @@ pub(crate) enum Ending {
 
 /// The message that was handled.
 #[derive(Clone, Copy)]
-enum Asked<'m> {
+enum Attempt<'m> {
     /// For the first time.
-    Now(&'m [u8]),
+    First(&'m [u8]),
     /// Once more, with answers of the hash pool; the access log knows of it.
-    Before(MessageId),
+    Again(MessageId),
 }
 
-impl<'m> Asked<'m> {
+impl<'m> Attempt<'m> {
     fn message(self) -> &'m [u8] {
         match self {
-            Self::Now(message) => message,
+            Self::First(message) => message,
             // What was put off for a password is never put off as a large search.
-            Self::Before(_) => &[],
+            Self::Again(_) => &[],
         }
     }
 }
@@ -461,7 +461,7 @@ impl Connection {
         slice.begin(now);
         let read = self.input.read.unwrap_or(now);
         worker.recorder.read(read, now);
-        worker.note_activity();
+        worker.mark_active();
         worker.send_queue.send_old(now);
         // Answers are sent together with those of others, unless earlier ones still wait.
         let is_alone = self.output.bytes.is_empty();
@@ -560,7 +560,7 @@ impl Connection {
     fn handle(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let next = worker.handle(&mut self.session, message, out);
-        self.follow(worker, next, Asked::Now(message), (start, out));
+        self.follow(worker, next, Attempt::First(message), (start, out));
     }
 
     /// Does what is to be done after a message was handled; none: that panicked.
@@ -568,7 +568,7 @@ impl Connection {
         &mut self,
         worker: &Rc<Worker>,
         next: Option<Next>,
-        asked: Asked<'_>,
+        attempt: Attempt<'_>,
         (start, out): (usize, &mut Vec<u8>),
     ) {
         let Some(next) = next else {
@@ -577,7 +577,7 @@ impl Connection {
             self.log.ends("internal error");
             self.ending = Some(Ending::Dismissed);
             let answer = out.get(start..).unwrap_or_default();
-            return self.note_answer(worker, asked, answer, Noted::default());
+            return self.record_answer(worker, attempt, answer, Noted::default());
         };
         let so_far = out.get(start..).unwrap_or_default();
         match next {
@@ -586,7 +586,7 @@ impl Connection {
                 let is_wrong = worker.noted().is_wrong_guess;
                 self.bind_throttle.ends(is_wrong, &worker.shared.client_addresses, || worker.now());
                 // Before it is submitted: the answer may come at once.
-                self.note_begun(worker, asked, so_far);
+                self.record_begun(worker, attempt, so_far);
                 return pending.submit_to(&worker.outbox, self.id.0);
             }
             Next::Later(job) => {
@@ -594,21 +594,21 @@ impl Connection {
                 let account = self.holding.account(&worker.shared, || worker.now());
                 match worker.shared.scan_pool.submit((&self.session, &account), job) {
                     Some(deliveries) => {
-                        self.note_begun(worker, asked, so_far);
-                        let held = Some(account.hold(asked.message().len()));
+                        self.record_begun(worker, attempt, so_far);
+                        let held = Some(account.hold(attempt.message().len()));
                         let job =
                             Running { deliveries, hashes_for: None, is_bind: false, _held: held };
                         return self.jobs.push(job);
                     }
                     None => {
                         self.session.forget(id);
-                        let message = asked.message();
+                        let message = attempt.message();
                         refuse_busy(id, message, "too many large requests are waiting", out);
                     }
                 }
             }
             Next::Hash(job) => match self.begin_hash(worker, job) {
-                Ok(()) => return self.note_begun(worker, asked, so_far),
+                Ok(()) => return self.record_begun(worker, attempt, so_far),
                 Err((job, why)) => {
                     self.session.forget(job.id());
                     refuse_busy(job.id(), job.message(), why, out);
@@ -625,23 +625,29 @@ impl Connection {
                 .bind_throttle
                 .answered(answer, &worker.shared.client_addresses, || worker.now()),
         }
-        self.note_answer(worker, asked, answer, noted);
+        self.record_answer(worker, attempt, answer, noted);
     }
 
     /// For the access log: a message goes on elsewhere.
-    fn note_begun(&mut self, worker: &Worker, asked: Asked<'_>, so_far: &[u8]) {
-        if let Asked::Now(message) = asked {
+    fn record_begun(&mut self, worker: &Worker, attempt: Attempt<'_>, so_far: &[u8]) {
+        if let Attempt::First(message) = attempt {
             worker.recorder.begun(&mut self.log, &self.session, message, so_far);
         }
     }
 
     /// For the access log: all was said to a message.
-    fn note_answer(&mut self, worker: &Worker, asked: Asked<'_>, answer: &[u8], noted: Noted) {
-        match asked {
-            Asked::Now(message) => {
+    fn record_answer(
+        &mut self,
+        worker: &Worker,
+        attempt: Attempt<'_>,
+        answer: &[u8],
+        noted: Noted,
+    ) {
+        match attempt {
+            Attempt::First(message) => {
                 worker.recorder.handled(&mut self.log, &self.session, message, (answer, noted));
             }
-            Asked::Before(id) => {
+            Attempt::Again(id) => {
                 worker.recorder.part(&mut self.log, answer);
                 let outcome = (id, noted, Duration::ZERO);
                 worker.recorder.answered(&mut self.log, &self.session, outcome);
@@ -686,7 +692,7 @@ impl Connection {
         }
         let sent = self.stream.borrow_mut().send(cx, self.output.rest())?;
         if sent > 0 {
-            self.output.note_sent(sent);
+            self.output.count_sent(sent);
             self.holding.taken(|| self.worker.now());
             self.output.timer = None;
         }

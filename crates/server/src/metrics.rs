@@ -1,7 +1,7 @@
 //! Metrics: what is counted and measured while the server runs, told as Prometheus' text and as
 //! entries of `cn=monitor`.
 //!
-//! Start at `rows.rs`, the table, then `scene.rs`; `meter.rs` has what a worker counts.
+//! Start at `rows.rs`, the table, then `scrape.rs`; `meter.rs` has what a worker counts.
 //!
 //! Invariant: a request costs a few stores into memory of its own worker, whether anybody looks at
 //! metrics or not; all other work is done by whoever asks for them.
@@ -15,7 +15,7 @@ mod page;
 mod process;
 mod readiness;
 mod rows;
-mod scene;
+mod scrape;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ pub(crate) use self::meter::{Measured, Meter, micros};
 pub(crate) use self::monitor::entries;
 pub(crate) use self::process::Process;
 pub(crate) use self::readiness::Readiness;
-pub(crate) use self::scene::Metrics;
+pub(crate) use self::scrape::Metrics;
 pub(crate) use self::text::exposition;
 
 /// The attributes that the table puts into `cn=monitor`.

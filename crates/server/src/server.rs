@@ -103,7 +103,7 @@ impl Server {
         let metrics = Metrics::new(&shared, meters, process);
         let shown = Arc::clone(&metrics);
         shared.directory.show_figures(Box::new(move |branch| {
-            shown.scene().map(|scene| metrics::entries(&scene, branch)).unwrap_or_default()
+            shown.scrape().map(|scrape| metrics::entries(&scrape, branch)).unwrap_or_default()
         }));
         sessions::show(&shared);
         let (ended_sender, ended) = unbounded_channel();
@@ -258,7 +258,7 @@ pub(crate) fn share(
     let shared = Arc::new(Shared {
         directory: Arc::clone(directory),
         limits: settings.limits.clone(),
-        told_of_files: AtomicBool::new(false),
+        warned_of_files: AtomicBool::new(false),
         handshake_timeout: settings.tls.handshake_timeout,
         shutdown_timeout: settings.server.shutdown_timeout,
         tls,
@@ -488,9 +488,9 @@ mod tests {
         };
         assert_eq!((lowered(700), lowered(50_000)), (None, Some(1_024)));
         for files in [0, 256, 271] {
-            let told = fit(50_000, 32, Some(files)).unwrap_err();
+            let refusal = fit(50_000, 32, Some(files)).unwrap_err();
             assert_eq!(
-                told,
+                refusal,
                 format!(
                     "this process may have {files} open files only, which leaves hardly \
                      any for clients: allow it 50256 (LimitNOFILE of a unit, 'ulimit -n')"

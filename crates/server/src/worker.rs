@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::connection::read_buffer::ReadBuffer;
 use crate::connection::send_queue::SendQueue;
-use crate::connection::sessions::{Closings, Sessions, Shown};
+use crate::connection::sessions::{Closings, ConnectionStatus, Sessions};
 use crate::limits::anonymous_share::AnonymousShare;
 use crate::limits::budget::Budget;
 use crate::limits::client_addresses::ClientAddresses;
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) limits: LimitSettings,
     /// That connections are nearly as many as open files allow was told.
-    pub(crate) told_of_files: AtomicBool,
+    pub(crate) warned_of_files: AtomicBool,
     pub(crate) handshake_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) tls: Arc<Tls>,
@@ -119,7 +119,7 @@ impl Outbox for Inbox {
 /// Where answers wait for their connection.
 pub(crate) struct Mailbox {
     /// What others see of the connection.
-    pub(crate) shown: Arc<Shown>,
+    pub(crate) status: Arc<ConnectionStatus>,
     /// Who they see it as.
     shown_as: RefCell<Arc<Who>>,
     answers: RefCell<VecDeque<(MessageId, Vec<u8>)>>,
@@ -129,9 +129,9 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    fn new(shown: Arc<Shown>, who: &Arc<Who>) -> Self {
+    fn new(status: Arc<ConnectionStatus>, who: &Arc<Who>) -> Self {
         Self {
-            shown,
+            status,
             shown_as: RefCell::new(Arc::clone(who)),
             answers: RefCell::default(),
             left: RefCell::default(),
@@ -200,7 +200,7 @@ impl Mailbox {
 impl Default for Mailbox {
     fn default() -> Self {
         let who = Arc::default();
-        Self::new(Shown::nobody(&who), &who)
+        Self::new(ConnectionStatus::nobody(&who), &who)
     }
 }
 
@@ -322,9 +322,9 @@ impl Worker {
     ) -> (ConnectionId, Rc<Mailbox>) {
         let id = ConnectionId(self.next_id.get());
         self.next_id.set(id.0 + 1);
-        let (since, place) = (self.shared.directory.clock().now(), (id, &self.closings));
-        let shown = self.shared.sessions.enter(session, listener, since, place);
-        let mailbox = Rc::new(Mailbox::new(shown, session.who()));
+        let (since, location) = (self.shared.directory.clock().now(), (id, &self.closings));
+        let status = self.shared.sessions.enter(session, listener, since, location);
+        let mailbox = Rc::new(Mailbox::new(status, session.who()));
         self.connections.borrow_mut().insert(id, Rc::clone(&mailbox));
         (id, mailbox)
     }
@@ -333,7 +333,7 @@ impl Worker {
     pub(crate) fn forget(&self, id: ConnectionId) {
         let mut connections = self.connections.borrow_mut();
         if let Some(mailbox) = connections.remove(&id) {
-            self.shared.sessions.leave(&mailbox.shown);
+            self.shared.sessions.leave(&mailbox.status);
         }
         self.shared.counters.connections.subtract(1);
         if connections.is_empty() {
@@ -347,7 +347,7 @@ impl Worker {
     }
 
     /// A message is being handled.
-    pub(crate) fn note_activity(&self) {
+    pub(crate) fn mark_active(&self) {
         if !self.active.replace(true) {
             self.activity.notify_one();
         }
@@ -386,7 +386,7 @@ impl Worker {
         let mut releases = Releases::default();
         loop {
             sleep(SESSIONS_EVERY).await;
-            self.recorder.meter().turns(self.now());
+            self.recorder.meter().beat(self.now());
             releases.look(&self.shared.budget);
             let now = store.published().lsn;
             quiet += 1;
@@ -395,7 +395,7 @@ impl Worker {
                 quiet = 0;
                 self.recheck_round.set(self.recheck_round.get() + 1);
                 self.connections.borrow().values().for_each(|mailbox| mailbox.wake());
-                self.note_activity();
+                self.mark_active();
             }
         }
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use directory::{HashDone, HashJob, Noted};
 
-use super::{Asked, Connection, Running, refuse_busy};
+use super::{Attempt, Connection, Running, refuse_busy};
 use crate::pools::fair_queue::Asker;
 use crate::worker::Worker;
 
@@ -29,10 +29,10 @@ impl Connection {
     /// Goes on with a message whose password hashes are computed.
     pub(super) fn resume(&mut self, done: HashDone) {
         let worker = Rc::clone(&self.worker);
-        let asked = Asked::Before(done.id());
+        let attempt = Attempt::Again(done.id());
         let mut out = Vec::new();
         let next = worker.resume(&mut self.session, done, &mut out);
-        self.follow(&worker, next, asked, (0, &mut out));
+        self.follow(&worker, next, attempt, (0, &mut out));
         if !out.is_empty() {
             self.output.append(out);
         }
@@ -47,7 +47,7 @@ impl Connection {
             refuse_busy(job.id(), job.message(), TOO_MANY, &mut out);
         }
         self.bind_throttle.answered(&out, &worker.shared.client_addresses, || worker.now());
-        self.note_answer(&worker, Asked::Before(job.id()), &out, Noted::default());
+        self.record_answer(&worker, Attempt::Again(job.id()), &out, Noted::default());
         if !out.is_empty() {
             self.output.append(out);
         }

@@ -22,11 +22,11 @@ use crate::worker::{ConnectionId, Shared};
 pub(crate) struct Sessions {
     /// What times are counted from.
     epoch: Instant,
-    shards: [Mutex<FxHashMap<u64, Arc<Shown>>>; SHARDS],
+    shards: [Mutex<FxHashMap<u64, Arc<ConnectionStatus>>>; SHARDS],
 }
 
 /// What is shown of one connection.
-pub(crate) struct Shown {
+pub(crate) struct ConnectionStatus {
     number: u64,
     listener: &'static str,
     address: String,
@@ -39,17 +39,17 @@ pub(crate) struct Shown {
     waiting_bytes: AtomicU64,
     /// Why it is to be closed.
     reason: OnceLock<String>,
-    place: Place,
+    location: Location,
 }
 
 /// Where a connection is served.
-struct Place {
+struct Location {
     connection: ConnectionId,
     closings: Arc<Closings>,
 }
 
 /// What changes with requests.
-pub(crate) struct Figures {
+pub(crate) struct Activity {
     pub(crate) last: Instant,
     pub(crate) operations: u64,
     pub(crate) outstanding: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Figures {
 /// connections.
 #[derive(Default)]
 pub(crate) struct Closings {
-    asked: Mutex<Vec<ConnectionId>>,
+    requested: Mutex<Vec<ConnectionId>>,
     arrived: Notify,
 }
 
@@ -68,7 +68,7 @@ impl Closings {
     /// Those that others asked for, when there are any.
     pub(crate) async fn next(&self) -> Vec<ConnectionId> {
         self.arrived.notified().await;
-        std::mem::take(&mut locked(&self.asked))
+        std::mem::take(&mut locked(&self.requested))
     }
 }
 
@@ -84,9 +84,9 @@ impl Sessions {
         listener: &'static str,
         since: Timestamp,
         (connection, closings): (ConnectionId, &Arc<Closings>),
-    ) -> Arc<Shown> {
+    ) -> Arc<ConnectionStatus> {
         let who = session.who();
-        let shown = Arc::new(Shown {
+        let shown = Arc::new(ConnectionStatus {
             number: who.session,
             listener,
             address: session.client_address().to_owned(),
@@ -98,14 +98,14 @@ impl Sessions {
             outstanding: AtomicU64::new(0),
             waiting_bytes: AtomicU64::new(0),
             reason: OnceLock::new(),
-            place: Place { connection, closings: Arc::clone(closings) },
+            location: Location { connection, closings: Arc::clone(closings) },
         });
         self.shard(shown.number).insert(shown.number, Arc::clone(&shown));
         shown
     }
 
     /// A connection is gone.
-    pub(crate) fn leave(&self, shown: &Shown) {
+    pub(crate) fn leave(&self, shown: &ConnectionStatus) {
         self.shard(shown.number).remove(&shown.number);
     }
 
@@ -114,8 +114,8 @@ impl Sessions {
         let found = self.shard(number).get(&number).map(Arc::clone);
         let Some(shown) = found else { return false };
         if shown.reason.set(reason.to_owned()).is_ok() {
-            let Place { connection, closings } = &shown.place;
-            locked(&closings.asked).push(*connection);
+            let Location { connection, closings } = &shown.location;
+            locked(&closings.requested).push(*connection);
             closings.arrived.notify_one();
         }
         true
@@ -134,10 +134,10 @@ impl Sessions {
         all
     }
 
-    fn shard(&self, number: u64) -> MutexGuard<'_, FxHashMap<u64, Arc<Shown>>> {
-        let place = usize::try_from(number % SHARDS as u64).unwrap_or(0);
+    fn shard(&self, number: u64) -> MutexGuard<'_, FxHashMap<u64, Arc<ConnectionStatus>>> {
+        let index = usize::try_from(number % SHARDS as u64).unwrap_or(0);
         let [first, ..] = &self.shards;
-        locked(self.shards.get(place).unwrap_or(first))
+        locked(self.shards.get(index).unwrap_or(first))
     }
 
     /// When a moment was.
@@ -146,11 +146,11 @@ impl Sessions {
     }
 }
 
-impl Shown {
+impl ConnectionStatus {
     /// That of no connection.
     #[cfg(test)]
     pub(crate) fn nobody(who: &Arc<Who>) -> Arc<Self> {
-        let place = Place { connection: ConnectionId(0), closings: Arc::default() };
+        let location = Location { connection: ConnectionId(0), closings: Arc::default() };
         Arc::new(Self {
             number: 0,
             listener: "ldap",
@@ -163,7 +163,7 @@ impl Shown {
             outstanding: AtomicU64::new(0),
             waiting_bytes: AtomicU64::new(0),
             reason: OnceLock::new(),
-            place,
+            location,
         })
     }
 
@@ -178,8 +178,8 @@ impl Shown {
     }
 
     /// Only the worker of the connection says so.
-    pub(crate) fn set(&self, sessions: &Sessions, figures: &Figures) {
-        let &Figures { last, operations, outstanding, waiting_bytes } = figures;
+    pub(crate) fn set(&self, sessions: &Sessions, activity: &Activity) {
+        let &Activity { last, operations, outstanding, waiting_bytes } = activity;
         self.last_us.store(micros(sessions.since_epoch(last)), Ordering::Relaxed);
         self.operations.store(operations, Ordering::Relaxed);
         self.outstanding.store(outstanding as u64, Ordering::Relaxed);

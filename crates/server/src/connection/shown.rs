@@ -9,7 +9,7 @@ use ldap::result::ResultCode;
 use tokio::time::{Sleep, sleep};
 
 use super::{Connection, Ending};
-use crate::connection::sessions::Figures;
+use crate::connection::sessions::Activity;
 
 /// Runs while a connection that is to be closed has not sent everything.
 pub(super) type Closing = Option<Pin<Box<Sleep>>>;
@@ -17,7 +17,7 @@ pub(super) type Closing = Option<Pin<Box<Sleep>>>;
 impl Connection {
     /// Serves the client until the session ends or is interrupted, and shows how it is.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
-        if self.mailbox.shown.reason().is_some() && self.poll_closing(cx).is_ready() {
+        if self.mailbox.status.reason().is_some() && self.poll_closing(cx).is_ready() {
             return Poll::Ready(Ending::Lost);
         }
         let polled = self.poll_session(cx);
@@ -37,7 +37,7 @@ impl Connection {
         if self.ending.is_none() {
             self.settle();
             self.abandon();
-            self.log.ends(self.mailbox.shown.reason().unwrap_or_default());
+            self.log.ends(self.mailbox.status.reason().unwrap_or_default());
             // `unavailable` would send the client to another server.
             self.dismiss(ResultCode::AdminLimitExceeded, "closed by an administrator");
         }
@@ -48,16 +48,16 @@ impl Connection {
         let Self { mailbox, session, log, output, idle, worker, .. } = self;
         let who = session.who();
         if !mailbox.is_shown_as(who) {
-            mailbox.shown.set_who(who);
+            mailbox.status.set_who(who);
             mailbox.set_shown_as(Arc::clone(who));
         }
-        let figures = Figures {
+        let activity = Activity {
             last: idle.last,
             operations: log.operations(),
             outstanding: session.outstanding(),
             waiting_bytes: output.waiting() + mailbox.left_bytes(),
         };
-        mailbox.shown.set(&worker.shared.sessions, &figures);
+        mailbox.status.set(&worker.shared.sessions, &activity);
     }
 }
 

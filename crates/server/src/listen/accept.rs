@@ -141,11 +141,11 @@ fn begin_proxied(
     let worker = Rc::clone(worker);
     spawn_local(async move {
         let limit = worker.shared.handshake_timeout;
-        let told = tokio::select! {
+        let header = tokio::select! {
             () = worker.stop.notified() => None,
             read = timeout(limit, read_proxy_header(&mut stream)) => Some(read),
         };
-        match told {
+        match header {
             Some(Ok(Ok(client))) => {
                 if let Some(client) = client {
                     peer.address = client.to_string();
@@ -212,7 +212,7 @@ fn has_room(worker: &Worker, is_local: bool) -> bool {
     let max = shared.limits.connections_max.saturating_add(reserved);
     if let Some(files) = shared.limits.open_files_max
         && open > u64::try_from(max - max / 10).unwrap_or(u64::MAX)
-        && !shared.told_of_files.swap(true, Ordering::Relaxed)
+        && !shared.warned_of_files.swap(true, Ordering::Relaxed)
     {
         warn_of_files(shared.limits.connections_max, files);
     }
@@ -330,7 +330,7 @@ async fn handshake(connection: &mut Connection) -> bool {
             let (version, cipher) = protection(stream.get_ref().1);
             connection.worker.recorder.meter().handshake(Some(version));
             connection.log.secured(version, cipher);
-            connection.mailbox.shown.secured(version);
+            connection.mailbox.status.secured(version);
             connection.resume_secure(Stream::Tls(Box::new(stream)), facts);
             connection.worker.recorder.connected(&mut connection.log, &connection.session);
             true

@@ -43,7 +43,7 @@ impl Resolver for SystemResolver {
 pub(crate) struct HostNames {
     resolver: Arc<dyn Resolver>,
     known: Arc<Mutex<HashMap<IpAddr, Known>>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// Names that are not confirmed are told of in the log.
     unconfirmed: Arc<Seldom>,
     wait: Duration,
@@ -62,43 +62,43 @@ impl HostNames {
     }
 
     fn new(resolver: Arc<dyn Resolver>, wait: Duration) -> Self {
-        let places = Arc::new(Semaphore::new(LOOK_UPS_MAX));
+        let permits = Arc::new(Semaphore::new(LOOK_UPS_MAX));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let unconfirmed = Arc::new(Seldom::new(&clock));
-        Self { resolver, known: Arc::default(), places, unconfirmed, wait }
+        Self { resolver, known: Arc::default(), permits, unconfirmed, wait }
     }
 
     /// The name of the host at an address; none when it has none, it is not confirmed, or it does
     /// not come in time.
     pub(crate) async fn of(&self, address: IpAddr) -> Option<Arc<str>> {
         let address = address.to_canonical();
-        if let Some(name) = self.remembered(address) {
+        if let Some(name) = self.cached(address) {
             return name;
         }
         // What takes longer than this connection waits is there for the next one.
         timeout(self.wait, self.look_up(address)).await.ok().flatten()
     }
 
-    fn remembered(&self, address: IpAddr) -> Option<Option<Arc<str>>> {
+    fn cached(&self, address: IpAddr) -> Option<Option<Arc<str>>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.get(&address).filter(|found| found.until > Instant::now())?;
         Some(found.name.clone())
     }
 
     async fn look_up(&self, address: IpAddr) -> Option<Arc<str>> {
-        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
         // Another connection from there may have asked meanwhile.
-        if let Some(name) = self.remembered(address) {
+        if let Some(name) = self.cached(address) {
             return name;
         }
         let own = self.clone();
-        let asked = tokio::task::spawn_blocking(move || {
+        let found = tokio::task::spawn_blocking(move || {
             let name = confirmed(&*own.resolver, address, &own.unconfirmed);
             own.remember(address, name.clone());
-            drop(place);
+            drop(permit);
             name
         });
-        asked.await.ok().flatten()
+        found.await.ok().flatten()
     }
 
     fn remember(&self, address: IpAddr, name: Option<Arc<str>>) {
@@ -170,13 +170,13 @@ mod tests {
     struct Zones {
         names: Vec<(&'static str, &'static str)>,
         addresses: Vec<(&'static str, &'static str)>,
-        asked: AtomicU32,
+        queries: AtomicU32,
         gate: Option<Mutex<Receiver<()>>>,
     }
 
     impl Resolver for Zones {
         fn name(&self, address: IpAddr) -> io::Result<String> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.queries.fetch_add(1, Ordering::Relaxed);
             if let Some(gate) = &self.gate {
                 let _ = gate.lock().unwrap().recv();
             }
@@ -226,11 +226,11 @@ mod tests {
                 let found = names.of(address.parse().unwrap()).await;
                 assert_eq!(found.as_deref(), want, "{address}");
             }
-            let asked = zones.asked.load(Ordering::Relaxed);
+            let queries = zones.queries.load(Ordering::Relaxed);
             for address in ["192.0.2.1", "192.0.2.2", "192.0.2.4"] {
                 let _ = names.of(address.parse().unwrap()).await;
             }
-            assert_eq!(zones.asked.load(Ordering::Relaxed), asked, "all are remembered");
+            assert_eq!(zones.queries.load(Ordering::Relaxed), queries, "all are remembered");
         });
     }
 
@@ -248,7 +248,7 @@ mod tests {
             let address: IpAddr = "192.0.2.1".parse().unwrap();
             assert_eq!(names.of(address).await, None);
             open.send(()).unwrap();
-            while names.remembered(address).is_none() {
+            while names.cached(address).is_none() {
                 tokio::task::yield_now().await;
             }
             assert_eq!(names.of(address).await.as_deref(), Some("slow.example.org"));

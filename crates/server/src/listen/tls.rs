@@ -44,7 +44,7 @@ pub(crate) struct Loaded {
 struct Watched {
     stamps: Vec<Option<Stamp>>,
     /// The day on which the log told of the expiry.
-    told: Option<u64>,
+    warned: Option<u64>,
     /// Why the files that are there are not used.
     error: Option<String>,
 }
@@ -68,9 +68,9 @@ impl Tls {
         let tls = Self {
             settings: settings.clone(),
             current: ArcSwap::from_pointee(loaded),
-            watched: Mutex::new(Watched { stamps, told: None, error: None }),
+            watched: Mutex::new(Watched { stamps, warned: None, error: None }),
         };
-        tls.tell_of_expiry(now);
+        tls.warn_of_expiry(now);
         Ok(tls)
     }
 
@@ -87,11 +87,11 @@ impl Tls {
             let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
             if watched.stamps == stamps {
                 drop(watched);
-                self.tell_of_expiry(now);
+                self.warn_of_expiry(now);
                 return false;
             }
             watched.stamps = stamps;
-            watched.told = None;
+            watched.warned = None;
         }
         let mut failed = None;
         let is_loaded = match load::load(&self.settings) {
@@ -112,7 +112,7 @@ impl Tls {
             }
         };
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).error = failed;
-        self.tell_of_expiry(now);
+        self.warn_of_expiry(now);
         is_loaded
     }
 
@@ -128,7 +128,7 @@ impl Tls {
     }
 
     /// Warns once a day when the certificate is about to expire.
-    fn tell_of_expiry(&self, now: Timestamp) {
+    fn warn_of_expiry(&self, now: Timestamp) {
         let seconds = i64::try_from(now.seconds()).unwrap_or(i64::MAX);
         let expires = self.current.load().expires;
         let left = expires.saturating_sub(seconds);
@@ -137,7 +137,7 @@ impl Tls {
         }
         let day = now.seconds() / SECONDS_PER_DAY;
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if watched.told.replace(day) == Some(day) {
+        if watched.warned.replace(day) == Some(day) {
             return;
         }
         let expires = expiry(expires);

@@ -20,7 +20,7 @@ fn names_are_those_prometheus_expects() {
         assert!(names.insert(name), "{name} is there twice");
         assert!(name.starts_with("roster_") || name.starts_with("process_"), "{name}");
         // The other name says the same.
-        let (attribute, is_times) = (metric.place.attribute, metric.kind() == Kind::Histogram);
+        let (attribute, is_times) = (metric.path.attribute, metric.kind() == Kind::Histogram);
         let is_us = attribute.ends_with("-us") || is_times;
         assert_eq!(metric.unit() == Unit::Seconds, is_us, "{name}");
         assert_eq!(metric.unit() == Unit::Bytes, attribute.ends_with("-bytes"), "{name}");
@@ -29,7 +29,7 @@ fn names_are_those_prometheus_expects() {
             "{name}: {}",
             metric.help
         );
-        assert!(BRANCHES.iter().any(|(branch, _)| *branch == metric.place.branch), "{name}");
+        assert!(BRANCHES.iter().any(|(branch, _)| *branch == metric.path.branch), "{name}");
     }
 }
 

@@ -13,7 +13,7 @@ fn watched(change: impl FnOnce(&mut Settings)) -> Running {
 /// Everything that comes back until the connection is closed.
 fn http(running: &Running, request: &str) -> String {
     let mut socket = TcpStream::connect(running.addresses.admin[0]).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
     let _ = socket.read_to_end(&mut answer);

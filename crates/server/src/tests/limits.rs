@@ -132,9 +132,9 @@ fn a_silent_client_is_told_and_closed() {
     loop {
         let mut client = running.connect();
         client.send(&extended(1, WHO_AM_I));
-        let told = client.receive_all();
-        if told != [notice] {
-            assert_eq!(told, ["1 extended success", notice]);
+        let received = client.receive_all();
+        if received != [notice] {
+            assert_eq!(received, ["1 extended success", notice]);
             break;
         }
     }
@@ -432,8 +432,8 @@ fn a_stranger_who_asks_nothing_gives_the_place_back() {
     let running = Running::with(|settings| {
         settings.limits.first_request_timeout = Duration::from_millis(50);
     });
-    let told = ["0 notice timeLimitExceeded no request came in time"];
-    assert_eq!(running.connect().receive_all(), told);
+    let received = ["0 notice timeLimitExceeded no request came in time"];
+    assert_eq!(running.connect().receive_all(), received);
     // However many octets come, when no request comes of them.
     let mut dripping = TcpStream::connect(running.ldap()).unwrap();
     dripping.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
@@ -452,7 +452,7 @@ fn a_stranger_who_asks_nothing_gives_the_place_back() {
     let mut client = running.connect();
     client.send(&extended(1, WHO_AM_I));
     assert_eq!(client.receive(), "1 extended success");
-    assert_eq!(running.connect().receive_all(), told);
+    assert_eq!(running.connect().receive_all(), received);
     client.send(&extended(2, WHO_AM_I));
     assert_eq!(client.receive(), "2 extended success");
 }

@@ -276,7 +276,7 @@ pub(super) async fn ask_calmly(worker: &Rc<Worker>, octets: &[u8]) -> Vec<u8> {
 pub(super) async fn all_ended(worker: &Worker) {
     let begun = Instant::now();
     while worker.shared.counters.connections.value() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "a connection does not end");
+        assert!(begun.elapsed() < TIMEOUT, "a connection does not end");
         yield_now().await;
     }
 }

@@ -96,7 +96,7 @@ fn described(peer: &Peer) -> Vec<String> {
 async fn until(is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "it does not come");
+        assert!(begun.elapsed() < TIMEOUT, "it does not come");
         yield_now().await;
     }
 }

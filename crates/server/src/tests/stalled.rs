@@ -80,7 +80,7 @@ fn stall(mut client: Client) -> Client {
 fn until_parked(running: &Running, count: u64) {
     let begun = Instant::now();
     while running.counters.parked.value() < count {
-        assert!(begun.elapsed() < PATIENCE, "they do not park");
+        assert!(begun.elapsed() < TIMEOUT, "they do not park");
         std::thread::yield_now();
     }
 }
@@ -163,7 +163,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
     let mut waiting = jobs.into_iter().map(|job| pool.submit(by, job).unwrap()).collect::<Vec<_>>();
     let begun = Instant::now();
     while counters.parked.value() < 60 {
-        assert!(begun.elapsed() < PATIENCE, "they do not park");
+        assert!(begun.elapsed() < TIMEOUT, "they do not park");
         std::thread::yield_now();
     }
     let held = waiting.iter().map(|one| one.len()).sum::<usize>() - 60;
@@ -172,7 +172,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
     // All are answered when they are taken.
     let (mut done, mut units) = (0, 0);
     while !waiting.is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "they do not go on");
+        assert!(begun.elapsed() < TIMEOUT, "they do not go on");
         waiting = waiting
             .into_iter()
             .filter_map(|mut one| match one.try_recv() {
@@ -345,7 +345,7 @@ fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
     let begun = Instant::now();
     // One is at its turn.
     while waiting() < 9 {
-        assert!(begun.elapsed() < PATIENCE, "they are not that slow");
+        assert!(begun.elapsed() < TIMEOUT, "they are not that slow");
         std::thread::yield_now();
     }
     check_prompt(&mut root, "the administrator");
@@ -363,7 +363,7 @@ fn a_long_search_gives_its_thread_to_others() {
     let begun = Instant::now();
     let waiting = || running.metric("roster_queue_length")["{queue=\"scan\"}"].clone();
     while waiting() == "0" {
-        assert!(begun.elapsed() < PATIENCE, "they are not that slow");
+        assert!(begun.elapsed() < TIMEOUT, "they are not that slow");
         std::thread::yield_now();
     }
     check_prompt(&mut ben, "one who has signed in");
@@ -383,7 +383,7 @@ fn one_who_asks_for_much_leaves_a_thread_to_others() {
     let begun = Instant::now();
     let waiting = || running.metric("roster_queue_length")["{queue=\"scan\"}"].clone();
     while waiting() != "2" {
-        assert!(begun.elapsed() < PATIENCE, "she has more than one thread");
+        assert!(begun.elapsed() < TIMEOUT, "she has more than one thread");
         std::thread::yield_now();
     }
     check_prompt(&mut ben, "one who has signed in");
@@ -405,7 +405,7 @@ fn connections_that_end_leave_nothing_in_the_queue() {
         one.send(&(2..6).flat_map(slow).collect::<Vec<_>>());
     }
     while waiting() < 2 {
-        assert!(begun.elapsed() < PATIENCE, "they are not that slow");
+        assert!(begun.elapsed() < TIMEOUT, "they are not that slow");
         std::thread::yield_now();
     }
     let held = running.connect_root();
@@ -420,7 +420,7 @@ fn connections_that_end_leave_nothing_in_the_queue() {
     drop((busy, held));
     let begun = Instant::now();
     while waiting() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "somebody waits");
+        assert!(begun.elapsed() < TIMEOUT, "somebody waits");
         std::thread::yield_now();
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Metrics {
 }
 
 /// The server at one moment.
-pub(crate) struct Scene<'m> {
+pub(crate) struct Scrape<'m> {
     pub(super) shared: Arc<Shared>,
     metrics: &'m Metrics,
     sum: OnceCell<Sum>,
@@ -43,14 +43,14 @@ impl Metrics {
     ) -> Arc<Self> {
         let clock = shared.directory.clock();
         let started = (clock.now(), clock.elapsed());
-        meters.iter().for_each(|meter| meter.turns(started.1));
+        meters.iter().for_each(|meter| meter.beat(started.1));
         let (shared, is_stopping) = (Arc::downgrade(shared), AtomicBool::new(false));
         Arc::new(Self { shared, meters, process, started, is_stopping })
     }
 
     /// The server now; nothing when it has ended.
-    pub(crate) fn scene(&self) -> Option<Scene<'_>> {
-        Some(Scene {
+    pub(crate) fn scrape(&self) -> Option<Scrape<'_>> {
+        Some(Scrape {
             shared: self.shared.upgrade()?,
             metrics: self,
             sum: OnceCell::new(),
@@ -63,7 +63,7 @@ impl Metrics {
     }
 }
 
-impl Scene<'_> {
+impl Scrape<'_> {
     pub(super) fn directory(&self) -> &Directory {
         &self.shared.directory
     }

@@ -2,7 +2,7 @@
 
 use directory::LogState;
 
-use super::super::scene::Scene;
+use super::super::scrape::Scrape;
 use super::super::table::{Kind, MONITOR_ONLY, Metric, Samples};
 
 pub(super) const ROWS: &[Metric] = &[
@@ -10,47 +10,47 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_log_lines_total",
         ("cn=logs", "roster-log-lines"),
         "Lines, in the audit log changes, that were written.",
-        |scene, out| of_logs(scene, out, |log| log.lines),
+        |scrape, out| of_logs(scrape, out, |log| log.lines),
     )
     .by_entry(&["log"]),
     Metric::new(
         "roster_log_written_bytes_total",
         ("cn=logs", "roster-log-bytes"),
         "Octets that were written.",
-        |scene, out| of_logs(scene, out, |log| log.bytes),
+        |scrape, out| of_logs(scrape, out, |log| log.bytes),
     )
     .by_entry(&["log"]),
     Metric::new(
         "roster_log_dropped_total",
         ("cn=logs", "roster-log-dropped"),
         "Lines that could not be written, or for which there was no room.",
-        |scene, out| of_logs(scene, out, |log| log.dropped),
+        |scrape, out| of_logs(scrape, out, |log| log.dropped),
     )
     .by_entry(&["log"]),
     Metric::new(
         "roster_log_failed",
         ("cn=logs", "roster-log-failed"),
         "1 when the log cannot be written at the moment.",
-        |scene, out| of_logs(scene, out, |log| u64::from(log.error.is_some())),
+        |scrape, out| of_logs(scrape, out, |log| u64::from(log.error.is_some())),
     )
     .by_entry(&["log"]),
     Metric::new(
         "roster_certificate_expiry_timestamp_seconds",
         ("cn=tls", "roster-tls-expires-us"),
         "When the certificate of the server expires, since 1970-01-01T00:00:00Z.",
-        |scene, out| out.one(scene.shared.tls.state().expires_s.saturating_mul(1_000_000)),
+        |scrape, out| out.one(scrape.shared.tls.state().expires_s.saturating_mul(1_000_000)),
     ),
     Metric::new(
         MONITOR_ONLY,
         ("cn=tls", "roster-tls-days"),
         "Whole days until the certificate of the server expires; negative when it has.",
-        |scene, out| out.signed(scene.shared.tls.state().days_left(scene.now().seconds())),
+        |scrape, out| out.signed(scrape.shared.tls.state().days_left(scrape.now().seconds())),
     ),
     Metric::new(
         "roster_certificate_failed",
         ("cn=tls", "roster-tls-failed"),
         "1 when files that have changed cannot be used, and those before still are.",
-        |scene, out| out.one(u64::from(scene.shared.tls.state().error.is_some())),
+        |scrape, out| out.one(u64::from(scrape.shared.tls.state().error.is_some())),
     ),
     Metric::new(
         "roster_build_info",
@@ -70,103 +70,103 @@ pub(super) const ROWS: &[Metric] = &[
         "process_start_time_seconds",
         ("cn=process", "roster-process-start-us"),
         "When the server was started, since 1970-01-01T00:00:00Z.",
-        |scene, out| out.one(scene.started().0),
+        |scrape, out| out.one(scrape.started().0),
     ),
     Metric::new(
         "roster_uptime_seconds",
         ("cn=process", "roster-process-uptime-us"),
         "How long the server has run.",
-        |scene, out| out.one(scene.uptime_us()),
+        |scrape, out| out.one(scrape.uptime_us()),
     ),
     Metric::new(
         "process_cpu_seconds_total",
         ("cn=process", "roster-process-cpu-us"),
         "CPU time of all threads.",
-        |scene, out| out.one(scene.spent().cpu_us),
+        |scrape, out| out.one(scrape.spent().cpu_us),
     ),
     Metric::new(
         "roster_process_cpu_user_seconds_total",
         ("cn=process", "roster-process-cpu-user-us"),
         "CPU time outside the kernel, to 10 ms.",
-        |scene, out| out.known(scene.spent().user_us),
+        |scrape, out| out.known(scrape.spent().user_us),
     ),
     Metric::new(
         "roster_process_cpu_system_seconds_total",
         ("cn=process", "roster-process-cpu-system-us"),
         "CPU time in the kernel, to 10 ms.",
-        |scene, out| out.known(scene.spent().system_us),
+        |scrape, out| out.known(scrape.spent().system_us),
     ),
     Metric::new(
         "process_resident_memory_bytes",
         ("cn=process", "roster-process-resident-bytes"),
         "Memory that is resident, pages of the database among it.",
-        |scene, out| out.known(scene.spent().resident_bytes),
+        |scrape, out| out.known(scrape.spent().resident_bytes),
     ),
     Metric::new(
         "roster_process_anonymous_memory_bytes",
         ("cn=process", "roster-process-anonymous-bytes"),
         "Memory that no file is behind: what the server itself takes.",
-        |scene, out| out.known(scene.spent().anonymous_bytes),
+        |scrape, out| out.known(scrape.spent().anonymous_bytes),
     ),
     Metric::new(
         "process_virtual_memory_bytes",
         ("cn=process", "roster-process-virtual-bytes"),
         "Address space, with what is reserved for the database.",
-        |scene, out| out.known(scene.spent().virtual_bytes),
+        |scrape, out| out.known(scrape.spent().virtual_bytes),
     ),
     Metric::new(
         "process_open_fds",
         ("cn=process", "roster-process-open-files"),
         "Open file descriptors.",
-        |scene, out| out.known(scene.spent().open_files),
+        |scrape, out| out.known(scrape.spent().open_files),
     ),
     Metric::new(
         "process_max_fds",
         ("cn=process", "roster-process-open-files-limit"),
         "File descriptors that may be open.",
-        |scene, out| out.known(scene.spent().files_max),
+        |scrape, out| out.known(scrape.spent().files_max),
     ),
     Metric::new(
         "roster_process_threads",
         ("cn=process", "roster-process-threads"),
         "Threads.",
-        |scene, out| out.known(scene.spent().threads),
+        |scrape, out| out.known(scrape.spent().threads),
     ),
     Metric::new(
         "roster_process_voluntary_switches_total",
         ("cn=process", "roster-process-voluntary-switches"),
         "Context switches of threads that waited for something.",
-        |scene, out| out.known(scene.spent().voluntary_switches),
+        |scrape, out| out.known(scrape.spent().voluntary_switches),
     ),
     Metric::new(
         "roster_process_involuntary_switches_total",
         ("cn=process", "roster-process-involuntary-switches"),
         "Context switches of threads whose time was up.",
-        |scene, out| out.known(scene.spent().involuntary_switches),
+        |scrape, out| out.known(scrape.spent().involuntary_switches),
     ),
     Metric::new(
         "roster_process_major_faults_total",
         ("cn=process", "roster-process-major-faults"),
         "Times that a thread waited for a page to be read from a disk: of the database, when it \
          does not fit into the memory that is left for it.",
-        |scene, out| out.known(scene.spent().major_faults),
+        |scrape, out| out.known(scrape.spent().major_faults),
     ),
     Metric::new(
         "roster_process_read_bytes_total",
         ("cn=process", "roster-process-read-bytes"),
         "Octets read from disks.",
-        |scene, out| out.known(scene.spent().read_bytes),
+        |scrape, out| out.known(scrape.spent().read_bytes),
     ),
     Metric::new(
         "roster_process_written_bytes_total",
         ("cn=process", "roster-process-written-bytes"),
         "Octets written to disks.",
-        |scene, out| out.known(scene.spent().written_bytes),
+        |scrape, out| out.known(scrape.spent().written_bytes),
     ),
 ];
 
-fn of_logs(scene: &Scene<'_>, out: &mut Samples, pick: fn(&LogState) -> u64) {
-    for log in scene.logs() {
+fn of_logs(scrape: &Scrape<'_>, out: &mut Samples, pick: fn(&LogState) -> u64) {
+    for log in scrape.logs() {
         out.labelled(&[log.name], pick(log));
     }
 }
