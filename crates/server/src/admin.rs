@@ -2,7 +2,7 @@
 //!
 //! Invariant: it has a thread and an event loop of its own; nothing it does waits for a worker, and
 //! no worker waits for it.
-//! Invariant: it changes nothing, and tells nothing of what the directory holds. There is neither
+//! Invariant: it changes nothing, and shows nothing of what the directory holds. There is neither
 //! TLS nor a password: who reaches the address may ask.
 //! Invariant: what clients can keep busy is bounded: connections, the size of a request, the time
 //! for its head, the life of a connection.
@@ -191,7 +191,7 @@ async fn metrics_text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse 
     }
 }
 
-/// Whether all workers have turns; it is asked whether to start the server anew.
+/// Whether all workers run; it is asked whether to start the server anew.
 async fn live(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
     match metrics.stall() {
         None => (StatusCode::OK, TEXT_HEAD, "ok\n".to_owned()),

@@ -57,7 +57,7 @@ use crate::worker::{ConnectionId, Mailbox, Worker};
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     pub(crate) id: ConnectionId,
-    /// Also with the answers that are to be sent.
+    /// Shared with the answers that are to be sent.
     pub(crate) stream: Rc<RefCell<Stream>>,
     pub(crate) session: Session,
     pub(crate) mailbox: Rc<Mailbox>,
@@ -115,7 +115,7 @@ pub(crate) enum Ending {
     Lost,
     /// The client is done.
     Closed,
-    /// The client was told why it is disconnected, and should have the time to read it.
+    /// A notice says why the client is disconnected, and it should have the time to read it.
     Dismissed,
     /// The answer to StartTLS was sent.
     StartTls,
@@ -733,7 +733,7 @@ impl Connection {
         loop {
             let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
             ready!(timer.as_mut().poll(cx));
-            // A bind that waits tells nobody anything but its own client, who seems to be gone.
+            // A bind that waits is for nobody but its own client, who seems to be gone.
             let is_begun = |job: &Running| scan_pool::has_thread(&job.deliveries);
             if self.is_hashing() || self.jobs.iter().any(is_begun) {
                 break;

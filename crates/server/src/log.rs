@@ -85,7 +85,7 @@ impl Control {
         self.reopen.swap(false, Ordering::AcqRel)
     }
 
-    /// Notes whether the log can be written; says whether that is news.
+    /// Sets whether the log can be written; says whether that is news.
     fn set_error(&self, error: Option<String>) -> bool {
         let mut known = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = known.is_some() != error.is_some();

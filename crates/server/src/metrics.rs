@@ -1,4 +1,4 @@
-//! Metrics: what is counted and measured while the server runs, told as Prometheus' text and as
+//! Metrics: what is counted and measured while the server runs, exposed as Prometheus' text and as
 //! entries of `cn=monitor`.
 //!
 //! Start at `rows.rs`, the table, then `scrape.rs`; `meter.rs` has what a worker counts.

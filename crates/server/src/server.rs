@@ -127,7 +127,7 @@ impl Server {
         for (number, list) in lists.enumerate() {
             server.start_worker(number, &shared, list, &ended_sender)?;
         }
-        // The last: whoever asks there whether clients are served is told the truth.
+        // The last: whoever asks there whether clients are served gets a true answer.
         let admin = Admin::start(&settings.admin.listen, &server.metrics)?;
         server.addresses.admin = admin.addresses().to_vec();
         server.admin = Some(admin);
@@ -181,7 +181,7 @@ impl Server {
     }
 
     /// Serves until SIGTERM, SIGINT or [`ShutdownHandle::shutdown`], then stops in order: accepts
-    /// no more, finishes what is in progress, tells the clients, and writes what is queued. A
+    /// no more, finishes what is in progress, notifies the clients, and writes what is queued. A
     /// second signal ends it at once.
     ///
     /// # Errors
@@ -291,7 +291,7 @@ fn connection_slots_max(limits: &LimitSettings) -> usize {
 
 fn send_all(workers: &[WorkerThread], message: impl Fn() -> Order) {
     for worker in workers {
-        // A worker that is gone needs no telling.
+        // A worker that is gone needs no order.
         let _ = worker.orders.send(message());
     }
 }
@@ -335,7 +335,7 @@ impl Signals {
     }
 }
 
-/// Tells that its thread has ended, however that came about.
+/// Says that its thread has ended, however that came about.
 struct NotifyOnDrop(UnboundedSender<()>);
 
 impl Drop for NotifyOnDrop {
@@ -420,7 +420,7 @@ fn raise_file_limit(limits: &LimitSettings) -> Option<u64> {
 
 /// Lowers the limits to the connections that fit into so many open files. Were there more, none
 /// would be accepted any more at some point, the administrator's neither, and nobody would give up
-/// a place.
+/// a slot.
 fn fit_connections(limits: &mut LimitSettings, files: Option<u64>) -> Result<(), ServerError> {
     let Some(files) = files else { return Ok(()) };
     let fit = usize::try_from(files.saturating_sub(FILES_RESERVED)).unwrap_or(usize::MAX);
@@ -434,7 +434,7 @@ fn fit_connections(limits: &mut LimitSettings, files: Option<u64>) -> Result<(),
     limits.connections_reserved = reserved.min(fit / 2);
     limits.connections_max = max.min(fit - limits.connections_reserved);
     limits.open_files_max = Some(files);
-    // Nobody asked for so many as the default has: that is told of when it matters.
+    // Nobody asked for so many as the default has: there is a warning when it matters.
     if max != LimitSettings::default().connections_max {
         warn_of_files(limits.connections_max, files);
     }
@@ -454,7 +454,7 @@ pub(crate) fn warn_of_files(connections: usize, files: u64) {
 const HASH_QUEUE_RESERVED: usize = 4;
 
 /// Files a server has open besides connections: listeners, store, logs, and connections of the
-/// admin listener, or that are told that there are too many.
+/// admin listener, or that are refused because there are too many.
 const FILES_RESERVED: u64 = 256;
 
 /// With fewer connections a server is not worth starting.
@@ -467,7 +467,7 @@ mod tests {
     #[test]
     fn there_are_no_more_connections_than_open_files() {
         // All of limits.connections_max stayed in force: when the files were used up, nobody was
-        // accepted, and nobody gave up a place.
+        // accepted, and nobody gave up a slot.
         let fit = |max, reserved, files| {
             let mut limits = LimitSettings { connections_max: max, ..LimitSettings::default() };
             limits.connections_reserved = reserved;

@@ -46,7 +46,7 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// `[password]`: how passwords are stored and verified.
     pub password: PasswordSettings,
-    /// `[password_policy]`: which policy is the default, and what binds note.
+    /// `[password_policy]`: which policy is the default, and what binds record.
     pub password_policy: PasswordPolicySettings,
     /// `[admin]`: HTTP for whoever watches the server.
     pub admin: AdminSettings,
@@ -75,9 +75,9 @@ pub struct ServerSettings {
     pub scan_threads_reserved: usize,
     /// Jobs that may wait for such a thread; one more is answered `busy`.
     pub scan_queue_max: usize,
-    /// Places among them that strangers do not take; half of them at the most.
+    /// Positions among them for those who have signed in; half of them at the most.
     pub scan_queue_reserved: usize,
-    /// Jobs of one identity, or of the strangers of one address, that may wait.
+    /// Jobs of one identity, or of all that have not signed in from one address, that may wait.
     pub scan_queue_asker_max: usize,
     /// How long operations in progress may take to end when the server stops.
     pub shutdown_timeout: Duration,
@@ -96,7 +96,7 @@ pub struct ListenSettings {
     pub ldapi: PathBuf,
     /// Permission bits of the Unix socket.
     pub ldapi_mode: u32,
-    /// Networks of proxies that tell where their clients are.
+    /// Networks of proxies that say where their clients are.
     pub proxies: Vec<Network>,
 }
 
@@ -151,9 +151,9 @@ pub struct LimitSettings {
     /// What is held for all connections, in bytes: answers that were not taken, requests that
     /// wait.
     pub undelivered_max_bytes: usize,
-    /// As much of it for all that have not authenticated.
+    /// What is held for all connections that have not authenticated, in bytes.
     pub undelivered_anonymous_max_bytes: usize,
-    /// As much of that for those of one address.
+    /// What is held for those of one address among them, in bytes.
     pub undelivered_per_address_max_bytes: usize,
     /// How long a connection may last before its first request; zero = for ever.
     pub first_request_timeout: Duration,
@@ -180,7 +180,8 @@ pub struct LimitSettings {
     pub operations_per_identity_max: u32,
     /// Work that one search may do, in millions of steps; 0 = no limit.
     pub search_work_max: u32,
-    /// The same of those who have not authenticated.
+    /// Work that one search of those who have not authenticated may do, in millions of steps; 0 =
+    /// no limit.
     pub search_work_anonymous_max: u32,
     /// Entries that a search which no index helps may look at without a privilege.
     pub unindexed_entries: u32,
@@ -200,14 +201,15 @@ pub struct PasswordSettings {
     pub hash_threads: usize,
     /// Requests that may wait for such a thread; one more is answered `busy`.
     pub hash_queue_max: usize,
-    /// Likewise, of one identity, or of one client address that has not signed in.
+    /// Requests that may wait for such a thread of one identity, or of one client address that has
+    /// not signed in.
     pub hash_queue_address_max: usize,
 }
 
 /// `[password_policy]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PasswordPolicySettings {
-    /// Which policy is the default, and what binds note in accounts.
+    /// Which policy is the default, and what binds record in accounts.
     pub options: PasswordPolicyOptions,
 }
 

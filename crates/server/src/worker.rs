@@ -47,7 +47,7 @@ use crate::settings::LimitSettings;
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) limits: LimitSettings,
-    /// That connections are nearly as many as open files allow was told.
+    /// The log has warned that connections are nearly as many as open files allow.
     pub(crate) warned_of_files: AtomicBool,
     pub(crate) handshake_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) struct ConnectionId(pub(crate) u64);
 
-/// What a worker is told to do.
+/// What a worker has to do.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Finish what is in progress, then end.
@@ -209,7 +209,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) anonymous_share: AnonymousShare,
     inbox: Arc<Inbox>,
-    /// The same, for those who fill it.
+    /// The inbox, for those who fill it.
     pub(crate) outbox: Arc<dyn Outbox>,
     /// What a connection reads into; whole messages are handled where they are.
     pub(crate) read_buffer: ReadBuffer,
@@ -309,7 +309,7 @@ impl Worker {
         self.guarded(|directory| directory.account_of_guess(session, message)).flatten()
     }
 
-    /// What was noted of the message that was handled last.
+    /// What the directory recorded of the message that was handled last.
     pub(crate) fn noted(&self) -> Noted {
         self.directory.borrow().noted()
     }
@@ -364,7 +364,7 @@ impl Worker {
         }
     }
 
-    /// Does everything but accepting, until the worker is told to end.
+    /// Does everything but accepting, until the worker has to end.
     pub(crate) async fn serve(self: &Rc<Self>, orders: UnboundedReceiver<Order>) {
         let watch = Rc::clone(self);
         spawn_local(async move { watch.anonymous_share.run().await });
@@ -426,7 +426,7 @@ impl Worker {
         }
     }
 
-    /// Distributes answers and follows orders until the worker is told to end.
+    /// Distributes answers and follows orders until the worker has to end.
     async fn distribute(&self, mut orders: UnboundedReceiver<Order>) {
         let mut batch = Vec::new();
         let mut deadline = None::<Instant>;
@@ -459,7 +459,7 @@ impl Worker {
     }
 }
 
-/// Runs a worker on the calling thread until it is told to end. `started` hears whether its event
+/// Runs a worker on the calling thread until it has to end. `started` hears whether its event
 /// loop could be set up.
 pub(crate) fn run(
     shared: Arc<Shared>,

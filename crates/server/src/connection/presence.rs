@@ -24,7 +24,7 @@ pub(crate) struct Presence {
 pub(crate) enum Why {
     /// It holds memory that others need.
     Memory,
-    /// It has a place that others need.
+    /// It has a slot that others need.
     Slot,
 }
 

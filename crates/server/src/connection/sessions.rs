@@ -25,7 +25,7 @@ pub(crate) struct Sessions {
     shards: [Mutex<FxHashMap<u64, Arc<ConnectionStatus>>>; SHARDS],
 }
 
-/// What is shown of one connection.
+/// The status of one connection, as others see it.
 pub(crate) struct ConnectionStatus {
     number: u64,
     listener: &'static str,

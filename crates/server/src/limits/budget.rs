@@ -54,7 +54,7 @@ struct Holders {
     addresses: FxHashMap<IpAddr, (Arc<Sum>, usize)>,
 }
 
-/// Octets that are held, and how many of them belong to connections that were told to end.
+/// Octets that are held, and how many of them belong to connections that are to end.
 #[derive(Debug, Default)]
 struct Sum {
     held: AtomicUsize,

@@ -22,9 +22,9 @@ use crate::metrics::counters::Counter;
 pub(crate) struct ConnectionSlots {
     max: usize,
     taken: Mutex<Taken>,
-    /// Those that were told to end, and have not.
+    /// Those that were ended for another one, and are still there.
     leaving: AtomicUsize,
-    /// Those that were ever told to.
+    /// Those that were ever ended for another one.
     pub(crate) replaced: Counter,
 }
 
@@ -138,7 +138,7 @@ impl ConnectionSlots {
         self.replace(&mut self.lock())
     }
 
-    /// Those that were told to end, and have not: their slots are free.
+    /// Those that were ended for another one, and are still there: their slots are free.
     pub(crate) fn leaving(&self) -> usize {
         self.leaving.load(Ordering::Relaxed)
     }

@@ -187,7 +187,7 @@ async fn read_proxy_header(stream: &mut TcpStream) -> io::Result<Option<SocketAd
     }
 }
 
-/// Admits a connection and serves it, or tells it that there are too many.
+/// Admits a connection and serves it, or answers that there are too many.
 pub(crate) fn begin(
     worker: &Rc<Worker>,
     stream: Stream,

@@ -44,7 +44,7 @@ pub(crate) struct HostNames {
     resolver: Arc<dyn Resolver>,
     known: Arc<Mutex<HashMap<IpAddr, Known>>>,
     permits: Arc<Semaphore>,
-    /// Names that are not confirmed are told of in the log.
+    /// Names that are not confirmed are logged.
     unconfirmed: Arc<Seldom>,
     wait: Duration,
 }
@@ -149,7 +149,7 @@ fn confirmed(resolver: &dyn Resolver, address: IpAddr, unconfirmed: &Seldom) -> 
 
 /// Look-ups under way, each with a thread.
 const LOOK_UPS_MAX: usize = 16;
-/// Addresses that are remembered.
+/// Addresses whose names are cached.
 const KNOWN_MAX: usize = 10_000;
 /// How long a name is.
 const KNOWN_FOR: Duration = Duration::from_secs(300);

@@ -202,7 +202,7 @@ fn make_unix(beside: &Path, mode: u32, path: &Path) -> io::Result<(SocketFile, U
 
 /// Connections the kernel holds for us until they are accepted.
 const BACKLOG_CONNECTIONS: i32 = 1_024;
-/// Likewise, of the admin listener.
+/// Connections that the kernel holds for the admin listener until they are accepted.
 const ADMIN_BACKLOG_CONNECTIONS: i32 = 32;
 
 #[cfg(test)]

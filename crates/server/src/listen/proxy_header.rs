@@ -1,5 +1,5 @@
-//! The header that a proxy sends first, to tell from where it was connected to: the PROXY protocol,
-//! versions 1 and 2.
+//! The header that a proxy sends first, to say who connected to it: the PROXY protocol, versions 1
+//! and 2.
 //!
 //! Invariant: nothing behind the header is read, because it belongs to the client.
 

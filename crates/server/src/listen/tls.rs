@@ -43,7 +43,7 @@ pub(crate) struct Loaded {
 
 struct Watched {
     stamps: Vec<Option<Stamp>>,
-    /// The day on which the log told of the expiry.
+    /// The day on which the log last warned of the expiry.
     warned: Option<u64>,
     /// Why the files that are there are not used.
     error: Option<String>,

@@ -29,7 +29,7 @@ struct Known {
     authz: Vec<u8>,
     mechanism: Vec<u8>,
     tls: Vec<u8>,
-    /// The same, as a part of a line.
+    /// All of these, as a part of a line.
     shown: Vec<u8>,
 }
 

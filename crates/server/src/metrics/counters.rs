@@ -34,7 +34,8 @@ pub(crate) struct Counters {
     pub(crate) panics: Counter,
     /// Searches that gave up their thread, because their client did not read; each time counts.
     pub(crate) parked: Counter,
-    /// Likewise, because they had their turn and others waited, or to have their rights renewed.
+    /// Searches that gave up their thread because their time slice was over and others waited, or
+    /// to have their rights renewed; each time counts.
     pub(crate) yielded: Counter,
     /// Requests whose passwords were hashed on the hash pool, and how long that took, in µs.
     pub(crate) hashes: Counter,

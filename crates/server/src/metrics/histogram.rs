@@ -5,7 +5,7 @@
 
 use super::meter::Own;
 
-/// Times as the thread notes them that spends them.
+/// Times as the thread records them that spends them.
 #[derive(Debug)]
 pub(super) struct Times {
     buckets: [Own; BUCKETS],

@@ -2,7 +2,7 @@
 //!
 //! Invariant: only the worker's own thread writes its meter, with plain loads and stores: no locked
 //! instruction, and no cache line that two workers write. Whoever reads adds the meters up and may
-//! see a request counted in one place and not yet in the other.
+//! see a request in one count and not yet in the other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub(crate) struct Meter {
     sent_bytes: Own,
     entries: Own,
     references: Own,
-    /// When the worker last had a turn, in milliseconds of the directory's clock.
-    turned_ms: AtomicU64,
+    /// When the worker last ran, in milliseconds of the directory's clock.
+    beat_ms: AtomicU64,
 }
 
 impl Default for Meter {
@@ -36,7 +36,7 @@ impl Default for Meter {
             sent_bytes: Own::default(),
             entries: Own::default(),
             references: Own::default(),
-            turned_ms: AtomicU64::new(0),
+            beat_ms: AtomicU64::new(0),
         }
     }
 }
@@ -58,7 +58,7 @@ impl Own {
 
 #[derive(Debug)]
 struct OperationMeter {
-    /// By the number of the code; the last place is for all that are larger.
+    /// By the number of the code; the last one is for all that are larger.
     results: [Own; CODES],
     /// The client wanted no answer any more, or was gone.
     abandoned: Own,
@@ -92,7 +92,7 @@ pub(crate) struct Measured {
     pub(crate) tag: u8,
     /// The result code of the answer, if there was one.
     pub(crate) code: Option<u32>,
-    /// Nobody was told the outcome.
+    /// Nobody got a response.
     pub(crate) is_abandoned: bool,
     pub(crate) elapsed_us: u64,
     /// Octets of the request and of its answers.
@@ -103,14 +103,14 @@ pub(crate) struct Measured {
 }
 
 impl Meter {
-    /// The worker has a turn now.
+    /// The worker runs now.
     pub(crate) fn beat(&self, now: Duration) {
-        self.turned_ms.store(millis(now), Ordering::Relaxed);
+        self.beat_ms.store(millis(now), Ordering::Relaxed);
     }
 
     /// How long ago it had one.
     pub(crate) fn silence(&self, now: Duration) -> Duration {
-        let turned = Duration::from_millis(self.turned_ms.load(Ordering::Relaxed));
+        let turned = Duration::from_millis(self.beat_ms.load(Ordering::Relaxed));
         now.saturating_sub(turned)
     }
 
@@ -288,7 +288,7 @@ const INDEX_OF_TAG: [u8; 32] = {
 };
 const TAG_NUMBER: u8 = 0x1f;
 
-/// Result codes that have a place of their own, and one for all others.
+/// Result codes that have an index of their own, and one for all others.
 pub(crate) const CODES: usize = 128;
 
 /// The listeners by their names in the access log.
@@ -314,7 +314,7 @@ mod tests {
         two.count(&measured(0x60, Some(49)));
         two.count(&measured(0x42, None));
         two.count(&Measured { is_abandoned: true, ..measured(0x63, None) });
-        // Cancelled is 118; what is larger than every place is in the last.
+        // Cancelled is 118; what is larger than every index is in the last.
         two.count(&measured(0x77, Some(118)));
         two.count(&measured(0x77, Some(16_654)));
         // A tag that no request has.

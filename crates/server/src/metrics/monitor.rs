@@ -1,4 +1,4 @@
-//! The same figures as entries of `cn=monitor`, written from the table.
+//! The metrics as entries of `cn=monitor`, written from the table.
 
 use std::collections::BTreeMap;
 

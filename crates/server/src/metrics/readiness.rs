@@ -72,13 +72,13 @@ impl Metrics {
     }
 }
 
-/// A worker that stands still, and for how long. Each has a turn twice a second, idle or not.
+/// A worker that stands still, and for how long. Each beats twice a second, idle or not.
 fn stalled(meters: &[Arc<Meter>], now: Duration) -> Option<(usize, Duration)> {
     let silences = meters.iter().map(|meter| meter.silence(now)).enumerate();
     silences.max_by_key(|(_, silence)| *silence).filter(|(_, silence)| *silence >= STALLED_AFTER)
 }
 
-/// A worker that has had no turn for so long does not serve its clients.
+/// A worker that has not beaten for so long does not serve its clients.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
 
 /// So many days before it expires, somebody should look at the certificate.

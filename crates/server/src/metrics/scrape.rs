@@ -13,7 +13,7 @@ use super::meter::{Meter, Sum, micros};
 use super::process::{Process, Spent};
 use crate::worker::Shared;
 
-/// What tells the metrics of a server as long as it runs.
+/// The metrics of a server as long as it runs.
 pub(crate) struct Metrics {
     pub(super) shared: Weak<Shared>,
     pub(super) meters: Vec<Arc<Meter>>,

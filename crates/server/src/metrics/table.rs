@@ -17,7 +17,7 @@ pub(crate) struct Metric {
     pub(crate) name: &'static str,
     /// Other than the name says.
     special: Option<Kind>,
-    /// What its values are told apart by.
+    /// What distinguishes its values.
     pub(crate) labels: &'static [&'static str],
     /// Where it is in `cn=monitor`.
     pub(crate) path: MonitorPath,
@@ -75,13 +75,13 @@ impl Metric {
         Self { special: Some(kind), ..self }
     }
 
-    /// Told apart by labels, the first of which names an entry of `cn=monitor`.
+    /// Its values are distinguished by labels, the first of which names an entry of `cn=monitor`.
     pub(super) const fn by_entry(self, labels: &'static [&'static str]) -> Self {
         let path = MonitorPath { has_entries: true, ..self.path };
         Self { labels, path, ..self }
     }
 
-    /// Told apart by labels.
+    /// Its values are distinguished by labels.
     pub(super) const fn by(self, labels: &'static [&'static str]) -> Self {
         Self { labels, ..self }
     }
@@ -98,7 +98,7 @@ impl Metric {
         self.special.unwrap_or(by_name)
     }
 
-    /// By a word of its name; days Prometheus is not told.
+    /// By a word of its name; days are not shown to Prometheus.
     pub(crate) fn unit(&self) -> Unit {
         let has = |unit| self.name.split('_').any(|word| word == unit);
         if has("bytes") {
@@ -156,14 +156,14 @@ impl Samples {
         self.labelled(&[], number);
     }
 
-    /// Likewise, where it may not be known.
+    /// The one value of a metric without labels, where it may not be known.
     pub(super) fn known(&mut self, number: Option<u64>) {
         if let Some(number) = number {
             self.one(number);
         }
     }
 
-    /// Likewise, where it may be negative.
+    /// The one value of a metric without labels, where it may be negative.
     pub(super) fn signed(&mut self, number: i64) {
         self.0.push(Sample { labels: Vec::new(), value: Value::Number(number) });
     }
@@ -189,5 +189,6 @@ pub(crate) const MONITOR_ONLY: &str = "";
 /// percentiles.
 pub(crate) const HISTOGRAM_NUMBERS: [&str; 6] =
     ["answered", "time-us", "p50-us", "p90-us", "p99-us", "p999-us"];
-/// Likewise: values `END COUNT`, the buckets that hold something with their upper ends in µs.
+/// The end of the attribute with the buckets of a histogram: values `END COUNT`, the buckets that
+/// hold something with their upper ends in µs.
 pub(crate) const HISTOGRAM_BUCKETS: &str = "times";

@@ -48,7 +48,7 @@ fn every_attribute_is_in_the_schema_and_is_a_number_or_a_text() {
     }
 }
 
-/// Every metric and label that dashboard and rules ask for is told by a server.
+/// Every metric and label that dashboard and rules ask for is exposed by a server.
 #[test]
 fn dashboard_and_rules_ask_for_what_there_is() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");

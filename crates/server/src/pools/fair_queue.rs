@@ -120,8 +120,8 @@ impl<T> FairQueue<T> {
     /// Whether anything waits for a thread, and may have it, but what this one has asked for.
     pub(crate) fn others_wait(&self, serves: Serves, asker: Asker) -> bool {
         let Waiting { queues, shares, running, .. } = &*self.lock();
-        let (signed_in, strangers) = queues.others(asker, |one| may_run(*shares, running, one));
-        signed_in || (serves == Serves::Everybody && strangers)
+        let (signed_in, anonymous) = queues.others(asker, |one| may_run(*shares, running, one));
+        signed_in || (serves == Serves::Everybody && anonymous)
     }
 
     /// Takes out what `keep` does not want.
@@ -133,7 +133,7 @@ impl<T> FairQueue<T> {
         drop(gone);
     }
 
-    /// The same, of what one who asks has here.
+    /// Takes out what `keep` does not want, of what one who asks has here.
     pub(crate) fn retain_of(&self, asker: Asker, keep: impl Fn(&T) -> bool) {
         let mut waiting = self.lock();
         let gone = waiting.queues.retain_of(asker, keep);

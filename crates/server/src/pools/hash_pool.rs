@@ -101,7 +101,7 @@ fn serve(queue: &FairQueue<Queued>, counters: &Counters) {
             continue;
         }
         let begin = Instant::now();
-        // A channel that closes without a delivery tells of the panic.
+        // A channel that closes without a delivery stands for the panic.
         match catch_unwind(AssertUnwindSafe(|| job.run())) {
             Ok(done) => {
                 counters.hashes.add(1);

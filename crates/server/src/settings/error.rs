@@ -1,4 +1,4 @@
-//! What can be wrong with settings, said in one line with its place.
+//! What can be wrong with settings, said in one line with its location.
 
 use std::fmt;
 use std::io;

@@ -14,7 +14,7 @@ use crate::error::ServerError;
 use crate::listen::tls::Tls;
 use crate::settings::Settings;
 
-/// What tells one version of a file from another.
+/// What distinguishes one version of a file from another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stamp {
     device: u64,

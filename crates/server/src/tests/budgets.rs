@@ -70,7 +70,7 @@ pub(super) fn wait_until(client: &mut Client, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Strangers that take nothing: `clients` of them, with so many requests each.
+/// Anonymous clients that take nothing: `clients` of them, with so many requests each.
 fn check_strangers(clients: usize, requests: i32) {
     let running = Running::with(|settings| {
         settings.limits.undelivered_anonymous_max_bytes = 8 * MIB;

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod admin;
+mod anonymous_clients;
 mod budgets;
 mod host_names;
 mod isolation;
@@ -19,7 +20,6 @@ pub(crate) mod simulated;
 mod slow_readers;
 mod stalled;
 mod stop;
-mod strangers;
 mod time_slices;
 mod tls;
 

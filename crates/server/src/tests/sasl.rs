@@ -291,7 +291,7 @@ fn issued(key: &[u8; 32]) -> (String, String) {
     (keys, format!("{signed}.{signature}"))
 }
 
-/// What a token is told.
+/// The response to a token.
 fn bearer(running: &Running, token: &str) -> String {
     let message = format!("n,,\x01auth=Bearer {token}\x01\x01");
     let authentication =

@@ -25,7 +25,8 @@ fn with_threads(threads: usize) -> Running {
     with(threads, 64 * 1024)
 }
 
-/// Likewise, with so much room for what a client has not taken.
+/// So many threads for large searches, and so much room for what a client has not taken; whatever
+/// is in the directory, everybody may read it.
 fn with(threads: usize, output_max_bytes: usize) -> Running {
     let running = Running::with_both(|settings, options| {
         settings.server.scan_threads = threads;
@@ -343,7 +344,7 @@ fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
         lengths["{queue=\"scan\"}"].parse::<u64>().unwrap()
     };
     let begun = Instant::now();
-    // One is at its turn.
+    // One has the thread.
     while waiting() < 9 {
         assert!(begun.elapsed() < TIMEOUT, "they are not that slow");
         std::thread::yield_now();
@@ -352,8 +353,8 @@ fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
     assert!(waiting() > 0, "{sent} searches of strangers were answered meanwhile");
 }
 
-/// A turn ended only when a search was over: who asked for many slow ones had all threads, for as
-/// long as one takes, each time somebody else asked for something.
+/// A time slice ended only when a search was over: who asked for many slow ones had all threads,
+/// for as long as one takes, each time somebody else asked for something.
 #[test]
 fn a_long_search_gives_its_thread_to_others() {
     let running = with_threads(1);
@@ -373,7 +374,7 @@ fn a_long_search_gives_its_thread_to_others() {
 }
 
 /// Whoever had enough searches under way had all threads: what another one asked for waited for the
-/// end of a turn, or of a sort.
+/// end of a time slice, or of a sort.
 #[test]
 fn one_who_asks_for_much_leaves_a_thread_to_others() {
     let running = with_threads(2);
@@ -390,8 +391,8 @@ fn one_who_asks_for_much_leaves_a_thread_to_others() {
     annas.iter_mut().for_each(|anna| assert_eq!(anna.receive(), "2 done success"));
 }
 
-/// What connections leave in the queue goes with them: it took memory that nobody counted, places,
-/// and the time of threads.
+/// What connections leave in the queue goes with them: it took memory that nobody counted,
+/// positions, and the time of threads.
 #[test]
 fn connections_that_end_leave_nothing_in_the_queue() {
     let running = with(2, 1024 * 1024);

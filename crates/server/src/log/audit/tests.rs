@@ -41,7 +41,7 @@ impl Fixture {
         self.add_with(numbers, &[("objectClass", &[b"organizationalUnit"])]);
     }
 
-    /// Likewise, with these attributes.
+    /// Adds organizational units with these numbers and these attributes.
     fn add_with(&self, numbers: std::ops::Range<usize>, with: &[(&str, &[&[u8]])]) {
         let mut worker = self.directory.worker();
         let mut session = self.directory.session(Peer::default());

@@ -1,4 +1,4 @@
-//! Places of connections that have not authenticated.
+//! Slots of connections that have not authenticated.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn strangers_that_take_all_places_do_not_keep_the_administrator_out() {
         strangers.push(client);
     }
     let mut root = running.connect_root();
-    // It has taken the place of the first, until it had signed in.
+    // It has taken the slot of the first, until it had signed in.
     assert_eq!(strangers.remove(0).receive(), "closed");
     for client in &mut strangers {
         ask(client);
