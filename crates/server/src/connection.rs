@@ -17,7 +17,7 @@ pub(crate) mod presence;
 pub(crate) mod read_buffer;
 pub(crate) mod send_queue;
 pub(crate) mod sessions;
-mod shown;
+mod status;
 mod time_slice;
 
 use std::cell::RefCell;
@@ -42,7 +42,7 @@ use self::bind_throttle::{BindThrottle, Decision};
 use self::holding::Holding;
 use self::idle::IdleTimer;
 use self::output::Output;
-use self::shown::Closing;
+use self::status::Closing;
 use self::time_slice::TimeSlice;
 use crate::connection::send_queue::Batch;
 use crate::limits::anonymous_share::Queued;
@@ -50,7 +50,7 @@ use crate::limits::budget::Held;
 use crate::listen::stream::Stream;
 use crate::log::ConnectionLog;
 use crate::pools::fair_queue::Asker;
-use crate::pools::scan_pool::{self, Delivery};
+use crate::pools::scan_pool::Delivery;
 use crate::worker::{ConnectionId, Mailbox, Worker};
 
 /// One connection on its worker.
@@ -715,57 +715,11 @@ impl Connection {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    // ---- time
-
-    /// `Ready` when a client that has ended its side is given up. It may still read, or be gone:
-    /// TCP says so only when something is sent to it, and a search may look long before it does.
-    fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = self.worker.shared.limits.half_closed_timeout;
-        let is_waiting = (self.input.ended || self.input.ahead_ended) && !self.jobs.is_empty();
-        if !is_waiting || timeout.is_zero() {
-            return Poll::Pending;
-        }
-        if !self.output.is_done() {
-            // It is there as long as it reads. Jobs wait for it, and not it for them.
-            self.half_closed = None;
-            return Poll::Pending;
-        }
-        loop {
-            let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
-            ready!(timer.as_mut().poll(cx));
-            // A bind that waits is for nobody but its own client, who seems to be gone.
-            let is_begun = |job: &Running| scan_pool::has_thread(&job.deliveries);
-            if self.is_hashing() || self.jobs.iter().any(is_begun) {
-                break;
-            }
-            // It is for others that its searches have not been begun: that is not its fault.
-            self.half_closed = None;
-        }
-        tracing::debug!(connection = self.id.0, "closed: the client ended, its searches did not");
-        self.log.ends("closed by the client before its searches ended");
-        Poll::Ready(())
-    }
-
     /// The client did something, now.
     fn touch(&mut self) -> Instant {
         self.idle.last = Instant::now();
         self.holding.is_active(|| self.worker.now());
         self.idle.last
-    }
-
-    /// `Ready` when the session was ended because the client was silent for too long.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.idle.poll_first(cx).is_ready() {
-            self.idle.has_asked();
-            self.dismiss(ResultCode::TimeLimitExceeded, "no request came in time");
-            return Poll::Ready(());
-        }
-        let busy = self.session.outstanding() > 0 || self.output.waiting() > 0;
-        let timeout = self.session.idle_limit();
-        let timeout = timeout.unwrap_or(self.worker.shared.limits.idle_timeout);
-        ready!(self.idle.poll_expired(cx, busy, timeout));
-        self.dismiss(ResultCode::TimeLimitExceeded, "the connection was idle for too long");
-        Poll::Ready(())
     }
 }
 
