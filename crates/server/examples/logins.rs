@@ -34,8 +34,8 @@ const ALONE: Duration = Duration::from_secs(3);
 
 fn main() {
     let binds = std::env::args().nth(1).map_or(1_000, |text| text.parse().unwrap());
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("data");
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
     fill(&data);
     let directory =
         Directory::open(DirectoryOptions::new(&data), Arc::new(SystemClock::new())).unwrap();

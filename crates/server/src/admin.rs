@@ -2,7 +2,7 @@
 //!
 //! Invariant: it has a thread and an event loop of its own; nothing it does waits for a worker, and
 //! no worker waits for it.
-//! Invariant: it changes nothing, and tells nothing of what the directory holds. There is neither
+//! Invariant: it changes nothing, and shows nothing of what the directory holds. There is neither
 //! TLS nor a password: who reaches the address may ask.
 //! Invariant: what clients can keep busy is bounded: connections, the size of a request, the time
 //! for its head, the life of a connection.
@@ -32,7 +32,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
 use crate::error::ServerError;
-use crate::listen;
+use crate::listen::listeners;
 use crate::metrics::{Metrics, exposition};
 
 /// The thread of the listener; dropping it ends it.
@@ -51,7 +51,7 @@ impl Admin {
         let mut admin = Self { addresses: Vec::new(), stop: Arc::default(), thread: None };
         let mut listeners = Vec::new();
         for address in addresses {
-            let (bound, listener) = listen::open_admin(*address)?;
+            let (bound, listener) = listeners::open_admin(*address)?;
             admin.addresses.push(bound);
             listeners.push(listener);
         }
@@ -92,11 +92,11 @@ async fn serve_all(listeners: Vec<TcpListener>, metrics: Arc<Metrics>, stop: &No
         .route("/livez", get(live))
         .route("/readyz", get(ready::answer))
         .with_state(metrics);
-    let places = Rc::<Places>::default();
+    let slots = Rc::<Slots>::default();
     for listener in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                spawn_local(accept(listener, router.clone(), Rc::clone(&places)));
+                spawn_local(accept(listener, router.clone(), Rc::clone(&slots)));
             }
             Err(error) => tracing::error!(%error, "the admin listener cannot be used"),
         }
@@ -105,18 +105,18 @@ async fn serve_all(listeners: Vec<TcpListener>, metrics: Arc<Metrics>, stop: &No
     stop.notified().await;
 }
 
-async fn accept(listener: tokio::net::TcpListener, router: Router, places: Rc<Places>) {
+async fn accept(listener: tokio::net::TcpListener, router: Router, slots: Rc<Slots>) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
-                let (router, places) = (router.clone(), Rc::clone(&places));
-                let (number, given_up) = places.take(address.ip());
+                let (router, slots) = (router.clone(), Rc::clone(&slots));
+                let (number, given_up) = slots.take(address.ip());
                 spawn_local(async move {
                     tokio::select! {
                         () = serve(stream, router) => {}
                         () = given_up.notified() => {}
                     }
-                    places.give_back(number);
+                    slots.give_back(number);
                 });
             }
             Err(error) => {
@@ -127,10 +127,10 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, places: Rc<Pl
     }
 }
 
-/// The connections there are. When there are as many as there may be, a new one takes the place of
-/// the oldest of the address that has most: whoever holds places takes them from himself.
+/// The connections there are. When there are as many as there may be, a new one takes the slot of
+/// the oldest of the address that has most: whoever holds slots takes them from himself.
 #[derive(Default)]
-struct Places {
+struct Slots {
     next: Cell<u64>,
     /// In the order in which they came.
     taken: RefCell<Vec<Taken>>,
@@ -142,8 +142,8 @@ struct Taken {
     give_up: Rc<Notify>,
 }
 
-impl Places {
-    /// A place for one connection more, and what it hears of when it is to give it up.
+impl Slots {
+    /// A slot for one connection more, and what it hears of when it is to give it up.
     fn take(&self, address: IpAddr) -> (u64, Rc<Notify>) {
         let mut taken = self.taken.borrow_mut();
         if taken.len() >= CONNECTIONS_MAX {
@@ -185,13 +185,13 @@ async fn serve(stream: TcpStream, router: Router) {
 }
 
 async fn metrics_text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    match metrics.scene() {
-        Some(scene) => (StatusCode::OK, METRICS_HEAD, exposition(&scene)),
+    match metrics.scrape() {
+        Some(scrape) => (StatusCode::OK, METRICS_HEAD, exposition(&scrape)),
         None => (StatusCode::SERVICE_UNAVAILABLE, TEXT_HEAD, "the server is ending\n".to_owned()),
     }
 }
 
-/// Whether all workers have turns; it is asked whether to start the server anew.
+/// Whether all workers run; it is asked whether to start the server anew.
 async fn live(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
     match metrics.stall() {
         None => (StatusCode::OK, TEXT_HEAD, "ok\n".to_owned()),
@@ -224,21 +224,21 @@ mod tests {
 
     #[test]
     fn who_holds_most_places_gives_up_the_oldest_of_them() {
-        let places = Places::default();
+        let slots = Slots::default();
         let [greedy, other] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
-        let (of_other, _) = places.take(other);
-        let first = places.take(greedy).0;
+        let (of_other, _) = slots.take(other);
+        let first = slots.take(greedy).0;
         for _ in 2..CONNECTIONS_MAX {
-            places.take(greedy);
+            slots.take(greedy);
         }
-        let numbers = || places.taken.borrow().iter().map(|one| one.number).collect::<Vec<_>>();
+        let numbers = || slots.taken.borrow().iter().map(|one| one.number).collect::<Vec<_>>();
         assert!(numbers().contains(&first));
-        let (newest, _) = places.take(other);
+        let (newest, _) = slots.take(other);
         assert!(!numbers().contains(&first));
         assert!(numbers().contains(&of_other) && numbers().contains(&newest));
         assert_eq!(numbers().len(), CONNECTIONS_MAX);
-        places.give_back(of_other);
-        places.give_back(first);
+        slots.give_back(of_other);
+        slots.give_back(first);
         assert_eq!(numbers().len(), CONNECTIONS_MAX - 1);
     }
 }

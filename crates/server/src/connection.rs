@@ -7,13 +7,17 @@
 //! that are not sent; both are bounded by settings. While nothing is going on it holds none.
 //! Invariant: answers leave in the order in which they were produced.
 
+pub(crate) mod bind_throttle;
 mod deliveries;
 mod hashes;
 pub(crate) mod holding;
 mod idle;
 mod output;
-pub(crate) mod patience;
-mod shown;
+pub(crate) mod presence;
+pub(crate) mod read_buffer;
+pub(crate) mod send_queue;
+pub(crate) mod sessions;
+mod status;
 mod time_slice;
 
 use std::cell::RefCell;
@@ -34,46 +38,46 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
 
+use self::bind_throttle::{BindThrottle, Decision};
 use self::holding::Holding;
 use self::idle::IdleTimer;
 use self::output::Output;
-use self::patience::{Origin, Turn};
-use self::shown::Closing;
+use self::status::Closing;
 use self::time_slice::TimeSlice;
-use crate::budget::Held;
-use crate::departures::Round;
-use crate::fair_queue::Asker;
-use crate::log::Trail;
-use crate::pool::{self, Delivery};
-use crate::stranger_turns::InLine;
-use crate::stream::Stream;
+use crate::connection::send_queue::Batch;
+use crate::limits::anonymous_share::Queued;
+use crate::limits::budget::Held;
+use crate::listen::stream::Stream;
+use crate::log::ConnectionLog;
+use crate::pools::fair_queue::Asker;
+use crate::pools::scan_pool::Delivery;
 use crate::worker::{ConnectionId, Mailbox, Worker};
 
 /// One connection on its worker.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     pub(crate) id: ConnectionId,
-    /// Also with the answers that are to be sent.
+    /// Shared with the answers that are to be sent.
     pub(crate) stream: Rc<RefCell<Stream>>,
     pub(crate) session: Session,
     pub(crate) mailbox: Rc<Mailbox>,
     /// For the access log.
-    pub(crate) trail: Trail,
-    origin: Origin,
+    pub(crate) log: ConnectionLog,
+    bind_throttle: BindThrottle,
     holding: Holding,
-    /// While it has not authenticated.
-    line: InLine,
+    /// Whether it waits for its share of the worker, while it has not authenticated.
+    queued: Queued,
     input: Input,
     output: Output,
-    /// Answers of this connection leave with that round, or have left.
-    departing: Option<Round>,
+    /// Answers of this connection leave with that batch, or have left.
+    queued_in: Option<Batch>,
     /// Jobs on the pools.
     jobs: Vec<Running>,
     /// Set when no further message will be handled, to what is to be done once all is sent.
     ending: Option<Ending>,
     idle: IdleTimer,
     /// The round in which the session was looked at last.
-    round: u64,
+    recheck_round: u64,
     /// Runs while the client has ended its side, its jobs deliver nothing, and nothing is to be
     /// sent.
     half_closed: Option<Pin<Box<Sleep>>>,
@@ -90,7 +94,7 @@ struct Input {
     read: Option<Instant>,
     /// The client will send nothing more.
     ended: bool,
-    /// Likewise, as far as it was looked ahead.
+    /// The client will send nothing more, as far as it was looked ahead.
     ahead_ended: bool,
 }
 
@@ -111,7 +115,7 @@ pub(crate) enum Ending {
     Lost,
     /// The client is done.
     Closed,
-    /// The client was told why it is disconnected, and should have the time to read it.
+    /// A notice says why the client is disconnected, and it should have the time to read it.
     Dismissed,
     /// The answer to StartTLS was sent.
     StartTls,
@@ -119,19 +123,19 @@ pub(crate) enum Ending {
 
 /// The message that was handled.
 #[derive(Clone, Copy)]
-enum Asked<'m> {
+enum Attempt<'m> {
     /// For the first time.
-    Now(&'m [u8]),
+    First(&'m [u8]),
     /// Once more, with answers of the hash pool; the access log knows of it.
-    Before(MessageId),
+    Again(MessageId),
 }
 
-impl<'m> Asked<'m> {
+impl<'m> Attempt<'m> {
     fn message(self) -> &'m [u8] {
         match self {
-            Self::Now(message) => message,
+            Self::First(message) => message,
             // What was put off for a password is never put off as a large search.
-            Self::Before(_) => &[],
+            Self::Again(_) => &[],
         }
     }
 }
@@ -148,25 +152,25 @@ impl Connection {
         worker: Rc<Worker>,
         id: ConnectionId,
         stream: Stream,
-        (session, mailbox, trail): (Session, Rc<Mailbox>, Trail),
-        (origin, holding): (Origin, Holding),
+        (session, mailbox, log): (Session, Rc<Mailbox>, ConnectionLog),
+        (bind_throttle, holding): (BindThrottle, Holding),
     ) -> Self {
         let limits = &worker.shared.limits;
         let idle = IdleTimer::new(limits.idle_timeout, limits.first_request_timeout);
         Self {
-            round: worker.round.get(),
+            recheck_round: worker.recheck_round.get(),
             worker,
             id,
             stream: Rc::new(RefCell::new(stream)),
             session,
             mailbox,
-            trail,
-            origin,
+            log,
+            bind_throttle,
             holding,
-            line: InLine::default(),
+            queued: Queued::default(),
             input: Input::default(),
             output: Output::default(),
-            departing: None,
+            queued_in: None,
             jobs: Vec::new(),
             ending: None,
             idle,
@@ -178,25 +182,25 @@ impl Connection {
     /// Serves the client until the session ends or is interrupted.
     fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         let mut slice = TimeSlice::default();
-        let polled = self.poll_turn(cx, &mut slice);
-        let (worker, is_stranger) = (&self.worker, self.is_stranger());
-        if let Some(begun) = slice.begun().filter(|_| is_stranger) {
-            worker.stranger_turns.used(Instant::now().saturating_duration_since(begun));
+        let polled = self.poll_slice(cx, &mut slice);
+        let (worker, is_anonymous) = (&self.worker, self.is_anonymous());
+        if let Some(begun) = slice.begun().filter(|_| is_anonymous) {
+            worker.anonymous_share.used(Instant::now().saturating_duration_since(begun));
         }
         if polled.is_pending() {
             let octets = self.output.held() + self.input.bytes.capacity() + self.mailbox.left();
-            self.holding.note(octets, is_stranger, (&worker.shared, || worker.now()));
+            self.holding.update(octets, is_anonymous, (&worker.shared, || worker.now()));
         }
         polled
     }
 
-    fn is_stranger(&self) -> bool {
+    fn is_anonymous(&self) -> bool {
         matches!(self.session.identity(), Identity::Anonymous)
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>, slice: &mut TimeSlice) -> Poll<Ending> {
+    fn poll_slice(&mut self, cx: &mut Context<'_>, slice: &mut TimeSlice) -> Poll<Ending> {
         self.mailbox.register(cx.waker());
-        // What was handled before this turn is answered by now, or the client waits for it.
+        // What was handled before this time slice is answered by now, or the client waits for it.
         self.settle();
         self.recheck();
         loop {
@@ -215,7 +219,7 @@ impl Connection {
                 Poll::Ready(Err(_)) => return Poll::Ready(Ending::Lost),
                 Poll::Pending => {}
             }
-            if self.origin.poll_wait(cx).is_ready() {
+            if self.bind_throttle.poll_wait(cx).is_ready() {
                 continue;
             }
             if !self.may_handle(self.output.waiting()) {
@@ -225,13 +229,13 @@ impl Connection {
                 return self.poll_half_closed(cx).map(|()| Ending::Lost);
             }
             if slice.is_over() {
-                // The neighbours' turn, with those that the kernel has news of; ours comes again
-                // after theirs.
+                // The neighbours are next, with those that the kernel has news of; then this one
+                // again.
                 let _ = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
-            if self.is_stranger() && !self.holding.is_local() && slice.begun().is_none() {
-                ready!(self.worker.stranger_turns.poll_turn(&self.line, cx));
+            if self.is_anonymous() && !self.holding.is_local() && slice.begun().is_none() {
+                ready!(self.worker.anonymous_share.poll_ready(&self.queued, cx));
             }
             match self.poll_input(cx, slice) {
                 Poll::Ready(Ok(())) => {}
@@ -246,8 +250,8 @@ impl Connection {
 
     /// Looks at whether the session is still what its entry is, when others may have changed it.
     fn recheck(&mut self) {
-        let round = self.worker.round.get();
-        if std::mem::replace(&mut self.round, round) == round || self.ending.is_some() {
+        let round = self.worker.recheck_round.get();
+        if std::mem::replace(&mut self.recheck_round, round) == round || self.ending.is_some() {
             return;
         }
         if let Err(why) = self.worker.recheck(&mut self.session) {
@@ -276,13 +280,13 @@ impl Connection {
         self.jobs.clear();
         let shared = &self.worker.shared;
         if has_tried_password {
-            self.origin.hung_up(&shared.addresses, self.worker.now());
+            self.bind_throttle.hung_up(&shared.client_addresses, self.worker.now());
         }
         if let Some(asker) = hashes_for {
             shared.hash_pool.sweep(asker);
         }
         if has_searches {
-            shared.pool.sweep();
+            shared.scan_pool.sweep();
         }
     }
 
@@ -297,14 +301,14 @@ impl Connection {
         self.ending.is_none()
             && !self.input.ended
             && !self.worker.is_stopping()
-            && !self.origin.is_waiting()
+            && !self.bind_throttle.is_waiting()
             && !self.is_hashing()
             && self.has_room(waiting_bytes)
             && self.session.outstanding() < limits.outstanding_max
     }
 
     /// Whether there is room for what one more request may bring. Without output and jobs there
-    /// always is: nothing would tell when there is again.
+    /// always is: nothing would say when there is again.
     fn has_room(&self, waiting_bytes: usize) -> bool {
         if waiting_bytes == 0 && self.jobs.is_empty() {
             return true;
@@ -326,8 +330,8 @@ impl Connection {
 
     /// Sees to it that all answers that were handed in are sent, or are the first of the output.
     fn settle(&mut self) {
-        let Some(round) = self.departing.take() else { return };
-        self.worker.departures.send_round(round);
+        let Some(batch) = self.queued_in.take() else { return };
+        self.worker.send_queue.send_batch(batch);
         let mut left = self.mailbox.take_left();
         if !left.is_empty() {
             left.extend_from_slice(self.output.rest());
@@ -346,7 +350,7 @@ impl Connection {
         }
         if self.input.ended {
             // The client has shut down its side, and has all its answers.
-            self.trail.ends("closed by the client");
+            self.log.ends("closed by the client");
             return AfterOutput::End(Ending::Closed);
         }
         if self.worker.is_stopping() {
@@ -359,7 +363,7 @@ impl Connection {
     /// Appends a notice of disconnection (RFC 4511 §4.4.1); nothing more is handled.
     fn dismiss(&mut self, code: ResultCode, diagnostic: &str) {
         self.ending = Some(Ending::Dismissed);
-        self.trail.ends(diagnostic);
+        self.log.ends(diagnostic);
         encode::notice_of_disconnection(&mut self.output.bytes, code, diagnostic);
     }
 
@@ -444,9 +448,9 @@ impl Connection {
         Poll::Ready(Ok(self.input.bytes.len() >= self.input.need))
     }
 
-    /// Handles the whole messages at the start of `bytes`, as many as this turn and the limits
-    /// allow. Returns how many bytes are done with. The answers leave with those of others, or
-    /// are appended to the output.
+    /// Handles the whole messages at the start of `bytes`, as many as this time slice and the
+    /// limits allow. Returns how many bytes are done with. The answers leave with those of others,
+    /// or are appended to the output.
     fn handle_messages(
         &mut self,
         worker: &Rc<Worker>,
@@ -456,13 +460,13 @@ impl Connection {
         let now = self.touch();
         slice.begin(now);
         let read = self.input.read.unwrap_or(now);
-        worker.scribe.read(read, now);
-        worker.note_activity();
-        worker.departures.send_old(now);
+        worker.recorder.read(read, now);
+        worker.mark_active();
+        worker.send_queue.send_old(now);
         // Answers are sent together with those of others, unless earlier ones still wait.
         let is_alone = self.output.bytes.is_empty();
         let mut out = match is_alone {
-            true => worker.departures.spare().take(),
+            true => worker.send_queue.spare().take(),
             false => std::mem::take(&mut self.output.bytes),
         };
         let used = self.handle_into(worker, bytes, slice, (&mut out, self.output.sent));
@@ -471,10 +475,10 @@ impl Connection {
         if !is_alone {
             self.output.bytes = out;
         } else if out.is_empty() {
-            worker.departures.spare().give_back(out);
+            worker.send_queue.spare().give_back(out);
         } else if self.ending.is_none() && self.stream.borrow().is_plain() {
             let to = (&self.stream, &self.mailbox);
-            self.departing = Some(worker.departures.add(to, out, now));
+            self.queued_in = Some(worker.send_queue.add(to, out, now));
         } else {
             self.settle();
             self.output.append(out);
@@ -500,10 +504,14 @@ impl Connection {
                     let message = rest.get(..length).unwrap_or(rest);
                     let account = || worker.account_of_guess(&self.session, message);
                     let context = (|| worker.now(), account);
-                    match self.origin.turn(message, &worker.shared.addresses, context) {
-                        Turn::Now => {}
-                        Turn::Later => return used,
-                        Turn::Never => {
+                    match self.bind_throttle.throttle(
+                        message,
+                        &worker.shared.client_addresses,
+                        context,
+                    ) {
+                        Decision::Now => {}
+                        Decision::Later => return used,
+                        Decision::Never => {
                             self.refuse(worker, message, out);
                             used += length;
                             continue;
@@ -521,7 +529,7 @@ impl Connection {
                 }
                 Err(error) => {
                     let diagnostic = self.why_unframed(&error);
-                    self.trail.ends(&diagnostic);
+                    self.log.ends(&diagnostic);
                     encode::notice_of_disconnection(out, ResultCode::ProtocolError, &diagnostic);
                     self.ending = Some(Ending::Dismissed);
                 }
@@ -535,7 +543,7 @@ impl Connection {
         used
     }
 
-    /// Answers a bind that too many are in line before.
+    /// Answers a bind that too many others wait in front of.
     fn refuse(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
@@ -545,14 +553,14 @@ impl Connection {
         let result = LdapResult { diagnostic: why, ..LdapResult::new(ResultCode::Busy) };
         encode::result(out, decoded.id, ResponseKind::Bind, &result, Controls::EMPTY);
         let answer = (out.get(start..).unwrap_or_default(), Noted::default());
-        worker.scribe.handled(&mut self.trail, &self.session, message, answer);
+        worker.recorder.handled(&mut self.log, &self.session, message, answer);
     }
 
     /// Has one message handled.
     fn handle(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let next = worker.handle(&mut self.session, message, out);
-        self.follow(worker, next, Asked::Now(message), (start, out));
+        self.follow(worker, next, Attempt::First(message), (start, out));
     }
 
     /// Does what is to be done after a message was handled; none: that panicked.
@@ -560,47 +568,47 @@ impl Connection {
         &mut self,
         worker: &Rc<Worker>,
         next: Option<Next>,
-        asked: Asked<'_>,
+        attempt: Attempt<'_>,
         (start, out): (usize, &mut Vec<u8>),
     ) {
         let Some(next) = next else {
             out.truncate(start);
             encode::notice_of_disconnection(out, ResultCode::Other, "internal error");
-            self.trail.ends("internal error");
+            self.log.ends("internal error");
             self.ending = Some(Ending::Dismissed);
-            let told = out.get(start..).unwrap_or_default();
-            return self.note_answer(worker, asked, told, Noted::default());
+            let answer = out.get(start..).unwrap_or_default();
+            return self.record_answer(worker, attempt, answer, Noted::default());
         };
         let so_far = out.get(start..).unwrap_or_default();
         match next {
             Next::Answered => {}
             Next::Write(pending) => {
                 let is_wrong = worker.noted().is_wrong_guess;
-                self.origin.ends(is_wrong, &worker.shared.addresses, || worker.now());
+                self.bind_throttle.ends(is_wrong, &worker.shared.client_addresses, || worker.now());
                 // Before it is submitted: the answer may come at once.
-                self.note_begun(worker, asked, so_far);
+                self.record_begun(worker, attempt, so_far);
                 return pending.submit_to(&worker.outbox, self.id.0);
             }
             Next::Later(job) => {
                 let id = job.id();
                 let account = self.holding.account(&worker.shared, || worker.now());
-                match worker.shared.pool.submit((&self.session, &account), job) {
+                match worker.shared.scan_pool.submit((&self.session, &account), job) {
                     Some(deliveries) => {
-                        self.note_begun(worker, asked, so_far);
-                        let held = Some(account.hold(asked.message().len()));
+                        self.record_begun(worker, attempt, so_far);
+                        let held = Some(account.hold(attempt.message().len()));
                         let job =
                             Running { deliveries, hashes_for: None, is_bind: false, _held: held };
                         return self.jobs.push(job);
                     }
                     None => {
                         self.session.forget(id);
-                        let message = asked.message();
+                        let message = attempt.message();
                         refuse_busy(id, message, "too many large requests are waiting", out);
                     }
                 }
             }
             Next::Hash(job) => match self.begin_hash(worker, job) {
-                Ok(()) => return self.note_begun(worker, asked, so_far),
+                Ok(()) => return self.record_begun(worker, attempt, so_far),
                 Err((job, why)) => {
                     self.session.forget(job.id());
                     refuse_busy(job.id(), job.message(), why, out);
@@ -610,31 +618,39 @@ impl Connection {
             Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
             Next::Close => self.ending = Some(Ending::Closed),
         }
-        let (told, noted) = (out.get(start..).unwrap_or_default(), worker.noted());
+        let (answer, noted) = (out.get(start..).unwrap_or_default(), worker.noted());
         match noted.is_wrong_guess {
-            true => self.origin.ends(true, &worker.shared.addresses, || worker.now()),
-            false => self.origin.told(told, &worker.shared.addresses, || worker.now()),
+            true => self.bind_throttle.ends(true, &worker.shared.client_addresses, || worker.now()),
+            false => self
+                .bind_throttle
+                .answered(answer, &worker.shared.client_addresses, || worker.now()),
         }
-        self.note_answer(worker, asked, told, noted);
+        self.record_answer(worker, attempt, answer, noted);
     }
 
     /// For the access log: a message goes on elsewhere.
-    fn note_begun(&mut self, worker: &Worker, asked: Asked<'_>, so_far: &[u8]) {
-        if let Asked::Now(message) = asked {
-            worker.scribe.begun(&mut self.trail, &self.session, message, so_far);
+    fn record_begun(&mut self, worker: &Worker, attempt: Attempt<'_>, so_far: &[u8]) {
+        if let Attempt::First(message) = attempt {
+            worker.recorder.begun(&mut self.log, &self.session, message, so_far);
         }
     }
 
     /// For the access log: all was said to a message.
-    fn note_answer(&mut self, worker: &Worker, asked: Asked<'_>, told: &[u8], noted: Noted) {
-        match asked {
-            Asked::Now(message) => {
-                worker.scribe.handled(&mut self.trail, &self.session, message, (told, noted));
+    fn record_answer(
+        &mut self,
+        worker: &Worker,
+        attempt: Attempt<'_>,
+        answer: &[u8],
+        noted: Noted,
+    ) {
+        match attempt {
+            Attempt::First(message) => {
+                worker.recorder.handled(&mut self.log, &self.session, message, (answer, noted));
             }
-            Asked::Before(id) => {
-                worker.scribe.part(&mut self.trail, told);
-                let told = (id, noted, Duration::ZERO);
-                worker.scribe.answered(&mut self.trail, &self.session, told);
+            Attempt::Again(id) => {
+                worker.recorder.part(&mut self.log, answer);
+                let outcome = (id, noted, Duration::ZERO);
+                worker.recorder.answered(&mut self.log, &self.session, outcome);
             }
         }
     }
@@ -676,13 +692,13 @@ impl Connection {
         }
         let sent = self.stream.borrow_mut().send(cx, self.output.rest())?;
         if sent > 0 {
-            self.output.note_sent(sent);
+            self.output.count_sent(sent);
             self.holding.taken(|| self.worker.now());
             self.output.timer = None;
         }
         if self.output.waiting() == 0 {
             let sent = std::mem::take(&mut self.output.bytes);
-            self.worker.departures.spare().give_back(sent);
+            self.worker.send_queue.spare().give_back(sent);
             self.output.sent = 0;
             if self.stream.borrow_mut().poll_flush(cx)?.is_ready() {
                 self.output.flushed = true;
@@ -695,39 +711,8 @@ impl Connection {
         let timer = self.output.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(timer.as_mut().poll(cx));
         tracing::debug!(connection = self.id.0, "closed: the client does not read its answers");
-        self.trail.ends("the client does not read its answers");
+        self.log.ends("the client does not read its answers");
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-
-    // ---- time
-
-    /// `Ready` when a client that has ended its side is given up. It may still read, or be gone:
-    /// TCP says so only when something is sent to it, and a search may look long before it does.
-    fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = self.worker.shared.limits.half_closed_timeout;
-        let is_waiting = (self.input.ended || self.input.ahead_ended) && !self.jobs.is_empty();
-        if !is_waiting || timeout.is_zero() {
-            return Poll::Pending;
-        }
-        if !self.output.is_done() {
-            // It is there as long as it reads. Jobs wait for it, and not it for them.
-            self.half_closed = None;
-            return Poll::Pending;
-        }
-        loop {
-            let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
-            ready!(timer.as_mut().poll(cx));
-            // A bind that waits tells nobody anything but its own client, who seems to be gone.
-            let is_begun = |job: &Running| pool::has_thread(&job.deliveries);
-            if self.is_hashing() || self.jobs.iter().any(is_begun) {
-                break;
-            }
-            // It is for others that its searches have not been begun: that is not its fault.
-            self.half_closed = None;
-        }
-        tracing::debug!(connection = self.id.0, "closed: the client ended, its searches did not");
-        self.trail.ends("closed by the client before its searches ended");
-        Poll::Ready(())
     }
 
     /// The client did something, now.
@@ -736,32 +721,17 @@ impl Connection {
         self.holding.is_active(|| self.worker.now());
         self.idle.last
     }
-
-    /// `Ready` when the session was ended because the client was silent for too long.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.idle.poll_first(cx).is_ready() {
-            self.idle.has_asked();
-            self.dismiss(ResultCode::TimeLimitExceeded, "no request came in time");
-            return Poll::Ready(());
-        }
-        let busy = self.session.outstanding() > 0 || self.output.waiting() > 0;
-        let timeout = self.session.idle_limit();
-        let timeout = timeout.unwrap_or(self.worker.shared.limits.idle_timeout);
-        ready!(self.idle.poll_expired(cx, busy, timeout));
-        self.dismiss(ResultCode::TimeLimitExceeded, "the connection was idle for too long");
-        Poll::Ready(())
-    }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         self.abandon();
         if let Some(why) = self.holding.leave(&self.worker.shared) {
-            self.trail.ends(why.text());
+            self.log.ends(why.text());
         }
         let worker = &self.worker;
-        self.origin.leave(&worker.shared.addresses, || worker.now());
-        self.worker.scribe.disconnected(&mut self.trail, &self.session);
+        self.bind_throttle.leave(&worker.shared.client_addresses, || worker.now());
+        self.worker.recorder.disconnected(&mut self.log, &self.session);
         self.worker.forget(self.id);
     }
 }

@@ -12,23 +12,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::addresses::{AddressLimits, Addresses as ClientAddresses};
 use crate::admin::Admin;
-use crate::budget::{Budget, BudgetLimits};
-use crate::counters::{Counters, Counts};
+use crate::connection::sessions::{self, Sessions};
 use crate::error::ServerError;
-use crate::fair_queue::QueueSize;
-use crate::files::{self, FileWatch, KeyFile};
-use crate::hash_pool::{HashPool, HashPoolSize};
-use crate::host_names::HostNames;
-use crate::listen::{self, Addresses, SocketFile};
-use crate::log::{Logs, Scribe};
+use crate::limits::budget::{Budget, BudgetLimits};
+use crate::limits::client_addresses::{AddressLimits, ClientAddresses};
+use crate::limits::connection_slots::ConnectionSlots;
+use crate::listen::host_names::HostNames;
+use crate::listen::listeners::{self, Addresses, SocketFile};
+use crate::listen::tls::Tls;
+use crate::log::{AccessRecorder, Logs};
+use crate::metrics::counters::{Counters, Counts};
 use crate::metrics::{self, Meter, Metrics, Process};
-use crate::places::Places;
-use crate::pool::{Pool, PoolSize};
-use crate::sessions::{self, Sessions};
+use crate::pools::fair_queue::QueueSize;
+use crate::pools::hash_pool::{HashPool, HashPoolSize};
+use crate::pools::scan_pool::{ScanPool, ScanPoolSize};
+use crate::settings::file_watch::{self, FileWatch, KeyFile};
 use crate::settings::{LimitSettings, PasswordSettings, ServerSettings, Settings};
-use crate::tls::Tls;
 use crate::worker::{self, Order, Shared};
 
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
@@ -93,19 +93,19 @@ impl Server {
             warn_of_files(settings.limits.connections_max, files);
         }
         let settings = &settings;
-        let tls = Arc::new(Tls::new(settings, files::now())?);
+        let tls = Arc::new(Tls::new(settings, file_watch::now())?);
         let shown = Arc::clone(&tls);
         directory.show_certificate(Box::new(move || shown.state()));
         let keys = KeyFile::load(settings, &directory)?;
         let files = FileWatch::start(Arc::clone(&tls), keys, settings.tls.reload_interval)?;
-        let listeners = listen::open(settings, workers)?;
+        let listeners = listeners::open(settings, workers)?;
         let (shared, pool_threads) = share(&directory, settings, tls)?;
         let meters: Vec<_> = (0..workers).map(|_| Arc::<Meter>::default()).collect();
-        let (logs, scribes) = Logs::start(&directory, settings, &meters)?;
+        let (logs, recorders) = Logs::start(&directory, settings, &meters)?;
         let metrics = Metrics::new(&shared, meters, process);
         let shown = Arc::clone(&metrics);
         shared.directory.show_figures(Box::new(move |branch| {
-            shown.scene().map(|scene| metrics::entries(&scene, branch)).unwrap_or_default()
+            shown.scrape().map(|scrape| metrics::entries(&scrape, branch)).unwrap_or_default()
         }));
         sessions::show(&shared);
         let (ended_sender, ended) = unbounded_channel();
@@ -125,11 +125,11 @@ impl Server {
             _socket_file: listeners.socket_file,
             _files: files,
         };
-        let lists = listeners.per_worker.into_iter().zip(scribes);
+        let lists = listeners.per_worker.into_iter().zip(recorders);
         for (number, list) in lists.enumerate() {
             server.start_worker(number, &shared, list, &ended_sender)?;
         }
-        // The last: whoever asks there whether clients are served is told the truth.
+        // The last: whoever asks there whether clients are served gets a true answer.
         let admin = Admin::start(&settings.admin.listen, &server.metrics)?;
         server.addresses.admin = admin.addresses().to_vec();
         server.admin = Some(admin);
@@ -141,7 +141,7 @@ impl Server {
         &mut self,
         number: usize,
         shared: &Arc<Shared>,
-        list: (Vec<listen::Listener>, Scribe),
+        list: (Vec<listeners::Listener>, AccessRecorder),
         ended: &UnboundedSender<()>,
     ) -> Result<(), ServerError> {
         let shared = Arc::clone(shared);
@@ -183,7 +183,7 @@ impl Server {
     }
 
     /// Serves until SIGTERM, SIGINT or [`ShutdownHandle::shutdown`], then stops in order: accepts
-    /// no more, finishes what is in progress, tells the clients, and writes what is queued. A
+    /// no more, finishes what is in progress, notifies the clients, and writes what is queued. A
     /// second signal ends it at once.
     ///
     /// # Errors
@@ -250,32 +250,32 @@ pub(crate) fn share(
     let limits = &settings.limits;
     let budget = Budget::new(BudgetLimits {
         all_max_bytes: limits.undelivered_max_bytes,
-        strangers_max_bytes: limits.undelivered_anonymous_max_bytes,
+        anonymous_max_bytes: limits.undelivered_anonymous_max_bytes,
         address_max_bytes: limits.undelivered_per_address_max_bytes,
     });
     let size = scan_pool_size(&settings.server);
-    let (pool, mut threads) = Pool::start(directory, (&counters, &budget), size)?;
+    let (scan_pool, mut threads) = ScanPool::start(directory, (&counters, &budget), size)?;
     let (hash_pool, hash_threads) = HashPool::start(&counters, hash_pool_size(&settings.password))?;
     threads.extend(hash_threads);
     let shared = Arc::new(Shared {
         directory: Arc::clone(directory),
         limits: settings.limits.clone(),
-        told_of_files: AtomicBool::new(false),
+        warned_of_files: AtomicBool::new(false),
         handshake_timeout: settings.tls.handshake_timeout,
         shutdown_timeout: settings.server.shutdown_timeout,
         tls,
         proxies: settings.listen.proxies.clone(),
-        pool,
+        scan_pool,
         hash_pool,
         counters,
         sessions: Sessions::new(),
         budget,
-        places: Places::new(places_of_strangers(limits)),
+        connection_slots: ConnectionSlots::new(connection_slots_max(limits)),
         host_names: {
             let settings = &settings.access_control;
             settings.host_names.then(|| HostNames::of_system(settings.host_name_wait))
         },
-        addresses: ClientAddresses::new(AddressLimits {
+        client_addresses: ClientAddresses::new(AddressLimits {
             connections_max: settings.limits.connections_per_address_max,
             bind_failures_max: settings.limits.bind_failures_max,
             bind_delay_max: settings.limits.bind_delay_max,
@@ -286,14 +286,14 @@ pub(crate) fn share(
 }
 
 /// How many connections may be there that have not authenticated.
-fn places_of_strangers(limits: &LimitSettings) -> usize {
+fn connection_slots_max(limits: &LimitSettings) -> usize {
     let LimitSettings { connections_max, connections_anonymous_percent, .. } = *limits;
     connections_max.saturating_mul(connections_anonymous_percent) / 100
 }
 
 fn send_all(workers: &[WorkerThread], message: impl Fn() -> Order) {
     for worker in workers {
-        // A worker that is gone needs no telling.
+        // A worker that is gone needs no order.
         let _ = worker.orders.send(message());
     }
 }
@@ -337,7 +337,7 @@ impl Signals {
     }
 }
 
-/// Tells that its thread has ended, however that came about.
+/// Says that its thread has ended, however that came about.
 struct NotifyOnDrop(UnboundedSender<()>);
 
 impl Drop for NotifyOnDrop {
@@ -353,7 +353,7 @@ fn or_cores(threads: usize) -> usize {
 
 /// How large the scan pool is. Without a number there is one thread more than there are cores: one
 /// who asks leaves a thread to others, and may still use all cores.
-fn scan_pool_size(settings: &ServerSettings) -> PoolSize {
+fn scan_pool_size(settings: &ServerSettings) -> ScanPoolSize {
     let threads = match settings.scan_threads {
         0 => or_cores(0) + 1,
         threads => threads,
@@ -363,7 +363,7 @@ fn scan_pool_size(settings: &ServerSettings) -> PoolSize {
         reserved => reserved,
     };
     let max = settings.scan_queue_max;
-    PoolSize {
+    ScanPoolSize {
         threads,
         threads_reserved: reserved.min(threads.saturating_sub(1)),
         queue: QueueSize {
@@ -386,7 +386,7 @@ fn hash_pool_size(settings: &PasswordSettings) -> HashPoolSize {
         threads,
         queue: QueueSize {
             max,
-            reserved: max / HASH_PLACES_RESERVED,
+            reserved: max / HASH_QUEUE_RESERVED,
             asker_max: settings.hash_queue_address_max,
         },
     }
@@ -422,7 +422,7 @@ fn raise_file_limit(limits: &LimitSettings) -> Option<u64> {
 
 /// Lowers the limits to the connections that fit into so many open files. Were there more, none
 /// would be accepted any more at some point, the administrator's neither, and nobody would give up
-/// a place.
+/// a slot.
 ///
 /// Returns the number of files when that is to be told at once: somebody has asked for more
 /// connections. Nobody asked for as many as the default has: of them it is told when it matters.
@@ -455,11 +455,11 @@ pub(crate) fn warn_of_files(connections: usize, files: u64) {
     );
 }
 
-/// One of so many places before the hash pool is for those who have signed in.
-const HASH_PLACES_RESERVED: usize = 4;
+/// One of so many positions in the queue of the hash pool is for those who have signed in.
+const HASH_QUEUE_RESERVED: usize = 4;
 
 /// Files a server has open besides connections: listeners, store, logs, and connections of the
-/// admin listener, or that are told that there are too many.
+/// admin listener, or that are refused because there are too many.
 const FILES_RESERVED: u64 = 256;
 
 /// With fewer connections a server is not worth starting.
@@ -472,7 +472,7 @@ mod tests {
     #[test]
     fn there_are_no_more_connections_than_open_files() {
         // All of limits.connections_max stayed in force: when the files were used up, nobody was
-        // accepted, and nobody gave up a place.
+        // accepted, and nobody gave up a slot.
         let fit = |max, reserved, files| {
             let mut limits = LimitSettings { connections_max: max, ..LimitSettings::default() };
             limits.connections_reserved = reserved;
@@ -497,9 +497,9 @@ mod tests {
         assert_eq!(lowered(usual), (None, Some(1_024)));
         assert_eq!(lowered(usual - 1), (Some(1_024), Some(1_024)));
         for files in [0, 256, 271] {
-            let told = fit(50_000, 32, Some(files)).unwrap_err();
+            let refusal = fit(50_000, 32, Some(files)).unwrap_err();
             assert_eq!(
-                told,
+                refusal,
                 format!(
                     "this process may have {files} open files only, which leaves hardly \
                      any for clients: allow it 50256 (LimitNOFILE of a unit, 'ulimit -n')"

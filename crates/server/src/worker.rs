@@ -24,47 +24,47 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::accept;
-use crate::addresses::Addresses;
-use crate::budget::Budget;
-use crate::counters::Counters;
-use crate::departures::Departures;
-use crate::hash_pool::HashPool;
-use crate::host_names::HostNames;
-use crate::listen::Listener;
-use crate::log::Scribe;
-use crate::memory::Releases;
-use crate::network::Network;
-use crate::places::Places;
-use crate::pool::Pool;
-use crate::read_buffer::ReadBuffer;
-use crate::sessions::{Closings, Sessions, Shown};
+use crate::connection::read_buffer::ReadBuffer;
+use crate::connection::send_queue::SendQueue;
+use crate::connection::sessions::{Closings, ConnectionStatus, Sessions};
+use crate::limits::anonymous_share::AnonymousShare;
+use crate::limits::budget::Budget;
+use crate::limits::client_addresses::ClientAddresses;
+use crate::limits::connection_slots::ConnectionSlots;
+use crate::limits::memory::Releases;
+use crate::listen::accept;
+use crate::listen::host_names::HostNames;
+use crate::listen::listeners::Listener;
+use crate::listen::network::Network;
+use crate::listen::tls::Tls;
+use crate::log::AccessRecorder;
+use crate::metrics::counters::Counters;
+use crate::pools::hash_pool::HashPool;
+use crate::pools::scan_pool::ScanPool;
 use crate::settings::LimitSettings;
-use crate::stranger_turns::StrangerTurns;
-use crate::tls::Tls;
 
 /// What all workers share.
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) limits: LimitSettings,
-    /// That connections are nearly as many as open files allow was told.
-    pub(crate) told_of_files: AtomicBool,
+    /// The log has warned that connections are nearly as many as open files allow.
+    pub(crate) warned_of_files: AtomicBool,
     pub(crate) handshake_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) tls: Arc<Tls>,
     /// Proxies whose word counts for where a connection comes from.
     pub(crate) proxies: Vec<Network>,
-    pub(crate) pool: Pool,
+    pub(crate) scan_pool: ScanPool,
     pub(crate) hash_pool: HashPool,
     pub(crate) counters: Arc<Counters>,
     /// What each client address costs.
-    pub(crate) addresses: Addresses,
+    pub(crate) client_addresses: ClientAddresses,
     /// All connections, for those who list and close them.
     pub(crate) sessions: Sessions,
     /// What is held for clients that do not take it.
     pub(crate) budget: Arc<Budget>,
-    /// Places of those who have not authenticated.
-    pub(crate) places: Places,
+    /// Connections that have not authenticated.
+    pub(crate) connection_slots: ConnectionSlots,
     /// Finds the names of clients' hosts, when access rules are to ask for them.
     pub(crate) host_names: Option<HostNames>,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) struct ConnectionId(pub(crate) u64);
 
-/// What a worker is told to do.
+/// What a worker has to do.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Finish what is in progress, then end.
@@ -119,7 +119,7 @@ impl Outbox for Inbox {
 /// Where answers wait for their connection.
 pub(crate) struct Mailbox {
     /// What others see of the connection.
-    pub(crate) shown: Arc<Shown>,
+    pub(crate) status: Arc<ConnectionStatus>,
     /// Who they see it as.
     shown_as: RefCell<Arc<Who>>,
     answers: RefCell<VecDeque<(MessageId, Vec<u8>)>>,
@@ -129,9 +129,9 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    fn new(shown: Arc<Shown>, who: &Arc<Who>) -> Self {
+    fn new(status: Arc<ConnectionStatus>, who: &Arc<Who>) -> Self {
         Self {
-            shown,
+            status,
             shown_as: RefCell::new(Arc::clone(who)),
             answers: RefCell::default(),
             left: RefCell::default(),
@@ -200,21 +200,21 @@ impl Mailbox {
 impl Default for Mailbox {
     fn default() -> Self {
         let who = Arc::default();
-        Self::new(Shown::nobody(&who), &who)
+        Self::new(ConnectionStatus::nobody(&who), &who)
     }
 }
 
 /// The state of one worker, shared by the tasks of its thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) stranger_turns: StrangerTurns,
+    pub(crate) anonymous_share: AnonymousShare,
     inbox: Arc<Inbox>,
-    /// The same, for those who fill it.
+    /// The inbox, for those who fill it.
     pub(crate) outbox: Arc<dyn Outbox>,
     /// What a connection reads into; whole messages are handled where they are.
     pub(crate) read_buffer: ReadBuffer,
     /// Answers that are to be sent.
-    pub(crate) departures: Departures,
+    pub(crate) send_queue: SendQueue,
     directory: RefCell<directory::Worker>,
     connections: RefCell<FxHashMap<ConnectionId, Rc<Mailbox>>>,
     next_id: Cell<u64>,
@@ -224,9 +224,9 @@ pub(crate) struct Worker {
     /// The last connection is gone.
     emptied: Notify,
     /// Writes the access log.
-    pub(crate) scribe: Scribe,
+    pub(crate) recorder: AccessRecorder,
     /// How often all sessions were to be looked at.
-    pub(crate) round: Cell<u64>,
+    pub(crate) recheck_round: Cell<u64>,
     /// A message was handled since the idle watch looked.
     active: Cell<bool>,
     activity: Notify,
@@ -234,24 +234,24 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, scribe: Scribe) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, recorder: AccessRecorder) -> Self {
         let directory = RefCell::new(shared.directory.worker());
         let inbox = Arc::<Inbox>::default();
         Self {
             shared,
-            stranger_turns: StrangerTurns::default(),
+            anonymous_share: AnonymousShare::default(),
             outbox: Arc::<Inbox>::clone(&inbox),
             inbox,
             read_buffer: ReadBuffer::new(),
-            departures: Departures::default(),
+            send_queue: SendQueue::default(),
             directory,
             connections: RefCell::default(),
             next_id: Cell::new(0),
             stopping: Cell::new(false),
             stop: Notify::new(),
             emptied: Notify::new(),
-            scribe,
-            round: Cell::new(0),
+            recorder,
+            recheck_round: Cell::new(0),
             active: Cell::new(false),
             activity: Notify::new(),
             closings: Arc::default(),
@@ -309,7 +309,7 @@ impl Worker {
         self.guarded(|directory| directory.account_of_guess(session, message)).flatten()
     }
 
-    /// What was noted of the message that was handled last.
+    /// What the directory recorded of the message that was handled last.
     pub(crate) fn noted(&self) -> Noted {
         self.directory.borrow().noted()
     }
@@ -322,9 +322,9 @@ impl Worker {
     ) -> (ConnectionId, Rc<Mailbox>) {
         let id = ConnectionId(self.next_id.get());
         self.next_id.set(id.0 + 1);
-        let (since, place) = (self.shared.directory.clock().now(), (id, &self.closings));
-        let shown = self.shared.sessions.enter(session, listener, since, place);
-        let mailbox = Rc::new(Mailbox::new(shown, session.who()));
+        let (since, location) = (self.shared.directory.clock().now(), (id, &self.closings));
+        let status = self.shared.sessions.enter(session, listener, since, location);
+        let mailbox = Rc::new(Mailbox::new(status, session.who()));
         self.connections.borrow_mut().insert(id, Rc::clone(&mailbox));
         (id, mailbox)
     }
@@ -333,7 +333,7 @@ impl Worker {
     pub(crate) fn forget(&self, id: ConnectionId) {
         let mut connections = self.connections.borrow_mut();
         if let Some(mailbox) = connections.remove(&id) {
-            self.shared.sessions.leave(&mailbox.shown);
+            self.shared.sessions.leave(&mailbox.status);
         }
         self.shared.counters.connections.subtract(1);
         if connections.is_empty() {
@@ -347,7 +347,7 @@ impl Worker {
     }
 
     /// A message is being handled.
-    pub(crate) fn note_activity(&self) {
+    pub(crate) fn mark_active(&self) {
         if !self.active.replace(true) {
             self.activity.notify_one();
         }
@@ -364,10 +364,10 @@ impl Worker {
         }
     }
 
-    /// Does everything but accepting, until the worker is told to end.
+    /// Does everything but accepting, until the worker has to end.
     pub(crate) async fn serve(self: &Rc<Self>, orders: UnboundedReceiver<Order>) {
         let watch = Rc::clone(self);
-        spawn_local(async move { watch.stranger_turns.run().await });
+        spawn_local(async move { watch.anonymous_share.run().await });
         let watch = Rc::clone(self);
         spawn_local(async move { watch.watch_idle().await });
         let watch = Rc::clone(self);
@@ -375,7 +375,7 @@ impl Worker {
         let watch = Rc::clone(self);
         spawn_local(async move { watch.watch_closings().await });
         let sender = Rc::clone(self);
-        spawn_local(poll_fn(move |cx| sender.departures.poll_work(cx)));
+        spawn_local(poll_fn(move |cx| sender.send_queue.poll_work(cx)));
         self.distribute(orders).await;
     }
 
@@ -386,16 +386,16 @@ impl Worker {
         let mut releases = Releases::default();
         loop {
             sleep(SESSIONS_EVERY).await;
-            self.scribe.meter().turns(self.now());
+            self.recorder.meter().beat(self.now());
             releases.look(&self.shared.budget);
             let now = store.published().lsn;
             quiet += 1;
             // An account may expire while nobody writes.
             if std::mem::replace(&mut seen, now) != now || quiet == QUIET_MAX {
                 quiet = 0;
-                self.round.set(self.round.get() + 1);
+                self.recheck_round.set(self.recheck_round.get() + 1);
                 self.connections.borrow().values().for_each(|mailbox| mailbox.wake());
-                self.note_activity();
+                self.mark_active();
             }
         }
     }
@@ -426,7 +426,7 @@ impl Worker {
         }
     }
 
-    /// Distributes answers and follows orders until the worker is told to end.
+    /// Distributes answers and follows orders until the worker has to end.
     async fn distribute(&self, mut orders: UnboundedReceiver<Order>) {
         let mut batch = Vec::new();
         let mut deadline = None::<Instant>;
@@ -459,11 +459,11 @@ impl Worker {
     }
 }
 
-/// Runs a worker on the calling thread until it is told to end. `started` hears whether its event
+/// Runs a worker on the calling thread until it has to end. `started` hears whether its event
 /// loop could be set up.
 pub(crate) fn run(
     shared: Arc<Shared>,
-    (listeners, scribe): (Vec<Listener>, Scribe),
+    (listeners, recorder): (Vec<Listener>, AccessRecorder),
     orders: UnboundedReceiver<Order>,
     started: &dyn Fn(io::Result<()>),
 ) {
@@ -473,7 +473,7 @@ pub(crate) fn run(
         Err(error) => return started(Err(error)),
     };
     runtime.block_on(async {
-        let worker = Rc::new(Worker::new(shared, scribe));
+        let worker = Rc::new(Worker::new(shared, recorder));
         for listener in listeners {
             if let Err(error) = accept::start(&worker, listener) {
                 return started(Err(error));

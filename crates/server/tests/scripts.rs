@@ -80,8 +80,8 @@ impl Drop for Running {
 
 /// A data directory with exactly the entries of an LDIF file, and a certificate.
 fn load_fixture(ldif: &Path) -> TempDir {
-    let place = TempDir::new().unwrap();
-    let data = place.path().join("data");
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
     let clock = Arc::new(SystemClock::new());
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
     let admin = AdminPassword { clear: b"secret", storage: Scheme::Ssha512.into() };
@@ -90,7 +90,7 @@ fn load_fixture(ldif: &Path) -> TempDir {
     let clock = SystemClock::new();
     directory::import(&data, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();
     server::generate_self_signed(&data, &["localhost".to_owned()]).unwrap();
-    place
+    folder
 }
 
 #[test]

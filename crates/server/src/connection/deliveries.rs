@@ -7,7 +7,7 @@ use directory::Noted;
 use ldap::result::ResultCode;
 
 use super::Connection;
-use crate::pool::Delivery;
+use crate::pools::scan_pool::Delivery;
 
 impl Connection {
     /// Takes the answers the writer has left.
@@ -18,10 +18,10 @@ impl Connection {
         {
             self.touch();
             self.session.forget(id);
-            let scribe = &self.worker.scribe;
-            scribe.part(&mut self.trail, &answer);
-            let told = (id, Noted::default(), Duration::ZERO);
-            scribe.answered(&mut self.trail, &self.session, told);
+            let recorder = &self.worker.recorder;
+            recorder.part(&mut self.log, &answer);
+            let outcome = (id, Noted::default(), Duration::ZERO);
+            recorder.answered(&mut self.log, &self.session, outcome);
             self.output.append(answer);
         }
     }
@@ -43,9 +43,9 @@ impl Connection {
                 Poll::Ready(Some(Delivery::Done(mut done, waited))) => {
                     self.half_closed = None;
                     self.take_chunk(done.take_end());
-                    let told = (done.id(), done.noted(), waited);
+                    let outcome = (done.id(), done.noted(), waited);
                     self.session.finish(done);
-                    self.worker.scribe.answered(&mut self.trail, &self.session, told);
+                    self.worker.recorder.answered(&mut self.log, &self.session, outcome);
                     self.jobs.swap_remove(index);
                     self.touch();
                 }
@@ -55,7 +55,7 @@ impl Connection {
                     let worker = &self.worker;
                     let account = self.holding.account(&worker.shared, || worker.now());
                     let by = (&self.session, &account);
-                    job.deliveries = worker.shared.pool.resume(by, *parked);
+                    job.deliveries = worker.shared.scan_pool.resume(by, *parked);
                 }
                 Poll::Ready(Some(Delivery::Hashed(done))) => {
                     self.half_closed = None;
@@ -82,7 +82,7 @@ impl Connection {
     /// Takes a part of the answer of a job; there may be nothing in it.
     fn take_chunk(&mut self, chunk: Vec<u8>) {
         let worker = &self.worker;
-        worker.scribe.part(&mut self.trail, &chunk);
+        worker.recorder.part(&mut self.log, &chunk);
         self.output.append(chunk);
     }
 }

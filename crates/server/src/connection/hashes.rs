@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use directory::{HashDone, HashJob, Noted};
 
-use super::{Asked, Connection, Running, refuse_busy};
-use crate::fair_queue::Asker;
+use super::{Attempt, Connection, Running, refuse_busy};
+use crate::pools::fair_queue::Asker;
 use crate::worker::Worker;
 
 impl Connection {
@@ -18,7 +18,7 @@ impl Connection {
     ) -> Result<(), (Box<HashJob>, &'static str)> {
         let account = self.holding.account(&worker.shared, || worker.now());
         let Some(held) = account.try_hold(job.octets()) else { return Err((job, NO_ROOM)) };
-        self.origin.begins(&worker.shared.addresses, || worker.now());
+        self.bind_throttle.begins(&worker.shared.client_addresses, || worker.now());
         let (asker, is_bind) = (Asker::of(&self.session), job.is_bind());
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
@@ -29,10 +29,10 @@ impl Connection {
     /// Goes on with a message whose password hashes are computed.
     pub(super) fn resume(&mut self, done: HashDone) {
         let worker = Rc::clone(&self.worker);
-        let asked = Asked::Before(done.id());
+        let attempt = Attempt::Again(done.id());
         let mut out = Vec::new();
         let next = worker.resume(&mut self.session, done, &mut out);
-        self.follow(&worker, next, asked, (0, &mut out));
+        self.follow(&worker, next, attempt, (0, &mut out));
         if !out.is_empty() {
             self.output.append(out);
         }
@@ -46,8 +46,8 @@ impl Connection {
         if !job.is_abandoned() {
             refuse_busy(job.id(), job.message(), TOO_MANY, &mut out);
         }
-        self.origin.told(&out, &worker.shared.addresses, || worker.now());
-        self.note_answer(&worker, Asked::Before(job.id()), &out, Noted::default());
+        self.bind_throttle.answered(&out, &worker.shared.client_addresses, || worker.now());
+        self.record_answer(&worker, Attempt::Again(job.id()), &out, Noted::default());
         if !out.is_empty() {
             self.output.append(out);
         }

@@ -1,4 +1,4 @@
-//! What a connection holds while its client does not take it, and its place among the others.
+//! What a connection holds while its client does not take it, and its slot among the others.
 //!
 //! Invariant: who takes what it is sent, at once, is not counted.
 
@@ -6,30 +6,30 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::{Account, Held};
-use crate::places::Seat;
-use crate::presence::{Presence, Why};
+use crate::connection::presence::{Presence, Why};
+use crate::limits::budget::{Account, Held};
+use crate::limits::connection_slots::Slot;
 use crate::worker::Shared;
 
 /// One connection among the others.
 pub(crate) struct Holding {
     address: Option<IpAddr>,
     presence: Arc<Presence>,
-    /// None for local ones: places are kept for them.
-    seat: Option<Seat>,
+    /// None for local ones: connections are reserved for them.
+    slot: Option<Slot>,
     /// From when something is held for the first time.
     account: Option<Arc<Account>>,
     /// What the connection itself holds.
     own: Option<Held>,
-    is_stranger: bool,
+    is_anonymous: bool,
 }
 
 impl Holding {
-    /// A connection begins, as a stranger.
+    /// A connection begins, as an anonymous one.
     pub(crate) fn new(shared: &Shared, address: Option<IpAddr>, now: Duration) -> Self {
         let presence = Arc::new(Presence::new(now));
-        let seat = address.map(|address| shared.places.take(address, &presence));
-        Self { address, presence, seat, account: None, own: None, is_stranger: true }
+        let slot = address.map(|address| shared.connection_slots.take(address, &presence));
+        Self { address, presence, slot, account: None, own: None, is_anonymous: true }
     }
 
     /// Whether it is one of the Unix socket.
@@ -44,7 +44,7 @@ impl Holding {
 
     /// The client did something.
     pub(super) fn is_active(&self, now: impl FnOnce() -> Duration) {
-        if self.is_stranger {
+        if self.is_anonymous {
             self.presence.is_active(now());
         }
     }
@@ -61,20 +61,20 @@ impl Holding {
         self.account.as_ref().is_none_or(|account| account.has_room())
     }
 
-    /// So many octets are held now, by a client that is a stranger or not.
-    pub(super) fn note(
+    /// So many octets are held now, by a client that is anonymous or not.
+    pub(super) fn update(
         &mut self,
         octets: usize,
-        is_stranger: bool,
+        is_anonymous: bool,
         (shared, now): (&Shared, impl Fn() -> Duration),
     ) {
-        if self.is_stranger != is_stranger {
-            self.is_stranger = is_stranger;
-            if let Some(seat) = &mut self.seat {
-                shared.places.note(seat, is_stranger);
+        if self.is_anonymous != is_anonymous {
+            self.is_anonymous = is_anonymous;
+            if let Some(slot) = &mut self.slot {
+                shared.connection_slots.update(slot, is_anonymous);
             }
             if let Some(account) = &self.account {
-                account.set_stranger(is_stranger);
+                account.set_anonymous(is_anonymous);
                 // It is counted anew, as what it is now.
                 self.own = None;
             }
@@ -93,10 +93,10 @@ impl Holding {
 
     /// What is counted for the connection.
     pub(super) fn account(&mut self, shared: &Shared, now: impl Fn() -> Duration) -> Arc<Account> {
-        let Self { address, presence, account, is_stranger, .. } = self;
+        let Self { address, presence, account, is_anonymous, .. } = self;
         let account = account.get_or_insert_with(|| {
             let account = shared.budget.open(*address, presence, now());
-            account.set_stranger(*is_stranger);
+            account.set_anonymous(*is_anonymous);
             account
         });
         Arc::clone(account)
@@ -108,8 +108,8 @@ impl Holding {
         if let Some(account) = self.account.take() {
             shared.budget.close(&account);
         }
-        if let Some(seat) = &mut self.seat {
-            shared.places.give_back(seat);
+        if let Some(slot) = &mut self.slot {
+            shared.connection_slots.give_back(slot);
         }
         self.presence.ended()
     }

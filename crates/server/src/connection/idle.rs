@@ -1,10 +1,15 @@
-//! The end of connections that nothing is heard of.
+//! The end of connections that nothing is heard of: idle ones, and those that a client has ended on
+//! its side.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use ldap::result::ResultCode;
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+use super::{Connection, Running};
+use crate::pools::scan_pool;
 
 /// Closes a silent connection. It is not wound up again for each request: when it goes off, it
 /// looks how long ago the last one was.
@@ -64,5 +69,51 @@ impl IdleTimer {
             }
             sleep.as_mut().reset(self.last + timeout);
         }
+    }
+}
+
+impl Connection {
+    /// `Ready` when a client that has ended its side is given up. It may still read, or be gone:
+    /// TCP says so only when something is sent to it, and a search may look long before it does.
+    pub(super) fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let timeout = self.worker.shared.limits.half_closed_timeout;
+        let is_waiting = (self.input.ended || self.input.ahead_ended) && !self.jobs.is_empty();
+        if !is_waiting || timeout.is_zero() {
+            return Poll::Pending;
+        }
+        if !self.output.is_done() {
+            // It is there as long as it reads. Jobs wait for it, and not it for them.
+            self.half_closed = None;
+            return Poll::Pending;
+        }
+        loop {
+            let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
+            ready!(timer.as_mut().poll(cx));
+            // A bind that waits is for nobody but its own client, who seems to be gone.
+            let is_begun = |job: &Running| scan_pool::has_thread(&job.deliveries);
+            if self.is_hashing() || self.jobs.iter().any(is_begun) {
+                break;
+            }
+            // It is for others that its searches have not been begun: that is not its fault.
+            self.half_closed = None;
+        }
+        tracing::debug!(connection = self.id.0, "closed: the client ended, its searches did not");
+        self.log.ends("closed by the client before its searches ended");
+        Poll::Ready(())
+    }
+
+    /// `Ready` when the session was ended because the client was silent for too long.
+    pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.idle.poll_first(cx).is_ready() {
+            self.idle.has_asked();
+            self.dismiss(ResultCode::TimeLimitExceeded, "no request came in time");
+            return Poll::Ready(());
+        }
+        let busy = self.session.outstanding() > 0 || self.output.waiting() > 0;
+        let timeout = self.session.idle_limit();
+        let timeout = timeout.unwrap_or(self.worker.shared.limits.idle_timeout);
+        ready!(self.idle.poll_expired(cx, busy, timeout));
+        self.dismiss(ResultCode::TimeLimitExceeded, "the connection was idle for too long");
+        Poll::Ready(())
     }
 }

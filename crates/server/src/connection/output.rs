@@ -48,7 +48,7 @@ impl Output {
     }
 
     /// So many bytes more were sent.
-    pub(super) fn note_sent(&mut self, count: usize) {
+    pub(super) fn count_sent(&mut self, count: usize) {
         self.sent += count;
         // What is copied is less than what was sent since the last time.
         if self.sent > SENT_MAX_BYTES.max(self.waiting()) {
@@ -88,7 +88,7 @@ mod tests {
             }
             // One octet always waits.
             let count = 1 + chance.below(output.waiting() as u64 - 1) as u32;
-            output.note_sent(count as usize);
+            output.count_sent(count as usize);
             sent += count;
             let rest = (sent..appended).map(|at| at as u8).collect::<Vec<_>>();
             assert!(output.rest() == rest, "round {round}");

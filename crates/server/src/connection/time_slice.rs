@@ -1,4 +1,4 @@
-//! How long a connection is served before its neighbours get their turn.
+//! How long a connection is served before its neighbours are served.
 //!
 //! Invariant: it is time that is limited, not messages: one message costs a microsecond, another a
 //! millisecond.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// One turn of a connection.
+/// One time slice of a connection.
 #[derive(Default)]
 pub(super) struct TimeSlice {
     begun: Option<Instant>,
@@ -38,7 +38,7 @@ impl TimeSlice {
         self.begun
     }
 
-    /// Whether it is the neighbours' turn.
+    /// Whether the neighbours are to be served now.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

@@ -38,11 +38,11 @@ pub(super) struct Auditor {
     form: Form,
     control: Arc<Control>,
     names: Names,
-    /// The next change to tell.
+    /// The next change to render.
     next: Lsn,
     /// It was never written before.
     is_new: bool,
-    /// Told, and not written yet.
+    /// Lines that are rendered, and not written yet.
     lines: Vec<u8>,
     count: u64,
     /// The last change that is written, and that which is durable as the position says.
@@ -105,13 +105,13 @@ impl Auditor {
             };
             match reading {
                 Ok(Some(record)) => {
-                    self.tell(&record);
+                    self.render(&record);
                     wait = Duration::ZERO;
                     if self.lines.len() < WRITE_BYTES {
                         continue;
                     }
                 }
-                // All there is was told; when the server ends there will be no more.
+                // All there is was rendered; when the server ends there will be no more.
                 Ok(None) if control.is_stopping() => {
                     self.write();
                     break;
@@ -153,11 +153,11 @@ impl Auditor {
         // Before the first change was settled, the first one there is comes first.
         self.is_new = known.lsn == Lsn(0);
         self.next = Lsn(known.lsn.0 + 1);
-        if let Some((identity, length)) = self.file.place()
+        if let Some((identity, length)) = self.file.position()
             && identity == known.identity
             && length > known.length
         {
-            // It is told again, from the journal.
+            // It is rendered again, from the journal.
             match self.file.truncate(known.length, now) {
                 Ok(()) => tracing::info!(
                     octets = length - known.length,
@@ -205,7 +205,7 @@ impl Auditor {
         text::note(&mut self.lines, self.form, self.clock.now(), note);
     }
 
-    fn tell(&mut self, record: &EncodedRecord) {
+    fn render(&mut self, record: &EncodedRecord) {
         self.names.refresh(&self.directory);
         self.is_new = false;
         self.next = Lsn(record.lsn.0 + 1);
@@ -222,7 +222,7 @@ impl Auditor {
         }
     }
 
-    /// Writes what was told. While that cannot be done it waits; `false` when the server ends
+    /// Writes what was rendered. While that cannot be done it waits; `false` when the server ends
     /// meanwhile.
     fn write(&mut self) -> bool {
         while !self.lines.is_empty() {
@@ -244,7 +244,7 @@ impl Auditor {
                 Err(error) => {
                     self.failed(&error);
                     if self.control.is_stopping() {
-                        // What follows the position is told after the next start.
+                        // What follows the position is written after the next start.
                         return false;
                     }
                     thread::park_timeout(PAUSE);
@@ -298,7 +298,7 @@ impl Auditor {
     fn try_settle(&mut self) -> io::Result<()> {
         self.settled_at = Instant::now();
         self.file.sync()?;
-        let Some((identity, length)) = self.file.place() else { return Ok(()) };
+        let Some((identity, length)) = self.file.position() else { return Ok(()) };
         let lsn = self.written;
         position::write(&*self.files, &self.path, Position { lsn, identity, length })?;
         self.settled = lsn;

@@ -47,10 +47,10 @@ pub(super) struct LogFile {
     opened: Option<Opened>,
     begun: Timestamp,
     /// Not to be put aside before, because it could not be.
-    patience_until: Timestamp,
+    retry_at: Timestamp,
 }
 
-/// What the keeper is told: to look after the files that were put aside of this one.
+/// An order to the keeper: to look after the files that were put aside of this one.
 #[derive(Clone, Debug)]
 pub(super) struct Keep {
     pub(super) path: PathBuf,
@@ -67,9 +67,9 @@ impl LogFile {
         keeper: Sender<Keep>,
         now: Timestamp,
     ) -> io::Result<Self> {
-        let (opened, patience_until) = (None, Timestamp(0));
+        let (opened, retry_at) = (None, Timestamp(0));
         let mut file =
-            Self { files, path, rotation, keeper, retention, opened, begun: now, patience_until };
+            Self { files, path, rotation, keeper, retention, opened, begun: now, retry_at };
         file.opened(now)?;
         file.keep(now);
         Ok(file)
@@ -80,7 +80,7 @@ impl LogFile {
     }
 
     /// Which file it is, and how long.
-    pub(super) fn place(&self) -> Option<(u64, u64)> {
+    pub(super) fn position(&self) -> Option<(u64, u64)> {
         self.opened.as_ref().map(|opened| (opened.identity, opened.length))
     }
 
@@ -120,7 +120,7 @@ impl LogFile {
         let length = self.opened.as_ref().map_or(0, |opened| opened.length);
         let Rotation { size_bytes, every, at_s } = self.rotation;
         length > 0
-            && now >= self.patience_until
+            && now >= self.retry_at
             && ((size_bytes > 0 && length >= size_bytes)
                 || (!every.is_zero() && now >= later(self.begun, every))
                 || at_s.is_some_and(|at_s| now >= next_time_of_day(self.begun, at_s)))
@@ -130,7 +130,7 @@ impl LogFile {
     pub(super) fn rotate(&mut self, now: Timestamp) -> io::Result<()> {
         let rotated = self.free_name(now);
         if let Err(error) = rotated.and_then(|rotated| self.files.rename(&self.path, &rotated)) {
-            self.patience_until = later(now, PATIENCE);
+            self.retry_at = later(now, RETRY_AFTER);
             return Err(error);
         }
         self.opened = None;
@@ -289,7 +289,7 @@ const PART: &str = ".part";
 const DAY_S: u64 = 86_400;
 
 /// After a file could not be put aside, it is tried again.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -40,7 +40,7 @@ pub(super) trait Sink: Send {
 pub(super) struct Opened {
     pub(super) sink: Box<dyn Sink>,
     pub(super) length: u64,
-    /// Tells it from any other file, as long as either is there.
+    /// Identifies it among all files, as long as either is there.
     pub(super) identity: u64,
     /// When it was made, if the file system knows.
     pub(super) begun: Option<Timestamp>,

@@ -216,7 +216,7 @@ const FINAL: Tag = Tag::context(2, false);
 /// How much of a filter is shown, about.
 const FILTER_TEXT_MAX_BYTES: usize = 4 * 1024;
 
-/// Attribute descriptions that are remembered: clients may make up any number.
+/// Attribute descriptions that are cached: clients may make up any number.
 const KNOWN_MAX: usize = 1_000;
 
 #[cfg(test)]

@@ -205,12 +205,12 @@ impl TimeText {
             self.second = time.seconds();
             let compact = time.compact();
             // Digits go where digits are.
-            let places = self.text.iter_mut().take(19).filter(|place| place.is_ascii_digit());
-            places.zip(compact.bytes()).for_each(|(place, digit)| *place = digit);
+            let digits = self.text.iter_mut().take(19).filter(|octet| octet.is_ascii_digit());
+            digits.zip(compact.bytes()).for_each(|(octet, digit)| *octet = digit);
         }
         let mut fraction = time.0 % 1_000_000;
-        for place in self.text.iter_mut().skip(20).take(6).rev() {
-            *place = b'0' + (fraction % 10) as u8;
+        for octet in self.text.iter_mut().skip(20).take(6).rev() {
+            *octet = b'0' + (fraction % 10) as u8;
             fraction /= 10;
         }
         &self.text

@@ -9,7 +9,7 @@ use store::Lsn;
 
 use super::files::Files;
 
-/// The place in the audit log behind a change.
+/// The position in the audit log behind a change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Position {
     pub(super) lsn: Lsn,

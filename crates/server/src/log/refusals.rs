@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     per_second_max: u32,
-    /// The second, since the logs began, and how many were told in it: half a word each.
-    told: AtomicU64,
+    /// The second, since the logs began, and how many were logged in it: half a word each.
+    logged: AtomicU64,
     left_out: AtomicU64,
 }
 
@@ -20,19 +20,21 @@ impl Refusals {
     }
 
     /// Whether the one that comes now may have a line; if not, it is counted.
-    pub(super) fn may_be_told(&self, now_us: u64) -> bool {
+    pub(super) fn may_be_logged(&self, now_us: u64) -> bool {
         let second = (now_us / 1_000_000) << 32;
-        let next = |told: u64| {
+        let next = |logged: u64| {
             // Workers look at the clock one after the other: the latest second counts.
-            let (at, count) = if told >> 32 << 32 >= second { (told, told) } else { (second, 0) };
+            let (at, count) =
+                if logged >> 32 << 32 >= second { (logged, logged) } else { (second, 0) };
             let is_room = (count as u32) < self.per_second_max;
             is_room.then_some(at + 1)
         };
-        let is_told = self.told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok();
-        if !is_told {
+        let is_logged =
+            self.logged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok();
+        if !is_logged {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         }
-        is_told
+        is_logged
     }
 
     /// How many have no line.
@@ -48,18 +50,19 @@ mod tests {
     #[test]
     fn so_many_are_told_in_a_second_and_the_others_counted() {
         let refusals = Refusals::new(3);
-        let tell =
-            |now_us: u64, times: usize| (0..times).filter(|_| refusals.may_be_told(now_us)).count();
-        assert_eq!(tell(5, 2), 2);
-        assert_eq!(tell(999_999, 5), 1);
+        let log = |now_us: u64, times: usize| {
+            (0..times).filter(|_| refusals.may_be_logged(now_us)).count()
+        };
+        assert_eq!(log(5, 2), 2);
+        assert_eq!(log(999_999, 5), 1);
         assert_eq!(refusals.left_out(), 4);
-        assert_eq!(tell(1_000_000, 5), 3);
+        assert_eq!(log(1_000_000, 5), 3);
         // A worker whose look at the clock is older.
-        assert_eq!(tell(999_999, 1), 0);
-        assert_eq!(tell(7_000_000, 1), 1);
+        assert_eq!(log(999_999, 1), 0);
+        assert_eq!(log(7_000_000, 1), 1);
         assert_eq!(refusals.left_out(), 7);
         let none = Refusals::new(0);
-        assert!(!none.may_be_told(0) && !none.may_be_told(9_000_000));
+        assert!(!none.may_be_logged(0) && !none.may_be_logged(9_000_000));
         assert_eq!(none.left_out(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! From records to lines: what the log thread knows of each connection, and how it is told.
+//! From records to lines: what the log thread knows of each connection, and how it is written.
 
 use directory::Timestamp;
 use ldap::ber::{Reader, Tag};
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::filter::{HIDDEN, Secrets, push_filter, push_value};
 use super::line::{Form, Key, Line, TimeText, key};
-use super::wire::{Asked, Field, Figures, Kind, Parts};
+use super::wire::{Field, Kind, LoggedRequest, OperationRecord, Parts};
 use super::{PROXIED_1, PROXIED_2, SESSION_TRACKING};
 
 /// Makes lines of records.
@@ -21,7 +21,7 @@ pub(super) struct Renderer {
     pub(super) epoch: Timestamp,
 }
 
-/// What was told of a connection.
+/// What is known of a connection.
 #[derive(Default)]
 struct Known {
     client: Vec<u8>,
@@ -29,7 +29,7 @@ struct Known {
     authz: Vec<u8>,
     mechanism: Vec<u8>,
     tls: Vec<u8>,
-    /// The same, as a part of a line.
+    /// All of these, as a part of a line.
     shown: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ impl Renderer {
         let start = out.len();
         let mut parts = Parts(record);
         let kind = parts.octet().and_then(Kind::of);
-        let told = match kind {
+        let rendered = match kind {
             Some(Kind::Connect) => self.connect(&mut parts, out),
             Some(Kind::Secured) => self.secured(&mut parts, out),
             Some(Kind::Identity) => self.identity(&mut parts),
@@ -74,7 +74,7 @@ impl Renderer {
             Some(Kind::Refused) => self.refused(&mut parts, out),
             None => None,
         };
-        if told.is_none() {
+        if rendered.is_none() {
             out.truncate(start);
         }
         out.len() > start
@@ -169,36 +169,36 @@ impl Renderer {
     }
 
     fn operation(&mut self, parts: &mut Parts<'_>, out: &mut Vec<u8>) -> Option<()> {
-        let figures = parts.figures()?;
+        let operation = parts.operation()?;
         let diagnostic = parts.text()?;
-        let time = self.moment(figures.ended_us);
-        let is_search = figures.tag == super::scribe::SEARCH.0;
-        let mut line = Line::begin(out, self.form, self.time.of(time), names(figures.tag));
-        line.number(CONNECTION, figures.connection);
-        line.number(key!("op", "op"), figures.number);
-        line.number(key!("msg", "msgID"), u64::from(figures.message_id.unsigned_abs()));
-        if let Some(known) = self.connections.get(&figures.connection) {
+        let time = self.moment(operation.ended_us);
+        let is_search = operation.tag == super::access_recorder::SEARCH.0;
+        let mut line = Line::begin(out, self.form, self.time.of(time), names(operation.tag));
+        line.number(CONNECTION, operation.connection);
+        line.number(key!("op", "op"), operation.number);
+        line.number(key!("msg", "msgID"), u64::from(operation.message_id.unsigned_abs()));
+        if let Some(known) = self.connections.get(&operation.connection) {
             line.out.extend_from_slice(&known.shown);
         }
         self.secrets.has_hidden = false;
         match parts.octet() {
-            Some(octet) if octet == Asked::Message as u8 => {
-                // One that cannot be read is told as far as it can.
-                let _ = asked_search(&mut line, parts.0, &mut self.secrets);
+            Some(octet) if octet == LoggedRequest::Message as u8 => {
+                // One that cannot be read is written as far as it can.
+                let _ = put_search(&mut line, parts.0, &mut self.secrets);
             }
-            Some(_) | None => asked_fields(&mut line, *parts, &mut self.secrets),
+            Some(_) | None => put_fields(&mut line, *parts, &mut self.secrets),
         }
         let is_repeated = self.secrets.has_hidden && !diagnostic.is_empty();
         let diagnostic = if is_repeated { HIDDEN } else { diagnostic };
-        outcome(&mut line, &figures, diagnostic, is_search);
+        outcome(&mut line, &operation, diagnostic, is_search);
         line.end();
         Some(())
     }
 }
 
 /// What came of it.
-fn outcome(line: &mut Line<'_>, figures: &Figures, diagnostic: &[u8], is_search: bool) {
-    if let Some(code) = figures.code {
+fn outcome(line: &mut Line<'_>, operation: &OperationRecord, diagnostic: &[u8], is_search: bool) {
+    if let Some(code) = operation.code {
         line.number(key!("code", "result"), u64::from(code));
         if code != 0 {
             let name = ResultCode::from_code(code).map_or("unknown", ResultCode::name);
@@ -208,32 +208,32 @@ fn outcome(line: &mut Line<'_>, figures: &Figures, diagnostic: &[u8], is_search:
     if !diagnostic.is_empty() {
         line.text(key!("diagnostic", "message"), diagnostic);
     }
-    if let Some(error) = figures.policy {
+    if let Some(error) = operation.policy {
         line.text(key!("policy", "policy"), error.name().as_bytes());
     }
-    if figures.is_abandoned {
+    if operation.is_abandoned {
         line.flag(key!("abandoned", "abandoned"));
     }
     if is_search {
-        line.number(key!("entries", "nentries"), u64::from(figures.entries));
-        if figures.references > 0 {
-            line.number(key!("references", "nrefs"), u64::from(figures.references));
+        line.number(key!("entries", "nentries"), u64::from(operation.entries));
+        if operation.references > 0 {
+            line.number(key!("references", "nrefs"), u64::from(operation.references));
         }
-        line.number(key!("candidates", "candidates"), figures.candidates);
-        if figures.is_unindexed {
+        line.number(key!("candidates", "candidates"), operation.candidates);
+        if operation.is_unindexed {
             line.flag(key!("unindexed", "unindexed"));
         }
     }
-    line.number(key!("octets", "octets"), figures.octets);
-    line.number(key!("queue_us", "qtime"), figures.queue_us);
-    line.number(key!("elapsed_us", "etime"), figures.elapsed_us);
+    line.number(key!("octets", "octets"), operation.octets);
+    line.number(key!("queue_us", "qtime"), operation.queue_us);
+    line.number(key!("elapsed_us", "etime"), operation.elapsed_us);
 }
 
 /// A search as it came.
-fn asked_search(line: &mut Line<'_>, message: &[u8], secrets: &mut Secrets) -> Option<()> {
+fn put_search(line: &mut Line<'_>, message: &[u8], secrets: &mut Secrets) -> Option<()> {
     let mut message = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
     message.read(Tag::INTEGER).ok()?;
-    let mut search = message.sequence(super::scribe::SEARCH).ok()?;
+    let mut search = message.sequence(super::access_recorder::SEARCH).ok()?;
     line.text(key!("base", "base"), search.read(Tag::OCTET_STRING).ok()?);
     let scope = search.enumerated(Tag::ENUMERATED).ok()?;
     let scope = match Scope::from_code(scope)? {
@@ -289,12 +289,12 @@ fn asked_search(line: &mut Line<'_>, message: &[u8], secrets: &mut Secrets) -> O
         oids.push(oid);
         behind.push((oid, control.read_optional(Tag::OCTET_STRING).ok()?.unwrap_or_default()));
     }
-    tell_controls(line, &oids, &behind);
+    put_controls(line, &oids, &behind);
     Some(())
 }
 
 /// Any other operation.
-fn asked_fields(line: &mut Line<'_>, parts: Parts<'_>, secrets: &mut Secrets) {
+fn put_fields(line: &mut Line<'_>, parts: Parts<'_>, secrets: &mut Secrets) {
     let each = || {
         let mut parts = parts;
         std::iter::from_fn(move || parts.field())
@@ -343,11 +343,11 @@ fn asked_fields(line: &mut Line<'_>, parts: Parts<'_>, secrets: &mut Secrets) {
             _ => {}
         }
     }
-    tell_controls(line, &oids, &behind);
+    put_controls(line, &oids, &behind);
 }
 
 /// Which controls there are, and what they say of who is behind the request.
-fn tell_controls(line: &mut Line<'_>, oids: &[&[u8]], behind: &[(&[u8], &[u8])]) {
+fn put_controls(line: &mut Line<'_>, oids: &[&[u8]], behind: &[(&[u8], &[u8])]) {
     if !oids.is_empty() {
         line.list(key!("controls", "controls"), oids.iter().copied());
     }
@@ -468,9 +468,12 @@ mod tests {
     fn line(form: Form, message: &[u8]) -> String {
         let mut renderer = Renderer::new(form, Secrets::new(Schema::builtin()));
         let mut record = Vec::new();
-        let figures = Figures { tag: super::super::scribe::SEARCH.0, ..Figures::default() };
-        Draft::begin(&mut record, Kind::Operation).figures(&figures).text(b"");
-        record.push(Asked::Message as u8);
+        let operation = OperationRecord {
+            tag: super::super::access_recorder::SEARCH.0,
+            ..OperationRecord::default()
+        };
+        Draft::begin(&mut record, Kind::Operation).operation(&operation).text(b"");
+        record.push(LoggedRequest::Message as u8);
         record.extend_from_slice(message);
         let mut out = Vec::new();
         assert!(renderer.record(&record, &mut out));

@@ -11,17 +11,17 @@ struct Ring {
     /// Words rather than octets, so that plain loads and stores carry them.
     words: Box<[AtomicU64]>,
     /// Words taken since the start; written by the consumer alone.
-    head: Apart,
+    head: CachePadded,
     /// Words put since the start; written by the producer alone.
-    tail: Apart,
+    tail: CachePadded,
     /// Records that found no room.
-    dropped: Apart,
+    dropped: CachePadded,
 }
 
 /// A number on a cache line of its own: both threads write theirs all the time.
 #[derive(Default)]
 #[repr(align(128))]
-struct Apart(AtomicU64);
+struct CachePadded(AtomicU64);
 
 /// The end that records are put in.
 pub(crate) struct Producer {
@@ -41,7 +41,8 @@ pub(crate) struct Consumer {
 pub(crate) fn ring(bytes: usize) -> (Producer, Consumer) {
     let count = (bytes / WORD_BYTES).max(WORDS_MIN).next_power_of_two();
     let words = (0..count).map(|_| AtomicU64::new(0)).collect();
-    let (head, tail, dropped) = (Apart::default(), Apart::default(), Apart::default());
+    let (head, tail, dropped) =
+        (CachePadded::default(), CachePadded::default(), CachePadded::default());
     let ring = Arc::new(Ring { words, head, tail, dropped });
     let producer = Producer { ring: Arc::clone(&ring), tail: 0, head_seen: 0 };
     (producer, Consumer { ring, head: 0 })

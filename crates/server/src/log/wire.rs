@@ -7,7 +7,7 @@
 
 use directory::password_policy::PolicyError;
 
-/// What a record tells of.
+/// What a record is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     Connect,
@@ -33,16 +33,16 @@ impl Kind {
     }
 }
 
-/// What is asked, in the record of an operation.
+/// The request, in the record of an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum LoggedRequest {
     /// The message as it came: a search.
     Message,
     /// Fields, as [`Field`] numbers them.
     Fields,
 }
 
-/// A part of what is asked.
+/// A part of the request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Field {
     /// The DN the operation is about.
@@ -64,7 +64,7 @@ pub(super) enum Field {
     /// The OID of a control, and then its value where it is logged.
     Control,
     ControlValue,
-    /// It was too long to be told whole.
+    /// It was too long to be there whole.
     Cut,
 }
 
@@ -90,9 +90,9 @@ impl Field {
     }
 }
 
-/// The numbers of an operation.
+/// The numbers of an operation that is over.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct OperationRecord {
     /// The connection, and the operation on it.
     pub(super) connection: u64,
     pub(super) number: u64,
@@ -112,7 +112,7 @@ pub(super) struct Figures {
     pub(super) is_unindexed: bool,
     /// What the password policy had against it.
     pub(super) policy: Option<PolicyError>,
-    /// Nobody was told the outcome.
+    /// Nobody got a response.
     pub(super) is_abandoned: bool,
 }
 
@@ -156,22 +156,22 @@ impl<'b> Draft<'b> {
         }
     }
 
-    pub(super) fn figures(&mut self, figures: &Figures) -> &mut Self {
-        let flags = u64::from(figures.is_unindexed) | u64::from(figures.is_abandoned) << 1;
-        let policy = figures.policy.map_or(0, |error| error as u64 + 1);
-        let small = policy << 16 | flags << 8 | u64::from(figures.tag);
+    pub(super) fn operation(&mut self, operation: &OperationRecord) -> &mut Self {
+        let flags = u64::from(operation.is_unindexed) | u64::from(operation.is_abandoned) << 1;
+        let policy = operation.policy.map_or(0, |error| error as u64 + 1);
+        let small = policy << 16 | flags << 8 | u64::from(operation.tag);
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-        let code = figures.code.unwrap_or(NO_CODE);
+        let code = operation.code.unwrap_or(NO_CODE);
         for number in [
-            figures.connection,
-            figures.number,
-            figures.ended_us,
-            figures.queue_us,
-            figures.elapsed_us,
-            figures.octets,
-            figures.candidates,
-            pair(figures.entries, figures.references),
-            pair(code, figures.message_id.cast_unsigned()),
+            operation.connection,
+            operation.number,
+            operation.ended_us,
+            operation.queue_us,
+            operation.elapsed_us,
+            operation.octets,
+            operation.candidates,
+            pair(operation.entries, operation.references),
+            pair(code, operation.message_id.cast_unsigned()),
             small,
         ] {
             self.number(number);
@@ -209,8 +209,8 @@ impl<'a> Parts<'a> {
         Some((field, self.text()?))
     }
 
-    pub(super) fn figures(&mut self) -> Option<Figures> {
-        let mut figures = Figures {
+    pub(super) fn operation(&mut self) -> Option<OperationRecord> {
+        let mut operation = OperationRecord {
             connection: self.number()?,
             number: self.number()?,
             ended_us: self.number()?,
@@ -218,21 +218,21 @@ impl<'a> Parts<'a> {
             elapsed_us: self.number()?,
             octets: self.number()?,
             candidates: self.number()?,
-            ..Figures::default()
+            ..OperationRecord::default()
         };
         let (high, low) = (|number: u64| (number >> 32) as u32, |number: u64| number as u32);
         let counts = self.number()?;
-        (figures.entries, figures.references) = (high(counts), low(counts));
+        (operation.entries, operation.references) = (high(counts), low(counts));
         let outcome = self.number()?;
-        figures.code = Some(high(outcome)).filter(|code| *code != NO_CODE);
-        figures.message_id = low(outcome).cast_signed();
+        operation.code = Some(high(outcome)).filter(|code| *code != NO_CODE);
+        operation.message_id = low(outcome).cast_signed();
         let small = self.number()?;
-        figures.tag = small as u8;
-        figures.is_unindexed = small >> 8 & 1 != 0;
-        figures.is_abandoned = small >> 9 & 1 != 0;
+        operation.tag = small as u8;
+        operation.is_unindexed = small >> 8 & 1 != 0;
+        operation.is_abandoned = small >> 9 & 1 != 0;
         let policy = (small >> 16 & 0xff) as usize;
-        figures.policy = policy.checked_sub(1).and_then(|at| PolicyError::ALL.get(at).copied());
-        Some(figures)
+        operation.policy = policy.checked_sub(1).and_then(|at| PolicyError::ALL.get(at).copied());
+        Some(operation)
     }
 }
 
@@ -242,7 +242,7 @@ const NO_CODE: u32 = u32::MAX;
 /// The longest text in a record.
 pub(super) const TEXT_MAX_BYTES: usize = 4 * 1024;
 
-/// The longest message in a record; of a longer one the names are told.
+/// The longest message in a record; of a longer one there are only the names.
 pub(super) const MESSAGE_MAX_BYTES: usize = 8 * 1024;
 
 /// Fields of one operation, in octets, about.
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
-        let figures = Figures {
+        let operation = OperationRecord {
             connection: 1,
             number: 2,
             ended_us: 3,
@@ -271,21 +271,21 @@ mod tests {
             policy: Some(PolicyError::PasswordTooLong),
             is_abandoned: false,
         };
-        let other = Figures {
+        let other = OperationRecord {
             code: None,
             is_unindexed: false,
             is_abandoned: true,
             policy: None,
-            ..figures
+            ..operation
         };
-        for figures in [figures, other] {
+        for operation in [operation, other] {
             let mut out = Vec::new();
             let mut draft = Draft::begin(&mut out, Kind::Operation);
-            draft.figures(&figures).text(b"why");
+            draft.operation(&operation).text(b"why");
             draft.field(Field::Name, b"cn=a");
             let mut parts = Parts(&out);
             assert_eq!(parts.octet().and_then(Kind::of), Some(Kind::Operation));
-            assert_eq!(parts.figures(), Some(figures));
+            assert_eq!(parts.operation(), Some(operation));
             assert_eq!(parts.text(), Some(&b"why"[..]));
             assert_eq!(parts.field(), Some((Field::Name, &b"cn=a"[..])));
             assert_eq!(parts.field(), None);

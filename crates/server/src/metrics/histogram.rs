@@ -5,7 +5,7 @@
 
 use super::meter::Own;
 
-/// Times as the thread notes them that spends them.
+/// Times as the thread records them that spends them.
 #[derive(Debug)]
 pub(super) struct Times {
     buckets: [Own; BUCKETS],
@@ -20,8 +20,8 @@ impl Default for Times {
 
 impl Times {
     #[inline]
-    pub(super) fn note(&self, time_us: u64) {
-        if let Some(bucket) = self.buckets.get(place(time_us)) {
+    pub(super) fn record(&self, time_us: u64) {
+        if let Some(bucket) = self.buckets.get(index(time_us)) {
             bucket.add(1);
         }
         self.sum_us.add(time_us);
@@ -64,19 +64,19 @@ impl Histogram {
         let count = self.count();
         let wanted = (count as f64 * share).ceil().max(1.0) as u64;
         let mut below = 0;
-        let mut places = self.buckets.iter().enumerate();
-        places.find_map(|(place, bucket)| {
+        let mut indexed = self.buckets.iter().enumerate();
+        indexed.find_map(|(index, bucket)| {
             below += bucket;
-            (*bucket > 0 && below >= wanted).then(|| upper_us(place))
+            (*bucket > 0 && below >= wanted).then(|| upper_us(index))
         })
     }
 
     /// Upper ends in µs, two to a doubling, each with how many times are below it.
     pub(crate) fn below(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut below = 0;
-        let each = self.buckets.iter().enumerate().map(move |(place, bucket)| {
+        let each = self.buckets.iter().enumerate().map(move |(index, bucket)| {
             below += bucket;
-            (upper_us(place), below)
+            (upper_us(index), below)
         });
         each.take(BUCKETS - 1).filter(|(end, _)| is_coarse(*end))
     }
@@ -84,12 +84,12 @@ impl Histogram {
     /// The buckets that hold something, each with its upper end in µs.
     pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let each = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
-        each.map(|(place, count)| (upper_us(place), *count))
+        each.map(|(index, count)| (upper_us(index), *count))
     }
 }
 
 #[inline]
-fn place(time_us: u64) -> usize {
+fn index(time_us: u64) -> usize {
     if time_us < PARTS {
         return time_us as usize;
     }
@@ -99,12 +99,12 @@ fn place(time_us: u64) -> usize {
 }
 
 /// Where the bucket ends; the last one holds all that is longer, too.
-fn upper_us(place: usize) -> u64 {
-    let place = place as u64;
-    if place < PARTS {
-        return place + 1;
+fn upper_us(index: usize) -> u64 {
+    let index = index as u64;
+    if index < PARTS {
+        return index + 1;
     }
-    let (octave, part) = (place / PARTS - 1, place % PARTS);
+    let (octave, part) = (index / PARTS - 1, index % PARTS);
     (PARTS + part + 1) << octave
 }
 
@@ -127,18 +127,18 @@ mod tests {
     #[test]
     fn every_time_is_in_the_bucket_that_ends_behind_it() {
         let mut last = 0;
-        for place_of in 0..BUCKETS - 1 {
-            let end = upper_us(place_of);
-            assert_eq!(place(end - 1), place_of, "{end}");
-            assert_eq!(place(last), place_of, "{last}");
+        for index_of in 0..BUCKETS - 1 {
+            let end = upper_us(index_of);
+            assert_eq!(index(end - 1), index_of, "{end}");
+            assert_eq!(index(last), index_of, "{last}");
             last = end;
         }
         assert_eq!(last, 1 << 26);
-        assert_eq!(place(last), BUCKETS - 1);
-        assert_eq!(place(u64::MAX), BUCKETS - 1);
+        assert_eq!(index(last), BUCKETS - 1);
+        assert_eq!(index(u64::MAX), BUCKETS - 1);
         // No bucket of a time above 8 µs is wider than an eighth of it.
-        let is_narrow = |place: usize| {
-            (upper_us(place) - upper_us(place - 1)) * PARTS <= upper_us(place - 1).max(PARTS)
+        let is_narrow = |index: usize| {
+            (upper_us(index) - upper_us(index - 1)) * PARTS <= upper_us(index - 1).max(PARTS)
         };
         assert!((1..BUCKETS - 1).all(is_narrow));
     }
@@ -147,7 +147,7 @@ mod tests {
     fn percentiles_and_coarse_buckets() {
         let times = Times::default();
         for time in 1..=100 {
-            times.note(time);
+            times.record(time);
         }
         let mut all = Histogram::default();
         assert_eq!(all.percentile_us(0.5), None);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(below, want);
         assert_eq!(all.below().last(), Some((1 << 26, 100)));
         assert_eq!(all.filled().map(|(_, count)| count).sum::<u64>(), 100);
-        times.note(u64::MAX / 2);
+        times.record(u64::MAX / 2);
         let mut all = Histogram::default();
         all.add(&times);
         assert_eq!(all.below().last(), Some((1 << 26, 100)), "what took longer is in none");

@@ -2,13 +2,13 @@
 //!
 //! Invariant: only the worker's own thread writes its meter, with plain loads and stores: no locked
 //! instruction, and no cache line that two workers write. Whoever reads adds the meters up and may
-//! see a request counted in one place and not yet in the other.
+//! see a request in one count and not yet in the other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::histogram::{Histogram, Times};
-use crate::presence::millis;
+use crate::connection::presence::millis;
 
 /// The counters of one worker. Aligned so that no line of it lies next to another worker's: the
 /// processor fetches lines in pairs.
@@ -22,8 +22,8 @@ pub(crate) struct Meter {
     sent_bytes: Own,
     entries: Own,
     references: Own,
-    /// When the worker last had a turn, in milliseconds of the directory's clock.
-    turned_ms: AtomicU64,
+    /// When the worker last ran, in milliseconds of the directory's clock.
+    beat_ms: AtomicU64,
 }
 
 impl Default for Meter {
@@ -36,7 +36,7 @@ impl Default for Meter {
             sent_bytes: Own::default(),
             entries: Own::default(),
             references: Own::default(),
-            turned_ms: AtomicU64::new(0),
+            beat_ms: AtomicU64::new(0),
         }
     }
 }
@@ -58,7 +58,7 @@ impl Own {
 
 #[derive(Debug)]
 struct OperationMeter {
-    /// By the number of the code; the last place is for all that are larger.
+    /// By the number of the code; the last one is for all that are larger.
     results: [Own; CODES],
     /// The client wanted no answer any more, or was gone.
     abandoned: Own,
@@ -92,7 +92,7 @@ pub(crate) struct Measured {
     pub(crate) tag: u8,
     /// The result code of the answer, if there was one.
     pub(crate) code: Option<u32>,
-    /// Nobody was told the outcome.
+    /// Nobody got a response.
     pub(crate) is_abandoned: bool,
     pub(crate) elapsed_us: u64,
     /// Octets of the request and of its answers.
@@ -103,14 +103,14 @@ pub(crate) struct Measured {
 }
 
 impl Meter {
-    /// The worker has a turn now.
-    pub(crate) fn turns(&self, now: Duration) {
-        self.turned_ms.store(millis(now), Ordering::Relaxed);
+    /// The worker runs now.
+    pub(crate) fn beat(&self, now: Duration) {
+        self.beat_ms.store(millis(now), Ordering::Relaxed);
     }
 
     /// How long ago it had one.
     pub(crate) fn silence(&self, now: Duration) -> Duration {
-        let turned = Duration::from_millis(self.turned_ms.load(Ordering::Relaxed));
+        let turned = Duration::from_millis(self.beat_ms.load(Ordering::Relaxed));
         now.saturating_sub(turned)
     }
 
@@ -118,15 +118,15 @@ impl Meter {
     #[inline]
     pub(crate) fn count(&self, measured: &Measured) {
         let number = usize::from(measured.tag & TAG_NUMBER);
-        let place = PLACE_OF_TAG.get(number).copied().unwrap_or(OTHER);
-        let Some(operation) = self.operations.get(usize::from(place)) else { return };
+        let index = INDEX_OF_TAG.get(number).copied().unwrap_or(OTHER);
+        let Some(operation) = self.operations.get(usize::from(index)) else { return };
         match measured.code {
             Some(code) => {
-                let place = usize::try_from(code).unwrap_or(CODES).min(CODES - 1);
-                if let Some(result) = operation.results.get(place) {
+                let index = usize::try_from(code).unwrap_or(CODES).min(CODES - 1);
+                if let Some(result) = operation.results.get(index) {
                     result.add(1);
                 }
-                operation.times.note(measured.elapsed_us);
+                operation.times.record(measured.elapsed_us);
             }
             None if measured.is_abandoned => operation.abandoned.add(1),
             None => operation.unanswered.add(1),
@@ -164,9 +164,9 @@ impl Meter {
 
     /// A TLS handshake ended with this version, or failed.
     pub(crate) fn handshake(&self, version: Option<&str>) {
-        let place = version.and_then(|version| HANDSHAKES.iter().position(|one| *one == version));
-        let place = place.unwrap_or(HANDSHAKES.len() - 1);
-        if let Some(handshakes) = self.handshakes.get(place) {
+        let index = version.and_then(|version| HANDSHAKES.iter().position(|one| *one == version));
+        let index = index.unwrap_or(HANDSHAKES.len() - 1);
+        if let Some(handshakes) = self.handshakes.get(index) {
             handshakes.add(1);
         }
     }
@@ -219,8 +219,8 @@ impl Sum {
     /// Adds the meters up.
     pub(crate) fn of<'m>(meters: impl Iterator<Item = &'m Meter> + Clone) -> Self {
         let sum = |one: &dyn Fn(&'m Meter) -> u64| meters.clone().map(one).sum::<u64>();
-        let operation = |place: usize| {
-            let each = || meters.clone().filter_map(move |meter| meter.operations.get(place));
+        let operation = |index: usize| {
+            let each = || meters.clone().filter_map(move |meter| meter.operations.get(index));
             let mut times = Histogram::default();
             each().for_each(|operation| times.add(&operation.times));
             OperationSum {
@@ -234,8 +234,8 @@ impl Sum {
                 times,
             }
         };
-        let listener = |place: usize| {
-            let each = || meters.clone().filter_map(move |meter| meter.listeners.get(place));
+        let listener = |index: usize| {
+            let each = || meters.clone().filter_map(move |meter| meter.listeners.get(index));
             // In this order, so that no connection is closed that was not accepted.
             let closed = each().map(|one| one.closed.value()).sum();
             ListenerSum {
@@ -244,8 +244,8 @@ impl Sum {
                 refused: each().map(|one| one.refused.value()).sum(),
             }
         };
-        let handshake = |place: usize| {
-            let each = meters.clone().filter_map(move |meter| meter.handshakes.get(place));
+        let handshake = |index: usize| {
+            let each = meters.clone().filter_map(move |meter| meter.handshakes.get(index));
             each.map(Own::value).sum()
         };
         Self {
@@ -274,21 +274,21 @@ const OTHER: u8 = 10;
 
 /// Where the operation with this application tag is among [`OPERATIONS`] (RFC 4511 §4.2–4.12).
 #[allow(clippy::indexing_slicing, reason = "the compiler does it, and would stop")]
-const PLACE_OF_TAG: [u8; 32] = {
-    let mut places = [OTHER; 32];
+const INDEX_OF_TAG: [u8; 32] = {
+    let mut indexes = [OTHER; 32];
     let known: [(usize, u8); 10] =
         [(0, 0), (2, 1), (3, 2), (6, 3), (8, 4), (10, 5), (12, 6), (14, 7), (16, 8), (23, 9)];
     let mut next = 0;
     while next < known.len() {
-        let (tag, place) = known[next];
-        places[tag] = place;
+        let (tag, index) = known[next];
+        indexes[tag] = index;
         next += 1;
     }
-    places
+    indexes
 };
 const TAG_NUMBER: u8 = 0x1f;
 
-/// Result codes that have a place of their own, and one for all others.
+/// Result codes that have an index of their own, and one for all others.
 pub(crate) const CODES: usize = 128;
 
 /// The listeners by their names in the access log.
@@ -314,15 +314,15 @@ mod tests {
         two.count(&measured(0x60, Some(49)));
         two.count(&measured(0x42, None));
         two.count(&Measured { is_abandoned: true, ..measured(0x63, None) });
-        // Cancelled is 118; what is larger than every place is in the last.
+        // Cancelled is 118; what is larger than every index is in the last.
         two.count(&measured(0x77, Some(118)));
         two.count(&measured(0x77, Some(16_654)));
         // A tag that no request has.
         two.count(&measured(0x65, Some(2)));
         let sum = Sum::of([&one, &two].into_iter());
         let of = |name: &str| {
-            let place = OPERATIONS.iter().position(|one| *one == name).unwrap();
-            sum.operations[place].clone()
+            let index = OPERATIONS.iter().position(|one| *one == name).unwrap();
+            sum.operations[index].clone()
         };
         let search = of("search");
         assert_eq!((search.results[0], search.results[32], search.abandoned), (2, 1, 1));

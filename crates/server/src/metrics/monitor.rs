@@ -1,4 +1,4 @@
-//! The same figures as entries of `cn=monitor`, written from the table.
+//! The metrics as entries of `cn=monitor`, written from the table.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use directory::FigureEntry;
 
 use super::histogram::Histogram;
 use super::rows::ROWS;
-use super::scene::Scene;
+use super::scrape::Scrape;
 use super::table::{HISTOGRAM_BUCKETS, HISTOGRAM_NUMBERS, Kind, Metric, Samples, Value};
 
 /// The entries of a branch such as `cn=store,cn=monitor`, the topmost first.
-pub(crate) fn entries(scene: &Scene<'_>, branch: &str) -> Vec<FigureEntry> {
+pub(crate) fn entries(scrape: &Scrape<'_>, branch: &str) -> Vec<FigureEntry> {
     let name = branch.strip_suffix(",cn=monitor").unwrap_or(branch);
     let mut top = Vec::new();
     let mut below: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-    for metric in ROWS.iter().filter(|metric| metric.place.branch == name) {
+    for metric in ROWS.iter().filter(|metric| metric.path.branch == name) {
         let mut samples = Samples::default();
-        (metric.values)(scene, &mut samples);
+        (metric.values)(scrape, &mut samples);
         put(metric, samples, &mut top, &mut below);
     }
     let mut made = vec![FigureEntry { name: branch.to_owned(), values: top }];
@@ -33,29 +33,29 @@ fn put(
     top: &mut Vec<(String, String)>,
     below: &mut BTreeMap<String, Vec<(String, String)>>,
 ) {
-    let place = metric.place;
+    let path = metric.path;
     let mut sums: BTreeMap<Option<String>, i64> = BTreeMap::new();
     for sample in samples.0 {
         let mut labels = sample.labels.into_iter();
-        let entry = if place.has_entries { labels.next() } else { None };
+        let entry = if path.has_entries { labels.next() } else { None };
         let values = match &entry {
             Some(entry) => below.entry(entry.clone()).or_default(),
             None => &mut *top,
         };
         match sample.value {
-            Value::Times(times) => put_times(place.attribute, &times, values),
+            Value::Times(times) => put_times(path.attribute, &times, values),
             Value::Number(_) if metric.kind() == Kind::Info => {
-                values.extend(labels.map(|label| (place.attribute.to_owned(), label)));
+                values.extend(labels.map(|label| (path.attribute.to_owned(), label)));
             }
             Value::Number(number) => {
                 *sums.entry(entry).or_default() += number;
                 let words = labels.map(|label| label + " ").collect::<String>();
-                values.push((place.attribute.to_owned(), format!("{words}{number}")));
+                values.push((path.attribute.to_owned(), format!("{words}{number}")));
             }
         }
     }
     let all: i64 = sums.values().sum();
-    match place.total {
+    match path.total {
         Some(total) => {
             for (entry, sum) in sums {
                 let values = match entry {
@@ -64,13 +64,13 @@ fn put(
                 };
                 values.push((total.to_owned(), sum.to_string()));
             }
-            if place.has_entries {
+            if path.has_entries {
                 top.push((total.to_owned(), all.to_string()));
             }
         }
         // A number of each entry: the entry above them has them together.
-        None if place.has_entries && metric.kind() != Kind::Histogram => {
-            top.push((place.attribute.to_owned(), all.to_string()));
+        None if path.has_entries && metric.kind() != Kind::Histogram => {
+            top.push((path.attribute.to_owned(), all.to_string()));
         }
         None => {}
     }

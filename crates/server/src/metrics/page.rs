@@ -12,7 +12,7 @@ pub(crate) fn reference() -> String {
         let _ = write!(text, "\n## {title}\n\nIn `{branch},cn=monitor`.\n\n");
         text.push_str("| Prometheus | kind | labels | attributes in `cn=monitor` | what it is |\n");
         text.push_str("|---|---|---|---|---|\n");
-        for metric in ROWS.iter().filter(|metric| metric.place.branch == *branch) {
+        for metric in ROWS.iter().filter(|metric| metric.path.branch == *branch) {
             text.push_str(&row(metric));
         }
     }
@@ -40,7 +40,7 @@ fn row(metric: &Metric) -> String {
     });
     let attributes = attributes.collect::<Vec<_>>().join(", ");
     let entry = match metric.labels {
-        [first, ..] if metric.place.has_entries => format!("below `cn={first}`: "),
+        [first, ..] if metric.path.has_entries => format!("below `cn={first}`: "),
         _ => String::new(),
     };
     let name = match metric.name {

@@ -1,7 +1,7 @@
 //! What the process has spent, as the operating system counts it: CPU, memory, context switches,
 //! disk, files.
 //!
-//! Invariant: what the system does not tell is left out; nothing here fails.
+//! Invariant: what the system does not say is left out; nothing here fails.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;

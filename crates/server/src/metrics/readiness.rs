@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::meter::Meter;
-use super::scene::Metrics;
+use super::scrape::Metrics;
 
 /// What speaks against sending clients here.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -24,7 +24,7 @@ impl Metrics {
 
     /// Why the server should be started anew, if it should.
     pub(crate) fn stall(&self) -> Option<String> {
-        let now = self.scene()?.directory().clock().elapsed();
+        let now = self.scrape()?.directory().clock().elapsed();
         let (number, silence) = stalled(&self.meters, now)?;
         Some(format!("worker {number} has stood still for {} s", silence.as_secs()))
     }
@@ -32,29 +32,29 @@ impl Metrics {
     /// Whether the server is ready.
     pub(crate) fn readiness(&self) -> Readiness {
         let mut found = Readiness::default();
-        let scene = match self.scene() {
-            Some(scene) if !self.is_stopping.load(Ordering::Relaxed) => scene,
+        let scrape = match self.scrape() {
+            Some(scrape) if !self.is_stopping.load(Ordering::Relaxed) => scrape,
             _ => {
                 found.refusals.push("the server is shutting down".to_owned());
                 return found;
             }
         };
-        if scene.base().is_none() {
+        if scrape.base().is_none() {
             found.refusals.push("the database cannot be read".to_owned());
         }
-        let journal = scene.journal();
+        let journal = scrape.journal();
         if let Some(reason) = &journal.is_poisoned {
             found.refusals.push(format!("nothing can be written until a restart: {reason}"));
         }
         if journal.is_full {
             found.warnings.push("the disk has no room for the journal".to_owned());
         }
-        let overlay = scene.overlay();
+        let overlay = scrape.overlay();
         if let Some(error) = &overlay.last_error {
             found.warnings.push(format!("the last flush failed: {error}"));
         }
-        let certificate = scene.shared.tls.state();
-        let days = certificate.days_left(scene.now().seconds());
+        let certificate = scrape.shared.tls.state();
+        let days = certificate.days_left(scrape.now().seconds());
         if days < 0 {
             found.warnings.push("the certificate has expired".to_owned());
         } else if days < DAYS_FEW {
@@ -63,7 +63,7 @@ impl Metrics {
         if let Some(error) = certificate.error {
             found.warnings.push(format!("the changed certificate is not used: {error}"));
         }
-        for log in scene.logs() {
+        for log in scrape.logs() {
             if let Some(error) = &log.error {
                 found.warnings.push(format!("the {} log cannot be written: {error}", log.name));
             }
@@ -72,13 +72,13 @@ impl Metrics {
     }
 }
 
-/// A worker that stands still, and for how long. Each has a turn twice a second, idle or not.
+/// A worker that stands still, and for how long. Each beats twice a second, idle or not.
 fn stalled(meters: &[Arc<Meter>], now: Duration) -> Option<(usize, Duration)> {
     let silences = meters.iter().map(|meter| meter.silence(now)).enumerate();
     silences.max_by_key(|(_, silence)| *silence).filter(|(_, silence)| *silence >= STALLED_AFTER)
 }
 
-/// A worker that has had no turn for so long does not serve its clients.
+/// A worker that has not beaten for so long does not serve its clients.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
 
 /// So many days before it expires, somebody should look at the certificate.
@@ -92,11 +92,11 @@ mod tests {
     fn a_worker_without_a_turn_for_ten_seconds_stands_still() {
         let meters = [Arc::<Meter>::default(), Arc::default()];
         let at = Duration::from_secs;
-        meters.iter().for_each(|meter| meter.turns(at(100)));
+        meters.iter().for_each(|meter| meter.beat(at(100)));
         assert_eq!(stalled(&meters, at(109)), None);
-        meters[0].turns(at(109));
+        meters[0].beat(at(109));
         assert_eq!(stalled(&meters, at(111)), Some((1, at(11))));
-        meters[1].turns(at(111));
+        meters[1].beat(at(111));
         assert_eq!(stalled(&meters, at(112)), None);
         assert_eq!(stalled(&meters, at(0)), None);
     }

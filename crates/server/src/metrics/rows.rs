@@ -3,9 +3,9 @@
 //! A new metric is a row here, whose name says whether it is a counter and in what unit, and the
 //! attribute of its name in the schema (`crates/schema/files/14-monitor.ldif`).
 
+mod runtime;
 mod served;
 mod stored;
-mod surroundings;
 
 use super::table::Metric;
 use crate::rows::join;
@@ -26,5 +26,5 @@ pub(crate) const BRANCHES: &[(&str, &str)] = &[
 /// All metrics.
 pub(crate) const ROWS: &[Metric] = &join::<
     Metric,
-    { served::ROWS.len() + stored::ROWS.len() + surroundings::ROWS.len() },
->(&[served::ROWS, stored::ROWS, surroundings::ROWS]);
+    { served::ROWS.len() + stored::ROWS.len() + runtime::ROWS.len() },
+>(&[served::ROWS, stored::ROWS, runtime::ROWS]);

@@ -8,7 +8,7 @@
 //! taken from it.
 
 use super::histogram::Histogram;
-use super::scene::Scene;
+use super::scrape::Scrape;
 
 /// A row of the table.
 #[derive(Clone, Copy)]
@@ -17,13 +17,13 @@ pub(crate) struct Metric {
     pub(crate) name: &'static str,
     /// Other than the name says.
     special: Option<Kind>,
-    /// What its values are told apart by.
+    /// What distinguishes its values.
     pub(crate) labels: &'static [&'static str],
     /// Where it is in `cn=monitor`.
-    pub(crate) place: Place,
+    pub(crate) path: MonitorPath,
     /// A sentence.
     pub(crate) help: &'static str,
-    pub(crate) values: fn(&Scene<'_>, &mut Samples),
+    pub(crate) values: fn(&Scrape<'_>, &mut Samples),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -47,7 +47,7 @@ pub(crate) enum Unit {
 
 /// Where a metric is in `cn=monitor`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct MonitorPath {
     /// The branch, without `,cn=monitor`.
     pub(crate) branch: &'static str,
     pub(crate) attribute: &'static str,
@@ -64,10 +64,10 @@ impl Metric {
         name: &'static str,
         (branch, attribute): (&'static str, &'static str),
         help: &'static str,
-        values: fn(&Scene<'_>, &mut Samples),
+        values: fn(&Scrape<'_>, &mut Samples),
     ) -> Self {
-        let place = Place { branch, attribute, has_entries: false, total: None };
-        Self { name, special: None, labels: &[], place, help, values }
+        let path = MonitorPath { branch, attribute, has_entries: false, total: None };
+        Self { name, special: None, labels: &[], path, help, values }
     }
 
     /// Neither a counter nor a gauge.
@@ -75,21 +75,21 @@ impl Metric {
         Self { special: Some(kind), ..self }
     }
 
-    /// Told apart by labels, the first of which names an entry of `cn=monitor`.
+    /// Its values are distinguished by labels, the first of which names an entry of `cn=monitor`.
     pub(super) const fn by_entry(self, labels: &'static [&'static str]) -> Self {
-        let place = Place { has_entries: true, ..self.place };
-        Self { labels, place, ..self }
+        let path = MonitorPath { has_entries: true, ..self.path };
+        Self { labels, path, ..self }
     }
 
-    /// Told apart by labels.
+    /// Its values are distinguished by labels.
     pub(super) const fn by(self, labels: &'static [&'static str]) -> Self {
         Self { labels, ..self }
     }
 
     /// With the sum in an attribute of its own.
     pub(super) const fn total(self, attribute: &'static str) -> Self {
-        let place = Place { total: Some(attribute), ..self.place };
-        Self { place, ..self }
+        let path = MonitorPath { total: Some(attribute), ..self.path };
+        Self { path, ..self }
     }
 
     /// By the end of its name, where it is not special.
@@ -98,14 +98,14 @@ impl Metric {
         self.special.unwrap_or(by_name)
     }
 
-    /// By a word of its name; days Prometheus is not told.
+    /// By a word of its name; days are not shown to Prometheus.
     pub(crate) fn unit(&self) -> Unit {
         let has = |unit| self.name.split('_').any(|word| word == unit);
         if has("bytes") {
             Unit::Bytes
         } else if has("seconds") {
             Unit::Seconds
-        } else if self.place.attribute.ends_with("-days") {
+        } else if self.path.attribute.ends_with("-days") {
             Unit::Days
         } else {
             Unit::None
@@ -115,20 +115,20 @@ impl Metric {
     /// Whether its values in `cn=monitor` are texts, with a word before the number.
     #[cfg(test)]
     pub(crate) fn is_text(&self) -> bool {
-        self.kind() == Kind::Info || self.labels.len() > if self.place.has_entries { 1 } else { 0 }
+        self.kind() == Kind::Info || self.labels.len() > if self.path.has_entries { 1 } else { 0 }
     }
 
     /// The attributes it has in `cn=monitor`, each with whether it is a number.
     #[cfg(test)]
     pub(crate) fn attributes(&self) -> Vec<(String, bool)> {
-        let attribute = self.place.attribute;
+        let attribute = self.path.attribute;
         if self.kind() == Kind::Histogram {
             let numbers = HISTOGRAM_NUMBERS.iter().map(|end| (format!("{attribute}-{end}"), true));
             let buckets = (format!("{attribute}-{HISTOGRAM_BUCKETS}"), false);
             return numbers.chain([buckets]).collect();
         }
         let own = (attribute.to_owned(), !self.is_text());
-        let total = self.place.total.map(|total| (total.to_owned(), true));
+        let total = self.path.total.map(|total| (total.to_owned(), true));
         std::iter::once(own).chain(total).collect()
     }
 }
@@ -156,14 +156,14 @@ impl Samples {
         self.labelled(&[], number);
     }
 
-    /// Likewise, where it may not be known.
+    /// The one value of a metric without labels, where it may not be known.
     pub(super) fn known(&mut self, number: Option<u64>) {
         if let Some(number) = number {
             self.one(number);
         }
     }
 
-    /// Likewise, where it may be negative.
+    /// The one value of a metric without labels, where it may be negative.
     pub(super) fn signed(&mut self, number: i64) {
         self.0.push(Sample { labels: Vec::new(), value: Value::Number(number) });
     }
@@ -189,5 +189,6 @@ pub(crate) const MONITOR_ONLY: &str = "";
 /// percentiles.
 pub(crate) const HISTOGRAM_NUMBERS: [&str; 6] =
     ["answered", "time-us", "p50-us", "p90-us", "p99-us", "p999-us"];
-/// Likewise: values `END COUNT`, the buckets that hold something with their upper ends in µs.
+/// The end of the attribute with the buckets of a histogram: values `END COUNT`, the buckets that
+/// hold something with their upper ends in µs.
 pub(crate) const HISTOGRAM_BUCKETS: &str = "times";

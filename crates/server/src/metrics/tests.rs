@@ -20,7 +20,7 @@ fn names_are_those_prometheus_expects() {
         assert!(names.insert(name), "{name} is there twice");
         assert!(name.starts_with("roster_") || name.starts_with("process_"), "{name}");
         // The other name says the same.
-        let (attribute, is_times) = (metric.place.attribute, metric.kind() == Kind::Histogram);
+        let (attribute, is_times) = (metric.path.attribute, metric.kind() == Kind::Histogram);
         let is_us = attribute.ends_with("-us") || is_times;
         assert_eq!(metric.unit() == Unit::Seconds, is_us, "{name}");
         assert_eq!(metric.unit() == Unit::Bytes, attribute.ends_with("-bytes"), "{name}");
@@ -29,7 +29,7 @@ fn names_are_those_prometheus_expects() {
             "{name}: {}",
             metric.help
         );
-        assert!(BRANCHES.iter().any(|(branch, _)| *branch == metric.place.branch), "{name}");
+        assert!(BRANCHES.iter().any(|(branch, _)| *branch == metric.path.branch), "{name}");
     }
 }
 
@@ -48,7 +48,7 @@ fn every_attribute_is_in_the_schema_and_is_a_number_or_a_text() {
     }
 }
 
-/// Every metric and label that dashboard and rules ask for is told by a server.
+/// Every metric and label that dashboard and rules ask for is exposed by a server.
 #[test]
 fn dashboard_and_rules_ask_for_what_there_is() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");

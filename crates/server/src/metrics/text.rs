@@ -3,21 +3,21 @@
 use std::fmt::Write as _;
 
 use super::rows::ROWS;
-use super::scene::Scene;
+use super::scrape::Scrape;
 use super::table::{Kind, MONITOR_ONLY, Metric, Samples, Unit, Value};
 
 /// All metrics as they are now.
-pub(crate) fn exposition(scene: &Scene<'_>) -> String {
+pub(crate) fn exposition(scrape: &Scrape<'_>) -> String {
     let mut out = String::with_capacity(SIZE_EXPECTED_BYTES);
     for metric in ROWS.iter().filter(|metric| metric.name != MONITOR_ONLY) {
-        family(&mut out, scene, metric);
+        family(&mut out, scrape, metric);
     }
     out
 }
 
-fn family(out: &mut String, scene: &Scene<'_>, metric: &Metric) {
+fn family(out: &mut String, scrape: &Scrape<'_>, metric: &Metric) {
     let mut samples = Samples::default();
-    (metric.values)(scene, &mut samples);
+    (metric.values)(scrape, &mut samples);
     if samples.0.is_empty() {
         return;
     }

@@ -1,4 +1,4 @@
-//! `[authentication]`, and what the directory is told of it.
+//! `[authentication]`, and what the directory gets of it.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use directory::{
 pub struct AuthenticationSettings {
     /// Where passwords need TLS: `always`, `remote` or `never`.
     pub confidentiality: &'static str,
-    /// Where the mechanism PLAIN does, likewise.
+    /// Where the mechanism PLAIN needs TLS: `always`, `remote` or `never`.
     pub plain_confidentiality: &'static str,
     /// SASL mechanisms.
     pub mechanisms: Vec<&'static str>,

@@ -1,4 +1,4 @@
-//! What can be wrong with settings, said in one line with its place.
+//! What can be wrong with settings, said in one line with its location.
 
 use std::fmt;
 use std::io;
@@ -17,14 +17,14 @@ pub enum SettingsError {
     /// The file is not TOML.
     Syntax {
         /// `roster.toml:12`.
-        place: String,
+        location: String,
         /// What the parser expected.
         reason: String,
     },
     /// No such section, key or variable.
     Unknown {
         /// `roster.toml:12`, `environment` or `command line`.
-        place: String,
+        location: String,
         /// The name as given.
         name: String,
         /// The known name that is most like it.
@@ -33,7 +33,7 @@ pub enum SettingsError {
     /// A value of the wrong type or out of range.
     Value {
         /// `roster.toml:12`, the name of a variable, or `command line`.
-        place: String,
+        location: String,
         /// Which setting, what it accepts, and what was given.
         reason: String,
     },
@@ -43,14 +43,14 @@ impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { path, source } => write!(f, "cannot read {}: {source}", path.display()),
-            Self::Syntax { place, reason } => write!(f, "{place}: {reason}"),
-            Self::Unknown { place, name, suggestion: None } => {
-                write!(f, "{place}: there is no setting '{name}'")
+            Self::Syntax { location, reason } => write!(f, "{location}: {reason}"),
+            Self::Unknown { location, name, suggestion: None } => {
+                write!(f, "{location}: there is no setting '{name}'")
             }
-            Self::Unknown { place, name, suggestion: Some(suggestion) } => {
-                write!(f, "{place}: there is no setting '{name}'; did you mean '{suggestion}'?")
+            Self::Unknown { location, name, suggestion: Some(suggestion) } => {
+                write!(f, "{location}: there is no setting '{name}'; did you mean '{suggestion}'?")
             }
-            Self::Value { place, reason } => write!(f, "{place}: {reason}"),
+            Self::Value { location, reason } => write!(f, "{location}: {reason}"),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn load(
 
 /// What no row can see alone.
 fn check_together(settings: &Settings) -> Result<(), SettingsError> {
-    let refuse = |reason| Err(SettingsError::Value { place: "settings".to_owned(), reason });
+    let refuse = |reason| Err(SettingsError::Value { location: "settings".to_owned(), reason });
     let (low, full) = (settings.store.disk_low_bytes, settings.store.disk_full_bytes);
     if full > low {
         return refuse(format!(
@@ -61,29 +61,31 @@ pub(super) fn from_toml(
     text: &str,
 ) -> Result<(), SettingsError> {
     let document = DeTable::parse(text).map_err(|error| SettingsError::Syntax {
-        place: place(file, text, error.span().map_or(0, |span| span.start)),
+        location: location(file, text, error.span().map_or(0, |span| span.start)),
         reason: error.message().to_owned(),
     })?;
     for (section, content) in document.get_ref() {
-        let place = place(file, text, section.span().start);
+        let location = location(file, text, section.span().start);
         let name = section.get_ref().as_ref();
         if name == policy::NAME {
-            settings.policies = policy::read(content, &|at| self::place(file, text, at))?;
+            settings.policies = policy::read(content, &|at| self::location(file, text, at))?;
             continue;
         }
         let known = SECTIONS.iter().any(|(known, _)| *known == name);
         match content.get_ref() {
             DeValue::Table(table) if known => {
                 for (key, value) in table {
-                    from_toml_key(settings, name, key, value, &|at| self::place(file, text, at))?;
+                    from_toml_key(settings, name, key, value, &|at| {
+                        self::location(file, text, at)
+                    })?;
                 }
             }
             _ if known => {
                 let reason = format!("{name} is a section: write [{name}] and its keys below");
-                return Err(SettingsError::Value { place, reason });
+                return Err(SettingsError::Value { location, reason });
             }
             // A key outside its section is a likely mistake: suggest the full name.
-            _ => return Err(unknown(place, name, section_names().chain(key_names()))),
+            _ => return Err(unknown(location, name, section_names().chain(key_names()))),
         }
     }
     Ok(())
@@ -94,16 +96,16 @@ fn from_toml_key(
     section: &str,
     key: &Spanned<std::borrow::Cow<'_, str>>,
     value: &Spanned<DeValue<'_>>,
-    place: &dyn Fn(usize) -> String,
+    location: &dyn Fn(usize) -> String,
 ) -> Result<(), SettingsError> {
     let name = key.get_ref().as_ref();
     let Some(row) = rows::find(section, name) else {
         let candidates = ROWS.iter().map(Row::name);
-        let place = place(key.span().start);
-        return Err(unknown(place, &format!("{section}.{name}"), candidates));
+        let location = location(key.span().start);
+        return Err(unknown(location, &format!("{section}.{name}"), candidates));
     };
     set_toml(settings, row, value.get_ref()).map_err(|NotAccepted(reason)| SettingsError::Value {
-        place: place(value.span().start),
+        location: location(value.span().start),
         reason,
     })
 }
@@ -158,7 +160,7 @@ fn from_environment(
         };
         let text = if direct.is_some() { text } else { read(&PathBuf::from(text))? };
         row.set_text(settings, &text)
-            .map_err(|NotAccepted(reason)| SettingsError::Value { place: variable, reason })?;
+            .map_err(|NotAccepted(reason)| SettingsError::Value { location: variable, reason })?;
     }
     Ok(())
 }
@@ -172,13 +174,13 @@ fn is_slip(rest: &str) -> bool {
 }
 
 fn from_flag(settings: &mut Settings, name: &str, text: &str) -> Result<(), SettingsError> {
-    let place = "command line".to_owned();
+    let location = "command line".to_owned();
     let row = name.split_once('.').and_then(|(section, key)| rows::find(section, key));
     let Some(row) = row else {
-        return Err(unknown(place, name, ROWS.iter().map(Row::name)));
+        return Err(unknown(location, name, ROWS.iter().map(Row::name)));
     };
     row.set_text(settings, text)
-        .map_err(|NotAccepted(reason)| SettingsError::Value { place, reason })
+        .map_err(|NotAccepted(reason)| SettingsError::Value { location, reason })
 }
 
 fn section_names() -> impl Iterator<Item = String> {
@@ -190,14 +192,14 @@ fn key_names() -> impl Iterator<Item = String> {
 }
 
 /// `file:line` of a byte offset.
-fn place(file: &str, text: &str, offset: usize) -> String {
+fn location(file: &str, text: &str, offset: usize) -> String {
     let before = text.get(..offset).unwrap_or(text);
     format!("{file}:{}", 1 + before.matches('\n').count())
 }
 
 /// The error for an unknown name, with the known one that is most like it.
 pub(super) fn unknown(
-    place: String,
+    location: String,
     name: &str,
     candidates: impl Iterator<Item = String>,
 ) -> SettingsError {
@@ -206,7 +208,7 @@ pub(super) fn unknown(
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, candidate)| candidate);
-    SettingsError::Unknown { place, name: name.to_owned(), suggestion }
+    SettingsError::Unknown { location, name: name.to_owned(), suggestion }
 }
 
 /// How like two names are, from 0 to 1; a key without or in the wrong section counts as alike.

@@ -29,25 +29,25 @@ pub(super) const REFERENCE: &str = include_str!("policy/reference.md");
 /// Reads all tables.
 pub(super) fn read(
     value: &Spanned<DeValue<'_>>,
-    place: &dyn Fn(usize) -> String,
+    location: &dyn Fn(usize) -> String,
 ) -> Result<Vec<Policy>, SettingsError> {
     let DeValue::Array(items) = value.get_ref() else {
-        return Err(wrong(place(value.span().start), "write [[policy]] and its keys below"));
+        return Err(wrong(location(value.span().start), "write [[policy]] and its keys below"));
     };
-    items.iter().map(|item| read_one(item, place)).collect()
+    items.iter().map(|item| read_one(item, location)).collect()
 }
 
 fn read_one(
     item: &Spanned<DeValue<'_>>,
-    place: &dyn Fn(usize) -> String,
+    location: &dyn Fn(usize) -> String,
 ) -> Result<Policy, SettingsError> {
-    let at = || place(item.span().start);
+    let at = || location(item.span().start);
     let DeValue::Table(table) = item.get_ref() else {
         return Err(wrong(at(), "write [[policy]] and its keys below"));
     };
     let mut policy = Policy::default();
     for (key, value) in table {
-        let at = || place(value.span().start);
+        let at = || location(value.span().start);
         let name = key.get_ref().as_ref();
         match name {
             "name" => policy.name = text(value, name, &at)?,
@@ -87,8 +87,8 @@ fn read_one(
             }
             _ => {
                 let known = KEYS.iter().map(|key| format!("policy.{key}"));
-                let place = place(key.span().start);
-                return Err(unknown(place, &format!("policy.{name}"), known));
+                let location = location(key.span().start);
+                return Err(unknown(location, &format!("policy.{name}"), known));
             }
         }
     }
@@ -138,8 +138,8 @@ fn not_accepted(at: &dyn Fn() -> String, name: &str, wanted: &str, given: &str) 
     wrong(at(), &format!("policy.{name} must be {wanted}, not '{given}'"))
 }
 
-fn wrong(place: String, reason: &str) -> SettingsError {
-    SettingsError::Value { place, reason: reason.to_owned() }
+fn wrong(location: String, reason: &str) -> SettingsError {
+    SettingsError::Value { location, reason: reason.to_owned() }
 }
 
 const KEYS: [&str; 8] = [

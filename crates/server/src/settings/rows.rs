@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
 use super::row::{Kind, Row};
-use crate::network::Network;
+use crate::listen::network::Network;
+use crate::listen::tls::{CIPHER_SUITES, VERSIONS};
 use crate::rows::join;
-use crate::tls::{CIPHER_SUITES, VERSIONS};
 
 mod access_control;
 mod admin;

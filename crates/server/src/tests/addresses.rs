@@ -198,7 +198,7 @@ fn a_wrong_old_password_is_a_bind_that_failed() {
         let answer = client.receive();
         assert!(answer.starts_with(&format!("{id} extended invalidCredentials")), "{answer}");
     }
-    // Whatever sends a password waits now: its turn is in a while, and then it doubles.
+    // Whatever sends a password waits now: its delay is long, and then it doubles.
     let mut waiting = running.connect();
     let begun = Instant::now();
     waiting.send(&bind(1, &person("anna"), "secret"));
@@ -271,7 +271,7 @@ fn who_is_refused_in_line_is_signed_in_as_nobody() {
     }
     let mut others = Vec::new();
     for id in 2.. {
-        // Their turns are over some time; it has to come before that.
+        // Their delays are over some time; it has to come before that.
         let mut line = (0..20).map(|_| running.connect()).collect::<Vec<_>>();
         line.iter_mut().for_each(|other| other.send(&bind(1, ROOT, "secret")));
         others.extend(line);

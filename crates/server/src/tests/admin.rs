@@ -13,7 +13,7 @@ fn watched(change: impl FnOnce(&mut Settings)) -> Running {
 /// Everything that comes back until the connection is closed.
 fn http(running: &Running, request: &str) -> String {
     let mut socket = TcpStream::connect(running.addresses.admin[0]).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
     let _ = socket.read_to_end(&mut answer);
@@ -72,7 +72,7 @@ fn large_heads_and_nonsense_are_refused() {
 fn silent_clients_of_it_delay_no_request() {
     let running = watched(|_| {});
     let address = running.addresses.admin[0];
-    // More than there are places, none of which says anything.
+    // More than there are slots, none of which says anything.
     let silent = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect::<Vec<_>>();
     running.check_alive();
     drop(silent);
@@ -108,7 +108,7 @@ fn promtool_accepts_the_text() {
 
 #[test]
 fn half_open_requests_keep_nobody_out() {
-    // 32 places, and whoever held 65 half-open requests had them all: /livez timed out.
+    // 32 slots, and whoever held 65 half-open requests had them all: /livez timed out.
     let running = watched(|_| {});
     let half_open = (0..100).map(|_| {
         let mut socket = TcpStream::connect(running.addresses.admin[0]).unwrap();

@@ -21,7 +21,7 @@ pub(super) fn connect_from(running: &Running, last: u8) -> Client {
 
 /// A metric by its name, with its labels.
 pub(super) fn metric(running: &Running, name: &str) -> usize {
-    let page = crate::metrics::exposition(&running.metrics.scene().unwrap());
+    let page = crate::metrics::exposition(&running.metrics.scrape().unwrap());
     let line = page.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap();
     line.parse().unwrap()
 }
@@ -65,12 +65,12 @@ fn check_answered(client: &mut Client, id: i32) {
 pub(super) fn wait_until(client: &mut Client, is_so: impl Fn() -> bool) {
     let begun = tokio::time::Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "it does not come");
+        assert!(begun.elapsed() < TIMEOUT, "it does not come");
         check_answered(client, 1);
     }
 }
 
-/// Strangers that take nothing: `clients` of them, with so many requests each.
+/// Anonymous clients that take nothing: `clients` of them, with so many requests each.
 fn check_strangers(clients: usize, requests: i32) {
     let running = Running::with(|settings| {
         settings.limits.undelivered_anonymous_max_bytes = 8 * MIB;

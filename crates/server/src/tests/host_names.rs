@@ -2,12 +2,12 @@
 //! knows of the loopback address decides what the test expects.
 
 use super::*;
-use crate::host_names::HostNames;
+use crate::listen::host_names::HostNames;
 
 /// The name that this machine has for itself, if it has one that leads back.
 fn own_name() -> Option<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let names = HostNames::of_system(PATIENCE);
+    let names = HostNames::of_system(TIMEOUT);
     let found = runtime.block_on(names.of(std::net::IpAddr::from([127, 0, 0, 1])));
     found.map(|name| name.to_string())
 }
@@ -17,7 +17,7 @@ fn own_name() -> Option<String> {
 fn added(host_names: bool, name: &str) -> String {
     let running = Running::with(|settings| {
         settings.access_control.host_names = host_names;
-        settings.access_control.host_name_wait = PATIENCE;
+        settings.access_control.host_name_wait = TIMEOUT;
     });
     let aci = format!("(version 3.0; acl \"ours\"; allow (add) dns=\"{name}\";)");
     let mut root = running.connect_root();

@@ -33,7 +33,7 @@ struct Script {
 /// How scripts may end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Endings {
-    /// The same over all kinds of sockets.
+    /// Endings that there are over all kinds of sockets.
     Common,
     /// StartTLS, too.
     All,

@@ -16,7 +16,7 @@ fn a_message_larger_than_allowed_ends_the_session_before_it_is_sent() {
     };
     let mut client = running.connect();
     client.send(&header(65_536 - 5));
-    // It says that it is the limit of strangers, and where it is set.
+    // It says that it is the limit of anonymous clients, and where it is set.
     let want = format!(
         "{notice} 65536 bytes, which is the limit before signing in \
          (limits.message_size_anonymous_max_bytes)"
@@ -63,13 +63,13 @@ fn what_a_length_claims_is_not_allocated() {
 #[test]
 fn one_connection_too_many_is_told_and_closed() {
     let running = Running::with(|settings| settings.limits.connections_max = 2);
-    // Of those who have not signed in, one would give up its place.
+    // Of those who have not signed in, one would give up its slot.
     let mut first = running.connect_root();
     let mut second = running.connect_root();
     let mut third = running.connect();
     assert_eq!(third.receive_all(), ["0 notice busy too many connections"]);
     assert_eq!(running.counters.refused.value(), 1);
-    // The others go on, and a place that becomes free is given away again.
+    // The others go on, and a slot that becomes free is given away again.
     first.send(&request(2, Request::Unbind));
     assert_eq!(first.receive(), "closed");
     while running.counters.connections.value() > 1 {
@@ -132,9 +132,9 @@ fn a_silent_client_is_told_and_closed() {
     loop {
         let mut client = running.connect();
         client.send(&extended(1, WHO_AM_I));
-        let told = client.receive_all();
-        if told != [notice] {
-            assert_eq!(told, ["1 extended success", notice]);
+        let received = client.receive_all();
+        if received != [notice] {
+            assert_eq!(received, ["1 extended success", notice]);
             break;
         }
     }
@@ -306,7 +306,7 @@ fn add_account(running: &Running, name: &str, own: &[(&str, &str)]) -> String {
     dn
 }
 
-/// A connection that is bound as `dn`, or what it was told.
+/// A connection that is bound as `dn`, or its refusal.
 fn sign_in(running: &Running, dn: &str) -> Result<Client, String> {
     let mut client = running.connect();
     client.send(&bind(1, dn, "hers"));
@@ -323,13 +323,13 @@ fn an_identity_has_so_many_connections_and_others_have_theirs() {
     let carla = add_account(&running, "carla", &[("ds-rlim-connection-limit", "1")]);
     let dora = add_account(&running, "dora", &[("ds-rlim-connection-limit", "0")]);
     let mut hers = vec![sign_in(&running, &anna).unwrap(), sign_in(&running, &anna).unwrap()];
-    // One more is told; it stays open, bound as nobody.
+    // One more is refused; it stays open, bound as nobody.
     let mut third = running.connect();
     third.send(&bind(1, &anna, "hers"));
     assert_eq!(third.receive(), "1 bind busy");
     third.send(&extended(2, WHO_AM_I));
     assert_eq!(third.receive(), "2 extended success");
-    // A wrong password is told as ever, whatever else there is.
+    // A wrong password is refused as ever, whatever else there is.
     third.send(&bind(3, &anna, "wrong"));
     assert_eq!(third.receive(), "3 bind invalidCredentials");
     // Others have their own, and some have a limit of their own.
@@ -338,7 +338,7 @@ fn an_identity_has_so_many_connections_and_others_have_theirs() {
     assert_eq!(sign_in(&running, &carla).err().unwrap(), "1 bind busy");
     let _many = [0; 4].map(|_| sign_in(&running, &dora).unwrap());
     let _roots = [0; 4].map(|_| running.connect_root());
-    // A connection that becomes somebody else, or nobody, gives its place back, and so does one
+    // A connection that becomes somebody else, or nobody, gives its slot back, and so does one
     // that ends.
     let mut first = hers.remove(0);
     first.send(&bind(2, &anna, "hers"));
@@ -432,8 +432,8 @@ fn a_stranger_who_asks_nothing_gives_the_place_back() {
     let running = Running::with(|settings| {
         settings.limits.first_request_timeout = Duration::from_millis(50);
     });
-    let told = ["0 notice timeLimitExceeded no request came in time"];
-    assert_eq!(running.connect().receive_all(), told);
+    let received = ["0 notice timeLimitExceeded no request came in time"];
+    assert_eq!(running.connect().receive_all(), received);
     // However many octets come, when no request comes of them.
     let mut dripping = TcpStream::connect(running.ldap()).unwrap();
     dripping.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
@@ -452,7 +452,7 @@ fn a_stranger_who_asks_nothing_gives_the_place_back() {
     let mut client = running.connect();
     client.send(&extended(1, WHO_AM_I));
     assert_eq!(client.receive(), "1 extended success");
-    assert_eq!(running.connect().receive_all(), told);
+    assert_eq!(running.connect().receive_all(), received);
     client.send(&extended(2, WHO_AM_I));
     assert_eq!(client.receive(), "2 extended success");
 }
@@ -463,7 +463,7 @@ fn who_takes_all_places_does_not_keep_the_local_administrator_out() {
         settings.limits.connections_max = 2;
         settings.limits.connections_reserved = 1;
     });
-    // Strangers would give up a place.
+    // Anonymous clients would give up a slot.
     let known = [running.connect_root(), running.connect_root()];
     let mut third = running.connect();
     assert_eq!(third.receive_all(), ["0 notice busy too many connections"]);

@@ -195,7 +195,7 @@ fn no_password_is_ever_in_a_log() {
     for _ in 3..=6 {
         assert!(!client.receive().contains("entry"));
     }
-    // What is refused for its filter is told with a part of it.
+    // What is refused for its filter is logged with a part of it.
     let reject = Control { oid: "1.3.6.1.4.1.30221.2.5.54", critical: true, value: None };
     let refused = Request::Search(SearchRequest {
         base: SUFFIX,
@@ -294,7 +294,7 @@ fn who_is_behind_a_request_is_told() {
     let proxied =
         Control { oid: "2.16.840.1.113730.3.4.18", critical: true, value: Some(b"dn:cn=other") };
     client.send(&with_controls(1, compare(SUFFIX, "dc", "example"), &[tracking, proxied]));
-    // What was asked for is noted, though nobody anonymous acts as another.
+    // What was asked for is logged, though nobody anonymous acts as another.
     assert_eq!(client.receive(), "1 compare authorizationDenied");
     let root = Request::Search(SearchRequest {
         base: "",
@@ -480,7 +480,7 @@ fn connections_that_are_refused_have_a_line_with_the_reason() {
     check(of("TLS handshake failed: "), json!({"listener": "ldaps"}));
     let header = of("the connection does not begin with a header of the PROXY protocol");
     assert!(header["client"].as_str().unwrap().starts_with("127.0.0.2:"), "{header}");
-    // They were no connections: nothing else tells of them.
+    // They were no connections: nothing else has them.
     assert_eq!(of_kind(&lines, "connect").len(), 1);
     assert_eq!(of_kind(&lines, "disconnect").len(), 1);
 }
@@ -491,7 +491,7 @@ fn a_flood_of_refused_connections_is_counted_and_has_few_lines() {
         settings.limits.connections_max = 1;
         settings.access_log.refused_per_second_max = 2;
     });
-    // A stranger would give up the place.
+    // An anonymous client would give up the slot.
     let _first = running.connect_root();
     let clock = SystemClock::new();
     for _ in 0..200 {
@@ -501,11 +501,14 @@ fn a_flood_of_refused_connections_is_counted_and_has_few_lines() {
     // Those that were begun.
     let seconds = clock.elapsed().as_secs() + 2;
     let lines = running.lines();
-    let (counted, told): (Vec<_>, Vec<_>) =
+    let (counted, received): (Vec<_>, Vec<_>) =
         of_kind(&lines, "refused").into_iter().partition(|line| line.get("count").is_some());
     let left_out = counted.iter().map(|line| line["count"].as_u64().unwrap()).sum::<u64>();
-    assert_eq!(told.len() as u64 + left_out, 200, "{lines:?}");
-    let (told, counted) = (told.len() as u64, counted.len() as u64);
-    assert!(told <= 2 * seconds && counted <= seconds + 1, "{told} and {counted} in {seconds} s");
-    assert!(told < 200, "it took so long that none was left out");
+    assert_eq!(received.len() as u64 + left_out, 200, "{lines:?}");
+    let (received, counted) = (received.len() as u64, counted.len() as u64);
+    assert!(
+        received <= 2 * seconds && counted <= seconds + 1,
+        "{received} and {counted} in {seconds} s"
+    );
+    assert!(received < 200, "it took so long that none was left out");
 }

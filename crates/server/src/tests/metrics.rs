@@ -9,7 +9,7 @@ type Attributes = BTreeMap<String, Vec<String>>;
 impl Running {
     /// The lines of a metric, without its name, and their values.
     pub(super) fn metric(&self, name: &str) -> BTreeMap<String, String> {
-        let text = crate::metrics::exposition(&self.metrics.scene().unwrap());
+        let text = crate::metrics::exposition(&self.metrics.scrape().unwrap());
         let samples = text.lines().filter(|line| !line.starts_with('#'));
         let split = samples.filter_map(|line| line.rsplit_once(' '));
         let named = split.filter_map(|(name_of, value)| {

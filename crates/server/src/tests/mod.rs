@@ -2,6 +2,7 @@
 
 mod addresses;
 mod admin;
+mod anonymous_clients;
 mod budgets;
 mod host_names;
 mod isolation;
@@ -19,7 +20,6 @@ pub(crate) mod simulated;
 mod slow_readers;
 mod stalled;
 mod stop;
-mod strangers;
 mod time_slices;
 mod tls;
 
@@ -55,7 +55,7 @@ const PANIC: &str = "cn=panic-please";
 struct Running {
     addresses: Addresses,
     shutdown: ShutdownHandle,
-    counters: Arc<crate::counters::Counters>,
+    counters: Arc<crate::metrics::counters::Counters>,
     metrics: Arc<crate::metrics::Metrics>,
     thread: Option<JoinHandle<Result<(), ServerError>>>,
     data: tempfile::TempDir,
@@ -171,7 +171,7 @@ struct Client {
 
 impl Client {
     fn plain(socket: TcpStream) -> Self {
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket.set_nodelay(true).unwrap();
         let copy = socket.try_clone().unwrap();
         Self { transport: Box::new(copy), socket: Some(socket), received: Vec::new() }
@@ -183,7 +183,7 @@ impl Client {
 
     fn unix(path: &Path) -> Self {
         let socket = UnixStream::connect(path).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self::over(socket)
     }
 
@@ -237,7 +237,7 @@ fn is_closed(kind: ErrorKind) -> bool {
 }
 
 /// How long a test waits before it gives up; nothing waits that long when all is well.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const ROOT: &str = "cn=Directory Manager";
 

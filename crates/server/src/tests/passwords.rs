@@ -93,7 +93,7 @@ fn waiting(running: &Running) -> usize {
     metric(running, "roster_queue_length{queue=\"hash\"}")
 }
 
-/// One thread that hashes, and so many places before it.
+/// One thread that hashes, and so many positions in its queue.
 fn with_places(max: usize) -> Running {
     let running = Running::with(|settings| {
         settings.password.hash_threads = 1;

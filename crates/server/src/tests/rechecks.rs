@@ -70,7 +70,7 @@ fn a_privilege_that_is_taken_is_gone_from_its_sessions() {
                 break;
             }
         }
-        assert!(begun.elapsed() < PATIENCE, "the privilege outlives its reason");
+        assert!(begun.elapsed() < TIMEOUT, "the privilege outlives its reason");
     }
     // It is still hers in all else.
     anna.send(&extended(1_000_000, WHO_AM_I));
@@ -88,9 +88,9 @@ fn what_is_under_way_with_a_privilege_that_is_taken_ends() {
     root.send(&modify(5, ANNA, ModifyOperation::Delete, take));
     assert_eq!(root.receive(), "5 modify success");
     // The updates of her transaction would be carried out with it.
-    let told = "0 notice strongerAuthRequired the rights of this session were changed while it was \
+    let want = "0 notice strongerAuthRequired the rights of this session were changed while it was \
                 asking";
-    assert_eq!(anna.receive_all(), [told]);
+    assert_eq!(anna.receive_all(), [want]);
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn a_session_ends_with_its_entry_and_with_its_account() {
     root.send(&modify(5, BERT, ModifyOperation::Add, ("pwdAccountLockedTime", "000001010000Z")));
     assert_eq!(root.receive(), "5 modify success");
     // Though it asks for nothing.
-    let told = "0 notice strongerAuthRequired the account of this session was switched off, or has \
+    let want = "0 notice strongerAuthRequired the account of this session was switched off, or has \
                 expired";
-    assert_eq!(bert.receive_all(), [told]);
+    assert_eq!(bert.receive_all(), [want]);
     root.send(&request(6, Request::Delete(DeleteRequest { name: ANNA })));
     assert_eq!(root.receive(), "6 delete success");
-    let told = "0 notice strongerAuthRequired the entry of this session was deleted";
-    assert_eq!(anna.receive_all(), [told]);
+    let want = "0 notice strongerAuthRequired the entry of this session was deleted";
+    assert_eq!(anna.receive_all(), [want]);
 }
 
 #[test]
@@ -135,6 +135,6 @@ fn a_session_goes_with_its_entry_to_another_name_and_takes_over_none() {
                 return;
             }
         }
-        assert!(begun.elapsed() < PATIENCE, "the session keeps a name that is another's");
+        assert!(begun.elapsed() < TIMEOUT, "the session keeps a name that is another's");
     }
 }

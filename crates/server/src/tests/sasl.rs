@@ -22,7 +22,7 @@ const ANNA: &str = "uid=anna,dc=example,dc=org";
 /// Who issues client certificates.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    place: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Authority {
@@ -33,13 +33,13 @@ impl Authority {
         parameters.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().unwrap();
         let issuer = CertifiedIssuer::self_signed(parameters, key).unwrap();
-        let place = tempfile::tempdir().unwrap();
-        fs::write(place.path().join("ca.pem"), issuer.as_ref().pem()).unwrap();
-        Self { issuer, place }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("ca.pem"), issuer.as_ref().pem()).unwrap();
+        Self { issuer, folder }
     }
 
     fn ca(&self) -> PathBuf {
-        self.place.path().join("ca.pem")
+        self.folder.path().join("ca.pem")
     }
 
     /// A certificate for `uid=NAME,dc=example,dc=org` with this serial number.
@@ -73,7 +73,7 @@ impl Authority {
             revoked_certs: revoked.collect(),
             key_identifier_method: KeyIdMethod::Sha256,
         };
-        let path = self.place.path().join("crl.pem");
+        let path = self.folder.path().join("crl.pem");
         fs::write(&path, list.signed_by(&self.issuer).unwrap().pem().unwrap()).unwrap();
         path
     }
@@ -85,7 +85,7 @@ const UID: &[u64] = &[0, 9, 2342, 19200300, 100, 1, 1];
 /// What the server says to this certificate: of the handshake, and of SASL EXTERNAL.
 fn external(running: &Running, shown: Option<Shown>) -> Vec<String> {
     let socket = TcpStream::connect(running.addresses.ldaps[0]).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut client =
         Client::over(StreamOwned::new(connection(running, "localhost", BOTH, shown), socket));
     let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials: Some(b"") };
@@ -224,7 +224,7 @@ fn step(client: &mut Client, id: i32, credentials: &str) -> (String, String) {
 /// SCRAM with channel binding; the code's name.
 fn scram_plus(running: &Running, versions: &[Version], kind: &str, is_relayed: bool) -> String {
     let mut socket = TcpStream::connect(running.addresses.ldaps[0]).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut connection = connection(running, "localhost", versions, None);
     while connection.is_handshaking() {
         connection.complete_io(&mut socket).unwrap();
@@ -283,7 +283,7 @@ fn scram_is_bound_to_the_channel_of_tls() {
 fn issued(key: &[u8; 32]) -> (String, String) {
     let text = |octets: &[u8]| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(octets);
     let keys = format!(r#"{{"keys":[{{"kty":"oct","alg":"HS256","k":"{}"}}]}}"#, text(key));
-    let expires = crate::files::now().0 / 1_000_000 + 600;
+    let expires = crate::settings::file_watch::now().0 / 1_000_000 + 600;
     let claims =
         format!(r#"{{"iss":"https://idp.example","aud":"ldap","sub":"anna","exp":{}}}"#, expires);
     let signed = format!("{}.{}", text(br#"{"alg":"HS256"}"#), text(claims.as_bytes()));
@@ -291,7 +291,7 @@ fn issued(key: &[u8; 32]) -> (String, String) {
     (keys, format!("{signed}.{signature}"))
 }
 
-/// What a token is told.
+/// The response to a token.
 fn bearer(running: &Running, token: &str) -> String {
     let message = format!("n,,\x01auth=Bearer {token}\x01\x01");
     let authentication =
@@ -304,8 +304,8 @@ fn bearer(running: &Running, token: &str) -> String {
 #[test]
 fn a_changed_key_file_for_tokens_takes_effect() {
     let ((old_keys, old), (new_keys, new)) = (issued(&[1; 32]), issued(&[2; 32]));
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("idp.json");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("idp.json");
     fs::write(&path, &old_keys).unwrap();
     let running = Running::with(|settings| {
         settings.authentication.token_keys = path.clone();

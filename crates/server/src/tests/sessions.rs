@@ -161,7 +161,7 @@ fn sessions_are_listed_with_who_where_and_what() {
     drop(bert);
     let begun = Instant::now();
     while root.sessions().len() != 2 {
-        assert!(begun.elapsed() < PATIENCE, "a session outlives its connection");
+        assert!(begun.elapsed() < TIMEOUT, "a session outlives its connection");
     }
 }
 
@@ -201,7 +201,7 @@ fn a_session_is_closed_with_a_notice_and_the_log_says_by_whom() {
     assert_eq!(bert.receive_all(), [CLOSED]);
     let begun = Instant::now();
     while anna.ask(&close(3, number)) != "3 delete noSuchObject" {
-        assert!(begun.elapsed() < PATIENCE, "the session does not end");
+        assert!(begun.elapsed() < TIMEOUT, "the session does not end");
     }
     // One that comes now has another number.
     let mut again = signed_in(&running, BERT);
@@ -287,13 +287,13 @@ fn a_session_whose_client_reads_nothing_is_closed_and_gives_up_its_thread() {
             assert_eq!(shown["roster-session-outstanding"], "1");
             break shown["cn"].parse().unwrap();
         }
-        assert!(begun.elapsed() < PATIENCE, "the search does not stall");
+        assert!(begun.elapsed() < TIMEOUT, "the search does not stall");
     };
     assert_eq!(root.ask(&close(50, number)), "50 delete success");
     // Though nothing was read of it.
     let begun = Instant::now();
     while root.sessions().len() > 1 {
-        assert!(begun.elapsed() < PATIENCE, "the session does not end");
+        assert!(begun.elapsed() < TIMEOUT, "the session does not end");
     }
     // The one thread is free again.
     root.send(&search(51, "dc=example,dc=org", Scope::Subtree));

@@ -17,13 +17,13 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::Instant;
 
 use super::*;
-use crate::accept;
-use crate::files;
-use crate::log::{Logs, Trail};
+use crate::listen::accept;
+use crate::listen::stream::Stream;
+use crate::listen::tls::Tls;
+use crate::log::{ConnectionLog, Logs};
 use crate::metrics::Meter;
 use crate::server::share;
-use crate::stream::Stream;
-use crate::tls::Tls;
+use crate::settings::file_watch;
 use crate::worker::Worker;
 
 /// The server's end of a connection.
@@ -223,15 +223,15 @@ pub(super) fn with_worker<T>(
 ) -> T {
     let data = tempfile::tempdir().unwrap();
     let (directory, settings) = open(data.path(), change);
-    let tls = Arc::new(Tls::new(&settings, files::now()).unwrap());
+    let tls = Arc::new(Tls::new(&settings, file_watch::now()).unwrap());
     let (shared, threads) = share(&directory, &settings, tls).unwrap();
     let meters = [Arc::<Meter>::default()];
-    let (mut logs, mut scribes) = Logs::start(&directory, &settings, &meters).unwrap();
-    let scribe = scribes.pop().unwrap();
+    let (mut logs, mut recorders) = Logs::start(&directory, &settings, &meters).unwrap();
+    let recorder = recorders.pop().unwrap();
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().build_local(LocalOptions::default()).unwrap();
     let done = runtime.block_on(async {
-        let worker = Rc::new(Worker::new(shared, scribe));
+        let worker = Rc::new(Worker::new(shared, recorder));
         let (_orders, receiver) = unbounded_channel();
         let serving = Rc::clone(&worker);
         spawn_local(async move { serving.serve(receiver).await });
@@ -252,7 +252,7 @@ pub(super) fn connect(worker: &Rc<Worker>, chance: Chance, is_plain: bool) -> Rc
     let stream = Stream::Simulated(Peer::transport(&peer, is_plain));
     let address = "simulated".to_owned();
     let asker = DirectoryPeer { address, ..DirectoryPeer::default() };
-    accept::begin(worker, stream, asker, Trail::new("ldapi"));
+    accept::begin(worker, stream, asker, ConnectionLog::new("ldapi"));
     peer
 }
 
@@ -276,7 +276,7 @@ pub(super) async fn ask_calmly(worker: &Rc<Worker>, octets: &[u8]) -> Vec<u8> {
 pub(super) async fn all_ended(worker: &Worker) {
     let begun = Instant::now();
     while worker.shared.counters.connections.value() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "a connection does not end");
+        assert!(begun.elapsed() < TIMEOUT, "a connection does not end");
         yield_now().await;
     }
 }

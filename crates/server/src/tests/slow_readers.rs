@@ -56,7 +56,8 @@ fn a_client_that_ended_its_side_and_reads_slowly_gets_all_its_answers() {
 #[test]
 fn a_client_that_takes_nothing_is_not_read_on_beyond_its_output() {
     // What a client had not taken of answers that left with others' was not counted in the same
-    // turn: of 128 messages, each could have an answer as large as the directory allows at once.
+    // time slice: of 128 messages, each could have an answer as large as the directory allows at
+    // once.
     let own_settings = |settings: &mut Settings, options: &mut DirectoryOptions| {
         settings.limits.output_buffer_max_bytes = 64 * 1024;
         options.limits.inline_output_max_bytes = 256 * 1024;
@@ -96,7 +97,7 @@ fn described(peer: &Peer) -> Vec<String> {
 async fn until(is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "it does not come");
+        assert!(begun.elapsed() < TIMEOUT, "it does not come");
         yield_now().await;
     }
 }

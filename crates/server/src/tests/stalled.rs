@@ -8,10 +8,10 @@ use ldap::message::{
 use tokio::time::Instant;
 
 use super::*;
-use crate::budget::{Budget, BudgetLimits};
-use crate::fair_queue::QueueSize;
-use crate::pool::{CHUNKS_MAX, Delivery, Pool, PoolSize};
-use crate::presence::Presence;
+use crate::connection::presence::Presence;
+use crate::limits::budget::{Budget, BudgetLimits};
+use crate::pools::fair_queue::QueueSize;
+use crate::pools::scan_pool::{CHUNKS_MAX, Delivery, ScanPool, ScanPoolSize};
 
 /// Entries, and the octets of each: more than what is between the server and a client takes.
 const ENTRIES: i32 = 250;
@@ -25,7 +25,8 @@ fn with_threads(threads: usize) -> Running {
     with(threads, 64 * 1024)
 }
 
-/// Likewise, with so much room for what a client has not taken.
+/// So many threads for large searches, and so much room for what a client has not taken; whatever
+/// is in the directory, everybody may read it.
 fn with(threads: usize, output_max_bytes: usize) -> Running {
     let running = Running::with_both(|settings, options| {
         settings.server.scan_threads = threads;
@@ -80,7 +81,7 @@ fn stall(mut client: Client) -> Client {
 fn until_parked(running: &Running, count: u64) {
     let begun = Instant::now();
     while running.counters.parked.value() < count {
-        assert!(begun.elapsed() < PATIENCE, "they do not park");
+        assert!(begun.elapsed() < TIMEOUT, "they do not park");
         std::thread::yield_now();
     }
 }
@@ -147,23 +148,23 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
         }
     });
     let jobs = jobs.collect::<Vec<_>>();
-    let counters = Arc::<crate::counters::Counters>::default();
+    let counters = Arc::<crate::metrics::counters::Counters>::default();
     let queue = QueueSize { max: 100, reserved: 0, asker_max: 100 };
     let max = 1 << 30;
     let budget = Budget::new(BudgetLimits {
         all_max_bytes: max,
-        strangers_max_bytes: max,
+        anonymous_max_bytes: max,
         address_max_bytes: max,
     });
     let threads = 2;
-    let size = PoolSize { threads, threads_reserved: 1, queue };
-    let (pool, handles) = Pool::start(&directory, (&counters, &budget), size).unwrap();
+    let size = ScanPoolSize { threads, threads_reserved: 1, queue };
+    let (pool, handles) = ScanPool::start(&directory, (&counters, &budget), size).unwrap();
     let account = budget.open(None, &Arc::new(Presence::new(Duration::ZERO)), Duration::ZERO);
     let by = (&session, &account);
     let mut waiting = jobs.into_iter().map(|job| pool.submit(by, job).unwrap()).collect::<Vec<_>>();
     let begun = Instant::now();
     while counters.parked.value() < 60 {
-        assert!(begun.elapsed() < PATIENCE, "they do not park");
+        assert!(begun.elapsed() < TIMEOUT, "they do not park");
         std::thread::yield_now();
     }
     let held = waiting.iter().map(|one| one.len()).sum::<usize>() - 60;
@@ -172,7 +173,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
     // All are answered when they are taken.
     let (mut done, mut units) = (0, 0);
     while !waiting.is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "they do not go on");
+        assert!(begun.elapsed() < TIMEOUT, "they do not go on");
         waiting = waiting
             .into_iter()
             .filter_map(|mut one| match one.try_recv() {
@@ -343,17 +344,17 @@ fn strangers_do_not_take_the_thread_of_those_who_have_signed_in() {
         lengths["{queue=\"scan\"}"].parse::<u64>().unwrap()
     };
     let begun = Instant::now();
-    // One is at its turn.
+    // One has the thread.
     while waiting() < 9 {
-        assert!(begun.elapsed() < PATIENCE, "they are not that slow");
+        assert!(begun.elapsed() < TIMEOUT, "they are not that slow");
         std::thread::yield_now();
     }
     check_prompt(&mut root, "the administrator");
     assert!(waiting() > 0, "{sent} searches of strangers were answered meanwhile");
 }
 
-/// A turn ended only when a search was over: who asked for many slow ones had all threads, for as
-/// long as one takes, each time somebody else asked for something.
+/// A time slice ended only when a search was over: who asked for many slow ones had all threads,
+/// for as long as one takes, each time somebody else asked for something.
 #[test]
 fn a_long_search_gives_its_thread_to_others() {
     let running = with_threads(1);
@@ -363,7 +364,7 @@ fn a_long_search_gives_its_thread_to_others() {
     let begun = Instant::now();
     let waiting = || running.metric("roster_queue_length")["{queue=\"scan\"}"].clone();
     while waiting() == "0" {
-        assert!(begun.elapsed() < PATIENCE, "they are not that slow");
+        assert!(begun.elapsed() < TIMEOUT, "they are not that slow");
         std::thread::yield_now();
     }
     check_prompt(&mut ben, "one who has signed in");
@@ -373,7 +374,7 @@ fn a_long_search_gives_its_thread_to_others() {
 }
 
 /// Whoever had enough searches under way had all threads: what another one asked for waited for the
-/// end of a turn, or of a sort.
+/// end of a time slice, or of a sort.
 #[test]
 fn one_who_asks_for_much_leaves_a_thread_to_others() {
     let running = with_threads(2);
@@ -383,15 +384,15 @@ fn one_who_asks_for_much_leaves_a_thread_to_others() {
     let begun = Instant::now();
     let waiting = || running.metric("roster_queue_length")["{queue=\"scan\"}"].clone();
     while waiting() != "2" {
-        assert!(begun.elapsed() < PATIENCE, "she has more than one thread");
+        assert!(begun.elapsed() < TIMEOUT, "she has more than one thread");
         std::thread::yield_now();
     }
     check_prompt(&mut ben, "one who has signed in");
     annas.iter_mut().for_each(|anna| assert_eq!(anna.receive(), "2 done success"));
 }
 
-/// What connections leave in the queue goes with them: it took memory that nobody counted, places,
-/// and the time of threads.
+/// What connections leave in the queue goes with them: it took memory that nobody counted,
+/// positions, and the time of threads.
 #[test]
 fn connections_that_end_leave_nothing_in_the_queue() {
     let running = with(2, 1024 * 1024);
@@ -405,7 +406,7 @@ fn connections_that_end_leave_nothing_in_the_queue() {
         one.send(&(2..6).flat_map(slow).collect::<Vec<_>>());
     }
     while waiting() < 2 {
-        assert!(begun.elapsed() < PATIENCE, "they are not that slow");
+        assert!(begun.elapsed() < TIMEOUT, "they are not that slow");
         std::thread::yield_now();
     }
     let held = running.connect_root();
@@ -420,7 +421,7 @@ fn connections_that_end_leave_nothing_in_the_queue() {
     drop((busy, held));
     let begun = Instant::now();
     while waiting() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "somebody waits");
+        assert!(begun.elapsed() < TIMEOUT, "somebody waits");
         std::thread::yield_now();
     }
 }

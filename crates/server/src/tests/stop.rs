@@ -11,14 +11,14 @@ fn idle_clients_are_told_that_the_server_stops() {
         client.send(&extended(1, WHO_AM_I));
         assert_eq!(client.receive(), "1 extended success");
     }
-    let told = std::thread::spawn(move || {
+    let received = std::thread::spawn(move || {
         for client in clients.iter_mut().chain([&mut local]) {
             let want = "0 notice unavailable the server is shutting down";
             assert_eq!(client.receive_all(), [want]);
         }
     });
     running.stop();
-    told.join().unwrap();
+    received.join().unwrap();
     assert!(TcpStream::connect(running.ldap()).is_err());
     assert!(!running.data.path().join("data/ldapi").exists());
 }
@@ -30,9 +30,9 @@ fn operations_in_progress_are_finished_first() {
     let requests = (1..=50).flat_map(|id| add(id, &format!("a{id}"), 0)).collect::<Vec<_>>();
     client.send(&requests);
     let first = client.receive();
-    let told = std::thread::spawn(move || (first, client.receive_all()));
+    let received = std::thread::spawn(move || (first, client.receive_all()));
     running.stop();
-    let (first, mut answers) = told.join().unwrap();
+    let (first, mut answers) = received.join().unwrap();
     assert_eq!(answers.pop().unwrap(), "0 notice unavailable the server is shutting down");
     answers.push(first);
     // Each was handled whole or not at all.

@@ -1,4 +1,4 @@
-//! Turns of connections of one worker, in process.
+//! Time slices of connections of one worker, in process.
 
 use testing::chance::Chance;
 use tokio::task::yield_now;
@@ -9,7 +9,7 @@ use super::*;
 #[test]
 fn large_requests_of_one_connection_do_not_delay_its_neighbours() {
     // Messages were counted, and not what they cost: 128 filters of 50 KB were worked off before a
-    // neighbour had its turn.
+    // neighbour had its time slice.
     with_worker(
         |_, _| {},
         async |worker| {
@@ -24,7 +24,7 @@ fn large_requests_of_one_connection_do_not_delay_its_neighbours() {
             let neighbour = connect(worker, Chance::new(0, 0), true);
             neighbour.borrow_mut().take_more(usize::MAX);
             greedy.borrow_mut().send(requests.iter().copied());
-            // It has its first turn.
+            // It has its first time slice.
             while greedy.borrow().unread() == requests.len() {
                 yield_now().await;
             }

@@ -15,7 +15,7 @@ pub(super) type Version = &'static rustls::SupportedProtocolVersion;
 /// A client's side of TLS that trusts exactly the server's own certificate.
 fn connect_tls(running: &Running, socket: TcpStream, name: &str, versions: &[Version]) -> Client {
     let connection = connection(running, name, versions, None);
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     Client::over(StreamOwned::new(connection, socket))
 }
 
@@ -149,10 +149,10 @@ fn a_stopping_server_says_so_inside_tls() {
     let mut client = connect_ldaps(&running, "localhost", BOTH);
     client.send(&extended(1, WHO_AM_I));
     assert_eq!(client.receive(), "1 extended success");
-    let told = std::thread::spawn(move || client.receive_all());
+    let received = std::thread::spawn(move || client.receive_all());
     running.stop();
     let want = ["0 notice unavailable the server is shutting down"];
-    assert_eq!(told.join().unwrap(), want);
+    assert_eq!(received.join().unwrap(), want);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn only_the_versions_and_suites_of_the_settings_are_spoken() {
     });
     let try_it = |versions: &[Version]| {
         let mut socket = TcpStream::connect(running.addresses.ldaps[0]).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut connection = connection(&running, "localhost", versions, None);
         let shaken = connection.complete_io(&mut socket);
         shaken.ok().and_then(|_| connection.negotiated_cipher_suite()).map(|suite| suite.suite())
@@ -181,7 +181,7 @@ fn a_changed_certificate_is_used_by_new_connections_only() {
     let data = running.data.path().join("data");
     let shown = || {
         let mut socket = TcpStream::connect(running.addresses.ldaps[0]).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut connection = trusting();
         while connection.peer_certificates().is_none() {
             connection.complete_io(&mut socket).unwrap();

@@ -17,13 +17,13 @@ use super::super::file::{Retention, Rotation};
 use super::*;
 
 /// A directory, and files in memory for its audit log.
-struct House {
+struct Fixture {
     memory: Memory,
     directory: Arc<Directory>,
     _data: tempfile::TempDir,
 }
 
-impl House {
+impl Fixture {
     fn new() -> Self {
         let data = tempfile::tempdir().unwrap();
         let path = data.path().join("data");
@@ -41,7 +41,7 @@ impl House {
         self.add_with(numbers, &[("objectClass", &[b"organizationalUnit"])]);
     }
 
-    /// Likewise, with these attributes.
+    /// Adds organizational units with these numbers and these attributes.
     fn add_with(&self, numbers: std::ops::Range<usize>, with: &[(&str, &[&[u8]])]) {
         let mut worker = self.directory.worker();
         let mut session = self.directory.session(Peer::default());
@@ -56,7 +56,7 @@ impl House {
                 out = answered.recv().unwrap();
                 session.forget(id);
             }
-            assert_eq!(super::super::told::told(&out).code, Some(0));
+            assert_eq!(super::super::summary::summarize(&out).code, Some(0));
         };
         let authentication = Authentication::Simple(b"secret");
         let name = "cn=Directory Manager";
@@ -133,121 +133,122 @@ impl Running {
 
 #[test]
 fn changes_from_before_the_log_was_switched_on_are_in_it() {
-    let house = House::new();
-    house.add(0..3);
-    let running = house.start(Rotation::default());
-    house.add(3..6);
+    let fixture = Fixture::new();
+    fixture.add(0..3);
+    let running = fixture.start(Rotation::default());
+    fixture.add(3..6);
     running.stop();
-    house.check(6);
-    let position = position::read(&house.memory, std::path::Path::new("logs/audit.log")).unwrap();
-    assert_eq!(position.lsn, house.directory.log().applied());
+    fixture.check(6);
+    let position = position::read(&fixture.memory, std::path::Path::new("logs/audit.log")).unwrap();
+    assert_eq!(position.lsn, fixture.directory.log().applied());
 }
 
 #[test]
 fn a_full_disk_delays_changes_and_loses_none() {
-    let house = House::new();
-    let running = house.start(Rotation::default());
-    house.memory.state().room = Some(500);
-    house.add(0..20);
+    let fixture = Fixture::new();
+    let running = fixture.start(Rotation::default());
+    fixture.memory.state().room = Some(500);
+    fixture.add(0..20);
     while !running.has_error() {
         thread::yield_now();
     }
-    house.memory.state().room = None;
+    fixture.memory.state().room = None;
     running.control.doorbell.wake();
     running.wait_for(|control| control.lines.load(Ordering::Relaxed) >= 20);
     assert!(!running.has_error());
     running.stop();
-    house.check(20);
+    fixture.check(20);
     // Also when the server ends meanwhile.
-    let running = house.start(Rotation::default());
-    house.memory.state().room = Some(500);
-    house.add(20..40);
+    let running = fixture.start(Rotation::default());
+    fixture.memory.state().room = Some(500);
+    fixture.add(20..40);
     while !running.has_error() {
         thread::yield_now();
     }
     running.stop();
-    house.memory.state().room = None;
-    house.start(Rotation::default()).stop();
-    house.check(40);
+    fixture.memory.state().room = None;
+    fixture.start(Rotation::default()).stop();
+    fixture.check(40);
 }
 
 #[test]
 fn what_a_killed_server_had_written_behind_the_position_is_written_anew() {
-    let house = House::new();
-    house.add(0..3);
-    house.start(Rotation::default()).stop();
-    let place = PathBuf::from("logs/audit.log.position");
-    let saved = house.memory.state().files.get(&place).cloned().unwrap();
-    let put_back = |saved: &File| house.memory.state().files.insert(place.clone(), saved.clone());
-    house.add(3..9);
-    house.start(Rotation::default()).stop();
-    house.check(9);
-    let whole = house.text();
+    let fixture = Fixture::new();
+    fixture.add(0..3);
+    fixture.start(Rotation::default()).stop();
+    let position_file = PathBuf::from("logs/audit.log.position");
+    let saved = fixture.memory.state().files.get(&position_file).cloned().unwrap();
+    let put_back =
+        |saved: &File| fixture.memory.state().files.insert(position_file.clone(), saved.clone());
+    fixture.add(3..9);
+    fixture.start(Rotation::default()).stop();
+    fixture.check(9);
+    let whole = fixture.text();
     // Whatever of the rest was on the disk, whole lines or not.
     let log = PathBuf::from("logs/audit.log");
     for cut in [0, 1, 100, 777] {
         put_back(&saved);
-        let mut state = house.memory.state();
+        let mut state = fixture.memory.state();
         let octets = &mut state.files.get_mut(&log).unwrap().octets;
         octets.truncate(whole.len() - cut);
         drop(state);
-        house.start(Rotation::default()).stop();
-        assert_eq!(house.text(), whole);
+        fixture.start(Rotation::default()).stop();
+        assert_eq!(fixture.text(), whole);
     }
 }
 
 #[test]
 fn a_server_that_was_killed_before_the_first_position_begins_anew() {
-    let house = House::new();
-    house.memory.put("audit.log");
-    let running = house.start(Rotation::default());
-    running.wait_for(|_| !house.memory.names().iter().all(|name| name == "audit.log"));
-    let place = PathBuf::from("logs/audit.log.position");
-    let saved = house.memory.state().files.get(&place).cloned().unwrap();
-    house.add(0..5);
+    let fixture = Fixture::new();
+    fixture.memory.put("audit.log");
+    let running = fixture.start(Rotation::default());
+    running.wait_for(|_| !fixture.memory.names().iter().all(|name| name == "audit.log"));
+    let position_file = PathBuf::from("logs/audit.log.position");
+    let saved = fixture.memory.state().files.get(&position_file).cloned().unwrap();
+    fixture.add(0..5);
     running.stop();
-    house.memory.state().files.insert(place, saved);
-    house.start(Rotation::default()).stop();
-    house.check(5);
+    fixture.memory.state().files.insert(position_file, saved);
+    fixture.start(Rotation::default()).stop();
+    fixture.check(5);
 }
 
 #[test]
 fn changes_are_logged_once_when_files_are_put_aside_all_the_time() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for round in 0..5 {
         let rotation = Rotation { size_bytes: 1, ..Rotation::default() };
-        let running = house.start(rotation);
-        house.add(round * 10..round * 10 + 10);
+        let running = fixture.start(rotation);
+        fixture.add(round * 10..round * 10 + 10);
         running.stop();
     }
-    house.check(50);
-    assert!(house.memory.names().len() > 5, "{:?}", house.memory.names());
+    fixture.check(50);
+    assert!(fixture.memory.names().len() > 5, "{:?}", fixture.memory.names());
 }
 
 #[test]
 fn a_log_of_a_directory_that_was_restored_says_so() {
-    let house = House::new();
-    house.add(0..3);
-    house.start(Rotation::default()).stop();
-    let later = house.directory.log().applied().0 + 100;
-    house
+    let fixture = Fixture::new();
+    fixture.add(0..3);
+    fixture.start(Rotation::default()).stop();
+    let later = fixture.directory.log().applied().0 + 100;
+    fixture
         .memory
         .replace(
             std::path::Path::new("logs/audit.log.position"),
             &format!("lsn {later}\nfile 1\nlength 1\n"),
         )
         .unwrap();
-    house.start(Rotation::default()).stop();
-    assert!(house.text().contains("\"kind\":\"note\",\"note\":\"the log has changes up to"));
+    fixture.start(Rotation::default()).stop();
+    assert!(fixture.text().contains("\"kind\":\"note\",\"note\":\"the log has changes up to"));
 }
 
 #[test]
 fn names_that_the_schema_has_no_more_are_told_without_values() {
-    let house = House::new();
-    house.add(0..1);
-    let mut tail = house.directory.log().tail(house.directory.log().applied()).unwrap();
+    let fixture = Fixture::new();
+    fixture.add(0..1);
+    let mut tail = fixture.directory.log().tail(fixture.directory.log().applied()).unwrap();
     let record = tail.next_within(Duration::ZERO).unwrap().unwrap();
-    let schema = house.directory.schema();
+    let schema = fixture.directory.schema();
     // The octets name an attribute of the same length that nobody has defined.
     let bytes = record.bytes.to_vec();
     let at = bytes.windows(11).position(|window| window == b"objectClass").unwrap();
@@ -265,14 +266,14 @@ fn names_that_the_schema_has_no_more_are_told_without_values() {
 
 #[test]
 fn secrets_that_are_no_passwords_here_are_hidden_as_well() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let with: &[(&str, &[&[u8]])] = &[
         ("objectClass", &[b"organizationalUnit", b"extensibleObject"]),
         ("nisSecretKey", &[b"hunter2"]),
         ("description", &[b"in clear"]),
     ];
-    house.add_with(0..1, with);
-    house.start(Rotation::default()).stop();
-    let text = house.text();
+    fixture.add_with(0..1, with);
+    fixture.start(Rotation::default()).stop();
+    let text = fixture.text();
     assert!(!text.contains("hunter2") && text.contains("in clear"), "{text}");
 }

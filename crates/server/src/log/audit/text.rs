@@ -16,11 +16,11 @@ use schema::{Attribute, AttributeDelta, AttributeDescription, Change, RenameChan
 
 use super::super::line::{self, Line, TimeText, is_hidden, key, push_escaped};
 
-/// How changes are told.
+/// How changes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) is_json: bool,
-    /// Passwords are told as they are stored.
+    /// Passwords are written as they are stored.
     pub(crate) shows_hashes: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn record(
     record: &Record,
     guessed: &BTreeSet<String>,
 ) -> u64 {
-    let mut teller = Teller { out, form, guessed };
+    let mut teller = Renderer { out, form, guessed };
     for (index, change) in record.changes.iter().enumerate() {
         if form.is_json {
             teller.json(record, index, change);
@@ -61,13 +61,13 @@ pub(super) fn note(out: &mut Vec<u8>, form: Form, now: Timestamp, note: &str) {
     }
 }
 
-struct Teller<'t> {
+struct Renderer<'t> {
     out: &'t mut Vec<u8>,
     form: Form,
     guessed: &'t BTreeSet<String>,
 }
 
-impl Teller<'_> {
+impl Renderer<'_> {
     fn hides(&self, description: &AttributeDescription) -> bool {
         self.guessed.contains(description.text())
             || ((description.is_password() || description.kind.is_kept_from_logs())

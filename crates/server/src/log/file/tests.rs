@@ -157,10 +157,10 @@ fn at(seconds: u64) -> Timestamp {
 }
 
 fn open(memory: &Memory, rotation: Rotation, retention: Retention) -> (LogFile, Receiver<Keep>) {
-    let (keeper, told) = unbounded();
+    let (keeper, aside) = unbounded();
     let path = PathBuf::from("logs/access.log");
     let files = Arc::new(memory.clone());
-    (LogFile::open(files, path, (rotation, retention), keeper, NOW).unwrap(), told)
+    (LogFile::open(files, path, (rotation, retention), keeper, NOW).unwrap(), aside)
 }
 
 fn write(file: &mut LogFile, line: &str, now: Timestamp) {
@@ -174,7 +174,7 @@ fn write(file: &mut LogFile, line: &str, now: Timestamp) {
 fn a_file_is_put_aside_when_it_is_large() {
     let memory = Memory::default();
     let rotation = Rotation { size_bytes: 10, ..Rotation::default() };
-    let (mut file, _told) = open(&memory, rotation, Retention::default());
+    let (mut file, _aside) = open(&memory, rotation, Retention::default());
     for line in ["12345\n", "67890\n", "a\n"] {
         write(&mut file, line, at(0));
     }
@@ -191,7 +191,7 @@ fn a_file_is_put_aside_when_it_is_large() {
 fn a_file_is_put_aside_when_it_is_old_and_at_a_time_of_day() {
     let memory = Memory::default();
     let rotation = Rotation { every: Duration::from_secs(3_600), ..Rotation::default() };
-    let (mut file, _told) = open(&memory, rotation, Retention::default());
+    let (mut file, _aside) = open(&memory, rotation, Retention::default());
     write(&mut file, "a\n", at(1));
     assert!(!file.is_due(at(3_599)));
     assert!(file.is_due(at(3_600)));
@@ -202,7 +202,7 @@ fn a_file_is_put_aside_when_it_is_old_and_at_a_time_of_day() {
     // Midday is 2,867 seconds ahead.
     let memory = Memory::default();
     let rotation = Rotation { at_s: Some(12 * 3_600), ..Rotation::default() };
-    let (mut file, _told) = open(&memory, rotation, Retention::default());
+    let (mut file, _aside) = open(&memory, rotation, Retention::default());
     write(&mut file, "a\n", at(1));
     assert!(!file.is_due(at(2_866)));
     assert!(file.is_due(at(2_867)));
@@ -214,14 +214,14 @@ fn a_file_is_put_aside_when_it_is_old_and_at_a_time_of_day() {
 #[test]
 fn an_empty_file_is_not_put_aside() {
     let rotation = Rotation { every: Duration::from_secs(1), ..Rotation::default() };
-    let (file, _told) = open(&Memory::default(), rotation, Retention::default());
+    let (file, _aside) = open(&Memory::default(), rotation, Retention::default());
     assert!(!file.is_due(at(100)));
 }
 
 #[test]
 fn on_a_full_disk_no_half_line_stays() {
     let memory = Memory::default();
-    let (mut file, _told) = open(&memory, Rotation::default(), Retention::default());
+    let (mut file, _aside) = open(&memory, Rotation::default(), Retention::default());
     file.append(b"first\n", NOW).unwrap();
     memory.state().room = Some(3);
     assert!(file.append(b"second\n", NOW).is_err());
@@ -229,14 +229,14 @@ fn on_a_full_disk_no_half_line_stays() {
     memory.state().room = None;
     file.append(b"third\n", NOW).unwrap();
     assert_eq!(memory.text("access.log"), "first\nthird\n");
-    assert_eq!(file.place().unwrap().1, 12);
+    assert_eq!(file.position().unwrap().1, 12);
 }
 
 #[test]
 fn a_file_that_cannot_be_put_aside_goes_on_and_is_tried_again() {
     let memory = Memory::default();
     let rotation = Rotation { size_bytes: 1, ..Rotation::default() };
-    let (mut file, _told) = open(&memory, rotation, Retention::default());
+    let (mut file, _aside) = open(&memory, rotation, Retention::default());
     file.append(b"a\n", NOW).unwrap();
     memory.state().cannot_rename = true;
     assert!(file.is_due(NOW));
@@ -253,7 +253,7 @@ fn a_file_that_cannot_be_put_aside_goes_on_and_is_tried_again() {
 #[test]
 fn a_file_that_somebody_else_put_aside_is_left_to_them() {
     let memory = Memory::default();
-    let (mut file, _told) = open(&memory, Rotation::default(), Retention::default());
+    let (mut file, _aside) = open(&memory, Rotation::default(), Retention::default());
     file.append(b"a\n", NOW).unwrap();
     memory.rename(Path::new("logs/access.log"), Path::new("logs/access.log.1")).unwrap();
     file.append(b"b\n", NOW).unwrap();

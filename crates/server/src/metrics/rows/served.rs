@@ -3,7 +3,7 @@
 use ldap::result::ResultCode;
 
 use super::super::meter::{CODES, HANDSHAKES, LISTENERS, OPERATIONS, OperationSum};
-use super::super::scene::Scene;
+use super::super::scrape::Scrape;
 use super::super::table::{Kind, Metric, Samples};
 
 pub(super) const ROWS: &[Metric] = &[
@@ -20,8 +20,8 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_operation_duration_seconds",
         ("cn=operations", "roster-operation"),
         "Time from the last octet of a request to its answer, of operations that were answered.",
-        |scene, out| {
-            for (name, operation) in answered(scene) {
+        |scrape, out| {
+            for (name, operation) in answered(scrape) {
                 out.times(&[name], &operation.times);
             }
         },
@@ -40,50 +40,50 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_received_bytes_total",
         ("cn=operations", "roster-received-bytes"),
         "Octets of requests, without TLS.",
-        |scene, out| out.one(scene.sum().received_bytes),
+        |scrape, out| out.one(scrape.sum().received_bytes),
     ),
     Metric::new(
         "roster_sent_bytes_total",
         ("cn=operations", "roster-sent-bytes"),
         "Octets of answers, without TLS.",
-        |scene, out| out.one(scene.sum().sent_bytes),
+        |scrape, out| out.one(scrape.sum().sent_bytes),
     ),
     Metric::new(
         "roster_search_entries_total",
         ("cn=operations", "roster-search-entries"),
         "Entries that searches returned.",
-        |scene, out| out.one(scene.sum().entries),
+        |scrape, out| out.one(scrape.sum().entries),
     ),
     Metric::new(
         "roster_search_references_total",
         ("cn=operations", "roster-search-references"),
         "References that searches returned.",
-        |scene, out| out.one(scene.sum().references),
+        |scrape, out| out.one(scrape.sum().references),
     ),
     Metric::new(
         "roster_unindexed_searches_total",
         ("cn=operations", "roster-unindexed-searches"),
         "Searches that were carried out although no index helped.",
-        |scene, out| out.one(scene.directory().search_counts().unindexed),
+        |scrape, out| out.one(scrape.directory().search_counts().unindexed),
     ),
     Metric::new(
         "roster_unindexed_searches_refused_total",
         ("cn=operations", "roster-unindexed-searches-refused"),
         "Searches that were refused because no index helps.",
-        |scene, out| out.one(scene.directory().search_counts().unindexed_refused),
+        |scrape, out| out.one(scrape.directory().search_counts().unindexed_refused),
     ),
     Metric::new(
         "roster_panics_total",
         ("cn=operations", "roster-panics"),
         "Requests that ended in a bug of the server; their connections were closed.",
-        |scene, out| out.one(scene.shared.counters.panics.value()),
+        |scrape, out| out.one(scrape.shared.counters.panics.value()),
     ),
     Metric::new(
         "roster_connections",
         ("cn=connections", "roster-connections-open"),
         "Connections that are open.",
-        |scene, out| {
-            for (name, one) in LISTENERS.iter().zip(&scene.sum().listeners) {
+        |scrape, out| {
+            for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
                 out.labelled(&[name], one.accepted.saturating_sub(one.closed));
             }
         },
@@ -93,8 +93,8 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_connections_total",
         ("cn=connections", "roster-connections-accepted"),
         "Connections that were accepted.",
-        |scene, out| {
-            for (name, one) in LISTENERS.iter().zip(&scene.sum().listeners) {
+        |scrape, out| {
+            for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
                 out.labelled(&[name], one.accepted);
             }
         },
@@ -104,8 +104,8 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_connections_refused_total",
         ("cn=connections", "roster-connections-refused"),
         "Connections that were turned away: too many are open, or a proxy did not say whose it is.",
-        |scene, out| {
-            for (name, one) in LISTENERS.iter().zip(&scene.sum().listeners) {
+        |scrape, out| {
+            for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
                 out.labelled(&[name], one.refused);
             }
         },
@@ -115,44 +115,44 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_connections_limit",
         ("cn=connections", "roster-connections-limit"),
         "Connections that may be open (`limits.connections_max`).",
-        |scene, out| out.one(scene.shared.limits.connections_max as u64),
+        |scrape, out| out.one(scrape.shared.limits.connections_max as u64),
     ),
     Metric::new(
         "roster_connections_replaced_total",
         ("cn=connections", "roster-connections-replaced"),
         "Connections without authentication that gave up their place to another.",
-        |scene, out| out.one(scene.shared.places.replaced.value()),
+        |scrape, out| out.one(scrape.shared.connection_slots.replaced.value()),
     ),
     Metric::new(
         "roster_undelivered_bytes",
         ("cn=connections", "roster-undelivered-bytes"),
         "Octets held for clients: answers that they have not taken, requests that wait or have not \
          arrived in full, and updates of open transactions.",
-        |scene, out| {
-            let directory = scene.directory();
+        |scrape, out| {
+            let directory = scrape.directory();
             let waiting = directory.write_queue_bytes() + directory.transaction_bytes();
-            out.one((scene.shared.budget.held().0 + waiting) as u64);
+            out.one((scrape.shared.budget.held().0 + waiting) as u64);
         },
     ),
     Metric::new(
         "roster_undelivered_anonymous_bytes",
         ("cn=connections", "roster-undelivered-anonymous-bytes"),
         "As much of it as is held for clients that have not authenticated.",
-        |scene, out| out.one(scene.shared.budget.held().1 as u64),
+        |scrape, out| out.one(scrape.shared.budget.held().1 as u64),
     ),
     Metric::new(
         "roster_undelivered_closed_total",
         ("cn=connections", "roster-undelivered-closed"),
         "Connections that were closed because too much was held, and that took nothing for \
          longest.",
-        |scene, out| out.one(scene.shared.budget.ended.value()),
+        |scrape, out| out.one(scrape.shared.budget.ended.value()),
     ),
     Metric::new(
         "roster_tls_handshakes_total",
         ("cn=connections", "roster-tls-handshakes"),
         "TLS handshakes, by the version agreed on, or `failed`.",
-        |scene, out| {
-            for (name, count) in HANDSHAKES.iter().zip(&scene.sum().handshakes) {
+        |scrape, out| {
+            for (name, count) in HANDSHAKES.iter().zip(&scrape.sum().handshakes) {
                 out.labelled(&[name], *count);
             }
         },
@@ -164,62 +164,62 @@ pub(super) const ROWS: &[Metric] = &[
         ("cn=work", "roster-queue-length"),
         "Requests that wait: for the writer, for a thread that makes large searches, for one that \
          hashes passwords.",
-        |scene, out| queues(scene, out, |(length, _)| length),
+        |scrape, out| queues(scrape, out, |(length, _)| length),
     )
     .by_entry(&["queue"]),
     Metric::new(
         "roster_queue_limit",
         ("cn=work", "roster-queue-limit"),
         "Requests that may wait; one more is answered `busy`.",
-        |scene, out| queues(scene, out, |(_, limit)| limit),
+        |scrape, out| queues(scrape, out, |(_, limit)| limit),
     )
     .by_entry(&["queue"]),
     Metric::new(
         "roster_searches_parked_total",
         ("cn=work", "roster-searches-parked"),
         "Times that a search gave up its thread, since its client did not read.",
-        |scene, out| out.one(scene.shared.counters.parked.value()),
+        |scrape, out| out.one(scrape.shared.counters.parked.value()),
     ),
     Metric::new(
         "roster_searches_yielded_total",
         ("cn=work", "roster-searches-yielded"),
         "Times that a long search gave up its thread: others waited, or it renews its rights.",
-        |scene, out| out.one(scene.shared.counters.yielded.value()),
+        |scrape, out| out.one(scrape.shared.counters.yielded.value()),
     ),
     Metric::new(
         "roster_password_hash_jobs_total",
         ("cn=work", "roster-password-hash-jobs"),
         "Requests whose passwords were hashed on threads of their own, since that is slow.",
-        |scene, out| out.one(scene.shared.counters.hashes.value()),
+        |scrape, out| out.one(scrape.shared.counters.hashes.value()),
     ),
     Metric::new(
         "roster_password_hash_seconds_total",
         ("cn=work", "roster-password-hash-us"),
         "Time that these threads have hashed.",
-        |scene, out| out.one(scene.shared.counters.hash_us.value()),
+        |scrape, out| out.one(scrape.shared.counters.hash_us.value()),
     ),
     Metric::new(
         "roster_password_cache_hits_total",
         ("cn=work", "roster-password-cache-hits"),
         "Binds whose slow password had been verified lately: no hash was computed.",
-        |scene, out| out.one(scene.directory().password_cache_counts().hits),
+        |scrape, out| out.one(scrape.directory().password_cache_counts().hits),
     ),
     Metric::new(
         "roster_password_cache_misses_total",
         ("cn=work", "roster-password-cache-misses"),
         "Binds whose slow password was looked for among those, and was not there or was wrong.",
-        |scene, out| out.one(scene.directory().password_cache_counts().misses),
+        |scrape, out| out.one(scrape.directory().password_cache_counts().misses),
     ),
     Metric::new(
         "roster_password_cache_passwords",
         ("cn=work", "roster-password-cache-passwords"),
         "Verified passwords that are held, as keyed digests.",
-        |scene, out| out.one(scene.directory().password_cache_counts().held),
+        |scrape, out| out.one(scrape.directory().password_cache_counts().held),
     ),
 ];
 
-fn operations(scene: &Scene<'_>, out: &mut Samples) {
-    for (name, operation) in OPERATIONS.iter().zip(&scene.sum().operations) {
+fn operations(scrape: &Scrape<'_>, out: &mut Samples) {
+    for (name, operation) in OPERATIONS.iter().zip(&scrape.sum().operations) {
         for (result, count) in results(operation) {
             // Of what can be rare there is a line when there is one; success is always there, so
             // that the first one is a change.
@@ -239,8 +239,8 @@ fn operations(scene: &Scene<'_>, out: &mut Samples) {
 /// Result codes by their names, each with how often it was the answer.
 fn results(operation: &OperationSum) -> impl Iterator<Item = (&'static str, u64)> {
     let named = ResultCode::ALL.iter().filter_map(|code| {
-        let place = usize::try_from(code.code()).ok()?;
-        let count = if place < CODES - 1 { operation.results.get(place).copied() } else { None };
+        let index = usize::try_from(code.code()).ok()?;
+        let count = if index < CODES - 1 { operation.results.get(index).copied() } else { None };
         Some((code.name(), count?))
     });
     let known: u64 = named.clone().map(|(_, count)| count).sum();
@@ -249,8 +249,8 @@ fn results(operation: &OperationSum) -> impl Iterator<Item = (&'static str, u64)
 }
 
 /// The operations that have answers.
-fn answered<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = (&'static str, &'s OperationSum)> {
-    let all = OPERATIONS.iter().copied().zip(&scene.sum().operations);
+fn answered<'s>(scrape: &'s Scrape<'_>) -> impl Iterator<Item = (&'static str, &'s OperationSum)> {
+    let all = OPERATIONS.iter().copied().zip(&scrape.sum().operations);
     all.filter(|(name, operation)| has_answer(name) || operation.times.count() > 0)
 }
 
@@ -258,8 +258,8 @@ fn has_answer(name: &str) -> bool {
     !matches!(name, "unbind" | "abandon" | "other")
 }
 
-fn bind_failures(scene: &Scene<'_>, out: &mut Samples) {
-    let binds = OPERATIONS.iter().zip(&scene.sum().operations);
+fn bind_failures(scrape: &Scrape<'_>, out: &mut Samples) {
+    let binds = OPERATIONS.iter().zip(&scrape.sum().operations);
     let Some((_, bind)) = binds.into_iter().find(|(name, _)| **name == "bind") else { return };
     for (result, count) in results(bind) {
         let is_failure = !matches!(result, "success" | "saslBindInProgress" | "referral");
@@ -269,11 +269,11 @@ fn bind_failures(scene: &Scene<'_>, out: &mut Samples) {
     }
 }
 
-fn queues(scene: &Scene<'_>, out: &mut Samples, pick: fn((usize, usize)) -> usize) {
-    let shared = &scene.shared;
+fn queues(scrape: &Scrape<'_>, out: &mut Samples, pick: fn((usize, usize)) -> usize) {
+    let shared = &scrape.shared;
     for (name, depth) in [
-        ("write", scene.directory().write_queue_depth()),
-        ("scan", shared.pool.depth()),
+        ("write", scrape.directory().write_queue_depth()),
+        ("scan", shared.scan_pool.depth()),
         ("hash", shared.hash_pool.depth()),
     ] {
         out.labelled(&[name], pick(depth) as u64);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store::{IndexDefinition, IndexState};
 
 use super::super::meter::micros;
-use super::super::scene::Scene;
+use super::super::scrape::Scrape;
 use super::super::table::{Metric, Samples};
 
 pub(super) const ROWS: &[Metric] = &[
@@ -13,68 +13,68 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_entries",
         ("cn=store", "roster-store-entries"),
         "Entries of the directory.",
-        |scene, out| out.one(scene.directory().store().entry_count()),
+        |scrape, out| out.one(scrape.directory().store().entry_count()),
     ),
     Metric::new(
         "roster_changes_total",
         ("cn=store", "roster-store-changes"),
         "The number of the last change that clients see, counted from the first of the directory.",
-        |scene, out| out.one(scene.directory().store().published().lsn.0),
+        |scrape, out| out.one(scrape.directory().store().published().lsn.0),
     ),
     Metric::new(
         "roster_overlay_layers",
         ("cn=store", "roster-overlay-layers"),
         "Layers of changes in memory that a read looks through above the database.",
-        |scene, out| out.one(scene.overlay().layers as u64),
+        |scrape, out| out.one(scrape.overlay().layers as u64),
     ),
     Metric::new(
         "roster_overlay_bytes",
         ("cn=store", "roster-overlay-bytes"),
         "Memory of changes that are not in the database yet.",
-        |scene, out| out.one(scene.overlay().bytes),
+        |scrape, out| out.one(scrape.overlay().bytes),
     ),
     Metric::new(
         "roster_overlay_limit_bytes",
         ("cn=store", "roster-overlay-limit-bytes"),
         "Memory that they may take; beyond, writes wait (`store.overlay_max_mib`).",
-        |scene, out| out.one(scene.overlay().bytes_max),
+        |scrape, out| out.one(scrape.overlay().bytes_max),
     ),
     Metric::new(
         "roster_overlay_retired_bytes",
         ("cn=store", "roster-overlay-retired-bytes"),
         "Memory of layers that are in the database, and that a search which still runs holds.",
-        |scene, out| out.one(scene.overlay().retired_bytes),
+        |scrape, out| out.one(scrape.overlay().retired_bytes),
     ),
     Metric::new(
         "roster_flushes_total",
         ("cn=store", "roster-flushes"),
         "Flushes: changes in memory brought into the database in one transaction.",
-        |scene, out| out.one(scene.overlay().flushes),
+        |scrape, out| out.one(scrape.overlay().flushes),
     ),
     Metric::new(
         "roster_flush_failures_total",
         ("cn=store", "roster-flush-failures"),
         "Flushes that failed; each is tried again.",
-        |scene, out| out.one(scene.overlay().failures),
+        |scrape, out| out.one(scrape.overlay().failures),
     ),
     Metric::new(
         "roster_flush_seconds_total",
         ("cn=store", "roster-flush-us"),
         "Time that flushes took.",
-        |scene, out| out.one(micros(scene.overlay().flushing)),
+        |scrape, out| out.one(micros(scrape.overlay().flushing)),
     ),
     Metric::new(
         "roster_flush_last_seconds",
         ("cn=store", "roster-flush-last-us"),
         "Time that the last flush took.",
-        |scene, out| out.one(scene.overlay().last_flush_ms.saturating_mul(1000)),
+        |scrape, out| out.one(scrape.overlay().last_flush_ms.saturating_mul(1000)),
     ),
     Metric::new(
         "roster_flush_behind_changes",
         ("cn=store", "roster-flush-behind-changes"),
         "Changes that are in the journal and in memory, and not in the database yet.",
-        |scene, out| {
-            let store = scene.directory().store();
+        |scrape, out| {
+            let store = scrape.directory().store();
             // In this order: the database is never ahead.
             let base = store.base().lsn.0;
             out.one(store.published().lsn.0.saturating_sub(base));
@@ -84,61 +84,61 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_flush_behind_seconds",
         ("cn=store", "roster-flush-behind-us"),
         "Age of the oldest of them.",
-        |scene, out| out.one(micros(scene.overlay().oldest_change)),
+        |scrape, out| out.one(micros(scrape.overlay().oldest_change)),
     ),
     Metric::new(
         "roster_database_map_bytes",
         ("cn=store", "roster-database-map-bytes"),
         "Address space reserved for the database: neither memory nor disk.",
-        |scene, out| out.known(scene.base().map(|base| base.map_bytes)),
+        |scrape, out| out.known(scrape.base().map(|base| base.map_bytes)),
     ),
     Metric::new(
         "roster_database_used_bytes",
         ("cn=store", "roster-database-used-bytes"),
         "Pages of the database file that were ever used.",
-        |scene, out| out.known(scene.base().map(|base| base.used_bytes)),
+        |scrape, out| out.known(scrape.base().map(|base| base.used_bytes)),
     ),
     Metric::new(
         "roster_database_table_bytes",
         ("cn=store", "roster-database-table-bytes"),
         "Pages that tables take; the other used ones are free to be used again.",
-        |scene, out| out.known(scene.base().map(|base| base.table_bytes)),
+        |scrape, out| out.known(scrape.base().map(|base| base.table_bytes)),
     ),
     Metric::new(
         "roster_database_file_bytes",
         ("cn=store", "roster-database-file-bytes"),
         "Size of the database file.",
-        |scene, out| out.known(scene.base().map(|base| base.file_bytes)),
+        |scrape, out| out.known(scrape.base().map(|base| base.file_bytes)),
     ),
     Metric::new(
         "roster_database_commits_total",
         ("cn=store", "roster-database-commits"),
         "Transactions of the database, counted from its first.",
-        |scene, out| out.known(scene.base().map(|base| base.commits)),
+        |scrape, out| out.known(scrape.base().map(|base| base.commits)),
     ),
     Metric::new(
         "roster_database_readers",
         ("cn=store", "roster-database-readers"),
         "Places for readers of the database that were ever taken, by this process and others.",
-        |scene, out| out.known(scene.base().map(|base| base.readers)),
+        |scrape, out| out.known(scrape.base().map(|base| base.readers)),
     ),
     Metric::new(
         "roster_database_readers_limit",
         ("cn=store", "roster-database-readers-limit"),
         "Places for readers that there are.",
-        |scene, out| out.known(scene.base().map(|base| base.readers_max)),
+        |scrape, out| out.known(scrape.base().map(|base| base.readers_max)),
     ),
     Metric::new(
         "roster_database_oldest_reader_seconds",
         ("cn=store", "roster-database-oldest-reader-us"),
         "How long a reader of this process has held pages that later transactions gave up.",
-        |scene, out| out.known(scene.base().map(|base| micros(base.oldest_reader))),
+        |scrape, out| out.known(scrape.base().map(|base| micros(base.oldest_reader))),
     ),
     Metric::new(
         "roster_disk_free_bytes",
         ("cn=store", "roster-disk-free-bytes"),
         "What may still be written where the data directory is.",
-        |scene, out| out.known(scene.directory().disk_free_bytes()),
+        |scrape, out| out.known(scrape.directory().disk_free_bytes()),
     ),
     Metric::new(
         "roster_indexes",
@@ -163,27 +163,27 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_dictionary_attributes",
         ("cn=store", "roster-dictionary-attributes"),
         "Attribute descriptions that entries have, or had.",
-        |scene, out| out.one(scene.directory().store().dictionary().attribute_count() as u64),
+        |scrape, out| out.one(scrape.directory().store().dictionary().attribute_count() as u64),
     ),
     Metric::new(
         "roster_records_compressed",
         ("cn=store", "roster-records-compressed"),
         "1 when records are compressed with a dictionary made from the entries.",
-        |scene, out| out.one(u64::from(scene.directory().store().dictionary().compresses())),
+        |scrape, out| out.one(u64::from(scrape.directory().store().dictionary().compresses())),
     ),
     Metric::new(
         "roster_name_cache_entries",
         ("cn=store", "roster-name-cache-entries"),
         "Names of superiors that threads remember, as of when each last rested.",
-        |scene, out| out.one(scene.directory().store().remembered_names()),
+        |scrape, out| out.one(scrape.directory().store().remembered_names()),
     ),
     Metric::new(
         "roster_name_cache_lookups_total",
         ("cn=store", "roster-name-cache-lookups"),
         "Names of superiors that were wanted: `hit`, remembered by the thread; `miss`, read in \
          the tables.",
-        |scene, out| {
-            let names = scene.directory().store().name_uses();
+        |scrape, out| {
+            let names = scrape.directory().store().name_uses();
             out.labelled(&["hit"], names.known);
             out.labelled(&["miss"], names.read);
         },
@@ -196,8 +196,8 @@ pub(super) const ROWS: &[Metric] = &[
         "Rows of the database that lead to one entry or none, as names and values of an index do, \
          and were wanted: `hit`, remembered by the thread; `miss`, read in the tables, and \
          remembered until the next flush or until others push it out.",
-        |scene, out| {
-            let rows = scene.directory().store().row_uses();
+        |scrape, out| {
+            let rows = scrape.directory().store().row_uses();
             out.labelled(&["hit"], rows.known);
             out.labelled(&["miss"], rows.read);
         },
@@ -208,72 +208,72 @@ pub(super) const ROWS: &[Metric] = &[
         "roster_access_rules",
         ("cn=store", "roster-access-rules"),
         "ACIs in force.",
-        |scene, out| out.one(scene.directory().aci_count() as u64),
+        |scrape, out| out.one(scrape.directory().aci_count() as u64),
     ),
     Metric::new(
         "roster_journal_segments",
         ("cn=journal", "roster-journal-segments"),
         "Files of the journal that hold changes.",
-        |scene, out| out.one(scene.journal().segments),
+        |scrape, out| out.one(scrape.journal().segments),
     ),
     Metric::new(
         "roster_journal_bytes",
         ("cn=journal", "roster-journal-bytes"),
         "What the files of the journal take, used or reserved.",
-        |scene, out| out.one(scene.journal().bytes),
+        |scrape, out| out.one(scrape.journal().bytes),
     ),
     Metric::new(
         "roster_journal_records_total",
         ("cn=journal", "roster-journal-records"),
         "Changes appended to the journal.",
-        |scene, out| out.one(scene.journal().appended),
+        |scrape, out| out.one(scrape.journal().appended),
     ),
     Metric::new(
         "roster_journal_groups_total",
         ("cn=journal", "roster-journal-groups"),
         "Groups of changes written together.",
-        |scene, out| out.one(scene.journal().groups),
+        |scrape, out| out.one(scrape.journal().groups),
     ),
     Metric::new(
         "roster_journal_written_bytes_total",
         ("cn=journal", "roster-journal-written-bytes"),
         "Octets written to the journal.",
-        |scene, out| out.one(scene.journal().written_bytes),
+        |scrape, out| out.one(scrape.journal().written_bytes),
     ),
     Metric::new(
         "roster_journal_syncs_total",
         ("cn=journal", "roster-journal-syncs"),
         "Syncs of the journal: what was written is on the disk.",
-        |scene, out| out.one(scene.journal().syncs),
+        |scrape, out| out.one(scrape.journal().syncs),
     ),
     Metric::new(
         "roster_journal_sync_seconds_total",
         ("cn=journal", "roster-journal-sync-us"),
         "Time that syncs took.",
-        |scene, out| out.one(scene.journal().sync_us),
+        |scrape, out| out.one(scrape.journal().sync_us),
     ),
     Metric::new(
         "roster_journal_sync_longest_seconds",
         ("cn=journal", "roster-journal-sync-longest-us"),
         "Time that the longest sync took since the start.",
-        |scene, out| out.one(scene.journal().longest_sync_us),
+        |scrape, out| out.one(scrape.journal().longest_sync_us),
     ),
     Metric::new(
         "roster_journal_full",
         ("cn=journal", "roster-journal-full"),
         "1 when the last write found no room on the disk.",
-        |scene, out| out.one(u64::from(scene.journal().is_full)),
+        |scrape, out| out.one(u64::from(scrape.journal().is_full)),
     ),
     Metric::new(
         "roster_journal_failed",
         ("cn=journal", "roster-journal-failed"),
         "1 when a write or a sync has failed: nothing is written until the server is restarted.",
-        |scene, out| out.one(u64::from(scene.journal().is_poisoned.is_some())),
+        |scrape, out| out.one(u64::from(scrape.journal().is_poisoned.is_some())),
     ),
 ];
 
-fn indexes(scene: &Scene<'_>, out: &mut Samples) {
-    let dictionary = scene.directory().store().dictionary();
+fn indexes(scrape: &Scrape<'_>, out: &mut Samples) {
+    let dictionary = scrape.directory().store().dictionary();
     let count = |wanted: fn(&IndexState) -> bool| {
         dictionary.definitions().filter(|(_, _, state)| wanted(state)).count() as u64
     };
@@ -284,8 +284,8 @@ fn indexes(scene: &Scene<'_>, out: &mut Samples) {
 
 /// By the names that reports call indexes, without the filters of filtered ones: those may hold
 /// what is in the directory.
-fn index_lookups(scene: &Scene<'_>, out: &mut Samples) {
-    let store = scene.directory().store();
+fn index_lookups(scrape: &Scrape<'_>, out: &mut Samples) {
+    let store = scrape.directory().store();
     let uses = store.index_uses();
     let mut by_name = BTreeMap::new();
     for (id, definition, state) in store.dictionary().definitions() {

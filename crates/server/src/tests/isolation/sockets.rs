@@ -26,7 +26,7 @@ fn answers_reach_only_who_asked_for_them() {
     let scripts = (0..CLIENTS).map(|owner| {
         let mut script = draw(owner, &mut ids);
         for part in script.parts() {
-            let mut calm = Connected::open(&running, Way::Plain);
+            let mut calm = Connected::open(&running, Transport::Plain);
             calm.write(&part).unwrap();
             calm.finish_sending();
             calm.read_to_end();
@@ -57,14 +57,15 @@ fn answers_reach_only_who_asked_for_them() {
 
 /// Over what a client comes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+enum Transport {
     Plain,
     StartTls,
     Ldaps,
     Ldapi,
 }
 
-const WAYS: [Way; 4] = [Way::Plain, Way::StartTls, Way::Ldaps, Way::Ldapi];
+const TRANSPORTS: [Transport; 4] =
+    [Transport::Plain, Transport::StartTls, Transport::Ldaps, Transport::Ldapi];
 
 /// A connection whose octets are kept as they come.
 struct Connected {
@@ -79,23 +80,24 @@ enum Socket {
 }
 
 impl Connected {
-    fn open(running: &Running, way: Way) -> Self {
-        if way == Way::Ldapi {
+    fn open(running: &Running, transport: Transport) -> Self {
+        if transport == Transport::Ldapi {
             let socket = UnixStream::connect(running.addresses.ldapi.as_ref().unwrap()).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.set_read_timeout(Some(TIMEOUT)).unwrap();
             return Self { socket: Socket::Local(socket), received: Vec::new() };
         }
-        let address = if way == Way::Ldaps { running.addresses.ldaps[0] } else { running.ldap() };
+        let address =
+            if transport == Transport::Ldaps { running.addresses.ldaps[0] } else { running.ldap() };
         let mut socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        if way == Way::StartTls {
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        if transport == Transport::StartTls {
             socket.write_all(&extended(1, START_TLS)).unwrap();
             let mut answer = Client::plain(socket.try_clone().unwrap());
             assert_eq!(answer.receive(), "1 extended success");
         }
-        let socket = match way {
-            Way::Plain | Way::Ldapi => Socket::Plain(socket),
-            Way::StartTls | Way::Ldaps => {
+        let socket = match transport {
+            Transport::Plain | Transport::Ldapi => Socket::Plain(socket),
+            Transport::StartTls | Transport::Ldaps => {
                 let tls = connection(running, "localhost", BOTH, None);
                 Socket::Tls(Box::new(StreamOwned::new(tls, socket)))
             }
@@ -168,8 +170,8 @@ impl Misbehaving<'_> {
     fn run(&mut self) -> Result<(), String> {
         let mut stalled = Vec::new();
         for _ in 0..ROUNDS {
-            let way = *self.chance.pick(&WAYS).unwrap();
-            let mut connected = Connected::open(self.running, way);
+            let transport = *self.chance.pick(&TRANSPORTS).unwrap();
+            let mut connected = Connected::open(self.running, transport);
             let sent = self.send(&mut connected);
             match self.chance.below(6) {
                 // Closed with all answers unread.
@@ -184,22 +186,22 @@ impl Misbehaving<'_> {
                 }
                 // Reads when all others are done.
                 2 => {
-                    stalled.push((way, connected, sent));
+                    stalled.push((transport, connected, sent));
                     continue;
                 }
                 _ => {
                     connected.finish_sending();
                     connected.read_to_end();
-                    self.check(way, &connected, sent)?;
+                    self.check(transport, &connected, sent)?;
                     continue;
                 }
             }
-            self.check(way, &connected, false)?;
+            self.check(transport, &connected, false)?;
         }
-        for (way, mut connected, sent) in stalled {
+        for (transport, mut connected, sent) in stalled {
             connected.finish_sending();
             connected.read_to_end();
-            self.check(way, &connected, sent)?;
+            self.check(transport, &connected, sent)?;
         }
         Ok(())
     }
@@ -223,12 +225,17 @@ impl Misbehaving<'_> {
         true
     }
 
-    fn check(&self, way: Way, connected: &Connected, whole: bool) -> Result<(), String> {
+    fn check(
+        &self,
+        transport: Transport,
+        connected: &Connected,
+        whole: bool,
+    ) -> Result<(), String> {
         // Whoever ends the session may lose what was under way: the kernel resets a connection
         // that is closed with octets unread, such as the end of TLS behind an unbind.
         let whole = whole && self.script.ending.is_empty();
         let checked = self.script.check(&connected.received, whole);
-        checked.map_err(|why| format!("{way:?}: {why}"))
+        checked.map_err(|why| format!("{transport:?}: {why}"))
     }
 }
 
