@@ -380,11 +380,45 @@ mod tests {
         check("::/0", "", false);
         check("local", "", true);
         check("local", "127.0.0.1", false);
+        check("10.1.9.9/16", "10.1.0.0", true);
+        check("192.0.2.0/024", "192.0.2.9", true);
+        check("192.0.2.0/+24", "192.0.2.9", true);
+        check("::/0", "1.2.3.4", false);
+        check("::/0", "::ffff:1.2.3.4", false);
+    }
+
+    #[test]
+    fn a_range_of_mapped_addresses_is_one_of_ipv4_with_the_bits_of_ipv4() {
+        check("::ffff:192.0.2.1/24", "192.0.2.9", true);
+        check("::ffff:192.0.2.1/24", "::ffff:192.0.2.9", true);
+        check("::ffff:192.0.2.1/24", "192.0.3.9", false);
+        check("::ffff:192.0.2.1/24", "::1", false);
+        check("::ffff:192.0.2.1/32", "192.0.2.1", true);
+        for more_bits_than_ipv4_has in ["::ffff:192.0.2.1", "::ffff:192.0.2.1/33"] {
+            check(more_bits_than_ipv4_has, "192.0.2.1", false);
+            check(more_bits_than_ipv4_has, "::ffff:192.0.2.1", false);
+            check(more_bits_than_ipv4_has, "::1", false);
+        }
     }
 
     #[test]
     fn what_is_no_range_is_refused() {
-        for text in ["", "x", "192.0.2.0/33", "2001:db8::/129", "192.0.2.0/", "192.0.2.0/-1"] {
+        for text in [
+            "",
+            "x",
+            "Local",
+            "192.0.2.0/33",
+            "192.0.2.0/256",
+            "2001:db8::/129",
+            "192.0.2.0/",
+            "192.0.2.0/-1",
+            "192.0.2.0/24/24",
+            "192.0.2.0/255.255.255.0",
+            "192.0.2.*",
+            "0192.0.2.0/24",
+            "[::1]",
+            " 192.0.2.1",
+        ] {
             assert!(text.parse::<AddressRange>().is_err(), "{text}");
         }
     }

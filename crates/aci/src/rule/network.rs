@@ -181,8 +181,69 @@ mod tests {
     }
 
     #[test]
+    fn masks_may_have_gaps() {
+        check("10.1.2.3+255.0.255.0", "10.9.2.9", true);
+        check("10.1.2.3/255.0.255.0", "10.1.3.3", false);
+        check("10.1.2.3+255.0.255.0", "::ffff:10.9.2.9", true);
+        check("0.0.0.1+0.0.0.1", "10.0.0.7", true);
+        check("0.0.0.1+0.0.0.1", "10.0.0.8", false);
+        check("0.0.0.1+0.0.0.1", "::1", false);
+        check("2001:db8::5+ffff:ffff::f", "2001:db8:7::15", true);
+        check("2001:db8::5+ffff:ffff::f", "2001:db8:7::16", false);
+        check("2001:db8::5+ffff:ffff::f", "1.2.3.5", false);
+        check("[2001:db8::]/[ffff:ffff::]", "2001:db8::1", true);
+        check("[10.0.0.0]+8", "10.2.3.4", true);
+        check("10.0.0.0/+8", "10.2.3.4", true);
+        check("10.0.0.0/008", "11.2.3.4", false);
+        check("10.01.*", "10.1.3.4", true);
+        check("*.*.*.7", "10.1.3.7", true);
+        check("*.*.*.7", "10.1.3.8", false);
+        check("10.1.2.3/0.0.0.0", "8.8.8.8", true);
+    }
+
+    #[test]
+    fn an_address_is_ipv4_in_either_notation_and_a_range_as_it_is_written() {
+        for range in ["::ffff:10.0.0.0/104", "::ffff:10.0.0.1", "::ffff:0:0/96", "::/0", "::/64"] {
+            check(range, "10.0.0.1", false);
+            check(range, "::ffff:10.0.0.1", false);
+        }
+        check("::ffff:10.0.0.1/64", "::1", true);
+        check("::ffff:10.0.0.0/104", "::1", false);
+    }
+
+    #[test]
+    fn a_range_is_shown_in_its_shortest_form() {
+        for (text, shown) in [
+            ("10.1.9.9/16", "10.1.0.0/16"),
+            ("10.1.*", "10.1.0.0/16"),
+            ("10.1.0.0+255.255.0.0", "10.1.0.0/16"),
+            ("10.1.2.3+255.255.255.255", "10.1.2.3"),
+            ("10.1.2.3/32", "10.1.2.3"),
+            ("*", "0.0.0.0/0"),
+            ("10.*.3.*", "10.0.3.0+255.0.255.0"),
+            ("[2001:DB8::1]", "2001:db8::1"),
+            ("2001:db8::1/ffff:ffff::", "2001:db8::/32"),
+            ("2001:db8::5+ffff:ffff::f", "2001:db8::5+ffff:ffff::f"),
+        ] {
+            assert_eq!(AddressRange::parse(text).unwrap().to_string(), shown, "{text}");
+        }
+        assert_eq!(AddressRange::parse("10.1.*"), AddressRange::parse("10.1.7.7+255.255.0.0"));
+    }
+
+    #[test]
     fn what_is_no_range_is_refused() {
         for text in [
+            "010.1.2.3",
+            "10.1.2.3/256",
+            "10.1.2.3/-8",
+            "10.1.2.3/8/8",
+            "10.1.2.3 ",
+            "10.1.*/16",
+            "10..*",
+            "[10.1.2.3",
+            "[2001:db8::/32]",
+            "2001:db8::/255.0.0.0",
+            "fe80::1%eth0",
             "",
             "10",
             "10.1",
