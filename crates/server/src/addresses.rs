@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use directory::Network;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use tokio::sync::oneshot;
 
-use crate::network::Network;
 use crate::presence::network;
 
 /// What one address may cost.

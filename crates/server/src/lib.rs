@@ -22,7 +22,6 @@ mod listen;
 mod log;
 mod memory;
 mod metrics;
-mod network;
 mod places;
 mod pool;
 mod presence;
@@ -42,7 +41,6 @@ pub use error::ServerError;
 pub use listen::Addresses;
 pub use log::{is_hidden, journal_hold};
 pub use memory::on_release;
-pub use network::Network;
 pub use proxy_header::{NoProxyHeader, ProxyHeader};
 pub use server::{Server, ShutdownHandle};
 pub use settings::{

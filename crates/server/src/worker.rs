@@ -15,7 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use directory::record::Who;
-use directory::{Directory, HashDone, Next, Noted, Outbox, Session};
+use directory::{Directory, HashDone, Network, Next, Noted, Outbox, Session};
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
 use tokio::runtime::{Builder, LocalOptions};
@@ -34,7 +34,6 @@ use crate::host_names::HostNames;
 use crate::listen::Listener;
 use crate::log::Scribe;
 use crate::memory::Releases;
-use crate::network::Network;
 use crate::places::Places;
 use crate::pool::Pool;
 use crate::read_buffer::ReadBuffer;

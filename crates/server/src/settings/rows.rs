@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use directory::Network;
+
 use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
 use super::row::{Kind, Row};
-use crate::network::Network;
 use crate::rows::join;
 use crate::tls::{CIPHER_SUITES, VERSIONS};
 

@@ -1,67 +1,85 @@
 //! Networks of IP addresses: `10.0.0.0/8`, `2001:db8::/32`, or one address.
+//!
+//! Invariant: an IPv4 client is the same in either notation; a network is what it is written as.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use ipnet::IpNet;
+
 /// Addresses that begin with the same bits.
+// Not `IpNet` itself: that reads no single address, takes `010.0.0.1` for an address, and does not
+// know IPv4 clients that are written as IPv6.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Network {
-    address: IpAddr,
-    prefix_bits: u8,
-}
+pub struct Network(IpNet);
 
 impl Network {
+    /// The addresses whose first `bits` are those of `address`.
+    pub(crate) fn new(address: IpAddr, bits: u8) -> Option<Self> {
+        IpNet::new(address, bits).ok().map(Self)
+    }
+
+    /// The addresses that have the bits of `address` where `mask` has ones; nothing if the two are
+    /// not of one kind, or the mask has gaps.
+    pub(crate) fn with_netmask(address: IpAddr, mask: IpAddr) -> Option<Self> {
+        if address.is_ipv4() != mask.is_ipv4() {
+            return None;
+        }
+        IpNet::with_netmask(address, mask).ok().map(Self)
+    }
+
+    /// The same network by its first address.
+    pub(crate) fn trunc(self) -> Self {
+        Self(self.0.trunc())
+    }
+
+    /// IPv4 that is written as IPv6 counts as IPv4, and so do its bits; with more bits than IPv4
+    /// has it is no client's.
+    #[must_use]
+    pub fn to_canonical(self) -> Self {
+        let address = self.0.addr();
+        let canonical = IpNet::new(address.to_canonical(), self.0.prefix_len());
+        Self(canonical.unwrap_or_else(|_| address.into()))
+    }
+
     /// Whether an address is one of them. An IPv4 address is the same in either notation.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(ours), IpAddr::V4(other)) => {
-                (u32::from(ours) ^ u32::from(other)) & mask_32(self.prefix_bits) == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(other)) => {
-                (u128::from(ours) ^ u128::from(other)) & mask_128(self.prefix_bits) == 0
-            }
-            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-        }
+        self.0.contains(&address.to_canonical())
     }
 }
 
-fn mask_32(bits: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0)
-}
-
-fn mask_128(bits: u8) -> u128 {
-    u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)
+impl From<IpAddr> for Network {
+    fn from(address: IpAddr) -> Self {
+        Self(address.into())
+    }
 }
 
 impl FromStr for Network {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
         let address = address.parse::<IpAddr>().map_err(|_| ())?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        let prefix_bits = match prefix {
-            None => bits,
-            Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
-                digits.parse().map_err(|_| ())?
-            }
-            Some(_) => return Err(()),
-        };
-        if prefix_bits > bits {
-            return Err(());
+        match bits {
+            None => Ok(address.into()),
+            Some(bits) if bits.starts_with('+') => Err(()),
+            Some(bits) => Self::new(address, bits.parse().map_err(|_| ())?).ok_or(()),
         }
-        Ok(Self { address, prefix_bits })
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix_bits)
+        write!(f, "{}", self.0.addr())?;
+        if self.0.prefix_len() == self.0.max_prefix_len() {
+            return Ok(());
+        }
+        write!(f, "/{}", self.0.prefix_len())
     }
 }
 
