@@ -11,6 +11,7 @@
 mod access;
 mod decide;
 mod identity;
+mod network;
 mod permitted;
 mod privilege;
 mod rights;
@@ -23,6 +24,7 @@ pub use access::{Access, Bypass, Method, Origin};
 pub use decide::{Asker, AuthenticationMethod, Considered, EntryRights, Explanation, Outcome};
 pub use decide::{Question, Reach, Rules, Surroundings, TimeOfWeek, ValueChange};
 pub use identity::{Grants, Identity};
+pub use network::Network;
 pub use permitted::{Denied, Permitted};
 pub use privilege::{Privilege, Privileges};
 pub use rights::{Rights, is_account_state, privilege_for};

@@ -71,7 +71,7 @@ mod virtual_tree;
 mod worker;
 mod write_queue;
 
-pub use aci::{GlobalAcis, Identity};
+pub use aci::{GlobalAcis, Identity, Network};
 pub use administrator::check_administrator;
 pub use asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use authentication::{
@@ -105,7 +105,7 @@ pub use password::{
 };
 pub use password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use password_policy::PasswordPolicyOptions;
-pub use policy::{AddressRange, Policy, PolicyOperation};
+pub use policy::{Policy, PolicyAddress, PolicyOperation};
 pub use protection::{ChannelBindings, ClientCertificate, Tls};
 pub use recovery::{AcceptedLoss, JournalCheck, accept_loss, check_journal};
 pub use sasl::is_well_formed as is_well_formed_sasl;

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use aci::{Access, Identity};
+use aci::{Access, Identity, Network};
 use ldap::message::{Request, Scope};
 use ldap::result::ResultCode;
 use schema::{DnKey, Schema};
@@ -29,7 +29,7 @@ pub struct Policy {
     /// What refusals call it.
     pub name: String,
     /// Where connections come from; empty = anywhere but from the Unix socket.
-    pub addresses: Vec<AddressRange>,
+    pub addresses: Vec<PolicyAddress>,
     /// Whether TLS protects them; nothing = either.
     pub tls: Option<bool>,
     /// `anonymous`, or names: whoever is bound as that entry or as one below it; empty = anybody.
@@ -46,16 +46,11 @@ pub struct Policy {
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum AddressRange {
+pub enum PolicyAddress {
     /// The Unix socket.
     Local,
     /// Addresses with the same first bits.
-    Network {
-        /// One of them.
-        address: IpAddr,
-        /// How many bits are the same.
-        bits: u8,
-    },
+    Network(Network),
 }
 
 /// An operation that a policy allows.
@@ -121,7 +116,7 @@ impl PolicyOperation {
     }
 }
 
-impl FromStr for AddressRange {
+impl FromStr for PolicyAddress {
     type Err = ();
 
     /// `local`, `192.0.2.1`, `192.0.2.0/24`, `2001:db8::/32`.
@@ -129,40 +124,26 @@ impl FromStr for AddressRange {
         if text == "local" {
             return Ok(Self::Local);
         }
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| ())?)),
-            None => (text, None),
-        };
-        let address = address.parse::<IpAddr>().map_err(|_| ())?;
-        let all = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(all);
-        if bits <= all { Ok(Self::Network { address, bits }) } else { Err(()) }
+        // Policies have always read a sign.
+        let network = text.replacen("/+", "/", 1).parse::<Network>()?;
+        Ok(Self::Network(network.to_canonical()))
     }
 }
 
-impl fmt::Display for AddressRange {
+impl fmt::Display for PolicyAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local => f.write_str("local"),
-            Self::Network { address, bits } => write!(f, "{address}/{bits}"),
+            Self::Network(network) => network.fmt(f),
         }
     }
 }
 
-impl AddressRange {
+impl PolicyAddress {
     fn holds(self, address: Option<IpAddr>) -> bool {
-        let Self::Network { address: network, bits } = self else { return address.is_none() };
-        let Some(address) = address.map(|address| address.to_canonical()) else { return false };
-        match (network.to_canonical(), address) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                let differ = network.to_bits() ^ address.to_bits();
-                differ.leading_zeros() >= u32::from(bits)
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let differ = network.to_bits() ^ address.to_bits();
-                differ.leading_zeros() >= u32::from(bits)
-            }
-            _ => false,
+        match self {
+            Self::Local => address.is_none(),
+            Self::Network(network) => address.is_some_and(|address| network.contains(address)),
         }
     }
 }
@@ -359,7 +340,7 @@ mod tests {
 
     #[track_caller]
     fn check(range: &str, address: &str, want: bool) {
-        let range = range.parse::<AddressRange>().unwrap();
+        let range = range.parse::<PolicyAddress>().unwrap();
         let address = address.parse::<IpAddr>().ok();
         assert_eq!(range.holds(address), want, "{range}");
     }
@@ -380,12 +361,46 @@ mod tests {
         check("::/0", "", false);
         check("local", "", true);
         check("local", "127.0.0.1", false);
+        check("10.1.9.9/16", "10.1.0.0", true);
+        check("192.0.2.0/024", "192.0.2.9", true);
+        check("192.0.2.0/+24", "192.0.2.9", true);
+        check("::/0", "1.2.3.4", false);
+        check("::/0", "::ffff:1.2.3.4", false);
+    }
+
+    #[test]
+    fn a_range_of_mapped_addresses_is_one_of_ipv4_with_the_bits_of_ipv4() {
+        check("::ffff:192.0.2.1/24", "192.0.2.9", true);
+        check("::ffff:192.0.2.1/24", "::ffff:192.0.2.9", true);
+        check("::ffff:192.0.2.1/24", "192.0.3.9", false);
+        check("::ffff:192.0.2.1/24", "::1", false);
+        check("::ffff:192.0.2.1/32", "192.0.2.1", true);
+        for more_bits_than_ipv4_has in ["::ffff:192.0.2.1", "::ffff:192.0.2.1/33"] {
+            check(more_bits_than_ipv4_has, "192.0.2.1", false);
+            check(more_bits_than_ipv4_has, "::ffff:192.0.2.1", false);
+            check(more_bits_than_ipv4_has, "::1", false);
+        }
     }
 
     #[test]
     fn what_is_no_range_is_refused() {
-        for text in ["", "x", "192.0.2.0/33", "2001:db8::/129", "192.0.2.0/", "192.0.2.0/-1"] {
-            assert!(text.parse::<AddressRange>().is_err(), "{text}");
+        for text in [
+            "",
+            "x",
+            "Local",
+            "192.0.2.0/33",
+            "192.0.2.0/256",
+            "2001:db8::/129",
+            "192.0.2.0/",
+            "192.0.2.0/-1",
+            "192.0.2.0/24/24",
+            "192.0.2.0/255.255.255.0",
+            "192.0.2.*",
+            "0192.0.2.0/24",
+            "[::1]",
+            " 192.0.2.1",
+        ] {
+            assert!(text.parse::<PolicyAddress>().is_err(), "{text}");
         }
     }
 }

@@ -25,7 +25,6 @@ mod worker;
 pub use error::ServerError;
 pub use limits::memory::on_release;
 pub use listen::listeners::Addresses;
-pub use listen::network::Network;
 pub use listen::proxy_header::{NoProxyHeader, ProxyHeader};
 pub use listen::tls::generate_self_signed;
 pub use log::{is_hidden, journal_hold};

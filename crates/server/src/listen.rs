@@ -7,7 +7,6 @@
 pub(crate) mod accept;
 pub(crate) mod host_names;
 pub(crate) mod listeners;
-pub(crate) mod network;
 pub(crate) mod proxy_header;
 pub(crate) mod stream;
 pub(crate) mod tls;

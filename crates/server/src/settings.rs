@@ -25,9 +25,7 @@ pub use access_control::AccessControlSettings;
 pub use authentication::AuthenticationSettings;
 pub use error::SettingsError;
 
-use directory::{PasswordOptions, PasswordPolicyOptions, Policy};
-
-use crate::listen::network::Network;
+use directory::{Network, PasswordOptions, PasswordPolicyOptions, Policy};
 
 /// All settings of a node, in the sections of `roster.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]

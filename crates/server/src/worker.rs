@@ -15,7 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use directory::record::Who;
-use directory::{Directory, HashDone, Next, Noted, Outbox, Session};
+use directory::{Directory, HashDone, Network, Next, Noted, Outbox, Session};
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
 use tokio::runtime::{Builder, LocalOptions};
@@ -35,7 +35,6 @@ use crate::limits::memory::Releases;
 use crate::listen::accept;
 use crate::listen::host_names::HostNames;
 use crate::listen::listeners::Listener;
-use crate::listen::network::Network;
 use crate::listen::tls::Tls;
 use crate::log::AccessRecorder;
 use crate::metrics::counters::Counters;

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::net::IpAddr;
 
-/// A range of addresses: those whose masked bits are these.
+use crate::network::Network;
+
+/// A range of addresses.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct AddressRange {
-    /// The bits, IPv4 in the lowest 32.
-    bits: u128,
-    mask: u128,
-    is_v6: bool,
+pub(crate) enum AddressRange {
+    /// Those with the same first bits, by the first of them.
+    Network(Network),
+    /// Those with the same bits where the mask has ones; it has gaps, or else it were a network.
+    Masked { address: IpAddr, mask: IpAddr },
 }
 
 impl AddressRange {
@@ -18,75 +20,61 @@ impl AddressRange {
         if text.contains('*') {
             return Self::with_stars(text);
         }
-        let (address, mask) = match text.split_once(['/', '+']) {
-            Some((address, mask)) => (address, Some(mask)),
-            None => (text, None),
+        let Some((address, mask)) = text.split_once(['/', '+']) else {
+            return Some(Self::Network(Network::from(unbracketed(text).parse::<IpAddr>().ok()?)));
         };
-        let address: IpAddr = unbracketed(address).parse().ok()?;
-        let (bits, width) = number(address);
-        let full = ones(width, width);
-        let mask = match mask {
-            None => full,
-            Some(mask) => match mask.parse::<u32>() {
-                Ok(length) if length <= width => ones(length, width),
-                Ok(_) => return None,
-                Err(_) => {
-                    let mask: IpAddr = unbracketed(mask).parse().ok()?;
-                    let (mask, of) = number(mask);
-                    if of != width {
-                        return None;
-                    }
-                    mask
-                }
-            },
-        };
-        Some(Self { bits: bits & mask, mask, is_v6: width == V6_BITS })
+        let address = unbracketed(address).parse().ok()?;
+        match mask.parse() {
+            Ok(bits) => Network::new(address, bits).map(|network| Self::Network(network.trunc())),
+            Err(_) => Self::masked(address, unbracketed(mask).parse().ok()?),
+        }
     }
 
     /// Reads an IPv4 address with stars for octets; octets that are left out are stars too.
     fn with_stars(text: &str) -> Option<Self> {
-        let (mut bits, mut mask, mut count) = (0_u128, 0_u128, 0);
+        let (mut address, mut mask, mut count) = ([0; 4], [0; 4], 0);
         for octet in text.split('.') {
-            count += 1;
-            bits <<= 8;
-            mask <<= 8;
+            let (to, mask) = (address.get_mut(count)?, mask.get_mut(count)?);
             if octet != "*" {
-                bits |= u128::from(octet.parse::<u8>().ok()?);
-                mask |= 0xFF;
+                (*to, *mask) = (octet.parse().ok()?, 0xFF);
             }
+            count += 1;
         }
-        if count > 4 || (count < 4 && !text.ends_with('*')) {
-            return None;
-        }
-        let missing = 8 * (4 - count);
-        Some(Self { bits: bits << missing, mask: mask << missing, is_v6: false })
+        let is_whole = count == address.len() || text.ends_with('*');
+        is_whole.then(|| Self::masked(address.into(), mask.into()))?
     }
 
-    pub(crate) fn holds(&self, address: IpAddr) -> bool {
-        let (bits, width) = number(address.to_canonical());
-        (width == V6_BITS) == self.is_v6 && bits & self.mask == self.bits
+    /// None if they are not of one kind.
+    fn masked(address: IpAddr, mask: IpAddr) -> Option<Self> {
+        match Network::with_netmask(address, mask) {
+            Some(network) => Some(Self::Network(network.trunc())),
+            None => Some(Self::Masked { address: and(address, mask)?, mask }),
+        }
+    }
+
+    pub(crate) fn holds(&self, client: IpAddr) -> bool {
+        match self {
+            Self::Network(network) => network.contains(client),
+            Self::Masked { address, mask } => and(client.to_canonical(), *mask) == Some(*address),
+        }
     }
 }
 
 impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = if self.is_v6 { V6_BITS } else { V4_BITS };
-        let address = |bits: u128| {
-            if self.is_v6 {
-                IpAddr::from(bits.to_be_bytes())
-            } else {
-                IpAddr::from(u32::try_from(bits).unwrap_or_default().to_be_bytes())
-            }
-        };
-        write!(f, "{}", address(self.bits))?;
-        let length = self.mask.count_ones();
-        if self.mask != ones(length, width) {
-            write!(f, "+{}", address(self.mask))
-        } else if length < width {
-            write!(f, "/{length}")
-        } else {
-            Ok(())
+        match self {
+            Self::Network(network) => network.fmt(f),
+            Self::Masked { address, mask } => write!(f, "{address}+{mask}"),
         }
+    }
+}
+
+/// The bits of both; none if they are not of one kind.
+fn and(one: IpAddr, other: IpAddr) -> Option<IpAddr> {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => Some((one & other).into()),
+        (IpAddr::V6(one), IpAddr::V6(other)) => Some((one & other).into()),
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => None,
     }
 }
 
@@ -94,22 +82,6 @@ impl fmt::Display for AddressRange {
 fn unbracketed(text: &str) -> &str {
     text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
 }
-
-fn number(address: IpAddr) -> (u128, u32) {
-    match address {
-        IpAddr::V4(address) => (u128::from(u32::from(address)), V4_BITS),
-        IpAddr::V6(address) => (u128::from(address), V6_BITS),
-    }
-}
-
-/// `length` ones at the upper end of a number of `width` bits.
-fn ones(length: u32, width: u32) -> u128 {
-    let all = u128::MAX >> (V6_BITS - width);
-    if length == 0 { 0 } else { all & (u128::MAX << (width - length)) }
-}
-
-const V4_BITS: u32 = 32;
-const V6_BITS: u32 = 128;
 
 /// The name of a host, or the end of the names of many after a star.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -181,8 +153,69 @@ mod tests {
     }
 
     #[test]
+    fn masks_may_have_gaps() {
+        check("10.1.2.3+255.0.255.0", "10.9.2.9", true);
+        check("10.1.2.3/255.0.255.0", "10.1.3.3", false);
+        check("10.1.2.3+255.0.255.0", "::ffff:10.9.2.9", true);
+        check("0.0.0.1+0.0.0.1", "10.0.0.7", true);
+        check("0.0.0.1+0.0.0.1", "10.0.0.8", false);
+        check("0.0.0.1+0.0.0.1", "::1", false);
+        check("2001:db8::5+ffff:ffff::f", "2001:db8:7::15", true);
+        check("2001:db8::5+ffff:ffff::f", "2001:db8:7::16", false);
+        check("2001:db8::5+ffff:ffff::f", "1.2.3.5", false);
+        check("[2001:db8::]/[ffff:ffff::]", "2001:db8::1", true);
+        check("[10.0.0.0]+8", "10.2.3.4", true);
+        check("10.0.0.0/+8", "10.2.3.4", true);
+        check("10.0.0.0/008", "11.2.3.4", false);
+        check("10.01.*", "10.1.3.4", true);
+        check("*.*.*.7", "10.1.3.7", true);
+        check("*.*.*.7", "10.1.3.8", false);
+        check("10.1.2.3/0.0.0.0", "8.8.8.8", true);
+    }
+
+    #[test]
+    fn an_address_is_ipv4_in_either_notation_and_a_range_as_it_is_written() {
+        for range in ["::ffff:10.0.0.0/104", "::ffff:10.0.0.1", "::ffff:0:0/96", "::/0", "::/64"] {
+            check(range, "10.0.0.1", false);
+            check(range, "::ffff:10.0.0.1", false);
+        }
+        check("::ffff:10.0.0.1/64", "::1", true);
+        check("::ffff:10.0.0.0/104", "::1", false);
+    }
+
+    #[test]
+    fn a_range_is_shown_in_its_shortest_form() {
+        for (text, shown) in [
+            ("10.1.9.9/16", "10.1.0.0/16"),
+            ("10.1.*", "10.1.0.0/16"),
+            ("10.1.0.0+255.255.0.0", "10.1.0.0/16"),
+            ("10.1.2.3+255.255.255.255", "10.1.2.3"),
+            ("10.1.2.3/32", "10.1.2.3"),
+            ("*", "0.0.0.0/0"),
+            ("10.*.3.*", "10.0.3.0+255.0.255.0"),
+            ("[2001:DB8::1]", "2001:db8::1"),
+            ("2001:db8::1/ffff:ffff::", "2001:db8::/32"),
+            ("2001:db8::5+ffff:ffff::f", "2001:db8::5+ffff:ffff::f"),
+        ] {
+            assert_eq!(AddressRange::parse(text).unwrap().to_string(), shown, "{text}");
+        }
+        assert_eq!(AddressRange::parse("10.1.*"), AddressRange::parse("10.1.7.7+255.255.0.0"));
+    }
+
+    #[test]
     fn what_is_no_range_is_refused() {
         for text in [
+            "010.1.2.3",
+            "10.1.2.3/256",
+            "10.1.2.3/-8",
+            "10.1.2.3/8/8",
+            "10.1.2.3 ",
+            "10.1.*/16",
+            "10..*",
+            "[10.1.2.3",
+            "[2001:db8::/32]",
+            "2001:db8::/255.0.0.0",
+            "fe80::1%eth0",
             "",
             "10",
             "10.1",

@@ -1,7 +1,7 @@
 //! Policies of connections: what may be asked for, by where a connection comes from, how it is
 //! protected and who is bound.
 
-use directory::{AddressRange, Directory, DirectoryError, Peer, Policy, PolicyOperation, Tls};
+use directory::{Directory, DirectoryError, Peer, Policy, PolicyAddress, PolicyOperation, Tls};
 use ldap::ber::{Tag, Writer};
 use ldap::control_value::policy_state::{self, PolicyState};
 use ldap::message::Scope;
@@ -14,7 +14,7 @@ fn policy(name: &str) -> Policy {
     Policy { name: name.to_owned(), ..Policy::default() }
 }
 
-fn ranges(texts: &[&str]) -> Vec<AddressRange> {
+fn ranges(texts: &[&str]) -> Vec<PolicyAddress> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 

@@ -20,11 +20,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use directory::Network;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use tokio::sync::oneshot;
 
 use crate::connection::presence::network;
-use crate::listen::network::Network;
 
 /// What one address may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use directory::Network;
+
 use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
 use super::row::{Kind, Row};
-use crate::listen::network::Network;
 use crate::listen::tls::{CIPHER_SUITES, VERSIONS};
 use crate::rows::join;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::listen::network::Network;
+use directory::Network;
 
 use super::{
     Kind, MESSAGE_SIZE_MAX_BYTES, MESSAGE_SIZE_MIN_BYTES, Row, SORT_BYTES_MAX, TIMEOUT_MAX_S,
