@@ -106,11 +106,7 @@ impl Chain {
         match self.table.find(&asked.kind) {
             Some(named) => !named.by_options && !named.is_varied,
             None => {
-                let above = std::iter::successors(asked.kind.superior.as_ref(), |kind| {
-                    kind.superior.as_ref()
-                });
-                let mut above = above.filter_map(|kind| self.table.find(kind));
-                !above.any(|named| named.by_options)
+                !self.table.is_by_options(&asked.kind)
                     && !self.table.above_named.contains(&asked.kind)
             }
         }
@@ -162,7 +158,7 @@ struct Table {
 
 struct Named {
     kind: Arc<AttributeType>,
-    /// Whether somebody names it with options.
+    /// Whether somebody names it, or a type that it is derived from, with options.
     by_options: bool,
     /// Whether other statements are about a type derived from it.
     is_varied: bool,
@@ -202,6 +198,12 @@ impl Table {
             table.rows.push(mask_of(links, &|link| covers(link, plain)));
             table.named.push(Named { kind, by_options, is_varied: false, row });
         }
+        // What is said of a type with options is said of the types derived from it as well.
+        let by_options: Vec<bool> =
+            table.named.iter().map(|named| table.is_by_options(&named.kind)).collect();
+        for (named, by_options) in table.named.iter_mut().zip(by_options) {
+            named.by_options = by_options;
+        }
         table.above_named = table.superiors_of_named();
         let varied: Vec<bool> =
             table.named.iter().map(|named| table.is_varied(named, links, schema)).collect();
@@ -209,6 +211,12 @@ impl Table {
             named.is_varied = is_varied;
         }
         table
+    }
+
+    /// Whether somebody names a type, or one that it is derived from, with options.
+    fn is_by_options(&self, kind: &Arc<AttributeType>) -> bool {
+        let mut all = std::iter::successors(Some(kind), |kind| kind.superior.as_ref());
+        all.any(|kind| self.find(kind).is_some_and(|named| named.by_options))
     }
 
     /// Whether other statements are about a type derived from this one than about itself.

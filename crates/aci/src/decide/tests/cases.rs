@@ -787,3 +787,23 @@ fn a_deny_that_cannot_be_answered_denies_and_an_allow_allows_nothing() {
         check("(targetattr=\"*\")", &format!("userattr=\"{relation}\""), "read cn");
     }
 }
+
+/// What denied a type with an option said nothing of a type derived from it that another rule
+/// names: `cn;lang-de` could be read, and searched for by `cn`.
+#[test]
+fn a_name_with_options_speaks_of_derived_types_that_are_named_as_well() {
+    let allow = "(targetattr=\"*\")(version 3.0; acl \"all\"; allow (read,search) \
+                 userdn=\"ldap:///anyone\";)";
+    let deny = "(targetattr=\"name;lang-de\")(version 3.0; acl \"x\"; deny (read,search) \
+                userdn=\"ldap:///anyone\";)";
+    let other = "(targetattr=\"cn || createTimestamp\")(version 3.0; acl \"y\"; allow (read) \
+                 userdn=\"ldap:///anyone\";)";
+    let bert = "uid=bert,ou=people,dc=x";
+    case(&[("", deny), ("", allow), ("", other)])
+        .check("anna", "read cn", bert, true)
+        .check("anna", "search cn", bert, true)
+        .check("anna", "read cn;lang-de", bert, false)
+        .check("anna", "search cn;lang-de", bert, false)
+        .check("anna", "search sn;lang-de", bert, false)
+        .check("anna", "search description;lang-de", bert, true);
+}
