@@ -243,8 +243,8 @@ pub fn privilege_for(description: &AttributeDescription) -> Option<Privilege> {
 
 /// Whether an attribute changes with a password, by the server's own rules.
 fn is_of_password(description: &AttributeDescription) -> bool {
-    let is_named = |name: &&str| description.kind.is_named(name);
-    description.is_password() || PASSWORD_STATE.iter().any(|name| is_named(&name))
+    let mut named = PASSWORD_STATE.iter();
+    description.is_password() || named.any(|name| description.kind.is_named(name))
 }
 
 /// The state of an account that a change of its password brings (draft-behera-ldap-password-policy

@@ -6,6 +6,7 @@
 mod bind;
 mod display;
 mod error;
+mod limits;
 mod name;
 mod scan;
 mod target;
@@ -20,18 +21,12 @@ use ldap::filter::Filter;
 use schema::{ResolvedFilter, Schema};
 
 pub use self::error::{AciError, AciReason};
+pub use self::limits::{
+    ACI_LENGTH_MAX_BYTES, ACI_VALUES_MAX, BIND_RULE_DEPTH_MAX, PARENT_LEVEL_MAX,
+};
 pub(crate) use self::name::resolve as resolve_url;
 use self::scan::{Fault, Part, Scanner};
 use crate::rule::{Aci, AttributeName, FilterText, Right, Rights, Statement};
-
-/// The longest ACI, in octets.
-pub const ACI_LENGTH_MAX_BYTES: usize = 64 * 1024;
-/// How deep bind rules may be nested in parentheses and by `not`.
-pub const BIND_RULE_DEPTH_MAX: u32 = 32;
-/// The most names, attributes, addresses and other values one ACI may list.
-pub const ACI_VALUES_MAX: usize = 4096;
-/// The highest level of `parent[…]` in a `userattr`.
-pub const PARENT_LEVEL_MAX: u8 = 9;
 
 /// Reads an ACI.
 pub(crate) fn parse(text: &str, schema: &Schema) -> Result<Aci, AciError> {

@@ -9,4 +9,5 @@ pub(crate) mod data_file;
 pub(crate) mod format;
 pub(crate) mod lmdb;
 pub(crate) mod meta;
+pub(crate) mod position;
 pub(crate) mod swap;

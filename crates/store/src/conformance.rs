@@ -20,7 +20,7 @@ use schema::{Change, DnKey, Entry, EntryId, RdnKey, ResolvedFilter};
 pub use self::contents::Contents;
 pub use self::history::{Chance, History, contexts, filters, indexes};
 pub use self::naive::Naive;
-use crate::base::meta::Lsn;
+use crate::base::position::Lsn;
 use crate::read::plan::Ask;
 use crate::read::view::{Resolved, View};
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::meta::Lsn;
+use crate::base::position::Lsn;
 
 /// A failure of the store.
 #[derive(Debug)]

@@ -29,7 +29,8 @@ mod write;
 pub use base::copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary};
 pub use base::format::{FORMAT, has_journal, identity};
 pub use base::lmdb::StoreOptions;
-pub use base::meta::{LogPosition, Lsn, Mark};
+pub use base::meta::Mark;
+pub use base::position::{LogPosition, Lsn};
 pub use bulk::{
     Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, Place, PrepareError,
     PreparedEntry, Preparer, Refusal, RefusalReason,

@@ -18,7 +18,8 @@ use crate::base::format::{self, DataDirectory};
 use crate::base::lmdb::{
     ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables,
 };
-use crate::base::meta::{self, Counters, LogPosition, Lsn, Mark};
+use crate::base::meta::{self, Counters, Mark};
+use crate::base::position::{LogPosition, Lsn};
 use crate::error::StoreError;
 use crate::index::{IndexConfig, IndexRow};
 use crate::overlay::flush::{self, LogSync, Pace};

@@ -5,7 +5,7 @@ use std::fmt;
 use ldap::filter::FilterReason;
 use ldap::url::UrlReason;
 
-use super::{ACI_LENGTH_MAX_BYTES, ACI_VALUES_MAX, BIND_RULE_DEPTH_MAX, PARENT_LEVEL_MAX};
+use super::limits::{ACI_LENGTH_MAX_BYTES, ACI_VALUES_MAX, BIND_RULE_DEPTH_MAX, PARENT_LEVEL_MAX};
 use crate::rule::pattern::PatternFault;
 
 /// Why a text is no ACI.

@@ -265,8 +265,6 @@ impl Follower {
     }
 }
 
-/// Agents of a run.
-pub(crate) const AGENTS_MAX: usize = 256;
 /// The longest wait for a connection to an agent.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait for an agent's connections to the server.

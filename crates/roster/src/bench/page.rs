@@ -14,68 +14,13 @@ mod plot;
 mod points;
 mod published;
 mod results;
+mod run;
 mod setting;
 mod words;
 
 use self::markup::Markup;
-use super::record::{Record, Stream};
-
-/// Runs of the same job, to be compared with each other.
-struct Group<'r> {
-    name: &'r str,
-    runs: Vec<Run<'r>>,
-    /// The same job against a server that does nothing but answer.
-    floor: Option<&'r Record>,
-}
-
-/// A run and how it is shown.
-struct Run<'r> {
-    record: &'r Record,
-    /// What the server is called; no two runs of a group have the same.
-    label: String,
-    /// Which colour and dashes; the same for all runs of a server.
-    series: usize,
-}
-
-impl Run<'_> {
-    /// The operations that count.
-    fn units(&self) -> impl Iterator<Item = &Stream> {
-        self.record.streams.iter().filter(|stream| self.record.is_counted(stream))
-    }
-
-    fn operations_per_s(&self) -> f64 {
-        self.units().map(|stream| stream.operations_per_s).sum()
-    }
-
-    /// CPU time of the server for an operation, in µs.
-    fn cpu_us(&self) -> Option<f64> {
-        let spent = self.record.cost.server.as_ref()?;
-        Some(spent.cpu_us_per_operation).filter(|us| *us > 0.0)
-    }
-}
-
-impl<'r> Group<'r> {
-    /// The run that ratios are to: the first.
-    fn first(&self) -> Option<&Run<'r>> {
-        self.runs.first()
-    }
-
-    /// The heads of a table with a column for each run, and one for what its rows are called.
-    fn columns(&self) -> impl Iterator<Item = &str> {
-        std::iter::once("").chain(self.runs.iter().map(|run| run.label.as_str()))
-    }
-
-    /// Names of streams, in the order of their first appearance.
-    fn streams(&self) -> Vec<&'r str> {
-        let mut names: Vec<&str> = Vec::new();
-        for stream in self.runs.iter().flat_map(|run| &run.record.streams) {
-            if !names.contains(&stream.name.as_str()) {
-                names.push(&stream.name);
-            }
-        }
-        names
-    }
-}
+use self::run::{Group, Run};
+use super::record::Record;
 
 /// The page of these runs. Ratios are to the first run of each job.
 pub fn page(records: &[Record], title: Option<&str>) -> String {

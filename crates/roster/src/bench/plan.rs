@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::agent::AGENTS_MAX;
 use super::answer::{Expected, Operation};
 use super::keys::Order;
 use super::pattern::{Pattern, VARIABLES_MAX, Variable, Variables};
@@ -346,6 +345,9 @@ const JOBS_MAX: usize = 16;
 const STEPS_MAX: usize = 2;
 /// Entries an endless template is given.
 const ENTRIES_MAX: u64 = 1 << 62;
+
+/// Agents of a run.
+pub(crate) const AGENTS_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {

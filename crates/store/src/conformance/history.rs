@@ -11,7 +11,7 @@ use schema::{
 };
 
 use super::Contents;
-use crate::base::meta::Lsn;
+use crate::base::position::Lsn;
 use crate::index::{IndexConfig, IndexDefinition, IndexKind};
 
 /// Changes that were made, and the states between them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schema::{Change, DnKey, Entry, EntryId, ResolvedFilter, Schema};
 
 use super::{Contents, Engine, Rows, contexts};
-use crate::base::meta::Lsn;
+use crate::base::position::Lsn;
 use crate::read::view::Resolved;
 
 /// All states there were.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::base::lmdb::StoreOptions;
-use crate::base::meta::LogPosition;
+use crate::base::position::LogPosition;
 use crate::read::view::Memories;
 use crate::store::Store;
 

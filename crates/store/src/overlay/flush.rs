@@ -28,7 +28,8 @@ pub use self::threads::{FlushOptions, Flusher, OnFlush, OverlayStatus};
 
 use crate::base::compress::{Compression, Compressor};
 use crate::base::lmdb::{Environment, PLAIN_TABLES, PlainTable, Table};
-use crate::base::meta::{self, Counters, Lsn, Mark};
+use crate::base::meta::{self, Counters, Mark};
+use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::overlay::layer::{Layer, Row};
 use crate::overlay::merge::{TIER_MAX, merge, merged_lists, merged_rows, together};

@@ -10,7 +10,8 @@
 use std::sync::OnceLock;
 
 use crate::base::lmdb::{PLAIN_TABLES, PlainTable};
-use crate::base::meta::{Counters, LogPosition, Lsn};
+use crate::base::meta::Counters;
+use crate::base::position::{LogPosition, Lsn};
 use crate::overlay::cells::{Cells, Span};
 use crate::overlay::deltas::PostingChange;
 

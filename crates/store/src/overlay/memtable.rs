@@ -8,7 +8,8 @@
 //! ones; of a list, the last change of an id counts.
 
 use crate::base::lmdb::{PLAIN_TABLES, PlainTable};
-use crate::base::meta::{Counters, Lsn};
+use crate::base::meta::Counters;
+use crate::base::position::Lsn;
 use crate::overlay::cells::{Cells, Span, row_hash};
 use crate::overlay::deltas::{PostingChange, last_of_each};
 use crate::overlay::layer::{Layer, LayerBuilder, LayerSize, Row, RowsSize};

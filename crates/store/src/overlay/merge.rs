@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::lmdb::{PLAIN_TABLES, PlainTable};
-use crate::base::meta::Lsn;
+use crate::base::position::Lsn;
 use crate::overlay::deltas::{PostingChange, last_of_each};
 use crate::overlay::layer::{ChangedList, Layer, LayerBuilder, LayerSize, Row, RowsFrom};
 

@@ -10,7 +10,8 @@ use heed::RoRange;
 use heed::types::Bytes;
 
 use crate::base::lmdb::{Place, PlacedRow, PlainTable, Snapshot, Tables};
-use crate::base::meta::{self, Counters, Lsn};
+use crate::base::meta::{self, Counters};
+use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::overlay::cells::row_hash;
 use crate::overlay::layer::{Layer, Row, RowsFrom};

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::base::lmdb::Environment;
-use crate::base::meta::{Counters, LogPosition, Lsn, Mark};
+use crate::base::meta::{Counters, Mark};
+use crate::base::position::{LogPosition, Lsn};
 use crate::error::StoreError;
 use crate::overlay::layer::Layer;
 use crate::overlay::stack::Ground;

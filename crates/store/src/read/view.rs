@@ -18,7 +18,8 @@ pub(crate) use lists::List;
 pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_would_help};
 
 use crate::base::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
-use crate::base::meta::{self, Counters, Lsn, Mark};
+use crate::base::meta::{self, Counters, Mark};
+use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, IndexKind};
 use crate::overlay::layer::Layer;

@@ -14,7 +14,8 @@ use std::thread;
 use schema::{Change, EntryId};
 
 use crate::base::lmdb::PlainTable;
-use crate::base::meta::{Counters, LogPosition, Lsn, Mark};
+use crate::base::meta::{Counters, Mark};
+use crate::base::position::{LogPosition, Lsn};
 use crate::error::StoreError;
 use crate::overlay::layer::Layer;
 use crate::overlay::memtable::{Memory, MemoryMark};

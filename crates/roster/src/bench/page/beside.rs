@@ -4,7 +4,7 @@ use super::figure::Head;
 use super::markup::{Markup, shortened};
 use super::number::{count, figure, grouped, length, ratio, short_time};
 use super::published::{PUBLISHED, Published};
-use super::{Group, Run};
+use super::run::{Group, Run};
 
 /// The table of those that a run repeats or comes near to, and the list of all others.
 pub(super) fn section(out: &mut Markup, groups: &[Group<'_>]) {

@@ -5,7 +5,7 @@ use super::markup::{Markup, shortened};
 use super::number::{figure, grouped, short_time, trimmed};
 use super::plot::{Axis, Line, Plot, SERIES, SIZE};
 use super::points::{Point, every, points};
-use super::{Group, Run};
+use super::run::{Group, Run};
 use crate::bench::record::{Record, Stream};
 
 /// All pictures of a job.

@@ -2,9 +2,9 @@
 //!
 //! Invariant: what a picture shows is there as text too.
 
-use super::Group;
 use super::markup::Markup;
 use super::plot::{SERIES, SIZE};
+use super::run::Group;
 
 /// A table; the first cell of each row is its head.
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
 //! What was run against what, on which machine: what all runs have in common, and what differs.
 
-use super::Group;
 use super::figure::{Head, Table};
 use super::markup::{Markup, shortened};
 use super::number::{bytes, count, length, trimmed};
+use super::run::Group;
 use crate::bench::record::Record;
 
 /// Something to know about a run.

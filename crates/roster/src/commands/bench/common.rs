@@ -7,13 +7,14 @@ use clap::Args;
 use client::Connection;
 
 use super::record::{RecordOptions, moment};
+use crate::bench::agent;
 use crate::bench::agent::line::Secret;
-use crate::bench::agent::{self, AGENTS_MAX};
 use crate::bench::cost::{Bill, Source};
 use crate::bench::crew::Crew;
 use crate::bench::hashes::{Hashes, SlowBinds};
 use crate::bench::jobs::Maker;
 use crate::bench::keys::Order;
+use crate::bench::plan::AGENTS_MAX;
 use crate::bench::plan::{LatencyLimit, Part, Plan, Stream};
 use crate::bench::process::Process;
 use crate::bench::record::{Cost, Record};

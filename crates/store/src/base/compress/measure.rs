@@ -13,6 +13,7 @@ use super::*;
 use crate::base::lmdb::StoreOptions;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::record::Record;
+use crate::store::Store;
 
 /// Records that are measured, from all over the directory.
 const MEASURED: usize = 20_000;

@@ -8,12 +8,13 @@ use schema::{AddChange, Change, EntryId, RdnKey, Schema};
 
 use super::*;
 use crate::base::lmdb::StoreOptions;
-use crate::base::meta::LogPosition;
+use crate::base::position::LogPosition;
 use crate::bulk::{Held, LoadOptions};
 use crate::measure::{made_up_compression as compression, person_row};
 use crate::read::view::Resolved;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::record::{Record, RecordWriter};
+use crate::store::Store;
 use crate::testing::{create, entry, record_versions};
 
 /// A dictionary of `count` attributes, compressed.

@@ -9,7 +9,7 @@ use schema::{Change, EntryId, IndexChange, ResolvedFilter, Schema};
 
 use super::IndexStep;
 use crate::base::lmdb::StoreOptions;
-use crate::base::meta::{LogPosition, Lsn};
+use crate::base::position::{LogPosition, Lsn};
 use crate::conformance::{Chance, History, Rows, agree, contexts, indexes};
 use crate::index::status::{IndexStatus, IndexStatusOptions};
 use crate::index::{IndexConfig, IndexState};

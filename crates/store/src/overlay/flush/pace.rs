@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::threads::{FlushOptions, OverlayStatus};
-use crate::base::meta::Lsn;
+use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::overlay::layer::Layer;
 use crate::overlay::merge;

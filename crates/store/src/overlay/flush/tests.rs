@@ -11,7 +11,7 @@ use schema::{Change, EntryId, Schema};
 
 use super::*;
 use crate::base::lmdb::{StoreOptions, TABLE_NAMES};
-use crate::base::meta::{LogPosition, Lsn};
+use crate::base::position::{LogPosition, Lsn};
 use crate::conformance::{Chance, History, agree, contexts, indexes};
 use crate::index::posting::{Chunk, Head, Width};
 use crate::overlay::deltas::chunk_number;

@@ -7,7 +7,7 @@ use schema::{Change, EntryId, EntryRead as _, Schema};
 
 use super::*;
 use crate::base::lmdb::StoreOptions;
-use crate::base::meta::{LogPosition, Lsn};
+use crate::base::position::{LogPosition, Lsn};
 use crate::conformance::{Chance, History, contexts};
 use crate::index::IndexConfig;
 use crate::read::interrupt::NEVER;
