@@ -176,7 +176,8 @@ impl Accounts {
         account.check_fresh(shard)?;
         let pending = shard.accounts.get(&account.id);
         let has_room = pending.map_or(!is_full, |pending| pending.events.len() < EVENTS_MAX);
-        let state = account.with_guesses(shard, own);
+        let known = account.now(pending);
+        let state = account.with_guesses(&known, shard, (own, now));
         state.before_login(account.policy, now).map_err(NotNow::Rejected)?;
         // Or else whoever fills the table could guess without being counted.
         if has_room || !counts_failures(account.policy) { Ok(()) } else { Err(NotNow::Busy) }
@@ -216,7 +217,9 @@ impl Accounts {
             return;
         }
         let state = account.now(shard.accounts.get(&account.id));
-        if state.before_login(account.policy, now).is_ok() {
+        let may_login = state.before_login(account.policy, now);
+        // It got its place when there was no delay.
+        if matches!(may_login, Ok(()) | Err(Rejected::Delayed(_))) {
             self.note_failure(&mut shard, account, &state, now);
         }
     }
@@ -232,15 +235,16 @@ impl Accounts {
         let policy = account.policy;
         let mut shard = self.shard(account.id);
         account.check_fresh(&shard)?;
-        let state = account.with_guesses(&shard, own);
+        let known = account.now(shard.accounts.get(&account.id));
+        let state = account.with_guesses(&known, &shard, (own, now));
+        // A wrong one that had its place before a delay began is noted when its bind is over.
+        state.before_login(policy, now).map_err(NotNow::Rejected)?;
         if let Own::Held(guess) = own {
             shard.under_way.settle(account.id, guess);
         }
-        state.before_login(policy, now).map_err(NotNow::Rejected)?;
         if !is_right {
-            let state = account.now(shard.accounts.get(&account.id));
             // The bind that locks an account is told so, as those are that come after it.
-            return match self.note_failure(&mut shard, account, &state, now) {
+            return match self.note_failure(&mut shard, account, &known, now) {
                 true => Err(NotNow::Rejected(Rejected::Locked)),
                 false => Ok(Remark::default()),
             };
@@ -456,15 +460,28 @@ impl Seen<'_> {
         if self.lsn < shard.forgotten { Err(NotNow::Stale) } else { Ok(()) }
     }
 
-    /// The state for whoever has these guesses: those of others under way have failed.
-    fn with_guesses(&self, shard: &Shard, own: Own<'_>) -> Cow<'_, AccountState> {
-        let state = self.now(shard.accounts.get(&self.id));
-        let mut guesses = shard.under_way.of_others(self.id, own).peekable();
-        if guesses.peek().is_none() {
-            return state;
+    /// What is known, for whoever has these guesses: those of others under way have failed.
+    ///
+    /// They lock as if they all failed now, for as long as they are under way; a delay begins with
+    /// the guess.
+    fn with_guesses<'s>(
+        &self,
+        known: &'s AccountState,
+        shard: &Shard,
+        (own, now): (Own<'_>, Timestamp),
+    ) -> Cow<'s, AccountState> {
+        let mut begun: Vec<_> = shard.under_way.of_others(self.id, own).collect();
+        if begun.is_empty() {
+            return Cow::Borrowed(known);
         }
-        let failure = |state: AccountState, at| state.after_failure(self.policy, at);
-        Cow::Owned(guesses.fold(state.into_owned(), failure))
+        let failure = |state: AccountState, _| state.after_failure(self.policy, now);
+        let mut state = begun.iter().fold(known.clone(), failure);
+        begun.sort_unstable();
+        // The last failures are these guesses.
+        let guesses = state.failures.iter_mut().rev().zip(begun.into_iter().rev());
+        guesses.for_each(|(failure, begun)| *failure = begun);
+        state.failures.sort_unstable();
+        Cow::Owned(state)
     }
 
     /// What the entry says and what is not in it yet.

@@ -234,3 +234,61 @@ fn a_right_password_that_is_refused_is_as_late_as_a_wrong_one() {
     served.clock.advance(Duration::from_secs(301));
     assert_eq!(begin(&served, "right").expect("it is late").end(), NO);
 }
+
+/// Five failures lock, with a second after each.
+const DELAYED: &[(&str, &str)] =
+    &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "5"), ("pwdMinDelay", "1"), ("pwdMaxDelay", "1")];
+const BEYOND_DELAY: Duration = Duration::from_millis(1_050);
+
+#[test]
+fn a_guess_that_is_long_under_way_ends_no_delay() {
+    let (served, _root) = with_policy(&["right"], DELAYED, |_| {});
+    assert_eq!(served.client().bind(ANNA, "right"), OK);
+    let long = begin(&served, "long").unwrap();
+    served.clock.advance(BEYOND_DELAY);
+    for number in 0..50 {
+        drop(begin(&served, &format!("guess {number}")).unwrap());
+    }
+    assert_eq!(begin(&served, "right").expect("it is late").end(), NO);
+    served.clock.advance(BEYOND_DELAY);
+    assert_eq!(served.client().bind(ANNA, "right"), OK, "one counted, the others had no place");
+    for number in 0..4 {
+        drop(begin(&served, &format!("guess {number}")).unwrap());
+        served.clock.advance(BEYOND_DELAY);
+    }
+    assert_eq!(begin(&served, "right").expect("four, and one is under way").end(), NO);
+    drop(long);
+    served.clock.advance(BEYOND_DELAY);
+    assert_eq!(served.client().bind(ANNA, "right"), NO);
+}
+
+#[test]
+fn guesses_that_end_within_a_delay_are_failures_each() {
+    let ends: [fn(Waiting); 3] = [drop, Waiting::computed, |guess| assert_eq!(guess.end(), NO)];
+    for end in ends {
+        let (served, _root) = with_policy(&[&stored("right", Scheme::Ssha512)], DELAYED, |_| {});
+        let guesses = ["one", "two", "three", "four"].map(|guess| {
+            let guess = begin(&served, guess).unwrap();
+            served.clock.advance(BEYOND_DELAY);
+            guess
+        });
+        guesses.into_iter().for_each(end);
+        served.clock.advance(BEYOND_DELAY);
+        drop(begin(&served, "five").unwrap());
+        served.clock.advance(BEYOND_DELAY);
+        assert_eq!(served.client().bind(ANNA, "right"), NO);
+    }
+}
+
+#[test]
+fn guesses_under_way_for_longer_than_a_lock_lasts_still_count() {
+    let rules = [("pwdLockout", "TRUE"), ("pwdMaxFailure", "3"), ("pwdLockoutDuration", "60")];
+    let (served, _root) = with_policy(&[&stored("right", Scheme::Ssha512)], &rules, |_| {});
+    let guesses = ["one", "two", "three"].map(|guess| begin(&served, guess).unwrap());
+    served.clock.advance(Duration::from_secs(61));
+    assert_eq!(begin(&served, "right").expect("three are under way").end(), NO);
+    drop(guesses);
+    assert_eq!(served.client().bind(ANNA, "right"), NO);
+    served.clock.advance(Duration::from_secs(61));
+    assert_eq!(served.client().bind(ANNA, "right"), OK);
+}
