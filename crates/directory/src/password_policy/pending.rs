@@ -42,6 +42,8 @@ use crate::write_queue::PendingWrite;
 pub(crate) struct Event {
     at: Timestamp,
     what: What,
+    /// A rule counts it, or others that are not written yet.
+    is_counted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -249,10 +251,13 @@ impl Accounts {
                 false => Ok(Remark::default()),
             };
         }
-        let now = later_than_all(&state, shard.accounts.get(&account.id), now);
-        let login = state.after_success(policy, now).map_err(NotNow::Rejected)?;
-        if self.is_worth(policy, &state, &login.state, now) {
-            self.note(&mut shard, account, Event { at: now, what: What::Success }, false);
+        // The guesses of others are theirs: a success clears what was noted.
+        let now = later_than_all(&known, shard.accounts.get(&account.id), now);
+        let login = known.after_success(policy, now).map_err(NotNow::Rejected)?;
+        if self.is_worth(policy, &known, &login.state, now) {
+            let is_counted = account.stored.differs_in_uses(&login.state);
+            let event = Event { at: now, what: What::Success, is_counted };
+            self.note(&mut shard, account, event, false);
         }
         Ok(login.remark)
     }
@@ -272,7 +277,9 @@ impl Accounts {
         let now = later_than_all(state, shard.accounts.get(&account.id), now);
         let locked = state.after_failure(policy, now).locked;
         let changes = locked != state.locked;
-        self.note(shard, account, Event { at: now, what: What::Failure }, changes);
+        let is_counted = counts_uses(policy, state);
+        let event = Event { at: now, what: What::Failure, is_counted };
+        self.note(shard, account, event, changes);
         changes && locked.is_some()
     }
 
@@ -431,15 +438,17 @@ impl Pending {
 
     fn push(&mut self, event: Event, policy: &Policy) {
         let sent = self.sent;
+        if event.is_counted {
+            self.events.push(event);
+            return;
+        }
         if event.what == What::Success {
-            // It supersedes those before it, but for what it counts of them.
-            if policy.grace_logins == 0 && !counts_uses_at_all(policy) {
-                self.events.truncate(sent);
-            }
+            // It supersedes those before it.
+            self.events.truncate(sent);
         } else if self.events.len().saturating_sub(sent) > policy.failures_kept() {
             let mut unsent = self.events.iter().skip(sent);
             let oldest = unsent.position(|event| event.what == What::Failure);
-            if let Some(oldest) = oldest.filter(|_| !counts_uses_at_all(policy)) {
+            if let Some(oldest) = oldest {
                 self.events.remove(sent + oldest);
             }
         }
@@ -509,7 +518,7 @@ fn replay(
     events: impl Iterator<Item = Event>,
     policy: &Policy,
 ) -> AccountState {
-    events.fold(state, |state, Event { at, what }| match what {
+    events.fold(state, |state, Event { at, what, .. }| match what {
         What::Failure => state.after_failure(policy, at),
         // It was let in when it came, under the policy of then.
         What::Success => match state.after_success(policy, at) {
@@ -526,11 +535,7 @@ fn counts_failures(policy: &Policy) -> bool {
 
 /// Whether the number of binds counts, right or wrong: of a password that is good for a few.
 fn counts_uses(policy: &Policy, state: &AccountState) -> bool {
-    state.is_reset && counts_uses_at_all(policy)
-}
-
-fn counts_uses_at_all(policy: &Policy) -> bool {
-    policy.temporary.max_uses.is_some()
+    state.is_reset && policy.temporary.max_uses.is_some()
 }
 
 /// Whether a change sets what events are about.

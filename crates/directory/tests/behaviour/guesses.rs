@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use directory::{DirectoryOptions, HashJob, Next, OsChance, Scheme};
-use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request};
+use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 
 use crate::passwords::cheap;
-use crate::support::{Answer, Client, Served};
+use crate::support::{Answer, Asked, Client, Served};
 
 const ANNA: &str = "uid=anna,dc=example,dc=org";
 const OK: ResultCode = ResultCode::Success;
@@ -291,4 +291,23 @@ fn guesses_under_way_for_longer_than_a_lock_lasts_still_count() {
     assert_eq!(served.client().bind(ANNA, "right"), NO);
     served.clock.advance(Duration::from_secs(61));
     assert_eq!(served.client().bind(ANNA, "right"), OK);
+}
+
+#[test]
+fn right_binds_beside_a_guess_under_way_fill_nothing() {
+    let rules = [("pwdLockout", "TRUE"), ("pwdMaxFailure", "5"), ("pwdGraceAuthNLimit", "3")];
+    let (served, root) = with_policy(&[&stored("right", Scheme::Ssha512)], &rules, |_| {});
+    let guess = begin(&served, "wrong").unwrap();
+    let mut client = served.client();
+    for _ in 0..1_000 {
+        assert_eq!(client.bind(ANNA, "right"), OK);
+    }
+    // Nor do they leave anything: there was no failure yet to clear.
+    drop((guess, client, root));
+    let served = served.reopen();
+    let attributes = ["pwdFailureTime", "pwdLastSuccess"];
+    let of_anna = Asked { base: ANNA, scope: Scope::Base, ..Asked::default() };
+    let found = served.root().search(&Asked { attributes: &attributes, ..of_anna });
+    let left = attributes.map(|name| found.entries[0].texts(name).len());
+    assert_eq!(left, [1, 0]);
 }
