@@ -88,6 +88,16 @@ impl Waiting {
         answer.code()
     }
 
+    /// The hash is computed, and the bind goes on; none when that answers it.
+    fn go_on(mut self) -> Option<Self> {
+        let connection = &mut self.client.connection;
+        let done = self.job.run();
+        match connection.worker.resume(&mut connection.session, done, &mut Vec::new()) {
+            Next::Hash(job) => Some(Self { job, ..self }),
+            _ => None,
+        }
+    }
+
     /// The hash is computed, and nobody is there to hear.
     fn computed(self) {
         let _ = self.job.run();
@@ -310,4 +320,51 @@ fn right_binds_beside_a_guess_under_way_fill_nothing() {
     let found = served.root().search(&Asked { attributes: &attributes, ..of_anna });
     let left = attributes.map(|name| found.entries[0].texts(name).len());
     assert_eq!(left, [1, 0]);
+}
+
+/// Argon2id with so much memory; new passwords take 64.
+fn with_memory(memory_kib: u32) -> String {
+    let mut storage = cheap(Scheme::Argon2id);
+    storage.costs.argon2.memory_kib = memory_kib;
+    String::from_utf8(storage.hash(b"right", &mut OsChance).unwrap()).unwrap()
+}
+
+#[test]
+fn a_wrong_password_is_refused_no_sooner_than_one_that_is_stored_like_new_ones() {
+    let cheaper = [stored("right", Scheme::ScramSha256), with_memory(32)];
+    for value in &cheaper {
+        let (served, _root) = with(&[value]);
+        let late = || begin(&served, "wrong").unwrap().go_on().expect("as late as nobody's");
+        assert_eq!(late().end(), NO);
+        // Who hung up by then knew that it was wrong; who was answered is counted once.
+        drop(late());
+        assert_eq!(served.client().bind(ANNA, "right"), OK, "two are not three");
+        assert!(begin(&served, "right").is_none(), "it is remembered");
+        assert_eq!(late().end(), NO);
+        drop(late());
+        assert_eq!(served.client().bind(ANNA, "right"), OK, "two are not three");
+        (0..3).for_each(|_| drop(late()));
+        assert_eq!(served.client().bind(ANNA, "right"), NO);
+    }
+    for value in [with_memory(64), with_memory(128)] {
+        let (served, _root) = with(&[&value]);
+        assert!(begin(&served, "wrong").unwrap().go_on().is_none(), "one hash is late enough");
+        // One of them is.
+        let (served, _root) = with(&[&cheaper[0], &value]);
+        assert!(begin(&served, "wrong").unwrap().go_on().is_none());
+    }
+}
+
+#[test]
+fn a_right_password_in_a_cheaper_form_that_is_refused_is_as_late_as_a_wrong_one() {
+    let rules = [("pwdMaxAge", "300")];
+    let (served, mut root) = with_policy(&["right"], &rules, |_| {});
+    let value = stored("right", Scheme::ScramSha256);
+    assert_eq!(root.modify(ANNA, &[(ModifyOperation::Replace, "userPassword", &[&value])]), OK);
+    assert!(begin(&served, "right").unwrap().go_on().is_none());
+    served.clock.advance(Duration::from_secs(301));
+    for password in ["right", "wrong"] {
+        let late = begin(&served, password).unwrap().go_on().expect("it is late");
+        assert_eq!(late.end(), NO);
+    }
 }
