@@ -80,9 +80,28 @@ pub(super) const PROMISES: &[Promise] = &[
             ("directory", "guesses", "of_guesses_side_by_side_none_is_right_beyond_the_limit"),
             ("directory", "guesses", "a_guess_that_is_answered_counts_once"),
             ("directory", "guesses", "a_delay_after_failures_begins_with_the_guess"),
+            ("directory", "guesses", "a_guess_that_is_long_under_way_ends_no_delay"),
+            ("directory", "guesses", "guesses_that_end_within_a_delay_are_failures_each"),
+            ("directory", "guesses", "guesses_under_way_for_longer_than_a_lock_lasts_still_count"),
+            ("directory", "guesses", "right_binds_beside_a_guess_under_way_fill_nothing"),
+            (
+                "directory",
+                "binds_under_policy",
+                "binds_that_no_rule_counts_take_no_room_beside_those_that_one_would",
+            ),
             ("directory", "guesses", "right_passwords_that_nobody_waits_for_lock_nobody_out"),
             ("directory", "guesses", "right_binds_side_by_side_are_all_let_in"),
             ("directory", "guesses", "a_right_password_that_is_refused_is_as_late_as_a_wrong_one"),
+            (
+                "directory",
+                "guesses",
+                "a_wrong_password_is_refused_no_sooner_than_one_that_is_stored_like_new_ones",
+            ),
+            (
+                "directory",
+                "guesses",
+                "a_right_password_in_a_cheaper_form_that_is_refused_is_as_late_as_a_wrong_one",
+            ),
             (
                 "directory",
                 "binds_under_policy",

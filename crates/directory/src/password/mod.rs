@@ -161,6 +161,25 @@ pub(crate) fn is_slow(stored: &[u8], max: &HashCostMax) -> bool {
     read.is_some_and(|(_, read)| read.cost().is_slow() && read.cost().is_within(max))
 }
 
+/// Whether verifying `stored` is sure to take as long as verifying `other`: the hash is of the same
+/// kind, and costs no less. Of different kinds a block takes different times.
+pub(crate) fn takes_as_long(stored: &[u8], other: &[u8], max: &HashCostMax) -> bool {
+    let (Some((row, one)), Some((other_row, least))) = (read(stored), read(other)) else {
+        return false;
+    };
+    let is_same_kind = kind(row, stored) == kind(other_row, other);
+    let (cost, least) = (one.cost(), least.cost());
+    let is_less = cost.blocks < least.blocks || cost.memory_bytes < least.memory_bytes;
+    is_same_kind && !is_less && cost.is_within(max)
+}
+
+/// Which hash a value is: what crypt(3) calls it (`$argon2id$`), or else its scheme.
+fn kind<'s>(row: &Row, stored: &'s [u8]) -> &'s [u8] {
+    let hash = split_scheme(stored).and_then(|(_, hash)| hash.strip_prefix(b"$"));
+    let named = hash.and_then(|hash| hash.split(|octet| *octet == b'$').next());
+    named.unwrap_or(row.name.as_bytes())
+}
+
 /// Whether `clear` is the password behind `stored`. A damaged or unknown hash matches nothing.
 pub fn verify(stored: &[u8], clear: &[u8], max: &HashCostMax) -> Verdict {
     let right = |is_right: bool| if is_right { Verdict::Right } else { Verdict::Wrong };

@@ -231,6 +231,11 @@ impl AccountState {
         if is_over || is_used_up { Err(Rejected::Expired) } else { Ok(()) }
     }
 
+    /// Whether binds were counted between these states, because the password is good for a few.
+    pub(super) fn differs_in_uses(&self, later: &Self) -> bool {
+        self.grace_uses != later.grace_uses || self.temporary_uses != later.temporary_uses
+    }
+
     /// How often a password that was reset was used after one more bind.
     fn uses_after(&self, policy: &Policy) -> u32 {
         let is_counted = self.is_reset && policy.temporary.max_uses.is_some();

@@ -42,6 +42,8 @@ use crate::write_queue::PendingWrite;
 pub(crate) struct Event {
     at: Timestamp,
     what: What,
+    /// A rule counts it, or others that are not written yet.
+    is_counted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -176,7 +178,8 @@ impl Accounts {
         account.check_fresh(shard)?;
         let pending = shard.accounts.get(&account.id);
         let has_room = pending.map_or(!is_full, |pending| pending.events.len() < EVENTS_MAX);
-        let state = account.with_guesses(shard, own);
+        let known = account.now(pending);
+        let state = account.with_guesses(&known, shard, (own, now));
         state.before_login(account.policy, now).map_err(NotNow::Rejected)?;
         // Or else whoever fills the table could guess without being counted.
         if has_room || !counts_failures(account.policy) { Ok(()) } else { Err(NotNow::Busy) }
@@ -216,7 +219,9 @@ impl Accounts {
             return;
         }
         let state = account.now(shard.accounts.get(&account.id));
-        if state.before_login(account.policy, now).is_ok() {
+        let may_login = state.before_login(account.policy, now);
+        // It got its place when there was no delay.
+        if matches!(may_login, Ok(()) | Err(Rejected::Delayed(_))) {
             self.note_failure(&mut shard, account, &state, now);
         }
     }
@@ -232,23 +237,27 @@ impl Accounts {
         let policy = account.policy;
         let mut shard = self.shard(account.id);
         account.check_fresh(&shard)?;
-        let state = account.with_guesses(&shard, own);
+        let known = account.now(shard.accounts.get(&account.id));
+        let state = account.with_guesses(&known, &shard, (own, now));
+        // A wrong one that had its place before a delay began is noted when its bind is over.
+        state.before_login(policy, now).map_err(NotNow::Rejected)?;
         if let Own::Held(guess) = own {
             shard.under_way.settle(account.id, guess);
         }
-        state.before_login(policy, now).map_err(NotNow::Rejected)?;
         if !is_right {
-            let state = account.now(shard.accounts.get(&account.id));
             // The bind that locks an account is told so, as those are that come after it.
-            return match self.note_failure(&mut shard, account, &state, now) {
+            return match self.note_failure(&mut shard, account, &known, now) {
                 true => Err(NotNow::Rejected(Rejected::Locked)),
                 false => Ok(Remark::default()),
             };
         }
-        let now = later_than_all(&state, shard.accounts.get(&account.id), now);
-        let login = state.after_success(policy, now).map_err(NotNow::Rejected)?;
-        if self.is_worth(policy, &state, &login.state, now) {
-            self.note(&mut shard, account, Event { at: now, what: What::Success }, false);
+        // The guesses of others are theirs: a success clears what was noted.
+        let now = later_than_all(&known, shard.accounts.get(&account.id), now);
+        let login = known.after_success(policy, now).map_err(NotNow::Rejected)?;
+        if self.is_worth(policy, &known, &login.state, now) {
+            let is_counted = account.stored.differs_in_uses(&login.state);
+            let event = Event { at: now, what: What::Success, is_counted };
+            self.note(&mut shard, account, event, false);
         }
         Ok(login.remark)
     }
@@ -268,7 +277,9 @@ impl Accounts {
         let now = later_than_all(state, shard.accounts.get(&account.id), now);
         let locked = state.after_failure(policy, now).locked;
         let changes = locked != state.locked;
-        self.note(shard, account, Event { at: now, what: What::Failure }, changes);
+        let is_counted = counts_uses(policy, state);
+        let event = Event { at: now, what: What::Failure, is_counted };
+        self.note(shard, account, event, changes);
         changes && locked.is_some()
     }
 
@@ -427,15 +438,17 @@ impl Pending {
 
     fn push(&mut self, event: Event, policy: &Policy) {
         let sent = self.sent;
+        if event.is_counted {
+            self.events.push(event);
+            return;
+        }
         if event.what == What::Success {
-            // It supersedes those before it, but for what it counts of them.
-            if policy.grace_logins == 0 && !counts_uses_at_all(policy) {
-                self.events.truncate(sent);
-            }
+            // It supersedes those before it.
+            self.events.truncate(sent);
         } else if self.events.len().saturating_sub(sent) > policy.failures_kept() {
             let mut unsent = self.events.iter().skip(sent);
             let oldest = unsent.position(|event| event.what == What::Failure);
-            if let Some(oldest) = oldest.filter(|_| !counts_uses_at_all(policy)) {
+            if let Some(oldest) = oldest {
                 self.events.remove(sent + oldest);
             }
         }
@@ -456,15 +469,28 @@ impl Seen<'_> {
         if self.lsn < shard.forgotten { Err(NotNow::Stale) } else { Ok(()) }
     }
 
-    /// The state for whoever has these guesses: those of others under way have failed.
-    fn with_guesses(&self, shard: &Shard, own: Own<'_>) -> Cow<'_, AccountState> {
-        let state = self.now(shard.accounts.get(&self.id));
-        let mut guesses = shard.under_way.of_others(self.id, own).peekable();
-        if guesses.peek().is_none() {
-            return state;
+    /// What is known, for whoever has these guesses: those of others under way have failed.
+    ///
+    /// They lock as if they all failed now, for as long as they are under way; a delay begins with
+    /// the guess.
+    fn with_guesses<'s>(
+        &self,
+        known: &'s AccountState,
+        shard: &Shard,
+        (own, now): (Own<'_>, Timestamp),
+    ) -> Cow<'s, AccountState> {
+        let mut begun: Vec<_> = shard.under_way.of_others(self.id, own).collect();
+        if begun.is_empty() {
+            return Cow::Borrowed(known);
         }
-        let failure = |state: AccountState, at| state.after_failure(self.policy, at);
-        Cow::Owned(guesses.fold(state.into_owned(), failure))
+        let failure = |state: AccountState, _| state.after_failure(self.policy, now);
+        let mut state = begun.iter().fold(known.clone(), failure);
+        begun.sort_unstable();
+        // The last failures are these guesses.
+        let guesses = state.failures.iter_mut().rev().zip(begun.into_iter().rev());
+        guesses.for_each(|(failure, begun)| *failure = begun);
+        state.failures.sort_unstable();
+        Cow::Owned(state)
     }
 
     /// What the entry says and what is not in it yet.
@@ -492,7 +518,7 @@ fn replay(
     events: impl Iterator<Item = Event>,
     policy: &Policy,
 ) -> AccountState {
-    events.fold(state, |state, Event { at, what }| match what {
+    events.fold(state, |state, Event { at, what, .. }| match what {
         What::Failure => state.after_failure(policy, at),
         // It was let in when it came, under the policy of then.
         What::Success => match state.after_success(policy, at) {
@@ -509,11 +535,7 @@ fn counts_failures(policy: &Policy) -> bool {
 
 /// Whether the number of binds counts, right or wrong: of a password that is good for a few.
 fn counts_uses(policy: &Policy, state: &AccountState) -> bool {
-    state.is_reset && counts_uses_at_all(policy)
-}
-
-fn counts_uses_at_all(policy: &Policy) -> bool {
-    policy.temporary.max_uses.is_some()
+    state.is_reset && policy.temporary.max_uses.is_some()
 }
 
 /// Whether a change sets what events are about.

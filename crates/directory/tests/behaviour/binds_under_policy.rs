@@ -634,3 +634,35 @@ fn binds_wait_after_failures_where_the_policy_says_so() {
     assert_eq!(client.bind(ANNA, "right"), OK);
     wait_for(&mut root, ANNA, "pwdFailureTime", 0);
 }
+
+#[test]
+fn binds_that_no_rule_counts_take_no_room_beside_those_that_one_would() {
+    let counting: [&[(&str, &str)]; 2] = [
+        &[("pwdMaxAge", "300"), ("pwdGraceAuthNLimit", "3")],
+        &[("passwordTPRMaxUse", "3"), ("pwdMustChange", "FALSE")],
+    ];
+    for rules in counting {
+        let rules = [LOCKOUT, rules].concat();
+        let (served, mut root) = with(&rules, |options| {
+            options.password_policy.state_delay = LONG;
+            options.password_policy.last_login = true;
+        });
+        replace(&mut root, ANNA, "userPassword", &["right"]);
+        let mut client = served.client();
+        for _ in 0..300 {
+            assert_eq!(client.bind(ANNA, "wrong"), NO);
+            check(&ask(&mut client, ANNA, "right"), OK, None, None);
+        }
+    }
+    // Those that one counts are kept, whatever comes between them.
+    let (served, mut root) = unwritten(&[LOCKOUT, counting[0]].concat());
+    replace(&mut root, ANNA, "userPassword", &["right"]);
+    let mut client = served.client();
+    served.clock.advance(Duration::from_secs(301));
+    for left in [2, 1, 0] {
+        assert_eq!(client.bind(ANNA, "wrong"), NO);
+        let warning = Some(PolicyWarning::GraceRemaining(left));
+        check(&ask(&mut client, ANNA, "right"), OK, warning, None);
+    }
+    check(&ask(&mut client, ANNA, "right"), NO, None, Some(PolicyError::PasswordExpired));
+}

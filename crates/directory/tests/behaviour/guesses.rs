@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use directory::{DirectoryOptions, HashJob, Next, OsChance, Scheme};
-use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request};
+use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 
 use crate::passwords::cheap;
-use crate::support::{Answer, Client, Served};
+use crate::support::{Answer, Asked, Client, Served};
 
 const ANNA: &str = "uid=anna,dc=example,dc=org";
 const OK: ResultCode = ResultCode::Success;
@@ -86,6 +86,16 @@ impl Waiting {
         let mut answer = Answer::default();
         answer.take(&out);
         answer.code()
+    }
+
+    /// The hash is computed, and the bind goes on; none when that answers it.
+    fn go_on(mut self) -> Option<Self> {
+        let connection = &mut self.client.connection;
+        let done = self.job.run();
+        match connection.worker.resume(&mut connection.session, done, &mut Vec::new()) {
+            Next::Hash(job) => Some(Self { job, ..self }),
+            _ => None,
+        }
     }
 
     /// The hash is computed, and nobody is there to hear.
@@ -233,4 +243,128 @@ fn a_right_password_that_is_refused_is_as_late_as_a_wrong_one() {
     assert!(begin(&served, "right").is_none());
     served.clock.advance(Duration::from_secs(301));
     assert_eq!(begin(&served, "right").expect("it is late").end(), NO);
+}
+
+/// Five failures lock, with a second after each.
+const DELAYED: &[(&str, &str)] =
+    &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "5"), ("pwdMinDelay", "1"), ("pwdMaxDelay", "1")];
+const BEYOND_DELAY: Duration = Duration::from_millis(1_050);
+
+#[test]
+fn a_guess_that_is_long_under_way_ends_no_delay() {
+    let (served, _root) = with_policy(&["right"], DELAYED, |_| {});
+    assert_eq!(served.client().bind(ANNA, "right"), OK);
+    let long = begin(&served, "long").unwrap();
+    served.clock.advance(BEYOND_DELAY);
+    for number in 0..50 {
+        drop(begin(&served, &format!("guess {number}")).unwrap());
+    }
+    assert_eq!(begin(&served, "right").expect("it is late").end(), NO);
+    served.clock.advance(BEYOND_DELAY);
+    assert_eq!(served.client().bind(ANNA, "right"), OK, "one counted, the others had no place");
+    for number in 0..4 {
+        drop(begin(&served, &format!("guess {number}")).unwrap());
+        served.clock.advance(BEYOND_DELAY);
+    }
+    assert_eq!(begin(&served, "right").expect("four, and one is under way").end(), NO);
+    drop(long);
+    served.clock.advance(BEYOND_DELAY);
+    assert_eq!(served.client().bind(ANNA, "right"), NO);
+}
+
+#[test]
+fn guesses_that_end_within_a_delay_are_failures_each() {
+    let ends: [fn(Waiting); 3] = [drop, Waiting::computed, |guess| assert_eq!(guess.end(), NO)];
+    for end in ends {
+        let (served, _root) = with_policy(&[&stored("right", Scheme::Ssha512)], DELAYED, |_| {});
+        let guesses = ["one", "two", "three", "four"].map(|guess| {
+            let guess = begin(&served, guess).unwrap();
+            served.clock.advance(BEYOND_DELAY);
+            guess
+        });
+        guesses.into_iter().for_each(end);
+        served.clock.advance(BEYOND_DELAY);
+        drop(begin(&served, "five").unwrap());
+        served.clock.advance(BEYOND_DELAY);
+        assert_eq!(served.client().bind(ANNA, "right"), NO);
+    }
+}
+
+#[test]
+fn guesses_under_way_for_longer_than_a_lock_lasts_still_count() {
+    let rules = [("pwdLockout", "TRUE"), ("pwdMaxFailure", "3"), ("pwdLockoutDuration", "60")];
+    let (served, _root) = with_policy(&[&stored("right", Scheme::Ssha512)], &rules, |_| {});
+    let guesses = ["one", "two", "three"].map(|guess| begin(&served, guess).unwrap());
+    served.clock.advance(Duration::from_secs(61));
+    assert_eq!(begin(&served, "right").expect("three are under way").end(), NO);
+    drop(guesses);
+    assert_eq!(served.client().bind(ANNA, "right"), NO);
+    served.clock.advance(Duration::from_secs(61));
+    assert_eq!(served.client().bind(ANNA, "right"), OK);
+}
+
+#[test]
+fn right_binds_beside_a_guess_under_way_fill_nothing() {
+    let rules = [("pwdLockout", "TRUE"), ("pwdMaxFailure", "5"), ("pwdGraceAuthNLimit", "3")];
+    let (served, root) = with_policy(&[&stored("right", Scheme::Ssha512)], &rules, |_| {});
+    let guess = begin(&served, "wrong").unwrap();
+    let mut client = served.client();
+    for _ in 0..1_000 {
+        assert_eq!(client.bind(ANNA, "right"), OK);
+    }
+    // Nor do they leave anything: there was no failure yet to clear.
+    drop((guess, client, root));
+    let served = served.reopen();
+    let attributes = ["pwdFailureTime", "pwdLastSuccess"];
+    let of_anna = Asked { base: ANNA, scope: Scope::Base, ..Asked::default() };
+    let found = served.root().search(&Asked { attributes: &attributes, ..of_anna });
+    let left = attributes.map(|name| found.entries[0].texts(name).len());
+    assert_eq!(left, [1, 0]);
+}
+
+/// Argon2id with so much memory; new passwords take 64.
+fn with_memory(memory_kib: u32) -> String {
+    let mut storage = cheap(Scheme::Argon2id);
+    storage.costs.argon2.memory_kib = memory_kib;
+    String::from_utf8(storage.hash(b"right", &mut OsChance).unwrap()).unwrap()
+}
+
+#[test]
+fn a_wrong_password_is_refused_no_sooner_than_one_that_is_stored_like_new_ones() {
+    let cheaper = [stored("right", Scheme::ScramSha256), with_memory(32)];
+    for value in &cheaper {
+        let (served, _root) = with(&[value]);
+        let late = || begin(&served, "wrong").unwrap().go_on().expect("as late as nobody's");
+        assert_eq!(late().end(), NO);
+        // Who hung up by then knew that it was wrong; who was answered is counted once.
+        drop(late());
+        assert_eq!(served.client().bind(ANNA, "right"), OK, "two are not three");
+        assert!(begin(&served, "right").is_none(), "it is remembered");
+        assert_eq!(late().end(), NO);
+        drop(late());
+        assert_eq!(served.client().bind(ANNA, "right"), OK, "two are not three");
+        (0..3).for_each(|_| drop(late()));
+        assert_eq!(served.client().bind(ANNA, "right"), NO);
+    }
+    for value in [with_memory(64), with_memory(128)] {
+        let (served, _root) = with(&[&value]);
+        assert!(begin(&served, "wrong").unwrap().go_on().is_none(), "one hash is late enough");
+        // One of them is.
+        let (served, _root) = with(&[&cheaper[0], &value]);
+        assert!(begin(&served, "wrong").unwrap().go_on().is_none());
+    }
+}
+
+#[test]
+fn a_right_password_in_a_cheaper_form_that_is_refused_is_as_late_as_a_wrong_one() {
+    let rules = [("pwdMaxAge", "300")];
+    let (served, mut root) = with_policy(&["right"], &rules, |_| {});
+    let value = stored("right", Scheme::ScramSha256);
+    assert_eq!(root.modify(ANNA, &[(ModifyOperation::Replace, "userPassword", &[&value])]), OK);
+    assert!(begin(&served, "right").unwrap().go_on().is_none());
+    served.clock.advance(Duration::from_secs(301));
+    for password in ["right", "wrong"] {
+        let late = begin(&served, password).unwrap().go_on().expect("it is late");
+        assert_eq!(late.end(), NO);
+    }
 }

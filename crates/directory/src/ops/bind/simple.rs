@@ -6,6 +6,7 @@ use schema::DnKey;
 
 use super::invalid_credentials;
 use super::login::Login;
+use crate::directory::Directory;
 use crate::hashing::Behind;
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::rehash;
@@ -88,7 +89,7 @@ fn attempt(
             if let Some(login) = login
                 && let Err(refusal) = login.settle(worker, own, true)
             {
-                return as_late_as_wrong(worker, password, refusal);
+                return as_late_as_wrong(worker, &candidate, password, refusal);
             }
             if worker.hashing.has_waited() {
                 candidate.cache(worker, place, password);
@@ -99,9 +100,14 @@ fn attempt(
         (Behind::At(_), None) => Err(invalid_credentials()),
         (Behind::Nowhere, candidate) => {
             if must_wait(worker, candidate.as_ref(), password) {
-                // A right one would have been answered by now.
-                let guess = worker.directory.accounts.guess();
-                begin(worker, login.filter(|_| may_try.is_ok()), guess);
+                match held {
+                    Some(held) => *worker.hashing.attempt() = Some(held),
+                    // A right one would have been answered by now.
+                    None => {
+                        let guess = worker.directory.accounts.guess();
+                        begin(worker, login.filter(|_| may_try.is_ok()), guess);
+                    }
+                }
                 return Ok(Simple::Slow);
             }
             may_try?;
@@ -153,27 +159,22 @@ fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
 /// stored like new ones.
 fn must_wait(worker: &mut Worker, candidate: Option<&Candidate>, password: &[u8]) -> bool {
     let Worker { directory, hashing, .. } = worker;
-    let max = &directory.passwords.cost_max;
-    let was_slow = candidate.is_some_and(|one| one.is_slow(max));
-    // One look at a fast one is as long as another.
-    let was_looked_at = candidate.is_some_and(|one| !one.passwords.is_empty())
-        && !password::is_slow(&directory.decoy, max);
+    let is_late = candidate.is_some_and(|one| one.takes_as_long_as_new(directory));
     let decoy = std::slice::from_ref(&directory.decoy);
-    !was_slow && !was_looked_at && hashing.which(password, decoy) == Behind::Asked
+    !is_late && hashing.which(password, decoy) == Behind::Asked
 }
 
-/// Refuses a right password that was quick to verify when a wrong one would be refused.
+/// Refuses a right password, as late as a wrong one.
 fn as_late_as_wrong(
     worker: &mut Worker,
+    candidate: &Candidate,
     password: &[u8],
     refusal: Refusal,
 ) -> Result<Simple, Refusal> {
-    let decoy = std::slice::from_ref(&worker.directory.decoy);
-    let hashing = &mut worker.hashing;
-    if !hashing.has_waited() && hashing.which(password, decoy) == Behind::Asked {
-        return Ok(Simple::Slow);
+    match must_wait(worker, Some(candidate), password) {
+        true => Ok(Simple::Slow),
+        false => Err(refusal),
     }
-    Err(refusal)
 }
 
 /// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).
@@ -213,6 +214,15 @@ impl Candidate {
     /// Whether it takes long to look at its passwords.
     fn is_slow(&self, max: &HashCostMax) -> bool {
         self.passwords.iter().any(|one| password::is_slow(one, max))
+    }
+
+    /// Whether a look at its passwords takes as long as one at a password that is stored now.
+    fn takes_as_long_as_new(&self, directory: &Directory) -> bool {
+        let (new, max) = (&directory.decoy, &directory.passwords.cost_max);
+        let is_enough = |one: &Vec<u8>| password::takes_as_long(one, new, max);
+        // One look at a fast one is as long as another.
+        let is_fast = !self.passwords.is_empty() && !password::is_slow(new, max);
+        is_fast || self.passwords.iter().any(is_enough)
     }
 
     /// Whether `clear` was found lately to be behind one of the stored values that there are, or
