@@ -127,7 +127,8 @@ impl BindThrottle {
         addresses: &ClientAddresses,
         now: impl Fn() -> Duration,
     ) {
-        let has_failed = tag(answer) == Some(BIND_RESPONSE)
+        let has_failed = self.is_guess
+            && tag(answer) == Some(BIND_RESPONSE)
             && summarize(answer).code == Some(ResultCode::InvalidCredentials.code());
         self.ends(has_failed, addresses, now);
     }
@@ -158,8 +159,7 @@ impl BindThrottle {
 /// Whether a message sends a password that may be wrong.
 fn is_guess(message: &[u8]) -> bool {
     match tag(message) {
-        Some(BIND) => true,
-        Some(EXTENDED | MODIFY) => directory::guesses_password(message),
+        Some(BIND | EXTENDED | MODIFY) => directory::guesses_password(message),
         Some(_) | None => false,
     }
 }
