@@ -175,3 +175,60 @@ const BIND: Tag = Tag::application(0, true);
 const MODIFY: Tag = Tag::application(6, true);
 const EXTENDED: Tag = Tag::application(23, true);
 const BIND_RESPONSE: Tag = Tag::application(1, true);
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use ldap::message::{Authentication, BindRequest, Controls, Message, MessageId, Request};
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::limits::client_addresses::AddressLimits;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn throttle(throttle: &mut BindThrottle, addresses: &ClientAddresses) -> Decision {
+        let authentication = Authentication::Simple(b"secret");
+        let op = Request::Bind(BindRequest { version: 3, name: "cn=anna", authentication });
+        let mut bind = Vec::new();
+        Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut bind);
+        throttle.throttle(&bind, addresses, (|| NOW, || None))
+    }
+
+    #[test]
+    fn who_is_called_and_cannot_go_lets_the_next_one_go() {
+        let addresses = ClientAddresses::new(AddressLimits {
+            connections_max: 0,
+            bind_failures_max: 1,
+            bind_delay_max: Duration::from_secs(1),
+        });
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let cx = &mut Context::from_waker(Waker::noop());
+            let new = || BindThrottle::new(Some(IpAddr::from([192, 0, 2, 1])), None);
+            let mut hashing = [new(), new()];
+            for one in &mut hashing {
+                assert!(matches!(throttle(one, &addresses), Decision::Now));
+                one.begins(&addresses, || NOW);
+            }
+            let mut line = [new(), new()];
+            for one in &mut line {
+                assert!(matches!(throttle(one, &addresses), Decision::Later));
+                // One that waits keeps its position.
+                one.step_back(&addresses, || NOW);
+                assert!(one.poll_wait(cx).is_pending());
+            }
+            hashing[0].ends(false, &addresses, || NOW);
+            let [first, next] = &mut line;
+            assert!(first.poll_wait(cx).is_ready() && next.poll_wait(cx).is_pending());
+            // Its client does not take the answers that were made before.
+            first.step_back(&addresses, || NOW);
+            assert!(next.poll_wait(cx).is_ready());
+            assert!(matches!(throttle(next, &addresses), Decision::Now));
+            assert!(matches!(throttle(first, &addresses), Decision::Later));
+            hashing.iter_mut().chain(&mut line).for_each(|one| one.leave(&addresses, || NOW));
+            assert_eq!(addresses.binds(IpAddr::from([192, 0, 2, 1])), [0, 0, 0]);
+        });
+    }
+}
