@@ -10,8 +10,8 @@ use crate::sasl::{plain, scram};
 use crate::session::Session;
 use crate::worker::Worker;
 
-/// Whether a message sends a password, or a proof of one, that may be wrong: a bind, and a change of
-/// a password that sends the old one. The first message of SCRAM does not.
+/// Whether a message sends a password, or a proof of one, that may be wrong: a bind, and a change
+/// of a password that sends the old one. The first message of SCRAM does not.
 pub fn guesses_password(message: &[u8]) -> bool {
     let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
     let Ok(Message { op, .. }) = decoded else { return false };

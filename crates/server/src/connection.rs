@@ -407,8 +407,8 @@ impl Connection {
 
     /// While requests have to wait, because the client does not take its answers or too many are
     /// under way, they are looked at for those that abandon or cancel one: what is given up goes on
-    /// for nobody, and may be all that the others wait for. So is the end of the client noticed: its
-    /// guess at a password leaves the line.
+    /// for nobody, and may be all that the others wait for. The end of the client is
+    /// noticed, too: its guess at a password leaves the line.
     fn look_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let has_nothing = self.jobs.is_empty() && !self.bind_throttle.is_waiting();
         if has_nothing || self.ending.is_some() || self.input.ended {

@@ -143,7 +143,7 @@ impl<'m> ClientFinal<'m> {
     }
 }
 
-/// Whether a message carries a proof, which may be wrong; the first one of an exchange carries none.
+/// Whether a message carries a proof, which may be wrong; the first one of an exchange does not.
 pub(crate) fn carries_proof(octets: Option<&[u8]>) -> bool {
     octets.is_some_and(|octets| octets.starts_with(b"c="))
 }
