@@ -10,13 +10,20 @@ use crate::sasl::{plain, scram};
 use crate::session::Session;
 use crate::worker::Worker;
 
-/// Whether a message sends a password that may be wrong: a bind, and a change of a password that
-/// sends the old one.
+/// Whether a message sends a password, or a proof of one, that may be wrong: a bind, and a change
+/// of a password that sends the old one. The first message of SCRAM does not.
 pub fn guesses_password(message: &[u8]) -> bool {
     let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
     let Ok(Message { op, .. }) = decoded else { return false };
     match op {
-        Request::Bind(_) => true,
+        Request::Bind(request) => match request.authentication {
+            Authentication::Sasl { mechanism, credentials }
+                if mechanism.starts_with(scram::PREFIX) =>
+            {
+                scram::carries_proof(credentials)
+            }
+            _ => true,
+        },
         Request::Extended(request) => {
             request.oid == password_modify::OID && password_modify::sends_old(request.value)
         }
@@ -50,7 +57,9 @@ impl Worker {
                     let name = plain::read(credentials?).ok()?.authcid;
                     self.account_named(UserName::of_sasl(name))
                 }
-                Authentication::Sasl { .. } => session.proving().map(account),
+                Authentication::Sasl { .. } => {
+                    self.account_named(UserName::of_sasl(session.proving()?))
+                }
                 Authentication::Other(_) => None,
             },
             Request::Extended(request) => match password_modify::named(request.value) {

@@ -89,17 +89,21 @@ pub(crate) struct Hashing {
     answered: Vec<(Question, Answer)>,
     /// The guess that the request makes, while it waits.
     attempt: Option<Box<Attempt>>,
+    /// A right password would have been answered at once.
+    silence_tells: bool,
 }
 
 impl Hashing {
     pub(crate) fn new(options: PasswordOptions, seldom: &Arc<SeldomLines>) -> Self {
         let seldom = Arc::clone(seldom);
-        Self { options, seldom, asked: Vec::new(), answered: Vec::new(), attempt: None }
+        let (asked, answered) = (Vec::new(), Vec::new());
+        Self { options, seldom, asked, answered, attempt: None, silence_tells: false }
     }
 
     /// A request begins, or ends: what another one asked for is nothing to it.
     pub(crate) fn forget_questions(&mut self) {
         self.asked.clear();
+        self.silence_tells = false;
     }
 
     /// Whether the request has to wait for answers. What it resolved to holds stand-ins, and must
@@ -196,6 +200,7 @@ impl Hashing {
             answered: std::mem::take(&mut self.answered),
             cancel: session.begin(id),
             is_bind: false,
+            silence_tells: std::mem::take(&mut self.silence_tells),
             attempt: self.attempt.take(),
             options: self.options,
             seldom: Arc::clone(&self.seldom),
@@ -210,6 +215,11 @@ impl Hashing {
         attempt: Option<Box<Attempt>>,
     ) {
         (self.answered, self.attempt) = (answered, attempt);
+    }
+
+    /// A right password would have been answered by now.
+    pub(crate) fn set_silence_tells(&mut self, tells: bool) {
+        self.silence_tells = tells;
     }
 
     /// The guess that the request makes.
@@ -257,6 +267,7 @@ pub struct HashJob {
     answered: Vec<(Question, Answer)>,
     cancel: Cancel,
     is_bind: bool,
+    silence_tells: bool,
     attempt: Option<Box<Attempt>>,
     options: PasswordOptions,
     seldom: Arc<SeldomLines>,
@@ -274,9 +285,10 @@ impl HashJob {
         self
     }
 
-    /// Whether a bind waits for them.
-    pub fn is_bind(&self) -> bool {
-        self.is_bind
+    /// Whether the client of a bind learns that its password is wrong from not being answered at
+    /// once.
+    pub fn silence_tells(&self) -> bool {
+        self.is_bind && self.silence_tells
     }
 
     /// The request as it was received, to be refused when there is no room for the job.

@@ -13,7 +13,6 @@ use schema::EntryId;
 use crate::authentication::Confidentiality;
 use crate::directory::Directory;
 use crate::identity_limits::{self, Seat, Turn};
-use crate::identity_mapper::Found;
 use crate::job::{Job, JobDone};
 use crate::ops::cancel;
 use crate::policy::Chosen;
@@ -223,9 +222,9 @@ impl Session {
         self.pending.take()
     }
 
-    /// Whom the client is about to prove to be, where an exchange of messages has come so far.
-    pub(crate) fn proving(&self) -> Option<Found> {
-        self.pending.as_ref().and_then(|pending| pending.exchange.found())
+    /// Who the client says it is, where an exchange of messages has come so far.
+    pub(crate) fn proving(&self) -> Option<&str> {
+        self.pending.as_ref().and_then(|pending| pending.exchange.username())
     }
 
     /// Whether the client is in the middle of a SASL bind.

@@ -102,10 +102,16 @@ struct Running {
     deliveries: mpsc::Receiver<Delivery>,
     /// Whose passwords it hashes, if it does: no message is handled until it is done.
     hashes_for: Option<Asker>,
-    /// They are those of a bind.
-    is_bind: bool,
+    /// They are those of a bind that counts as failed when its client does not wait for the answer.
+    silence_tells: bool,
     /// The request.
     _held: Option<Held>,
+}
+
+impl Running {
+    fn search(deliveries: mpsc::Receiver<Delivery>, held: Held) -> Self {
+        Self { deliveries, hashes_for: None, silence_tells: false, _held: Some(held) }
+    }
 }
 
 /// How a session ends, or what interrupts it.
@@ -223,6 +229,8 @@ impl Connection {
                 continue;
             }
             if !self.may_handle(self.output.waiting()) {
+                let addresses = &self.worker.shared.client_addresses;
+                self.bind_throttle.step_back(addresses, || self.worker.now());
                 if self.look_ahead(cx).is_err() {
                     return Poll::Ready(Ending::Lost);
                 }
@@ -276,12 +284,10 @@ impl Connection {
         }
         let hashes_for = self.jobs.iter().find_map(|job| job.hashes_for);
         let has_searches = self.jobs.iter().any(|job| job.hashes_for.is_none());
-        let has_tried_password = self.jobs.iter().any(|job| job.is_bind);
+        let has_guessed = self.jobs.iter().any(|job| job.silence_tells);
         self.jobs.clear();
-        let shared = &self.worker.shared;
-        if has_tried_password {
-            self.bind_throttle.hung_up(&shared.client_addresses, self.worker.now());
-        }
+        let (shared, now) = (&self.worker.shared, || self.worker.now());
+        self.bind_throttle.ends(has_guessed, &shared.client_addresses, now);
         if let Some(asker) = hashes_for {
             shared.hash_pool.sweep(asker);
         }
@@ -401,9 +407,11 @@ impl Connection {
 
     /// While requests have to wait, because the client does not take its answers or too many are
     /// under way, they are looked at for those that abandon or cancel one: what is given up goes on
-    /// for nobody, and may be all that the others wait for.
+    /// for nobody, and may be all that the others wait for. The end of the client is
+    /// noticed, too: its guess at a password leaves the line.
     fn look_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if self.jobs.is_empty() || self.ending.is_some() || self.input.ended {
+        let has_nothing = self.jobs.is_empty() && !self.bind_throttle.is_waiting();
+        if has_nothing || self.ending.is_some() || self.input.ended {
             return Ok(());
         }
         let have = self.input.bytes.len();
@@ -595,10 +603,8 @@ impl Connection {
                 match worker.shared.scan_pool.submit((&self.session, &account), job) {
                     Some(deliveries) => {
                         self.record_begun(worker, attempt, so_far);
-                        let held = Some(account.hold(attempt.message().len()));
-                        let job =
-                            Running { deliveries, hashes_for: None, is_bind: false, _held: held };
-                        return self.jobs.push(job);
+                        let held = account.hold(attempt.message().len());
+                        return self.jobs.push(Running::search(deliveries, held));
                     }
                     None => {
                         self.session.forget(id);
@@ -612,6 +618,7 @@ impl Connection {
                 Err((job, why)) => {
                     self.session.forget(job.id());
                     refuse_busy(job.id(), job.message(), why, out);
+                    self.unanswered(worker, &job);
                 }
             },
             Next::StartTls => self.ending = Some(Ending::StartTls),

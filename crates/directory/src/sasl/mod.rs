@@ -21,7 +21,7 @@ use ldap::result::ResultCode;
 use crate::controls::proxied;
 use crate::directory::Directory;
 use crate::guard::Site;
-use crate::identity_mapper::{self, Found, UserName};
+use crate::identity_mapper::{self, UserName};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::Worker;
@@ -87,10 +87,10 @@ pub(crate) enum Exchange {
 }
 
 impl Exchange {
-    /// Whose keys it is about.
-    pub(crate) fn found(&self) -> Option<Found> {
+    /// Who the client says it is, where it has said so.
+    pub(crate) fn username(&self) -> Option<&str> {
         match self {
-            Self::Scram(exchange) => exchange.found(),
+            Self::Scram(exchange) => Some(exchange.username()),
             #[cfg(feature = "gssapi")]
             Self::Gssapi(_) => None,
             Self::First | Self::TokenRefused => None,

@@ -40,6 +40,9 @@ pub(super) struct Kind {
     with_binding: bool,
 }
 
+/// How the names of the mechanisms begin.
+pub(crate) const PREFIX: &str = "SCRAM-";
+
 pub(super) const SHA_256: Kind = Kind { hash: ScramHash::Sha256, with_binding: false };
 pub(super) const SHA_256_PLUS: Kind = Kind { hash: ScramHash::Sha256, with_binding: true };
 pub(super) const SHA_512: Kind = Kind { hash: ScramHash::Sha512, with_binding: false };
@@ -50,6 +53,8 @@ pub(super) const SHA_512_PLUS: Kind = Kind { hash: ScramHash::Sha512, with_bindi
 pub(crate) struct Exchange {
     /// Whose keys these are; none when they are made up.
     found: Option<Found>,
+    /// Who the client says it is.
+    username: String,
     keys: ScramKeys,
     /// Whom the client wants to be.
     authzid: String,
@@ -138,6 +143,11 @@ impl<'m> ClientFinal<'m> {
     }
 }
 
+/// Whether a message carries a proof, which may be wrong; the first one of an exchange does not.
+pub(crate) fn carries_proof(octets: Option<&[u8]>) -> bool {
+    octets.is_some_and(|octets| octets.starts_with(b"c="))
+}
+
 /// Whether this connection has a channel to be bound to.
 pub(super) fn can_bind(session: &Session) -> bool {
     session.bindings().is_some_and(ChannelBindings::any)
@@ -191,6 +201,7 @@ fn begin(
     let challenge = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);
     let exchange = Exchange {
         found,
+        username: first.username.clone(),
         keys,
         authzid: first.authzid.clone(),
         binding,
@@ -243,9 +254,9 @@ fn binding(
 }
 
 impl Exchange {
-    /// Whose keys these are.
-    pub(super) fn found(&self) -> Option<Found> {
-        self.found
+    /// Who the client says it is.
+    pub(super) fn username(&self) -> &str {
+        &self.username
     }
 
     /// Whom the last message proves the client to be, and the server's own proof.

@@ -3,16 +3,15 @@
 
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ldap::ber::{Reader, Tag};
 use ldap::result::ResultCode;
-use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
 use crate::limits::client_addresses::{
-    Admission, ClientAddresses, CountedConnection, Seen, Source, Ticket,
+    Admission, ClientAddresses, CountedConnection, Position, Source, Ticket,
 };
 use crate::log::summarize;
 
@@ -20,28 +19,16 @@ use crate::log::summarize;
 pub(crate) struct BindThrottle {
     address: Option<IpAddr>,
     counted: Option<CountedConnection>,
-    wait: Option<Wait>,
-    /// The guess that comes next has waited.
-    waited: Option<Waited>,
+    /// The guess that comes next has a position in line.
+    position: Option<Position>,
+    /// Until it is to be asked once more, if it is not called before.
+    wait: Option<Pin<Box<Sleep>>>,
     /// What the last guess is counted for.
     source: Option<Source>,
     /// The last message that was handled is a guess.
     is_guess: bool,
     /// That one is counted as under way.
     ticket: Option<Ticket>,
-}
-
-/// What a guess waits for.
-enum Wait {
-    Delay(Pin<Box<Sleep>>, Seen),
-    /// It may have waited for a delay before.
-    Ticket(oneshot::Receiver<Option<Ticket>>, Option<Seen>),
-}
-
-/// What a guess has waited for.
-enum Waited {
-    Delay(Seen),
-    Ticket(Ticket),
 }
 
 /// Whether a message may be handled.
@@ -58,8 +45,8 @@ impl BindThrottle {
         Self {
             address,
             counted,
+            position: None,
             wait: None,
-            waited: None,
             source: None,
             is_guess: false,
             ticket: None,
@@ -78,14 +65,8 @@ impl BindThrottle {
         if !self.is_guess {
             return Decision::Now;
         }
-        let waited = self.waited.take();
-        let seen = match &waited {
-            Some(Waited::Delay(seen)) => Some(*seen),
-            Some(Waited::Ticket(_)) | None => None,
-        };
-        let admission = match waited {
-            Some(Waited::Ticket(ticket)) => Admission::Now(Some(ticket)),
-            Some(Waited::Delay(seen)) => addresses.admit_waited(self.source, seen, now()),
+        let admission = match self.position.take() {
+            Some(position) => addresses.admit_waited(position, now()),
             None => {
                 self.source = addresses.source(self.address, account);
                 addresses.admit_bind(self.source, now())
@@ -94,15 +75,14 @@ impl BindThrottle {
         match admission {
             Admission::Now(ticket) => {
                 self.ticket = ticket;
-                return Decision::Now;
+                Decision::Now
             }
-            Admission::After(wait, seen) => {
-                self.wait = Some(Wait::Delay(Box::pin(sleep(wait)), seen));
+            Admission::Waits(position, wait) => {
+                (self.position, self.wait) = (Some(position), Some(Box::pin(sleep(wait))));
+                Decision::Later
             }
-            Admission::WhenGiven(given) => self.wait = Some(Wait::Ticket(given, seen)),
-            Admission::Never => return Decision::Never,
+            Admission::Never => Decision::Never,
         }
-        Decision::Later
     }
 
     /// Whether a message waits.
@@ -110,21 +90,27 @@ impl BindThrottle {
         self.wait.is_some()
     }
 
-    /// `Ready` when nothing waits any more.
+    /// `Ready` when the message that waits is to be asked for once more.
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let waited = match &mut self.wait {
-            None => return Poll::Pending,
-            Some(Wait::Delay(sleep, seen)) => {
-                ready!(sleep.as_mut().poll(cx));
-                Some(Waited::Delay(*seen))
-            }
-            Some(Wait::Ticket(given, seen)) => {
-                let ticket = ready!(Pin::new(given).poll(cx)).ok().flatten();
-                ticket.map(Waited::Ticket).or(seen.map(Waited::Delay))
-            }
+        let (Some(sleep), Some(position)) = (&mut self.wait, &mut self.position) else {
+            return Poll::Pending;
         };
-        (self.wait, self.waited) = (None, waited);
+        if sleep.as_mut().poll(cx).is_pending()
+            && Pin::new(&mut position.called).poll(cx).is_pending()
+        {
+            return Poll::Pending;
+        }
+        self.wait = None;
         Poll::Ready(())
+    }
+
+    /// The message that has waited cannot be handled now: nobody waits for it in line.
+    pub(super) fn step_back(&mut self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
+        if self.wait.is_none()
+            && let Some(position) = self.position.take()
+        {
+            addresses.give_up(position, now());
+        }
     }
 
     /// The message that was handled waits for a hash: a guess counts from now on.
@@ -134,17 +120,16 @@ impl BindThrottle {
         }
     }
 
-    /// A response was made; a bind that failed counts. So does one that found no room in the
-    /// hash pool: a password that is right and quick to verify would have needed none.
+    /// A response was made; a bind that failed counts.
     pub(super) fn answered(
         &mut self,
         answer: &[u8],
         addresses: &ClientAddresses,
         now: impl Fn() -> Duration,
     ) {
-        let counts = [ResultCode::InvalidCredentials, ResultCode::Busy];
-        let has_failed = tag(answer) == Some(BIND_RESPONSE)
-            && counts.iter().any(|code| summarize(answer).code == Some(code.code()));
+        let has_failed = self.is_guess
+            && tag(answer) == Some(BIND_RESPONSE)
+            && summarize(answer).code == Some(ResultCode::InvalidCredentials.code());
         self.ends(has_failed, addresses, now);
     }
 
@@ -162,26 +147,11 @@ impl BindThrottle {
         }
     }
 
-    /// The client has not waited for the answer to its bind. That counts as one that failed: a
-    /// password that is right and quick to verify would have been answered before.
-    pub(super) fn hung_up(&mut self, addresses: &ClientAddresses, now: Duration) {
-        self.ends(true, addresses, || now);
-    }
-
     /// The connection is gone.
     pub(crate) fn leave(&mut self, addresses: &ClientAddresses, now: impl Fn() -> Duration) {
         self.ends(false, addresses, &now);
-        let given = match (self.wait.take(), self.waited.take()) {
-            (Some(Wait::Ticket(mut given, _)), _) => {
-                given.close();
-                given.try_recv().ok().flatten()
-            }
-            (_, Some(Waited::Ticket(ticket))) => Some(ticket),
-            (_, Some(Waited::Delay(_)) | None) => None,
-        };
-        if let Some(ticket) = given {
-            addresses.end(ticket, false, now());
-        }
+        self.wait = None;
+        self.step_back(addresses, now);
         addresses.disconnect(self.counted.take());
     }
 }
@@ -189,8 +159,7 @@ impl BindThrottle {
 /// Whether a message sends a password that may be wrong.
 fn is_guess(message: &[u8]) -> bool {
     match tag(message) {
-        Some(BIND) => true,
-        Some(EXTENDED | MODIFY) => directory::guesses_password(message),
+        Some(BIND | EXTENDED | MODIFY) => directory::guesses_password(message),
         Some(_) | None => false,
     }
 }
@@ -206,3 +175,60 @@ const BIND: Tag = Tag::application(0, true);
 const MODIFY: Tag = Tag::application(6, true);
 const EXTENDED: Tag = Tag::application(23, true);
 const BIND_RESPONSE: Tag = Tag::application(1, true);
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use ldap::message::{Authentication, BindRequest, Controls, Message, MessageId, Request};
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::limits::client_addresses::AddressLimits;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn throttle(throttle: &mut BindThrottle, addresses: &ClientAddresses) -> Decision {
+        let authentication = Authentication::Simple(b"secret");
+        let op = Request::Bind(BindRequest { version: 3, name: "cn=anna", authentication });
+        let mut bind = Vec::new();
+        Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut bind);
+        throttle.throttle(&bind, addresses, (|| NOW, || None))
+    }
+
+    #[test]
+    fn who_is_called_and_cannot_go_lets_the_next_one_go() {
+        let addresses = ClientAddresses::new(AddressLimits {
+            connections_max: 0,
+            bind_failures_max: 1,
+            bind_delay_max: Duration::from_secs(1),
+        });
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let cx = &mut Context::from_waker(Waker::noop());
+            let new = || BindThrottle::new(Some(IpAddr::from([192, 0, 2, 1])), None);
+            let mut hashing = [new(), new()];
+            for one in &mut hashing {
+                assert!(matches!(throttle(one, &addresses), Decision::Now));
+                one.begins(&addresses, || NOW);
+            }
+            let mut line = [new(), new()];
+            for one in &mut line {
+                assert!(matches!(throttle(one, &addresses), Decision::Later));
+                // One that waits keeps its position.
+                one.step_back(&addresses, || NOW);
+                assert!(one.poll_wait(cx).is_pending());
+            }
+            hashing[0].ends(false, &addresses, || NOW);
+            let [first, next] = &mut line;
+            assert!(first.poll_wait(cx).is_ready() && next.poll_wait(cx).is_pending());
+            // Its client does not take the answers that were made before.
+            first.step_back(&addresses, || NOW);
+            assert!(next.poll_wait(cx).is_ready());
+            assert!(matches!(throttle(next, &addresses), Decision::Now));
+            assert!(matches!(throttle(first, &addresses), Decision::Later));
+            hashing.iter_mut().chain(&mut line).for_each(|one| one.leave(&addresses, || NOW));
+            assert_eq!(addresses.binds(IpAddr::from([192, 0, 2, 1])), [0, 0, 0]);
+        });
+    }
+}

@@ -19,10 +19,11 @@ impl Connection {
         let account = self.holding.account(&worker.shared, || worker.now());
         let Some(held) = account.try_hold(job.octets()) else { return Err((job, NO_ROOM)) };
         self.bind_throttle.begins(&worker.shared.client_addresses, || worker.now());
-        let (asker, is_bind) = (Asker::of(&self.session), job.is_bind());
+        let (asker, silence_tells) = (Asker::of(&self.session), job.silence_tells());
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
-        self.jobs.push(Running { deliveries, hashes_for: Some(asker), is_bind, _held: Some(held) });
+        let (hashes_for, _held) = (Some(asker), Some(held));
+        self.jobs.push(Running { deliveries, hashes_for, silence_tells, _held });
         Ok(())
     }
 
@@ -38,6 +39,13 @@ impl Connection {
         }
     }
 
+    /// The passwords of a message are not looked at. That counts as a failure only where its client
+    /// learns that they are wrong: from being told busy, or from nothing at all.
+    pub(super) fn unanswered(&mut self, worker: &Worker, job: &HashJob) {
+        let addresses = &worker.shared.client_addresses;
+        self.bind_throttle.ends(job.silence_tells(), addresses, || worker.now());
+    }
+
     /// Refuses a message that had to make room for another one.
     pub(super) fn displaced(&mut self, job: &HashJob) {
         let worker = Rc::clone(&self.worker);
@@ -46,7 +54,7 @@ impl Connection {
         if !job.is_abandoned() {
             refuse_busy(job.id(), job.message(), TOO_MANY, &mut out);
         }
-        self.bind_throttle.answered(&out, &worker.shared.client_addresses, || worker.now());
+        self.unanswered(&worker, job);
         self.record_answer(&worker, Attempt::Again(job.id()), &out, Noted::default());
         if !out.is_empty() {
             self.output.append(out);

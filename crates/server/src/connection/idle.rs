@@ -73,12 +73,14 @@ impl IdleTimer {
 }
 
 impl Connection {
-    /// `Ready` when a client that has ended its side is given up. It may still read, or be gone:
+    /// `Ready` when a client that has ended its side is given up, while it has jobs or a bind that
+    /// waits in line. It may still read, or be gone:
     /// TCP says so only when something is sent to it, and a search may look long before it does.
     pub(super) fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let timeout = self.worker.shared.limits.half_closed_timeout;
-        let is_waiting = (self.input.ended || self.input.ahead_ended) && !self.jobs.is_empty();
-        if !is_waiting || timeout.is_zero() {
+        let has_ended = self.input.ended || self.input.ahead_ended;
+        let is_in_line = self.bind_throttle.is_waiting();
+        if !has_ended || (self.jobs.is_empty() && !is_in_line) || timeout.is_zero() {
             return Poll::Pending;
         }
         if !self.output.is_done() {
@@ -91,7 +93,7 @@ impl Connection {
             ready!(timer.as_mut().poll(cx));
             // A bind that waits is for nobody but its own client, who seems to be gone.
             let is_begun = |job: &Running| scan_pool::has_thread(&job.deliveries);
-            if self.is_hashing() || self.jobs.iter().any(is_begun) {
+            if self.is_hashing() || is_in_line || self.jobs.iter().any(is_begun) {
                 break;
             }
             // It is for others that its searches have not been begun: that is not its fault.

@@ -6,9 +6,13 @@
 //! Who fails to bind again and again waits before the next bind of its address is looked at, longer
 //! each time; a right password waits as long as a wrong one, so that the wait gives nothing away.
 //!
+//! Binds that have to wait stand in one line for each source. The first of them goes when its time
+//! has come and there is room for one more under way; each failure moves that time on.
+//!
 //! Invariant: binds that wait for a hash count like failures until they are over. Of those that may
 //! yet fail no more are under way than may fail, and one for each further worker that has begun one
-//! before it saw those of others; the next ones wait for one of them to end.
+//! before it saw those of others.
+//! Invariant: no bind waits longer than [`WAITING_MAX`] of the longest delays, whatever others do.
 //! Invariant: what is kept is bounded, and no thread waits for anybody: whoever has to wait learns
 //! until when, or is woken.
 //! Invariant: while nobody fails and nothing is hashed, a bind takes no lock here.
@@ -71,14 +75,23 @@ struct Known {
     failures: u32,
     /// When they were halved last.
     halved: Duration,
-    /// When the last one was.
-    failed: Duration,
-    /// When a bind that comes now may be looked at.
+    /// When the next bind may be looked at.
     next_bind: Duration,
     /// Binds that may yet fail.
     under_way: u32,
-    /// Binds that wait for one of these to end, the oldest first.
-    waiting: VecDeque<oneshot::Sender<Option<Ticket>>>,
+    /// Binds that wait, the oldest first.
+    line: VecDeque<Waiting>,
+    /// The number of the last one that came.
+    last_number: u64,
+}
+
+/// A bind in the line of its source.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    arrived: Duration,
+    /// Wakes it when it is the first, and there may be room.
+    call: Option<oneshot::Sender<()>>,
 }
 
 /// Whether a bind may be looked at.
@@ -86,17 +99,20 @@ struct Known {
 pub(crate) enum Admission {
     /// It is counted as one under way, where anything is known of its source.
     Now(Option<Ticket>),
-    /// After so long; then it is to be asked once more.
-    After(Duration, Seen),
-    /// When this gives a ticket. If it gives none it is to be asked once more.
-    WhenGiven(oneshot::Receiver<Option<Ticket>>),
-    /// Too many wait already.
+    /// When it is called, or else after so long, it is to be asked once more.
+    Waits(Position, Duration),
+    /// Too many wait already, or this one has waited for too long.
     Never,
 }
 
-/// What was known of a source when a bind of it was given its delay: so many failures.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Seen(u32);
+/// The position of a bind in the line of its source. It has to be used, or given up.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Position {
+    source: Source,
+    number: u64,
+    pub(crate) called: oneshot::Receiver<()>,
+}
 
 /// One bind under way. It has to be ended.
 #[must_use]
@@ -163,57 +179,71 @@ impl ClientAddresses {
         }
     }
 
-    /// Whether a bind of this source may be looked at now; if not, its time is kept for it.
+    /// Whether a bind of this source may be looked at now; if not, it stands in line.
     pub(crate) fn admit_bind(&self, source: Option<Source>, now: Duration) -> Admission {
         let Some(source) = source.filter(|_| self.suspects.load(Ordering::Relaxed) > 0) else {
             return Admission::Now(None);
         };
         self.with(source, now, |known| {
-            let delay = self.delay(known.failures);
-            if delay.is_zero() {
-                return self.give(source, known);
-            }
-            let due = known.next_bind.max(now);
-            if due - now > self.limits.bind_delay_max * WAITING_MAX {
+            let ahead = u32::try_from(known.line.len()).unwrap_or(u32::MAX);
+            let due = known.next_bind.max(now) + self.delay(known.failures).saturating_mul(ahead);
+            if due - now > self.wait_max() || known.line.len() >= LINE_MAX {
                 return Admission::Never;
             }
+            known.last_number += 1;
+            let number = known.last_number;
+            known.line.push_back(Waiting { number, arrived: now, call: None });
+            self.ask(source, known, (number, now))
+        })
+        .unwrap_or(Admission::Now(None))
+    }
+
+    /// Whether a bind that has waited may be looked at now.
+    pub(crate) fn admit_waited(&self, position: Position, now: Duration) -> Admission {
+        let Position { source, number, called: _ } = position;
+        self.with(source, now, |known| self.ask(source, known, (number, now)))
+            .unwrap_or(Admission::Now(None))
+    }
+
+    fn ask(&self, source: Source, known: &mut Known, (number, now): (u64, Duration)) -> Admission {
+        let Some(place) = known.line.iter().position(|one| one.number == number) else {
+            // The line was forgotten with all that was known of the source.
+            return Admission::Now(None);
+        };
+        let arrived = known.line.get(place).map_or(now, |one| one.arrived);
+        let last = arrived + self.wait_max();
+        let delay = self.delay(known.failures);
+        let due = match delay.is_zero() {
+            true => now,
+            false => known.next_bind.max(arrived),
+        };
+        if place == 0 && due <= now && known.under_way < self.under_way_max(known) {
             known.next_bind = due + delay;
-            if due == now {
-                return self.give(source, known);
-            }
-            Admission::After(due - now, Seen(known.failures))
-        })
-        .unwrap_or(Admission::Now(None))
-    }
-
-    /// The delay of a bind is over. If others have failed while it waited, it waits once more: as
-    /// long after the last of them as if it had come then.
-    pub(crate) fn admit_waited(
-        &self,
-        source: Option<Source>,
-        seen: Seen,
-        now: Duration,
-    ) -> Admission {
-        let Some(source) = source else { return Admission::Now(None) };
-        self.with(source, now, |known| {
-            let due = known.failed + self.delay(known.failures);
-            if known.failures > seen.0 && due > now {
-                return Admission::After(due - now, Seen(known.failures));
-            }
-            self.give(source, known)
-        })
-        .unwrap_or(Admission::Now(None))
-    }
-
-    /// A ticket, or a position in the queue of those that wait for one.
-    fn give(&self, source: Source, known: &mut Known) -> Admission {
-        if known.under_way < self.under_way_max(known) {
             known.under_way += 1;
+            known.leave(number);
             return Admission::Now(Some(Ticket(source)));
         }
-        let (give, given) = oneshot::channel();
-        known.waiting.push_back(give);
-        Admission::WhenGiven(given)
+        if last <= now {
+            known.leave(number);
+            return Admission::Never;
+        }
+        let (call, called) = oneshot::channel();
+        if let Some(waiting) = known.line.get_mut(place) {
+            waiting.call = Some(call);
+        }
+        // Only the first one has a time of its own; what it waits for else calls it.
+        let until = if place == 0 && due > now { due.min(last) } else { last };
+        Admission::Waits(Position { source, number, called }, until - now)
+    }
+
+    /// A bind that waits is not made any more.
+    pub(crate) fn give_up(&self, position: Position, now: Duration) {
+        self.with(position.source, now, |known| known.leave(position.number));
+    }
+
+    /// How long a bind waits at the most.
+    fn wait_max(&self) -> Duration {
+        self.limits.bind_delay_max * WAITING_MAX
     }
 
     /// How many binds may be under way: so many that no more can fail than may; and one.
@@ -231,7 +261,7 @@ impl ClientAddresses {
         })
     }
 
-    /// A bind is over: it has failed, or else its ticket is given to the next one.
+    /// A bind is over, and may have failed: there is room for the next one.
     pub(crate) fn end(&self, ticket: Ticket, has_failed: bool, now: Duration) {
         let Ticket(source) = ticket;
         self.with(source, now, |known| {
@@ -239,38 +269,20 @@ impl ClientAddresses {
             if has_failed {
                 self.fail(known, now);
             }
-            self.call(source, known, has_failed);
+            known.call_first();
         });
     }
 
     /// A bind of this source failed that was answered at once.
     pub(crate) fn bind_failed(&self, source: Option<Source>, now: Duration) {
         let Some(source) = source.filter(|_| self.limits.bind_failures_max > 0) else { return };
-        self.with_new(source, now, |known| {
-            self.fail(known, now);
-            self.call(source, known, true);
-        });
+        self.with_new(source, now, |known| self.fail(known, now));
     }
 
     fn fail(&self, known: &mut Known, now: Duration) {
         known.failures = known.failures.saturating_add(1);
-        known.failed = now;
         // The wait begins now.
         known.next_bind = known.next_bind.max(now + self.delay(known.failures));
-    }
-
-    /// Calls those that wait as far as there is room for them. Where failures make the next one
-    /// wait, all of them are to ask once more.
-    fn call(&self, source: Source, known: &mut Known, has_failed: bool) {
-        let are_late = has_failed && !self.delay(known.failures).is_zero();
-        while are_late || known.under_way < self.under_way_max(known) {
-            let Some(next) = known.waiting.pop_front() else { return };
-            let ticket = (!are_late).then_some(Ticket(source));
-            // Who is gone takes none.
-            if next.send(ticket).is_ok() && !are_late {
-                known.under_way += 1;
-            }
-        }
     }
 
     /// Looks at what is known of a source; nothing when that is nothing.
@@ -340,13 +352,26 @@ impl ClientAddresses {
             shard.retain(|_, known| {
                 let was_suspect = known.is_suspect();
                 known.decay(now);
-                let stays = known.connections > 0 || known.under_way > 0 || known.failures > least;
+                let stays = known.connections > 0
+                    || known.under_way > 0
+                    || !known.line.is_empty()
+                    || known.failures > least;
                 self.count_suspect((was_suspect, stays && known.is_suspect()));
                 stays
             });
             let Some(more) = least.checked_mul(2).map(|least| least + 1) else { return };
             least = more;
         }
+    }
+
+    /// How many binds of an address have failed, are under way, and wait in line.
+    #[cfg(test)]
+    pub(crate) fn binds(&self, address: IpAddr) -> [usize; 3] {
+        let source = Source::whole(address);
+        let shard = self.shard(source);
+        shard.get(&source).map_or([0; 3], |known| {
+            [known.failures as usize, known.under_way as usize, known.line.len()]
+        })
     }
 
     fn shard(&self, source: Source) -> MutexGuard<'_, Shard> {
@@ -364,7 +389,23 @@ pub(crate) struct TooMany;
 
 impl Known {
     fn is_suspect(&self) -> bool {
-        self.failures > 0 || self.under_way > 0
+        self.failures > 0 || self.under_way > 0 || !self.line.is_empty()
+    }
+
+    /// Takes a bind out of the line; who is the first then is called.
+    fn leave(&mut self, number: u64) {
+        let was_first = self.line.front().is_some_and(|first| first.number == number);
+        self.line.retain(|one| one.number != number);
+        if was_first {
+            self.call_first();
+        }
+    }
+
+    fn call_first(&mut self) {
+        if let Some(call) = self.line.front_mut().and_then(|first| first.call.take()) {
+            // Whoever is gone gives its position up.
+            let _ = call.send(());
+        }
     }
 
     fn decay(&mut self, now: Duration) {
@@ -388,8 +429,12 @@ const HALF_LIFE: Duration = Duration::from_secs(60);
 /// The first wait; each further failure doubles it.
 const DELAY_FIRST: Duration = Duration::from_millis(100);
 
-/// So many of the longest waits may be queued for one address; a bind beyond is refused.
+/// So many of the longest delays one bind waits in all; then it is refused, and at once where it
+/// would have to wait longer.
 const WAITING_MAX: u32 = 4;
+
+/// Binds in one line at the most.
+const LINE_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests {
@@ -414,7 +459,6 @@ mod tests {
     enum Outcome {
         Now,
         After(Duration),
-        Waits,
         Never,
     }
 
@@ -425,8 +469,10 @@ mod tests {
                 ticket.into_iter().for_each(|ticket| table.end(ticket, false, now));
                 Outcome::Now
             }
-            Admission::After(wait, _) => Outcome::After(wait),
-            Admission::WhenGiven(_) => Outcome::Waits,
+            Admission::Waits(position, wait) => {
+                table.give_up(position, now);
+                Outcome::After(wait)
+            }
             Admission::Never => Outcome::Never,
         }
     }
@@ -435,13 +481,30 @@ mod tests {
     fn begun(table: &ClientAddresses, source: Option<Source>) -> Option<Ticket> {
         match table.admit_bind(source, at(0)) {
             Admission::Now(ticket) => ticket.or_else(|| table.begin(source, at(0))),
-            Admission::After(..) | Admission::WhenGiven(_) | Admission::Never => None,
+            Admission::Waits(..) | Admission::Never => None,
         }
     }
 
-    fn given(table: &ClientAddresses, source: Option<Source>) -> oneshot::Receiver<Option<Ticket>> {
-        match table.admit_bind(source, at(0)) {
-            Admission::WhenGiven(given) => given,
+    /// A bind that comes, and has to wait.
+    fn in_line(table: &ClientAddresses, source: Option<Source>, now: Duration) -> Position {
+        match table.admit_bind(source, now) {
+            Admission::Waits(position, _) => position,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A bind that has waited is called, and has to wait once more.
+    fn again(table: &ClientAddresses, position: Position, now: Duration) -> (Position, Duration) {
+        match table.admit_waited(position, now) {
+            Admission::Waits(position, wait) => (position, wait),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A bind that has waited is looked at.
+    fn admitted(table: &ClientAddresses, position: Position, now: Duration) -> Ticket {
+        match table.admit_waited(position, now) {
+            Admission::Now(Some(ticket)) => ticket,
             other => panic!("{other:?}"),
         }
     }
@@ -477,26 +540,31 @@ mod tests {
         let table = ClientAddresses::new(LIMITS);
         let source = of(four(1));
         let mut tickets: Vec<_> = (0..4).map(|_| begun(&table, source).unwrap()).collect();
-        let mut waiting: Vec<_> = (0..3).map(|_| given(&table, source)).collect();
+        let mut waiting: Vec<_> = (0..4).map(|_| in_line(&table, source, at(0))).collect();
         assert_eq!(outcome(&table, of(four(2)), at(0)), Outcome::Now);
-        // A right one gives its ticket to the one that has waited for longest.
+        assert!(waiting.iter_mut().all(|one| one.called.try_recv().is_err()));
+        // A right one makes room for the one that has waited for longest.
         table.end(tickets.pop().unwrap(), false, at(0));
-        tickets.push(waiting.remove(0).try_recv().unwrap().unwrap());
-        assert!(waiting[0].try_recv().is_err());
+        assert_eq!(waiting[0].called.try_recv(), Ok(()));
+        tickets.push(admitted(&table, waiting.remove(0), at(0)));
         // One that is gone takes none.
-        drop(waiting.remove(0));
         table.end(tickets.pop().unwrap(), false, at(0));
-        tickets.push(waiting.remove(0).try_recv().unwrap().unwrap());
-        // What fails gives none; when too many have, those that wait wait as all that come.
-        let mut last = given(&table, source);
+        assert_eq!(waiting[0].called.try_recv(), Ok(()));
+        table.give_up(waiting.remove(0), at(0));
+        assert_eq!(waiting[0].called.try_recv(), Ok(()));
+        tickets.push(admitted(&table, waiting.remove(0), at(0)));
+        // What fails makes none; when too many have, the first one waits for its time.
+        let mut last = waiting.remove(0);
         for ticket in tickets.drain(1..) {
             table.end(ticket, true, at(0));
-            assert!(last.try_recv().is_err());
+            (last, _) = again(&table, last, at(0));
         }
         table.end(tickets.pop().unwrap(), true, at(0));
-        assert_eq!(last.try_recv(), Ok(None));
-        assert_eq!(outcome(&table, source, at(0)), Outcome::After(Duration::from_millis(100)));
+        assert_eq!(last.called.try_recv(), Ok(()));
+        let (last, wait) = again(&table, last, at(0));
+        assert_eq!(wait, Duration::from_millis(100));
         assert_eq!(table.suspects.load(Ordering::Relaxed), 1);
+        table.end(admitted(&table, last, at(100)), false, at(100));
     }
 
     #[test]
@@ -504,24 +572,77 @@ mod tests {
         let table = ClientAddresses::new(LIMITS);
         let source = of(four(1));
         (0..4).for_each(|_| table.bind_failed(source, at(0)));
-        let in_line: Vec<_> = (0..3)
-            .map(|_| match table.admit_bind(source, at(0)) {
-                Admission::After(_, seen) => seen,
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        let comes = |number: usize, now| table.admit_waited(source, in_line[number], at(now));
-        let Admission::Now(Some(ticket)) = comes(0, 100) else { panic!("its turn has come") };
-        let Admission::WhenGiven(mut given) = comes(1, 200) else { panic!("one is under way") };
+        let first = in_line(&table, source, at(0));
+        let second = in_line(&table, source, at(0));
+        let third = in_line(&table, source, at(0));
+        let ticket = admitted(&table, first, at(100));
+        // Its time has come, and one is under way.
+        let (mut second, _) = again(&table, second, at(200));
         table.end(ticket, true, at(250));
-        assert_eq!(given.try_recv(), Ok(None));
+        assert_eq!(second.called.try_recv(), Ok(()));
         // Five have failed now, the last one at 250.
-        let Admission::After(wait, seen) = comes(2, 300) else { panic!("another one has failed") };
+        let (second, wait) = again(&table, second, at(300));
         assert_eq!(wait, Duration::from_millis(150));
-        let Admission::Now(Some(ticket)) = table.admit_waited(source, seen, at(450)) else {
-            panic!("its turn has come")
-        };
-        table.end(ticket, false, at(450));
+        // Nobody overtakes it.
+        let (third, _) = again(&table, third, at(450));
+        table.end(admitted(&table, second, at(450)), false, at(450));
+        let (third, wait) = again(&table, third, at(450));
+        assert_eq!(wait, Duration::from_millis(200));
+        table.end(admitted(&table, third, at(650)), false, at(650));
+    }
+
+    #[test]
+    fn no_bind_waits_longer_than_four_of_the_longest_delays() {
+        // A hundred come while the delay is still the shortest, and all but the last are wrong.
+        let table = ClientAddresses::new(LIMITS);
+        let source = of(four(1));
+        (0..4).for_each(|_| table.bind_failed(source, at(0)));
+        let mut line = VecDeque::new();
+        let mut refused = 0;
+        for _ in 0..100 {
+            match table.admit_bind(source, at(0)) {
+                Admission::Waits(position, _) => line.push_back(position),
+                Admission::Never => refused += 1,
+                Admission::Now(_) => panic!("it has to wait"),
+            }
+        }
+        assert_eq!((line.len(), refused), (40, 60));
+        let (mut now, mut guesses) = (0, 0);
+        while let Some(position) = line.pop_front() {
+            match table.admit_waited(position, at(now)) {
+                Admission::Now(Some(ticket)) => {
+                    guesses += 1;
+                    table.end(ticket, true, at(now));
+                }
+                Admission::Waits(position, wait) => {
+                    line.push_front(position);
+                    now += u64::try_from(wait.as_millis()).unwrap();
+                }
+                Admission::Never => assert!(now >= 4_000, "{now}"),
+                Admission::Now(None) => panic!("it is known"),
+            }
+        }
+        assert_eq!((now, guesses), (4_000, 6));
+        // Who comes now waits for one of the longest delays.
+        assert!(
+            matches!(outcome(&table, source, at(now)), Outcome::After(wait) if wait.as_secs() < 1)
+        );
+    }
+
+    #[test]
+    fn what_waits_for_those_under_way_is_bounded_too() {
+        let table = ClientAddresses::new(LIMITS);
+        let source = of(four(1));
+        let tickets: Vec<_> = (0..4).map(|_| begun(&table, source).unwrap()).collect();
+        let mut line: Vec<_> = (0..LINE_MAX).map(|_| in_line(&table, source, at(0))).collect();
+        assert!(matches!(table.admit_bind(source, at(0)), Admission::Never));
+        let (first, wait) = again(&table, line.remove(0), at(1_000));
+        assert_eq!(wait, Duration::from_secs(3));
+        assert!(matches!(table.admit_waited(first, at(4_000)), Admission::Never));
+        line.into_iter().for_each(|position| table.give_up(position, at(4_000)));
+        tickets.into_iter().for_each(|ticket| table.end(ticket, false, at(4_000)));
+        assert_eq!(table.suspects.load(Ordering::Relaxed), 0);
+        assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }
 
     #[test]
@@ -606,11 +727,14 @@ mod tests {
         for _ in 0..10 {
             table.bind_failed(of(four(1)), at(0));
         }
-        let waits = (0..8).map(|_| outcome(&table, of(four(1)), at(0))).collect::<Vec<_>>();
-        let after = |seconds| Outcome::After(Duration::from_secs(seconds));
-        let want = [after(1), after(2), after(3), after(4), Outcome::Never];
-        assert_eq!(waits[..5], want);
-        assert_eq!(waits[7], Outcome::Never);
+        let source = of(four(1));
+        let line: Vec<_> = (0..4).map(|_| in_line(&table, source, at(0))).collect();
+        assert_eq!(outcome(&table, source, at(0)), Outcome::Never);
+        for (position, second) in line.into_iter().zip(1..) {
+            let (position, wait) = again(&table, position, at(second * 1_000 - 1));
+            assert_eq!(wait, Duration::from_millis(1));
+            table.end(admitted(&table, position, at(second * 1_000)), false, at(second * 1_000));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod addresses;
 mod admin;
 mod anonymous_clients;
 mod budgets;
+mod hang_ups;
 mod host_names;
 mod isolation;
 mod limits;

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -254,6 +255,29 @@ pub(super) fn connect(worker: &Rc<Worker>, chance: Chance, is_plain: bool) -> Rc
     let asker = DirectoryPeer { address, ..DirectoryPeer::default() };
     accept::begin(worker, stream, asker, ConnectionLog::new("ldapi"));
     peer
+}
+
+/// Another client of the worker, which comes from an address and takes whatever it is sent.
+pub(super) fn connect_from(worker: &Rc<Worker>, address: IpAddr) -> Rc<RefCell<Peer>> {
+    let peer = Peer::new(Chance::new(0, 0));
+    peer.borrow_mut().take_more(usize::MAX);
+    let stream = Stream::Simulated(Peer::transport(&peer, true));
+    let asker = DirectoryPeer {
+        address: address.to_string(),
+        ip: Some(address),
+        ..DirectoryPeer::default()
+    };
+    accept::begin(worker, stream, asker, ConnectionLog::new("ldap"));
+    peer
+}
+
+/// Waits until something is so.
+pub(super) async fn until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < TIMEOUT, "it does not come to be");
+        yield_now().await;
+    }
 }
 
 /// Sends the last there is, and takes whatever comes.

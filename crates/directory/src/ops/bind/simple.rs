@@ -153,6 +153,7 @@ fn remembered(
 fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
     let attempt = login.and_then(|login| login.begin(&worker.directory, guess));
     *worker.hashing.attempt() = attempt.map(Box::new);
+    worker.hashing.set_silence_tells(true);
 }
 
 /// Whether a wrong password waits for a hash now, so that it is refused as late as one that is

@@ -6,6 +6,7 @@ fn exchange(binding: &[u8]) -> Exchange {
     let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
     let nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
     Exchange {
+        username: "user".to_owned(),
         found: Some(Found::Root),
         keys: ScramKeys::derive(ScramHash::Sha256, b"pencil", salt, 4_096),
         authzid: String::new(),

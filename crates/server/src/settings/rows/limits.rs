@@ -106,7 +106,9 @@ pub(super) const ROWS: &[Row] = &[
         sentence: "Binds of one address that may fail before its next ones have to wait, longer \
                    with each that fails; they are forgotten by half every minute; 0 means any \
                    number. No more wait for their hashes at a time, the next ones for these. A \
-                   change of a password that sends the old one counts and waits likewise.",
+                   client that is gone before its answer counts as well, where a right password \
+                   would have been answered at once. A change of a password that sends the old \
+                   one counts and waits as a bind does.",
     },
     Row {
         section: "limits",
@@ -118,8 +120,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.bind_delay_max = Duration::from_millis(n),
         },
         default: "5000",
-        sentence: "How long such a wait becomes at the most; beyond four of them in line for an \
-                   address, its binds are answered busy.",
+        sentence: "The longest delay between two binds of such an address. They wait in line, each \
+                   for four of these delays at the most; one that would have to wait longer is \
+                   answered busy.",
     },
     Row {
         section: "limits",
@@ -278,7 +281,8 @@ pub(super) const ROWS: &[Row] = &[
         default: "1000",
         sentence: "How long searches go on for a client that has ended its side of the connection, \
                    as one that was killed has, while they find nothing to send to it; and how long \
-                   a request of it may wait for a password to be hashed.",
+                   a request of it may wait for a password to be hashed, or in line for its \
+                   address.",
     },
     Row {
         section: "limits",
