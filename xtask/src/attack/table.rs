@@ -143,6 +143,35 @@ pub(super) const PROMISES: &[Promise] = &[
                 "tests::addresses",
                 "who_hangs_up_before_the_answer_has_guessed_all_the_same",
             ),
+            (
+                "server",
+                "limits::client_addresses::tests",
+                "what_waits_for_those_under_way_is_bounded_too",
+            ),
+            (
+                "server",
+                "tests::addresses",
+                "names_that_scram_makes_up_behind_a_gateway_delay_nobody_else",
+            ),
+        ],
+    },
+    Promise {
+        against: Strangers,
+        says: "A bind that waits for its address waits at most four of the longest \
+               delays, and what clients do that are gone delays nobody for long",
+        tests: &[
+            (
+                "server",
+                "limits::client_addresses::tests",
+                "no_bind_waits_longer_than_four_of_the_longest_delays",
+            ),
+            ("server", "tests::hang_ups", "what_waits_in_line_for_clients_that_are_gone_leaves_it"),
+            ("server", "tests::hang_ups", "right_passwords_that_nobody_waits_for_delay_nobody"),
+            (
+                "server",
+                "connection::bind_throttle::tests",
+                "who_is_called_and_cannot_go_lets_the_next_one_go",
+            ),
         ],
     },
     Promise {
