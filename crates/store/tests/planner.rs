@@ -93,6 +93,7 @@ fn left_by_indexes(
     (base, scope): (EntryId, Scope),
 ) -> BTreeSet<u64> {
     let indexable = view.indexable(filter);
+    assert!(indexable.narrows || !view.is_narrowed(filter), "{filter:?}");
     let left: BTreeSet<u64> = scan
         .in_scope(base, scope)
         .intersection(&scan.true_of(&indexable.filter))

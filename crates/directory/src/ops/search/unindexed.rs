@@ -38,6 +38,11 @@ impl Search<'_> {
         if plan.exact && !sends_late && !rejects {
             return Ok(None);
         }
+        // Indexes narrow it down, by what they hold and by what is asked: it is the same for
+        // everybody.
+        if plan.indexed && view.is_narrowed(ask.filter) {
+            return Ok(None);
+        }
         let told = Told::of(plan, view, (ask, guard))?;
         if !told.is_unindexed {
             return Ok(None);
