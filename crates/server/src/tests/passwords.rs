@@ -235,11 +235,12 @@ fn requests_that_wait_for_a_password_are_counted_and_refused_where_there_is_no_r
         client.send(&large_bind(2, 2 * MIB));
     }
     let mut answers = clients.iter_mut().map(Client::receive).collect::<Vec<_>>();
-    answers.sort();
-    answers.dedup();
+    answers.retain(|answer| answer != "2 bind success");
+    let answered = clients.len() - answers.len();
+    assert!(answered > 0 && !answers.is_empty(), "{answered} of {}", clients.len());
     // What has arrived of a message counts, too: whoever sends while all is used up may be closed.
-    answers.retain(|answer| answer != "closed");
-    assert_eq!(answers, ["2 bind busy", "2 bind success"]);
+    let is_refusal = |answer: &String| ["2 bind busy", "closed"].contains(&answer.as_str());
+    assert!(answers.iter().all(is_refusal), "{answers:?}");
     wait_until(&mut root, || held() == 0);
 }
 
