@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use directory::{Argon2Cost, HashCosts, PasswordStorage};
 
-use super::simulated::{Peer, all_ended, ask_calmly, connect_from, until, with_worker};
+use super::simulated::{Peer, all_ended, ask_calmly, connect_from, described, until, with_worker};
 use super::*;
 use crate::worker::Worker;
 
@@ -41,16 +41,6 @@ async fn add_people(worker: &Rc<Worker>, count: usize) {
     let answers = described(&ask_calmly(worker, &requests).await);
     assert_eq!(answers[0], "1 bind success");
     assert!(answers[1..].iter().all(|answer| answer.ends_with(" add success")), "{answers:?}");
-}
-
-/// Answers as text.
-fn described(mut octets: &[u8]) -> Vec<String> {
-    let mut all = Vec::new();
-    while let Ok(Frame::Complete(length)) = frame(octets, usize::MAX) {
-        all.push(describe(&octets[..length]));
-        octets = &octets[length..];
-    }
-    all
 }
 
 /// Clients of one address, each with a bind.

@@ -1,5 +1,8 @@
 //! Slow password hashes: nothing overtakes them on their connection, and nobody else waits.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
 use directory::{Argon2Cost, HashCosts, Next, OsChance, PasswordStorage};
 
 use ldap::message::{
@@ -7,7 +10,9 @@ use ldap::message::{
 };
 
 use super::budgets::{connect_from, metric, wait_until};
+use super::simulated::{all_ended, described, until, with_worker};
 use super::*;
+use crate::connection::presence::Presence;
 
 const ANNA: &str = "uid=anna,dc=example,dc=org";
 
@@ -242,6 +247,48 @@ fn requests_that_wait_for_a_password_are_counted_and_refused_where_there_is_no_r
     let is_refusal = |answer: &String| ["2 bind busy", "closed"].contains(&answer.as_str());
     assert!(answers.iter().all(is_refusal), "{answers:?}");
     wait_until(&mut root, || held() == 0);
+}
+
+/// What is whole, and finds no memory to wait in, is told so; its connection stays.
+#[test]
+fn a_bind_that_finds_no_memory_to_wait_in_is_busy() {
+    const MIB: usize = 1 << 20;
+    let change = |settings: &mut Settings, _: &mut DirectoryOptions| {
+        settings.limits.undelivered_max_bytes = 8 * MIB;
+    };
+    with_worker(change, async |worker| {
+        let budget = &worker.shared.budget;
+        let client = simulated::connect_from(worker, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let answers = |count: usize| {
+            let client = Rc::clone(&client);
+            until(move || described(&client.borrow().received).len() == count)
+        };
+        client.borrow_mut().send(bind(1, ROOT, "secret"));
+        let pairs = [("objectClass", "inetOrgPerson"), ("cn", "A"), ("sn", "B")];
+        let password = hash(1);
+        let pairs = [&pairs[..], &[("userPassword", password.as_str())]].concat();
+        client.borrow_mut().send(add_entry(2, ANNA, &pairs));
+        answers(2).await;
+        let request = large_bind(3, MIB);
+        let (last, most) = request.split_last().unwrap();
+        client.borrow_mut().send(most.iter().copied());
+        until(|| client.borrow().unread() == 0 && budget.held().0 >= most.len()).await;
+        // Others have the rest, but for less than it takes to wait.
+        let presence = Arc::new(Presence::new(Duration::ZERO));
+        let others = budget.open(None, &presence, Duration::ZERO);
+        let held = others.hold(8 * MIB - budget.held().0 - MIB / 2);
+        client.borrow_mut().send([*last]);
+        answers(3).await;
+        drop(held);
+        budget.close(&others);
+        client.borrow_mut().send(bind(4, ROOT, "secret"));
+        client.borrow_mut().send(large_bind(5, MIB));
+        answers(5).await;
+        let told = described(&client.borrow().received);
+        assert_eq!(told[2..], ["3 bind busy", "4 bind success", "5 bind success"]);
+        client.borrow_mut().end();
+        all_ended(worker).await;
+    });
 }
 
 #[test]

@@ -307,3 +307,13 @@ pub(super) async fn all_ended(worker: &Worker) {
 
 /// Like one record of TLS.
 const HELD_MAX_BYTES: usize = 16 * 1024;
+
+/// Answers as text.
+pub(super) fn described(mut octets: &[u8]) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Ok(Frame::Complete(length)) = frame(octets, usize::MAX) {
+        all.push(describe(&octets[..length]));
+        octets = &octets[length..];
+    }
+    all
+}
