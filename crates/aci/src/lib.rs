@@ -311,6 +311,27 @@ mod tests {
     }
 
     #[test]
+    fn with_a_password_changes_what_belongs_to_it_and_nothing_else_that_is_named_beside_it() {
+        let [_, _, _, anonymous] = everyone();
+        for (name, want) in [
+            ("userPassword", true),
+            ("authPassword", true),
+            ("pwdChangedTime", true),
+            ("pwdHistory", true),
+            ("sn", false),
+            ("aci", false),
+            ("ds-privilege-name", false),
+            ("pwdPolicySubentry", false),
+        ] {
+            let own = [Schema::builtin().describe(name).unwrap()];
+            with_rights(&anonymous, &anna(), |rights| {
+                let permit = |own| rights.permit_password(modify(ANNA, name), own).is_ok();
+                assert_eq!((permit(&own), permit(&[])), (want, false), "{name}");
+            });
+        }
+    }
+
+    #[test]
     fn only_root_changes_anything_but_the_own_password() {
         let key = DnKey::from_text(&Schema::builtin(), ANNA).unwrap();
         let add = || {

@@ -294,10 +294,7 @@ impl ClientAddresses {
     ) -> Option<T> {
         let mut shard = self.shard(source);
         let known = shard.get_mut(&source)?;
-        let was_suspect = known.is_suspect();
-        known.decay(now);
-        let seen = known.is_suspect().then(|| look(known));
-        self.count_suspect((was_suspect, known.is_suspect()));
+        let seen = self.look(known, now, |known| known.is_suspect().then(|| look(known)));
         if !known.is_suspect() && known.connections == 0 {
             shard.remove(&source);
         }
@@ -319,11 +316,16 @@ impl ClientAddresses {
             }
         }
         let known = shard.entry(source).or_insert(Known { halved: now, ..Known::default() });
+        Some(self.look(known, now, look))
+    }
+
+    /// Looks at a source as it is now; whether it is a suspect may change by that.
+    fn look<T>(&self, known: &mut Known, now: Duration, look: impl FnOnce(&mut Known) -> T) -> T {
         let was_suspect = known.is_suspect();
         known.decay(now);
         let seen = look(known);
         self.count_suspect((was_suspect, known.is_suspect()));
-        Some(seen)
+        seen
     }
 
     fn count_suspect(&self, (was, is): (bool, bool)) {

@@ -1,8 +1,9 @@
 //! Compression of records: zstd with dictionaries that are trained from the directory's own data.
 //!
 //! A directory is compressed when it has a dictionary, a row `compression 0000` of `meta`. Then
-//! records are written in version 2 (see `record.rs`) wherever rows go to LMDB, and read as they
-//! come: a directory may hold both versions. Rows that are not in LMDB yet are never compressed.
+//! records are written in version 2 (see `rows/record.rs`) wherever rows go to LMDB, and read as
+//! they come: a directory may hold both versions. Rows that are not in LMDB yet are never
+//! compressed.
 //!
 //! Invariants: a dictionary that any record was written with never goes and never changes. Whatever
 //! the octets of a frame are, no more memory is taken for it than an entry may have.

@@ -4,7 +4,7 @@
 //! Two threads work on the overlay. The *merger* keeps the number of layers small that readers look
 //! through. The *flusher* takes all layers that are published, makes them one, and writes it in the
 //! order of the keys; it has a lower priority than the others, since nobody waits for it unless
-//! the overlay is full. A third one builds indexes on the base, see `build.rs`.
+//! the overlay is full. A third one builds indexes on the base, see `index/build.rs`.
 //!
 //! Invariants: LMDB goes from the state after one record to the state after a later one, never to
 //! anything between. What a flush writes is durable in the log before, so the base is never ahead

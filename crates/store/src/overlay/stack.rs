@@ -1,6 +1,7 @@
 //! The rows of one point in time: the open layer of a batch, sealed layers, and the base.
 //!
-//! Invariant: for each key the newest says what holds. Posting lists are read in `view/lists.rs`.
+//! Invariant: for each key the newest says what holds. Posting lists are read in
+//! `read/view/lists.rs`.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Views: the directory at one point in time, for readers, or in the tentative state of a batch.
 //!
-//! A view is the base, the layers over it, and in a batch the open layer, see `stack.rs`.
+//! A view is the base, the layers over it, and in a batch the open layer, see `overlay/stack.rs`.
 //!
 //! Invariant: everything read through one view is from the same point in time. Rows that contradict
 //! what the writer guarantees are [`StoreError::Corrupt`], never guessed around.

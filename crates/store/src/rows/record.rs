@@ -3,7 +3,7 @@
 //! A version octet, the parent's id, the length and the text of the own RDN (of a naming context:
 //! the whole DN), and then for each attribute its id, the length of its values, and the values as
 //! they are sent: OCTET STRING after OCTET STRING. In version 2 all attributes are compressed: the
-//! number of a dictionary, and a frame (see `compress.rs`).
+//! number of a dictionary, and a frame (see `base/compress.rs`).
 //!
 //! Invariants: an attribute has one value at least and is there once; a record that was parsed has
 //! whole attributes with known ids, so walking it cannot fail.

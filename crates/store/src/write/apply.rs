@@ -153,7 +153,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Other indexes. What they hold is built and removed beside everything else, see `build.rs`.
+    /// Other indexes. What they hold is built and removed beside everything else, see
+    /// `index/build.rs`.
     fn indexes(&mut self, change: &IndexChange) -> Result<(), StoreError> {
         let end = EntryId(self.counters.next_entry_id);
         let (dictionary, touched) = self.dictionary.changed_by(change, end)?;

@@ -86,37 +86,49 @@ fn attempt(
             }
         }
         (Behind::At(place), Some(candidate)) => {
-            if let Some(login) = login
-                && let Err(refusal) = login.settle(worker, own, true)
-            {
-                return as_late_as_wrong(worker, &candidate, password, refusal);
-            }
-            if worker.hashing.has_waited() {
-                candidate.cache(worker, place, password);
-            }
-            rehash::after_bind(worker, &candidate, place, password);
-            Ok(Simple::Verified(Box::new(candidate.access)))
+            right(worker, (candidate, login), (password, place), own)
         }
         (Behind::At(_), None) => Err(invalid_credentials()),
-        (Behind::Nowhere, candidate) => {
-            if must_wait(worker, candidate.as_ref(), password) {
-                match held {
-                    Some(held) => *worker.hashing.attempt() = Some(held),
-                    // A right one would have been answered by now.
-                    None => {
-                        let guess = worker.directory.accounts.guess();
-                        begin(worker, login.filter(|_| may_try.is_ok()), guess);
-                    }
+        (Behind::Nowhere, candidate) if must_wait(worker, candidate.as_ref(), password) => {
+            match held {
+                Some(held) => *worker.hashing.attempt() = Some(held),
+                // A right one would have been answered by now.
+                None => {
+                    let guess = worker.directory.accounts.guess();
+                    begin(worker, login.filter(|_| may_try.is_ok()), guess);
                 }
-                return Ok(Simple::Slow);
             }
+            Ok(Simple::Slow)
+        }
+        (Behind::Nowhere, _) => {
             may_try?;
-            if let Some(login) = login {
-                login.settle(worker, own, false)?;
-            }
+            login.map_or(Ok(()), |login| login.settle(worker, own, false))?;
             Err(invalid_credentials())
         }
     }
+}
+
+/// The password is behind the stored value at this place.
+fn right(
+    worker: &mut Worker,
+    (candidate, login): (Candidate, Option<Login>),
+    (password, place): (&[u8], usize),
+    own: Own<'_>,
+) -> Result<Simple, Refusal> {
+    if let Some(login) = login
+        && let Err(refusal) = login.settle(worker, own, true)
+    {
+        // It is refused as late as a wrong one.
+        return match must_wait(worker, Some(&candidate), password) {
+            true => Ok(Simple::Slow),
+            false => Err(refusal),
+        };
+    }
+    if worker.hashing.has_waited() {
+        candidate.cache(worker, place, password);
+    }
+    rehash::after_bind(worker, &candidate, place, password);
+    Ok(Simple::Verified(Box::new(candidate.access)))
 }
 
 /// Whether a password that takes long to verify was verified lately, and what comes of it; none
@@ -163,19 +175,6 @@ fn must_wait(worker: &mut Worker, candidate: Option<&Candidate>, password: &[u8]
     let is_late = candidate.is_some_and(|one| one.takes_as_long_as_new(directory));
     let decoy = std::slice::from_ref(&directory.decoy);
     !is_late && hashing.which(password, decoy) == Behind::Asked
-}
-
-/// Refuses a right password, as late as a wrong one.
-fn as_late_as_wrong(
-    worker: &mut Worker,
-    candidate: &Candidate,
-    password: &[u8],
-    refusal: Refusal,
-) -> Result<Simple, Refusal> {
-    match must_wait(worker, Some(candidate), password) {
-        true => Ok(Simple::Slow),
-        false => Err(refusal),
-    }
 }
 
 /// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).

@@ -31,7 +31,7 @@ impl Search<'_> {
         view: &View<'_>,
         (ask, guard): (&Ask<'_>, &Guard<'_>),
     ) -> Result<Option<u64>, Refusal> {
-        let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
+        let rejects = self.controls.reject_unindexed;
         let is_counted = self.controls.entry_count.is_some();
         let sends_late = is_counted || self.is_sorted();
         // Nothing is looked at in vain, and no plan is asked about.
@@ -48,8 +48,7 @@ impl Search<'_> {
             return Ok(None);
         }
         self.note.unindexed();
-        let spare = u64::from(self.directory.limits.unindexed_entries);
-        let is_limited = told.candidates > spare && !self.access.may_search_unindexed(permits);
+        let (spare, is_limited) = self.spare_looks(told.candidates);
         // A count says how it goes about it, and looks at entries only when that is asked for.
         let is_count = self.controls.entry_count.is_some_and(|request| !request.even_unindexed);
         // What was begun goes on.
@@ -57,20 +56,12 @@ impl Search<'_> {
         if is_count || !is_refused {
             return Ok((is_limited && !sends_late).then_some(spare));
         }
-        if rejects {
-            let (code, why) = (
-                ResultCode::UnwillingToPerform,
-                "and the request says that it is to be refused then",
-            );
-            return Err(self.refused(plan, view, ask, (code, why)));
-        }
         // How many there are is for those alone who find them all.
-        let all = match told.finds_all {
-            true => format!("all {} entries", plan.estimate),
-            false => "all entries".to_owned(),
+        let looks = match told.finds_all {
+            true => format!("all {} entries would be looked at", plan.estimate),
+            false => "all entries would be looked at".to_owned(),
         };
-        let why = format!("so {all} would be looked at; {WHAT_TO_DO}");
-        Err(self.refused(plan, view, ask, (ResultCode::InsufficientAccessRights, &why)))
+        Err(self.refused_at_once(plan, view, ask, &looks))
     }
 
     /// Refuses to follow a chain that no index helps when the client wants that, or when each level
@@ -83,21 +74,32 @@ impl Search<'_> {
         ask: &Ask<'_>,
     ) -> Result<(), Refusal> {
         self.note.unindexed();
-        let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
-        let spare = u64::from(self.directory.limits.unindexed_entries);
-        let is_limited = plan.estimate > spare && !self.access.may_search_unindexed(permits);
+        let (_, is_limited) = self.spare_looks(plan.estimate);
         // What was begun goes on.
-        if self.resumed.is_some() || !(rejects || is_limited) {
+        if self.resumed.is_some() || !(self.controls.reject_unindexed || is_limited) {
             return Ok(());
         }
-        let (code, why) = if rejects {
-            let why = "and the request says that it is to be refused then".to_owned();
-            (ResultCode::UnwillingToPerform, why)
-        } else {
-            let why = format!("so all entries would be looked at for each level; {WHAT_TO_DO}");
-            (ResultCode::InsufficientAccessRights, why)
-        };
-        Err(self.refused(plan, view, ask, (code, &why)))
+        let looks = "all entries would be looked at for each level";
+        Err(self.refused_at_once(plan, view, ask, looks))
+    }
+
+    /// How many entries may be looked at in vain, and whether so many candidates are too many for
+    /// an asker who lacks the right.
+    fn spare_looks(&self, candidates: u64) -> (u64, bool) {
+        let spare = u64::from(self.directory.limits.unindexed_entries);
+        let permits = self.controls.permit_unindexed;
+        (spare, candidates > spare && !self.access.may_search_unindexed(permits))
+    }
+
+    /// Refuses before anything is looked at: the client wants that, or else for the `looks` that
+    /// there would be.
+    fn refused_at_once(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>, looks: &str) -> Refusal {
+        if self.controls.reject_unindexed {
+            let why = "and the request says that it is to be refused then";
+            return self.refused(plan, view, ask, (ResultCode::UnwillingToPerform, why));
+        }
+        let why = format!("so {looks}; {WHAT_TO_DO}");
+        self.refused(plan, view, ask, (ResultCode::InsufficientAccessRights, &why))
     }
 
     /// The end of an unindexed search that has looked at too many entries for those it has found.

@@ -217,7 +217,7 @@ impl Gathered {
 /// The first key after all chunks of the list with this head.
 fn after_chunks(head: &[u8]) -> Box<[u8]> {
     let mut key: Box<[u8]> = head.into();
-    // The last octet of a head is a zero, and no key has a one there: see `key.rs`.
+    // The last octet of a head is a zero, and no key has a one there: see `rows/key.rs`.
     if let Some(last) = key.last_mut() {
         *last = 1;
     }

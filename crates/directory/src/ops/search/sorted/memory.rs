@@ -62,7 +62,7 @@ impl Places {
             self.list.select_nth_unstable(wanted);
             self.list.truncate(wanted);
             self.is_cut = true;
-            self.bytes = self.list.iter().map(|place| place.key.len() + PLACE_BYTES).sum();
+            self.bytes = self.list.iter().map(Place::bytes).sum();
         }
     }
 }
