@@ -224,11 +224,11 @@ impl Asking {
             self.out.clear();
             let next = connection.worker.handle(&mut connection.session, request, &mut self.out);
             match next {
-                directory::Next::Answered => {}
+                directory::Next::Answered(_) => {}
                 directory::Next::Write(pending) => {
                     let id = pending.id();
                     let (sender, receiver) = std::sync::mpsc::channel();
-                    pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+                    pending.submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
                     self.out = receiver.recv().unwrap();
                     connection.session.forget(id);
                 }

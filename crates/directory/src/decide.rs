@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use aci::{Access, AciSet, Permitted, Rights};
 use ldap::dn::Dn;
-use ldap::message::{Control, ControlsBuf, Message, MessageId, Response, ResponseKind, StringsBuf};
-use ldap::{encode, result::ResultCode};
+use ldap::message::{Control, ControlsBuf, MessageId, OperationKind};
+use ldap::result::ResultCode;
 use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError, View};
 
 use crate::acis;
 use crate::chance::{Chance, OsChance};
 use crate::clock::Timestamp;
+use crate::completion::{Completion, WriteDone};
 use crate::controls::read_entry::{self, ReadEntry, Room};
 use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
@@ -38,13 +39,14 @@ use crate::record::{OpKind, Origin};
 use crate::referral;
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Who};
+use crate::sink::ResponseSink;
 use crate::stamp::{Stamp, Stamper};
 use crate::transactions::Transaction;
 
 /// One update request, resolved against the schema and owned.
 pub(crate) struct WriteRequest {
     pub(crate) id: MessageId,
-    pub(crate) kind: ResponseKind,
+    pub(crate) operation: OperationKind,
     pub(crate) access: Arc<Access>,
     pub(crate) cancel: Cancel,
     /// The client does not wait for the disk (lazy commit).
@@ -61,6 +63,14 @@ pub(crate) struct WriteRequest {
 }
 
 impl WriteRequest {
+    /// Whether its answer says what a password policy has to say: none where that was not asked
+    /// for, and whether it says so when there is nothing.
+    pub(crate) fn asks_policy(&self) -> Option<bool> {
+        let tells = matches!(self.operation, OperationKind::Add | OperationKind::Modify)
+            || matches!(self.op, WriteOp::PasswordModify(_));
+        self.controls.password_policy.then_some(tells)
+    }
+
     /// Where its changes come from, for the change records.
     pub(crate) fn origin(&self) -> Origin {
         let (op, recorded) = match &self.op {
@@ -263,27 +273,26 @@ impl Answer {
         Self::from(Refusal::new(ResultCode::Success, ""))
     }
 
-    /// The answer as it is sent.
-    pub(crate) fn encode(&self, request: &WriteRequest) -> Vec<u8> {
+    /// The answer of its own, as it is sent when what it depends on is durable.
+    pub(crate) fn encode(self, request: &WriteRequest) -> WriteDone {
         let value_bytes = self.value.as_ref().map_or(0, |value| value.len() + VALUE_ROOM_BYTES);
-        let mut out = Vec::with_capacity(value_bytes);
-        let mut urls = StringsBuf::new();
-        let result = self.result.to_result(&mut urls);
-        let mut list = ResponseControl::list(&self.controls);
-        if request.controls.password_policy {
-            let tells = matches!(request.kind, ResponseKind::Add | ResponseKind::Modify)
-                || matches!(request.op, WriteOp::PasswordModify(_));
-            password_policy::add_to(&mut list, tells, self.result.policy);
+        let mut bytes = Vec::with_capacity(value_bytes);
+        let mut sink = ResponseSink::new(&mut bytes, request.id, Some(request.operation));
+        let completion = self.send(request.asks_policy(), &mut sink);
+        WriteDone { bytes, completion }
+    }
+
+    /// Sends the answer; `asks_policy` as [`WriteRequest::asks_policy`] says.
+    pub(crate) fn send(self, asks_policy: Option<bool>, sink: &mut ResponseSink<'_>) -> Completion {
+        let Self { result, value, controls } = self;
+        let mut list = ResponseControl::list(&controls);
+        if let Some(tells) = asks_policy {
+            password_policy::add_to(&mut list, tells, result.policy);
         }
-        let controls = list.as_ref();
-        match &self.value {
-            None => encode::result(&mut out, request.id, request.kind, &result, controls),
-            Some(value) => {
-                let op = Response::Extended { result, oid: None, value: Some(value) };
-                Message { id: request.id, op, controls }.encode(&mut out);
-            }
+        match &value {
+            None => sink.end(result, list.as_ref()),
+            Some(value) => sink.extended_with(result, (None, Some(value)), list.as_ref()),
         }
-        out
     }
 }
 

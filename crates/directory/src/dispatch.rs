@@ -1,18 +1,19 @@
 //! All operations on one screen: controls first, then one `match`.
 
-use ldap::encode;
-use ldap::message::{
-    Control, Controls, ControlsBuf, Message, MessageId, Request, ResponseKind, StringsBuf,
-};
+use ldap::message::{Control, Controls, ControlsBuf, Message, MessageId, OperationKind, Request};
 use ldap::result::ResultCode;
 
+use crate::completion::Completion;
 use crate::controls::{self, Operation, RequestControls, proxied};
 use crate::job::{Job, JobDone, Ran};
+use crate::note::Note;
 use crate::ops;
 use crate::ops::bind::must_change;
 use crate::ops::extended::Call;
-use crate::ops::update::{self, Asked};
+use crate::ops::search::Parked;
+use crate::ops::update;
 use crate::password_policy;
+use crate::received::Envelope;
 use crate::refusal::Refusal;
 use crate::session::{Ending, Session};
 use crate::session_monitor;
@@ -25,29 +26,28 @@ pub(crate) fn dispatch(
     session: &mut Session,
     message: &Message<'_, Request<'_>>,
     bytes: &[u8],
-    out: &mut Vec<u8>,
+    sink: &mut ResponseSink<'_>,
 ) -> Next {
     match &message.op {
         Request::Unbind => {
             session.abandon_all();
-            return Next::Close;
+            return Next::Close(sink.nothing());
         }
         Request::Abandon(id) => {
             session.abandon(*id);
-            return Next::Answered;
+            return Next::Answered(sink.nothing());
         }
         Request::Bind(_) => session.start_bind(),
         _ => {}
     }
-    let (Some(operation), Some(kind)) = (Operation::of(&message.op), message.op.answered_by())
-    else {
-        return Next::Answered;
+    let Some(operation) = Operation::of(&message.op) else {
+        return Next::Answered(sink.nothing());
     };
     let expired = session.transactions().expire(&*worker.directory.clock);
-    let id = message.id;
+    let envelope = Envelope { id: message.id, operation: message.op.kind(), bytes };
     worker.hashing.forget_questions();
     let mut asks_policy = message.controls.iter().any(|one| one.oid == password_policy::REQUEST);
-    let outcome = check_id(session, id)
+    let outcome = check_id(session, message.id)
         .and_then(|()| check_not_binding(session, &message.op))
         .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| must_change::check(worker, session, message))
@@ -59,40 +59,37 @@ pub(crate) fn dispatch(
         })
         .and_then(|controls| {
             proxied::assume(worker, session, &controls)?;
-            carry_out(worker, session, message, &controls, bytes, out)
+            carry_out(worker, session, message, (&controls, envelope), sink)
         });
     session.resume();
-    let next = match outcome {
-        Ok(next) => next,
-        Err(refusal) => {
-            if let Some(error) = refusal.policy {
-                worker.note.policy(error);
-            }
-            let aborted = abort_transaction(session, &message.controls, &refusal);
-            let next = refuse(out, (id, kind), &refusal, asks_policy.then_some(operation));
-            out.extend_from_slice(&aborted);
-            next
-        }
-    };
+    let next = outcome.unwrap_or_else(|refusal| {
+        let code = refusal.code;
+        let completion = refuse(sink, refusal, asks_policy.then_some(operation));
+        abort_transaction(session, &message.controls, code, sink);
+        Next::Answered(completion)
+    });
     for identifier in expired {
         let (code, why) = (ResultCode::TimeLimitExceeded, "the transaction was not used for long");
-        encode::aborted_transaction(out, &identifier, code, why);
+        sink.aborted_transaction(&identifier, code, why);
     }
     next
 }
 
 /// A transaction that lost one of its updates is given up: what would be left of it is not what
-/// the client asked for. Returns the notice (RFC 5805 §2.4).
-fn abort_transaction(session: &mut Session, controls: &Controls<'_>, refusal: &Refusal) -> Vec<u8> {
-    let mut notice = Vec::new();
+/// the client asked for (RFC 5805 §2.4).
+fn abort_transaction(
+    session: &mut Session,
+    controls: &Controls<'_>,
+    code: ResultCode,
+    sink: &mut ResponseSink<'_>,
+) {
     for control in controls.iter().filter(|one| one.oid == ops::transaction::SPECIFICATION) {
         let identifier = control.value.unwrap_or_default();
         if session.transactions().take(identifier).is_ok() {
             let why = "an update of the transaction was refused";
-            encode::aborted_transaction(&mut notice, identifier, refusal.code, why);
+            sink.aborted_transaction(identifier, code, why);
         }
     }
-    notice
 }
 
 /// RFC 4511 §4.1.1.1: an id may not be used again while its request is in progress, and 0 is the
@@ -141,142 +138,114 @@ fn check_not_binding(session: &Session, request: &Request<'_>) -> Result<(), Ref
     Ok(())
 }
 
-/// The operations. Each answers in `out` itself, or returns what is still to be done.
+/// The operations. Each answers in `sink` itself, or returns what is still to be done.
 fn carry_out(
     worker: &mut Worker,
     session: &mut Session,
     message: &Message<'_, Request<'_>>,
-    controls: &RequestControls<'_>,
-    bytes: &[u8],
-    out: &mut Vec<u8>,
+    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    let id = message.id;
-    let asked = |kind| Asked { id, kind, bytes };
     if !matches!(message.op, Request::Search(_) | Request::Compare(_)) {
         worker.schema_generation = worker.directory.state.load().schema.generation();
     }
-    match &message.op {
-        Request::Bind(bind) => ops::bind::start(worker, session, bind, controls, (id, bytes), out),
+    let op = match &message.op {
+        Request::Bind(bind) => {
+            return ops::bind::start(worker, session, bind, (controls, envelope), sink);
+        }
         Request::Search(search) => {
-            ops::search::start(worker, session, search, controls, (id, bytes), out)
+            return ops::search::start(worker, session, search, (controls, envelope), sink);
         }
         Request::Compare(compare) => {
-            ops::compare::start(worker, session, compare, controls, (id, bytes), out)
+            return ops::compare::start(worker, session, compare, (controls, envelope), sink);
         }
-        Request::Add(add) => {
-            let op = ops::add::resolve(worker, session, add)?;
-            update::submit(worker, session, controls, &asked(ResponseKind::Add), op, out)
+        Request::Extended(extended) => {
+            let call = Call { controls, envelope };
+            return ops::extended::start(worker, session, extended, &call, sink);
         }
+        // Handled before the controls: they have no answer.
+        Request::Unbind | Request::Abandon(_) => return Ok(Next::Answered(sink.nothing())),
+        Request::Add(add) => ops::add::resolve(worker, session, add)?,
         Request::Delete(delete) => {
             let named = update::named(worker, delete.name)?;
             if let Some(closed) = session_monitor::close(worker, session, &named, controls)? {
-                return Ok(answer(out, id, ResponseKind::Delete, Ok(closed)));
+                let result = Refusal::new(closed, "");
+                return Ok(Next::Answered(sink.end(result, Controls::EMPTY)));
             }
-            let op = ops::delete::resolve(named, controls)?;
-            update::submit(worker, session, controls, &asked(ResponseKind::Delete), op, out)
+            ops::delete::resolve(named, controls)?
         }
-        Request::Modify(modify) => {
-            let op = ops::modify::resolve(worker, session, controls, modify)?;
-            update::submit(worker, session, controls, &asked(ResponseKind::Modify), op, out)
-        }
-        Request::ModifyDn(rename) => {
-            let op = ops::modify_dn::resolve(worker, rename)?;
-            update::submit(worker, session, controls, &asked(ResponseKind::ModifyDn), op, out)
-        }
-        Request::Extended(extended) => {
-            let call = Call { id, controls, bytes };
-            ops::extended::start(worker, session, extended, &call, out)
-        }
-        // Handled before the controls: they have no answer.
-        Request::Unbind | Request::Abandon(_) => Ok(Next::Answered),
-    }
+        Request::Modify(modify) => ops::modify::resolve(worker, session, controls, modify)?,
+        Request::ModifyDn(rename) => ops::modify_dn::resolve(worker, rename)?,
+    };
+    update::submit(worker, session, (controls, envelope), op, sink)
 }
 
 /// Carries out a job on a pool thread: the message is decoded again from the job's own copy.
 pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver) -> Ran {
-    let mut out = Vec::new();
+    let mut end = Vec::new();
+    let new = || Completion::of(job.id, Some(job.operation));
+    let so_far = job.parked.as_mut().map_or_else(new, |parked| parked.so_far.clone());
     // Nothing that another job left.
-    worker.note.restore(job.parked.as_ref().map(|parked| parked.noted).unwrap_or_default());
-    let mut kind = ResponseKind::SearchDone;
-    let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
-    if let Ok(message) = decoded {
-        kind = message.op.answered_by().unwrap_or(kind);
-        match &message.op {
-            _ if job.stop.is_abandoned() => {}
-            Request::Search(search) => {
-                let controls = &message.controls;
-                let ran = ops::search::run_job(worker, &job, search, controls, &mut out, receiver);
-                if let Some(mut parked) = ran {
-                    debug_assert!(out.is_empty(), "a search parks when all it has was taken");
-                    parked.noted = worker.noted();
-                    job.parked = Some(parked);
-                    return Ran::Parked(job);
-                }
-            }
-            Request::Compare(compare) => {
-                ops::compare::run_job(worker, &job, compare, &message.controls, &mut out);
-            }
-            Request::Unbind
-            | Request::Abandon(_)
-            | Request::Bind(_)
-            | Request::Add(_)
-            | Request::Delete(_)
-            | Request::Modify(_)
-            | Request::ModifyDn(_)
-            | Request::Extended(_) => {}
+    worker.note = Note::resume(&so_far);
+    let chunk_bytes = worker.directory.limits.chunk_bytes;
+    let mut sink = ResponseSink::flushed(&mut end, so_far, chunk_bytes, receiver);
+    let mut completion = match run_on(worker, &job, &mut sink) {
+        Ok(completion) => completion,
+        Err(mut parked) => {
+            parked.so_far = sink.parked();
+            worker.note.add_to(&mut parked.so_far);
+            job.parked = Some(parked);
+            return Ran::Parked(job);
         }
-    }
+    };
     if job.stop.decide() == Ending::Canceled {
-        out.clear();
-        let _ = answer(&mut out, job.id, kind, Ok(ResultCode::Canceled));
+        sink.take_back();
+        completion = sink.end(Refusal::new(ResultCode::Canceled, ""), Controls::EMPTY);
     }
-    Ran::Done(JobDone { id: job.id, noted: worker.noted(), end: out })
+    worker.note.add_to(&mut completion);
+    Ran::Done(JobDone { end, completion })
+}
+
+/// Carries out the operation of a job as far as it goes; says where it parks.
+fn run_on(
+    worker: &mut Worker,
+    job: &Job,
+    sink: &mut ResponseSink<'_>,
+) -> Result<Completion, Box<Parked>> {
+    let decoded = Message::<Request<'_>>::decode(&job.message, &worker.directory.decode_limits);
+    let Ok(Message { op, controls, .. }) = &decoded else { return Ok(sink.nothing()) };
+    match op {
+        _ if job.stop.is_abandoned() => Ok(sink.nothing()),
+        Request::Search(search) => ops::search::run_job(worker, job, search, controls, sink),
+        Request::Compare(compare) => {
+            Ok(ops::compare::run_job(worker, job, compare, controls, sink))
+        }
+        Request::Unbind
+        | Request::Abandon(_)
+        | Request::Bind(_)
+        | Request::Add(_)
+        | Request::Delete(_)
+        | Request::Modify(_)
+        | Request::ModifyDn(_)
+        | Request::Extended(_) => Ok(sink.nothing()),
+    }
 }
 
 /// The answer to a request that is refused, with what a password policy has to say of it where that
 /// was asked of an operation.
 fn refuse(
-    out: &mut Vec<u8>,
-    (id, kind): (MessageId, ResponseKind),
-    refusal: &Refusal,
+    sink: &mut ResponseSink<'_>,
+    refusal: Refusal,
     asked_of: Option<Operation>,
-) -> Next {
+) -> Completion {
     let mut list = ControlsBuf::new();
     if let Some(operation) = asked_of {
         password_policy::add_to(&mut list, operation.tells_policy(), refusal.policy);
     }
-    if kind == ResponseKind::Bind
-        && let Some((oid, value)) = ops::bind::login::unasked(refusal)
+    if sink.operation() == Some(OperationKind::Bind)
+        && let Some((oid, value)) = ops::bind::login::unasked(&refusal)
     {
         list.push(Control { oid, critical: false, value: Some(&value) });
     }
-    let mut urls = StringsBuf::new();
-    let mut sink = ResponseSink::bounded(out, id, usize::MAX);
-    sink.result(kind, &refusal.to_result(&mut urls), list.as_ref());
-    Next::Answered
-}
-
-/// Writes the final answer of an operation that has nothing but a result.
-pub(crate) fn answer(
-    out: &mut Vec<u8>,
-    id: MessageId,
-    kind: ResponseKind,
-    outcome: Result<ResultCode, Refusal>,
-) -> Next {
-    answer_with(out, (id, kind), outcome, Controls::EMPTY)
-}
-
-/// The same with controls.
-pub(crate) fn answer_with(
-    out: &mut Vec<u8>,
-    (id, kind): (MessageId, ResponseKind),
-    outcome: Result<ResultCode, Refusal>,
-    controls: Controls<'_>,
-) -> Next {
-    // A code with nothing more to say has the same wire form as a refusal.
-    let result = outcome.map_or_else(|refusal| refusal, |code| Refusal::new(code, ""));
-    let mut urls = StringsBuf::new();
-    let mut sink = ResponseSink::bounded(out, id, usize::MAX);
-    sink.result(kind, &result.to_result(&mut urls), controls);
-    Next::Answered
+    sink.end(refusal, list.as_ref())
 }

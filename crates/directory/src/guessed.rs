@@ -1,38 +1,41 @@
 //! Whose password a message tries, before it is handled: for those who count guesses.
 
-use ldap::message::{Authentication, DecodeLimits, Message, ModifyOperation, Request};
+use ldap::message::{Authentication, ModifyOperation, Request};
 use schema::DnKey;
 
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::bind;
 use crate::ops::password_modify;
+use crate::received::Received;
 use crate::sasl::{plain, scram};
 use crate::session::Session;
 use crate::worker::Worker;
 
-/// Whether a message sends a password, or a proof of one, that may be wrong: a bind, and a change
-/// of a password that sends the old one. The first message of SCRAM does not.
-pub fn guesses_password(message: &[u8]) -> bool {
-    let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
-    let Ok(Message { op, .. }) = decoded else { return false };
-    match op {
-        Request::Bind(request) => match request.authentication {
-            Authentication::Sasl { mechanism, credentials }
-                if mechanism.starts_with(scram::PREFIX) =>
-            {
-                scram::carries_proof(credentials)
+impl Received<'_> {
+    /// Whether it sends a password, or a proof of one, that may be wrong: a bind, and a change of a
+    /// password that sends the old one. The first message of SCRAM does not.
+    pub fn guesses_password(&self) -> bool {
+        match self.request() {
+            Some(Request::Bind(request)) => match request.authentication {
+                Authentication::Sasl { mechanism, credentials }
+                    if mechanism.starts_with(scram::PREFIX) =>
+                {
+                    scram::carries_proof(credentials)
+                }
+                Authentication::Simple(_)
+                | Authentication::Sasl { .. }
+                | Authentication::Other(_) => true,
+            },
+            Some(Request::Extended(request)) => {
+                request.oid == password_modify::OID && password_modify::sends_old(request.value)
             }
-            _ => true,
-        },
-        Request::Extended(request) => {
-            request.oid == password_modify::OID && password_modify::sends_old(request.value)
+            Some(Request::Modify(request)) => request.changes.iter().any(|change| {
+                change.operation == ModifyOperation::Delete
+                    && is_password(change.attribute.description)
+                    && change.attribute.values.iter().next().is_some()
+            }),
+            _ => false,
         }
-        Request::Modify(request) => request.changes.iter().any(|change| {
-            change.operation == ModifyOperation::Delete
-                && is_password(change.attribute.description)
-                && change.attribute.values.iter().next().is_some()
-        }),
-        _ => false,
     }
 }
 
@@ -45,9 +48,12 @@ fn is_password(description: &str) -> bool {
 impl Worker {
     /// What stands for the account whose password a message tries, however it is named: one text
     /// for each entry, and one for each name that is nobody's. None where nobody is named.
-    pub fn account_of_guess(&mut self, session: &Session, message: &[u8]) -> Option<Vec<u8>> {
-        let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
-        match decoded.ok()?.op {
+    pub fn account_of_guess(
+        &mut self,
+        session: &Session,
+        received: &Received<'_>,
+    ) -> Option<Vec<u8>> {
+        match received.request()? {
             Request::Bind(request) => match request.authentication {
                 Authentication::Simple(_) => {
                     let name = bind::bind_name(self, request.name);

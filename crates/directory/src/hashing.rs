@@ -11,18 +11,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ldap::message::MessageId;
+use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
 use crate::chance::{Chance, OsChance};
+use crate::completion::Completion;
 use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
 use crate::password_cache::PasswordCacheOptions;
 use crate::password_policy::PolicyError;
 use crate::password_policy::attempts::Attempt;
+use crate::received::Envelope;
 use crate::refusal::Refusal;
 use crate::seldom::SeldomLines;
 use crate::session::{Cancel, Session};
+use crate::sink;
 
 /// How passwords are kept and verified.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -187,19 +190,15 @@ impl Hashing {
 
     /// Makes what was asked for the work of the hash pool; the request is listed as outstanding
     /// until the pool is done with it.
-    pub(crate) fn job(
-        &mut self,
-        session: &mut Session,
-        id: MessageId,
-        message: &[u8],
-    ) -> Box<HashJob> {
+    pub(crate) fn job(&mut self, session: &mut Session, envelope: Envelope<'_>) -> Box<HashJob> {
+        let Envelope { id, operation, bytes } = envelope;
         Box::new(HashJob {
             id,
-            message: Zeroizing::new(message.to_vec()),
+            operation,
+            message: Zeroizing::new(bytes.to_vec()),
             questions: std::mem::take(&mut self.asked),
             answered: std::mem::take(&mut self.answered),
             cancel: session.begin(id),
-            is_bind: false,
             silence_tells: std::mem::take(&mut self.silence_tells),
             attempt: self.attempt.take(),
             options: self.options,
@@ -260,13 +259,13 @@ fn not_computed() -> Refusal {
 /// Hashes to be computed by a thread of the hash pool, and the request that waits for them.
 pub struct HashJob {
     id: MessageId,
+    operation: OperationKind,
     message: Zeroizing<Vec<u8>>,
     questions: Vec<Question>,
     /// What the request has asked before: without these answers it would ask again, and so on for
     /// ever, where a password was changed meanwhile.
     answered: Vec<(Question, Answer)>,
     cancel: Cancel,
-    is_bind: bool,
     silence_tells: bool,
     attempt: Option<Box<Attempt>>,
     options: PasswordOptions,
@@ -279,21 +278,25 @@ impl HashJob {
         self.id
     }
 
-    /// Those of a bind.
-    pub(crate) fn of_bind(mut self: Box<Self>) -> Box<Self> {
-        self.is_bind = true;
-        self
-    }
-
     /// Whether the client of a bind learns that its password is wrong from not being answered at
     /// once.
     pub fn silence_tells(&self) -> bool {
-        self.is_bind && self.silence_tells
+        self.operation == OperationKind::Bind && self.silence_tells
     }
 
-    /// The request as it was received, to be refused when there is no room for the job.
-    pub fn message(&self) -> &[u8] {
-        &self.message
+    /// What it asks for.
+    pub fn operation(&self) -> OperationKind {
+        self.operation
+    }
+
+    /// Refuses the request: there is no room for the job.
+    pub fn refuse(&self, out: &mut Vec<u8>, code: ResultCode, why: String) -> Completion {
+        sink::refuse(out, (self.id, Some(self.operation)), Refusal::new(code, why))
+    }
+
+    /// The outcome of a request that was abandoned while it waited.
+    pub fn abandoned(&self) -> Completion {
+        Completion::of(self.id, Some(self.operation))
     }
 
     /// How many octets the job holds while it waits.
@@ -314,7 +317,8 @@ impl HashJob {
 
     /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
     pub fn run(self) -> HashDone {
-        let Self { id, message, questions, mut answered, cancel, mut attempt, .. } = self;
+        let Self { id, operation, message, questions, mut answered, cancel, mut attempt, .. } =
+            self;
         let (options, seldom) = (self.options, self.seldom);
         for question in questions {
             if cancel.is_set() {
@@ -338,7 +342,7 @@ impl HashJob {
             };
             answered.push((question, answer));
         }
-        HashDone { id, message, answered, cancel, attempt }
+        HashDone { id, operation, message, answered, cancel, attempt }
     }
 }
 
@@ -357,6 +361,7 @@ impl fmt::Debug for HashJob {
 #[must_use]
 pub struct HashDone {
     pub(crate) id: MessageId,
+    pub(crate) operation: OperationKind,
     pub(crate) message: Zeroizing<Vec<u8>>,
     pub(crate) answered: Vec<(Question, Answer)>,
     pub(crate) cancel: Cancel,
@@ -367,6 +372,11 @@ impl HashDone {
     /// Which request it is.
     pub fn id(&self) -> MessageId {
         self.id
+    }
+
+    /// What it asks for.
+    pub fn operation(&self) -> OperationKind {
+        self.operation
     }
 }
 

@@ -5,16 +5,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use aci::Access;
-use ldap::message::MessageId;
+use ldap::message::{MessageId, OperationKind};
+use ldap::result::ResultCode;
 
-use crate::note::Noted;
+use crate::completion::Completion;
 use crate::ops::search::Parked;
+use crate::refusal::Refusal;
+use crate::sink;
 use crate::stop::Stop;
 
 /// A request to be carried out by a pool thread. It holds its own copy of the message, because the
 /// read buffer is needed for the next one.
 pub struct Job {
     pub(crate) id: MessageId,
+    pub(crate) operation: OperationKind,
     pub(crate) message: Vec<u8>,
     pub(crate) access: Arc<Access>,
     /// Controls of the request that the asker may not use.
@@ -53,6 +57,11 @@ impl Job {
         self.id
     }
 
+    /// Refuses the request: nothing of it is carried out.
+    pub fn refuse(&self, out: &mut Vec<u8>, code: ResultCode, why: String) -> Completion {
+        sink::refuse(out, (self.id, Some(self.operation)), Refusal::new(code, why))
+    }
+
     /// What tells that the job has to stop; for whoever waits on its behalf.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
@@ -74,25 +83,9 @@ impl fmt::Debug for Job {
 #[derive(Debug)]
 #[must_use]
 pub struct JobDone {
-    pub(crate) id: MessageId,
-    pub(crate) noted: Noted,
-    pub(crate) end: Vec<u8>,
-}
-
-impl JobDone {
-    /// Which request it was.
-    pub fn id(&self) -> MessageId {
-        self.id
-    }
-
-    /// What was noted of it.
-    pub fn noted(&self) -> Noted {
-        self.noted
-    }
-
-    /// The end of its answer, with the result. It comes with the word that the job is over: a
+    /// The end of the response, with the result. It comes with the word that the job is over: a
     /// client that has it may use the message id again at once (RFC 4511 §4.1.1.1).
-    pub fn take_end(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.end)
-    }
+    pub end: Vec<u8>,
+    /// What the whole response says.
+    pub completion: Completion,
 }

@@ -16,6 +16,7 @@ pub mod backup;
 mod chance;
 mod check;
 mod clock;
+mod completion;
 mod controls;
 mod cookie;
 mod decide;
@@ -47,6 +48,7 @@ mod password_cache;
 pub mod password_policy;
 mod policy;
 mod protection;
+mod received;
 pub mod record;
 pub mod recovery;
 mod referral;
@@ -81,13 +83,13 @@ pub use authentication::{
 pub use chance::{Chance, OsChance, SeededChance};
 pub use check::{DirectoryCheck, check};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use completion::{Completion, WriteDone};
 pub use cookie::opens_as_cookie;
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
 pub use figure_monitor::{FigureEntry, Figures};
 pub use grants::takes_privilege;
-pub use guessed::guesses_password;
 pub use hashing::{HashDone, HashJob, PasswordOptions};
 pub use import::{
     ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
@@ -98,7 +100,6 @@ pub use job::{Job, JobDone, Ran};
 pub use journal::JournalStatus;
 pub use limits::Limits;
 pub use log_monitor::{LogState, LogStates};
-pub use note::Noted;
 pub use password::{
     Argon2Cost, HashCost, HashCostMax, HashCosts, PasswordStorage, Scheme, Verdict,
     verify as verify_password,
@@ -107,13 +108,14 @@ pub use password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use password_policy::PasswordPolicyOptions;
 pub use policy::{Policy, PolicyAddress, PolicyOperation};
 pub use protection::{ChannelBindings, ClientCertificate, Tls};
+pub use received::Received;
 pub use recovery::{AcceptedLoss, JournalCheck, accept_loss, check_journal};
 pub use sasl::is_well_formed as is_well_formed_sasl;
 pub use search_counters::SearchCounts;
 pub use seldom::Seldom;
 pub use session::{LocalUser, Peer, Session};
 pub use session_monitor::{Closer, SessionState, SessionTeller};
-pub use sink::{Flow, Receiver};
+pub use sink::{Flow, Part, Receiver, disconnect};
 pub use space::{DiskSpace, FileSystemSpace, SpaceLimits};
 pub use stamp::Csn;
 pub use stop::Stop;

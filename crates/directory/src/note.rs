@@ -1,34 +1,30 @@
-//! What an operation leaves for the access log: what nobody can see from its answer.
+//! What an operation leaves for the access log that nobody can see from its response.
 //!
 //! Invariant: noting costs a store to memory of this thread, whether anybody reads it or not.
 
 use std::cell::Cell;
 
-use crate::password_policy::PolicyError;
-
-/// What was noted of one operation.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Noted {
-    /// How many candidates a search looked at.
-    pub candidates: u64,
-    /// No index helped, whether the search was carried out or refused for it.
-    pub is_unindexed: bool,
-    /// What the password policy had against it, asked for by the client or not.
-    pub policy: Option<PolicyError>,
-    /// A change of a password sent an old one that was not right.
-    pub is_wrong_guess: bool,
-}
+use crate::completion::Completion;
 
 /// Where the operation under way on this thread leaves it.
 #[derive(Debug, Default)]
 pub(crate) struct Note {
     candidates: Cell<u64>,
     is_unindexed: Cell<bool>,
-    policy: Cell<Option<PolicyError>>,
     is_wrong_guess: Cell<bool>,
 }
 
 impl Note {
+    /// What was noted of an operation that goes on.
+    pub(crate) fn resume(completion: &Completion) -> Self {
+        let Completion { candidates, is_unindexed, is_wrong_guess, .. } = *completion;
+        Self {
+            candidates: Cell::new(candidates),
+            is_unindexed: Cell::new(is_unindexed),
+            is_wrong_guess: Cell::new(is_wrong_guess),
+        }
+    }
+
     /// So many candidates were looked at up to now.
     pub(crate) fn candidates(&self, seen: u64) {
         self.candidates.set(seen);
@@ -39,32 +35,20 @@ impl Note {
         self.is_unindexed.set(true);
     }
 
-    /// The password policy refuses.
-    pub(crate) fn policy(&self, error: PolicyError) {
-        self.policy.set(Some(error));
-    }
-
     /// The old password that was sent is wrong.
     pub(crate) fn wrong_guess(&self) {
         self.is_wrong_guess.set(true);
     }
 
-    /// What was noted of an operation that goes on.
-    pub(crate) fn restore(&self, noted: Noted) {
-        let Noted { candidates, is_unindexed, policy, is_wrong_guess } = noted;
-        self.is_wrong_guess.set(is_wrong_guess);
-        self.candidates.set(candidates);
-        self.is_unindexed.set(is_unindexed);
-        self.policy.set(policy);
+    /// Whether one was.
+    pub(crate) fn is_wrong_guess(&self) -> bool {
+        self.is_wrong_guess.get()
     }
 
-    /// What was noted; nothing is afterwards.
-    pub(crate) fn take(&self) -> Noted {
-        Noted {
-            candidates: self.candidates.take(),
-            is_unindexed: self.is_unindexed.take(),
-            policy: self.policy.take(),
-            is_wrong_guess: self.is_wrong_guess.take(),
-        }
+    /// Adds what was noted to the outcome.
+    pub(crate) fn add_to(&self, completion: &mut Completion) {
+        completion.candidates = self.candidates.get();
+        completion.is_unindexed = self.is_unindexed.get();
+        completion.is_wrong_guess = self.is_wrong_guess.get();
     }
 }

@@ -275,8 +275,8 @@ impl Session {
     }
 
     /// A job of this connection is over.
-    pub fn finish(&mut self, done: JobDone) {
-        self.forget(done.id);
+    pub fn finish(&mut self, done: &JobDone) {
+        self.forget(done.completion.id);
     }
 
     /// The answer to a write of this connection has arrived.
@@ -428,7 +428,7 @@ impl Session {
 
     /// A bind came that is refused before anybody looks at it: the client is nobody, as with every
     /// bind (RFC 4513 §4).
-    pub fn refuse_bind(&mut self) {
+    pub(crate) fn refuse_bind(&mut self) {
         self.start_bind();
         self.pending = None;
     }

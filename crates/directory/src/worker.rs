@@ -3,29 +3,28 @@
 use std::sync::Arc;
 
 use ldap::ber::DecodeReason;
-use ldap::encode;
-use ldap::message::{
-    Controls, DecodeFailure, DerefAliases, LdapResult, Message, Request, ResponseKind,
-};
+use ldap::message::{Controls, DecodeFailure, DerefAliases, MessageId, OperationKind};
 use ldap::result::ResultCode;
 use schema::WellKnown;
 use store::{Lsn, Reader, StoreError, View};
 
 use crate::analyser::Recorder;
 use crate::chance::Chance;
+use crate::completion::Completion;
 use crate::directory::{Directory, State};
 use crate::dispatch;
 use crate::hashing::{HashDone, HashJob, Hashing};
 use crate::job::{Job, Ran};
 use crate::name_memo::NameMemo;
-use crate::note::{Note, Noted};
+use crate::note::Note;
 use crate::ops::bind::Told;
 use crate::ops::bind::recheck;
 use crate::ops::search::aliases;
+use crate::received::Received;
 use crate::referral;
 use crate::refusal::Refusal;
 use crate::session::Session;
-use crate::sink::Receiver;
+use crate::sink::{self, Receiver, ResponseSink};
 use crate::write_queue::PendingWrite;
 
 /// One thread's way into the directory.
@@ -48,7 +47,7 @@ pub struct Worker {
 #[must_use]
 pub enum Next {
     /// Everything to send is in the buffer; there may be nothing to send (abandon).
-    Answered,
+    Answered(Completion),
     /// Submit it; the answer comes when the change is durable.
     Write(PendingWrite),
     /// Give it to a pool thread.
@@ -59,9 +58,9 @@ pub enum Next {
     /// they build upon.
     Hash(Box<HashJob>),
     /// Send the buffer, discard what was received already, then begin the TLS handshake.
-    StartTls,
+    StartTls(Completion),
     /// Send the buffer, then close.
-    Close,
+    Close(Completion),
 }
 
 impl Worker {
@@ -89,29 +88,73 @@ impl Worker {
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to
     /// be sent.
     pub fn handle(&mut self, session: &mut Session, message: &[u8], out: &mut Vec<u8>) -> Next {
-        match Message::<Request<'_>>::decode(message, &self.directory.decode_limits) {
-            Ok(decoded) => dispatch::dispatch(self, session, &decoded, message, out),
+        let received = self.decode(message);
+        self.handle_received(session, &received, out)
+    }
+
+    /// Decodes one whole message (as `ldap::ber::frame` cut it).
+    pub fn decode<'m>(&self, message: &'m [u8]) -> Received<'m> {
+        Received::decode(message, &self.directory.decode_limits)
+    }
+
+    /// Handles one message that is decoded already.
+    pub fn handle_received(
+        &mut self,
+        session: &mut Session,
+        received: &Received<'_>,
+        out: &mut Vec<u8>,
+    ) -> Next {
+        let start = out.len();
+        self.note = Note::default();
+        let id = received.id().unwrap_or(MessageId::UNSOLICITED);
+        let mut sink = ResponseSink::new(out, id, received.operation());
+        let mut next = match &received.message {
+            Ok(decoded) => dispatch::dispatch(self, session, decoded, received.bytes, &mut sink),
             Err(failure) => {
-                if failure.tag.and_then(ResponseKind::answering) == Some(ResponseKind::Bind) {
+                if received.operation() == Some(OperationKind::Bind) {
                     session.start_bind();
                 }
-                let next = refuse_undecodable(&failure, out);
+                let next = refuse_undecodable(failure, &mut sink);
                 // It may have been an update of any of them.
                 for identifier in session.transactions().abort_all() {
                     let why = "a request of the connection could not be read";
-                    encode::aborted_transaction(out, &identifier, ResultCode::ProtocolError, why);
+                    sink.aborted_transaction(&identifier, ResultCode::ProtocolError, why);
                 }
                 next
             }
+        };
+        if let Next::Answered(completion) | Next::StartTls(completion) | Next::Close(completion) =
+            &mut next
+        {
+            self.note.add_to(completion);
+            completion.bytes = (out.len() - start) as u64;
         }
+        next
+    }
+
+    /// Refuses a message that is not carried out. After a bind the client is nobody, as after every
+    /// bind that fails (RFC 4513 §4).
+    pub fn refuse(
+        &mut self,
+        session: &mut Session,
+        received: &Received<'_>,
+        (code, why): (ResultCode, &'static str),
+        out: &mut Vec<u8>,
+    ) -> Completion {
+        let operation = received.operation();
+        if operation == Some(OperationKind::Bind) {
+            session.refuse_bind();
+        }
+        let id = received.id().unwrap_or(MessageId::UNSOLICITED);
+        sink::refuse(out, (id, operation), Refusal::new(code, why))
     }
 
     /// Goes on with a request whose hashes are computed.
     pub fn resume(&mut self, session: &mut Session, done: HashDone, out: &mut Vec<u8>) -> Next {
-        let HashDone { id, message, answered, cancel, attempt } = done;
+        let HashDone { id, operation, message, answered, cancel, attempt } = done;
         session.forget(id);
         if cancel.is_set() {
-            return Next::Answered;
+            return Next::Answered(Completion::of(id, Some(operation)));
         }
         self.hashing.answer(answered, attempt);
         let next = self.handle(session, &message, out);
@@ -134,12 +177,6 @@ impl Worker {
             tracing::warn!(reason = %refusal.diagnostic, "a session cannot be looked at");
             Err("the entry of this session cannot be read")
         })
-    }
-
-    /// What was noted of the message that was handled last; nothing is noted afterwards. Of a job,
-    /// [`crate::JobDone::noted`] tells.
-    pub fn noted(&self) -> Noted {
-        self.note.take()
     }
 
     /// The thread has nothing to do: gives up its snapshot, so that old pages can be reused.
@@ -233,18 +270,16 @@ impl Snapshot {
 
 /// RFC 4511 §4.1.1: broken structure ends the session with a notice of disconnection; where only
 /// the content of a known request is at fault, that request is answered, and more may follow.
-fn refuse_undecodable(failure: &DecodeFailure, out: &mut Vec<u8>) -> Next {
+fn refuse_undecodable(failure: &DecodeFailure, sink: &mut ResponseSink<'_>) -> Next {
     let diagnostic = failure.error.to_string();
-    let kind = failure.tag.and_then(ResponseKind::answering);
+    let kind = sink.operation().and_then(OperationKind::answered_by);
     match (failure.id, kind, code_of_content(failure.error.reason)) {
-        (Some(id), Some(kind), Some(code)) => {
-            let result = LdapResult { diagnostic: &diagnostic, ..LdapResult::new(code) };
-            encode::result(out, id, kind, &result, Controls::EMPTY);
-            Next::Answered
+        (Some(_), Some(_), Some(code)) => {
+            Next::Answered(sink.end(Refusal::new(code, diagnostic), Controls::EMPTY))
         }
         _ => {
-            encode::notice_of_disconnection(out, ResultCode::ProtocolError, &diagnostic);
-            Next::Close
+            let refusal = Refusal::new(ResultCode::ProtocolError, diagnostic);
+            Next::Close(sink.notice_of_disconnection(refusal))
         }
     }
 }

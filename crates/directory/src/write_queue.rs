@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 
 use aci::{Access, Identity};
 use ldap::dn::DnText;
-use ldap::message::{MessageId, ResponseKind};
+use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
 use self::answers::refuse_all;
@@ -43,6 +43,8 @@ pub struct PendingWrite {
     pub(crate) asker: Asker,
     /// Of its message.
     pub(crate) octets: usize,
+    /// It sends an old password that is not right.
+    pub(crate) is_wrong_guess: bool,
 }
 
 impl PendingWrite {
@@ -54,7 +56,7 @@ impl PendingWrite {
         let root = &directory.root.dn;
         let request = WriteRequest {
             id: MessageId(0),
-            kind: ResponseKind::Modify,
+            operation: OperationKind::Modify,
             access: Arc::new(Access::of(Identity::Root(DnText::from(root)))),
             cancel: Cancel::default(),
             is_lazy,
@@ -69,12 +71,23 @@ impl PendingWrite {
             request: Box::new(request),
             asker: Asker::Root,
             octets: 0,
+            is_wrong_guess: false,
         }
     }
 
     /// Which request it is; the connection lists it as outstanding until the answer comes.
     pub fn id(&self) -> MessageId {
         self.request.id
+    }
+
+    /// What it asks for.
+    pub fn operation(&self) -> OperationKind {
+        self.request.operation
+    }
+
+    /// Whether it sends an old password that is not right.
+    pub fn is_wrong_guess(&self) -> bool {
+        self.is_wrong_guess
     }
 
     /// Queues the write. `reply` gets the answer after the change is durable and visible; at once
@@ -85,12 +98,12 @@ impl PendingWrite {
 
     /// Likewise; the answer comes as one of the many of a thread, which is told of them together.
     pub fn submit_to(self, outbox: &Arc<dyn Outbox>, connection: u64) {
-        let to = To::Outbox { outbox: Arc::clone(outbox), connection, id: self.request.id };
+        let to = To::Outbox { outbox: Arc::clone(outbox), connection };
         self.queue(to);
     }
 
     fn queue(self, to: To) {
-        let Self { directory, request, asker, octets } = self;
+        let Self { directory, request, asker, octets, .. } = self;
         let large_bytes = match request.held_bytes(octets) {
             ..=SMALL_BYTES => 0,
             octets => octets,

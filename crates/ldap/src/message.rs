@@ -19,6 +19,7 @@ mod limits;
 mod list;
 mod modify;
 mod modify_dn;
+mod operation_kind;
 mod request;
 mod response;
 mod search;
@@ -40,6 +41,7 @@ pub use modify::{
     ModifyRequest,
 };
 pub use modify_dn::ModifyDnRequest;
+pub use operation_kind::OperationKind;
 pub use request::{DeleteRequest, Request};
 pub(crate) use response::SEARCH_ENTRY;
 pub use response::{Response, ResponseKind};
@@ -110,7 +112,7 @@ impl<'a> Message<'a, Response<'a>> {
 pub struct DecodeFailure {
     /// The message id, if it could still be read: the server may answer `protocolError` to it.
     pub id: Option<MessageId>,
-    /// The tag of the operation, if it could still be read; [`ResponseKind::answering`] takes it.
+    /// The tag of the operation, if it could still be read; [`OperationKind::from_tag`] takes it.
     pub tag: Option<Tag>,
     /// What is wrong, and where.
     pub error: DecodeError,

@@ -473,7 +473,11 @@ fn a_failure_keeps_the_id_and_the_tag_that_were_read() {
         let bytes = unhex(hex);
         let failure = Message::<Request<'_>>::decode(&bytes, &DecodeLimits::default()).unwrap_err();
         assert_eq!((failure.id, failure.tag), (id.map(MessageId), tag.map(Tag)), "{hex}");
-        assert_eq!(failure.tag.and_then(ResponseKind::answering), answer, "{hex}");
+        assert_eq!(
+            failure.tag.and_then(OperationKind::from_tag).and_then(OperationKind::answered_by),
+            answer,
+            "{hex}"
+        );
     };
     check("30 00", None, None, None);
     check("30 03 02 01 07", Some(7), None, None);

@@ -27,12 +27,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use directory::{Identity, Next, Noted, Session};
+use directory::{Completion, Identity, Next, Received, Session, disconnect};
 use ldap::ber::{DecodeError, DecodeReason, Frame, frame};
 use ldap::encode;
-use ldap::message::{
-    Controls, DecodeLimits, LdapResult, Message, MessageId, Request, ResponseKind,
-};
+use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
@@ -99,18 +97,20 @@ struct Input {
 }
 
 struct Running {
+    /// The request.
+    id: MessageId,
     deliveries: mpsc::Receiver<Delivery>,
     /// Whose passwords it hashes, if it does: no message is handled until it is done.
     hashes_for: Option<Asker>,
     /// They are those of a bind that counts as failed when its client does not wait for the answer.
     silence_tells: bool,
-    /// The request.
+    /// What the request takes.
     _held: Option<Held>,
 }
 
 impl Running {
-    fn search(deliveries: mpsc::Receiver<Delivery>, held: Held) -> Self {
-        Self { deliveries, hashes_for: None, silence_tells: false, _held: Some(held) }
+    fn search(id: MessageId, deliveries: mpsc::Receiver<Delivery>, held: Held) -> Self {
+        Self { id, deliveries, hashes_for: None, silence_tells: false, _held: Some(held) }
     }
 }
 
@@ -131,20 +131,13 @@ pub(crate) enum Ending {
 #[derive(Clone, Copy)]
 enum Attempt<'m> {
     /// For the first time.
-    First(&'m [u8]),
+    First(&'m Received<'m>),
     /// Once more, with answers of the hash pool; the access log knows of it.
-    Again(MessageId),
+    Again,
 }
 
-impl<'m> Attempt<'m> {
-    fn message(self) -> &'m [u8] {
-        match self {
-            Self::First(message) => message,
-            // What was put off for a password is never put off as a large search.
-            Self::Again(_) => &[],
-        }
-    }
-}
+/// Names a request, and says what it asks for.
+type Which = (MessageId, Option<OperationKind>);
 
 /// What a connection does when it has sent everything.
 enum AfterOutput {
@@ -510,25 +503,16 @@ impl Connection {
             match frame(rest, self.message_size_max()) {
                 Ok(Frame::Complete(length)) => {
                     let message = rest.get(..length).unwrap_or(rest);
-                    let account = || worker.account_of_guess(&self.session, message);
-                    let context = (|| worker.now(), account);
-                    match self.bind_throttle.throttle(
-                        message,
-                        &worker.shared.client_addresses,
-                        context,
-                    ) {
-                        Decision::Now => {}
-                        Decision::Later => return used,
-                        Decision::Never => {
-                            self.refuse(worker, message, out);
-                            used += length;
-                            continue;
-                        }
+                    let before = out.len();
+                    let Some(received) = worker.decode(message) else {
+                        let which = (MessageId::UNSOLICITED, None);
+                        self.panicked(which, (before, out));
+                        return bytes.len();
+                    };
+                    if !self.handle(worker, &received, out) {
+                        return used;
                     }
                     used += length;
-                    self.idle.has_asked();
-                    let before = out.len();
-                    self.handle(worker, message, out);
                     slice.handled(length + out.len().saturating_sub(before), Instant::now);
                 }
                 Ok(Frame::Incomplete { need_at_least }) => {
@@ -551,47 +535,53 @@ impl Connection {
         used
     }
 
-    /// Answers a bind that too many others wait in front of.
-    fn refuse(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
+    /// Has one message handled; false while it has to wait.
+    fn handle(&mut self, worker: &Rc<Worker>, received: &Received<'_>, out: &mut Vec<u8>) -> bool {
+        let account = || worker.account_of_guess(&self.session, received);
+        let (addresses, now) = (&worker.shared.client_addresses, || worker.now());
+        match self.bind_throttle.throttle(received, addresses, (now, account)) {
+            Decision::Now => {}
+            Decision::Later => return false,
+            Decision::Never => {
+                let refusal = (ResultCode::Busy, TOO_MANY_FAILED);
+                let completion = worker.refuse(&mut self.session, received, refusal, out);
+                self.record_answer(worker, Attempt::First(received), completion);
+                return true;
+            }
+        }
+        self.idle.has_asked();
         let start = out.len();
-        let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
-        let Ok(decoded) = decoded else { return self.handle(worker, message, out) };
-        self.session.refuse_bind();
-        let why = "too many binds of your address have failed; try again later";
-        let result = LdapResult { diagnostic: why, ..LdapResult::new(ResultCode::Busy) };
-        encode::result(out, decoded.id, ResponseKind::Bind, &result, Controls::EMPTY);
-        let answer = (out.get(start..).unwrap_or_default(), Noted::default());
-        worker.recorder.handled(&mut self.log, &self.session, message, answer);
+        let next = worker.handle(&mut self.session, received, out);
+        let which = (received.id().unwrap_or(MessageId::UNSOLICITED), received.operation());
+        self.follow(worker, (next, which), Attempt::First(received), (start, out));
+        true
     }
 
-    /// Has one message handled.
-    fn handle(&mut self, worker: &Rc<Worker>, message: &[u8], out: &mut Vec<u8>) {
-        let start = out.len();
-        let next = worker.handle(&mut self.session, message, out);
-        self.follow(worker, next, Attempt::First(message), (start, out));
+    /// Ends the session: handling a message panicked.
+    fn panicked(&mut self, which: Which, (start, out): (usize, &mut Vec<u8>)) -> Completion {
+        out.truncate(start);
+        self.log.ends("internal error");
+        self.ending = Some(Ending::Dismissed);
+        disconnect(out, which, (ResultCode::Other, "internal error"))
     }
 
     /// Does what is to be done after a message was handled; none: that panicked.
     fn follow(
         &mut self,
         worker: &Rc<Worker>,
-        next: Option<Next>,
+        (next, which): (Option<Next>, Which),
         attempt: Attempt<'_>,
         (start, out): (usize, &mut Vec<u8>),
     ) {
         let Some(next) = next else {
-            out.truncate(start);
-            encode::notice_of_disconnection(out, ResultCode::Other, "internal error");
-            self.log.ends("internal error");
-            self.ending = Some(Ending::Dismissed);
-            let answer = out.get(start..).unwrap_or_default();
-            return self.record_answer(worker, attempt, answer, Noted::default());
+            let completion = self.panicked(which, (start, out));
+            return self.record_answer(worker, attempt, completion);
         };
-        let so_far = out.get(start..).unwrap_or_default();
-        match next {
-            Next::Answered => {}
+        let so_far = (out.len() - start) as u64;
+        let completion = match next {
+            Next::Answered(completion) => completion,
             Next::Write(pending) => {
-                let is_wrong = worker.noted().is_wrong_guess;
+                let is_wrong = pending.is_wrong_guess();
                 self.bind_throttle.ends(is_wrong, &worker.shared.client_addresses, || worker.now());
                 // Before it is submitted: the answer may come at once.
                 self.record_begun(worker, attempt, so_far);
@@ -601,15 +591,19 @@ impl Connection {
                 let id = job.id();
                 let account = self.holding.account(&worker.shared, || worker.now());
                 match worker.shared.scan_pool.submit((&self.session, &account), job) {
-                    Some(deliveries) => {
+                    Ok(deliveries) => {
                         self.record_begun(worker, attempt, so_far);
-                        let held = account.hold(attempt.message().len());
-                        return self.jobs.push(Running::search(deliveries, held));
+                        let held_bytes = match attempt {
+                            Attempt::First(received) => received.bytes.len(),
+                            // What waited for a password is never a large search.
+                            Attempt::Again => 0,
+                        };
+                        let held = account.hold(held_bytes);
+                        return self.jobs.push(Running::search(id, deliveries, held));
                     }
-                    None => {
+                    Err(job) => {
                         self.session.forget(id);
-                        let message = attempt.message();
-                        refuse_busy(id, message, "too many large requests are waiting", out);
+                        job.refuse(out, ResultCode::Busy, format!("{TOO_MANY_WAIT}; try again"))
                     }
                 }
             }
@@ -617,47 +611,41 @@ impl Connection {
                 Ok(()) => return self.record_begun(worker, attempt, so_far),
                 Err((job, why)) => {
                     self.session.forget(job.id());
-                    refuse_busy(job.id(), job.message(), why, out);
                     self.unanswered(worker, &job);
+                    job.refuse(out, ResultCode::Busy, format!("{why}; try again"))
                 }
             },
-            Next::StartTls => self.ending = Some(Ending::StartTls),
-            Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
-            Next::Close => self.ending = Some(Ending::Closed),
-        }
-        let (answer, noted) = (out.get(start..).unwrap_or_default(), worker.noted());
-        match noted.is_wrong_guess {
-            true => self.bind_throttle.ends(true, &worker.shared.client_addresses, || worker.now()),
-            false => self
-                .bind_throttle
-                .answered(answer, &worker.shared.client_addresses, || worker.now()),
-        }
-        self.record_answer(worker, attempt, answer, noted);
+            Next::StartTls(completion) => {
+                self.ending = Some(Ending::StartTls);
+                completion
+            }
+            Next::Close(completion) => {
+                let says_why = completion.code.is_some();
+                self.ending = Some(if says_why { Ending::Dismissed } else { Ending::Closed });
+                completion
+            }
+        };
+        let (addresses, now) = (&worker.shared.client_addresses, || worker.now());
+        self.bind_throttle.answered(&completion, addresses, now);
+        self.record_answer(worker, attempt, completion);
     }
 
     /// For the access log: a message goes on elsewhere.
-    fn record_begun(&mut self, worker: &Worker, attempt: Attempt<'_>, so_far: &[u8]) {
-        if let Attempt::First(message) = attempt {
-            worker.recorder.begun(&mut self.log, &self.session, message, so_far);
+    fn record_begun(&mut self, worker: &Worker, attempt: Attempt<'_>, so_far: u64) {
+        if let Attempt::First(received) = attempt {
+            worker.recorder.begun(&mut self.log, &self.session, received, so_far);
         }
     }
 
     /// For the access log: all was said to a message.
-    fn record_answer(
-        &mut self,
-        worker: &Worker,
-        attempt: Attempt<'_>,
-        answer: &[u8],
-        noted: Noted,
-    ) {
+    fn record_answer(&mut self, worker: &Worker, attempt: Attempt<'_>, completion: Completion) {
+        let recorder = &worker.recorder;
         match attempt {
-            Attempt::First(message) => {
-                worker.recorder.handled(&mut self.log, &self.session, message, (answer, noted));
+            Attempt::First(received) => {
+                recorder.handled(&mut self.log, &self.session, received, &completion);
             }
-            Attempt::Again(id) => {
-                worker.recorder.part(&mut self.log, answer);
-                let outcome = (id, noted, Duration::ZERO);
-                worker.recorder.answered(&mut self.log, &self.session, outcome);
+            Attempt::Again => {
+                recorder.answered(&mut self.log, &self.session, completion, Duration::ZERO);
             }
         }
     }
@@ -743,16 +731,8 @@ impl Drop for Connection {
     }
 }
 
-/// Answers a request that found a pool full.
-fn refuse_busy(id: MessageId, message: &[u8], diagnostic: &str, out: &mut Vec<u8>) {
-    let decoded = Message::<Request<'_>>::decode(message, &DecodeLimits::default());
-    let kind = decoded.ok().and_then(|message| message.op.answered_by());
-    if let Some(kind) = kind {
-        let diagnostic = format!("{diagnostic}; try again");
-        let result = LdapResult { diagnostic: &diagnostic, ..LdapResult::new(ResultCode::Busy) };
-        encode::result(out, id, kind, &result, Controls::EMPTY);
-    }
-}
+const TOO_MANY_FAILED: &str = "too many binds of your address have failed; try again later";
+const TOO_MANY_WAIT: &str = "too many large requests are waiting";
 
 /// What the end of a job may bring, whatever waits: less than one chunk.
 const END_MAX_BYTES: usize = 64 * 1024;

@@ -19,7 +19,6 @@ mod position;
 mod refusals;
 mod render;
 mod ring;
-mod summary;
 mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,7 +39,6 @@ use self::line::Form;
 pub use self::line::is_hidden;
 use self::log_writer::LogWriter;
 use self::refusals::Refusals;
-pub(crate) use self::summary::summarize;
 use crate::error::ServerError;
 use crate::metrics::Meter;
 use crate::settings::{LogFileSettings, Settings};

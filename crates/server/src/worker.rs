@@ -15,8 +15,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use directory::record::Who;
-use directory::{Directory, HashDone, Network, Next, Noted, Outbox, Session};
-use ldap::message::MessageId;
+use directory::{
+    Completion, Directory, HashDone, Network, Next, Outbox, Received, Session, WriteDone,
+};
+use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
@@ -92,8 +94,7 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 struct Arrived {
     connection: ConnectionId,
-    id: MessageId,
-    answer: Vec<u8>,
+    done: WriteDone,
 }
 
 impl Inbox {
@@ -105,8 +106,8 @@ impl Inbox {
 }
 
 impl Outbox for Inbox {
-    fn put(&self, connection: u64, id: MessageId, answer: Vec<u8>) {
-        let arrived = Arrived { connection: ConnectionId(connection), id, answer };
+    fn put(&self, connection: u64, done: WriteDone) {
+        let arrived = Arrived { connection: ConnectionId(connection), done };
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(arrived);
     }
 
@@ -121,7 +122,7 @@ pub(crate) struct Mailbox {
     pub(crate) status: Arc<ConnectionStatus>,
     /// Who they see it as.
     shown_as: RefCell<Arc<Who>>,
-    answers: RefCell<VecDeque<(MessageId, Vec<u8>)>>,
+    answers: RefCell<VecDeque<WriteDone>>,
     /// What the peer has not taken of an answer that was sent.
     left: RefCell<Vec<u8>>,
     waker: RefCell<Option<Waker>>,
@@ -154,7 +155,7 @@ impl Mailbox {
     }
 
     /// The oldest answer.
-    pub(crate) fn take(&self) -> Option<(MessageId, Vec<u8>)> {
+    pub(crate) fn take(&self) -> Option<WriteDone> {
         self.answers.borrow_mut().pop_front()
     }
 
@@ -261,14 +262,30 @@ impl Worker {
     pub(crate) fn handle(
         &self,
         session: &mut Session,
-        message: &[u8],
+        received: &Received<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Next> {
         self.guarded(|directory| {
             #[cfg(test)]
-            crate::tests::panic_if_asked(message);
-            directory.handle(session, message, out)
+            crate::tests::panic_if_asked(received.bytes);
+            directory.handle_received(session, received, out)
         })
+    }
+
+    /// Decodes one whole message; `None` when that panicked.
+    pub(crate) fn decode<'m>(&self, message: &'m [u8]) -> Option<Received<'m>> {
+        self.guarded(|directory| directory.decode(message))
+    }
+
+    /// Refuses a message that is not to be handled.
+    pub(crate) fn refuse(
+        &self,
+        session: &mut Session,
+        received: &Received<'_>,
+        refusal: (ResultCode, &'static str),
+        out: &mut Vec<u8>,
+    ) -> Completion {
+        self.directory.borrow_mut().refuse(session, received, refusal, out)
     }
 
     /// Brings a session up to what its entry is now; otherwise says why it has to end.
@@ -304,13 +321,12 @@ impl Worker {
     }
 
     /// Whose password a message tries.
-    pub(crate) fn account_of_guess(&self, session: &Session, message: &[u8]) -> Option<Vec<u8>> {
-        self.guarded(|directory| directory.account_of_guess(session, message)).flatten()
-    }
-
-    /// What the directory recorded of the message that was handled last.
-    pub(crate) fn noted(&self) -> Noted {
-        self.directory.borrow().noted()
+    pub(crate) fn account_of_guess(
+        &self,
+        session: &Session,
+        received: &Received<'_>,
+    ) -> Option<Vec<u8>> {
+        self.guarded(|directory| directory.account_of_guess(session, received)).flatten()
     }
 
     /// Makes room for a connection that came in on `listener`.
@@ -410,9 +426,9 @@ impl Worker {
         }
     }
 
-    fn deliver(&self, connection: ConnectionId, id: MessageId, answer: Vec<u8>) {
+    fn deliver(&self, connection: ConnectionId, done: WriteDone) {
         if let Some(mailbox) = self.connections.borrow().get(&connection) {
-            mailbox.answers.borrow_mut().push_back((id, answer));
+            mailbox.answers.borrow_mut().push_back(done);
             mailbox.wake();
         }
     }
@@ -444,8 +460,8 @@ impl Worker {
                 },
                 () = self.inbox.arrived.notified() => {
                     self.inbox.exchange(&mut batch);
-                    for Arrived { connection, id, answer } in batch.drain(..) {
-                        self.deliver(connection, id, answer);
+                    for Arrived { connection, done } in batch.drain(..) {
+                        self.deliver(connection, done);
                     }
                 }
                 () = self.emptied.notified() => {}

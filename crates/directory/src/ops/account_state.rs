@@ -15,7 +15,7 @@ use std::sync::Arc;
 use aci::{Denied, Privilege, Right, Rights};
 use ldap::control_value::policy_state::{PING_OID, PolicyState, StateOperation};
 use ldap::dn::Dn;
-use ldap::message::{ExtendedRequest, ResponseKind};
+use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, Schema};
 use store::{StoredEntry, View};
@@ -27,13 +27,14 @@ use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::{Directory, State};
 use crate::guard::{Guard, Site, guarded};
 use crate::ops::checks::{self, Checked, Passwords};
-use crate::ops::extended::{Call, respond};
+use crate::ops::extended::Call;
 use crate::ops::target::{self, Lookup};
-use crate::ops::update::{self, Asked};
+use crate::ops::update;
 use crate::password_policy::{Account, AccountState, Policy};
 use crate::referral;
 use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::sink::ResponseSink;
 use crate::worker::{Next, Worker};
 
 /// Changes of the state of one account, resolved.
@@ -60,7 +61,7 @@ pub(crate) fn start(
     session: &mut Session,
     request: &ExtendedRequest<'_>,
     call: &Call<'_>,
-    out: &mut Vec<u8>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     if !session.access().has(Privilege::PasswordReset) {
         return Err(Refusal::new(
@@ -86,12 +87,10 @@ pub(crate) fn start(
     let asked = Wanted { target: value.target.into_owned(), numbers, knows_ping };
     if changes.is_empty() {
         let value = read(worker, session, &state, (&dn, &key), &asked)?;
-        respond(out, call.id, Some(request.oid), Some(&value));
-        return Ok(Next::Answered);
+        return Ok(Next::Answered(sink.extended(Some(request.oid), Some(&value))));
     }
     let op = WriteOp::StateChange(StateChange { key, dn, changes, asked });
-    let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
-    update::submit(worker, session, call.controls, &asked, op, out)
+    update::submit(worker, session, (call.controls, call.envelope), op, sink)
 }
 
 /// What is to be changed, and the numbers of what is to be told: also of what is changed.

@@ -7,9 +7,10 @@ use ldap::ber::{DecodeError, Reader, Tag};
 use ldap::message::{ExtendedRequest, MessageId};
 use ldap::result::ResultCode;
 
-use crate::ops::extended::{Call, respond};
+use crate::ops::extended::Call;
 use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::sink::ResponseSink;
 use crate::worker::{Next, Worker};
 
 /// Its OID.
@@ -21,18 +22,17 @@ pub(crate) fn start(
     session: &mut Session,
     request: &ExtendedRequest<'_>,
     call: &Call<'_>,
-    out: &mut Vec<u8>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let value = request.value.unwrap_or_default();
     let id = read(value).map_err(|_| {
         Refusal::new(ResultCode::ProtocolError, "the value of Cancel is not a message id")
     })?;
-    if id == call.id {
+    if id == call.envelope.id {
         return Err(Refusal::new(ResultCode::CannotCancel, "a Cancel is not canceled"));
     }
-    if session.was_canceled_ahead(call.id) {
-        respond(out, call.id, None, None);
-        return Ok(Next::Answered);
+    if session.was_canceled_ahead(call.envelope.id) {
+        return Ok(Next::Answered(sink.extended(None, None)));
     }
     session.cancel(id).map_err(|code| {
         let why = match code {
@@ -41,8 +41,7 @@ pub(crate) fn start(
         };
         Refusal::new(code, why)
     })?;
-    respond(out, call.id, None, None);
-    Ok(Next::Answered)
+    Ok(Next::Answered(sink.extended(None, None)))
 }
 
 /// Which request is to be canceled, when it is a Cancel that is well formed.

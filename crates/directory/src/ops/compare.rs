@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Rights};
-use ldap::message::{
-    CompareRequest, Controls, ControlsBuf, MessageId, ResponseKind, Scope, Values,
-};
+use ldap::message::{CompareRequest, Controls, ControlsBuf, Scope, Values};
 use ldap::result::ResultCode;
 use schema::{
     Assertion, AssertionError, AttributeDescription, DnKey, EntryRead, Meter, Schema, Selection,
@@ -13,9 +11,9 @@ use schema::{
 };
 use store::View;
 
+use crate::completion::Completion;
 use crate::controls::{self, Operation, RequestControls};
 use crate::directory::{Directory, State};
-use crate::dispatch::answer_with;
 use crate::guard::{Guard, Site, guarded};
 use crate::hashing::Behind;
 use crate::job::Job;
@@ -26,9 +24,11 @@ use crate::ops::target::{self, Lookup};
 use crate::ops::update;
 use crate::password;
 use crate::password_policy;
+use crate::received::Envelope;
 use crate::refusal::Refusal;
 use crate::root_dse::Offer;
 use crate::session::Session;
+use crate::sink::ResponseSink;
 use crate::stop::Stop;
 use crate::virtual_tree::{Asked, Found};
 use crate::worker::{Next, Worker};
@@ -40,9 +40,8 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &CompareRequest<'_>,
-    controls: &RequestControls<'_>,
-    (id, bytes): (MessageId, &[u8]),
-    out: &mut Vec<u8>,
+    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let compare = Compare {
         access: session.access(),
@@ -54,16 +53,20 @@ pub(crate) fn start(
     };
     let outcome = compare.run(worker)?;
     if worker.hashing.is_waiting() {
-        return Ok(Next::Hash(worker.hashing.job(session, id, bytes)));
+        return Ok(Next::Hash(worker.hashing.job(session, envelope)));
     }
     match outcome {
-        Outcome::Done(code) => Ok(respond(out, id, Ok(code), controls.password_policy)),
+        Outcome::Done(code) => {
+            let result = Refusal::new(code, "");
+            Ok(Next::Answered(respond(sink, result, controls.password_policy)))
+        }
         Outcome::TooMuch => Ok(Next::Later(Job {
-            id,
-            message: bytes.to_vec(),
+            id: envelope.id,
+            operation: envelope.operation,
+            message: envelope.bytes.to_vec(),
             access: Arc::clone(session.access()),
             denied: controls.denied.clone(),
-            stop: Stop::new(session.begin(id), Arc::clone(&worker.directory.clock)),
+            stop: Stop::new(session.begin(envelope.id), Arc::clone(&worker.directory.clock)),
             is_assumed: session.is_assumed(),
             parked: None,
         })),
@@ -76,8 +79,8 @@ pub(crate) fn run_job(
     job: &Job,
     request: &CompareRequest<'_>,
     controls: &Controls<'_>,
-    out: &mut Vec<u8>,
-) {
+    sink: &mut ResponseSink<'_>,
+) -> Completion {
     let taken = controls::take(controls, Operation::Compare, &job.denied);
     let asks_policy = taken.as_ref().is_ok_and(|taken| taken.password_policy);
     let outcome = taken.and_then(|controls| {
@@ -95,27 +98,22 @@ pub(crate) fn run_job(
         };
         compare.run(worker)
     });
-    let outcome = match outcome {
-        Ok(Outcome::Done(code)) => Ok(code),
-        Ok(Outcome::TooMuch) if job.stop.is_abandoned() => return,
-        Ok(Outcome::TooMuch) => Err(too_much_work()),
-        Err(refusal) => Err(refusal),
+    let result = match outcome {
+        Ok(Outcome::Done(code)) => Refusal::new(code, ""),
+        Ok(Outcome::TooMuch) if job.stop.is_abandoned() => return sink.nothing(),
+        Ok(Outcome::TooMuch) => too_much_work(),
+        Err(refusal) => refusal,
     };
-    let _ = respond(out, job.id, outcome, asks_policy);
+    respond(sink, result, asks_policy)
 }
 
 /// Writes the answer. A password policy has nothing to say of compares.
-fn respond(
-    out: &mut Vec<u8>,
-    id: MessageId,
-    outcome: Result<ResultCode, Refusal>,
-    asks_policy: bool,
-) -> Next {
+fn respond(sink: &mut ResponseSink<'_>, result: Refusal, asks_policy: bool) -> Completion {
     let mut list = ControlsBuf::new();
     if asks_policy {
         password_policy::add_to(&mut list, true, None);
     }
-    answer_with(out, (id, ResponseKind::Compare), outcome, list.as_ref())
+    sink.end(result, list.as_ref())
 }
 
 /// How a compare ended.

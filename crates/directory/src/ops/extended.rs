@@ -2,7 +2,7 @@
 
 use aci::Privilege;
 use ldap::control_value::policy_state;
-use ldap::message::{Controls, ExtendedRequest, LdapResult, Message, MessageId, Response};
+use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::DnKey;
 
@@ -10,8 +10,10 @@ use crate::controls::RequestControls;
 use crate::directory::Directory;
 use crate::guard::{Site, guarded};
 use crate::ops::{account_state, cancel, password_modify, transaction, why};
+use crate::received::Envelope;
 use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::sink::ResponseSink;
 use crate::worker::{Next, Worker};
 
 #[cfg(test)]
@@ -23,15 +25,13 @@ type Start = fn(
     &mut Session,
     &ExtendedRequest<'_>,
     &Call<'_>,
-    &mut Vec<u8>,
+    &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal>;
 
 /// What came with the request.
 pub(crate) struct Call<'m> {
-    pub(crate) id: MessageId,
     pub(crate) controls: &'m RequestControls<'m>,
-    /// The whole message.
-    pub(crate) bytes: &'m [u8],
+    pub(crate) envelope: Envelope<'m>,
 }
 
 /// StartTLS.
@@ -69,7 +69,7 @@ pub(crate) fn start(
     session: &mut Session,
     request: &ExtendedRequest<'_>,
     call: &Call<'_>,
-    out: &mut Vec<u8>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let known = OPERATIONS.iter().find(|(oid, _)| *oid == request.oid);
     let Some((_, start)) = known else {
@@ -79,7 +79,7 @@ pub(crate) fn start(
         ));
     };
     check_allowed(worker, session, request.oid)?;
-    start(worker, session, request, call, out)
+    start(worker, session, request, call, sink)
 }
 
 /// Refuses what the rules do not let the asker call.
@@ -105,8 +105,8 @@ fn start_tls(
     worker: &mut Worker,
     session: &mut Session,
     request: &ExtendedRequest<'_>,
-    call: &Call<'_>,
-    out: &mut Vec<u8>,
+    _call: &Call<'_>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     if !offers_tls(&worker.directory, session) {
         // Not supported by configuration is not supported (RFC 4511 §4.14.2).
@@ -129,8 +129,7 @@ fn start_tls(
     }
     // What was asked for without protection is not to be carried out under it.
     session.transactions().clear();
-    respond(out, call.id, Some(request.oid), None);
-    Ok(Next::StartTls)
+    Ok(Next::StartTls(sink.extended(Some(request.oid), None)))
 }
 
 /// Who am I? (RFC 4532).
@@ -138,19 +137,12 @@ fn who_am_i(
     _worker: &mut Worker,
     session: &mut Session,
     request: &ExtendedRequest<'_>,
-    call: &Call<'_>,
-    out: &mut Vec<u8>,
+    _call: &Call<'_>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     if request.value.is_some() {
         return Err(Refusal::new(ResultCode::ProtocolError, "Who am I? has no value"));
     }
-    respond(out, call.id, None, Some(session.identity().authorization_id().as_bytes()));
-    Ok(Next::Answered)
-}
-
-/// The success answer of an extended operation.
-pub(crate) fn respond(out: &mut Vec<u8>, id: MessageId, oid: Option<&str>, value: Option<&[u8]>) {
-    let result = LdapResult::new(ResultCode::Success);
-    let op = Response::Extended { result, oid, value };
-    Message { id, op, controls: Controls::EMPTY }.encode(out);
+    let name = session.identity().authorization_id();
+    Ok(Next::Answered(sink.extended(None, Some(name.as_bytes()))))
 }

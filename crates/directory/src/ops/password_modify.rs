@@ -2,7 +2,7 @@
 
 use ldap::ber::{DecodeError, Reader, Tag, Writer};
 use ldap::dn::Dn;
-use ldap::message::{ExtendedRequest, ResponseKind};
+use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Mode, Schema, validate};
 use store::Resolved;
@@ -13,13 +13,14 @@ use crate::hashing::Behind;
 use crate::ops::bind::login::Login;
 use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::extended::Call;
-use crate::ops::update::{self, Asked};
+use crate::ops::update;
 use crate::ops::{modify, rehash, target};
 use crate::password_policy::attempts::Own;
 use crate::password_policy::change::{self, Looked, Sent};
 use crate::password_policy::generator;
 use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::sink::ResponseSink;
 use crate::worker::{Next, Worker};
 
 /// passwdModifyOID.
@@ -53,7 +54,7 @@ pub(crate) fn start(
     session: &mut Session,
     request: &ExtendedRequest<'_>,
     call: &Call<'_>,
-    out: &mut Vec<u8>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     crate::ops::bind::require_confidentiality(&worker.directory, session)?;
     let value = match request.value {
@@ -90,8 +91,7 @@ pub(crate) fn start(
         note_wrong(worker, &key, &state)?;
     }
     let op = WriteOp::PasswordModify(PasswordModify { key, dn, old, stored, generated, looked });
-    let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
-    update::submit(worker, session, call.controls, &asked, op, out)
+    update::submit(worker, session, (call.controls, call.envelope), op, sink)
 }
 
 /// The stored form of the new password, and it itself when the server has made it up.

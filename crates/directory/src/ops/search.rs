@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aci::{Access, Privilege, WantedValues};
-use ldap::message::{Controls, DerefAliases, MessageId, Scope, SearchRequest};
+use ldap::message::{Controls, DerefAliases, Scope, SearchRequest};
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryId, EntryRead, ResolvedFilter, Schema, Selection, Truth};
 use store::{Ask, View};
@@ -36,6 +36,7 @@ pub(crate) use self::parked::{Budget, Parked};
 pub(crate) use self::run::{Run, Sent, Step};
 use self::usable::Usable;
 use crate::analyser::{SAMPLED_ONE_IN, Watch};
+use crate::completion::Completion;
 use crate::controls::effective_rights::Told;
 use crate::controls::paged::Position;
 use crate::controls::{self, Operation, RequestControls, assertion, matched_values};
@@ -48,10 +49,11 @@ use crate::name_memo::NameMemo;
 use crate::note::Note;
 use crate::ops::bind::recheck;
 use crate::ops::target::{self, Lookup};
+use crate::received::Envelope;
 use crate::refusal::Refusal;
 use crate::root_dse::{self, Offer};
 use crate::session::Session;
-use crate::sink::{Receiver, ResponseSink};
+use crate::sink::ResponseSink;
 use crate::stop::Stop;
 use crate::subentry::Shown;
 use crate::virtual_tree;
@@ -62,15 +64,15 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &SearchRequest<'_>,
-    controls: &RequestControls<'_>,
-    (id, bytes): (MessageId, &[u8]),
-    out: &mut Vec<u8>,
+    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let Worker { directory, snapshot, names, recorder, note, .. } = worker;
     let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, directory));
     let limits = &directory.limits;
     let terms_max = limits.inline_terms_max;
-    let mut sink = ResponseSink::bounded(out, id, limits.inline_output_max_bytes);
+    let Envelope { id, operation, bytes } = envelope;
+    sink.limit(limits.inline_output_max_bytes);
     let search = Search {
         directory,
         access: session.access(),
@@ -90,15 +92,12 @@ pub(crate) fn start(
         || cost::is_root_dse(request)
         || !cost::is_large(request, terms_max);
     let outcome = match is_small {
-        true => search.run((snapshot, names), &mut sink)?,
+        true => search.run((snapshot, names), sink)?,
         false => Outcome::TooMuch,
     };
     match outcome {
-        Outcome::Done(done) => {
-            done.send(&mut sink);
-            Ok(Next::Answered)
-        }
-        Outcome::Abandoned => Ok(Next::Answered),
+        Outcome::Done(done) => Ok(Next::Answered(done.send(sink))),
+        Outcome::Abandoned => Ok(Next::Answered(sink.nothing())),
         // Nothing parks here: the answer is kept, up to a limit.
         Outcome::TooMuch | Outcome::Parked(_) => {
             sink.take_back();
@@ -107,6 +106,7 @@ pub(crate) fn start(
             stop.set_deadline(deadline);
             Ok(Next::Later(Job {
                 id,
+                operation,
                 message: bytes.to_vec(),
                 access: Arc::clone(session.access()),
                 denied: controls.denied.clone(),
@@ -118,17 +118,18 @@ pub(crate) fn start(
     }
 }
 
-/// Carries out a search on a pool thread, or goes on with it; says where, when it parks.
+/// Carries out a search on a pool thread, or goes on with it.
+///
+/// # Errors
+/// Where it goes on, when it parks.
 pub(crate) fn run_job(
     worker: &mut Worker,
     job: &Job,
     request: &SearchRequest<'_>,
     controls: &Controls<'_>,
-    out: &mut Vec<u8>,
-    receiver: &mut dyn Receiver,
-) -> Option<Box<Parked>> {
+    sink: &mut ResponseSink<'_>,
+) -> Result<Completion, Box<Parked>> {
     let Worker { directory, snapshot, names, recorder, note, .. } = worker;
-    let mut sink = ResponseSink::flushed(out, job.id, directory.limits.chunk_bytes, receiver);
     let resumed = job.parked.as_deref();
     let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
         // It has waited: for its turn, or for its client.
@@ -154,7 +155,7 @@ pub(crate) fn run_job(
             note,
             work: Work::after(resumed.map_or(0, |parked| parked.spent)),
         };
-        let mut outcome = search.run((snapshot, names), &mut sink)?;
+        let mut outcome = search.run((snapshot, names), sink)?;
         if let Outcome::Parked(parked) = &mut outcome {
             parked.begun = resumed.map_or(begun, |before| before.begun);
             parked.planned = search.watch.as_ref().and_then(Watch::plan);
@@ -166,12 +167,11 @@ pub(crate) fn run_job(
         })
     });
     match outcome {
-        Ok(Outcome::Done(done)) => done.send(&mut sink),
-        Err(refusal) => Done::refused(refusal).send(&mut sink),
-        Ok(Outcome::Parked(parked)) => return Some(parked),
-        Ok(Outcome::Abandoned | Outcome::TooMuch) => {}
+        Ok(Outcome::Done(done)) => Ok(done.send(sink)),
+        Err(refusal) => Ok(sink.end(refusal, Controls::EMPTY)),
+        Ok(Outcome::Parked(parked)) => Err(parked),
+        Ok(Outcome::Abandoned | Outcome::TooMuch) => Ok(sink.nothing()),
     }
-    None
 }
 
 /// One search, with everything it depends on.

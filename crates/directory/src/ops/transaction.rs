@@ -1,15 +1,16 @@
 //! Transactions (RFC 5805): started and ended by extended operations.
 
 use ldap::control_value::{self, TransactionEnd};
-use ldap::message::{ControlsBuf, ExtendedRequest, MessageId, ResponseKind};
+use ldap::message::{ControlsBuf, ExtendedRequest, MessageId};
 use ldap::result::ResultCode;
 
 use crate::asker_queues::Asker;
 use crate::decide::{Answer, WriteOp};
-use crate::ops::extended::{Call, respond};
-use crate::ops::update::{self, Asked};
+use crate::ops::extended::Call;
+use crate::ops::update;
 use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::sink::ResponseSink;
 use crate::transactions::Transaction;
 use crate::worker::{Next, Worker};
 
@@ -25,8 +26,8 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &ExtendedRequest<'_>,
-    call: &Call<'_>,
-    out: &mut Vec<u8>,
+    _call: &Call<'_>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     if request.value.is_some() {
         return Err(Refusal::new(ResultCode::ProtocolError, "start transaction has no value"));
@@ -41,8 +42,7 @@ pub(crate) fn start(
     let asker = Asker::of(session);
     let held = (&worker.directory.held_for_transactions, asker);
     let identifier = session.transactions().start(&mut *worker.chance, held, now)?;
-    respond(out, call.id, None, Some(identifier));
-    Ok(Next::Answered)
+    Ok(Next::Answered(sink.extended(None, Some(identifier))))
 }
 
 /// End transaction (RFC 5805 §2.3): forgets the updates, or hands them to the writer together.
@@ -51,7 +51,7 @@ pub(crate) fn end(
     session: &mut Session,
     request: &ExtendedRequest<'_>,
     call: &Call<'_>,
-    out: &mut Vec<u8>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let end =
         request.value.and_then(|value| TransactionEnd::decode(value).ok()).ok_or_else(|| {
@@ -59,12 +59,10 @@ pub(crate) fn end(
         })?;
     let transaction = session.transactions().take(end.identifier)?;
     if !end.commit || transaction.updates.is_empty() {
-        respond(out, call.id, None, None);
-        return Ok(Next::Answered);
+        return Ok(Next::Answered(sink.extended(None, None)));
     }
     let op = WriteOp::Transaction(transaction);
-    let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
-    update::submit(worker, session, call.controls, &asked, op, out)
+    update::submit(worker, session, (call.controls, call.envelope), op, sink)
 }
 
 /// The answer to the end of a transaction: `refused` names the update that failed, and why.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ldap::dn::Dn;
-use ldap::message::{MessageId, ResponseKind};
 use ldap::result::ResultCode;
 use rustc_hash::FxHashSet;
 use schema::{
@@ -17,8 +16,10 @@ use crate::decide::{Answer, Decide, WriteOp, WriteRequest};
 use crate::directory::State;
 use crate::ops::bind::require_confidentiality;
 use crate::password::{self, Scheme};
+use crate::received::Envelope;
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Session};
+use crate::sink::ResponseSink;
 use crate::stamp::Stamp;
 use crate::worker::{Next, Worker};
 use crate::write_queue::PendingWrite;
@@ -59,34 +60,25 @@ pub(crate) fn stored(named: Named) -> Result<Named, Refusal> {
     Ok(named)
 }
 
-/// What is asked for, besides the operation itself.
-pub(crate) struct Asked<'m> {
-    pub(crate) id: MessageId,
-    pub(crate) kind: ResponseKind,
-    /// The whole message.
-    pub(crate) bytes: &'m [u8],
-}
-
 /// Hands a resolved operation to the writer, or keeps it for the end of its transaction. One that
 /// waits for hashes is dropped: it will be resolved again when they are there.
 pub(crate) fn submit(
     worker: &mut Worker,
     session: &mut Session,
-    controls: &RequestControls<'_>,
-    asked: &Asked<'_>,
+    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
     op: WriteOp,
-    out: &mut Vec<u8>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     check_controls(session, controls)?;
-    let &Asked { id, kind, bytes } = asked;
     if worker.hashing.is_waiting() {
-        return Ok(Next::Hash(worker.hashing.job(session, id, bytes)));
+        return Ok(Next::Hash(worker.hashing.job(session, envelope)));
     }
+    let Envelope { id, operation, bytes } = envelope;
     let mut request = [0; 16];
     worker.chance.fill(&mut request);
     let mut request = WriteRequest {
         id,
-        kind,
+        operation,
         access: Arc::clone(session.access()),
         cancel: Cancel::default(),
         is_lazy: controls.lazy,
@@ -99,11 +91,10 @@ pub(crate) fn submit(
     if let Some(identifier) = controls.transaction {
         // It counts as done when it is accepted; whether it is, the end of the transaction tells.
         let accepted = Answer { value: request.op.value(), ..Answer::success() };
-        let accepted = accepted.encode(&request);
         let now = worker.directory.clock.elapsed();
+        let asks_policy = request.asks_policy();
         session.transactions().add(identifier, request, bytes.len(), now)?;
-        out.extend_from_slice(&accepted);
-        return Ok(Next::Answered);
+        return Ok(Next::Answered(accepted.send(asks_policy, sink)));
     }
     request.cancel = session.begin(id);
     Ok(Next::Write(PendingWrite {
@@ -111,6 +102,7 @@ pub(crate) fn submit(
         request: Box::new(request),
         asker: Asker::of(session),
         octets: bytes.len(),
+        is_wrong_guess: worker.note.is_wrong_guess(),
     }))
 }
 

@@ -20,9 +20,10 @@ use self::privileges::{About, Needed};
 
 use crate::directory::{RootIdentity, State};
 use crate::guard::{Site, guarded};
-use crate::ops::extended::{Call, respond};
+use crate::ops::extended::Call;
 use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::sink::ResponseSink;
 use crate::worker::{Next, Worker};
 
 /// The OID of the operation.
@@ -77,8 +78,8 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &ExtendedRequest<'_>,
-    call: &Call<'_>,
-    out: &mut Vec<u8>,
+    _call: &Call<'_>,
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let access = session.access();
     if !access.has(Privilege::ConfigRead) || !access.has(Privilege::ModifyAcl) {
@@ -95,8 +96,7 @@ pub(crate) fn start(
     let site = Site { directory: &directory, access: &access, view, schema: &state.schema };
     let answer = answer(&site, &state, &asked)?;
     let json = serde_json::to_vec(&answer).unwrap_or_default();
-    respond(out, call.id, Some(OID), Some(&json));
-    Ok(Next::Answered)
+    Ok(Next::Answered(sink.extended(Some(OID), Some(&json))))
 }
 
 /// The access of an identity, as if it had bound.

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use aci::Permitted;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
-use ldap::message::{DecodeLimits, Message, Response};
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
 use schema::{Change, DnKey, EntryId, EntryRead as _, ModifyChange, Schema};
@@ -690,17 +689,12 @@ fn write(directory: &Arc<Directory>, accounts: Vec<AccountEvents>) {
     let op = WriteOp::AccountStates(accounts);
     let write = PendingWrite::of_server(directory, op, true);
     let weak = Arc::downgrade(directory);
-    write.submit(Box::new(move |answer| {
+    write.submit(Box::new(move |done| {
         if let Some(directory) = weak.upgrade() {
-            directory.accounts.written(&ids, is_success(&answer));
+            let is_success = done.completion.code == Some(ResultCode::Success);
+            directory.accounts.written(&ids, is_success);
         }
     }));
-}
-
-fn is_success(answer: &[u8]) -> bool {
-    let message = Message::<Response<'_>>::decode(answer, &DecodeLimits::default());
-    let Ok(Response::Modify(result)) = message.map(|one| one.op) else { return false };
-    result.code == ResultCode::Success
 }
 
 /// What events change: whoever sets one of these knows better. Passwords do so as well.

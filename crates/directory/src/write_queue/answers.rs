@@ -2,50 +2,49 @@
 //!
 //! Invariant: a request whose outcome is not known is never told that it failed.
 
-use ldap::encode;
-use ldap::message::{Controls, MessageId, ResponseKind, StringsBuf};
+use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 
 use super::Queued;
 use super::outbox::{Post, To};
+use crate::completion::{Completion, WriteDone};
 use crate::decide::Answer;
 use crate::log::CommitError;
 use crate::refusal::Refusal;
 use crate::session::Ending;
+use crate::sink;
 
 /// A request that was decided and waits until what it was decided on is durable.
 pub(super) struct Waiting {
-    id: MessageId,
-    kind: ResponseKind,
     to: To,
     /// What is sent when the batch is durable; encoded by the writer, so that the log has little
     /// to do between two syncs.
-    octets: Vec<u8>,
+    done: WriteDone,
     /// Whether the batch has a record of it.
     is_logged: bool,
 }
 
 impl Waiting {
-    pub(super) fn new(queued: Queued, answer: &Answer, is_logged: bool) -> Self {
+    pub(super) fn new(queued: Queued, answer: Answer, is_logged: bool) -> Self {
         let Queued { request, to, .. } = queued;
-        let octets = answer.encode(&request);
-        Self { id: request.id, kind: request.kind, to, octets, is_logged }
+        Self { to, done: answer.encode(&request), is_logged }
     }
 
     /// How many octets wait to be sent.
     pub(super) fn octets(&self) -> usize {
-        self.octets.len()
+        self.done.bytes.len()
     }
 
     /// Sends the answer as it was decided.
     fn answer(self, post: &mut Post) {
-        post.send(self.to, self.octets);
+        post.send(self.to, self.done);
     }
 
     /// Sends another answer: the batch was not committed.
     fn refuse(self, failed: &Failed, post: &mut Post) {
         let refusal = if self.is_logged { &failed.logged } else { &failed.others };
-        post.send(self.to, encode_refusal(self.id, self.kind, refusal));
+        let Completion { id, operation, .. } = self.done.completion;
+        post.send(self.to, refused((id, operation), refusal.clone()));
     }
 }
 
@@ -90,21 +89,21 @@ fn unknown() -> Refusal {
 pub(super) fn refuse_all(batch: impl IntoIterator<Item = Queued>, refusal: &Refusal) {
     let mut post = Post::default();
     for Queued { request, to, .. } in batch {
-        let refuse = |refusal| encode_refusal(request.id, request.kind, refusal);
-        let answer = match request.cancel.decide() {
-            Ending::Own => refuse(refusal),
+        let which = (request.id, Some(request.operation));
+        let done = match request.cancel.decide() {
+            Ending::Own => refused(which, refusal.clone()),
             // Whoever counts replies gets one for an abandoned request too.
-            Ending::Abandoned => Vec::new(),
-            Ending::Canceled => refuse(&Refusal::new(ResultCode::Canceled, "")),
+            Ending::Abandoned => {
+                WriteDone { bytes: Vec::new(), completion: Completion::of(which.0, which.1) }
+            }
+            Ending::Canceled => refused(which, Refusal::new(ResultCode::Canceled, "")),
         };
-        post.send(to, answer);
+        post.send(to, done);
     }
 }
 
-fn encode_refusal(id: MessageId, kind: ResponseKind, refusal: &Refusal) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut urls = StringsBuf::new();
-    let result = refusal.to_result(&mut urls);
-    encode::result(&mut out, id, kind, &result, Controls::EMPTY);
-    out
+fn refused(which: (MessageId, Option<OperationKind>), refusal: Refusal) -> WriteDone {
+    let mut bytes = Vec::new();
+    let completion = sink::refuse(&mut bytes, which, refusal);
+    WriteDone { bytes, completion }
 }

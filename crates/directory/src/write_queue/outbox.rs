@@ -4,17 +4,16 @@
 
 use std::sync::Arc;
 
-use ldap::message::MessageId;
+use crate::completion::WriteDone;
 
-/// Takes the encoded answer to a write; called once, from a thread that must not wait. The answer
-/// is empty when the request was abandoned: nothing is to be sent.
-pub type Reply = Box<dyn FnOnce(Vec<u8>) + Send>;
+/// Takes the response to a write; called once, from a thread that must not wait.
+pub type Reply = Box<dyn FnOnce(WriteDone) + Send>;
 
 /// Takes the answers of all connections of one thread. Called from threads that must not wait.
 pub trait Outbox: Send + Sync {
-    /// Takes the answer to the request `id` of a connection; an empty one when the request was
-    /// abandoned. Nobody need look at it before the next [`Self::flush`].
-    fn put(&self, connection: u64, id: MessageId, answer: Vec<u8>);
+    /// Takes the response to a request of a connection. Nobody need look at it before the next
+    /// [`Self::flush`].
+    fn put(&self, connection: u64, done: WriteDone);
 
     /// Answers were put.
     fn flush(&self);
@@ -23,7 +22,7 @@ pub trait Outbox: Send + Sync {
 /// Where one answer goes.
 pub(super) enum To {
     Reply(Reply),
-    Outbox { outbox: Arc<dyn Outbox>, connection: u64, id: MessageId },
+    Outbox { outbox: Arc<dyn Outbox>, connection: u64 },
 }
 
 /// Sends answers, and tells the outboxes once at the end.
@@ -34,11 +33,11 @@ pub(super) struct Post {
 }
 
 impl Post {
-    pub(super) fn send(&mut self, to: To, answer: Vec<u8>) {
+    pub(super) fn send(&mut self, to: To, done: WriteDone) {
         match to {
-            To::Reply(reply) => reply(answer),
-            To::Outbox { outbox, connection, id } => {
-                outbox.put(connection, id, answer);
+            To::Reply(reply) => reply(done),
+            To::Outbox { outbox, connection } => {
+                outbox.put(connection, done);
                 let is_same = |known: &Arc<dyn Outbox>| Arc::ptr_eq(known, &outbox);
                 if !self.to_tell.iter().any(is_same) {
                     self.to_tell.push(outbox);

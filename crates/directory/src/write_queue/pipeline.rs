@@ -280,16 +280,16 @@ impl Pipeline {
             Err(error) => {
                 batch.rollback();
                 let answer = Refusal::from(error).into();
-                return open.wait(Waiting::new(queued, &answer, false));
+                return open.wait(Waiting::new(queued, answer, false));
             }
         };
         if outcome.changes.is_empty() {
             batch.rollback();
-            return open.push(queued, &outcome, false);
+            return open.push(queued, outcome, false);
         }
         if !outcome.is_over && !may_keep(directory, &mut queued) {
             batch.rollback();
-            return open.wait(Waiting::new(queued, &keeps_too_much().into(), false));
+            return open.wait(Waiting::new(queued, keeps_too_much().into(), false));
         }
         match self.record(open.reign, batch, &queued.request, &outcome) {
             Ok(record) => {
@@ -306,11 +306,11 @@ impl Pipeline {
                 if outcome.password_policies.is_some() {
                     open.password_policies.clone_from(&outcome.password_policies);
                 }
-                open.push(queued, &outcome, true);
+                open.push(queued, outcome, true);
             }
             Err(refusal) => {
                 batch.rollback();
-                open.wait(Waiting::new(queued, &refusal.into(), false));
+                open.wait(Waiting::new(queued, refusal.into(), false));
             }
         }
     }
@@ -471,9 +471,9 @@ impl<'s> Open<'s> {
         self.changes_schema || self.acis.is_some() || self.password_policies.is_some()
     }
 
-    fn push(&mut self, queued: Queued, outcome: &Outcome, is_logged: bool) {
+    fn push(&mut self, queued: Queued, outcome: Outcome, is_logged: bool) {
         if outcome.is_over {
-            self.wait(Waiting::new(queued, &outcome.answer, is_logged));
+            self.wait(Waiting::new(queued, outcome.answer, is_logged));
         } else {
             self.unfinished.push(queued);
         }

@@ -1,6 +1,6 @@
 //! Searches that follow many aliases.
 
-use directory::{Flow, Next};
+use directory::{Flow, Next, Part};
 use ldap::filter::Filter;
 use ldap::message::{Controls, DerefAliases, MessageId, Request, Scope, SearchRequest, StringsBuf};
 use ldap::result::ResultCode;
@@ -66,16 +66,16 @@ fn whoever_abandons_a_search_waits_for_no_alias() {
     let Next::Later(job) = next else { panic!("many aliases make a job") };
     let _ = connection.worker.handle(&mut connection.session, &abandon, &mut Vec::new());
     let mut answer = Answer::default();
-    let mut done = connection
+    let done = connection
         .pool
-        .run(job, &mut |chunk: Vec<u8>| {
+        .run(job, &mut |Part { bytes: chunk, .. }: Part| {
             answer.take(&chunk);
             Flow::Continue
         })
         .done()
         .unwrap();
-    answer.take(&done.take_end());
-    connection.session.finish(done);
+    answer.take(&done.end);
+    connection.session.finish(&done);
     assert_eq!(answer.code, None);
 }
 

@@ -1,6 +1,6 @@
 //! Cancel (RFC 3909): what is told to be canceled is answered so, and what is decided is not.
 
-use directory::{Flow, Next};
+use directory::{Flow, Next, Part};
 use ldap::message::{Controls, ExtendedRequest, MessageId, Request};
 use ldap::result::ResultCode;
 
@@ -20,7 +20,7 @@ fn handled(client: &mut Client, message: &[u8]) -> ResultCode {
     let connection = &mut client.connection;
     let mut out = Vec::new();
     let next = connection.worker.handle(&mut connection.session, message, &mut out);
-    assert!(matches!(next, Next::Answered));
+    assert!(matches!(next, Next::Answered(_)));
     let mut answer = Answer::default();
     answer.take(&out);
     answer.code()
@@ -59,7 +59,7 @@ fn a_canceled_search_ends_with_canceled() {
         if flushes_before == 0 {
             assert_eq!(cancel(), told);
         }
-        let mut take = |chunk: Vec<u8>| {
+        let mut take = |Part { bytes: chunk, .. }: Part| {
             answer.take(&chunk);
             flushes += 1;
             if flushes == flushes_before {
@@ -67,11 +67,11 @@ fn a_canceled_search_ends_with_canceled() {
             }
             Flow::Continue
         };
-        let mut done = connection.pool.run(job, &mut take).done().unwrap();
-        answer.take(&done.take_end());
+        let done = connection.pool.run(job, &mut take).done().unwrap();
+        answer.take(&done.end);
         assert_eq!(answer.code(), ResultCode::Canceled);
         assert!(answer.entries.len() < 50, "{} entries", answer.entries.len());
-        connection.session.finish(done);
+        connection.session.finish(&done);
         assert_eq!(connection.session.outstanding(), 0);
     }
 }
@@ -86,13 +86,13 @@ fn a_search_that_is_done_is_not_canceled() {
     let connection = &mut client.connection;
     let next = connection.worker.handle(&mut connection.session, &message, &mut Vec::new());
     let Next::Later(job) = next else { panic!("a large search is a job") };
-    let mut done = connection.pool.run(job, &mut |_: Vec<u8>| Flow::Continue).done().unwrap();
+    let done = connection.pool.run(job, &mut |_: Part| Flow::Continue).done().unwrap();
     let mut answer = Answer::default();
-    answer.take(&done.take_end());
+    answer.take(&done.end);
     assert_eq!(answer.code(), ResultCode::Success);
     // Its answer is made, but not sent.
     assert_eq!(cancel(&mut client, 1), ResultCode::TooLate);
-    client.connection.session.finish(done);
+    client.connection.session.finish(&done);
     assert_eq!(cancel(&mut client, 1), ResultCode::NoSuchOperation);
 }
 

@@ -82,7 +82,7 @@ impl Waiting {
         let (connection, mut out) = (&mut self.client.connection, Vec::new());
         let done = self.job.run();
         let next = connection.worker.resume(&mut connection.session, done, &mut out);
-        assert!(matches!(next, Next::Answered));
+        assert!(matches!(next, Next::Answered(_)));
         let mut answer = Answer::default();
         answer.take(&out);
         answer.code()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use directory::{Clock, Flow, Next, Timestamp};
+use directory::{Clock, Flow, Next, Part, Timestamp};
 use ldap::message::{Controls, MessageId, Request, Scope};
 use ldap::result::ResultCode;
 
@@ -175,16 +175,16 @@ fn an_abandoned_search_on_the_pool_ends_without_a_result() {
         let mut abandon = || {
             let mut out = Vec::new();
             let next = connection.worker.handle(&mut connection.session, &abandon, &mut out);
-            assert!(matches!(next, Next::Answered) && out.is_empty());
+            assert!(matches!(next, Next::Answered(_)) && out.is_empty());
         };
         let mut answer = Answer::default();
         let mut flushes = 0;
         if flushes_before == 0 {
             abandon();
         }
-        let mut done = connection
+        let done = connection
             .pool
-            .run(job, &mut |chunk: Vec<u8>| {
+            .run(job, &mut |Part { bytes: chunk, .. }: Part| {
                 answer.take(&chunk);
                 flushes += 1;
                 if flushes == flushes_before {
@@ -194,10 +194,10 @@ fn an_abandoned_search_on_the_pool_ends_without_a_result() {
             })
             .done()
             .unwrap();
-        answer.take(&done.take_end());
+        answer.take(&done.end);
         assert_eq!(answer.code, None, "an abandoned search has no result");
         assert!(answer.entries.len() < 50, "{} entries", answer.entries.len());
-        connection.session.finish(done);
+        connection.session.finish(&done);
         assert_eq!(connection.session.outstanding(), 0);
     }
 }
@@ -217,18 +217,18 @@ fn a_result_comes_with_the_word_that_the_search_is_over() {
     let next = connection.worker.handle(&mut connection.session, &message, &mut Vec::new());
     let Next::Later(job) = next else { panic!("a large search is a job") };
     let mut answer = Answer::default();
-    let mut done = connection
+    let done = connection
         .pool
-        .run(job, &mut |chunk: Vec<u8>| {
+        .run(job, &mut |Part { bytes: chunk, .. }: Part| {
             answer.take(&chunk);
             Flow::Continue
         })
         .done()
         .unwrap();
     assert_eq!((answer.entries.len(), answer.code), (3, None));
-    answer.take(&done.take_end());
+    answer.take(&done.end);
     assert_eq!(answer.code, Some(ResultCode::Success));
-    connection.session.finish(done);
+    connection.session.finish(&done);
 }
 
 #[test]
@@ -246,13 +246,13 @@ fn a_receiver_that_is_gone_stops_the_search() {
     let mut chunks = 0;
     let done = connection
         .pool
-        .run(job, &mut |_: Vec<u8>| {
+        .run(job, &mut |_: Part| {
             chunks += 1;
             Flow::Stop
         })
         .done()
         .unwrap();
-    connection.session.finish(done);
+    connection.session.finish(&done);
     assert_eq!(chunks, 1);
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use directory::{Flow, Job, Next, Ran};
+use directory::{Flow, Job, Next, Part, Ran};
 use ldap::ber::{Reader, Tag, Writer};
 use ldap::control_value::sort::{SortKey, write_sort_keys};
 use ldap::control_value::vlv::{VlvRequest, VlvResponse, VlvTarget};
@@ -165,7 +165,7 @@ fn same(parks: &mut Client, other: &mut Client, asked: &Asked<'_>, what: &str) -
         let message = client.encode_search(asked);
         client.connection.feed(&message);
         let messages = client.connection.received.drain(..).collect::<Vec<_>>();
-        (messages, client.connection.noted)
+        (messages, client.connection.completion.take())
     });
     // The message ids are the same: both have asked the same all the time.
     let is_same = without_cookies(&answers[0].0) == without_cookies(&answers[1].0)
@@ -177,8 +177,8 @@ fn same(parks: &mut Client, other: &mut Client, asked: &Asked<'_>, what: &str) -
     let short = |answer: &Answer| (answer.code, answer.entries.len(), answer.controls.clone());
     let [answer, want] = told;
     let (got_short, want_short) = (short(&answer), short(&want));
-    let noted = (answers[0].1, answers[1].1);
-    assert!(is_same, "{what} {asked:?}\n{got_short:?}\n{want_short:?}\n{noted:?}");
+    let outcomes = (&answers[0].1, &answers[1].1);
+    assert!(is_same, "{what} {asked:?}\n{got_short:?}\n{want_short:?}\n{outcomes:?}");
     answer
 }
 
@@ -296,14 +296,14 @@ fn begin(client: &mut Client, asked: &Asked<'_>) -> Job {
 /// Goes on until it parks; the job, unless it is over.
 fn go_on(client: &mut Client, job: Job, answer: &mut Answer) -> Option<Job> {
     let connection = &mut client.connection;
-    let ran = connection.pool.run(job, &mut |chunk: Vec<u8>| {
+    let ran = connection.pool.run(job, &mut |Part { bytes: chunk, .. }: Part| {
         answer.take(&chunk);
         Flow::Park
     });
     match ran {
-        Ran::Done(mut done) => {
-            answer.take(&done.take_end());
-            connection.session.finish(done);
+        Ran::Done(done) => {
+            answer.take(&done.end);
+            connection.session.finish(&done);
             None
         }
         Ran::Parked(mut job) => {

@@ -416,7 +416,7 @@ fn a_password_that_was_changed_meanwhile_is_no_way_around_the_history() {
     // The same one, set by another connection between the look and the decision.
     assert_eq!(replace(&mut signed_in(&served, ANNA, FIRST), ANNA, "second"), DONE);
     let (sender, receiver) = std::sync::mpsc::channel();
-    pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    pending.submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
     let mut answer = Answer::default();
     answer.take(&receiver.recv().unwrap());
     assert_eq!(answer.code(), ResultCode::Busy, "{}", answer.diagnostic);

@@ -93,7 +93,7 @@ fn a_slow_hash_is_verified_on_the_pool() {
         assert_eq!(connection.session.outstanding(), 1);
         let mut out = Vec::new();
         let next = connection.worker.resume(&mut connection.session, job.run(), &mut out);
-        assert!(matches!(next, Next::Answered));
+        assert!(matches!(next, Next::Answered(_)));
         let mut answer = Answer::default();
         answer.take(&out);
         assert_eq!(answer.code(), want);
@@ -115,7 +115,7 @@ fn a_password_that_was_changed_meanwhile_is_asked_for_again() {
     let connection = &mut client.connection;
     let mut out = Vec::new();
     let next = connection.worker.resume(&mut connection.session, job.run(), &mut out);
-    assert!(matches!(next, Next::Answered));
+    assert!(matches!(next, Next::Answered(_)));
     let mut answer = Answer::default();
     answer.take(&out);
     assert_eq!(answer.code(), ResultCode::InvalidCredentials, "the old one was right when read");
@@ -132,7 +132,7 @@ fn an_abandoned_request_is_neither_hashed_nor_answered() {
     connection.session.abandon_all();
     let mut out = Vec::new();
     let next = connection.worker.resume(&mut connection.session, job.run(), &mut out);
-    assert!(matches!(next, Next::Answered) && out.is_empty());
+    assert!(matches!(next, Next::Answered(_)) && out.is_empty());
     assert_eq!(*connection.session.identity(), directory::Identity::Anonymous);
     assert_eq!(connection.session.outstanding(), 0);
 }
@@ -150,7 +150,7 @@ fn a_bind_is_not_abandoned_by_a_request() {
     connection.session.look_ahead(&abandon, false);
     let (mut out, mut answer) = (Vec::new(), Answer::default());
     let next = connection.worker.resume(&mut connection.session, job.run(), &mut out);
-    assert!(matches!(next, Next::Answered));
+    assert!(matches!(next, Next::Answered(_)));
     answer.take(&out);
     assert_eq!(answer.code(), ResultCode::InvalidCredentials);
     assert_eq!(connection.session.outstanding(), 0);
@@ -295,7 +295,7 @@ fn a_password_can_be_changed_while_it_is_stored_anew() {
         std::thread::yield_now();
     }
     let (sender, receiver) = std::sync::mpsc::channel();
-    pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    pending.submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
     let mut answer = Answer::default();
     answer.take(&receiver.recv().unwrap());
     assert_eq!(answer.code(), ResultCode::Success, "{}", answer.diagnostic);

@@ -489,7 +489,7 @@ fn an_update_means_what_its_names_meant_when_it_was_read() {
     let other = "( 1.3.6.1.4.1.99999.71 NAME 'pal' SUP manager )";
     schema(&mut root, ModifyOperation::Add, other);
     let (sender, receiver) = std::sync::mpsc::channel();
-    pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    pending.submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
     let mut answer = Answer::default();
     answer.take(&receiver.recv().unwrap());
     assert_eq!(answer.code(), ResultCode::Busy, "{}", answer.diagnostic);

@@ -232,7 +232,7 @@ fn a_batch_holds_few_large_answers() {
         let read = ModifyRequest { name: &name, changes: no_changes.as_ref() };
         let (sender, read_is_told) = std::sync::mpsc::channel();
         start_with(&mut root, Request::Modify(read), pre.as_ref())
-            .submit(Box::new(move |answer| sender.send(answer).unwrap()));
+            .submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
         let change = ModifyRequest { name: ANNA, changes: changes.as_ref() };
         [read_is_told, submit(&mut root, Request::Modify(change))]
     });

@@ -1,7 +1,9 @@
 //! Sessions: what depends on the connection, and what a bind does to everything else.
 
-use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Scheme, Tls};
-use ldap::message::{Authentication, BindRequest, Controls, ExtendedRequest, Request, Scope};
+use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Received, Scheme, Tls};
+use ldap::message::{
+    Authentication, BindRequest, Controls, DecodeLimits, ExtendedRequest, Request, Scope,
+};
 use ldap::result::ResultCode;
 
 use crate::authentication::{ANNA, plain, with_anna};
@@ -46,7 +48,7 @@ fn start_tls(client: &mut Client, value: Option<&[u8]>) -> (bool, Answer) {
     let next = connection.worker.handle(&mut connection.session, &message, &mut out);
     let mut answer = Answer::default();
     answer.take(&out);
-    (matches!(next, Next::StartTls), answer)
+    (matches!(next, Next::StartTls(_)), answer)
 }
 
 #[test]
@@ -233,6 +235,10 @@ fn the_administrators_password_file_is_for_its_owner_only() {
     assert!(text.starts_with("{SSHA}") && !text.contains("secret"));
 }
 
+fn received(message: &[u8]) -> Received<'_> {
+    Received::decode(message, &DecodeLimits::default())
+}
+
 /// What a guess is counted for that names an account so, by PLAIN.
 fn account_of(client: &mut Client, name: &str) -> Option<Vec<u8>> {
     let credentials = format!("\0{name}\0guess");
@@ -241,7 +247,7 @@ fn account_of(client: &mut Client, name: &str) -> Option<Vec<u8>> {
     let bind = BindRequest { version: 3, name: "", authentication };
     let message = client.encode(Request::Bind(bind), Controls::EMPTY);
     let Connection { worker, session, .. } = &mut client.connection;
-    worker.account_of_guess(session, &message)
+    worker.account_of_guess(session, &received(&message))
 }
 
 #[test]
@@ -275,7 +281,7 @@ fn guesses_are_counted_for_one_account_however_it_is_named() {
         let bind = BindRequest { version: 3, name, authentication };
         let message = client.encode(Request::Bind(bind), Controls::EMPTY);
         let Connection { worker, session, .. } = &mut client.connection;
-        worker.account_of_guess(session, &message)
+        worker.account_of_guess(session, &received(&message))
     };
     assert_eq!(named("anna"), named(ANNA));
     assert_ne!(named("u:anna"), named(ANNA), "a simple bind has no such names");

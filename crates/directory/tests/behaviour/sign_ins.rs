@@ -113,7 +113,7 @@ fn who_was_renamed_while_the_password_was_hashed_has_the_new_name() {
     let connection = &mut client.connection;
     let mut out = Vec::new();
     let next = connection.worker.resume(&mut connection.session, job.run(), &mut out);
-    assert!(matches!(next, Next::Answered));
+    assert!(matches!(next, Next::Answered(_)));
     assert_eq!(who(&mut client), format!("dn:{former}"));
     let denied = ResultCode::InsufficientAccessRights;
     assert_eq!(client.compare(BEN, "userPassword", "secret"), denied);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use directory::{Clock, Flow, Next, SystemClock, Timestamp};
+use directory::{Clock, Flow, Next, Part, SystemClock, Timestamp};
 use ldap::message::{Controls, MessageId, Request};
 use ldap::result::ResultCode;
 
@@ -50,14 +50,14 @@ fn an_abandoned_search_ends_within_ten_milliseconds() {
         let scan = thread::spawn(move || {
             let mut pool = directory.worker();
             let mut answer = Answer::default();
-            let mut done = pool
-                .run(job, &mut |chunk: Vec<u8>| {
+            let done = pool
+                .run(job, &mut |Part { bytes: chunk, .. }: Part| {
                     answer.take(&chunk);
                     Flow::Continue
                 })
                 .done()
                 .unwrap();
-            answer.take(&done.take_end());
+            answer.take(&done.end);
             (answer, done, watch.elapsed())
         });
         // It is somewhere in its candidates, or still in its plan.
@@ -67,7 +67,7 @@ fn an_abandoned_search_ends_within_ten_milliseconds() {
         let _ = connection.worker.handle(&mut connection.session, &abandon, &mut Vec::new());
         assert!(stop.is_abandoned());
         let (answer, done, ended) = scan.join().unwrap();
-        connection.session.finish(done);
+        connection.session.finish(&done);
         assert_eq!(answer.code, None, "an abandoned search has no result");
         ended.saturating_sub(begun)
     });
@@ -101,18 +101,18 @@ fn a_search_ends_within_ten_milliseconds_of_its_time_limit() {
         let job = job(&mut client, &search);
         let begun = clock.elapsed();
         let mut answer = Answer::default();
-        let mut done = client
+        let done = client
             .connection
             .pool
-            .run(job, &mut |chunk: Vec<u8>| {
+            .run(job, &mut |Part { bytes: chunk, .. }: Part| {
                 answer.take(&chunk);
                 Flow::Continue
             })
             .done()
             .unwrap();
-        answer.take(&done.take_end());
+        answer.take(&done.end);
         let took = clock.elapsed().saturating_sub(begun);
-        client.connection.session.finish(done);
+        client.connection.session.finish(&done);
         match answer.code() {
             // A fast machine is done before.
             ResultCode::Success => Duration::ZERO,

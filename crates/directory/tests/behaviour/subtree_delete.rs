@@ -62,9 +62,9 @@ fn submit(
     let (sender, receiver) = channel();
     let is_answered = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&is_answered);
-    start_with(client, op, controls).submit(Box::new(move |answer| {
+    start_with(client, op, controls).submit(Box::new(move |done| {
         flag.store(true, Ordering::Release);
-        sender.send(answer).unwrap();
+        sender.send(done.bytes).unwrap();
     }));
     (receiver, is_answered)
 }
@@ -112,9 +112,9 @@ fn the_writes_of_others_go_on_between_the_steps() {
     let modify = ModifyRequest { name: SUFFIX, changes: changes.as_ref() };
     let (sender, modified) = channel();
     start_with(&mut other, Request::Modify(modify), Controls::EMPTY).submit(Box::new(
-        move |answer| {
+        move |done| {
             assert!(!is_deleted.load(Ordering::Acquire), "the tree would have been waited for");
-            sender.send(answer).unwrap();
+            sender.send(done.bytes).unwrap();
         },
     ));
     held.release();

@@ -220,7 +220,7 @@ fn an_end_that_is_abandoned_while_it_waits_does_nothing() {
     let pending = start_with(&mut client, Request::Extended(request), Controls::EMPTY);
     let id = pending.id();
     let (sender, receiver) = channel();
-    pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    pending.submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
     let abandon = client.encode(Request::Abandon(id), Controls::EMPTY);
     client.connection.feed(&abandon);
     held.release();
@@ -253,7 +253,7 @@ fn a_transaction_is_decided_on_what_others_did_before_it_ended() {
     let submit = |client: &mut Client, op: Request<'_>| {
         let (sender, receiver) = channel();
         let pending = start_with(client, op, Controls::EMPTY);
-        pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+        pending.submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
         receiver
     };
     let ended = submit(&mut client, Request::Extended(request));
@@ -319,7 +319,7 @@ fn a_tree_is_not_deleted_by_a_name_that_only_a_lost_transaction_gave_it() {
     controls.push(Control { oid: "1.2.840.113556.1.4.805", critical: true, value: None });
     let (sender, deleted) = channel();
     start_with(&mut root, Request::Delete(DeleteRequest { name: &other }), controls.as_ref())
-        .submit(Box::new(move |answer| sender.send(answer).unwrap()));
+        .submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
     (0..100_000).for_each(|_| thread::yield_now());
     held.release();
     assert_eq!(code(&lost), ResultCode::UnwillingToPerform, "there is no room for it");

@@ -71,7 +71,7 @@ pub(crate) fn start_with(
     let mut out = Vec::new();
     match connection.worker.handle(&mut connection.session, &message, &mut out) {
         Next::Write(pending) => pending,
-        Next::Answered | Next::Later(_) | Next::Hash(_) | Next::StartTls | Next::Close => {
+        Next::Answered(_) | Next::Later(_) | Next::Hash(_) | Next::StartTls(_) | Next::Close(_) => {
             panic!("a write goes to the queue, not {out:02x?}")
         }
     }
@@ -79,7 +79,7 @@ pub(crate) fn start_with(
 
 pub(crate) fn submit(client: &mut Client, op: Request<'_>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
-    start(client, op).submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    start(client, op).submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
     receiver
 }
 
@@ -221,7 +221,7 @@ fn shutdown_writes_what_waits_and_refuses_what_comes_later() {
     served.directory.shutdown();
     assert_eq!(code(&waiting), ResultCode::Success);
     let (sender, receiver) = channel();
-    late.submit(Box::new(move |answer| sender.send(answer).unwrap()));
+    late.submit(Box::new(move |done| sender.send(done.bytes).unwrap()));
     assert_eq!(code(&receiver), ResultCode::Unavailable);
     assert!(exists(&served, "ou=waiting,dc=example,dc=org"), "reading goes on");
     served.directory.shutdown();

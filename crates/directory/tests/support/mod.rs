@@ -13,8 +13,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use directory::{
-    AdminPassword, Clock, Confidentiality, Directory, DirectoryOptions, Flow, GlobalAcis,
-    ManualClock, Next, Noted, Peer, Ran, Receiver, Scheme, Session, Timestamp, Tls, Worker,
+    AdminPassword, Clock, Completion, Confidentiality, Directory, DirectoryOptions, Flow,
+    GlobalAcis, ManualClock, Next, Part, Peer, Ran, Receiver, Scheme, Session, Timestamp, Tls,
+    Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -187,8 +188,8 @@ pub struct Connection {
     pub parks: bool,
     /// How often they did.
     pub parked: usize,
-    /// What was noted of the last one.
-    pub noted: Noted,
+    /// The outcome of the last one.
+    pub completion: Option<Completion>,
 }
 
 impl Connection {
@@ -204,7 +205,7 @@ impl Connection {
             hashes: 0,
             parks: true,
             parked: 0,
-            noted: Noted::default(),
+            completion: None,
         }
     }
 
@@ -237,22 +238,22 @@ impl Connection {
 
     fn follow(&mut self, next: Next, out: Vec<u8>) {
         match next {
-            Next::Answered => self.send(&out),
+            Next::Answered(completion) => self.end(&out, completion),
             Next::Write(pending) => {
                 self.send(&out);
                 let id = pending.id();
                 let (sender, receiver) = channel();
-                pending.submit(Box::new(move |answer| sender.send(answer).unwrap()));
-                let answer = receiver.recv().expect("every write is answered");
+                pending.submit(Box::new(move |done| sender.send(done).unwrap()));
+                let done = receiver.recv().expect("every write is answered");
                 self.session.forget(id);
-                self.send(&answer);
+                self.end(&done.bytes, done.completion);
             }
             Next::Later(job) => {
                 self.jobs += 1;
                 self.send(&out);
                 let mut chunks = Vec::new();
                 let mut job = job;
-                let mut done = loop {
+                let done = loop {
                     let ran =
                         self.pool.run(job, &mut Taker { chunks: &mut chunks, parks: self.parks });
                     match ran {
@@ -262,12 +263,9 @@ impl Connection {
                     self.parked += 1;
                     self.session.renew(&mut job);
                 };
-                chunks.push(done.take_end());
-                self.noted = done.noted();
-                self.session.finish(done);
-                for chunk in chunks {
-                    self.send(&chunk);
-                }
+                self.session.finish(&done);
+                chunks.push(done.end);
+                self.end(&chunks.concat(), done.completion);
             }
             Next::Hash(job) => {
                 assert!(out.is_empty(), "answered before the password was looked at");
@@ -276,16 +274,23 @@ impl Connection {
                 let next = self.worker.resume(&mut self.session, job.run(), &mut out);
                 self.follow(next, out);
             }
-            Next::StartTls => {
-                self.send(&out);
+            Next::StartTls(completion) => {
+                self.end(&out, completion);
                 self.inbox.clear();
                 self.session.set_tls(Tls::default());
             }
-            Next::Close => {
-                self.send(&out);
+            Next::Close(completion) => {
+                self.end(&out, completion);
                 self.closed = true;
             }
         }
+    }
+
+    /// Sends the whole response to a request; its outcome says what it says.
+    fn end(&mut self, out: &[u8], completion: Completion) {
+        assert_outcome(out, &completion);
+        self.completion = Some(completion);
+        self.send(out);
     }
 
     fn send(&mut self, out: &[u8]) {
@@ -566,6 +571,44 @@ fn texts(values: &[&str]) -> ValuesBuf {
     values.iter().map(|value| value.as_bytes()).collect()
 }
 
+/// An outcome is what the messages of its response say.
+#[track_caller]
+pub fn assert_outcome(mut out: &[u8], completion: &Completion) {
+    assert_eq!(completion.bytes, out.len() as u64, "{completion:?}");
+    let (mut entries, mut references, mut end) = (0, 0, None);
+    while let Ok(Frame::Complete(length)) = frame(out, usize::MAX) {
+        let (message, rest) = out.split_at(length);
+        out = rest;
+        let decoded = Message::<Response<'_>>::decode(message, &DecodeLimits::default()).unwrap();
+        let result = match decoded.op {
+            Response::SearchEntry { .. } => {
+                entries += 1;
+                continue;
+            }
+            Response::SearchReference(_) => {
+                references += 1;
+                continue;
+            }
+            // It answers no request.
+            Response::Extended { oid: Some(encode::ABORTED_TRANSACTION), .. }
+            | Response::Intermediate { .. } => continue,
+            Response::Bind { result, .. }
+            | Response::SearchDone(result)
+            | Response::Modify(result)
+            | Response::Add(result)
+            | Response::Delete(result)
+            | Response::ModifyDn(result)
+            | Response::Compare(result)
+            | Response::Extended { result, .. } => result,
+        };
+        assert!(decoded.id == completion.id || decoded.id == MessageId::UNSOLICITED);
+        assert!(end.replace((result.code, result.diagnostic.to_owned())).is_none(), "two ends");
+    }
+    assert_eq!((completion.entries, completion.references), (entries, references));
+    let said = completion.code.map(|code| (code, completion.diagnostic.to_string()));
+    assert_eq!(said, end);
+}
+
 /// Takes the answer of a search, which parks as often as it may.
 pub struct Taker<'c> {
     pub chunks: &'c mut Vec<Vec<u8>>,
@@ -573,8 +616,8 @@ pub struct Taker<'c> {
 }
 
 impl Receiver for Taker<'_> {
-    fn take(&mut self, chunk: Vec<u8>) -> Flow {
-        self.chunks.push(chunk);
+    fn take(&mut self, part: Part) -> Flow {
+        self.chunks.push(part.bytes);
         if self.parks { Flow::Park } else { Flow::Continue }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     AddRequest, BindRequest, CompareRequest, DecodeLimits, ExtendedRequest, MessageId,
-    ModifyDnRequest, ModifyRequest, ResponseKind, SearchRequest,
+    ModifyDnRequest, ModifyRequest, SearchRequest,
 };
 use crate::ber::{DecodeError, DecodeReason, Reader, Tag, Writer};
 
@@ -39,22 +39,6 @@ pub struct DeleteRequest<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The response this request gets at its end; none for Unbind and Abandon.
-    #[must_use]
-    pub const fn answered_by(&self) -> Option<ResponseKind> {
-        match self {
-            Self::Bind(_) => Some(ResponseKind::Bind),
-            Self::Unbind | Self::Abandon(_) => None,
-            Self::Search(_) => Some(ResponseKind::SearchDone),
-            Self::Modify(_) => Some(ResponseKind::Modify),
-            Self::Add(_) => Some(ResponseKind::Add),
-            Self::Delete(_) => Some(ResponseKind::Delete),
-            Self::ModifyDn(_) => Some(ResponseKind::ModifyDn),
-            Self::Compare(_) => Some(ResponseKind::Compare),
-            Self::Extended(_) => Some(ResponseKind::Extended),
-        }
-    }
-
     pub(super) fn read(
         reader: &mut Reader<'a>,
         tag: Tag,
@@ -82,19 +66,19 @@ impl<'a> Request<'a> {
     }
 
     pub(super) fn write(&self, writer: &mut Writer<'_>) {
-        let tag = match self {
+        match self {
             Self::Unbind => return writer.header(UNBIND, 0),
             Self::Delete(request) => return writer.octets(DELETE, request.name.as_bytes()),
             Self::Abandon(id) => return writer.integer(ABANDON, i64::from(id.0)),
-            Self::Bind(_) => BIND,
-            Self::Search(_) => SEARCH,
-            Self::Modify(_) => MODIFY,
-            Self::Add(_) => ADD,
-            Self::ModifyDn(_) => MODIFY_DN,
-            Self::Compare(_) => COMPARE,
-            Self::Extended(_) => EXTENDED,
-        };
-        let mark = writer.begin(tag);
+            Self::Bind(_)
+            | Self::Search(_)
+            | Self::Modify(_)
+            | Self::Add(_)
+            | Self::ModifyDn(_)
+            | Self::Compare(_)
+            | Self::Extended(_) => {}
+        }
+        let mark = writer.begin(self.kind().tag());
         match self {
             Self::Bind(request) => request.write(writer),
             Self::Search(request) => request.write(writer),
@@ -110,12 +94,12 @@ impl<'a> Request<'a> {
 }
 
 pub(super) const BIND: Tag = Tag::application(0, true);
-const UNBIND: Tag = Tag::application(2, false);
+pub(super) const UNBIND: Tag = Tag::application(2, false);
 pub(super) const SEARCH: Tag = Tag::application(3, true);
 pub(super) const MODIFY: Tag = Tag::application(6, true);
 pub(super) const ADD: Tag = Tag::application(8, true);
 pub(super) const DELETE: Tag = Tag::application(10, false);
 pub(super) const MODIFY_DN: Tag = Tag::application(12, true);
 pub(super) const COMPARE: Tag = Tag::application(14, true);
-const ABANDON: Tag = Tag::application(16, false);
+pub(super) const ABANDON: Tag = Tag::application(16, false);
 pub(super) const EXTENDED: Tag = Tag::application(23, true);

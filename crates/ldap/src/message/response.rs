@@ -1,6 +1,6 @@
 //! The responses (RFC 4511 §4.2–§4.13) as one enum.
 
-use super::{Attributes, DecodeLimits, LdapResult, Strings, request};
+use super::{Attributes, DecodeLimits, LdapResult, Strings};
 use crate::ber::{DecodeError, DecodeReason, Reader, Tag, Writer};
 
 /// What a server answers.
@@ -74,22 +74,6 @@ pub enum ResponseKind {
 }
 
 impl ResponseKind {
-    /// The response to a request with this tag; none for Unbind, Abandon and unknown tags.
-    #[must_use]
-    pub const fn answering(request: Tag) -> Option<Self> {
-        Some(match request {
-            request::BIND => Self::Bind,
-            request::SEARCH => Self::SearchDone,
-            request::MODIFY => Self::Modify,
-            request::ADD => Self::Add,
-            request::DELETE => Self::Delete,
-            request::MODIFY_DN => Self::ModifyDn,
-            request::COMPARE => Self::Compare,
-            request::EXTENDED => Self::Extended,
-            _ => return None,
-        })
-    }
-
     /// Its tag on the wire.
     #[must_use]
     pub const fn tag(self) -> Tag {

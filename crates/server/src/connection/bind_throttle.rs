@@ -6,14 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ldap::ber::{Reader, Tag};
-use ldap::result::ResultCode;
+use directory::{Completion, Received};
 use tokio::time::{Sleep, sleep};
 
 use crate::limits::client_addresses::{
     Admission, ClientAddresses, CountedConnection, Position, Source, Ticket,
 };
-use crate::log::summarize;
 
 /// The address of a client, what is counted of it, and whether its next guess has to wait.
 pub(crate) struct BindThrottle {
@@ -57,11 +55,11 @@ impl BindThrottle {
     /// `account` says whose password that is.
     pub(super) fn throttle(
         &mut self,
-        message: &[u8],
+        received: &Received<'_>,
         addresses: &ClientAddresses,
         (now, account): (impl Fn() -> Duration, impl FnOnce() -> Option<Vec<u8>>),
     ) -> Decision {
-        self.is_guess = is_guess(message);
+        self.is_guess = received.guesses_password();
         if !self.is_guess {
             return Decision::Now;
         }
@@ -120,17 +118,14 @@ impl BindThrottle {
         }
     }
 
-    /// A response was made; a bind that failed counts.
+    /// A message was answered; a guess that failed counts.
     pub(super) fn answered(
         &mut self,
-        answer: &[u8],
+        completion: &Completion,
         addresses: &ClientAddresses,
         now: impl Fn() -> Duration,
     ) {
-        let has_failed = self.is_guess
-            && tag(answer) == Some(BIND_RESPONSE)
-            && summarize(answer).code == Some(ResultCode::InvalidCredentials.code());
-        self.ends(has_failed, addresses, now);
+        self.ends(self.is_guess && completion.is_failed_guess(), addresses, now);
     }
 
     /// The message that was handled is done with, as far as passwords go.
@@ -156,31 +151,13 @@ impl BindThrottle {
     }
 }
 
-/// Whether a message sends a password that may be wrong.
-fn is_guess(message: &[u8]) -> bool {
-    match tag(message) {
-        Some(BIND | EXTENDED | MODIFY) => directory::guesses_password(message),
-        Some(_) | None => false,
-    }
-}
-
-/// The tag of a message's operation.
-fn tag(message: &[u8]) -> Option<Tag> {
-    let mut fields = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
-    fields.read(Tag::INTEGER).ok()?;
-    fields.peek_tag()
-}
-
-const BIND: Tag = Tag::application(0, true);
-const MODIFY: Tag = Tag::application(6, true);
-const EXTENDED: Tag = Tag::application(23, true);
-const BIND_RESPONSE: Tag = Tag::application(1, true);
-
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
 
-    use ldap::message::{Authentication, BindRequest, Controls, Message, MessageId, Request};
+    use ldap::message::{
+        Authentication, BindRequest, Controls, DecodeLimits, Message, MessageId, Request,
+    };
     use tokio::runtime::Builder;
 
     use super::*;
@@ -193,7 +170,8 @@ mod tests {
         let op = Request::Bind(BindRequest { version: 3, name: "cn=anna", authentication });
         let mut bind = Vec::new();
         Message { id: MessageId(1), op, controls: Controls::EMPTY }.encode(&mut bind);
-        throttle.throttle(&bind, addresses, (|| NOW, || None))
+        let received = Received::decode(&bind, &DecodeLimits::default());
+        throttle.throttle(&received, addresses, (|| NOW, || None))
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use directory::Noted;
+use directory::{JobDone, Part, WriteDone};
+use ldap::message::MessageId;
 use ldap::result::ResultCode;
 
 use super::Connection;
@@ -14,15 +15,13 @@ impl Connection {
     pub(super) fn take_replies(&mut self) {
         // Nothing follows a notice of disconnection.
         while self.ending.is_none()
-            && let Some((id, answer)) = self.mailbox.take()
+            && let Some(WriteDone { bytes, completion }) = self.mailbox.take()
         {
             self.touch();
-            self.session.forget(id);
+            self.session.forget(completion.id);
             let recorder = &self.worker.recorder;
-            recorder.part(&mut self.log, &answer);
-            let outcome = (id, Noted::default(), Duration::ZERO);
-            recorder.answered(&mut self.log, &self.session, outcome);
-            self.output.append(answer);
+            recorder.answered(&mut self.log, &self.session, completion, Duration::ZERO);
+            self.output.append(bytes);
         }
     }
 
@@ -38,14 +37,16 @@ impl Connection {
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
                     self.half_closed = None;
-                    self.take_chunk(chunk.take());
+                    let id = job.id;
+                    self.take_part(id, chunk.take());
                 }
-                Poll::Ready(Some(Delivery::Done(mut done, waited))) => {
+                Poll::Ready(Some(Delivery::Done(done, waited))) => {
                     self.half_closed = None;
-                    self.take_chunk(done.take_end());
-                    let outcome = (done.id(), done.noted(), waited);
-                    self.session.finish(done);
-                    self.worker.recorder.answered(&mut self.log, &self.session, outcome);
+                    self.session.finish(&done);
+                    let JobDone { end, completion } = done;
+                    self.output.append(end);
+                    let recorder = &self.worker.recorder;
+                    recorder.answered(&mut self.log, &self.session, completion, waited);
                     self.jobs.swap_remove(index);
                     self.touch();
                 }
@@ -79,10 +80,9 @@ impl Connection {
         false
     }
 
-    /// Takes a part of the answer of a job; there may be nothing in it.
-    fn take_chunk(&mut self, chunk: Vec<u8>) {
-        let worker = &self.worker;
-        worker.recorder.part(&mut self.log, &chunk);
-        self.output.append(chunk);
+    /// Takes a part of the response of a job.
+    fn take_part(&mut self, id: MessageId, part: Part) {
+        self.worker.recorder.part(&mut self.log, id, &part);
+        self.output.append(part.bytes);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use directory::{HashDone, HashJob, Noted};
+use directory::{HashDone, HashJob};
+use ldap::result::ResultCode;
 
-use super::{Attempt, Connection, Running, refuse_busy};
+use super::{Attempt, Connection, Running};
 use crate::pools::fair_queue::Asker;
 use crate::worker::Worker;
 
@@ -20,20 +21,21 @@ impl Connection {
         let Some(held) = account.try_hold(job.octets()) else { return Err((job, NO_ROOM)) };
         self.bind_throttle.begins(&worker.shared.client_addresses, || worker.now());
         let (asker, silence_tells) = (Asker::of(&self.session), job.silence_tells());
+        let id = job.id();
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
         let (hashes_for, _held) = (Some(asker), Some(held));
-        self.jobs.push(Running { deliveries, hashes_for, silence_tells, _held });
+        self.jobs.push(Running { id, deliveries, hashes_for, silence_tells, _held });
         Ok(())
     }
 
     /// Goes on with a message whose password hashes are computed.
     pub(super) fn resume(&mut self, done: HashDone) {
         let worker = Rc::clone(&self.worker);
-        let attempt = Attempt::Again(done.id());
+        let which = (done.id(), Some(done.operation()));
         let mut out = Vec::new();
         let next = worker.resume(&mut self.session, done, &mut out);
-        self.follow(&worker, next, attempt, (0, &mut out));
+        self.follow(&worker, (next, which), Attempt::Again, (0, &mut out));
         if !out.is_empty() {
             self.output.append(out);
         }
@@ -51,11 +53,12 @@ impl Connection {
         let worker = Rc::clone(&self.worker);
         self.session.forget(job.id());
         let mut out = Vec::new();
-        if !job.is_abandoned() {
-            refuse_busy(job.id(), job.message(), TOO_MANY, &mut out);
-        }
+        let completion = match job.is_abandoned() {
+            true => job.abandoned(),
+            false => job.refuse(&mut out, ResultCode::Busy, format!("{TOO_MANY}; try again")),
+        };
         self.unanswered(&worker, job);
-        self.record_answer(&worker, Attempt::Again(job.id()), &out, Noted::default());
+        self.record_answer(&worker, Attempt::Again, completion);
         if !out.is_empty() {
             self.output.append(out);
         }

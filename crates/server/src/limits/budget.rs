@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use directory::Part;
 use rustc_hash::FxHashMap;
 
 use crate::connection::presence::{Presence, Why, millis, network};
@@ -102,14 +103,14 @@ pub(crate) struct Held {
 
 /// A part of an answer on its way to its connection.
 pub(crate) struct Chunk {
-    octets: Vec<u8>,
+    part: Part,
     held: Held,
 }
 
 impl Chunk {
-    /// The octets; who takes them counts them.
-    pub(crate) fn take(mut self) -> Vec<u8> {
-        std::mem::take(&mut self.octets)
+    /// The part itself; who takes it counts its bytes.
+    pub(crate) fn take(mut self) -> Part {
+        std::mem::take(&mut self.part)
     }
 }
 
@@ -121,7 +122,7 @@ impl Drop for Chunk {
 
 impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chunk").field("octets", &self.octets.len()).finish_non_exhaustive()
+        f.debug_struct("Chunk").field("bytes", &self.part.bytes.len()).finish_non_exhaustive()
     }
 }
 
@@ -306,9 +307,9 @@ impl Account {
     }
 
     /// A part of an answer, counted.
-    pub(crate) fn chunk(self: &Arc<Self>, octets: Vec<u8>) -> Chunk {
+    pub(crate) fn chunk(self: &Arc<Self>, part: Part) -> Chunk {
         self.chunks.fetch_add(1, Ordering::Relaxed);
-        Chunk { held: self.hold(octets.capacity()), octets }
+        Chunk { held: self.hold(part.bytes.capacity()), part }
     }
 
     /// Octets that are held for the connection.
@@ -440,14 +441,14 @@ mod tests {
         let (anonymous, other) = (account(&budget, 1, 0), account(&budget, 1, 0));
         other.set_anonymous(false);
         let mut held = anonymous.hold(1_000);
-        let chunk = other.chunk(vec![0; 500]);
+        let chunk = other.chunk(Part { bytes: vec![0; 500], ..Part::default() });
         assert_eq!(budget.held(), (1_500, 1_000));
         held.resize(3_000);
         held.resize(2_000);
         // What was counted for an anonymous one stays so.
         anonymous.set_anonymous(false);
         assert_eq!((budget.held(), anonymous.held()), ((2_500, 2_000), 2_000));
-        assert_eq!(chunk.take().len(), 500);
+        assert_eq!(chunk.take().bytes.len(), 500);
         drop(held);
         assert_eq!((budget.held(), budget.released()), ((0, 0), 1_000 + 2_000 + 500));
         budget.close(&anonymous);

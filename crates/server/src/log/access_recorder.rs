@@ -5,22 +5,20 @@
 //! goes into the ring, what changed about its connection did.
 //! Invariant: nothing here waits, and nothing here changes a response.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use directory::record::Who;
-use directory::{Noted, Session};
-use ldap::ber::{Reader, Tag};
-use ldap::message::{
-    Authentication, Controls, DecodeLimits, Message, MessageId, ModifyOperation, Request,
-};
+use directory::{Completion, Part, Received, Session};
+use ldap::message::{Authentication, Controls, MessageId, ModifyOperation, OperationKind, Request};
+use ldap::result::ResultCode;
 use tokio::time::Instant;
 
 use super::refusals::Refusals;
 use super::ring::Producer;
-use super::summary::{Summary, summarize};
 use super::wire::{Draft, Field, Kind, LoggedRequest, MESSAGE_MAX_BYTES, OperationRecord};
 use super::{Doorbell, PROXIED_1, PROXIED_2, SESSION_TRACKING};
 use crate::metrics::{Measured, Meter, micros};
@@ -70,8 +68,10 @@ struct Pending {
     id: MessageId,
     operation: OperationRecord,
     received_bytes: u64,
+    /// Sent for it before it went on elsewhere.
+    begun_bytes: u64,
     read: Instant,
-    diagnostic: Vec<u8>,
+    diagnostic: Cow<'static, str>,
     request: Vec<u8>,
 }
 
@@ -176,90 +176,92 @@ impl AccessRecorder {
         self.began.set(now);
     }
 
-    /// A message was handled, and `answer` is all that will be said to it.
+    /// A message was handled, and `completion` is all that became of it.
     pub(crate) fn handled(
         &self,
         connection: &mut ConnectionLog,
         session: &Session,
-        message: &[u8],
-        (answer, noted): (&[u8], Noted),
+        received: &Received<'_>,
+        completion: &Completion,
     ) {
-        let Some((id, tag)) = head(message) else { return };
-        if tag == UNBIND {
+        // What has no id that can be read is no operation.
+        let Some(id) = received.id() else { return };
+        let received_bytes = received.bytes.len() as u64;
+        if completion.operation == Some(OperationKind::Unbind) {
             connection.ends("unbind");
-            return self.count(
-                &OperationRecord { tag: tag.0, ..OperationRecord::default() },
-                message.len() as u64,
-            );
+            let kind = completion.operation;
+            return self
+                .count(&OperationRecord { kind, ..OperationRecord::default() }, received_bytes);
         }
-        let summary = summarize(answer);
-        let mut operation = self.new_operation(connection, session, (id, tag));
-        operation.add(&summary, answer.len());
-        operation.add_noted(noted);
-        self.count(&operation, message.len() as u64);
+        let mut operation = self.new_operation(connection, session, (id, completion.operation));
+        operation.complete(completion);
+        self.count(&operation, received_bytes);
         let Some(log) = &self.log else { return };
         let mut log = log.borrow_mut();
         if !log.introduce(connection, session) {
             return;
         }
         let mut draft = std::mem::take(&mut log.draft);
-        Draft::begin(&mut draft, Kind::Operation).operation(&operation).text(summary.diagnostic);
-        put_request(&mut draft, tag, message);
+        let mut record = Draft::begin(&mut draft, Kind::Operation);
+        record.operation(&operation).text(completion.diagnostic.as_bytes());
+        put_request(&mut draft, received);
         log.put(&draft);
         log.draft = draft;
     }
 
-    /// A message was begun, and goes on elsewhere.
+    /// A message was begun, and goes on elsewhere; so many bytes were sent for it.
     pub(crate) fn begun(
         &self,
         connection: &mut ConnectionLog,
         session: &Session,
-        message: &[u8],
-        answer: &[u8],
+        received: &Received<'_>,
+        sent_bytes: u64,
     ) {
-        let Some((id, tag)) = head(message) else { return };
-        let mut operation = self.new_operation(connection, session, (id, tag));
-        operation.add(&summarize(answer), answer.len());
+        let Some(id) = received.id() else { return };
+        let mut operation = self.new_operation(connection, session, (id, received.operation()));
+        operation.bytes = sent_bytes;
         let mut request = Vec::new();
         if self.log.is_some() {
-            put_request(&mut request, tag, message);
+            put_request(&mut request, received);
         }
         connection.pending.push(Pending {
-            id: MessageId(id),
+            id,
             operation,
-            received_bytes: message.len() as u64,
+            received_bytes: received.bytes.len() as u64,
+            begun_bytes: sent_bytes,
             read: self.read.get(),
-            diagnostic: Vec::new(),
+            diagnostic: Cow::Borrowed(""),
             request,
         });
     }
 
-    /// A part of an answer came that is not its end.
-    pub(crate) fn part(&self, connection: &mut ConnectionLog, answer: &[u8]) {
-        // Every message of an answer has its id.
-        let Some((id, _)) = head(answer) else { return };
-        let pending = connection.pending.iter_mut().find(|pending| pending.id.0 == id);
-        if let Some(pending) = pending {
-            let summary = summarize(answer);
-            pending.operation.add(&summary, answer.len());
-            if summary.code.is_some() {
-                pending.diagnostic = summary.diagnostic.to_vec();
-            }
+    /// A part of a response came that is not its end.
+    pub(crate) fn part(&self, connection: &mut ConnectionLog, id: MessageId, part: &Part) {
+        let pending = connection.pending.iter_mut().find(|pending| pending.id == id);
+        if let Some(Pending { operation, .. }) = pending {
+            operation.entries = operation.entries.saturating_add(part.entries);
+            operation.references = operation.references.saturating_add(part.references);
+            operation.bytes += part.bytes.len() as u64;
         }
     }
 
-    /// The last of an answer came; nothing, when the operation was abandoned.
+    /// The end of a response came; nothing, when the operation was abandoned. It waited so long for
+    /// a thread.
     pub(crate) fn answered(
         &self,
         connection: &mut ConnectionLog,
         session: &Session,
-        (id, noted, waited): (MessageId, Noted, Duration),
+        completion: Completion,
+        waited: Duration,
     ) {
-        let index = connection.pending.iter().position(|pending| pending.id == id);
+        let index = connection.pending.iter().position(|pending| pending.id == completion.id);
         let Some(index) = index else { return };
         let mut pending = connection.pending.swap_remove(index);
-        pending.operation.add_noted(noted);
-        pending.operation.queue_us = pending.operation.queue_us.saturating_add(micros(waited));
+        let operation = &mut pending.operation;
+        operation.complete(&completion);
+        operation.bytes += pending.begun_bytes;
+        operation.queue_us = operation.queue_us.saturating_add(micros(waited));
+        pending.diagnostic = completion.diagnostic;
         self.end(connection, session, pending);
     }
 
@@ -290,7 +292,7 @@ impl AccessRecorder {
         &self,
         connection: &mut ConnectionLog,
         session: &Session,
-        (id, tag): (i32, Tag),
+        (id, kind): (MessageId, Option<OperationKind>),
     ) -> OperationRecord {
         let now = Instant::now();
         let (read, began) = (self.read.get(), self.began.replace(now));
@@ -302,8 +304,8 @@ impl AccessRecorder {
             ended_us: micros(now - self.epoch),
             queue_us: micros(began - read),
             elapsed_us: micros(now - read),
-            message_id: id,
-            tag: tag.0,
+            message_id: id.0,
+            kind,
             ..OperationRecord::default()
         }
     }
@@ -321,7 +323,7 @@ impl AccessRecorder {
             return;
         }
         let mut draft = std::mem::take(&mut log.draft);
-        Draft::begin(&mut draft, Kind::Operation).operation(&operation).text(&diagnostic);
+        Draft::begin(&mut draft, Kind::Operation).operation(&operation).text(diagnostic.as_bytes());
         draft.extend_from_slice(&request);
         log.put(&draft);
         log.draft = draft;
@@ -329,12 +331,12 @@ impl AccessRecorder {
 
     fn count(&self, operation: &OperationRecord, received_bytes: u64) {
         self.meter.count(&Measured {
-            tag: operation.tag,
+            kind: operation.kind,
             code: operation.code,
             is_abandoned: operation.is_abandoned,
             elapsed_us: operation.elapsed_us,
             received_bytes,
-            sent_bytes: operation.octets,
+            sent_bytes: operation.bytes,
             entries: operation.entries,
             references: operation.references,
         });
@@ -407,39 +409,29 @@ impl Log {
 }
 
 impl OperationRecord {
-    fn add(&mut self, summary: &Summary<'_>, octets: usize) {
-        self.entries = self.entries.saturating_add(summary.entries);
-        self.references = self.references.saturating_add(summary.references);
-        self.octets += octets as u64;
-        if summary.code.is_some() {
-            self.code = summary.code;
-        }
+    /// What the outcome says of it.
+    fn complete(&mut self, completion: &Completion) {
+        self.code = completion.code.map(ResultCode::code);
+        self.entries = completion.entries;
+        self.references = completion.references;
+        self.candidates = completion.candidates;
+        self.is_unindexed = completion.is_unindexed;
+        self.policy = completion.policy;
+        self.bytes = completion.bytes;
     }
-
-    fn add_noted(&mut self, noted: Noted) {
-        self.candidates = noted.candidates;
-        self.is_unindexed = noted.is_unindexed;
-        self.policy = noted.policy;
-    }
-}
-
-/// The id and the tag of a message's operation.
-fn head(message: &[u8]) -> Option<(i32, Tag)> {
-    let mut fields = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
-    let id = fields.integer_i32(Tag::INTEGER).ok()?;
-    Some((id, fields.peek_tag()?))
 }
 
 /// Appends what the message asks for, without its secrets.
-fn put_request(out: &mut Vec<u8>, tag: Tag, message: &[u8]) {
-    if tag == SEARCH && message.len() <= MESSAGE_MAX_BYTES {
+fn put_request(out: &mut Vec<u8>, received: &Received<'_>) {
+    let is_search = received.operation() == Some(OperationKind::Search);
+    if is_search && received.bytes.len() <= MESSAGE_MAX_BYTES {
         out.push(LoggedRequest::Message as u8);
-        return out.extend_from_slice(message);
+        return out.extend_from_slice(received.bytes);
     }
     let mut draft = Draft(out);
     draft.octet(LoggedRequest::Fields as u8);
     // What cannot be read has no fields; the answer says why.
-    if let Ok(message) = Message::<Request<'_>>::decode(message, &DecodeLimits::default()) {
+    if let Ok(message) = &received.message {
         put_fields(&mut draft, &message.op);
         put_controls(&mut draft, &message.controls);
     }
@@ -508,6 +500,3 @@ fn put_controls(draft: &mut Draft<'_>, controls: &Controls<'_>) {
         }
     }
 }
-
-const UNBIND: Tag = Tag::application(2, false);
-pub(super) const SEARCH: Tag = Tag::application(3, true);

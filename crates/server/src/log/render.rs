@@ -2,7 +2,7 @@
 
 use directory::Timestamp;
 use ldap::ber::{Reader, Tag};
-use ldap::message::Scope;
+use ldap::message::{OperationKind, Scope};
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
 
@@ -172,8 +172,8 @@ impl Renderer {
         let operation = parts.operation()?;
         let diagnostic = parts.text()?;
         let time = self.moment(operation.ended_us);
-        let is_search = operation.tag == super::access_recorder::SEARCH.0;
-        let mut line = Line::begin(out, self.form, self.time.of(time), names(operation.tag));
+        let is_search = operation.kind == Some(OperationKind::Search);
+        let mut line = Line::begin(out, self.form, self.time.of(time), names(operation.kind));
         line.number(CONNECTION, operation.connection);
         line.number(key!("op", "op"), operation.number);
         line.number(key!("msg", "msgID"), u64::from(operation.message_id.unsigned_abs()));
@@ -224,7 +224,7 @@ fn outcome(line: &mut Line<'_>, operation: &OperationRecord, diagnostic: &[u8], 
             line.flag(key!("unindexed", "unindexed"));
         }
     }
-    line.number(key!("octets", "octets"), operation.octets);
+    line.number(key!("octets", "octets"), operation.bytes);
     line.number(key!("queue_us", "qtime"), operation.queue_us);
     line.number(key!("elapsed_us", "etime"), operation.elapsed_us);
 }
@@ -233,7 +233,7 @@ fn outcome(line: &mut Line<'_>, operation: &OperationRecord, diagnostic: &[u8], 
 fn put_search(line: &mut Line<'_>, message: &[u8], secrets: &mut Secrets) -> Option<()> {
     let mut message = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
     message.read(Tag::INTEGER).ok()?;
-    let mut search = message.sequence(super::access_recorder::SEARCH).ok()?;
+    let mut search = message.sequence(OperationKind::Search.tag()).ok()?;
     line.text(key!("base", "base"), search.read(Tag::OCTET_STRING).ok()?);
     let scope = search.enumerated(Tag::ENUMERATED).ok()?;
     let scope = match Scope::from_code(scope)? {
@@ -383,18 +383,18 @@ fn session_tracking(line: &mut Line<'_>, value: &[u8]) -> Option<()> {
 }
 
 /// What an operation is called, in each form.
-fn names(tag: u8) -> (&'static str, &'static str) {
-    match tag {
-        0x60 => ("bind", "BIND"),
-        0x63 => ("search", "SEARCH"),
-        0x66 => ("modify", "MODIFY"),
-        0x68 => ("add", "ADD"),
-        0x4a => ("delete", "DELETE"),
-        0x6c => ("modify_dn", "MODIFYDN"),
-        0x6e => ("compare", "COMPARE"),
-        0x50 => ("abandon", "ABANDON"),
-        0x77 => ("extended", "EXTENDED"),
-        _ => ("unknown", "UNKNOWN"),
+fn names(kind: Option<OperationKind>) -> (&'static str, &'static str) {
+    match kind {
+        Some(OperationKind::Bind) => ("bind", "BIND"),
+        Some(OperationKind::Search) => ("search", "SEARCH"),
+        Some(OperationKind::Modify) => ("modify", "MODIFY"),
+        Some(OperationKind::Add) => ("add", "ADD"),
+        Some(OperationKind::Delete) => ("delete", "DELETE"),
+        Some(OperationKind::ModifyDn) => ("modify_dn", "MODIFYDN"),
+        Some(OperationKind::Compare) => ("compare", "COMPARE"),
+        Some(OperationKind::Abandon) => ("abandon", "ABANDON"),
+        Some(OperationKind::Extended) => ("extended", "EXTENDED"),
+        Some(OperationKind::Unbind) | None => ("unknown", "UNKNOWN"),
     }
 }
 
@@ -468,10 +468,8 @@ mod tests {
     fn line(form: Form, message: &[u8]) -> String {
         let mut renderer = Renderer::new(form, Secrets::new(Schema::builtin()));
         let mut record = Vec::new();
-        let operation = OperationRecord {
-            tag: super::super::access_recorder::SEARCH.0,
-            ..OperationRecord::default()
-        };
+        let operation =
+            OperationRecord { kind: Some(OperationKind::Search), ..OperationRecord::default() };
         Draft::begin(&mut record, Kind::Operation).operation(&operation).text(b"");
         record.push(LoggedRequest::Message as u8);
         record.extend_from_slice(message);

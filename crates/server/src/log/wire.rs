@@ -6,6 +6,8 @@
 //! those of passwords.
 
 use directory::password_policy::PolicyError;
+use ldap::ber::Tag;
+use ldap::message::OperationKind;
 
 /// What a record is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -101,14 +103,14 @@ pub(super) struct OperationRecord {
     /// From its last octet until it was begun, and until it was answered.
     pub(super) queue_us: u64,
     pub(super) elapsed_us: u64,
-    pub(super) octets: u64,
+    pub(super) bytes: u64,
     pub(super) candidates: u64,
     pub(super) entries: u32,
     pub(super) references: u32,
     pub(super) code: Option<u32>,
     pub(super) message_id: i32,
-    /// The tag of the operation.
-    pub(super) tag: u8,
+    /// None: the message was no request.
+    pub(super) kind: Option<OperationKind>,
     pub(super) is_unindexed: bool,
     /// What the password policy had against it.
     pub(super) policy: Option<PolicyError>,
@@ -159,7 +161,8 @@ impl<'b> Draft<'b> {
     pub(super) fn operation(&mut self, operation: &OperationRecord) -> &mut Self {
         let flags = u64::from(operation.is_unindexed) | u64::from(operation.is_abandoned) << 1;
         let policy = operation.policy.map_or(0, |error| error as u64 + 1);
-        let small = policy << 16 | flags << 8 | u64::from(operation.tag);
+        let tag = operation.kind.map_or(0, |kind| kind.tag().0);
+        let small = policy << 16 | flags << 8 | u64::from(tag);
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let code = operation.code.unwrap_or(NO_CODE);
         for number in [
@@ -168,7 +171,7 @@ impl<'b> Draft<'b> {
             operation.ended_us,
             operation.queue_us,
             operation.elapsed_us,
-            operation.octets,
+            operation.bytes,
             operation.candidates,
             pair(operation.entries, operation.references),
             pair(code, operation.message_id.cast_unsigned()),
@@ -216,7 +219,7 @@ impl<'a> Parts<'a> {
             ended_us: self.number()?,
             queue_us: self.number()?,
             elapsed_us: self.number()?,
-            octets: self.number()?,
+            bytes: self.number()?,
             candidates: self.number()?,
             ..OperationRecord::default()
         };
@@ -227,7 +230,7 @@ impl<'a> Parts<'a> {
         operation.code = Some(high(outcome)).filter(|code| *code != NO_CODE);
         operation.message_id = low(outcome).cast_signed();
         let small = self.number()?;
-        operation.tag = small as u8;
+        operation.kind = OperationKind::from_tag(Tag(small as u8));
         operation.is_unindexed = small >> 8 & 1 != 0;
         operation.is_abandoned = small >> 9 & 1 != 0;
         let policy = (small >> 16 & 0xff) as usize;
@@ -260,13 +263,13 @@ mod tests {
             ended_us: 3,
             queue_us: 4,
             elapsed_us: 5,
-            octets: 6,
+            bytes: 6,
             candidates: 7,
             entries: 8,
             references: 9,
             code: Some(10),
             message_id: i32::MAX,
-            tag: 0x63,
+            kind: Some(OperationKind::Search),
             is_unindexed: true,
             policy: Some(PolicyError::PasswordTooLong),
             is_abandoned: false,

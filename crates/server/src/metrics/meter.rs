@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ldap::message::OperationKind;
+
 use super::histogram::{Histogram, Times};
 use crate::connection::presence::millis;
 
@@ -88,8 +90,8 @@ struct ListenerMeter {
 /// An operation that is over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
-    /// The octet of the tag of the request.
-    pub(crate) tag: u8,
+    /// None: the message was no request.
+    pub(crate) kind: Option<OperationKind>,
     /// The result code of the answer, if there was one.
     pub(crate) code: Option<u32>,
     /// Nobody got a response.
@@ -117,9 +119,8 @@ impl Meter {
     /// Counts an operation.
     #[inline]
     pub(crate) fn count(&self, measured: &Measured) {
-        let number = usize::from(measured.tag & TAG_NUMBER);
-        let index = INDEX_OF_TAG.get(number).copied().unwrap_or(OTHER);
-        let Some(operation) = self.operations.get(usize::from(index)) else { return };
+        let index = measured.kind.map_or(OTHER, |kind| kind as usize);
+        let Some(operation) = self.operations.get(index) else { return };
         match measured.code {
             Some(code) => {
                 let index = usize::try_from(code).unwrap_or(CODES).min(CODES - 1);
@@ -265,28 +266,13 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The operations by their names in metrics; the last is for what is none.
+/// The operations by their names in metrics, in the order of [`OperationKind`]; the last is for
+/// what is none.
 pub(crate) const OPERATIONS: [&str; 11] = [
     "bind", "unbind", "search", "modify", "add", "delete", "modrdn", "compare", "abandon",
     "extended", "other",
 ];
-const OTHER: u8 = 10;
-
-/// Where the operation with this application tag is among [`OPERATIONS`] (RFC 4511 §4.2–4.12).
-#[allow(clippy::indexing_slicing, reason = "the compiler does it, and would stop")]
-const INDEX_OF_TAG: [u8; 32] = {
-    let mut indexes = [OTHER; 32];
-    let known: [(usize, u8); 10] =
-        [(0, 0), (2, 1), (3, 2), (6, 3), (8, 4), (10, 5), (12, 6), (14, 7), (16, 8), (23, 9)];
-    let mut next = 0;
-    while next < known.len() {
-        let (tag, index) = known[next];
-        indexes[tag] = index;
-        next += 1;
-    }
-    indexes
-};
-const TAG_NUMBER: u8 = 0x1f;
+const OTHER: usize = OperationKind::ALL.len();
 
 /// Result codes that have an index of their own, and one for all others.
 pub(crate) const CODES: usize = 128;
@@ -301,24 +287,25 @@ pub(crate) const HANDSHAKES: [&str; 3] = ["TLSv1.2", "TLSv1.3", "failed"];
 mod tests {
     use super::*;
 
-    fn measured(tag: u8, code: Option<u32>) -> Measured {
-        Measured { tag, code, elapsed_us: 10, sent_bytes: 7, ..Measured::default() }
+    fn measured(kind: Option<OperationKind>, code: Option<u32>) -> Measured {
+        Measured { kind, code, elapsed_us: 10, sent_bytes: 7, ..Measured::default() }
     }
 
     #[test]
     fn operations_are_counted_by_kind_and_result() {
         let (one, two) = (Meter::default(), Meter::default());
-        one.count(&measured(0x63, Some(0)));
-        two.count(&measured(0x63, Some(0)));
-        two.count(&measured(0x63, Some(32)));
-        two.count(&measured(0x60, Some(49)));
-        two.count(&measured(0x42, None));
-        two.count(&Measured { is_abandoned: true, ..measured(0x63, None) });
+        let of = |kind, code| measured(Some(kind), code);
+        one.count(&of(OperationKind::Search, Some(0)));
+        two.count(&of(OperationKind::Search, Some(0)));
+        two.count(&of(OperationKind::Search, Some(32)));
+        two.count(&of(OperationKind::Bind, Some(49)));
+        two.count(&of(OperationKind::Unbind, None));
+        two.count(&Measured { is_abandoned: true, ..of(OperationKind::Search, None) });
         // Cancelled is 118; what is larger than every index is in the last.
-        two.count(&measured(0x77, Some(118)));
-        two.count(&measured(0x77, Some(16_654)));
-        // A tag that no request has.
-        two.count(&measured(0x65, Some(2)));
+        two.count(&of(OperationKind::Extended, Some(118)));
+        two.count(&of(OperationKind::Extended, Some(16_654)));
+        // What is no request.
+        two.count(&measured(None, Some(2)));
         let sum = Sum::of([&one, &two].into_iter());
         let of = |name: &str| {
             let index = OPERATIONS.iter().position(|one| *one == name).unwrap();

@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use directory::{
-    Directory, Flow, HashDone, HashJob, Job, JobDone, Ran, Receiver, Session, Stop, Worker,
+    Directory, Flow, HashDone, HashJob, Job, JobDone, Part, Ran, Receiver, Session, Stop, Worker,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
@@ -111,16 +111,19 @@ impl ScanPool {
         self.queue.depth()
     }
 
-    /// Hands in a job of a session; `None` when too many are waiting.
+    /// Hands in a job of a session; gives it back when too many are waiting.
     pub(crate) fn submit(
         &self,
         (session, account): (&Session, &Arc<Account>),
         job: Job,
-    ) -> Option<mpsc::Receiver<Delivery>> {
+    ) -> Result<mpsc::Receiver<Delivery>, Job> {
         let asker = Asker::of(session);
         let parked = ParkedJob { job, waited: Duration::ZERO };
         let (queued, deliveries) = queued(parked, asker, account);
-        self.queue.put(asker, queued).ok().map(|()| deliveries)
+        match self.queue.put(asker, queued) {
+            Ok(()) => Ok(deliveries),
+            Err(queued) => Err(queued.parked.job),
+        }
     }
 
     /// Hands in a job that has parked; it waits for a thread, as others do.
@@ -273,7 +276,7 @@ struct JobOutput<'t> {
 impl Receiver for JobOutput<'_> {
     /// Hands a chunk on. While the connection has no room for it, it blocks: for a moment, then the
     /// job is to park. A job that does not waits on.
-    fn take(&mut self, mut chunk: Vec<u8>) -> Flow {
+    fn take(&mut self, mut part: Part) -> Flow {
         let begun = Instant::now();
         let took = begun.saturating_duration_since(self.begun);
         let park_after =
@@ -288,7 +291,7 @@ impl Receiver for JobOutput<'_> {
             };
             match self.timer.block_on(async { timeout(LOOK_EVERY, room).await }) {
                 Ok(Ok(permit)) => {
-                    permit.send(Delivery::Chunk(self.account.chunk(chunk)));
+                    permit.send(Delivery::Chunk(self.account.chunk(part)));
                     return Flow::Continue;
                 }
                 // The connection is gone.
@@ -300,9 +303,9 @@ impl Receiver for JobOutput<'_> {
             }
             let is_late = self.stop.is_late();
             if is_late || begun.elapsed() >= park_after {
-                match self.last_chunk(chunk) {
+                match self.last_chunk(part) {
                     Ok(()) if !is_late => return Flow::Park,
-                    Err(kept) if !is_late => chunk = kept,
+                    Err(kept) if !is_late => part = kept,
                     Ok(()) | Err(_) => return Flow::Stop,
                 }
             }
@@ -331,15 +334,15 @@ impl JobOutput<'_> {
 
     /// Delivers a chunk into the room that was kept, if there is still any for one: the other is
     /// for the end of the job.
-    fn last_chunk(&mut self, chunk: Vec<u8>) -> Result<(), Vec<u8>> {
+    fn last_chunk(&mut self, part: Part) -> Result<(), Part> {
         match self.end.pop() {
             Some(permit) if !self.end.is_empty() => {
-                permit.send(Delivery::Chunk(self.account.chunk(chunk)));
+                permit.send(Delivery::Chunk(self.account.chunk(part)));
                 Ok(())
             }
             permit => {
                 self.end.extend(permit);
-                Err(chunk)
+                Err(part)
             }
         }
     }

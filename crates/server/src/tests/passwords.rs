@@ -311,7 +311,7 @@ fn a_request_whose_password_is_changed_meanwhile_does_not_ask_for_ever() {
         receiver.recv().unwrap();
     };
     let bound = worker.handle(&mut session, &bind(1, ROOT, "secret"), out);
-    assert!(matches!(bound, Next::Answered));
+    assert!(matches!(bound, Next::Answered(_)));
     let password = hash(1);
     let pairs = [("objectClass", "inetOrgPerson"), ("cn", "A"), ("sn", "B")];
     let pairs = [&pairs[..], &[("userPassword", password.as_str())]].concat();

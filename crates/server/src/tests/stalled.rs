@@ -132,7 +132,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
     let mut worker = directory.worker();
     let mut session = directory.session(directory::Peer::default());
     let mut handle = |message: &[u8]| worker.handle(&mut session, message, &mut Vec::new());
-    assert!(!matches!(handle(&bind(1, ROOT, "secret")), directory::Next::Close));
+    assert!(!matches!(handle(&bind(1, ROOT, "secret")), directory::Next::Close(_)));
     for id in 1..=100 {
         let directory::Next::Write(write) = handle(&add(id, &format!("e{id}"), 2_000)) else {
             panic!("an add is a write");
@@ -178,7 +178,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
             .into_iter()
             .filter_map(|mut one| match one.try_recv() {
                 Ok(Delivery::Chunk(chunk)) => {
-                    units += messages_of(&chunk.take());
+                    units += messages_of(&chunk.take().bytes);
                     Some(one)
                 }
                 Ok(Delivery::Parked(parked)) => Some(pool.resume(by, *parked)),

@@ -7,16 +7,16 @@ mod sasl;
 mod simple;
 
 use aci::Identity;
-use ldap::message::{
-    Authentication, BindRequest, ControlsBuf, LdapResult, Message, MessageId, Response,
-};
+use ldap::message::{Authentication, BindRequest, ControlsBuf};
 use ldap::result::ResultCode;
 
 use crate::controls::{RequestControls, authorization_identity};
 use crate::directory::Directory;
 use crate::identity_mapper::UserName;
+use crate::received::Envelope;
 use crate::refusal::Refusal;
 use crate::session::{SIMPLE, Session};
+use crate::sink::ResponseSink;
 use crate::worker::{Next, Worker};
 
 pub(crate) use login::Told;
@@ -37,9 +37,8 @@ pub(crate) fn start(
     worker: &mut Worker,
     session: &mut Session,
     request: &BindRequest<'_>,
-    controls: &RequestControls<'_>,
-    (id, bytes): (MessageId, &[u8]),
-    out: &mut Vec<u8>,
+    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let pending = session.take_pending();
     worker.told = Told::default();
@@ -63,7 +62,7 @@ pub(crate) fn start(
         }
     };
     let Bound::Answered(code, credentials) = bound else {
-        return Ok(later(worker, session, id, bytes));
+        return Ok(later(worker, session, envelope));
     };
     session.set_must_change(worker.told.must_change());
     let mut told = ControlsBuf::new();
@@ -71,10 +70,7 @@ pub(crate) fn start(
     if controls.authorization_identity && code == ResultCode::Success {
         authorization_identity::add_to(&mut told, session.identity());
     }
-    let result = LdapResult::new(code);
-    let op = Response::Bind { result, server_sasl_credentials: credentials.as_deref() };
-    Message { id, op, controls: told.as_ref() }.encode(out);
-    Ok(Next::Answered)
+    Ok(Next::Answered(sink.bind(code, credentials.as_deref(), told.as_ref())))
 }
 
 /// A bind by name and password, or by neither.
@@ -98,10 +94,10 @@ fn bind_simply(
 
 /// Hands the bind to the hash pool: nothing of the connection is carried out before the password is
 /// looked at; then the same request is handled once more.
-fn later(worker: &mut Worker, session: &mut Session, id: MessageId, bytes: &[u8]) -> Next {
-    let job = worker.hashing.job(session, id, bytes);
-    session.hold_bind(id);
-    Next::Hash(job.of_bind())
+fn later(worker: &mut Worker, session: &mut Session, envelope: Envelope<'_>) -> Next {
+    let job = worker.hashing.job(session, envelope);
+    session.hold_bind(envelope.id);
+    Next::Hash(job)
 }
 
 /// Verifies the password of a SASL message as far as it goes on this thread.

@@ -1,8 +1,8 @@
 //! What ends a search.
 
-use ldap::message::{ResponseKind, StringsBuf};
 use ldap::result::ResultCode;
 
+use crate::completion::Completion;
 use crate::controls::paged;
 use crate::decide::ResponseControl;
 use crate::refusal::Refusal;
@@ -45,10 +45,8 @@ impl Done {
         self
     }
 
-    pub(crate) fn send(&self, sink: &mut ResponseSink<'_>) {
-        let mut urls = StringsBuf::new();
-        let result = self.refusal.to_result(&mut urls);
-        let controls = ResponseControl::list(&self.controls);
-        sink.result(ResponseKind::SearchDone, &result, controls.as_ref());
+    pub(crate) fn send(self, sink: &mut ResponseSink<'_>) -> Completion {
+        let Self { refusal, controls } = self;
+        sink.end(refusal, ResponseControl::list(&controls).as_ref())
     }
 }

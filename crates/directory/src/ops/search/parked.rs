@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ldap::message::MessageId;
 use schema::EntryId;
 
 use super::Outcome;
 use super::run::Seen;
 use super::sorted::Place;
+use crate::completion::Completion;
 use crate::decide::ResponseControl;
-use crate::note::Noted;
 
 /// Where a search goes on.
 pub(crate) struct Parked {
@@ -38,7 +39,8 @@ pub(crate) struct Parked {
     pub(super) planned: Option<(u64, bool)>,
     /// What it has cost, in steps.
     pub(super) spent: u64,
-    pub(crate) noted: Noted,
+    /// What its response says so far.
+    pub(crate) so_far: Completion,
 }
 
 /// What it was at.
@@ -111,7 +113,7 @@ impl Parked {
             begun: Duration::ZERO,
             planned: None,
             spent: 0,
-            noted: Noted::default(),
+            so_far: Completion::of(MessageId::UNSOLICITED, None),
         }))
     }
 

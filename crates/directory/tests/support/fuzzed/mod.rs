@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use directory::{
     AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashCosts, HashJob, Job,
-    ManualClock, Next, PasswordStorage, Peer, Ran, Scheme, Session, Timestamp, Tls, Worker,
+    ManualClock, Next, Part, PasswordStorage, Peer, Ran, Scheme, Session, Timestamp, Tls, Worker,
 };
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
@@ -278,7 +278,7 @@ impl Speaker {
                 if matches!(decoded.op, Request::Bind(_) | Request::Abandon(_) | Request::Unbind) {
                     self.given_up += 1;
                 }
-                decoded.op.answered_by().map(|_| decoded.id.0)
+                decoded.op.kind().answered_by().map(|_| decoded.id.0)
             }
             Err(failure) => {
                 self.given_up += 1;
@@ -295,7 +295,7 @@ impl Speaker {
         world.requests += 1;
         let mut out = Vec::new();
         let next = world.worker.handle(&mut self.session, message, &mut out);
-        let is_done = matches!(next, Next::Answered);
+        let is_done = matches!(next, Next::Answered(_));
         self.is_unread = decoded.is_err();
         let code = self.follow(world, next, &out);
         self.is_unread = false;
@@ -309,11 +309,11 @@ impl Speaker {
     fn follow(&mut self, world: &mut World, next: Next, out: &[u8]) -> Option<ResultCode> {
         let code = self.take(world, out);
         match next {
-            Next::Answered => {}
+            Next::Answered(_) => {}
             Next::Write(pending) => {
                 let (sender, receiver) = channel();
                 self.writes.push((pending.id(), receiver));
-                pending.submit(Box::new(move |answer| drop(sender.send(answer))));
+                pending.submit(Box::new(move |done| drop(sender.send(done.bytes))));
             }
             Next::Later(job) => self.jobs.push((job, self.given_up)),
             Next::Hash(job) => {
@@ -321,8 +321,8 @@ impl Speaker {
                 assert!(code.is_none(), "answered before the password was looked at");
                 assert!(self.hash.replace(job).is_none(), "two at once");
             }
-            Next::StartTls => self.session.set_tls(Tls::default()),
-            Next::Close => self.is_closed = true,
+            Next::StartTls(_) => self.session.set_tls(Tls::default()),
+            Next::Close(_) => self.is_closed = true,
         }
         code
     }
@@ -357,7 +357,7 @@ impl Speaker {
         let (mut taken, mut is_gone) = (Vec::new(), false);
         let mut job = job;
         let mut done = loop {
-            let ran = world.pool.run(job, &mut |chunk: Vec<u8>| {
+            let ran = world.pool.run(job, &mut |Part { bytes: chunk, .. }: Part| {
                 assert!(!is_gone, "a job goes on for nobody");
                 is_gone = taken.len() >= chunks;
                 if is_gone {
@@ -372,8 +372,8 @@ impl Speaker {
             }
             self.session.renew(&mut job);
         };
-        taken.push(done.take_end());
-        self.session.finish(done);
+        taken.push(std::mem::take(&mut done.end));
+        self.session.finish(&done);
         let before = self.expected.get(&id).copied().unwrap_or(0);
         let code = self.take(world, &taken.concat());
         let after = self.expected.get(&id).copied().unwrap_or(0);

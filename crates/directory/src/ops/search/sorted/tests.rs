@@ -69,7 +69,7 @@ impl Listed {
         let op = Request::Search(search);
         Message { id: MessageId(1), op, controls: controls.as_ref() }.encode(&mut message);
         let next = self.worker.handle(&mut self.session, &message, &mut out);
-        assert!(matches!(next, Next::Answered), "it is answered here");
+        assert!(matches!(next, Next::Answered(_)), "it is answered here");
         let mut names = Vec::new();
         let mut reader = ldap::ber::Reader::new(&out);
         let mut count = 0;
