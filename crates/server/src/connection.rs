@@ -12,6 +12,7 @@ mod deliveries;
 mod hashes;
 pub(crate) mod holding;
 mod idle;
+pub(crate) mod mailbox;
 mod output;
 pub(crate) mod presence;
 pub(crate) mod read_buffer;
@@ -44,6 +45,7 @@ use self::idle::IdleTimer;
 use self::output::Output;
 use self::status::Closing;
 use self::time_slice::TimeSlice;
+use crate::connection::mailbox::{ConnectionId, Mailbox};
 use crate::connection::send_queue::Batch;
 use crate::limits::anonymous_share::Queued;
 use crate::limits::budget::Held;
@@ -51,7 +53,7 @@ use crate::listen::stream::Stream;
 use crate::log::ConnectionLog;
 use crate::pools::fair_queue::Asker;
 use crate::pools::scan_pool::Delivery;
-use crate::worker::{ConnectionId, Mailbox, Worker};
+use crate::worker::Worker;
 
 /// One connection on its worker.
 pub(crate) struct Connection {
