@@ -480,7 +480,7 @@ fn names_of_rules_are_there_once_and_plain() {
 #[test]
 fn the_reference_is_written_from_the_table() {
     let mut table = String::from(
-        "| rule | for | what it is about | what it does | why |\n| --- | --- | --- | --- | --- |\n",
+        "| rule | for | applies to | action | why |\n| --- | --- | --- | --- | --- |\n",
     );
     for rule in RULES {
         let Rule { name, products, matches, action, why } = rule;
