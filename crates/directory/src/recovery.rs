@@ -66,7 +66,7 @@ pub fn open(
     };
     let mut recovered = Recovered { torn: report.torn, ..Recovered::default() };
     if let Some(torn) = &recovered.torn {
-        tracing::warn!(?torn, "the end of the journal was half-written and is cut off");
+        tracing::warn!(?torn, "the end of the journal was incompletely written and is removed");
     }
     let last = journal.last().map_or(0, |place| place.index);
     if journal.first() > next {
@@ -86,7 +86,10 @@ pub fn open(
         check_base(&base, journal.read(base.lsn.0)?.next())?;
     }
     if last >= next {
-        tracing::info!(records = last - base.lsn.0, "applying what is in the journal alone");
+        tracing::info!(
+            records = last - base.lsn.0,
+            "applying records that are only in the journal"
+        );
         recovered.records = replay(store, journal.read(next)?, after)?;
     }
     store.note_journal()?;

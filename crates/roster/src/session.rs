@@ -152,7 +152,7 @@ fn read(connection: &mut Connection, which: Which<'_>) -> Result<Vec<Session>, F
     let asked = SearchFor { scope: Scope::One, ..SearchFor::below(SESSIONS, filter) };
     let found = connection.search(&asked)?;
     if found.outcome.code == ResultCode::NoSuchObject {
-        return Err(Failure::refused("the server shows its sessions to its administrator only")
+        return Err(Failure::refused("the server shows its sessions only to its administrator")
             .hint(ADMINISTRATOR_HINT));
     }
     found.outcome.into_result("search")?;

@@ -297,7 +297,7 @@ fn agents_work_for_those_only_who_know_their_secret() {
     };
     check(&["agent", "--listen", "0.0.0.0:0"], "can be reached from other machines\nroster: hint");
     let short = file("short", "123\n");
-    check(&["agent", "--secret-file", &short], "has less than 16 octets");
+    check(&["agent", "--secret-file", &short], "has fewer than 16 bytes");
     check(&["search", "--agents", "127.0.0.1:1"], "is 'roster bench agent --listen");
 }
 
@@ -429,7 +429,7 @@ fn agents_end_with_the_run_and_the_run_with_its_agents() {
     run.seconds(1);
     agents[1].child.kill().unwrap();
     let run = run.end();
-    let lost = format!("agent {}: the other end closed the connection", agents[1].address);
+    let lost = format!("agent {}: the peer closed the connection", agents[1].address);
     assert!(run.code == 1 && run.errors.contains(&lost), "{run:?}");
     assert!(Record::parse(run.output.as_bytes()).unwrap().load.cut_short);
 }

@@ -170,7 +170,7 @@ fn an_index_is_advised_from_the_searches_of_late() {
     let demo = Demo::start(1_000);
     let url = demo.url("ldap");
     let advise = || ask(&demo, &["index", "advise"]);
-    check_lines(&advise(), 0, &["no advice: the searches of late need no other indexes\n"]);
+    check_lines(&advise(), 0, &["no advice: recent searches need no other indexes\n"]);
     let advice = "roster index add 'substring description'\n    about ";
     // Searches are sampled, and nobody knows how many fit into a second.
     let search = || {

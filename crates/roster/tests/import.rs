@@ -182,7 +182,7 @@ fn a_check_reports_every_problem_and_loads_nothing() {
     for want in [
         format!("roster: error: {one}:6: entry 'cn=b,{SUFFIX}': attribute type 'shoeSize' is not"),
         format!("roster: error: {two}:1: entry 'cn=c,{SUFFIX}': attribute type 'shoeSize' is not"),
-        format!("roster: error: {two}:7: entry 'cn=a,{SUFFIX}' is there already, from {one}:1\n"),
+        format!("roster: error: {two}:7: entry 'cn=a,{SUFFIX}' exists already, from {one}:1\n"),
         format!("roster: error: {two}:12: ':' is missing"),
         format!("roster: error: {one}:12: entry 'cn=o,ou=none,{SUFFIX}': its superior 'ou=none,"),
     ] {
@@ -223,11 +223,10 @@ fn rejected_entries_can_be_corrected_and_imported() {
     assert_eq!(
         text,
         format!(
-            "# {file}:7: entry 'cn=b,{SUFFIX}': object class 'person' requires attribute 'sn'\n\
-             # of a colleague\ndn: cn=b,{SUFFIX}\nobjectClass: person\ncn: b \n\n\
-             # {file}:16: entry 'cn=a,{SUFFIX}' is there already, from line 1\n{}\
-             # {file}:21: entry 'cn=o,ou=none,{SUFFIX}': its superior 'ou=none,{SUFFIX}' does not \
-             exist\n{orphan}\n\n",
+            "# {file}:7: entry 'cn=b,{SUFFIX}': object class 'person' requires attribute 'sn'\n# \
+             of a colleague\ndn: cn=b,{SUFFIX}\nobjectClass: person\ncn: b \n\n# {file}:16: entry \
+             'cn=a,{SUFFIX}' exists already, from line 1\n{}# {file}:21: entry \
+             'cn=o,ou=none,{SUFFIX}': its superior 'ou=none,{SUFFIX}' does not exist\n{orphan}\n\n",
             person("a")
         )
     );

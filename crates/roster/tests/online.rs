@@ -234,8 +234,8 @@ fn acis_that_come_into_a_serving_directory_are_told() {
     let with = |name: &str, more: &str| {
         format!("dn: ou={name},{SUFFIX}\nobjectClass: organizationalUnit\n{more}\n\n")
     };
-    let told = "note: the data bring an ACI; the global ACIs of the directory, which say more than \
-                that, stay as they are: look at ds-cfg-global-aci";
+    let told = "note: the data contain an ACI; the global ACIs of the directory, which grant more \
+                than that, stay as they are: check ds-cfg-global-aci";
     check(&served.import(&with("one", aci), &[]), 0, &[told]);
     // Also when the import ends early, but not for what is not in.
     let two = with("two", aci) + &with("one", aci);
@@ -439,7 +439,7 @@ fn an_import_slows_down_while_searches_are_slow() {
     let url = format!("ldap://{address}");
     let arguments = ["import", "-H", &url, "--max-latency", "1", file.to_str().unwrap()];
     let run = roster(&arguments);
-    check(&run, 0, &["imported 16, skipped 0, rejected 0", "searches beside the import"]);
+    check(&run, 0, &["imported 16, skipped 0, rejected 0", "latency limit for searches"]);
     let lowered = run.errors.split("made, and ").nth(1).unwrap();
     let lowered: u64 = lowered.split(' ').next().unwrap().parse().unwrap();
     assert!(lowered >= 3, "{}", run.errors);

@@ -144,11 +144,11 @@ fn the_page_says_for_how_long_there_is_no_answer_and_heeds_keys_meanwhile() {
     let mut terminal = Terminal::new(&["top", "--every", "0.1", "-H", &demo.url("ldapi")]);
     terminal.page(|page| page.contains("every ") && !page.contains("no answer"));
     signal(&demo, Signal::STOP);
-    terminal.page(|page| page.contains(" s; the figures are from before"));
+    terminal.page(|page| page.contains(" s; the figures are old"));
     // It counts, and what was known stays.
     terminal.page(|page| silence_s(page) >= Some(2) && page.contains("operations"));
     terminal.keys.write_all(b" ").unwrap();
-    terminal.page(|page| page.contains("paused   q: end   space: go on"));
+    terminal.page(|page| page.contains("paused   q: quit   space: continue"));
     terminal.keys.write_all(b" ").unwrap();
     terminal.page(|page| silence_s(page).is_some() && page.contains("space: pause"));
     signal(&demo, Signal::CONT);

@@ -397,10 +397,10 @@ fn hash_pool_size(settings: &PasswordSettings) -> HashPoolSize {
 fn forbid_core_dumps() {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::warn!(%error, "core files cannot be forbidden");
+        tracing::warn!(%error, "core files cannot be disabled");
     }
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "the memory of the process cannot be hidden from debuggers");
+        tracing::warn!(%error, "debuggers cannot be kept from the process");
     }
 }
 
@@ -449,9 +449,9 @@ fn fit_connections(
 /// There are fewer connections than the settings say.
 pub(crate) fn warn_of_files(connections: usize, files: u64) {
     tracing::warn!(
-        "only {connections} connections fit into the {files} open files that this process may \
-         have, fewer than limits.connections_max, and no more are served: raise them (LimitNOFILE \
-         of a unit, 'ulimit -Hn'), or lower the setting"
+        "only {connections} connections fit into the {files} files that this process may open, \
+         fewer than limits.connections_max; no more are served: raise the limit (LimitNOFILE of a \
+         unit, 'ulimit -Hn'), or lower the setting"
     );
 }
 

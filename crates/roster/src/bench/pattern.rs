@@ -215,12 +215,12 @@ fn lines(name: &str) -> Result<Vec<String>, Failure> {
         .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
         .map_err(|error| Failure::path("read", path, &error))?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(Failure::local(format!("'{name}' has more than {FILE_BYTES_MAX} octets")));
+        return Err(Failure::local(format!("'{name}' has more than {FILE_BYTES_MAX} bytes")));
     }
     let lines: Vec<String> =
         text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if lines.is_empty() {
-        return Err(Failure::local(format!("'{name}' holds no line to take values from")));
+        return Err(Failure::local(format!("'{name}' contains no line to take values from")));
     }
     Ok(lines)
 }

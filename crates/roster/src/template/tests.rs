@@ -356,7 +356,7 @@ fn faults_of_values_are_refused_with_their_line() {
         ("<list:a:18446744073709551615,b>", "the weights are too large together"),
         ("<file>", "the name of the file is missing"),
         ("<file:nowhere>", "there is no word file 'nowhere'"),
-        ("<file:empty>", "word file 'empty' holds no words"),
+        ("<file:empty>", "word file 'empty' contains no words"),
         ("<file:broken>", "cannot read broken: permission denied"),
         ("<file:colours:backward>", "'backward' is not an order of words"),
     ] {
@@ -453,7 +453,7 @@ fn values_of_many_are_bounded_and_nothing_refers_to_them() {
     check_value_error("<distinct:4000001:0:5000000>", "a line may have at most 4000000 values");
     check_value_error("<distinct:2:5:7><distinct:2:5:7>", "a value may have one tag <distinct>");
     let text = with_value("<distinct:2:5:7>") + "title: {description}\n";
-    check_error(&text, "11: the value refers to an attribute that has many by <distinct>");
+    check_error(&text, "11: the value refers to an attribute that has many values by <distinct>");
     let text = with_value("<distinct:2:5:7>").replace("rdnAttr: uid", "rdnAttr: description");
     check_error(&text, "10: an rdnAttr cannot have many values by <distinct>");
     let template = parse(&with_value("<distinct:1000:1000:9999>")).unwrap();
