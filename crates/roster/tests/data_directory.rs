@@ -388,7 +388,7 @@ fn a_new_directory_says_who_reads_it() {
         let data = at(name);
         succeed(&[&["init", "--data", &data][..], &suffix, more].concat())
     };
-    assert!(with("own", &[]).contains("\nreading         who is signed in, all that"));
+    assert!(with("own", &[]).contains("\nreading         authenticated users, everything that"));
     assert!(with("open", &["--public"]).contains("\nreading         anyone, without signing in"));
     let aci = "aci: (targetattr=\"cn\")(version 3.0; acl \"x\"; allow (read) \
                userdn=\"ldap:///self\";)";

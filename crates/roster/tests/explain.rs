@@ -119,7 +119,7 @@ fn explanations_come_over_every_way_to_the_server() {
     let run = explain(&["-H", &ldap, "-w", "wrong"]);
     check_lines(&run, 1, &["invalidCredentials (49)", "roster: hint: "]);
     let run = explain(&["-H", &ldap]);
-    check_lines(&run, 1, &["explains searches to its administrator only", "-H ldapi://SOCKET"]);
+    check_lines(&run, 1, &["explains searches only to its administrator", "-H ldapi://SOCKET"]);
     let run = explain(&["-H", &ldap, "-D", "cn=x"]);
     check_lines(&run, 2, &["'cn=x' needs a password", "-W asks for it"]);
     let run = explain(&["-H", "ldap://127.0.0.1:1"]);
@@ -148,7 +148,7 @@ fn indexes_are_listed_added_verified_and_dropped() {
     check_lines(&run, 0, &["description.substring"]);
     assert!(!run.output.contains("Slow"), "{}", run.output);
     let run = index(&["add", "description.substring"]);
-    check_lines(&run, 1, &["there is an index 'substring description' already"]);
+    check_lines(&run, 1, &["the index 'substring description' already exists"]);
     let run = index(&["verify", "description.substring", "equality uid"]);
     check_lines(&run, 0, &["description.substring: ok\n", "uid.equality: ok\n"]);
     check_lines(&index(&["rebuild", "uid.equality", "--wait"]), 0, &["rebuilding  equality uid"]);

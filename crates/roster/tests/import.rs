@@ -445,7 +445,7 @@ fn rejected_entries_can_be_written_over_the_file_they_come_from() {
         assert!(run.code == 2 && run.errors.contains(want), "{run:?}\nlacks {want}");
         assert_eq!(std::fs::read(&file).unwrap(), octets, "{arguments:?}");
     };
-    let lost = "in.ldif would be written over, and is to be imported";
+    let lost = "in.ldif is to be imported and would be overwritten";
     unchanged(lost, &["--check", "--reject-file", &file, &file]);
     unchanged(lost, &["--schema-file", &file, &file]);
     let both = "cannot be the reject file and the skip file";

@@ -273,7 +273,7 @@ fn what_only_an_import_without_a_server_does_is_not_asked_of_one() {
         check(&run, 2, &[&want, "cannot be used with", "--uri"]);
     }
     let run = roster(&[&online[..], &["--reject-file", &file]].concat());
-    check(&run, 2, &["in.ldif would be written over, and is to be imported"]);
+    check(&run, 2, &["in.ldif is to be imported and would be overwritten"]);
 }
 
 /// How many entries an import said are there when it was stopped, and those that are.

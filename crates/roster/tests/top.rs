@@ -88,7 +88,7 @@ fn a_server_that_ends_is_asked_for_until_it_is_back() {
     assert!(head.contains("search/s") && first.is_ok(), "{head}");
     drop(server);
     let gone = notes.recv_timeout(PATIENCE).unwrap();
-    assert!(gone.starts_with("roster: note: ") && gone.ends_with("; asking again"), "{gone}");
+    assert!(gone.starts_with("roster: note: ") && gone.ends_with("; reconnecting"), "{gone}");
     let server = place.start().unwrap();
     // How often it was asked for in between is not told.
     let back = notes.recv_timeout(PATIENCE).unwrap();

@@ -434,7 +434,7 @@ mod tests {
     fn errors_name_the_column() {
         for (wrong, column, reason) in [
             ("rand(2,1)", 8, "the second number is less than 2"),
-            ("inc(1,x)", 7, "'x' is no number from 0 to"),
+            ("inc(1,x)", 7, "'x' is not a number from 0 to"),
             ("inc(-1,5)", 5, "'-1' is no number"),
             ("rand(1", 7, "')' is missing"),
             ("random(1,2)", 1, "there is no generator 'random'"),

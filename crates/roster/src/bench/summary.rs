@@ -121,7 +121,7 @@ mod tests {
     fn the_limit_is_told_when_it_was_reached() {
         let mut compared = Compared { requests: 9, answers: 191, forgotten: 0 };
         let all = same_count(&compared);
-        assert_eq!(all, "191 answers compared with the first of their 9 requests");
+        assert_eq!(all, "191 responses compared with the first to each of 9 requests");
         compared.forgotten = 5;
         let more = "; 5 NOT COMPARED: 1048576 requests are remembered at most";
         assert_eq!(same_count(&compared), all + more);

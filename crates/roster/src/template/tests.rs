@@ -294,7 +294,7 @@ fn faults_of_structure_are_refused_with_their_line() {
     for (text, want) in [
         ("", " there is no branch"),
         ("hello\n", "1: 'hello' is not of the form 'name: value'"),
-        ("# c\n\ncn: x\n", "3: 'cn:' stands before any branch or template"),
+        ("# c\n\ncn: x\n", "3: 'cn:' comes before any branch or template"),
         ("define x\n", "1: 'x' is not of the form 'name=value'"),
         ("define x=1\ndefine X=2\n", "2: 'x' is defined twice"),
         ("branch: [x]\n", "1: there is no constant 'x'"),
@@ -320,7 +320,7 @@ fn faults_of_structure_are_refused_with_their_line() {
     check_error(&format!("branch: o=x\n{person}{person}"), "5: template 'p' is defined twice");
     check_error(
         &format!("branch: o=x\nsubordinateTemplate: p:2\n{person}subordinateTemplate: p:1\n"),
-        "1: templates stand below each other more than 16 levels deep",
+        "1: templates are nested more than 16 levels deep",
     );
     check_error(
         &format!("branch: o=x\nsubordinateTemplate: p:{}\n{person}", u64::MAX),
@@ -334,7 +334,7 @@ fn faults_of_values_are_refused_with_their_line() {
         ("{nothing}", "no other line of this template gives 'nothing' a value"),
         ("{description}", "no other line of this template gives 'description' a value"),
         ("{uid", "'{' without '}'"),
-        ("{uid:x}", "'x' is no number of characters"),
+        ("{uid:x}", "'x' is not a number of characters"),
         ("<first", "'<' without '>'"),
         ("<frist>", "unknown tag '<frist>'"),
         ("<random>", "unknown kind of random value ''"),

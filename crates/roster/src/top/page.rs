@@ -144,7 +144,7 @@ mod tests {
             // That it does not answer either is no news.
             page.asked(now - Duration::from_secs(2));
         });
-        let want = "\naway for 5 s, asking again; the figures are old: it is gone\n";
+        let want = "\ndisconnected for 5 s, reconnecting; the figures are old: it is gone\n";
         assert!(gone.contains(want), "{gone}");
         let back = page(plain, |page, now| {
             page.told(Look::Away(away(now)));

@@ -138,7 +138,7 @@ fn servers_are_compared_with_the_first_and_with_the_floor() {
     let text = text(&page);
     for expected in [
         "A title|4 runs of search, bind, 2026-11-22|",
-        "11.0 µs of CPU time for an operation, 1.25 times what it costs to receive and send that",
+        "11.0 µs of CPU time for an operation, 1.25 times the cost of receiving and sending that",
         "search: slapd takes 44.0 µs, 4.00 times what roster takes.|",
         "Server CPU, µs per operation|11.0|44.0|4.00 ×|11.5|1.05 ×|",
         "CPU, ratio to the floor|1.25|5.00|4.00 ×|",
@@ -166,7 +166,7 @@ fn a_spoiled_run_is_compared_with_nothing() {
         tags(&page);
         let text = text(&page);
         for expected in [
-            "search: the run of slapd is spoiled.|",
+            "search: the run of slapd is invalid.|",
             "slapd|invalid: responses were wrong or missing|",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
