@@ -327,8 +327,9 @@ fn is_passing(error: &ClientError) -> bool {
 }
 
 /// What to do when the server wants the administrator.
-pub(crate) const ADMINISTRATOR_HINT: &str = "ask as the administrator: -D 'cn=Directory Manager' \
-                                             -W, or -H ldapi://SOCKET as the server's user";
+pub(crate) const ADMINISTRATOR_HINT: &str = "run it as the administrator: -D 'cn=Directory \
+                                             Manager' -W, or -H ldapi://SOCKET as the server's \
+                                             user";
 
 const CERTIFICATE_HINT: &str = "trust a self-signed certificate with --cacert DATA/tls/cert.pem, \
                                 or skip the verification with --reqcert never";

@@ -206,7 +206,7 @@ const SESSIONS: &str = "cn=Sessions,cn=monitor";
 const BIND_DN: &str = "roster-session-bind-dn";
 
 /// Who may close.
-const PRIVILEGE_HINT: &str = "ask as the administrator (-D 'cn=Directory Manager' -W), or as an \
+const PRIVILEGE_HINT: &str = "run it as the administrator (-D 'cn=Directory Manager' -W), or as an \
                               identity with the privilege disconnect-client";
 
 #[cfg(test)]

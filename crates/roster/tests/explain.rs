@@ -162,7 +162,7 @@ fn indexes_are_listed_added_verified_and_dropped() {
     check_lines(&index(&["advise"]), 0, &[]);
 
     let run = roster(&["index", "status", "-H", &demo.url("ldap")]);
-    check_lines(&run, 1, &["shows its indexes to its administrator only", "roster: hint: "]);
+    check_lines(&run, 1, &["shows its indexes only to its administrator", "roster: hint: "]);
 }
 
 #[test]

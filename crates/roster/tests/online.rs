@@ -222,7 +222,7 @@ fn controls_of_a_record_go_with_its_add() {
     }
     // An entry that is there would be changed, which is not what the control is for.
     let run = served.import(&with(1, &format!("control: {RELAX} true")), &["--replace-existing"]);
-    check(&run, 1, &["the critical control is one of an add"]);
+    check(&run, 1, &["the critical control applies only to an add"]);
 }
 
 /// An import over a connection cannot close the directory, so it says what stays open.
@@ -440,7 +440,7 @@ fn an_import_slows_down_while_searches_are_slow() {
     let arguments = ["import", "-H", &url, "--max-latency", "1", file.to_str().unwrap()];
     let run = roster(&arguments);
     check(&run, 0, &["imported 16, skipped 0, rejected 0", "latency limit for searches"]);
-    let lowered = run.errors.split("made, and ").nth(1).unwrap();
+    let lowered = run.errors.split("slowed down ").nth(1).unwrap();
     let lowered: u64 = lowered.split(' ').next().unwrap().parse().unwrap();
     assert!(lowered >= 3, "{}", run.errors);
     let seen = seen.0.lock().unwrap();
