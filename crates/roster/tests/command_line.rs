@@ -75,7 +75,7 @@ fn wrong_use_ends_with_2_and_a_hint() {
     );
     check(&["bench", "search", "-f", "(uid=["], 2, "'(uid=[' is not a search filter");
     check(&["explain", "-b", "o=x", "-s", "two", "(cn=a)"], 2, "base, one, sub or subordinate");
-    check(&["index", "add", "equal uid"], 2, "roster: error: 'equal uid' is no index");
+    check(&["index", "add", "equal uid"], 2, "roster: error: 'equal uid' is not an index");
     check(
         &["index", "status", "-H", "ldap://127.0.0.1:1"],
         2,

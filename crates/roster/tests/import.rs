@@ -448,7 +448,7 @@ fn rejected_entries_can_be_written_over_the_file_they_come_from() {
     let lost = "in.ldif is to be imported and would be overwritten";
     unchanged(lost, &["--check", "--reject-file", &file, &file]);
     unchanged(lost, &["--schema-file", &file, &file]);
-    let both = "cannot be the reject file and the skip file";
+    let both = "cannot be both the reject file and the skip file";
     unchanged(both, &["--reject-file", &file, "--skip-file", &file, &file]);
     // Nothing is loaded, so nothing is taken away.
     unchanged("is not a search filter", &["--include-filter", "(x", "--reject-file", &file, &file]);

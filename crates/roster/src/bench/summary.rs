@@ -123,7 +123,7 @@ mod tests {
         let all = same_count(&compared);
         assert_eq!(all, "191 responses compared with the first to each of 9 requests");
         compared.forgotten = 5;
-        let more = "; 5 NOT COMPARED: 1048576 requests are remembered at most";
+        let more = "; 5 NOT COMPARED: at most 1048576 requests are remembered";
         assert_eq!(same_count(&compared), all + more);
     }
 }
