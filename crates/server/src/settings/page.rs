@@ -71,9 +71,9 @@ fn capitalized(text: &str) -> String {
 
 const HEAD: &str = "# Settings
 
-Settings are in `roster.toml` (`roster serve --config roster.toml`). The file is optional, because every
-setting has a default. An environment variable overrides the file; a command line option overrides
-both. With `_FILE` appended to its name, a variable names a file that contains the value.
+Settings are in `roster.toml` (`roster serve --config roster.toml`). The file is optional, because
+every setting has a default. An environment variable overrides the file; a command line option
+overrides both. With `_FILE` appended to its name, a variable names a file that contains the value.
 In a variable, commas separate the items of a list, unless another character is named.
 
 An unknown section, key or variable is an error, and so is a value out of range.

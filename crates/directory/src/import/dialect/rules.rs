@@ -350,7 +350,7 @@ pub(super) static RULES: &[Rule] = &[
         OPENDJ,
         &["ds-sync-hist"],
         ("entryCSN", convert::csn_from_history),
-        "The newest change number becomes `entryCSN`; this server does not use the history of values.",
+        "The newest change number becomes `entryCSN`; the history of values is not used here.",
     ),
     // Accounts and passwords.
     rewrites(

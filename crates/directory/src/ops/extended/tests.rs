@@ -34,7 +34,8 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
         transaction::START,
         "Start transaction (RFC 5805)",
         "–",
-        "Returns an identifier; updates with the transaction specification control wait for the end.",
+        "Returns an identifier; updates with the transaction specification control wait for the \
+         end.",
     ),
     (
         transaction::END,
