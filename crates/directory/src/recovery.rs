@@ -312,8 +312,8 @@ fn not_applied(index: u64, error: &ApplyError) -> DirectoryError {
 }
 
 const ADVICE_FOREIGN: &str = "put back the journal and the data that belong together, or restore \
-                              both from a backup; 'roster check --accept-loss' goes on with the \
-                              data and says what is lost";
+                              both from a backup; 'roster check --accept-loss' continues with \
+                              the data and says what is lost";
 
 const ADVICE_DAMAGED: &str = "nothing was changed; look at it with 'roster check', and restore \
                               from a backup up to the record before";

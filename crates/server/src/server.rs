@@ -501,8 +501,8 @@ mod tests {
             assert_eq!(
                 refusal,
                 format!(
-                    "this process may have {files} open files only, which leaves hardly \
-                     any for clients: allow it 50256 (LimitNOFILE of a unit, 'ulimit -n')"
+                    "this process may open only {files} files, which leaves hardly any for \
+                     clients: allow 50256 (LimitNOFILE of a unit, 'ulimit -n')"
                 )
             );
         }

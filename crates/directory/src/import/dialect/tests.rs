@@ -454,7 +454,7 @@ fn the_tally_is_bounded() {
     assert_eq!(tally.unknown_types().count(), tally::UNKNOWN_MAX);
     assert_eq!(tally.unknown_classes().count(), tally::UNKNOWN_MAX);
     let report = tally.to_string();
-    assert!(report.contains("more than is told apart") && !report.contains(&"x".repeat(300)));
+    assert!(report.contains("more than is listed") && !report.contains(&"x".repeat(300)));
 }
 
 #[test]
