@@ -37,10 +37,10 @@ impl Against {
 
     fn title(self) -> &'static str {
         match self {
-            Self::Strangers => "Strangers",
-            Self::SignedIn => "Users who are signed in",
-            Self::Delegated => "Administrators of a part",
-            Self::DiskHolder => "Who holds the disk, and the disk itself",
+            Self::Strangers => "Anonymous clients",
+            Self::SignedIn => "Authenticated users",
+            Self::Delegated => "Delegated administrators",
+            Self::DiskHolder => "Access to the disk, and the disk itself",
         }
     }
 }

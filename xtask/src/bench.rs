@@ -240,14 +240,14 @@ impl Run<'_> {
         let own = names.iter().position(|name| *name == "roster").unwrap_or_default();
         let wrong = match self.wrong.as_slice() {
             [] => String::new(),
-            list => format!(" Answered wrongly, or otherwise: {}.", list.join(", ")),
+            list => format!(" Wrong or different responses: {}.", list.join(", ")),
         };
         let setup = self.ground.setup;
         format!(
-            "{} people, 50 connections, one request outstanding each; loads of {} s. Where it says \
-             between what half of the turns lie, there were {}, else {}: the median; ratios are \
-             turn by turn. {}. {}. Loading and starting: {loads}. While nobody asks, of a core: \
-             {idle}.{wrong}\n\n{}",
+            "{} people, 50 connections, one request outstanding each; loads of {} s. Cells are \
+             medians, of {} turns if a range is given (half of the turns lie within it), of {} \
+             otherwise; ratios are turn by turn. {}. {}. Loading and starting: {loads}. CPU of an \
+             idle server, of a core: {idle}.{wrong}\n\n{}",
             thousands(setup.entries as f64),
             setup.seconds,
             setup.turns,

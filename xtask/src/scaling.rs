@@ -228,7 +228,7 @@ fn told(setup: &Setup, turns: &[Vec<Outcome>], calls: Option<f64>) -> String {
     let mut text = format!(
         "{} people, {} turns of {} s, every other one backwards, {CONNECTIONS} connections a \
          generator; {}. {}.\n\n\
-         | case | workers, CPU an operation | least · most | operations/s |\n\
+         | case | workers, CPU per operation | minimum · maximum | operations/s |\n\
          |---|---:|---:|---:|\n",
         setup.entries,
         setup.turns,
@@ -252,8 +252,8 @@ fn told(setup: &Setup, turns: &[Vec<Outcome>], calls: Option<f64>) -> String {
         .zip(of(APART))
         .map(|(together, apart)| together.workers_us() / apart.workers_us() - 1.0)
         .collect();
-    text.push_str("\nThreads that there is one of, whatever the number of cores:\n\n");
-    text.push_str("| thread | CPU an operation | it ends at |\n|---|---:|---:|\n");
+    text.push_str("\nThreads that exist only once, whatever the number of cores:\n\n");
+    text.push_str("| thread | CPU per operation | limit |\n|---|---:|---:|\n");
     for (what, case) in [("search", TOGETHER), ("modify", MODIFY)] {
         for (name, us) in single(of(case)) {
             let most = 1e6 / us;

@@ -95,7 +95,7 @@ fn trusted(options: &TlsOptions) -> Result<RootCertStore, ClientError> {
         }
     }
     if store.is_empty() {
-        return Err(refuse("it holds no certificate".to_owned()));
+        return Err(refuse("it contains no certificate".to_owned()));
     }
     Ok(store)
 }

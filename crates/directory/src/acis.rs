@@ -96,7 +96,7 @@ fn stored_key(schema: &Schema, name: &str) -> Option<DnKey> {
     if key.is_none() {
         tracing::error!(
             name,
-            "the name of an entry with ACIs cannot be read: they hold for nothing"
+            "the name of an entry with ACIs cannot be read: they apply to nothing"
         );
     }
     key

@@ -64,7 +64,7 @@ impl SystemClock {
             // A machine without a zone has the one of the C library.
             Err(_) if !named => Some(TimeZone::UTC),
             Err(error) => {
-                tracing::warn!(%error, "the time zone that TZ names is not there");
+                tracing::warn!(%error, "the time zone in TZ does not exist");
                 None
             }
         };

@@ -527,7 +527,8 @@ impl Directory {
         };
         let started = thread::Builder::new().name("last-flush".to_owned()).spawn(flush);
         if let Err(error) = started {
-            return tracing::warn!(%error, "what is not in the database stays in the journal");
+            return tracing::warn!(%error, "changes that are not in the database stay in the \
+                                           journal");
         }
         let mut waited = Duration::ZERO;
         while waited < self.limits.shutdown_flush_max {
@@ -536,13 +537,13 @@ impl Directory {
                 Ok(Err(error)) => {
                     return tracing::warn!(
                         %error,
-                        "the last changes could not be brought into the database; \
-                         they are in the journal"
+                        "the last changes could not be written to the database; they are in the \
+                         journal"
                     );
                 }
                 Err(_) => waited += PROGRESS_EVERY,
             }
-            tracing::info!(overlay_bytes, ?waited, "bringing the last changes into the database");
+            tracing::info!(overlay_bytes, ?waited, "writing the last changes to the database");
         }
         tracing::warn!(?waited, "the last changes stay in the journal: the database is slow");
     }
@@ -590,8 +591,8 @@ impl Directory {
     }
 }
 
-/// A directory that is dropped answers what is queued and ends its threads; what is not in the
-/// database stays in the journal, for the next start to recover.
+/// A directory that is dropped answers what is queued and ends its threads; changes that are not in
+/// the database stay in the journal, for the next start to recover.
 impl Drop for Directory {
     fn drop(&mut self) {
         self.queue.shutdown();

@@ -102,7 +102,7 @@ pub(crate) fn find_vouched(
         directory.seldom.name.line(|left_out| {
             tracing::info!(
                 left_out,
-                "a name from outside is not written as a name here is, and lets nobody in"
+                "an external name is not written like the name here, so it cannot sign in"
             );
         });
         return Ok(None);
@@ -202,8 +202,8 @@ fn find_all(
             tracing::warn!(
                 attributes = attributes(filter),
                 left_out,
-                "too many entries would have to be read to find whom a name stands for: \
-                 give the attribute an equality index"
+                "too many entries would have to be read to find the entry of a name: give the \
+                 attribute an equality index"
             );
         });
         return Err(Refusal::new(
@@ -225,7 +225,7 @@ fn find_all(
                 tracing::warn!(
                     attributes = attributes(filter),
                     left_out,
-                    "a name that more than one entry has lets nobody in"
+                    "a name that more than one entry has cannot sign in"
                 );
             });
             return Ok(Matches::Many);

@@ -227,7 +227,7 @@ pub(crate) fn start_sweeper(directory: &Arc<Directory>) {
     let (weak, swept) = (Arc::downgrade(directory), cache.swept.clone());
     let thread = thread::Builder::new().name("password-cache".to_owned());
     if let Err(error) = thread.spawn(move || serve(&weak, &swept, every)) {
-        tracing::warn!(%error, "verified passwords are wiped when their room is needed only");
+        tracing::warn!(%error, "verified passwords are wiped only when their memory is needed");
     }
 }
 

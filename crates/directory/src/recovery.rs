@@ -66,7 +66,7 @@ pub fn open(
     };
     let mut recovered = Recovered { torn: report.torn, ..Recovered::default() };
     if let Some(torn) = &recovered.torn {
-        tracing::warn!(?torn, "the end of the journal was half-written and is cut off");
+        tracing::warn!(?torn, "the end of the journal was incompletely written and is removed");
     }
     let last = journal.last().map_or(0, |place| place.index);
     if journal.first() > next {
@@ -86,7 +86,10 @@ pub fn open(
         check_base(&base, journal.read(base.lsn.0)?.next())?;
     }
     if last >= next {
-        tracing::info!(records = last - base.lsn.0, "applying what is in the journal alone");
+        tracing::info!(
+            records = last - base.lsn.0,
+            "applying records that are only in the journal"
+        );
         recovered.records = replay(store, journal.read(next)?, after)?;
     }
     store.note_journal()?;
@@ -309,8 +312,8 @@ fn not_applied(index: u64, error: &ApplyError) -> DirectoryError {
 }
 
 const ADVICE_FOREIGN: &str = "put back the journal and the data that belong together, or restore \
-                              both from a backup; 'roster check --accept-loss' goes on with the \
-                              data and says what is lost";
+                              both from a backup; 'roster check --accept-loss' continues with \
+                              the data and says what is lost";
 
 const ADVICE_DAMAGED: &str = "nothing was changed; look at it with 'roster check', and restore \
                               from a backup up to the record before";

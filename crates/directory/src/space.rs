@@ -110,7 +110,7 @@ impl SpaceWatch {
             // What cannot be asked cannot be guarded: the write itself will tell.
             Err(error) if !self.is_blind => {
                 self.is_blind = true;
-                tracing::warn!(%error, "the room on the disk cannot be found out");
+                tracing::warn!(%error, "the free disk space cannot be determined");
             }
             Err(_) => {}
         }
@@ -156,7 +156,11 @@ impl SpaceWatch {
         }
         let SpaceLimits { low_bytes, full_bytes } = self.limits;
         match room {
-            Room::Enough => tracing::info!(low_bytes, "the disk has room again: all may write"),
+            Room::Enough => tracing::info!(
+                low_bytes,
+                "the disk has space again: everybody may \
+                                                       write"
+            ),
             Room::Low { free_bytes } => tracing::warn!(
                 free_bytes,
                 low_bytes,

@@ -129,8 +129,8 @@ impl fmt::Display for JournalError {
             }
             Self::Poisoned { reason } => write!(
                 f,
-                "the journal takes no more writes since one failed ({reason}); \
-                 restart the server when the disk is well"
+                "the journal accepts no more writes since one failed ({reason}); restart the \
+                 server when the disk works again"
             ),
             Self::Damaged(damage) => damage.fmt(f),
             Self::Missing => f.write_str("there is no journal"),

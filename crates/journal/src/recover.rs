@@ -396,9 +396,9 @@ fn torn_tail(opened: &Opened, offset: u64, end: u64) -> TornTail {
 }
 
 // Why a segment is lost.
-const GONE: &str = "the file is missing, and the log went on in it";
-const GONE_HISTORY: &str = "the file is missing; recovery does without it, backups begin behind it";
-const EMPTY: &str = "all that it held is gone";
+const GONE: &str = "the file is missing, and the log continued in it";
+const GONE_HISTORY: &str = "the file is missing; recovery does not need it, backups begin after it";
+const EMPTY: &str = "everything in it is lost";
 
 /// No more segments than so many are without a group.
 const PREPARED_MAX: usize = 2;

@@ -16,8 +16,8 @@ const NO_GROUP: &str = "there is no valid group";
 /// What can be done about damage, for the operator.
 pub(crate) const HINT: &str = concat!(
     "Nothing was cut or changed. Restore the data from a backup; on a node of a cluster ",
-    "remove the node, empty its data directory and let it join anew. ",
-    "'roster check --accept-loss' goes on with what is left, and says what is lost. ",
+    "remove the node, empty its data directory and let it join again. ",
+    "'roster check --accept-loss' continues with what is left, and says what is lost. ",
     "The disk may have lost writes that it had confirmed: check it"
 );
 
@@ -58,7 +58,7 @@ impl Opened {
             Err(HeaderFault::Newer(found)) => {
                 return Err(JournalError::NewerFormat { segment: name, found, known: FORMAT });
             }
-            Err(HeaderFault::Unknown) => return Err(damaged("this is no segment of a journal")),
+            Err(HeaderFault::Unknown) => return Err(damaged("this is not a segment of a journal")),
             Err(HeaderFault::Checksum) => {
                 return Err(damaged("the checksum of the segment's header is wrong"));
             }
@@ -82,7 +82,7 @@ impl Opened {
         Err(self.damage(
             len,
             None,
-            format!("the file ends there, and it was made {made} bytes long"),
+            format!("the file ends there, but it was created with {made} bytes"),
         ))
     }
 

@@ -486,7 +486,7 @@ impl Writer {
         let file = &self.tail.segment.opened.file;
         let taken = file.write_at(&[0; GROUP_HEADER_BYTES], offset).and_then(|()| file.sync());
         taken.map_err(|error| {
-            self.shared.poison(format!("a part of a group could not be taken back: {error}"))
+            self.shared.poison(format!("a part of a group could not be revoked: {error}"))
         })
     }
 

@@ -205,7 +205,7 @@ fn whichever_segments_at_the_end_are_missing_is_damage() {
             let Err(JournalError::Damaged(damage)) = Journal::open(arc(&disk), options()) else {
                 panic!("without {:?} nothing was found", &names[first..last]);
             };
-            let reason = "the file is missing, and the log went on in it";
+            let reason = "the file is missing, and the log continued in it";
             let is_next = damage.segment == names[first] || damage.segment == names[last - 1];
             assert!(is_next && damage.reason == reason, "{damage:?}");
             assert!(damage.to_string().contains("roster check --accept-loss"), "{damage}");

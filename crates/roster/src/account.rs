@@ -147,9 +147,9 @@ pub(crate) fn quoted(dn: &str) -> String {
 }
 
 /// Who may ask.
-const PRIVILEGE_HINT: &str = "ask as the administrator (-D 'cn=Directory Manager' -W), or as an \
+const PRIVILEGE_HINT: &str = "run it as the administrator (-D 'cn=Directory Manager' -W), or as an \
                               identity with the privilege password-reset and the right to write \
-                              what is to be changed";
+                              the attributes to be changed";
 
 #[cfg(test)]
 mod tests {

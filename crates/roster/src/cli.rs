@@ -103,8 +103,8 @@ fn wrong_use(error: &clap::Error) -> Result<Exit, Failure> {
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
-    1  refused by the server, or a wrong answer from it
-    2  wrong use, or a failure on this side (the message says which)
+    1  refused by the server, or a wrong response from it
+    2  wrong usage, or a local failure (the message says which)
   130  ended by Ctrl-C, a benchmark also by SIGTERM
 
 'roster <command> --help' explains a command, with examples.";

@@ -77,12 +77,12 @@ impl OnlineOptions {
 /// As whom.
 #[derive(Args, Debug)]
 struct LoginOptions {
-    /// Bind as this entry; 'cn=Directory Manager' when only a password is given, and the owner of
-    /// the process when the URI is ldapi://
+    /// Bind as this entry; by default 'cn=Directory Manager' if a password is given, and the owner
+    /// of the process if the URI is ldapi://
     #[arg(short = 'D', long, value_name = "DN", env = "LDAPBINDDN", hide_env_values = true)]
     bind_dn: Option<String>,
 
-    /// The password; others on this machine may see it
+    /// The password; other users of this machine can see it
     #[arg(short = 'w', long, value_name = "PASSWORD", group = "password")]
     bind_password: Option<String>,
 
@@ -90,16 +90,15 @@ struct LoginOptions {
     #[arg(short = 'W', long, group = "password")]
     ask_password: bool,
 
-    /// Read the password from this file, '-' for standard input; all of it, without the newline at
-    /// its end
+    /// Read the password from this file, '-' for standard input, without the newline at its end
     #[arg(short = 'y', long, value_name = "FILE", group = "password")]
     bind_password_file: Option<PathBuf>,
 
-    /// Accepted for habit: binds are simple wherever there is a password
+    /// Accepted for compatibility: binds with a password are always simple
     #[arg(short = 'x', hide = true)]
     simple: bool,
 
-    /// Protect the connection by StartTLS if the server offers it; twice: or do not go on
+    /// Use StartTLS if the server offers it; twice: require it
     #[arg(short = 'Z', action = clap::ArgAction::Count)]
     start_tls: u8,
 
@@ -107,7 +106,7 @@ struct LoginOptions {
     #[arg(long, value_name = "FILE", env = "LDAPTLS_CACERT", hide_env_values = true)]
     cacert: Option<PathBuf>,
 
-    /// How to look at the server's certificate: 'demand' or 'never'
+    /// Whether to verify the server's certificate: 'demand' or 'never'
     #[arg(long, value_name = "HOW", env = "LDAPTLS_REQCERT", default_value = "demand",
         hide_env_values = true, value_parser = certificate_check)]
     reqcert: CertificateCheck,
@@ -273,7 +272,7 @@ impl Login {
 }
 
 fn certificate_check(text: &str) -> Result<CertificateCheck, String> {
-    CertificateCheck::named(text).ok_or_else(|| "it is 'demand' or 'never'".to_owned())
+    CertificateCheck::named(text).ok_or_else(|| "expected 'demand' or 'never'".to_owned())
 }
 
 impl From<ClientError> for Failure {
@@ -328,11 +327,12 @@ fn is_passing(error: &ClientError) -> bool {
 }
 
 /// What to do when the server wants the administrator.
-pub(crate) const ADMINISTRATOR_HINT: &str = "ask as the administrator: -D 'cn=Directory Manager' \
-                                             -W, or -H ldapi://SOCKET as the server's user";
+pub(crate) const ADMINISTRATOR_HINT: &str = "run it as the administrator: -D 'cn=Directory \
+                                             Manager' -W, or -H ldapi://SOCKET as the server's \
+                                             user";
 
-const CERTIFICATE_HINT: &str = "trust a self-signed certificate with --cacert \
-                                DATA/tls/cert.pem, or do not look with --reqcert never";
+const CERTIFICATE_HINT: &str = "trust a self-signed certificate with --cacert DATA/tls/cert.pem, \
+                                or skip the verification with --reqcert never";
 
 /// The longest wait for the answer to what is known to take long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(86_400);

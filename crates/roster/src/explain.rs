@@ -214,7 +214,7 @@ impl Report {
         if is_empty {
             lines.push(match &self.killed_by {
                 Some(term) => format!("Nothing matches because of {}.", shortened(term)),
-                None => "Nothing matches; no part of the filter alone is why.".to_owned(),
+                None => "Nothing matches; no single part of the filter is the reason.".to_owned(),
             });
         }
         if !self.indexed && entries > FEW_ENTRIES {

@@ -119,7 +119,7 @@ impl From<StoreError> for Failure {
         let failure = Self::local(without_os_error(&error));
         let hint = match &error {
             StoreError::InUse { pid: Some(pid), .. } => {
-                format!("stop the process {pid} first, or ask the server it runs")
+                format!("stop the process {pid} first, or use the server that it runs")
             }
             StoreError::InUse { pid: None, .. } => "stop the process that uses it".to_owned(),
             StoreError::NotADirectory { .. } | StoreError::NotADataDirectory { .. } => {

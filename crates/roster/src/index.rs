@@ -26,7 +26,7 @@ fn read(
     let found =
         connection.search(&SearchFor { scope, attributes, ..SearchFor::below(base, all) })?;
     if found.outcome.code == ResultCode::NoSuchObject && found.outcome.matched.is_empty() {
-        return Err(Failure::refused("the server shows its indexes to its administrator only")
+        return Err(Failure::refused("the server shows its indexes only to its administrator")
             .hint(ADMINISTRATOR_HINT));
     }
     found.outcome.into_result("search")?;

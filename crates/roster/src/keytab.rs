@@ -33,7 +33,7 @@ pub(crate) fn prepare(settings: &Settings) -> Result<(), Failure> {
     }
     // It returns only when it failed.
     let error = again.args(arguments).env(VARIABLE, &named).exec();
-    Err(Failure::local(format!("cannot begin anew with {VARIABLE}: {error}")))
+    Err(Failure::local(format!("cannot restart with {VARIABLE}: {error}")))
 }
 
 /// What MIT Kerberos and Heimdal look at.

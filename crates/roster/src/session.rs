@@ -152,7 +152,7 @@ fn read(connection: &mut Connection, which: Which<'_>) -> Result<Vec<Session>, F
     let asked = SearchFor { scope: Scope::One, ..SearchFor::below(SESSIONS, filter) };
     let found = connection.search(&asked)?;
     if found.outcome.code == ResultCode::NoSuchObject {
-        return Err(Failure::refused("the server shows its sessions to its administrator only")
+        return Err(Failure::refused("the server shows its sessions only to its administrator")
             .hint(ADMINISTRATOR_HINT));
     }
     found.outcome.into_result("search")?;
@@ -206,7 +206,7 @@ const SESSIONS: &str = "cn=Sessions,cn=monitor";
 const BIND_DN: &str = "roster-session-bind-dn";
 
 /// Who may close.
-const PRIVILEGE_HINT: &str = "ask as the administrator (-D 'cn=Directory Manager' -W), or as an \
+const PRIVILEGE_HINT: &str = "run it as the administrator (-D 'cn=Directory Manager' -W), or as an \
                               identity with the privilege disconnect-client";
 
 #[cfg(test)]

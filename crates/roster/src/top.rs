@@ -154,7 +154,7 @@ fn lines(
             Look::Away(away) if options.is_once => return Err(Failure::refused(away.reason)),
             Look::Away(away) => {
                 if !is_away {
-                    output::note(format_args!("roster: note: {}; asking again", away.reason));
+                    output::note(format_args!("roster: note: {}; reconnecting", away.reason));
                 }
                 is_away = true;
                 continue;

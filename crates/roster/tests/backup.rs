@@ -276,7 +276,7 @@ fn places_that_will_not_do_are_refused() {
     let other = place.path("other");
     fs::create_dir(&other).unwrap();
     fs::write(format!("{other}/file"), "of mine").unwrap();
-    check(&["backup", "--data", &data, "--to", &other], 2, "is no part of a backup");
+    check(&["backup", "--data", &data, "--to", &other], 2, "is not part of a backup");
     check(&["backup", "--data", &other, "--to", &data], 2, "roster: error: ");
     check(&["backup", "--verify", &other], 2, "there is no backup in");
     check(&["restore", "--from", &other, "--data", &place.path("new")], 2, "there is no backup");

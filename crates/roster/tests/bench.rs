@@ -121,7 +121,7 @@ fn a_search_that_is_repeated_finds_the_same() {
     assert_eq!((two.requests, two.answers, two.forgotten), (18, 182, 0));
     let uri = demo.url("ldap");
     let told = roster(&[&["bench"], &few[..], &["-H", &uri]].concat()).output;
-    let want = "same count  191 answers compared with the first of their 9 requests\n";
+    let want = "same count  191 responses compared with the first to each of 9 requests\n";
     assert!(told.contains(want), "{told}");
 
     // What is written beside may change what is found.
@@ -297,7 +297,7 @@ fn agents_work_for_those_only_who_know_their_secret() {
     };
     check(&["agent", "--listen", "0.0.0.0:0"], "can be reached from other machines\nroster: hint");
     let short = file("short", "123\n");
-    check(&["agent", "--secret-file", &short], "has less than 16 octets");
+    check(&["agent", "--secret-file", &short], "has fewer than 16 bytes");
     check(&["search", "--agents", "127.0.0.1:1"], "is 'roster bench agent --listen");
 }
 
@@ -429,7 +429,7 @@ fn agents_end_with_the_run_and_the_run_with_its_agents() {
     run.seconds(1);
     agents[1].child.kill().unwrap();
     let run = run.end();
-    let lost = format!("agent {}: the other end closed the connection", agents[1].address);
+    let lost = format!("agent {}: the peer closed the connection", agents[1].address);
     assert!(run.code == 1 && run.errors.contains(&lost), "{run:?}");
     assert!(Record::parse(run.output.as_bytes()).unwrap().load.cut_short);
 }
@@ -559,7 +559,7 @@ fn wrong_answers_fail_a_run() {
     };
     let fewer = server(|number, id, out| if number == 70 { done(id, out) } else { right(id, out) });
     let errors = ask(&fewer);
-    assert!(errors.contains("1 answers were wrong, the first one: a search found 0"), "{errors}");
+    assert!(errors.contains("1 responses were wrong, the first one: a search found 0"), "{errors}");
     assert!(!errors.contains("hint:"), "{errors}");
     let empty = server(|_, id, out| done(id, out));
     assert!(ask(&empty).contains("hint: the load does not fit this directory"));
@@ -598,7 +598,7 @@ fn another_number_of_entries_for_the_same_request_fails_a_run() {
     for job in [&[&search[..], &["same"]].concat(), &["run", "oud-substring"][..]] {
         let run = ask(job);
         let want =
-            "1 answers were wrong, the first one: a search found 3 entries, and 4 when first";
+            "1 responses were wrong, the first one: a search found 3 entries, but 4 the first";
         assert!(run.code == 1 && run.errors.contains(want), "{run:?}");
     }
 }

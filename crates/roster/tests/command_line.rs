@@ -59,7 +59,7 @@ fn wrong_use_ends_with_2_and_a_hint() {
     check(&["bench", "search", "-c", "0"], 2, "roster: error: invalid value '0'");
     check(&["bench", "search", "-D", "cn=x"], 2, "'cn=x' needs a password to bind\nroster: hint");
     check(&["bench", "run", "oid"], 2, "'roster bench --list' shows all of them");
-    check(&["bench", "mixed", "--mix", "find=1"], 2, "'find' is no kind of operation");
+    check(&["bench", "mixed", "--mix", "find=1"], 2, "'find' is not an operation");
     check(&["bench", "mixed", "--mix", "delete=1"], 2, "hint: a mix with delete needs add");
     check(&["bench", "bind", "--dn", "[file:/no/file]"], 2, "cannot read /no/file");
     check(
@@ -75,7 +75,7 @@ fn wrong_use_ends_with_2_and_a_hint() {
     );
     check(&["bench", "search", "-f", "(uid=["], 2, "'(uid=[' is not a search filter");
     check(&["explain", "-b", "o=x", "-s", "two", "(cn=a)"], 2, "base, one, sub or subordinate");
-    check(&["index", "add", "equal uid"], 2, "roster: error: 'equal uid' is no index");
+    check(&["index", "add", "equal uid"], 2, "roster: error: 'equal uid' is not an index");
     check(
         &["index", "status", "-H", "ldap://127.0.0.1:1"],
         2,

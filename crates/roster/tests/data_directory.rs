@@ -109,7 +109,7 @@ fn init_refuses_what_cannot_be_a_suffix() {
     let secret = folder.path().join("empty").to_str().unwrap().to_owned();
     std::fs::write(&secret, "\n").unwrap();
     let with = ["init", "--data", &data, "--suffix", "o=x", "--admin-password-file", &secret];
-    check(&with, 2, "holds no password\nroster: hint: ");
+    check(&with, 2, "contains no password\nroster: hint: ");
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn what_is_no_record_makes_no_page() {
     std::fs::write(&wrong, "{\"format\": \"roster-bench 9\"}").unwrap();
     report(&wrong, "its format is 'roster-bench 9', not 'roster-bench 1'");
     std::fs::write(&wrong, "<html>").unwrap();
-    report(&wrong, "it is no record of a run: expected value at line 1 column 1");
+    report(&wrong, "it is not a record of a run: expected value at line 1 column 1");
     check(&["bench", "report"], 2, "<RUN>");
 }
 
@@ -388,14 +388,14 @@ fn a_new_directory_says_who_reads_it() {
         let data = at(name);
         succeed(&[&["init", "--data", &data][..], &suffix, more].concat())
     };
-    assert!(with("own", &[]).contains("\nreading         who is signed in, all that"));
+    assert!(with("own", &[]).contains("\nreading         authenticated users, everything that"));
     assert!(with("open", &["--public"]).contains("\nreading         anyone, without signing in"));
     let aci = "aci: (targetattr=\"cn\")(version 3.0; acl \"x\"; allow (read) \
                userdn=\"ldap:///self\";)";
     let ldif = format!("dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\n{aci}\n");
     let (_, run) = import(folder.path(), &at("own"), &ldif);
     assert_eq!(run.code, 0, "{}", run.errors);
-    assert!(run.errors.starts_with("roster: note: the data bring an ACI, so nobody"), "{run:?}");
+    assert!(run.errors.starts_with("roster: note: the data contain an ACI, so only"), "{run:?}");
     let (_, run) = import(folder.path(), &at("open"), &ldif);
     assert_eq!(run.code, 0, "{}", run.errors);
     assert!(run.errors.contains("stay as they are"), "{run:?}");

@@ -42,7 +42,7 @@ fn entries(text: &str) -> Entries {
         let mut lines: Vec<String> = attributes.iter().map(line).collect();
         lines.sort();
         let name = record.dn.replace(", ", ",").to_lowercase();
-        assert!(found.insert(name, lines).is_none(), "{} is there twice", record.dn);
+        assert!(found.insert(name, lines).is_none(), "{} occurs twice", record.dn);
     }
     found
 }

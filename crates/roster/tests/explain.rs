@@ -119,7 +119,7 @@ fn explanations_come_over_every_way_to_the_server() {
     let run = explain(&["-H", &ldap, "-w", "wrong"]);
     check_lines(&run, 1, &["invalidCredentials (49)", "roster: hint: "]);
     let run = explain(&["-H", &ldap]);
-    check_lines(&run, 1, &["explains searches to its administrator only", "-H ldapi://SOCKET"]);
+    check_lines(&run, 1, &["explains searches only to its administrator", "-H ldapi://SOCKET"]);
     let run = explain(&["-H", &ldap, "-D", "cn=x"]);
     check_lines(&run, 2, &["'cn=x' needs a password", "-W asks for it"]);
     let run = explain(&["-H", "ldap://127.0.0.1:1"]);
@@ -148,7 +148,7 @@ fn indexes_are_listed_added_verified_and_dropped() {
     check_lines(&run, 0, &["description.substring"]);
     assert!(!run.output.contains("Slow"), "{}", run.output);
     let run = index(&["add", "description.substring"]);
-    check_lines(&run, 1, &["there is an index 'substring description' already"]);
+    check_lines(&run, 1, &["the index 'substring description' already exists"]);
     let run = index(&["verify", "description.substring", "equality uid"]);
     check_lines(&run, 0, &["description.substring: ok\n", "uid.equality: ok\n"]);
     check_lines(&index(&["rebuild", "uid.equality", "--wait"]), 0, &["rebuilding  equality uid"]);
@@ -162,7 +162,7 @@ fn indexes_are_listed_added_verified_and_dropped() {
     check_lines(&index(&["advise"]), 0, &[]);
 
     let run = roster(&["index", "status", "-H", &demo.url("ldap")]);
-    check_lines(&run, 1, &["shows its indexes to its administrator only", "roster: hint: "]);
+    check_lines(&run, 1, &["shows its indexes only to its administrator", "roster: hint: "]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn an_index_is_advised_from_the_searches_of_late() {
     let demo = Demo::start(1_000);
     let url = demo.url("ldap");
     let advise = || ask(&demo, &["index", "advise"]);
-    check_lines(&advise(), 0, &["no advice: the searches of late need no other indexes\n"]);
+    check_lines(&advise(), 0, &["no advice: recent searches need no other indexes\n"]);
     let advice = "roster index add 'substring description'\n    about ";
     // Searches are sampled, and nobody knows how many fit into a second.
     let search = || {

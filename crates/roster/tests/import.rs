@@ -182,7 +182,7 @@ fn a_check_reports_every_problem_and_loads_nothing() {
     for want in [
         format!("roster: error: {one}:6: entry 'cn=b,{SUFFIX}': attribute type 'shoeSize' is not"),
         format!("roster: error: {two}:1: entry 'cn=c,{SUFFIX}': attribute type 'shoeSize' is not"),
-        format!("roster: error: {two}:7: entry 'cn=a,{SUFFIX}' is there already, from {one}:1\n"),
+        format!("roster: error: {two}:7: entry 'cn=a,{SUFFIX}' exists already, from {one}:1\n"),
         format!("roster: error: {two}:12: ':' is missing"),
         format!("roster: error: {one}:12: entry 'cn=o,ou=none,{SUFFIX}': its superior 'ou=none,"),
     ] {
@@ -223,11 +223,10 @@ fn rejected_entries_can_be_corrected_and_imported() {
     assert_eq!(
         text,
         format!(
-            "# {file}:7: entry 'cn=b,{SUFFIX}': object class 'person' requires attribute 'sn'\n\
-             # of a colleague\ndn: cn=b,{SUFFIX}\nobjectClass: person\ncn: b \n\n\
-             # {file}:16: entry 'cn=a,{SUFFIX}' is there already, from line 1\n{}\
-             # {file}:21: entry 'cn=o,ou=none,{SUFFIX}': its superior 'ou=none,{SUFFIX}' does not \
-             exist\n{orphan}\n\n",
+            "# {file}:7: entry 'cn=b,{SUFFIX}': object class 'person' requires attribute 'sn'\n# \
+             of a colleague\ndn: cn=b,{SUFFIX}\nobjectClass: person\ncn: b \n\n# {file}:16: entry \
+             'cn=a,{SUFFIX}' exists already, from line 1\n{}# {file}:21: entry \
+             'cn=o,ou=none,{SUFFIX}': its superior 'ou=none,{SUFFIX}' does not exist\n{orphan}\n\n",
             person("a")
         )
     );
@@ -446,10 +445,10 @@ fn rejected_entries_can_be_written_over_the_file_they_come_from() {
         assert!(run.code == 2 && run.errors.contains(want), "{run:?}\nlacks {want}");
         assert_eq!(std::fs::read(&file).unwrap(), octets, "{arguments:?}");
     };
-    let lost = "in.ldif would be written over, and is to be imported";
+    let lost = "in.ldif is to be imported and would be overwritten";
     unchanged(lost, &["--check", "--reject-file", &file, &file]);
     unchanged(lost, &["--schema-file", &file, &file]);
-    let both = "cannot be the reject file and the skip file";
+    let both = "cannot be both the reject file and the skip file";
     unchanged(both, &["--reject-file", &file, "--skip-file", &file, &file]);
     // Nothing is loaded, so nothing is taken away.
     unchanged("is not a search filter", &["--include-filter", "(x", "--reject-file", &file, &file]);

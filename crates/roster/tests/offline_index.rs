@@ -93,7 +93,7 @@ fn a_directory_that_is_served_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("demo").display().to_string();
     let demo = Demo::start_with(50, &["--data", &data]);
-    check(&["index", "status", "--data", &data], 2, "or ask the server it runs");
+    check(&["index", "status", "--data", &data], 2, "or use the server that it runs");
     drop(demo);
     // What its journal has alone is in the directory all the same.
     assert!(index(&data, &["verify", "uid.equality"]).ends_with(": ok\n"));
@@ -114,7 +114,7 @@ fn what_was_interrupted_goes_on() {
     child.wait().unwrap();
     assert!(roster(&["check", "--data", &data]).output.ends_with("no fault\n"));
     let run = roster(&["index", "add", "substring description", "--data", &data]);
-    assert!(run.errors.contains("there is an index"), "{run:?}");
+    assert!(run.errors.contains("already exists"), "{run:?}");
     index(&data, &["rebuild", "description.substring"]);
     assert!(index(&data, &["verify", "description.substring"]).ends_with(": ok\n"));
 }

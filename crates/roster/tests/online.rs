@@ -222,7 +222,7 @@ fn controls_of_a_record_go_with_its_add() {
     }
     // An entry that is there would be changed, which is not what the control is for.
     let run = served.import(&with(1, &format!("control: {RELAX} true")), &["--replace-existing"]);
-    check(&run, 1, &["the critical control is one of an add"]);
+    check(&run, 1, &["the critical control applies only to an add"]);
 }
 
 /// An import over a connection cannot close the directory, so it says what stays open.
@@ -234,8 +234,8 @@ fn acis_that_come_into_a_serving_directory_are_told() {
     let with = |name: &str, more: &str| {
         format!("dn: ou={name},{SUFFIX}\nobjectClass: organizationalUnit\n{more}\n\n")
     };
-    let told = "note: the data bring an ACI; the global ACIs of the directory, which say more than \
-                that, stay as they are: look at ds-cfg-global-aci";
+    let told = "note: the data contain an ACI; the global ACIs of the directory, which grant more \
+                than that, stay as they are: check ds-cfg-global-aci";
     check(&served.import(&with("one", aci), &[]), 0, &[told]);
     // Also when the import ends early, but not for what is not in.
     let two = with("two", aci) + &with("one", aci);
@@ -273,7 +273,7 @@ fn what_only_an_import_without_a_server_does_is_not_asked_of_one() {
         check(&run, 2, &[&want, "cannot be used with", "--uri"]);
     }
     let run = roster(&[&online[..], &["--reject-file", &file]].concat());
-    check(&run, 2, &["in.ldif would be written over, and is to be imported"]);
+    check(&run, 2, &["in.ldif is to be imported and would be overwritten"]);
 }
 
 /// How many entries an import said are there when it was stopped, and those that are.
@@ -439,8 +439,8 @@ fn an_import_slows_down_while_searches_are_slow() {
     let url = format!("ldap://{address}");
     let arguments = ["import", "-H", &url, "--max-latency", "1", file.to_str().unwrap()];
     let run = roster(&arguments);
-    check(&run, 0, &["imported 16, skipped 0, rejected 0", "searches beside the import"]);
-    let lowered = run.errors.split("made, and ").nth(1).unwrap();
+    check(&run, 0, &["imported 16, skipped 0, rejected 0", "latency limit for searches"]);
+    let lowered = run.errors.split("slowed down ").nth(1).unwrap();
     let lowered: u64 = lowered.split(' ').next().unwrap().parse().unwrap();
     assert!(lowered >= 3, "{}", run.errors);
     let seen = seen.0.lock().unwrap();

@@ -71,7 +71,7 @@ fn sessions_are_listed_and_closed() {
     // The own one too, and that is no failure.
     check(&session(&demo, &["close", "--address", "127.0.0.1"]), 0, &[": closed, cn=Directory"]);
     // Who may not.
-    check(&roster(&["session", "list", "-H", &url]), 1, &["to its administrator only"]);
+    check(&roster(&["session", "list", "-H", &url]), 1, &["only to its administrator"]);
     let run = roster(&["session", "close", "1", "-H", &url]);
     check(&run, 1, &["insufficientAccessRights (50)", "the privilege disconnect-client"]);
     check(&session(&demo, &["close"]), 2, &["required"]);

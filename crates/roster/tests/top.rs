@@ -63,8 +63,8 @@ fn who_may_not_read_the_figures_is_told_who_may() {
     let demo = Demo::start(100);
     let run = roster(&["top", "--once", "-H", &demo.url("ldap")]);
     assert_eq!(run.code, 1, "{run:?}");
-    assert!(run.errors.contains("to its administrator only"), "{run:?}");
-    assert!(run.errors.contains("roster: hint: ask as the administrator"), "{run:?}");
+    assert!(run.errors.contains("only to its administrator"), "{run:?}");
+    assert!(run.errors.contains("roster: hint: run it as the administrator"), "{run:?}");
     let run = roster(&["top", "--every", "0", "-H", &demo.url("ldap")]);
     assert_eq!(run.code, 2, "{run:?}");
 }
@@ -88,7 +88,7 @@ fn a_server_that_ends_is_asked_for_until_it_is_back() {
     assert!(head.contains("search/s") && first.is_ok(), "{head}");
     drop(server);
     let gone = notes.recv_timeout(PATIENCE).unwrap();
-    assert!(gone.starts_with("roster: note: ") && gone.ends_with("; asking again"), "{gone}");
+    assert!(gone.starts_with("roster: note: ") && gone.ends_with("; reconnecting"), "{gone}");
     let server = place.start().unwrap();
     // How often it was asked for in between is not told.
     let back = notes.recv_timeout(PATIENCE).unwrap();
@@ -144,11 +144,11 @@ fn the_page_says_for_how_long_there_is_no_answer_and_heeds_keys_meanwhile() {
     let mut terminal = Terminal::new(&["top", "--every", "0.1", "-H", &demo.url("ldapi")]);
     terminal.page(|page| page.contains("every ") && !page.contains("no answer"));
     signal(&demo, Signal::STOP);
-    terminal.page(|page| page.contains(" s; the figures are from before"));
+    terminal.page(|page| page.contains(" s; the figures are old"));
     // It counts, and what was known stays.
     terminal.page(|page| silence_s(page) >= Some(2) && page.contains("operations"));
     terminal.keys.write_all(b" ").unwrap();
-    terminal.page(|page| page.contains("paused   q: end   space: go on"));
+    terminal.page(|page| page.contains("paused   q: quit   space: continue"));
     terminal.keys.write_all(b" ").unwrap();
     terminal.page(|page| silence_s(page).is_some() && page.contains("space: pause"));
     signal(&demo, Signal::CONT);

@@ -248,9 +248,9 @@ pub const KNOWN_SECRETS: &[KnownSecret] = &[
 ];
 
 const PASSWORD: &str = "a password or a hash of one";
-const OLD_PASSWORDS: &str = "passwords of before";
+const OLD_PASSWORDS: &str = "former passwords";
 const KEY: &str = "a key";
-const CHANGES: &str = "changes, those of passwords among them";
+const CHANGES: &str = "changes, including those of passwords";
 const STATE: &str = "the state of a password";
 
 const fn row(name: &'static str, oid: &'static str, what: &'static str) -> KnownSecret {

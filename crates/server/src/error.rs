@@ -78,8 +78,8 @@ impl fmt::Display for ServerError {
             }
             Self::TooFewFiles { files, needed } => write!(
                 f,
-                "this process may have {files} open files only, which leaves hardly any for \
-                 clients: allow it {needed} (LimitNOFILE of a unit, 'ulimit -n')"
+                "this process may open only {files} files, which leaves hardly any for clients: \
+                 allow {needed} (LimitNOFILE of a unit, 'ulimit -n')"
             ),
             Self::NoCipherSuite => {
                 f.write_str("tls.cipher_suites has none that belongs to a version of tls.versions")

@@ -369,10 +369,10 @@ fn hash_pool_size(settings: &PasswordSettings) -> HashPoolSize {
 fn forbid_core_dumps() {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::warn!(%error, "core files cannot be forbidden");
+        tracing::warn!(%error, "core files cannot be disabled");
     }
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "the memory of the process cannot be hidden from debuggers");
+        tracing::warn!(%error, "debuggers cannot be kept from the process");
     }
 }
 

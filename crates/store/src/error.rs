@@ -166,7 +166,7 @@ impl fmt::Display for StoreError {
                 write!(f, "'{}' is not a roster data directory", path.display())
             }
             Self::NotEmpty { path } => {
-                write!(f, "'{}' is not empty: a data directory is made anew", path.display())
+                write!(f, "'{}' is not empty: a new data directory is needed", path.display())
             }
             Self::NewerFormat { path, found, known } => write!(
                 f,

@@ -422,7 +422,7 @@ fn explanations_tell_what_was_done() {
             assert_eq!(not.children[0].filter, "(l=town 4)");
             assert_eq!(description.source, Source::Scan);
             assert_eq!(description.would_help.as_deref(), Some("substring description"));
-            assert_eq!(description.skipped, Some("no index tells"));
+            assert_eq!(description.skipped, Some("no index helps"));
             assert!(!told.exact && told.killed_by.is_none());
         });
         explained(view, "(&(l=town 3)(uid=none))", |told| {

@@ -6,7 +6,7 @@ use super::Promise;
 pub(super) const PROMISES: &[Promise] = &[
     Promise {
         against: Strangers,
-        says: "No octet of an answer reaches another connection, whatever the peers do",
+        says: "Responses, down to the byte, never reach another connection, whatever the peers do",
         tests: &[
             (
                 "server",
@@ -23,7 +23,7 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "Who is not signed in reads the root DSE and the schema, and nothing else",
+        says: "Anonymous clients can read the root DSE and the schema, and nothing else",
         tests: &[
             (
                 "directory",
@@ -35,7 +35,7 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "No negation in an ACI lets in who is not signed in",
+        says: "No negation in an ACI grants access to anonymous clients",
         tests: &[(
             "aci",
             "decide::tests::strangers",
@@ -44,7 +44,7 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "An import opens nothing that was closed where the data come from",
+        says: "An import opens nothing that was closed on the server that the data come from",
         tests: &[
             (
                 "directory",
@@ -56,7 +56,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "Strangers have no password hashed, and make one guess with one request",
+        says: "Anonymous clients cannot make the server hash passwords, and each \
+               request is one guess at most",
         tests: &[
             (
                 "directory",
@@ -72,9 +73,10 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "A policy's `pwdMaxFailure` bounds what can be guessed, whether or not \
-               anybody waits for the answers, and however many guesses are made side by \
-               side; right passwords that were not looked at lock nobody out",
+        says: "A policy's `pwdMaxFailure` limits the number of guesses, whether or \
+               not a client waits for the responses, and however many guesses run in \
+               parallel; correct passwords that were not checked do not lock an \
+               account",
         tests: &[
             ("directory", "guesses", "a_guess_counts_although_nobody_waits_for_its_hash"),
             ("directory", "guesses", "of_guesses_side_by_side_none_is_right_beyond_the_limit"),
@@ -112,8 +114,9 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "So does `limits.bind_failures_max` for an address, changes of a password \
-               included, and for an account behind a gateway whatever it is called",
+        says: "`limits.bind_failures_max` does the same for an address, including \
+               password changes, and for an account behind a gateway, whatever name \
+               is used for it",
         tests: &[
             (
                 "server",
@@ -158,7 +161,8 @@ pub(super) const PROMISES: &[Promise] = &[
     Promise {
         against: Strangers,
         says: "A bind that waits for its address waits at most four of the longest \
-               delays, and what clients do that are gone delays nobody for long",
+               delays, and requests of clients that have disconnected do not delay \
+               others for long",
         tests: &[
             (
                 "server",
@@ -176,9 +180,9 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "Neither what a length claims nor what clients do not take uses more \
-               memory than the limits say, by connection, by address, of strangers and \
-               of all",
+        says: "Neither a length field nor unread responses use more memory than the \
+               limits allow, for each connection, for each address, for anonymous \
+               clients and in total",
         tests: &[
             ("server", "tests::limits", "what_a_length_claims_is_not_allocated"),
             (
@@ -214,8 +218,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "Who does not read holds no thread, and strangers never stop the searches \
-               of those who have signed in",
+        says: "A client that does not read blocks no thread, and anonymous clients \
+               never stop the searches of authenticated ones",
         tests: &[
             ("server", "tests::stalled", "clients_that_do_not_read_hold_no_thread"),
             (
@@ -241,8 +245,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "A request of a stranger delays its neighbours by about a millisecond, \
-               and costs no more work than the limit of who asks",
+        says: "A request of an anonymous client delays its neighbours by about a \
+               millisecond, and costs no more work than the client's limit",
         tests: &[
             ("directory", "search_work", "what_is_asserted_costs_no_more_than_a_search"),
             ("directory", "search_work", "picking_values_is_work"),
@@ -269,8 +273,8 @@ pub(super) const PROMISES: &[Promise] = &[
     Promise {
         against: Strangers,
         says: "Sorting and in-chain terms (1.2.840.113556.1.4.1941) are bounded in \
-               work, memory and threads as every search is, and nobody has all threads \
-               of the scan pool at once where there are several",
+               work, memory and threads like every search, and no client has all \
+               threads of the scan pool at once if there are several",
         tests: &[
             ("directory", "search_work", "sorting_is_work"),
             ("directory", "search_work", "the_time_is_looked_at_while_keys_are_taken"),
@@ -297,8 +301,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Strangers,
-        says: "Strangers cannot take the places of the local administrator, nor keep \
-               one by saying nothing",
+        says: "Anonymous clients cannot take the connections reserved for the local \
+               administrator, nor keep a connection by staying idle",
         tests: &[
             (
                 "server",
@@ -322,10 +326,10 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "Nothing that a client keeps for the server (cookies of pages, contexts \
-               of list views, names of transactions) tells by its octets or its length \
-               how many entries, changes, connections or transactions there are, or a \
-               value",
+        says: "Whatever the server gives a client to keep (cookies of pages, contexts \
+               of list views, names of transactions) reveals, by its bytes or its \
+               length, neither a value nor how many entries, changes, connections or \
+               transactions there are",
         tests: &[
             ("directory", "paging", "a_cookie_does_not_tell_how_many_entries_there_are_in_between"),
             (
@@ -340,8 +344,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "A cookie is of use only for the search and the identity that it was \
-               given for, and in the process that gave it",
+        says: "A cookie is valid only for its search and its identity, and in the \
+               process that issued it",
         tests: &[
             (
                 "directory",
@@ -358,9 +362,9 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "What of an ACI nobody can answer (an attribute or rule that the schema \
-               lacks, a value that is not of the syntax or no name, a group whose \
-               members cannot be found out) allows nothing and lifts no deny",
+        says: "If a part of an ACI cannot be evaluated (an attribute or rule that the \
+               schema lacks, a value with a wrong syntax or name, a group whose \
+               members cannot be determined), it allows nothing and lifts no deny",
         tests: &[
             (
                 "aci",
@@ -376,8 +380,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "A value or an entry that the ACIs hide is told by no operation, control, \
-               count, order or time limit",
+        says: "No operation, control, count, order or time limit reveals a value or \
+               an entry that the ACIs hide",
         tests: &[
             (
                 "directory",
@@ -423,8 +427,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "What is secret is given by none of the default ACIs, also when the \
-               schema says so later; an ACI of one's own has to give it",
+        says: "No default ACI grants access to secret attributes, even if the schema \
+               marks them later; only an ACI of your own can",
         tests: &[
             ("directory", "readers", "a_public_directory_keeps_its_secrets_too"),
             ("directory", "readers", "a_definition_makes_a_type_secret_at_once"),
@@ -433,8 +437,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "A password that was reset signs nobody in, under whatever option or name \
-               it was kept",
+        says: "A password that was reset cannot be used to sign in, under whatever \
+               option or name it was stored",
         tests: &[
             ("directory", "password_cache", "a_changed_password_ends_the_old_one_at_once"),
             (
@@ -470,7 +474,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "Power ends with its reason: privilege, account, entry or name",
+        says: "A session loses its power together with the reason for it: privilege, \
+               account, entry or name",
         tests: &[
             ("server", "tests::rechecks", "a_privilege_that_is_taken_is_gone_from_its_sessions"),
             ("server", "tests::rechecks", "what_is_under_way_with_a_privilege_that_is_taken_ends"),
@@ -497,8 +502,9 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "ACIs hold as long as what they guard is there, also in the moment of its \
-               rename or delete, and for a search that goes on after a pause",
+        says: "ACIs apply as long as the entries that they protect exist, also at the \
+               moment of a rename or delete, and to a search that resumes after a \
+               pause",
         tests: &[
             (
                 "directory",
@@ -520,8 +526,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "Sessions of any requests, in any order and cut anywhere, are answered \
-               once and shown no secret",
+        says: "Arbitrary sequences of requests, cut anywhere, get exactly one \
+               response each and no secret",
         tests: &[(
             "directory",
             "fuzzed_sessions",
@@ -530,7 +536,7 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: SignedIn,
-        says: "Who lacks the privilege sees no sessions of others, and closes none",
+        says: "Without the privilege, a client sees no sessions of others, and closes none",
         tests: &[
             ("server", "tests::sessions", "who_may_not_neither_sees_sessions_nor_closes_one"),
             ("server", "tests::sessions", "names_that_are_of_no_session_close_nothing"),
@@ -538,9 +544,10 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Delegated,
-        says: "Who may write entries or reset passwords takes over no account that has \
-               privileges, and by nothing but its name any other: not by a transaction, \
-               a type of one's own, what signs in, or a policy",
+        says: "The right to write entries or to reset passwords does not let anybody \
+               take over an account with privileges; and other accounts only by \
+               changing their names: not by a transaction, a new attribute type, the \
+               attributes used to sign in, or a policy",
         tests: &[
             ("directory", "", "every_dialogue_goes_as_written"),
             ("directory", "identities", "nobody_becomes_another_by_giving_the_other_the_own_name"),
@@ -608,7 +615,7 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: Delegated,
-        says: "Who resets some passwords learns nothing of accounts that are hidden",
+        says: "The right to reset some passwords reveals nothing about hidden accounts",
         tests: &[(
             "directory",
             "leaks::controls",
@@ -617,8 +624,7 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: DiskHolder,
-        says: "What was acknowledged is there after a crash, and damage is a sentence, \
-               never a silent loss",
+        says: "Acknowledged writes survive a crash, and damage is reported, never ignored",
         tests: &[
             ("directory", "durable", "a_power_cut_loses_nothing_that_was_acknowledged"),
             ("directory", "durable", "a_damaged_journal_is_no_silent_start"),
@@ -633,8 +639,8 @@ pub(super) const PROMISES: &[Promise] = &[
     },
     Promise {
         against: DiskHolder,
-        says: "A cut data file and missing segments of the journal are refused with \
-               what is missing, and given up only when asked",
+        says: "A truncated data file and missing journal segments are refused with a \
+               message that says what is missing, and given up only on request",
         tests: &[
             ("store", "data_file::tests", "a_cut_file_is_refused_wherever_it_is_cut"),
             ("store", "data_file::tests", "a_page_of_zeros_is_found_by_a_check"),

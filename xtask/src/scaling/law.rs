@@ -32,8 +32,8 @@ pub(super) fn told(shared: &[f64]) -> String {
     let middle = median(shared).max(0.0);
     let ((least, most), (low, high)) = (ends(shared), half(shared));
     let mut text = format!(
-        "σ + 2κ, by turns: median {:.2} %, half of them between {:.2} and {:.2}, least {:.2} %, \
-         most {:.2} %.\n\n{UNTOLD}\n\n\
+        "σ + 2κ, by turns: median {:.2} %, half of them between {:.2} and {:.2}, minimum {:.2} %, \
+         maximum {:.2} %.\n\n{UNTOLD}\n\n\
          | cores | if all of it is σ | if all of it is κ | with the largest turn, all σ · all κ \
          | Oracle, published |\n|---:|---:|---:|---:|---:|\n",
         100.0 * median(shared),

@@ -7,13 +7,13 @@ use schema::{AttributeDescription, KNOWN_SECRETS, Schema};
 use crate::grants::GrantTypes;
 
 const HEAD: &str = "\
-# Access without rules of your own
+# Default access
 
-The global ACIs of a directory that nobody has given any, as `ds-cfg-global-aci` of
-`cn=Access Control Handler,cn=config` shows them. How to write your own:
-[how to say who reads what](../how-to/access.md), [the language](access-control.md).
+These are the global ACIs of a directory until they are changed, as `ds-cfg-global-aci` of
+`cn=Access Control Handler,cn=config` shows them. To write your own, see
+[how to control who reads what](../how-to/access.md) and [the language](access-control.md).
 
-`ROSTER_WRITE_REFERENCE=1 cargo test -p directory --lib reference` writes this page again.
+`ROSTER_WRITE_REFERENCE=1 cargo test -p directory --lib reference` regenerates this page.
 
 ";
 
@@ -23,8 +23,8 @@ const SECRETS: &str = "\
 `#secret` in a `targetattr` stands for every attribute type of the schema
 
 - whose definition has `X-SECRET 'TRUE'`,
-- of which a name or the OID is in this table,
-- that is derived from such a type.
+- whose name or OID is in this table,
+- that is a subtype of such a type.
 
 | type | OID | its values |
 |---|---|---|
@@ -37,7 +37,7 @@ fn reference_page() -> String {
         (GlobalAcis::Public, "After `roster init --public`, or `roster import --access public`"),
         (
             GlobalAcis::Closed,
-            "After the import of data with ACIs, or `roster import --access closed`",
+            "After an import of data with ACIs, or `roster import --access closed`",
         ),
     ];
     for (acis, title) in sets {

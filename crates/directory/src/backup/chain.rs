@@ -55,7 +55,7 @@ impl Break {
     pub(super) fn reason(self, at: Point) -> String {
         match self {
             Self::Fork => format!("holds another history: record {} does not follow", at.lsn + 1),
-            Self::Wrong(reason) => format!("is no part of this history: {reason}"),
+            Self::Wrong(reason) => format!("is not part of this history: {reason}"),
         }
     }
 }

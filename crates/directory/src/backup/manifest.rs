@@ -164,13 +164,13 @@ impl Manifest {
     /// When it is no manifest, damaged, inconsistent, or of a newer release.
     pub fn parse(octets: &[u8]) -> Result<Self, String> {
         let numbered: Numbered = serde_json::from_slice(octets)
-            .map_err(|error| format!("is no manifest of a backup: {error}"))?;
+            .map_err(|error| format!("is not a manifest of a backup: {error}"))?;
         let found = numbered.backup.format;
         if found > FORMAT {
             return Err(format!("has format {found} of a newer release; this one knows {FORMAT}"));
         }
         let sealed: Sealed = serde_json::from_slice(octets)
-            .map_err(|error| format!("is no manifest of a backup: {error}"))?;
+            .map_err(|error| format!("is not a manifest of a backup: {error}"))?;
         let manifest = sealed.backup;
         if manifest.checksum() != sealed.sha256 {
             return Err("does not match its checksum".to_owned());

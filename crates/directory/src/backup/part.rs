@@ -69,7 +69,7 @@ impl<R: Read> PartReader<R> {
         let mut head = [0; HEAD.len()];
         match source.read_exact(&mut head) {
             Ok(()) if head == *HEAD => Ok(Self { source, entry: PartEntry::default(), entries: 0 }),
-            Ok(()) => Err("is no part with records of this release".to_owned()),
+            Ok(()) => Err("is not a part with records of this release".to_owned()),
             Err(error) => Err(unreadable(&error, "its head")),
         }
     }

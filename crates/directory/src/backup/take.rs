@@ -142,7 +142,7 @@ impl<'a> Target<'a> {
             let name = entry.map_err(io)?.file_name();
             if !name.to_str().is_some_and(|name| manifest::is_own_name(name) || name == LOST) {
                 let (name, path) = (name.display(), path.display());
-                let reason = format!("'{path}' holds '{name}', which is no part of a backup");
+                let reason = format!("'{path}' contains '{name}', which is not part of a backup");
                 return Err(BackupError::asked(reason, "choose an empty directory, or a new one"));
             }
         }

@@ -47,7 +47,7 @@ pub fn verify_backup(
     let path = directory.join(&manifest.base.part.name);
     let damaged = |reason: String| BackupError::Damaged { part: path.clone(), reason };
     let summary = store::base_summary(&path)
-        .map_err(|error| damaged(format!("is no base that can be read: {error}")))?;
+        .map_err(|error| damaged(format!("is not a readable base: {error}")))?;
     let found = Point {
         lsn: summary.mark.lsn.0,
         hash: summary.mark.hash,
@@ -55,7 +55,7 @@ pub fn verify_backup(
     };
     if found != manifest.base.mark {
         return Err(damaged(
-            "is not at the place in the history that the manifest says".to_owned(),
+            "is not at the position in the history that the manifest says".to_owned(),
         ));
     }
     Ok(BackupVerified { records: chain.last().lsn - manifest.base.mark.lsn, manifest })

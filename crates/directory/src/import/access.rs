@@ -29,7 +29,7 @@ pub(super) fn decide(
     let acis = report.translation.acis_count();
     let brought = match (acis, report.translation.lacks_rules()) {
         (0, false) => return Ok(None),
-        (0, true) => "come from a server whose access rules are no part of them".to_owned(),
+        (0, true) => "come from a server whose access rules are not part of them".to_owned(),
         (acis, _) => acis_brought(acis),
     };
     if is_set || load.held > 0 {
@@ -37,9 +37,9 @@ pub(super) fn decide(
     }
     set(load, options, GlobalAcis::Closed)?;
     Ok(Some(format!(
-        "the data {brought}, so nobody but the administrator reads or changes more than the ACIs \
-         of the entries allow; with --access signed-in whoever is signed in reads what is not \
-         secret, with --access public anyone"
+        "the data {brought}, so only the administrator reads or changes more than the ACIs of the \
+         entries allow; with --access signed-in, authenticated users read what is not secret, with \
+         --access public anyone"
     )))
 }
 
@@ -53,15 +53,15 @@ impl ImportReport {
 
 fn acis_brought(acis: u64) -> String {
     match acis {
-        1 => "bring an ACI".to_owned(),
-        acis => format!("bring {acis} ACIs"),
+        1 => "contain an ACI".to_owned(),
+        acis => format!("contain {acis} ACIs"),
     }
 }
 
 fn stays(brought: &str) -> String {
     format!(
-        "the data {brought}; the global ACIs of the directory, which say more than that, stay as \
-         they are: look at ds-cfg-global-aci of cn=Access Control Handler,cn=config"
+        "the data {brought}; the global ACIs of the directory, which grant more than that, stay as \
+         they are: check ds-cfg-global-aci of cn=Access Control Handler,cn=config"
     )
 }
 

@@ -170,7 +170,7 @@ fn stored_form(
     let refuse =
         |diagnostic: String| Violation { code: ResultCode::ConstraintViolation, diagnostic };
     if value.len() > PASSWORD_MAX_BYTES {
-        return Err(refuse(format!("a password has at most {PASSWORD_MAX_BYTES} octets")));
+        return Err(refuse(format!("a password has at most {PASSWORD_MAX_BYTES} bytes")));
     }
     storage
         .hash(value, chance)

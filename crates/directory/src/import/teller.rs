@@ -79,7 +79,7 @@ impl Teller<'_> {
                 if first.source != refusal.place.source =>
             {
                 let name = self.name(first.source);
-                format!("entry '{}' is there already, from {name}:{}", refusal.dn, first.line)
+                format!("entry '{}' exists already, from {name}:{}", refusal.dn, first.line)
             }
             RefusalReason::Duplicate { .. }
             | RefusalReason::Orphan { .. }

@@ -170,7 +170,7 @@ fn the_first_record_that_is_refused_is_named_and_nothing_is_loaded() {
     }
     check(
         &person(7),
-        "test:2804: entry 'uid=user.7,ou=People,dc=example,dc=com' is there already, from line 53",
+        "test:2804: entry 'uid=user.7,ou=People,dc=example,dc=com' exists already, from line 53",
     );
     check(
         "dn: cn=x,dc=example,dc=com\nobjectClass: person\n",
@@ -459,7 +459,7 @@ fn refused_entries_are_told_and_the_others_loaded() {
             "one:18 [x] 'x' is not a distinguished name: an attribute type is not followed by '=' \
              (at byte 1) (19)"
                 .to_owned(),
-            format!("two:1 [{person}] entry '{person}' is there already, from one:21 (122)"),
+            format!("two:1 [{person}] entry '{person}' exists already, from one:21 (122)"),
         ]
     );
     assert_eq!(dump_all(&data).matches("dn: uid=").count(), 3);
@@ -714,11 +714,11 @@ fn data_with_access_rules_of_their_own_leave_the_directory_closed() {
         assert_eq!(global_acis(&data), crate::acis::texts(want.0), "{ldif} {asked:?}");
     };
     check(&unit(""), None, (SignedIn, None));
-    check(&unit(aci), None, (Closed, Some("the data bring an ACI, so nobody but")));
+    check(&unit(aci), None, (Closed, Some("the data contain an ACI, so only")));
     // A dialect's state of a value is no option of an ACI.
     let stated = aci.replace("aci:", "aci;vucsn-65b3f1d2000000010000:");
-    check(&unit(&stated), None, (Closed, Some("the data bring an ACI, so nobody but")));
-    let elsewhere = "rules are no part of them, so nobody but";
+    check(&unit(&stated), None, (Closed, Some("the data contain an ACI, so only")));
+    let elsewhere = "rules are not part of them, so only";
     check(&unit(stamps), None, (Closed, Some(elsewhere)));
     let numbers = stamps.replace("entryCSN", "1.3.6.1.4.1.4203.666.1.7");
     let numbers = numbers.replace("structuralObjectClass", "2.5.21.9");
@@ -766,7 +766,7 @@ fn data_with_access_rules_of_their_own_leave_the_directory_closed() {
     assert_eq!(global_acis(&data), crate::acis::texts(SignedIn));
     let more = format!("dn: ou=z,{SUFFIX}\nobjectClass: organizationalUnit\n{stamps}\n");
     let report = load(&data, &more).unwrap();
-    assert!(report.access.unwrap().contains("are no part of them; the global ACIs"));
+    assert!(report.access.unwrap().contains("are not part of them; the global ACIs"));
 }
 
 /// They are in force as others are, so nothing may let them in unseen.

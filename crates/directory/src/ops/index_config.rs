@@ -179,7 +179,7 @@ impl IndexConfig {
         } else if is(ENTRY_LIMIT) {
             tracing::info!(
                 attribute = self.attribute,
-                "index-entry-limit is not needed: lists of entries have no limit"
+                "index-entry-limit has no effect: lists of entries have no limit"
             );
             return Ok(());
         } else if self.kind == OpKind::Add && (is("objectClass") || is(ATTRIBUTE)) {

@@ -77,7 +77,7 @@ impl Queue {
         let weak = Arc::downgrade(directory);
         let thread = thread::Builder::new().name("rehash".to_owned());
         if let Err(error) = thread.spawn(move || self.serve(&weak)) {
-            tracing::warn!(%error, "passwords are not stored anew after a bind");
+            tracing::warn!(%error, "passwords are not rehashed after a bind");
         }
     }
 

@@ -365,7 +365,7 @@ impl Accounts {
             return;
         }
         if is_done.recv_timeout(FINISH_MAX) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
-            tracing::warn!("what binds have left in accounts could not be written in time");
+            tracing::warn!("the account state that binds recorded could not be written in time");
         }
     }
 
@@ -565,7 +565,12 @@ pub(crate) fn decide(
         match change(decide, *id, &events) {
             Ok(change) => decision.changes.extend(change),
             Err(refusal) => {
-                tracing::warn!(id = id.0, ?refusal, "what binds left in an account is dropped");
+                tracing::warn!(
+                    id = id.0,
+                    ?refusal,
+                    "the account state that binds recorded is \
+                                                     dropped"
+                );
             }
         }
     }

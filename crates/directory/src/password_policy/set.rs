@@ -110,8 +110,8 @@ impl PasswordPolicies {
                         tracing::error!(
                             %policy,
                             secret,
-                            "the filter of a password policy asks for what is secret: it governs \
-                             nobody by that; ask for something else"
+                            "the filter of a password policy uses a secret attribute, so the \
+                             policy governs nobody; use another attribute"
                         );
                     }
                     areas.push((point.depth(), subtree, Arc::clone(governing)));
@@ -171,7 +171,7 @@ impl PasswordPolicies {
             }
             if !self.has_warned.swap(true, Ordering::Relaxed) {
                 let entry = entry.dn();
-                tracing::warn!(entry, "an account points to a password policy that is not there");
+                tracing::warn!(entry, "an account names a password policy that does not exist");
             }
         }
         let mut areas = self.areas.iter();
@@ -306,7 +306,7 @@ pub(crate) fn read(
     let policies = PasswordPolicies::new(Arc::clone(schema), default_dn.as_str().into(), all);
     if policies.default.is_none() && !default_dn.is_empty() {
         let name = default_dn;
-        tracing::warn!(name, "the default password policy of the settings is not there");
+        tracing::warn!(name, "the default password policy of the settings does not exist");
     }
     Ok(policies)
 }
@@ -406,8 +406,8 @@ fn held(entry: &dyn EntryRead, schema: &Schema) -> Option<(DnKey, Held)> {
         tracing::error!(
             policy,
             %fault,
-            "a password policy cannot be understood: until it is mended it locks nobody out, and \
-             takes new passwords of {UNREADABLE_MIN_LENGTH} characters or more with the old one"
+            "a password policy is invalid: until it is corrected it locks nobody out, and accepts \
+             new passwords of {UNREADABLE_MIN_LENGTH} characters or more with the old one"
         );
         unreadable()
     });

@@ -45,7 +45,7 @@ pub(crate) fn refuse_lost_end(
         tracing::warn!(
             last,
             base = base.lsn.0,
-            "the journal ends before the data, and begins anew"
+            "the journal ends before the data, and is restarted"
         );
         return Ok(());
     }
@@ -85,4 +85,4 @@ pub(crate) fn refuse_source(
 }
 
 const ADVICE_LOST: &str = "put the missing files back, or restore the data from a backup; 'roster \
-                           check --accept-loss' goes on without them and says what is lost";
+                           check --accept-loss' continues without them and says what is lost";

@@ -55,7 +55,7 @@ impl Act {
             Self::Lock => "locked until it is unlocked",
             Self::Expire(_) => "expires",
             Self::NeverExpire => "does not expire",
-            Self::ChangePassword => "has to change the password at the next sign-in",
+            Self::ChangePassword => "must change the password at the next sign-in",
         }
     }
 
@@ -108,7 +108,7 @@ fn print(state: &State, act: &Act) -> Result<(), Failure> {
     let asks_for_change = errors.iter().any(|one| one.name == "must-change-password");
     if matches!(act, Act::ChangePassword) && !asks_for_change {
         output::line(format_args!(
-            "  but its policy does not ask for that: pwdMustChange is not TRUE there"
+            "  but its policy does not require that: pwdMustChange is not TRUE in it"
         ))?;
     }
     Ok(())

@@ -26,12 +26,12 @@ pub(crate) fn parsed(text: &str) -> Result<Timestamp, String> {
     }
     digits.push('Z');
     time(&digits)
-        .ok_or_else(|| "it is a time such as 2027-01-31 or 2027-01-31T18:00:00Z".to_owned())
+        .ok_or_else(|| "expected a time such as 2027-01-31 or 2027-01-31T18:00:00Z".to_owned())
 }
 
 /// `30d`, `12h`, `90m`, `3600s`.
 pub(crate) fn length(text: &str) -> Result<Duration, String> {
-    let bad = || "it is a length such as 30d, 12h, 90m or 3600s".to_owned();
+    let bad = || "expected a duration such as 30d, 12h, 90m or 3600s".to_owned();
     let end = text.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(bad)?;
     let (number, unit) = text.split_at(end);
     let number: u64 = number.parse().map_err(|_| bad())?;

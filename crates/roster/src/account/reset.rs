@@ -19,7 +19,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         }
     }
     if password.is_empty() {
-        return Err(Failure::local(format!("{} holds no password", path.display())));
+        return Err(Failure::local(format!("{} contains no password", path.display())));
     }
     Ok(password)
 }
@@ -39,7 +39,7 @@ pub(crate) fn run(
         })?;
         match made {
             Some(made) => output::line(format_args!("{dn}: the new password is {made}"))?,
-            None => output::line(format_args!("{dn}: has the new password"))?,
+            None => output::line(format_args!("{dn}: the new password is set"))?,
         }
         let state = ask(connection, dn, vec![StateOperation::of(operation::ERRORS)])?;
         for finding in state.findings(operation::ERRORS) {

@@ -87,7 +87,7 @@ impl Agent {
         line.send(&FromAgent::Ready { failure: None })?;
         line.patience(BEGIN_WAIT)?;
         let ToAgent::Begin = line.receive()? else {
-            return Err(Failure::refused("the coordinator did not give the word"));
+            return Err(Failure::refused("the coordinator did not start the run"));
         };
         forward(&plan, crew, line)?;
         Ok(name)
@@ -209,7 +209,7 @@ fn ready(address: &str, secret: &Secret, prepare: &ToAgent) -> Result<Line, Fail
                     FromAgent::Ready { failure: None } => Ok(line),
                     FromAgent::Ready { failure: Some(said) } => Err(said.into_failure()),
                     FromAgent::Second { .. } | FromAgent::End { .. } => {
-                        Err(Failure::refused("it reports before it was told to begin"))
+                        Err(Failure::refused("it reports before the run was started"))
                     }
                 };
             }

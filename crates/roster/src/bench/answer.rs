@@ -69,7 +69,7 @@ impl fmt::Display for Fault {
             }
             Self::Entries(count) => write!(f, "a search found {count} entries"),
             Self::Changed { entries, first } => {
-                write!(f, "a search found {entries} entries, and {first} when first asked")
+                write!(f, "a search found {entries} entries, but {first} the first time")
             }
         }
     }

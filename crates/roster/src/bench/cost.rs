@@ -142,8 +142,10 @@ fn monitored(connection: &mut Connection) -> Result<Reading, Failure> {
     if has_cpu {
         return Ok(reading);
     }
-    Err(Failure::refused(format!("'{MONITOR_ENTRY}' has no readable {CPU_FIGURE}"))
-        .hint("only roster tells its CPU time; name another server's process with --server-pid"))
+    Err(Failure::refused(format!("'{MONITOR_ENTRY}' has no readable {CPU_FIGURE}")).hint(
+        "only roster reports its CPU time; for another server, name its process with \
+               --server-pid",
+    ))
 }
 
 /// A time, divided as the inexact parts are.
@@ -187,7 +189,11 @@ impl fmt::Display for Spent {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         if let Some((resident, own)) = self.resident_bytes.zip(self.anonymous_bytes) {
             let (resident, own) = (mib(resident), mib(own));
-            write!(f, "\n  server RAM  {resident:.1} MiB resident, {own:.1} of it not files")?;
+            write!(
+                f,
+                "\n  server RAM  {resident:.1} MiB resident, {own:.1} of it not backed by \
+                       files"
+            )?;
         }
         if let Some((voluntary, involuntary)) =
             self.voluntary_switches.zip(self.involuntary_switches)
@@ -236,8 +242,8 @@ mod tests {
         assert_eq!((spent.read_bytes, spent.written_bytes), (None, Some(2 << 20)));
         assert_eq!(
             spent.to_string(),
-            "  server CPU  20.0 µs an operation (user 12.0, system 8.0), 0.50 cores busy\n  \
-             server RAM  64.0 MiB resident, 16.0 of it not files"
+            "  server CPU  20.0 µs an operation (user 12.0, system 8.0), 0.50 cores busy\n  server \
+             RAM  64.0 MiB resident, 16.0 of it not backed by files"
         );
     }
 

@@ -97,8 +97,8 @@ impl fmt::Display for SlowBinds {
             Self::Guessed { each_us } => {
                 write!(
                     f,
-                    "  hint        {:.1} ms of CPU is what verifying Argon2, bcrypt or PBKDF2 \
-                     takes; with -D and -w of who may read cn=monitor, roster tells",
+                    "  hint        {:.1} ms of CPU is the cost of verifying Argon2, bcrypt or \
+                     PBKDF2; with -D and -w of a user who may read cn=monitor, roster reports it",
                     ms(each_us)
                 )
             }
@@ -134,11 +134,11 @@ const FEW: u64 = 1_000;
 const SLOW_US: u64 = 1_000;
 
 /// When verified passwords are kept.
-const FIRST_ONES: &str = "a password takes its hash once in password.cache_age_s: a longer \
-                          --warmup, or fewer people, measures the binds that follow";
+const FIRST_ONES: &str = "each password is hashed once per password.cache_age_s: use a longer \
+                          --warmup, or fewer people, to measure the binds after that";
 
 /// When they are not.
-const NOT_KEPT: &str = "verified passwords are not kept: password.cache_age_s is 0, or these \
+const NOT_KEPT: &str = "verified passwords are not cached: password.cache_age_s is 0, or these \
                         accounts have privileges";
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub(crate) fn raise_file_limit(connections: usize) -> Result<(), Failure> {
         Failure::local(format!(
             "{connections} connections need {wanted} open files, and {allowed} are allowed"
         ))
-        .hint(format!("'ulimit -Hn {wanted}' as root before, or fewer --connections"))
+        .hint(format!("run 'ulimit -Hn {wanted}' as root before, or use fewer --connections"))
     })
 }
 

@@ -215,12 +215,12 @@ fn lines(name: &str) -> Result<Vec<String>, Failure> {
         .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
         .map_err(|error| Failure::path("read", path, &error))?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(Failure::local(format!("'{name}' has more than {FILE_BYTES_MAX} octets")));
+        return Err(Failure::local(format!("'{name}' has more than {FILE_BYTES_MAX} bytes")));
     }
     let lines: Vec<String> =
         text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if lines.is_empty() {
-        return Err(Failure::local(format!("'{name}' holds no line to take values from")));
+        return Err(Failure::local(format!("'{name}' contains no line to take values from")));
     }
     Ok(lines)
 }
@@ -434,13 +434,13 @@ mod tests {
     fn errors_name_the_column() {
         for (wrong, column, reason) in [
             ("rand(2,1)", 8, "the second number is less than 2"),
-            ("inc(1,x)", 7, "'x' is no number from 0 to"),
-            ("inc(-1,5)", 5, "'-1' is no number"),
+            ("inc(1,x)", 7, "'x' is not a number from 0 to"),
+            ("inc(-1,5)", 5, "'-1' is not a number"),
             ("rand(1", 7, "')' is missing"),
             ("random(1,2)", 1, "there is no generator 'random'"),
-            ("randstr(0)", 9, "'0' is no length from 1 to 1000"),
+            ("randstr(0)", 9, "'0' is not a length from 1 to 1000"),
             ("randstr(9,ab[c)", 13, "a range is '[a-z]'"),
-            ("randstr(9,ö[z-a])", 12, "nothing is from 'z' to 'a'"),
+            ("randstr(9,ö[z-a])", 12, "there is nothing from 'z' to 'a'"),
             ("randstr(9,[!-\u{ffff}])", 11, "these are more than 1000 characters"),
             ("randstr(9,)", 11, "there is no character"),
             ("rand(nowhere)", 6, "cannot read nowhere"),

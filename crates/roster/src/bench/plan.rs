@@ -37,7 +37,7 @@ pub(crate) struct Stream {
     pub(crate) connections: usize,
     /// Jobs each connection has begun and not ended, at most.
     pub(crate) outstanding: usize,
-    /// Jobs a second of all connections together; without, as fast as answers come.
+    /// Jobs a second of all connections together; without, as fast as responses arrive.
     pub(crate) rate: Option<f64>,
     /// Jobs in all, those of the warm-up too; without, until the time is over.
     pub(crate) count: Option<u64>,
@@ -181,7 +181,7 @@ impl Plan {
 }
 
 impl Stream {
-    /// A stream of one job, as fast as answers come.
+    /// A stream of one job, as fast as responses arrive.
     pub(crate) fn of(job: Job, connections: usize) -> Self {
         Self {
             connections,

@@ -140,7 +140,7 @@ pub(crate) const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "oid-auth",
-        repeats: "search for a person, bind as who was found over a second connection",
+        repeats: "search for a person, bind as the person found, over a second connection",
         published: "OID 2015, 32 SPARC cores: 414,394 cycles/s",
         streams: |setup| {
             let searched = setup.searched("(uid=user.{n})", NO_ATTRIBUTES, ONE);
@@ -166,7 +166,7 @@ pub(crate) const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "oid-compare",
-        repeats: "compare userPassword with the right one, no entry twice",
+        repeats: "compare userPassword with the correct password, no entry twice",
         published: "OID 2015, 32 SPARC cores: 650,047/s",
         streams: |setup| {
             let password = ("userPassword", PASSWORD);
@@ -288,7 +288,7 @@ pub(crate) const PROFILES: &[Profile] = &[
     Profile {
         name: "sun-updates",
         repeats: "10 clients search; beside them 100 adds, modifies and deletes a second (20, 60, \
-                  20 %: the source does not tell its mix); what was added goes at the end",
+                  20 %: the source does not give the mix); added entries are deleted at the end",
         published: "Sun DS 5.2, 8 cores: 11,000 searches/s, none above 2 ms for 8 hours",
         connections: 20,
         duration_s: 28_800,
@@ -308,7 +308,7 @@ pub(crate) const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "opendj-modrate",
-        repeats: "replace an attribute without an index (the source tells no more)",
+        repeats: "replace an attribute without an index (the source gives no details)",
         published: "OpenDJ 2013, a laptop: 17,494/s, 99.999 % below 117 ms",
         streams: |setup| setup.modify(&RANDOM),
         ..OPENDJ

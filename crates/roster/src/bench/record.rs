@@ -37,7 +37,7 @@ pub struct Record {
     pub command: Vec<String>,
     /// The server.
     pub server: Server,
-    /// The machine that the load came from.
+    /// The machine of the load generator.
     pub machine: Machine,
     /// The load.
     pub load: Load,
@@ -267,7 +267,7 @@ impl Record {
     /// Reads a record and checks it.
     pub fn parse(octets: &[u8]) -> Result<Self, RecordError> {
         if octets.len() > RECORD_BYTES_MAX {
-            return Err(RecordError(format!("it has more than {RECORD_BYTES_MAX} octets")));
+            return Err(RecordError(format!("it has more than {RECORD_BYTES_MAX} bytes")));
         }
         /// What every version of the format has.
         #[derive(Deserialize)]
@@ -275,14 +275,15 @@ impl Record {
             format: String,
         }
         let head: Head = serde_json::from_slice(octets)
-            .map_err(|error| RecordError(format!("it is no record of a run: {error}")))?;
+            .map_err(|error| RecordError(format!("it is not a record of a run: {error}")))?;
         if head.format != FORMAT {
             let found = head.format.chars().take(40).collect::<String>();
             let reason = format!("its format is '{}', not '{FORMAT}'", found.escape_debug());
             return Err(RecordError(reason));
         }
-        let record: Self = serde_json::from_slice(octets)
-            .map_err(|error| RecordError(format!("it is no whole record of a run: {error}")))?;
+        let record: Self = serde_json::from_slice(octets).map_err(|error| {
+            RecordError(format!("it is not a complete record of a run: {error}"))
+        })?;
         record.check()?;
         Ok(record)
     }
@@ -362,7 +363,7 @@ impl Record {
             .chain(self.streams.iter().map(|stream| &stream.name))
             .chain(self.cost.server.iter().map(|spent| &spent.source));
         for text in texts {
-            at_most(&[("octets of one text", text.len(), TEXT_BYTES_MAX)])?;
+            at_most(&[("bytes of one text", text.len(), TEXT_BYTES_MAX)])?;
         }
         let Load { rate, warmup_s, duration_s, measured_s, .. } = self.load;
         numbers("load", &[rate.unwrap_or(0.0), warmup_s, duration_s, measured_s])?;

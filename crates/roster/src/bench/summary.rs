@@ -29,7 +29,7 @@ impl fmt::Display for Summary<'_> {
         )?;
         if load.cut_short {
             let asked_s = load.duration_s;
-            writeln!(f, "  CUT SHORT   it was to be measured for {asked_s:.0} s")?;
+            writeln!(f, "  CUT SHORT   the requested duration was {asked_s:.0} s")?;
         }
         let per_s = record.operations() as f64 / load.measured_s.max(1e-6);
         let all = record.operations();
@@ -51,7 +51,7 @@ impl fmt::Display for Summary<'_> {
             .iter()
             .fold((0, 0), |(late, skipped), stream| (late + stream.late, skipped + stream.skipped));
         if late + skipped > 0 {
-            writeln!(f, "  lateness    {late} answers later than the limit, {skipped} not sent")?;
+            writeln!(f, "  lateness    {late} responses later than the limit, {skipped} not sent")?;
         }
         if let Some(spent) = &record.cost.server {
             writeln!(f, "{spent}")?;
@@ -75,10 +75,10 @@ fn same_count(compared: &Compared) -> String {
     let all = match forgotten {
         0 => String::new(),
         _ => format!(
-            "; {forgotten} NOT COMPARED: {REQUESTS_REMEMBERED_MAX} requests are remembered at most"
+            "; {forgotten} NOT COMPARED: at most {REQUESTS_REMEMBERED_MAX} requests are remembered"
         ),
     };
-    format!("{answers} answers compared with the first of their {requests} requests{all}")
+    format!("{answers} responses compared with the first to each of {requests} requests{all}")
 }
 
 fn percentiles(latency: &Latency) -> String {
@@ -121,9 +121,9 @@ mod tests {
     fn the_limit_is_told_when_it_was_reached() {
         let mut compared = Compared { requests: 9, answers: 191, forgotten: 0 };
         let all = same_count(&compared);
-        assert_eq!(all, "191 answers compared with the first of their 9 requests");
+        assert_eq!(all, "191 responses compared with the first to each of 9 requests");
         compared.forgotten = 5;
-        let more = "; 5 NOT COMPARED: 1048576 requests are remembered at most";
+        let more = "; 5 NOT COMPARED: at most 1048576 requests are remembered";
         assert_eq!(same_count(&compared), all + more);
     }
 }

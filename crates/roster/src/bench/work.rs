@@ -318,7 +318,7 @@ impl Doing {
                 let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
                 let values: Vec<String> = self.values.iter().map(text).collect();
                 let name = std::str::from_utf8(found).map_err(|_| {
-                    Failure::refused("the server named an entry with octets that are not UTF-8")
+                    Failure::refused("the server named an entry with bytes that are not UTF-8")
                 })?;
                 encode(id, Request::Bind(simple_bind(name, &password.fill(&values))), out);
             }

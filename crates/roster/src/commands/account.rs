@@ -9,10 +9,10 @@ use crate::account::{moment, reset, show};
 use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 
-/// See and change whether people can sign in.
+/// Show and change whether users can sign in.
 ///
-/// Asks a running server, as an identity with the privilege password-reset, such as the
-/// administrator. An account is named by its DN, or by its uid where that is one entry's only.
+/// Works on a running server, as an identity with the privilege password-reset, such as the
+/// administrator. Name an account by its DN, or by its uid if only one entry has it.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Options {
@@ -32,19 +32,19 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Action {
     Show(Show),
-    /// Switch accounts on, from now on.
+    /// Enable accounts.
     Enable(Plain),
-    /// Switch accounts off, whatever the mechanism they sign in by.
+    /// Disable accounts, for every way to sign in.
     Disable(Plain),
-    /// Unlock accounts that failed sign-ins, an administrator or idleness locked.
+    /// Unlock accounts that were locked by failed sign-ins, an administrator or idleness.
     Unlock(Plain),
-    /// Lock accounts until they are unlocked: passwords are of no use.
+    /// Lock accounts until they are unlocked: passwords are not accepted.
     Lock(Plain),
     Expire(Expire),
     Reset(Reset),
 }
 
-/// Tell whether an account can be signed in with, why not, and what mends it.
+/// Show whether an account can sign in, why not, and the command that fixes it.
 #[derive(Args, Debug)]
 struct Show {
     /// Print JSON
@@ -66,7 +66,7 @@ struct Plain {
     server: ServerOptions,
 }
 
-/// End an account, now or at a time; or its password.
+/// Expire an account, now or at a time; or its password.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("when").multiple(false))]
 struct Expire {
@@ -74,15 +74,15 @@ struct Expire {
     #[arg(long, value_name = "TIME", group = "when", value_parser = moment::parsed)]
     at: Option<directory::Timestamp>,
 
-    /// After so long: 30d, 12h, 90m or 3600s
+    /// After this time: 30d, 12h, 90m or 3600s
     #[arg(long = "in", value_name = "LENGTH", group = "when", value_parser = moment::length)]
     after: Option<std::time::Duration>,
 
-    /// Never: the account has no end
+    /// Never: the account does not expire
     #[arg(long, group = "when")]
     never: bool,
 
-    /// Not the account, but its password: it has to be changed at the next sign-in
+    /// Not the account, but its password: it must be changed at the next sign-in
     #[arg(long = "password", group = "when")]
     must_change: bool,
 
@@ -90,10 +90,10 @@ struct Expire {
     plain: Plain,
 }
 
-/// Give an account a new password; without one the server makes it, and it is printed.
+/// Set a new password; by default the server generates it, and it is printed.
 #[derive(Args, Debug)]
 struct Reset {
-    /// Read the new password from this file; all of it, without the newline at its end
+    /// Read the new password from this file, without the newline at its end
     #[arg(long, value_name = "FILE")]
     new_password_file: Option<PathBuf>,
 

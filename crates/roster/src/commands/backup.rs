@@ -16,8 +16,8 @@ use crate::progress;
 /// Back up a data directory, while a server serves it or not.
 ///
 /// The first run copies everything. Later runs into the same directory add what was written since,
-/// as long as the journal still holds it (setting store.journal_keep_mib); otherwise they copy
-/// everything again, and say so. A run that is interrupted leaves the backup as it was.
+/// if the journal still has it (setting store.journal_keep_mib); otherwise they copy everything
+/// again, and say so. An interrupted run leaves the backup as it was.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -31,11 +31,11 @@ pub(crate) struct Options {
     )]
     data: Option<PathBuf>,
 
-    /// The directory of the backup, on another disk; it is made if it is missing
+    /// The directory of the backup, on another disk; created if it is missing
     #[arg(short, long, value_name = "DIR", required_unless_present = "verify")]
     to: Option<PathBuf>,
 
-    /// Copy everything, also when adding to the last backup would do
+    /// Copy everything, even if adding to the last backup would be enough
     #[arg(long)]
     full: bool,
 
@@ -96,9 +96,10 @@ fn why(why: WhyFull) -> Option<&'static str> {
             "the journal no longer holds all records since the last backup, so everything was \
              copied; back up more often, or raise store.journal_keep_mib",
         ),
-        WhyFull::Forked => {
-            Some("the directory has another history than the last backup, so everything was copied")
-        }
+        WhyFull::Forked => Some(
+            "the directory has a different history from the last backup, so everything was \
+                  copied",
+        ),
     }
 }
 

@@ -17,14 +17,14 @@ use crate::failure::{Exit, Failure};
 
 /// Put load on an LDAP server and measure it.
 ///
-/// Every connection asks, waits for the answer, and asks again; or, with --rate, requests are sent
-/// when they are due. Every answer is checked: its result code and, for a search, the number of
-/// entries. A run with a wrong answer ends with exit code 1.
+/// Every connection sends a request, waits for the response, and sends the next; or, with --rate,
+/// requests are sent when they are due. Every response is checked: its result code and, for a
+/// search, the number of entries. A run with a wrong response ends with exit code 1.
 ///
 /// In DNs, filters and values, brackets stand for values: [a-b] for a number from a to b (with as
-/// many digits as a, when that starts with 0), [digits:n] for n digits, [a,b,c] for one of these,
-/// [file:NAME] for a line of a file, and [1] for the first value of the same request again; the
-/// generators of -g can stand there, too. The defaults fit the directory of 'roster demo'.
+/// many digits as a, if a starts with 0), [digits:n] for n digits, [a,b,c] for one of these,
+/// [file:NAME] for a line of a file, and [1] for the first value of the same request; the
+/// generators of -g can be used there, too. The defaults fit the directory of 'roster demo'.
 #[derive(Args, Debug)]
 #[command(
     after_help = EXAMPLES,

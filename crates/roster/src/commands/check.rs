@@ -12,8 +12,8 @@ use crate::progress;
 
 /// Verify the journal, and every table and index against the entries of a data directory.
 ///
-/// No server may use the data directory meanwhile. Nothing is changed, unless --accept-loss is
-/// given and the journal has lost something. Ends with exit code 2 when something is wrong.
+/// No server may use the data directory meanwhile. Changes nothing, unless --accept-loss is given
+/// and the journal has lost something. Exits with code 2 if something is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -21,8 +21,8 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
     data: PathBuf,
 
-    /// Where the journal has lost acknowledged writes, so that the server does not start: go on
-    /// without them, and say which they are. What is left of them is brought into the data, the old
+    /// If the journal has lost acknowledged writes, so that the server does not start: continue
+    /// without them, and say which they are. The remaining records are applied to the data, the old
     /// journal is kept as journal-lost-1, and a new one begins
     #[arg(long)]
     accept_loss: bool,
@@ -55,8 +55,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(torn) = &check.journal.torn {
         // Nothing of it was acknowledged.
         output::note(format_args!(
-            "roster: note: {} bytes at the end of {} were half written when the server or the \
-             machine ended; the next start cuts them off",
+            "roster: note: {} bytes at the end of {} were incompletely written when the server or \
+             the machine stopped; the next start removes them",
             torn.bytes, torn.segment
         ));
     }
@@ -106,17 +106,17 @@ fn accept_loss(data: &Path) -> Result<(), Failure> {
     ))?;
     if let Some(aside) = aside {
         output::line(format_args!(
-            "the old journal is in {}: remove it when it is of no more use",
+            "the old journal is in {}: remove it when you no longer need it",
             aside.display()
         ))?;
     }
     output::line(format_args!(
-        "take a full backup: the records from {} on are other ones than were lost",
+        "take a full backup: the records from {} on differ from those that were lost",
         last + 1
     ))?;
     Ok(())
 }
 
-const HINT_DATA: &str = "restore a backup, or export what can be read and import it anew";
+const HINT_DATA: &str = "restore a backup, or export what can be read and import it again";
 const HINT_JOURNAL: &str =
-    "restore a backup; '--accept-loss' goes on without what the journal has lost";
+    "restore a backup; '--accept-loss' continues without what the journal has lost";

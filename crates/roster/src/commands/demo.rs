@@ -21,12 +21,12 @@ use crate::serving::{Listeners, start};
 use crate::template::{Generator, PEOPLE, ParseOptions, ShippedWords, Template};
 use crate::temporary::TemporaryFolder;
 
-/// Fill a directory with made-up people and serve it.
+/// Fill a directory with generated people and serve it.
 ///
-/// The people stand below ou=people,dc=example,dc=com and are called user.1, user.2 and so on; the
-/// password of each is 'password'. Anyone may read all that is not secret, as after
-/// 'roster init --public'. Ctrl-C ends the server and deletes the data, unless --data says
-/// where to keep them.
+/// The people are below ou=people,dc=example,dc=com and are called user.1, user.2 and so on; the
+/// password of each is 'password'. Anyone may read everything that is not secret, as after 'roster
+/// init --public'. Ctrl-C stops the server and deletes the data, unless --data says where to keep
+/// them.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -35,7 +35,7 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     entries: u64,
 
-    /// Keep the data here; what is there from an earlier demo is served as it is
+    /// Keep the data here; the data of an earlier demo are served unchanged
     #[arg(short, long, value_name = "DIR")]
     data: Option<PathBuf>,
 

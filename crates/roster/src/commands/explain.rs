@@ -12,12 +12,12 @@ use crate::explain::Report;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Tell how a search is answered: which indexes, how many candidates, what takes the time.
+/// Explain how a search is answered: which indexes, how many candidates, what takes the time.
 ///
-/// Asks a running server as its administrator; no entry is returned. For each part of the filter
-/// the tree shows the index, the keys looked up in it, the candidates it gave, whether they are
-/// exact, in which order parts were read and how long that took; and what would make it faster. A
-/// search that finds nothing says which part of the filter is why.
+/// Works on a running server, as its administrator; no entry is returned. For each part of the
+/// filter, the tree shows the index, the number of keys looked up, the candidates, whether they are
+/// exact, in which order the parts were read and how long that took; and what would make it faster.
+/// If a search finds nothing, it says which part of the filter is the reason.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -25,28 +25,27 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "DN", env = "LDAPBASE", hide_env_values = true)]
     base: String,
 
-    /// How far it goes: base, one, sub or subordinate
+    /// The scope: base, one, sub or subordinate
     #[arg(short, long, value_name = "SCOPE", default_value = "sub", value_parser = scope)]
     scope: Scope,
 
-    /// In which order entries are wanted, with `-` before an attribute for the reverse; again for
-    /// what is alike
+    /// The sort key, with `-` before the attribute for reverse order; repeat it for further keys
     #[arg(short = 'S', long, value_name = "ATTR[:RULE]", allow_hyphen_values = true)]
     sort: Vec<String>,
 
-    /// When aliases are followed: never, search, find or always
+    /// When aliases are dereferenced: never, search, find or always
     #[arg(short = 'a', long, value_name = "WHEN", default_value = "never", value_parser = deref)]
     deref: DerefAliases,
 
-    /// The most entries wanted
+    /// The size limit
     #[arg(short = 'z', long, value_name = "ENTRIES", default_value_t = 0)]
     size_limit: u32,
 
-    /// What else of the search: subentries (these only) or subentries=false (none)
+    /// An extension: subentries (only these) or subentries=false (none)
     #[arg(short = 'E', long, value_name = "EXTENSION", value_parser = extension)]
     extension: Option<bool>,
 
-    /// Print what the server says as JSON
+    /// Print the server's response as JSON
     #[arg(long)]
     json: bool,
 
@@ -113,7 +112,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn not_administrator() -> Failure {
-    Failure::refused("the server explains searches to its administrator only")
+    Failure::refused("the server explains searches only to its administrator")
         .hint(ADMINISTRATOR_HINT)
 }
 
@@ -140,7 +139,11 @@ fn extension(text: &str) -> Result<bool, String> {
     Ok(match text.strip_prefix('!').unwrap_or(text) {
         "subentries" | "subentries=true" => true,
         "subentries=false" => false,
-        _ => return Err("it is subentries or subentries=false; for an order see -S".to_owned()),
+        _ => {
+            return Err(
+                "expected subentries or subentries=false; for a sort order see -S".to_owned()
+            );
+        }
     })
 }
 
@@ -150,7 +153,7 @@ fn deref(text: &str) -> Result<DerefAliases, String> {
         "search" => DerefAliases::InSearching,
         "find" => DerefAliases::FindingBase,
         "always" => DerefAliases::Always,
-        _ => return Err("it is never, search, find or always".to_owned()),
+        _ => return Err("expected never, search, find or always".to_owned()),
     })
 }
 
@@ -161,7 +164,7 @@ fn scope(text: &str) -> Result<Scope, String> {
         "sub" => Scope::Subtree,
         // The words of OpenDJ and of OpenLDAP.
         "subordinate" | "children" => Scope::Subordinate,
-        _ => return Err("it is base, one, sub or subordinate".to_owned()),
+        _ => return Err("expected base, one, sub or subordinate".to_owned()),
     })
 }
 

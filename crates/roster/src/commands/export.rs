@@ -23,10 +23,10 @@ use crate::{online, output, progress};
 
 /// Write entries as LDIF, with operational attributes and hashed passwords.
 ///
-/// A server may serve the directory meanwhile: what is written is the state of one moment, with
-/// everything that was acknowledged before the start. A superior comes before its subordinates, so
-/// that the file can be imported again, and an export of that is the same file. A file gets its
-/// name when all of it is written; until then it is FILE.part.
+/// A server may serve the directory meanwhile: the file shows the directory at one moment, with
+/// everything that was acknowledged before the start. A superior comes before its subordinates. So
+/// the file can be imported, and an export of that import is the same file. A file gets its name
+/// when it is complete; until then it is FILE.part.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -56,11 +56,12 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Compress what is written; without it the ending of FILE decides: .gz or .zst
+    /// Compress the output; by default the suffix of FILE decides: .gz or .zst
     #[arg(long, value_name = "HOW")]
     compress: Option<AskedCompression>,
 
-    /// Write operational attributes, too, when attributes are named; without names they always are
+    /// Write operational attributes, too, if attributes are named; otherwise they are always
+    /// written
     #[arg(long)]
     operational: bool,
 
@@ -68,11 +69,11 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "operational")]
     no_operational: bool,
 
-    /// Write what a replica needs, too: the place in the history and the entries' numbers
+    /// Write what a replica needs, too: the position in the history and the entries' numbers
     #[arg(short, long, conflicts_with_all = ["no_operational", "base", "filter", "words", "uri"])]
     replication_state: bool,
 
-    /// Write in the order of names: the same entries give the same file, whatever their history
+    /// Sort by name: the same entries give the same file, whatever their history
     #[arg(long, conflicts_with = "uri")]
     sort: bool,
 
@@ -80,11 +81,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COLUMN", default_value_t = LDIF_FOLD_COLUMNS)]
     wrap: usize,
 
-    /// Make the text on this many threads; as many as there are cores without it
+    /// Threads that format the text; one for each core by default
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZero<usize>>,
 
-    /// Only entries that match, and of them only these attributes: * user, + operational
+    /// Only entries that match, with only these attributes: * user, + operational
     #[arg(value_name = "FILTER] [ATTRIBUTE")]
     words: Vec<String>,
 
@@ -158,7 +159,7 @@ fn write(
         return Ok(summary(&report, (started, clock.now())));
     }
     let Some(data) = &options.data else {
-        return Err(Failure::local("neither --data nor -H says where from"));
+        return Err(Failure::local("name the source with --data or -H"));
     };
     let (filter, attributes) = options.words();
     let mut attributes: Vec<&str> = attributes.iter().map(String::as_str).collect();
@@ -204,7 +205,7 @@ fn write_online(
     failed: impl Fn(io::Error) -> Failure,
 ) -> Result<ExportReport, Failure> {
     if options.compression() != Compression::None {
-        return Err(Failure::local("what comes from a server is not compressed here")
+        return Err(Failure::local("an export from a server cannot be compressed here")
             .hint("export to standard output, and compress that"));
     }
     let (filter, attributes) = options.words();

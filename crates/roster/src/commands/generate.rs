@@ -16,7 +16,7 @@ use crate::template::{Generator, ParseOptions, Template, WordFiles};
 use crate::whole_file::WholeFile;
 use crate::{output, progress};
 
-/// Make up a directory from a template and write it as LDIF.
+/// Generate a directory from a template and write it as LDIF.
 ///
 /// The template language is the one of makeldif and SLAMD; docs/templates.md is its reference.
 /// The same template, options and seed always give the same bytes, whatever the number of threads.
@@ -27,11 +27,11 @@ pub(crate) struct Options {
     #[arg(value_name = "TEMPLATE")]
     template: PathBuf,
 
-    /// Make this many entries below the first branch instead of the number the template says
+    /// Make this many entries below the first branch instead of the number in the template
     #[arg(short = 'n', long, value_name = "N")]
     entries: Option<u64>,
 
-    /// Where chance starts: another seed, other people
+    /// The random seed: another seed gives other people
     #[arg(short, long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(short = 'D', long = "define", value_name = "NAME=VALUE", value_parser = definition)]
     definitions: Vec<(String, String)>,
 
-    /// Make entries on this many threads; as many as there are cores without it
+    /// Threads that make the entries; one for each core by default
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZero<usize>>,
 

@@ -27,9 +27,9 @@ use crate::whole_file::part_of;
 /// Load the entries of LDIF files.
 ///
 /// No server may use the data directory meanwhile. Entries are checked like added ones; clear-text
-/// passwords are hashed; operational attributes in the files are kept. All entries are loaded, or,
-/// when one is wrong and --reject-file is not given, none. The old data stay until the very end:
-/// an import that fails or is killed changes nothing.
+/// passwords are hashed; operational attributes in the files are kept. All entries are loaded, or
+/// none if one is refused and --reject-file is not given. The old data stay until the very end: an
+/// import that fails or is killed changes nothing.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -48,15 +48,16 @@ pub(crate) struct Options {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Check only: report every problem, load nothing; ends with exit code 1 if there is one
+    /// Only check: report every error, load nothing; exits with code 1 if there is one
     #[arg(long, conflicts_with = "uri")]
     check: bool,
 
-    /// Load without the entries that are refused, and write these here, each with its reason
+    /// Load the other entries if some are refused, and write the refused ones here, each with its
+    /// reason
     #[arg(long, value_name = "FILE")]
     reject_file: Option<PathBuf>,
 
-    /// Write the entries that are left out here, each with its reason
+    /// Write the skipped entries here, each with its reason
     #[arg(long, value_name = "FILE")]
     skip_file: Option<PathBuf>,
 
@@ -76,29 +77,29 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILTER", conflicts_with = "uri")]
     exclude_filter: Option<String>,
 
-    /// Add to the entries that are there; this is what is done without it, too
+    /// Add to the existing entries; this is the default
     #[arg(long, conflicts_with_all = ["replace_existing", "clear"])]
     append: bool,
 
-    /// An entry takes the place of one of the same name
+    /// Replace existing entries that have the same name
     #[arg(long, conflicts_with = "clear")]
     replace_existing: bool,
 
-    /// The entries take the place of all that are there
+    /// Replace all existing entries
     #[arg(long, conflicts_with = "uri")]
     clear: bool,
 
-    /// The memory to use, such as 4G; without, half of what the machine or the container has left
+    /// The memory to use, such as 4G; by default half of what the machine or the container has free
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "uri")]
     memory: Option<u64>,
 
-    /// Threads; without, one for each core
+    /// Threads; one for each core by default
     #[arg(long, value_name = "N", value_parser = parse_threads, conflicts_with = "uri")]
     threads: Option<NonZero<usize>>,
 
-    /// Who reads what no ACI of an entry is about: nobody (closed), who is signed in (signed-in),
-    /// or anyone (public), secrets apart; without, it stays as it is, or is closed when the data
-    /// bring ACIs or come from OpenLDAP
+    /// Who reads what is not secret, apart from the ACIs in entries: nobody (closed), authenticated
+    /// users (signed-in), or anyone (public); by default it stays as it is, or is closed if the
+    /// data contain ACIs or come from OpenLDAP
     #[arg(long, value_name = "WHO", value_parser = access(), conflicts_with = "uri")]
     access: Option<GlobalAcis>,
 
@@ -111,8 +112,7 @@ pub(crate) struct Options {
         value_parser = scheme(), conflicts_with = "uri")]
     password_scheme: Scheme,
 
-    /// Print what other servers' rules were applied to, the schemes of the passwords, and what the
-    /// schema lacks
+    /// Print what was translated, the schemes of the passwords, and what the schema lacks
     #[arg(long, conflicts_with = "uri")]
     report: bool,
 
@@ -120,11 +120,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "uri")]
     schema_file: Option<PathBuf>,
 
-    /// Take the entries as they are: apply no rule for what other servers write
+    /// Do not translate: apply no rules for exports of other servers
     #[arg(long, conflicts_with = "uri")]
     no_translate: bool,
 
-    /// Progress, problems and the summary as JSON lines on standard error
+    /// Print progress, errors and the summary as JSON lines on standard error
     #[arg(long)]
     json: bool,
 
@@ -165,7 +165,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
                 directory::import(data, sources, &asked, &SystemClock::new(), &mut watch);
             imported.map_err(|error| options.refusal(error))
         }
-        (None, None) => Err(Failure::local("neither --data nor -H says where to")),
+        (None, None) => Err(Failure::local("name the target with --data or -H")),
     };
     // That a file could not be written is why the import was cancelled. When nothing was loaded the
     // files stay as they were: they may be what was to be loaded.
@@ -199,7 +199,7 @@ impl Options {
             && !is_device(rejects)
         {
             let path = rejects.display();
-            let message = format!("{path} cannot be the reject file and the skip file");
+            let message = format!("{path} cannot be both the reject file and the skip file");
             return Err(Failure::local(message));
         }
         // Offline it is read to its end before it is replaced, and what it loses is loaded.
@@ -209,7 +209,7 @@ impl Options {
             let Some(path) = path else { continue };
             if is_source(&part_of(path)) || (is_kept && is_source(path)) {
                 let path = path.display();
-                let message = format!("{path} would be written over, and is to be imported");
+                let message = format!("{path} is to be imported and would be overwritten");
                 return Err(Failure::local(message).hint("name another file to write"));
             }
         }
@@ -251,8 +251,8 @@ impl Options {
                 }
                 report.translation.hint().map(|hint| match &self.schema_file {
                     Some(path) => format!(
-                        "look over the definitions in {}, put the file into the directory \
-                         'schema' of the data directory, and try again",
+                        "review the definitions in {}, put the file into the directory 'schema' of \
+                         the data directory, and try again",
                         path.display()
                     ),
                     None => hint,
@@ -336,11 +336,11 @@ fn failure(error: ImportError, is_shown: bool) -> Failure {
         ImportError::Directory(error) => error.into(),
         ImportError::Asked(reason) => Failure::local(reason),
         ImportError::NoMemory(reason) => Failure::local(reason).hint(
-            "nothing was loaded: 160M, 64M for each thread and 90 octets for each entry are \
-             enough for --memory",
+            "nothing was loaded: 160M, 64M for each thread and 90 bytes for each entry are enough \
+             for --memory",
         ),
         error @ ImportError::Panicked => Failure::local(error)
-            .hint("nothing was loaded: this is a fault of roster, please report what stands above"),
+            .hint("nothing was loaded: this is a bug in roster, please report the message above"),
         ImportError::Interrupted => Failure::interrupted("interrupted: nothing was changed"),
         error @ ImportError::Source { .. } => Failure::local(error).hint(HINT),
         ImportError::Refused { report, .. } if is_shown => {

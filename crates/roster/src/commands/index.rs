@@ -9,12 +9,12 @@ use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::index::{advise, change, offline, status, verify};
 
-/// See and change the indexes of a running server, or of a data directory.
+/// Show and change the indexes of a running server, or of a data directory.
 ///
 /// An index is named as 'roster index status' shows it (uid.equality), or by its definition
 /// ('equality uid'). Kinds are presence, equality, ordering, substring, approximate and extensible.
-/// Indexes are built and dropped while the server serves; a search uses an index when all entries
-/// are in it. Where no server runs, --data names the data directory.
+/// Indexes are built and dropped while the server runs; searches use an index when all entries are
+/// in it. If no server runs, name the data directory with --data.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Options {
@@ -49,7 +49,7 @@ struct Status {
     #[arg(value_name = "INDEX")]
     indexes: Vec<String>,
 
-    /// Show the keys that most entries have, too
+    /// Also show the keys that most entries have
     #[arg(long)]
     popular: bool,
 
@@ -61,10 +61,10 @@ struct Status {
     place: Place,
 }
 
-/// Compare indexes with the entries; ends with exit code 1 when something is wrong.
+/// Compare indexes with the entries; exits with code 1 if something is wrong.
 #[derive(Args, Debug)]
 struct Verify {
-    /// Only these indexes; without any, all
+    /// Only these indexes; all by default
     #[arg(value_name = "INDEX")]
     indexes: Vec<String>,
 
@@ -72,7 +72,7 @@ struct Verify {
     place: Place,
 }
 
-/// Build indexes anew; the old ones serve until the new ones are whole.
+/// Rebuild indexes; the old ones are used until the new ones are complete.
 #[derive(Args, Debug)]
 struct Rebuild {
     /// The indexes
@@ -105,7 +105,7 @@ struct Drop {
     change: Change,
 }
 
-/// Recommend indexes to add and to drop, from the searches of late.
+/// Recommend indexes to add and to drop, based on recent searches.
 #[derive(Args, Debug)]
 struct Advise {
     /// Print JSON
@@ -119,7 +119,7 @@ struct Advise {
 /// What every change has.
 #[derive(Args, Debug)]
 struct Change {
-    /// Come back when it is done, and show how far it is meanwhile; always so with --data
+    /// Return when it is done, and show the progress; always with --data
     #[arg(long)]
     wait: bool,
 

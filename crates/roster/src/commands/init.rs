@@ -10,15 +10,14 @@ use ldap::dn::Dn;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Make a data directory: an empty directory tree, an administrator and a TLS certificate.
+/// Create a data directory: an empty directory tree, an administrator and a TLS certificate.
 ///
-/// The administrator is 'cn=Directory Manager' unless another name is given; a password is
-/// generated and printed unless one is given. The certificate is self-signed and valid for this
-/// machine.
+/// The administrator is 'cn=Directory Manager' by default; a password is generated and printed
+/// unless you give one. The certificate is self-signed and valid for this machine.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The data directory to make; it must not exist or be empty
+    /// The data directory to create; it must be missing or empty
     #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
     data: PathBuf,
 
@@ -34,8 +33,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     admin_password_file: Option<PathBuf>,
 
-    /// Let anyone read, without signing in, all that is not secret; without, strangers read the
-    /// root DSE and the schema alone
+    /// Let anyone read everything that is not secret; by default anonymous clients read only the
+    /// root DSE and the schema
     #[arg(long)]
     public: bool,
 }
@@ -77,8 +76,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 fn readers(acis: GlobalAcis) -> &'static str {
     match acis {
         GlobalAcis::Closed => "nobody but the administrator, until there are ACIs",
-        GlobalAcis::SignedIn => "who is signed in, all that is not secret",
-        GlobalAcis::Public => "anyone, without signing in, all that is not secret",
+        GlobalAcis::SignedIn => "authenticated users, everything that is not secret",
+        GlobalAcis::Public => "anyone, without signing in, everything that is not secret",
     }
 }
 
@@ -112,7 +111,7 @@ fn read_password(path: &Path) -> Result<Vec<u8>, Failure> {
         }
     }
     if password.is_empty() {
-        let message = format!("{} holds no password", path.display());
+        let message = format!("{} contains no password", path.display());
         return Err(Failure::local(message).hint("the password is the first and only line"));
     }
     Ok(password)
@@ -159,6 +158,6 @@ mod tests {
         assert_eq!(read("secret\n").unwrap(), "secret");
         assert_eq!(read("secret\r\n").unwrap(), "secret");
         assert_eq!(read(" secret \n\n").unwrap(), " secret \n");
-        assert!(read("\n").unwrap_err().message.ends_with("holds no password"));
+        assert!(read("\n").unwrap_err().message.ends_with("contains no password"));
     }
 }

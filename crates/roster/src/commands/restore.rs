@@ -10,11 +10,10 @@ use super::backup::Bar;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Make a data directory of a backup.
+/// Create a data directory from a backup.
 ///
 /// The whole backup is verified first. Without --to-lsn and --to-time everything in it is restored.
-/// The new directory has a history of its own: its backups go to another place than those of the
-/// directory it comes from.
+/// The new directory has a history of its own: back it up to another directory.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -22,7 +21,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "DIR")]
     from: PathBuf,
 
-    /// The data directory to make; it must not exist or be empty
+    /// The data directory to create; it must be missing or empty
     #[arg(short, long, value_name = "DIR", env = "ROSTER_SERVER__DATA")]
     data: PathBuf,
 

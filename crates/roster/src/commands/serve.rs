@@ -12,9 +12,9 @@ use crate::serving::{Listeners, start};
 
 /// Serve a data directory over LDAP, LDAPS and a Unix socket.
 ///
-/// Every setting has a default; roster.toml, variables ROSTER_SECTION__KEY and the flags here
-/// change it, in this order. docs/reference/settings.md lists them all. SIGTERM and Ctrl-C stop the
-/// server after what is in progress.
+/// Every setting has a default; roster.toml, environment variables ROSTER_SECTION__KEY and the
+/// options here override it, in this order. docs/reference/settings.md lists them all. SIGTERM and
+/// Ctrl-C stop the server when the operations in progress have ended.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     config: Option<PathBuf>,
 
     /// Read the data file into memory even if it does not fit into half of the free memory: names
-    /// first, then indexes, then entries. One that fits is always read (store.preload)
+    /// first, then indexes, then entries. A file that fits is always read (store.preload)
     #[arg(long)]
     preload: bool,
 

@@ -6,10 +6,10 @@ use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Which};
 
-/// See who is connected to a running server, and close sessions.
+/// Show who is connected to a running server, and close sessions.
 ///
-/// Lists as an identity with the privilege config-read, and closes as one with disconnect-client,
-/// such as the administrator, or the owner of the server's process through ldapi://.
+/// Listing needs the privilege config-read, closing disconnect-client. The administrator has both,
+/// and so has the owner of the server's process through ldapi://.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Options {
@@ -31,10 +31,10 @@ enum Action {
     Close(Close),
 }
 
-/// List sessions: who, from where, since when, and what is under way.
+/// List sessions: who, from where, since when, and the operations in progress.
 #[derive(Args, Debug)]
 struct List {
-    /// Only sessions of this identity; "" for those of nobody
+    /// Only sessions of this identity; "" for anonymous ones
     #[arg(long, value_name = "DN")]
     identity: Option<String>,
 
@@ -52,16 +52,16 @@ struct List {
 
 /// Close sessions: by their numbers, or all of an identity or an address.
 ///
-/// What they have under way is abandoned, and their clients are told. An application that
-/// reconnects by itself comes back: to keep it out, disable the account ('roster account').
+/// Their operations in progress are abandoned, and their clients get a notice. An application that
+/// reconnects automatically comes back: to keep it out, disable the account ('roster account').
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("which").required(true).multiple(true))]
 struct Close {
-    /// The numbers of sessions, as 'roster session list' and the access log have them
+    /// The numbers of sessions, as in 'roster session list' and the access log
     #[arg(value_name = "NUMBER", group = "which", conflicts_with_all = ["identity", "address"])]
     numbers: Vec<u64>,
 
-    /// All sessions of this identity; "" for those of nobody
+    /// All sessions of this identity; "" for anonymous ones
     #[arg(long, value_name = "DN", group = "which")]
     identity: Option<String>,
 

@@ -8,12 +8,12 @@ use crate::connect::ServerOptions;
 use crate::failure::{Exit, Failure};
 use crate::top;
 
-/// Show what a running server does: operations and their times, CPU, queues, store, journal, logs.
+/// Show what a running server does: operations and latencies, CPU, queues, store, journal, logs.
 ///
 /// Reads cn=monitor over LDAP, as an identity with the privilege config-read, such as the
 /// administrator, or the owner of the server's process through ldapi://. In a terminal it shows a
-/// page, else a line for each interval. Keys: q ends, space pauses. A server that does not answer
-/// is told of after a second, and one that goes away is asked for until it is back.
+/// page, otherwise a line for each interval. Keys: q quits, space pauses. If the server does not
+/// answer for a second, the page says so; if the connection is lost, it reconnects.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -21,7 +21,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     every: Duration,
 
-    /// Show one interval, all of it, and end
+    /// Show everything of one interval, and exit
     #[arg(long)]
     once: bool,
 

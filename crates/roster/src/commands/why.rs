@@ -8,11 +8,11 @@ use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Tell why an identity may do something with an entry, or may not.
+/// Explain why an identity may do something with an entry, or may not.
 ///
-/// Asks a running server as its administrator. The ACI that decides is printed with where it
-/// stands, and every other one within reach with the reason why it does not apply, and each
-/// privilege that it takes beside.
+/// Works on a running server, as its administrator. Prints the ACI that decides and its entry,
+/// every other relevant ACI with the reason why it does not apply, and the privileges that are also
+/// needed.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -28,19 +28,19 @@ pub(crate) struct Options {
     #[arg(value_name = "ENTRY")]
     entry: String,
 
-    /// The attribute, of rights that are of attributes
+    /// The attribute, for rights on attributes
     #[arg(value_name = "ATTRIBUTE")]
     attribute: Option<String>,
 
-    /// The value that is to be added, for ACIs about values
+    /// The value to add, for ACIs about values
     #[arg(long, value_name = "VALUE", requires = "attribute")]
     add: Option<String>,
 
-    /// The value that is to be deleted
+    /// The value to delete
     #[arg(long, value_name = "VALUE", requires = "attribute", conflicts_with = "add")]
     delete: Option<String>,
 
-    /// Print what the server says as JSON
+    /// Print the server's response as JSON
     #[arg(long)]
     json: bool,
 
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         delete: options.delete.as_deref(),
     };
     let asked = serde_json::to_vec(&asked)
-        .map_err(|error| Failure::local(format!("the question has no form: {error}")))?;
+        .map_err(|error| Failure::local(format!("the question cannot be encoded: {error}")))?;
     let mut connection = options.server.connect()?;
     let (outcome, value) = connection.extended(WHY, Some(&asked))?;
     outcome

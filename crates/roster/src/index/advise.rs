@@ -36,7 +36,7 @@ pub(crate) fn run(connection: &mut Connection, json: bool) -> Result<Exit, Failu
         return Ok(Exit::Done);
     }
     if all.is_empty() {
-        output::line(format_args!("no advice: the searches of late need no other indexes"))?;
+        output::line(format_args!("no advice: recent searches need no other indexes"))?;
     }
     for Advice { action, definition, reason } in &all {
         output::line(format_args!("roster index {action} '{definition}'"))?;

@@ -34,7 +34,7 @@ impl Definition {
     /// decides whether it makes sense.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let bad = || {
-            Failure::local(format!("'{text}' is no index"))
+            Failure::local(format!("'{text}' is not an index"))
                 .hint("write 'substring description' or description.substring")
         };
         let (head, condition) = match text.split_once(" where ") {
@@ -114,7 +114,7 @@ pub(crate) fn run(
     if waits {
         wait(connection, &changed)
     } else {
-        output::note(format_args!("roster: note: 'roster index status' shows how far it is"));
+        output::note(format_args!("roster: note: 'roster index status' shows the progress"));
         Ok(Exit::Done)
     }
 }
@@ -170,8 +170,8 @@ fn explain(outcome: Outcome, what: What, definition: &Definition) -> Result<(), 
     let failure = match (outcome.code, what) {
         (ResultCode::Success, _) => return Ok(()),
         (ResultCode::AttributeOrValueExists, What::Add) => {
-            Failure::refused(format!("there is an index '{text}' already"))
-                .hint("'roster index rebuild' builds it anew")
+            Failure::refused(format!("the index '{text}' already exists"))
+                .hint("'roster index rebuild' rebuilds it")
         }
         (ResultCode::NoSuchObject | ResultCode::NoSuchAttribute, What::Drop | What::Rebuild) => {
             Failure::refused(format!("there is no index '{text}'"))

@@ -33,7 +33,7 @@ pub(crate) fn with_server<T>(
     match done {
         Err(_) if is_interrupted => {
             Err(Failure::interrupted("interrupted")
-                .hint("what is not done goes on at the next start"))
+                .hint("unfinished work continues at the next start"))
         }
         Err(failure) => Err(failure),
         Ok(done) => {

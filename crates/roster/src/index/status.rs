@@ -170,10 +170,9 @@ fn text(all: &[Status], shows_popular: bool, not_counted: Option<u64>) -> String
         Some(changes) => format!("; {} changes since are not counted", number(changes)),
     };
     format!(
-        "{table}\n{} indexes, {} records, {}, as of the last flush{since}\n\
-         records: keys; entries: ids over all keys; look-ups: since the server was \
-         started{estimated}\n\
-         –: not needed, keys have no limit of entries",
+        "{table}\n{} indexes, {} records, {}, as of the last flush{since}\nrecords: keys; entries: \
+         ids over all keys; look-ups: since the server was started{estimated}\n–: not needed, keys \
+         have no entry limit",
         all.len(),
         number(keys),
         bytes(size)
@@ -242,7 +241,7 @@ l+title  equality  building 30 %      ~42        –  ~2.0 KiB        –       
         let sum = "\n2 indexes, 100,042 records, 3.2 MiB, as of the last flush; 1,812 changes \
                    since are not counted\n";
         assert!(text.contains(sum), "{text}");
-        assert!(text.ends_with("–: not needed, keys have no limit of entries"), "{text}");
+        assert!(text.ends_with("–: not needed, keys have no entry limit"), "{text}");
     }
 
     fn squeezed(text: &str) -> Vec<Vec<&str>> {

@@ -35,7 +35,7 @@ pub(crate) fn run(connection: &mut Connection, asked: &[String]) -> Result<Exit,
     bar.finish_and_clear();
     if faulty > 0 {
         return Err(Failure::refused(format!("{faulty} of {} indexes are faulty", all.len()))
-            .hint("'roster index rebuild INDEX' builds one anew while the server serves"));
+            .hint("'roster index rebuild INDEX' rebuilds one while the server runs"));
     }
     Ok(Exit::Done)
 }

@@ -191,7 +191,7 @@ impl<'w> Import<'w> {
                     if self.is_asked_for(&addition) {
                         self.begin(addition)?;
                     } else {
-                        self.skip(&addition, "it is in a branch that is left out");
+                        self.skip(&addition, "it is in an excluded branch");
                     }
                 }
                 Err(LdifError { line, reason }) => {
@@ -259,7 +259,7 @@ impl<'w> Import<'w> {
             }
             return Err(failure.hint(format!(
                 "{there} entries of the file are in the directory now; with --reject-file FILE the \
-                 import goes on after what is refused"
+                 import continues after refused entries"
             )));
         }
         self.tell_of_searches();
@@ -271,8 +271,8 @@ impl<'w> Import<'w> {
         let lowered = self.probe.throttle(|throttle| throttle.lowered());
         let (probes, latency_max) = (self.probe.probes(), self.probe.latency_max());
         output::note(format_args!(
-            "searches beside the import were to take {latency_max:.1?} at most: {probes} were \
-             made, and {lowered} times the import was slowed down"
+            "latency limit for searches {latency_max:.1?}, {probes} probes: the import slowed down \
+             {lowered} times"
         ));
     }
 
@@ -388,14 +388,13 @@ impl<'w> Import<'w> {
                 match self.already_there(&addition) {
                     There::Replace if addition.has_critical_control() => {
                         let reason = "an entry of this name exists already, and the critical \
-                                      control is one of an add";
+                                      control applies only to an add";
                         self.reject(addition.place, Some(&addition), reason);
                         return Ok(());
                     }
                     There::Replace => Step::Look,
                     There::Skip => {
-                        let reason =
-                            "the entry of the naming context is there, with others below it";
+                        let reason = "the entry of the naming context exists, with others below it";
                         self.skip(&addition, reason);
                         return Ok(());
                     }

@@ -236,7 +236,7 @@ impl SectionReader {
         value: &str,
     ) -> Result<(), Reason> {
         let Some(section) = self.sections.last_mut() else {
-            return Err(Reason::new(format!("'{name}:' stands before any branch or template"))
+            return Err(Reason::new(format!("'{name}:' comes before any branch or template"))
                 .hint("start with 'branch: <dn>' or 'template: <name>'"));
         };
         match keyword {
@@ -529,7 +529,7 @@ fn complete_branch(dn: &str, number: u32, lines: &mut Vec<RawLine>) -> Result<()
             return Err((
                 number,
                 Reason::new("the branch needs objectClass lines").hint(format!(
-                    "only branches named by {} get theirs by themselves",
+                    "only branches named by {} get theirs automatically",
                     names.join(", ")
                 )),
             ));
@@ -627,7 +627,7 @@ fn refuse_references_to_many(lines: &[Line], slots: &[Slot], rdn: &[RdnPart]) ->
         rdn.iter().flat_map(|part| slots.get(part.slot).map_or(&[][..], |slot| &slot.lines));
     for (at, line) in lines.iter().enumerate() {
         if needs(at, line, slots, rdn).into_iter().any(has_many) {
-            let reason = "the value refers to an attribute that has many by <distinct>";
+            let reason = "the value refers to an attribute that has many values by <distinct>";
             return Err((line.number, Reason::new(reason)));
         }
     }
@@ -645,7 +645,7 @@ fn refuse_references_to_many(lines: &[Line], slots: &[Slot], rdn: &[RdnPart]) ->
 /// Recursion ends at `LEVELS_MAX`, also when templates stand below themselves.
 fn measure(kinds: &mut [Kind], index: usize, depth: usize) -> Result<(u64, usize), Reason> {
     let too_deep = || {
-        Reason::new(format!("templates stand below each other more than {LEVELS_MAX} levels deep"))
+        Reason::new(format!("templates are nested more than {LEVELS_MAX} levels deep"))
             .hint("does a subordinateTemplate lead back to its own template?")
     };
     let children = match kinds.get(index) {

@@ -237,12 +237,12 @@ impl<'a> Shelf<'a> {
     fn find(&self, name: &str) -> Result<Words, Reason> {
         if let Some(text) = self.files.read(name).map_err(Reason::new)? {
             return Words::parse(&text)
-                .ok_or_else(|| Reason::new(format!("word file '{name}' holds no words")));
+                .ok_or_else(|| Reason::new(format!("word file '{name}' contains no words")));
         }
         Words::shipped(name).ok_or_else(|| {
             let shipped: Vec<&str> = shipped_names().collect();
             Reason::new(format!("there is no word file '{name}'")).hint(format!(
-                "put it beside the template, or use a shipped one: {}",
+                "put it next to the template, or use a shipped one: {}",
                 shipped.join(", ")
             ))
         })
@@ -428,7 +428,7 @@ fn length(number: u64) -> Result<u32, Reason> {
 }
 
 fn number(text: &str, what: &str) -> Result<u64, Reason> {
-    text.trim().parse().map_err(|_| Reason::new(format!("'{text}' is no {what}")))
+    text.trim().parse().map_err(|_| Reason::new(format!("'{text}' is not a {what}")))
 }
 
 /// Characters of one random piece.

@@ -294,7 +294,7 @@ fn faults_of_structure_are_refused_with_their_line() {
     for (text, want) in [
         ("", " there is no branch"),
         ("hello\n", "1: 'hello' is not of the form 'name: value'"),
-        ("# c\n\ncn: x\n", "3: 'cn:' stands before any branch or template"),
+        ("# c\n\ncn: x\n", "3: 'cn:' comes before any branch or template"),
         ("define x\n", "1: 'x' is not of the form 'name=value'"),
         ("define x=1\ndefine X=2\n", "2: 'x' is defined twice"),
         ("branch: [x]\n", "1: there is no constant 'x'"),
@@ -320,7 +320,7 @@ fn faults_of_structure_are_refused_with_their_line() {
     check_error(&format!("branch: o=x\n{person}{person}"), "5: template 'p' is defined twice");
     check_error(
         &format!("branch: o=x\nsubordinateTemplate: p:2\n{person}subordinateTemplate: p:1\n"),
-        "1: templates stand below each other more than 16 levels deep",
+        "1: templates are nested more than 16 levels deep",
     );
     check_error(
         &format!("branch: o=x\nsubordinateTemplate: p:{}\n{person}", u64::MAX),
@@ -334,29 +334,29 @@ fn faults_of_values_are_refused_with_their_line() {
         ("{nothing}", "no other line of this template gives 'nothing' a value"),
         ("{description}", "no other line of this template gives 'description' a value"),
         ("{uid", "'{' without '}'"),
-        ("{uid:x}", "'x' is no number of characters"),
+        ("{uid:x}", "'x' is not a number of characters"),
         ("<first", "'<' without '>'"),
         ("<frist>", "unknown tag '<frist>'"),
         ("<random>", "unknown kind of random value ''"),
         ("<random:blue:3>", "unknown kind of random value 'blue'"),
         ("<random:alpha>", "the length is missing"),
-        ("<random:alpha:x>", "'x' is no length"),
+        ("<random:alpha:x>", "'x' is not a length"),
         ("<random:alpha:5:4>", "the length 5 is greater than 4"),
         ("<random:alpha:65537>", "a random value may have at most 65536 characters"),
         ("<random:numeric:5:4>", "5 is greater than 4"),
         ("<random:numeric:5:6:7:8>", "too many arguments"),
         ("<random:chars::4>", "there are no characters to choose from"),
-        ("<sequential:x>", "'x' is no first number"),
+        ("<sequential:x>", "'x' is not a first number"),
         ("<presence:101>", "the percentage must be between 0 and 100"),
         ("<presence>", "the percentage is missing"),
         ("<ifpresent>", "the attribute is missing"),
         ("<dn:0>", "the number of RDNs must be at least 1"),
         ("<list:a:0>", "the list is empty, or all weights are 0"),
-        ("<list:a:x>", "'x' is no weight"),
+        ("<list:a:x>", "'x' is not a weight"),
         ("<list:a:18446744073709551615,b>", "the weights are too large together"),
         ("<file>", "the name of the file is missing"),
         ("<file:nowhere>", "there is no word file 'nowhere'"),
-        ("<file:empty>", "word file 'empty' holds no words"),
+        ("<file:empty>", "word file 'empty' contains no words"),
         ("<file:broken>", "cannot read broken: permission denied"),
         ("<file:colours:backward>", "'backward' is not an order of words"),
     ] {
@@ -453,7 +453,7 @@ fn values_of_many_are_bounded_and_nothing_refers_to_them() {
     check_value_error("<distinct:4000001:0:5000000>", "a line may have at most 4000000 values");
     check_value_error("<distinct:2:5:7><distinct:2:5:7>", "a value may have one tag <distinct>");
     let text = with_value("<distinct:2:5:7>") + "title: {description}\n";
-    check_error(&text, "11: the value refers to an attribute that has many by <distinct>");
+    check_error(&text, "11: the value refers to an attribute that has many values by <distinct>");
     let text = with_value("<distinct:2:5:7>").replace("rdnAttr: uid", "rdnAttr: description");
     check_error(&text, "10: an rdnAttr cannot have many values by <distinct>");
     let template = parse(&with_value("<distinct:1000:1000:9999>")).unwrap();

@@ -45,7 +45,7 @@ pub(super) fn block(frame: &Frame, server: &str, shown: Shown<'_>, style: Style)
         *line = style.old(&clipped(line, style.width));
     }
     if let Some(line) = lines.get_mut(1) {
-        *line = why_old(absence, style, "; the figures are from before");
+        *line = why_old(absence, style, "; the figures are old");
     }
     text(&lines, style)
 }
@@ -64,7 +64,7 @@ fn why_old(absence: &Absence, style: Style, more: &str) -> String {
         }
         Absence::Away(away) => {
             let (length, reason) = (duration(away.seconds()), &away.reason);
-            style.alarm(&format!("away for {length}, asking again{more}: {reason}"))
+            style.alarm(&format!("disconnected for {length}, reconnecting{more}: {reason}"))
         }
         Absence::Back(seconds) => {
             style.notable(&format!("back after {}{more}", duration(*seconds)))

@@ -110,7 +110,7 @@ mod tests {
         assert!(fresh.contains("operations   7.0/s") && !fresh.contains(OLD), "{fresh}");
         let silent = page(COLOURED, |page, now| page.asked(now - Duration::from_secs(3)));
         let lines = silent.lines().collect::<Vec<_>>();
-        let why = format!("{ALARM}no answer for 3 s; the figures are from before\x1b[0m");
+        let why = format!("{ALARM}no answer for 3 s; the figures are old\x1b[0m");
         assert_eq!(lines[1], why, "{silent}");
         assert!(lines[2].starts_with(&format!("{OLD}operations   7.0/s")), "{silent}");
         let goes_on = page(COLOURED, |page, now| {
@@ -144,13 +144,13 @@ mod tests {
             // That it does not answer either is no news.
             page.asked(now - Duration::from_secs(2));
         });
-        let want = "\naway for 5 s, asking again; the figures are from before: it is gone\n";
+        let want = "\ndisconnected for 5 s, reconnecting; the figures are old: it is gone\n";
         assert!(gone.contains(want), "{gone}");
         let back = page(plain, |page, now| {
             page.told(Look::Away(away(now)));
             page.told(Look::Back(reading(now, "1"), away(now)));
             assert!(!page.is_counting());
         });
-        assert!(back.contains("\nback after 5 s; the figures are from before\n"), "{back}");
+        assert!(back.contains("\nback after 5 s; the figures are old\n"), "{back}");
     }
 }

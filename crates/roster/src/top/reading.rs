@@ -39,7 +39,7 @@ impl Reading {
             at.get_or_insert_with(now);
             let is_missing = found.outcome.code == ResultCode::NoSuchObject;
             if is_missing && found.outcome.matched.is_empty() {
-                let what = "the server shows its figures to its administrator only";
+                let what = "the server shows its metrics only to its administrator";
                 return Err(Failure::refused(what).hint(ADMINISTRATOR_HINT));
             }
             if is_missing {

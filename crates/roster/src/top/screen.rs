@@ -105,8 +105,8 @@ impl Drop for Screen {
     }
 }
 
-const KEYS: &str = "q: end   space: pause";
-const PAUSED: &str = "paused   q: end   space: go on";
+const KEYS: &str = "q: quit   space: pause";
+const PAUSED: &str = "paused   q: quit   space: continue";
 const OTHER_PAGE: &str = "\x1b[?1049h";
 const FIRST_PAGE: &str = "\x1b[?1049l";
 const HIDE: &str = "\x1b[?25l";

@@ -280,9 +280,8 @@ impl Budget {
                 address,
                 octets = left.octets,
                 count,
-                "connections whose clients do not take their answers are closed: what is held for \
-                 them has reached limits.undelivered_max_bytes, or its share for those who have \
-                 not authenticated"
+                "closing connections whose clients do not read: unread responses have reached \
+                 limits.undelivered_max_bytes, or the limit for anonymous clients"
             );
         }
     }

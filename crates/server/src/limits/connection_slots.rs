@@ -171,7 +171,7 @@ impl ConnectionSlots {
             tracing::warn!(
                 %address,
                 count,
-                "connections that have not authenticated give up their places: \
+                "replacing connections that have not authenticated: \
                  limits.connections_anonymous_percent is reached"
             );
         }

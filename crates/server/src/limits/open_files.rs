@@ -50,9 +50,9 @@ pub(crate) fn fit_connections(
 /// There are fewer connections than the settings say.
 pub(crate) fn warn_of_files(connections: usize, files: u64) {
     tracing::warn!(
-        "only {connections} connections fit into the {files} open files that this process may \
-         have, fewer than limits.connections_max, and no more are served: raise them (LimitNOFILE \
-         of a unit, 'ulimit -Hn'), or lower the setting"
+        "only {connections} connections fit into the {files} files that this process may open, \
+         fewer than limits.connections_max; no more are served: raise the limit (LimitNOFILE of a \
+         unit, 'ulimit -Hn'), or lower the setting"
     );
 }
 
@@ -99,8 +99,8 @@ mod tests {
             assert_eq!(
                 refusal,
                 format!(
-                    "this process may have {files} open files only, which leaves hardly \
-                     any for clients: allow it 50256 (LimitNOFILE of a unit, 'ulimit -n')"
+                    "this process may open only {files} files, which leaves hardly any for \
+                     clients: allow 50256 (LimitNOFILE of a unit, 'ulimit -n')"
                 )
             );
         }

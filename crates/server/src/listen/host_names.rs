@@ -132,14 +132,14 @@ fn confirmed(resolver: &dyn Resolver, address: IpAddr, unconfirmed: &Seldom) -> 
         return None;
     }
     let addresses = resolver.addresses(&name);
-    let addresses = addresses.inspect_err(failed("the name of the address has none")).ok()?;
+    let addresses = addresses.inspect_err(failed("the name of the address has no address")).ok()?;
     if !addresses.iter().any(|one| one.to_canonical() == address) {
         unconfirmed.line(|left_out| {
             tracing::warn!(
                 %address,
                 name,
                 left_out,
-                "the name of an address does not lead back to it"
+                "the name of an address does not resolve back to it"
             );
         });
         return None;

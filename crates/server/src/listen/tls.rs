@@ -99,13 +99,13 @@ impl Tls {
                 tracing::info!(
                     subject = loaded.subject,
                     expires = expiry(loaded.expires),
-                    "certificate loaded anew; connections that are open go on as they are"
+                    "certificate reloaded; open connections keep the old one"
                 );
                 self.current.store(Arc::new(loaded));
                 true
             }
             Err(error) => {
-                let kept = "the changed files are not used; the ones before still are";
+                let kept = "the changed files cannot be used; the previous ones stay in use";
                 tracing::error!(%error, "{kept}");
                 failed = Some(error.to_string());
                 false

@@ -161,7 +161,7 @@ impl Auditor {
             match self.file.truncate(known.length, now) {
                 Ok(()) => tracing::info!(
                     octets = length - known.length,
-                    "the end of the audit log is written anew from the journal"
+                    "the end of the audit log is written again from the journal"
                 ),
                 Err(error) => self.failed(&error),
             }
@@ -171,7 +171,7 @@ impl Auditor {
             let (logged, has) = (known.lsn.0, applied.0);
             let note = format!(
                 "the log has changes up to {logged}, the directory only up to {has}: it was \
-                 restored; changes with numbers above {has} are other ones from here on"
+                 restored; changes with numbers above {has} are different ones from here on"
             );
             self.note(&note);
             self.next = Lsn(has + 1);
@@ -216,8 +216,8 @@ impl Auditor {
             }
             Err(error) => {
                 let lsn = record.lsn.0;
-                tracing::error!(lsn, %error, "a change cannot be told in the audit log");
-                self.note(&format!("change {lsn} cannot be told: {error}"));
+                tracing::error!(lsn, %error, "a change cannot be written to the audit log");
+                self.note(&format!("change {lsn} cannot be written: {error}"));
             }
         }
     }
@@ -278,7 +278,7 @@ impl Auditor {
     ) {
         let changed = self.try_settle().and_then(|()| change(&mut self.file, now));
         if let Err(error) = changed.and_then(|()| self.try_settle()) {
-            tracing::error!(%error, "the audit log goes on in the same file");
+            tracing::error!(%error, "the audit log continues in the same file");
         }
     }
 

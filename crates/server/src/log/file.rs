@@ -233,7 +233,7 @@ pub(super) fn keep(files: &dyn Files, keep: &Keep) {
     let Keep { path, retention, now } = keep;
     let (directory, stem, extension) = parts(path);
     let complain = |what: &str, name: &str, error: &io::Error| {
-        tracing::warn!(name, %error, "cannot {what} a log that was put aside");
+        tracing::warn!(name, %error, "cannot {what} a rotated log");
     };
     let names = match files.list(&directory) {
         Ok(names) => names,

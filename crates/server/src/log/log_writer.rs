@@ -108,7 +108,7 @@ impl LogWriter {
         if self.control.is_to_reopen()
             && let Err(error) = self.file.reopen(now)
         {
-            tracing::error!(%error, "the access log cannot be opened anew");
+            tracing::error!(%error, "the access log cannot be reopened");
         }
         self.look_after_disk(now);
         let mut some = false;
@@ -136,7 +136,7 @@ impl LogWriter {
         if self.file.is_due(now)
             && let Err(error) = self.file.rotate(now)
         {
-            tracing::error!(%error, "the access log cannot be put aside");
+            tracing::error!(%error, "the access log cannot be rotated");
         }
         some
     }
@@ -160,7 +160,7 @@ impl LogWriter {
         if self.file.is_due(now)
             && let Err(error) = self.file.rotate(now)
         {
-            tracing::error!(%error, "the access log cannot be put aside");
+            tracing::error!(%error, "the access log cannot be rotated");
         }
         if self.lost > 0 {
             let mut report = Vec::new();

@@ -10,7 +10,7 @@ pub(crate) fn reference() -> String {
     let mut text = String::from(HEAD);
     for (branch, title) in BRANCHES {
         let _ = write!(text, "\n## {title}\n\nIn `{branch},cn=monitor`.\n\n");
-        text.push_str("| Prometheus | kind | labels | attributes in `cn=monitor` | what it is |\n");
+        text.push_str("| Prometheus | kind | labels | attributes in `cn=monitor` | meaning |\n");
         text.push_str("|---|---|---|---|---|\n");
         for metric in ROWS.iter().filter(|metric| metric.path.branch == *branch) {
             text.push_str(&row(metric));
@@ -28,7 +28,7 @@ fn row(metric: &Metric) -> String {
     };
     let unit = match metric.unit() {
         Unit::None => "",
-        Unit::Bytes => ", octets",
+        Unit::Bytes => ", bytes",
         Unit::Seconds => ", seconds",
         Unit::Days => ", days",
     };
@@ -56,19 +56,18 @@ fn row(metric: &Metric) -> String {
 
 const HEAD: &str = "# Metrics
 
-What a server counts and measures of itself. The same figures are in two places: as Prometheus' text
-under `/metrics` of the admin listener (`[admin] listen`), and as entries below `cn=monitor`, which
-whoever has the privilege `config-read` may read over LDAP. [How to watch a
-server](../how-to/monitoring.md) says how to use both.
+A server publishes its metrics in two places: in Prometheus' text format under `/metrics` of the
+admin listener (`[admin] listen`), and as entries below `cn=monitor`, which users with the privilege
+`config-read` may read over LDAP. [How to monitor a server](../how-to/monitoring.md) explains both.
 
 Counters begin at 0 when the server starts. Times are seconds for Prometheus, and microseconds in
-attributes whose names end with `-us`. Where a metric has labels, each value of the first has an
-entry of its own in `cn=monitor` where the table says *below*, and the entry above has the sum (but
-that of the logs, where it would say nothing); other labels stand before the number, in values like
-`success 1203`. Of a histogram, `cn=monitor` has how many were answered, all their time, percentiles
-since the start, and the buckets that hold something, as values `END COUNT`: so many took less than
-END microseconds, and not less than the bucket before.
+attributes whose names end with `-us`. If the table says *below*, each value of the metric's first
+label has an entry of its own in `cn=monitor`, and the entry above has the sum (except for the logs,
+where a sum has no meaning). Other labels precede the number, in values like `success 1203`. For a
+histogram, `cn=monitor` has the number of answered operations, their total time, percentiles since
+the start, and the buckets that are not empty, as values `END COUNT`: COUNT operations took less
+than END microseconds, and not less than the END of the previous bucket.
 
-This page is written from the table in `crates/server/src/metrics/rows.rs`; a test compares it. To
-write it again: `ROSTER_WRITE_REFERENCE=1 cargo test -p server reference`.
+This page is generated from the table in `crates/server/src/metrics/rows.rs`; a test compares it. To
+regenerate it: `ROSTER_WRITE_REFERENCE=1 cargo test -p server reference`.
 ";

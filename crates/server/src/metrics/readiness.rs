@@ -26,7 +26,7 @@ impl Metrics {
     pub(crate) fn stall(&self) -> Option<String> {
         let now = self.scrape()?.directory().clock().elapsed();
         let (number, silence) = stalled(&self.meters, now)?;
-        Some(format!("worker {number} has stood still for {} s", silence.as_secs()))
+        Some(format!("worker {number} has been stuck for {} s", silence.as_secs()))
     }
 
     /// Whether the server is ready.
@@ -47,7 +47,7 @@ impl Metrics {
             found.refusals.push(format!("nothing can be written until a restart: {reason}"));
         }
         if journal.is_full {
-            found.warnings.push("the disk has no room for the journal".to_owned());
+            found.warnings.push("the disk has no space for the journal".to_owned());
         }
         let overlay = scrape.overlay();
         if let Some(error) = &overlay.last_error {

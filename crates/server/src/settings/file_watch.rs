@@ -72,9 +72,10 @@ impl KeyFile {
         }
         self.seen = seen;
         match self.read() {
-            Ok(()) => tracing::info!(path = %self.path.display(), "token keys loaded anew"),
+            Ok(()) => tracing::info!(path = %self.path.display(), "token keys reloaded"),
             Err(error) => {
-                tracing::error!(%error, "the changed keys are not used; the ones before still are");
+                tracing::error!(%error, "the changed keys cannot be used; the previous ones stay \
+                                         in use");
             }
         }
     }

@@ -61,7 +61,7 @@ fn check_together(settings: &Settings) -> Result<(), SettingsError> {
     if let (Some(address), false) = (remote, settings.admin.remote) {
         return refuse(format!(
             "admin.listen is {address}, which other machines may reach, without TLS and without a \
-             password; admin.remote = \"on\" says that this is meant"
+             password; set admin.remote = \"on\" to confirm"
         ));
     }
     Ok(())

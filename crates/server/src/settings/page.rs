@@ -12,7 +12,7 @@ impl Settings {
     #[must_use]
     pub fn sample() -> String {
         let mut text = String::from(
-            "# Settings of a roster node. Every line that is commented out shows the default.\n",
+            "# Settings of a roster server. Every line that is commented out shows the default.\n",
         );
         for (section, sentence) in SECTIONS {
             let _ = write!(text, "\n# {sentence}\n[{section}]\n");
@@ -74,15 +74,15 @@ fn capitalized(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-const HEAD: &str = "# Settings of a node
+const HEAD: &str = "# Settings
 
-Settings stand in `roster.toml` (`roster serve --config roster.toml`). No file is needed: every
-setting has a default. A variable of the environment overrides the file, a flag of the command line
-overrides both. With `_FILE` appended to its name, a variable names a file that holds the value.
-In a variable, the items of a list are separated by commas unless another character is named.
+Settings are in `roster.toml` (`roster serve --config roster.toml`). The file is optional, because
+every setting has a default. An environment variable overrides the file; a command line option
+overrides both. With `_FILE` appended to its name, a variable names a file that contains the value.
+In a variable, commas separate the items of a list, unless another character is named.
 
 An unknown section, key or variable is an error, and so is a value out of range.
 
-This page is written from the table in `crates/server/src/settings/rows.rs`; a test compares it.
-To write it again: `ROSTER_WRITE_REFERENCE=1 cargo test -p server reference`.
+This page is generated from the table in `crates/server/src/settings/rows.rs`; a test compares it.
+To regenerate it: `ROSTER_WRITE_REFERENCE=1 cargo test -p server reference`.
 ";

@@ -12,8 +12,8 @@ pub(super) const NAME: &str = "policy";
 
 /// The end of the sample file.
 pub(super) const SAMPLE: &str = r#"
-# What connections may ask for. The first policy whose conditions hold counts; without one,
-# everything. See reference/settings.md.
+# Which requests a connection may send. The first policy whose conditions all hold applies; without
+# one, all requests are allowed. See reference/settings.md.
 #[[policy]]
 #name = "applications"
 #addresses = ["10.0.0.0/8", "2001:db8::/32"]

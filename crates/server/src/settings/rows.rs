@@ -24,21 +24,21 @@ pub(super) fn find(section: &str, key: &str) -> Option<&'static Row> {
 /// The sections in the order of the sample file, each with a sentence.
 pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("server", "The process."),
-    ("listen", "Where clients connect. An IPv6 address never stands for IPv4 as well."),
-    ("tls", "The certificate for LDAPS and StartTLS. Without one, a self-signed one is made."),
-    ("authentication", "How clients prove who they are."),
-    ("limits", "What one connection and one search may cost."),
+    ("listen", "Where clients connect. An IPv6 address does not include IPv4."),
+    ("tls", "The certificate for LDAPS and StartTLS. If there is none, a self-signed one is made."),
+    ("authentication", "How clients authenticate."),
+    ("limits", "Limits of connections and searches."),
     ("store", "Memory and disk of the store."),
-    ("log", "Diagnostics: start, stop, trouble. Requests are not logged here."),
-    ("admin", "HTTP for whoever watches the server: metrics and health. See how-to/monitoring.md."),
-    ("access_control", "What ACIs ask for, and whom they bind."),
+    ("log", "Diagnostics: start, stop, problems. Requests are not logged here."),
+    ("admin", "HTTP for monitoring: metrics and health. See how-to/monitoring.md."),
+    ("access_control", "Host names for ACIs, and the privileges of the administrator."),
     ("password", "How passwords are stored and verified."),
     (
         "password_policy",
-        "What binds note in accounts. Policies are entries: see how-to/password-policy.md.",
+        "What binds record in accounts. Policies are entries: see how-to/password-policy.md.",
     ),
-    ("access_log", "Who asked for what: a line for each operation. See how-to/logs.md."),
-    ("audit_log", "What was changed, by whom: every change, without a gap. See how-to/logs.md."),
+    ("access_log", "A line for each operation: who requested what. See how-to/logs.md."),
+    ("audit_log", "Every change without a gap, and who made it. See how-to/logs.md."),
 ];
 
 /// All settings, by section.
@@ -79,7 +79,7 @@ const NODE_ROWS: &[Row] = &[
         key: "ldaps",
         kind: Kind::Addresses { set: |s, addresses| s.listen.ldaps = addresses },
         default: "127.0.0.1:1636",
-        sentence: "Addresses for LDAP inside TLS from the first byte.",
+        sentence: "Addresses for LDAP over TLS (LDAPS).",
     },
     Row {
         section: "listen",
@@ -93,7 +93,7 @@ const NODE_ROWS: &[Row] = &[
         key: "ldapi_mode",
         kind: Kind::Mode { set: |s, mode| s.listen.ldapi_mode = mode },
         default: "0660",
-        sentence: "Permission bits of the Unix socket: who may connect.",
+        sentence: "Permission bits of the Unix socket, which decide who may connect.",
     },
     Row {
         section: "listen",
@@ -107,8 +107,9 @@ const NODE_ROWS: &[Row] = &[
             },
         },
         default: "",
-        sentence: "Proxies that tell the address of their client by the PROXY protocol, version 1 \
-                   or 2; every TCP connection from there must begin with its header.",
+        sentence: "Proxies that report the address of their client with the PROXY protocol, \
+                   version 1 or 2; every TCP connection from these networks must begin with its \
+                   header.",
     },
     Row {
         section: "tls",
@@ -129,14 +130,14 @@ const NODE_ROWS: &[Row] = &[
         key: "versions",
         kind: Kind::Words { words: VERSIONS, set: |s, words| s.tls.versions = words },
         default: "1.2,1.3",
-        sentence: "Protocol versions that are spoken.",
+        sentence: "Protocol versions that are allowed.",
     },
     Row {
         section: "tls",
         key: "cipher_suites",
         kind: Kind::Words { words: CIPHER_SUITES, set: |s, words| s.tls.cipher_suites = words },
         default: "",
-        sentence: "Cipher suites that may be used; none named means all of them.",
+        sentence: "Cipher suites that are allowed; empty means all of them.",
     },
     Row {
         section: "tls",
@@ -146,23 +147,23 @@ const NODE_ROWS: &[Row] = &[
             set: |s, word| s.tls.client_certificates = word,
         },
         default: "none",
-        sentence: "Whether clients are asked for a certificate, or refused without one; one that \
-                   is shown must be valid.",
+        sentence: "Whether the server requests a client certificate (optional) or refuses clients \
+                   without one (required); a certificate that a client presents must be valid.",
     },
     Row {
         section: "tls",
         key: "client_ca",
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.tls.client_ca = path },
         default: "",
-        sentence: "Certificates (PEM) of those who may issue client certificates; relative to the \
-                   data directory.",
+        sentence: "Certificates (PEM) of the authorities that may issue client certificates; \
+                   relative to the data directory.",
     },
     Row {
         section: "tls",
         key: "client_crl",
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.tls.client_crl = path },
         default: "",
-        sentence: "Certificate revocation lists (PEM), one of every issuer; relative to the data \
+        sentence: "Certificate revocation lists (PEM), one for each issuer; relative to the data \
                    directory.",
     },
     Row {
@@ -175,8 +176,8 @@ const NODE_ROWS: &[Row] = &[
             set: |s, n| s.tls.reload_interval = Duration::from_secs(n),
         },
         default: "10",
-        sentence: "How often the files of this section, and the keys for tokens, are looked at for \
-                   a change; 0 means never.",
+        sentence: "How often the files of this section, and the keys for tokens, are checked for \
+                   changes; 0 means never.",
     },
     Row {
         section: "tls",
@@ -198,8 +199,8 @@ const NODE_ROWS: &[Row] = &[
             set: |s, word| s.authentication.confidentiality = word,
         },
         default: "remote",
-        sentence: "Where passwords and tokens are taken over TLS only: everywhere but on the Unix \
-                   socket, on connections from other machines, or nowhere.",
+        sentence: "Where passwords and tokens need TLS: everywhere except on the Unix socket, on \
+                   connections from other machines, or nowhere.",
     },
     Row {
         section: "authentication",
@@ -209,8 +210,8 @@ const NODE_ROWS: &[Row] = &[
             set: |s, word| s.authentication.plain_confidentiality = word,
         },
         default: "always",
-        sentence: "Where the SASL mechanism PLAIN is offered and taken over TLS only, as above; \
-                   never where confidentiality says otherwise.",
+        sentence: "Where the SASL mechanism PLAIN is offered and accepted only over TLS, as \
+                   above; confidentiality applies in addition.",
     },
     Row {
         section: "authentication",
@@ -221,8 +222,8 @@ const NODE_ROWS: &[Row] = &[
         },
         default: "EXTERNAL,SCRAM-SHA-512-PLUS,SCRAM-SHA-256-PLUS,SCRAM-SHA-512,SCRAM-SHA-256,\
                   OAUTHBEARER,PLAIN",
-        sentence: "SASL mechanisms that are offered where they can succeed; GSSAPI and ANONYMOUS \
-                   have to be named.",
+        sentence: "SASL mechanisms that are offered if they can succeed; GSSAPI and ANONYMOUS \
+                   must be listed explicitly.",
     },
     Row {
         section: "authentication",
@@ -232,7 +233,7 @@ const NODE_ROWS: &[Row] = &[
             set: |s, word| s.authentication.bind_by_name = word == "on",
         },
         default: "on",
-        sentence: "Whether a simple bind may give a user's name in place of a DN.",
+        sentence: "Whether a simple bind may use a user name instead of a DN.",
     },
     Row {
         section: "authentication",
@@ -244,7 +245,7 @@ const NODE_ROWS: &[Row] = &[
             set: |s, texts| s.authentication.name_attributes = texts,
         },
         default: "uid",
-        sentence: "Attribute types that have users' names; the first one that any entry has with \
+        sentence: "Attribute types that contain user names; the first one for which an entry has \
                    the name decides. Each needs an equality index.",
     },
     Row {
@@ -257,7 +258,7 @@ const NODE_ROWS: &[Row] = &[
             set: |s, texts| s.authentication.name_bases = texts,
         },
         default: "",
-        sentence: "Where the entries of users are; none named means everywhere.",
+        sentence: "Subtrees that contain the entries of users; empty means everywhere.",
     },
     Row {
         section: "authentication",
@@ -274,8 +275,8 @@ const NODE_ROWS: &[Row] = &[
         key: "certificate_subject_attribute",
         kind: Kind::Text { set: |s, text| s.authentication.certificate_subject_attribute = text },
         default: "ds-certificate-subject-dn",
-        sentence: "For subject-dn-to-user-attribute: the attribute type of the entry that has the \
-                   subject.",
+        sentence: "For subject-dn-to-user-attribute: the attribute type of the entry that \
+                   contains the subject.",
     },
     Row {
         section: "authentication",
@@ -287,8 +288,8 @@ const NODE_ROWS: &[Row] = &[
             set: |s, texts| s.authentication.certificate_attributes = texts,
         },
         default: "cn:cn,emailAddress:mail",
-        sentence: "For subject-attribute-to-user-attribute: which attribute of the subject equals \
-                   which of the entry; all of them must.",
+        sentence: "For subject-attribute-to-user-attribute: which attribute of the subject must \
+                   equal which attribute of the entry; all pairs must match.",
     },
     Row {
         section: "authentication",
@@ -297,7 +298,7 @@ const NODE_ROWS: &[Row] = &[
             set: |s, text| s.authentication.certificate_fingerprint_attribute = text,
         },
         default: "ds-certificate-fingerprint",
-        sentence: "For fingerprint: the attribute type of the entry that has the fingerprint.",
+        sentence: "For fingerprint: the attribute type of the entry that contains the fingerprint.",
     },
     Row {
         section: "authentication",
@@ -307,15 +308,15 @@ const NODE_ROWS: &[Row] = &[
             set: |s, word| s.authentication.certificate_fingerprint_digest = word,
         },
         default: "sha256",
-        sentence: "For fingerprint: what it is made with.",
+        sentence: "For fingerprint: the digest algorithm.",
     },
     Row {
         section: "authentication",
         key: "keytab",
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.authentication.keytab = path },
         default: "",
-        sentence: "Keys of the service ldap/HOST for Kerberos (GSSAPI), where that is built in and \
-                   named in mechanisms; relative to the data directory. Empty: those of \
+        sentence: "Keys of the service ldap/HOST for Kerberos (GSSAPI), if it is built in and \
+                   listed in mechanisms; relative to the data directory. Empty: the keytab of \
                    KRB5_KTNAME, or of the system.",
     },
     Row {
@@ -324,7 +325,7 @@ const NODE_ROWS: &[Row] = &[
         kind: Kind::Path { may_be_empty: true, set: |s, path| s.authentication.token_keys = path },
         default: "",
         sentence: "Keys (a JSON Web Key Set) of the issuer of tokens for OAUTHBEARER; relative to \
-                   the data directory. Without keys, issuer and audience no token is taken.",
+                   the data directory. Without keys, issuer and audience, no token is accepted.",
     },
     Row {
         section: "authentication",
@@ -338,14 +339,14 @@ const NODE_ROWS: &[Row] = &[
         key: "token_audience",
         kind: Kind::Text { set: |s, text| s.authentication.token_audience = text },
         default: "",
-        sentence: "The audience that a token must have (aud): this directory.",
+        sentence: "The audience that a token must name (aud): this directory.",
     },
     Row {
         section: "authentication",
         key: "token_claim",
         kind: Kind::Text { set: |s, text| s.authentication.token_claim = text },
         default: "sub",
-        sentence: "The claim of a token that has the user's name, or DN.",
+        sentence: "The claim of a token that contains the user name or DN.",
     },
     Row {
         section: "authentication",
@@ -357,7 +358,7 @@ const NODE_ROWS: &[Row] = &[
             set: |s, n| s.authentication.token_clock_skew_s = number(n),
         },
         default: "60",
-        sentence: "How far the clocks of issuer and directory may differ.",
+        sentence: "How far the clocks of the issuer and the directory may differ.",
     },
 ];
 
@@ -373,7 +374,7 @@ const STORE_ROWS: &[Row] = &[
             set: |s, n| s.store.map_size_bytes = n << 30,
         },
         default: "1024",
-        sentence: "Address space reserved for the database; neither memory nor disk is used by it.",
+        sentence: "Address space reserved for the database; it uses neither memory nor disk.",
     },
     Row {
         section: "store",
@@ -385,16 +386,16 @@ const STORE_ROWS: &[Row] = &[
             set: |s, n| s.store.overlay_max_bytes = n << 20,
         },
         default: "256",
-        sentence: "Memory for changes that are not in the database yet; beyond, writes wait.",
+        sentence: "Memory for changes that are not in the database yet; at the limit, writes wait.",
     },
     Row {
         section: "store",
         key: "preload",
         kind: Kind::Word { words: &["auto", "on", "off"], set: |s, word| s.store.preload = word },
         default: "auto",
-        sentence: "Whether 'roster serve' reads the data file into memory beside its clients: when \
-                   it fits into half of the free memory; also a larger one, as far as that goes, \
-                   names and indexes first; or never.",
+        sentence: "Whether 'roster serve' reads the data file into memory while it serves \
+                   clients: auto, if the file fits into half of the free memory; on, also a \
+                   larger file, as far as memory allows, names and indexes first; off, never.",
     },
     Row {
         section: "store",
@@ -406,7 +407,7 @@ const STORE_ROWS: &[Row] = &[
             set: |s, n| s.store.index_build_percent = u8::try_from(n).unwrap_or(100),
         },
         default: "50",
-        sentence: "Share of the time that building and removing indexes may take.",
+        sentence: "Share of one core's time that building and removing indexes may take.",
     },
     Row {
         section: "store",
@@ -418,7 +419,8 @@ const STORE_ROWS: &[Row] = &[
             set: |s, n| s.store.journal_keep_bytes = n << 20,
         },
         default: "1024",
-        sentence: "Journal kept after its changes are in the database, for incremental backups.",
+        sentence: "Size of the journal that is kept after its changes are in the database, for \
+                   incremental backups.",
     },
     Row {
         section: "store",
@@ -442,8 +444,8 @@ const STORE_ROWS: &[Row] = &[
             set: |s, n| s.store.disk_full_bytes = n << 20,
         },
         default: "100",
-        sentence: "Free disk space, less what is still to go to the data file, below which nobody \
-                   may write; at most disk_low_mib.",
+        sentence: "Free disk space, less what must still be written to the data file, below which \
+                   nobody may write; at most disk_low_mib.",
     },
     Row {
         section: "log",

@@ -281,7 +281,7 @@ fn an_admin_listener_for_others_must_be_meant() {
     let set = |address: &str| environment(&[("ROSTER_ADMIN__LISTEN", address)]);
     assert!(set("127.0.0.1:9389,[::1]:9389").is_ok());
     let want = "settings: admin.listen is 0.0.0.0:9389, which other machines may reach, without \
-                TLS and without a password; admin.remote = \"on\" says that this is meant";
+                TLS and without a password; set admin.remote = \"on\" to confirm";
     assert_eq!(set("127.0.0.1:9389,0.0.0.0:9389").unwrap_err().to_string(), want);
     let meant = [("ROSTER_ADMIN__LISTEN", "0.0.0.0:9389"), ("ROSTER_ADMIN__REMOTE", "on")];
     assert!(environment(&meant).is_ok());

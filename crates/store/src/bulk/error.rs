@@ -62,7 +62,7 @@ impl RefusalReason {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Duplicate { first: Some(_) } => "is there twice",
+            Self::Duplicate { first: Some(_) } => "occurs twice",
             Self::Duplicate { first: None } => "exists already",
             Self::Orphan { .. } => "lacks its superior",
             Self::BelowAlias { .. } => "is below an alias",
@@ -78,7 +78,7 @@ impl fmt::Display for Refusal {
         let dn = &self.dn;
         match &self.reason {
             RefusalReason::Duplicate { first: Some(Place { source, line }) } => {
-                write!(f, "entry '{dn}' is there already, from line {line}")?;
+                write!(f, "entry '{dn}' exists already, from line {line}")?;
                 if *source == self.place.source { Ok(()) } else { write!(f, " of another file") }
             }
             RefusalReason::Duplicate { first: None } => {

@@ -188,10 +188,10 @@ fn each_refusal_tells_the_place() {
     let people = "ou=People,dc=example,dc=com\nobjectClass: organizationalUnit";
     check_refused(
         &[top, people, "OU=people , dc=Example,dc=com\nobjectClass: organizationalUnit"],
-        "entry 'OU=people,dc=Example,dc=com' is there already, from line 20",
+        "entry 'OU=people,dc=Example,dc=com' exists already, from line 20",
         30,
     );
-    check_refused(&[top, top], "entry 'dc=example,dc=com' is there already, from line 10", 20);
+    check_refused(&[top, top], "entry 'dc=example,dc=com' exists already, from line 10", 20);
     check_refused(
         &[top, "cn=a,ou=None,dc=example,dc=com\nobjectClass: person"],
         "entry 'cn=a,ou=None,dc=example,dc=com': its superior 'ou=None,dc=example,dc=com' does \

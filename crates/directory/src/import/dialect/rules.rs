@@ -77,7 +77,7 @@ impl Action {
             Self::Move(into, _) => format!("moves to `{into}`"),
             Self::Copy(into, _) => format!("copies to `{into}`"),
             Self::Classes(classes) => format!("becomes `{}`", classes.join("`, `")),
-            Self::TakeFrom(other) => format!("takes that of `{other}`"),
+            Self::TakeFrom(other) => format!("copies it from `{other}`"),
         }
     }
 }
@@ -189,29 +189,29 @@ pub(super) static RULES: &[Rule] = &[
         "389-replica-update-vector",
         SUN,
         Match::Names("nsuniqueid=ffffffff-ffffffff-ffffffff-ffffffff"),
-        "the state of replication (RUV), no entry",
-        "Who has seen which change means nothing to another product.",
+        "replication state (RUV), not an entry",
+        "Replication state of the other server; of no use to another product.",
     ),
     skips(
         "389-tombstone",
         SUN,
         Match::Classes(&["nsTombstone"]),
         "a tombstone: the entry was deleted",
-        "Deleted entries are kept for replication only.",
+        "A deleted entry, kept only for replication.",
     ),
     skips(
         "389-replication-conflict",
         SUN,
         Match::Types(&["nsds5ReplConflict"]),
-        "an unsolved naming conflict of replication",
-        "The entry that won has the name; look at those that lost in the skip file.",
+        "an unresolved naming conflict of replication",
+        "The winning entry has the name; check the others in the skip file.",
     ),
     Rule {
         name: "openldap-glue",
         products: "OpenLDAP",
         matches: Match::Classes(&["glue"]),
         action: Action::Classes(&["namedObject", "extensibleObject"]),
-        why: "Entries below it need it as their superior.",
+        why: "Entries below it need a superior.",
     },
     // What replication and the database of another server know.
     Rule {
@@ -219,14 +219,14 @@ pub(super) static RULES: &[Rule] = &[
         products: SUN,
         matches: Match::Options(&["deleted"]),
         action: Action::Drop,
-        why: "Values and attributes that were deleted and are kept for replication.",
+        why: "Deleted values and attributes, kept only for replication.",
     },
     Rule {
         name: "389-value-state",
         products: SUN,
         matches: Match::Options(&["adcsn-", "mdcsn-", "vdcsn-", "vucsn-"]),
         action: Action::Strip,
-        why: "When a value was changed; the newest becomes `entryCSN` where the entry has none.",
+        why: "The times of changes; the newest becomes `entryCSN` if the entry has none.",
     },
     drops(
         "389-database-ids",
@@ -257,7 +257,7 @@ pub(super) static RULES: &[Rule] = &[
             "copyingFrom",
             "nsSchemaCSN",
         ],
-        "Who has seen which change means nothing to another product.",
+        "Replication state of the other server; of no use to another product.",
     ),
     drops(
         "opendj-replication-state",
@@ -269,13 +269,13 @@ pub(super) static RULES: &[Rule] = &[
             "ds-sync-fractional-exclude",
             "ds-sync-fractional-include",
         ],
-        "Who has seen which change means nothing to another product.",
+        "Replication state of the other server; of no use to another product.",
     ),
     drops(
         "openldap-context",
         "OpenLDAP",
         &["contextCSN", "syncreplCookie", "pwdAccountTmpLockoutEnd"],
-        "The state of replication, and locks that end by themselves.",
+        "Replication state, and locks that expire.",
     ),
     drops(
         "computed-attributes",
@@ -290,7 +290,7 @@ pub(super) static RULES: &[Rule] = &[
             "etag",
             "governingStructureRule",
         ],
-        "This server computes them, or nobody keeps them true.",
+        "This server computes them, or does not maintain them.",
     ),
     // Identity.
     rewrites(
@@ -298,7 +298,7 @@ pub(super) static RULES: &[Rule] = &[
         "all",
         &["entryUUID"],
         convert::uuid_from_octets,
-        "Sixteen octets become text; text stays.",
+        "16 bytes become text; text stays.",
     ),
     moves(
         "389-unique-id",
@@ -336,21 +336,21 @@ pub(super) static RULES: &[Rule] = &[
             "pwdGraceUseTime",
         ],
         convert::other_time,
-        "Times end in `z` there, and in `Z` by RFC 4517; fractions of zeros go.",
+        "Times there end in `z`, in RFC 4517 in `Z`; zero fractions are removed.",
     ),
     rewrites(
         "openldap-old-csn",
         "OpenLDAP before 2.4",
         &["entryCSN"],
         convert::csn_from_old_openldap,
-        "Change numbers had no microseconds.",
+        "Change numbers there have no microseconds.",
     ),
     moves(
         "opendj-history",
         OPENDJ,
         &["ds-sync-hist"],
         ("entryCSN", convert::csn_from_history),
-        "The newest change number becomes `entryCSN`; the history of values is of no use here.",
+        "The newest change number becomes `entryCSN`; the history of values is not used here.",
     ),
     // Accounts and passwords.
     rewrites(
@@ -358,29 +358,29 @@ pub(super) static RULES: &[Rule] = &[
         "all",
         &["userPassword"],
         convert::plain_password,
-        "`{CLEAR}` and `{BASE64}` hold the password itself, to be hashed.",
+        "`{CLEAR}` and `{BASE64}` contain the password itself, which is then hashed.",
     ),
     Rule {
         name: "password-foreign",
         products: "all",
         matches: Match::ForeignPasswords,
         action: Action::Keep,
-        why: "Nobody can log in with it; it is kept for a release that can verify it.",
+        why: "It cannot be used to sign in; it is kept for a release that can verify it.",
     },
     Rule {
         name: "password-option",
         products: "all",
         matches: Match::OptionedPasswords,
         action: Action::Keep,
-        why: "Nobody can log in with it, and it goes when the password is changed: passwords have \
-              no options here.",
+        why: "It cannot be used to sign in, because passwords take no options here; it is removed \
+              when the password is changed.",
     },
     Rule {
         name: "password-name",
         products: "all",
         matches: Match::NamedPasswords,
         action: Action::Keep,
-        why: "Names are in logs and answers. Rename the entry; a new name with a password is \
+        why: "Names appear in logs and responses. Rename the entry; a new name with a password is \
               refused.",
     },
     moves(
@@ -402,14 +402,14 @@ pub(super) static RULES: &[Rule] = &[
         SUN,
         &["passwordHistory"],
         ("pwdHistory", convert::history_from_389),
-        "Former passwords, in the form of the draft.",
+        "Former passwords; converted to the form of the draft.",
     ),
     moves(
         "389-password-policy",
         SUN,
         &["passwordPolicySubentry"],
         ("pwdPolicySubentry", keep),
-        "The name that the draft gives it.",
+        "The draft's name for it.",
     ),
     drops(
         "389-password-state",
@@ -425,13 +425,13 @@ pub(super) static RULES: &[Rule] = &[
             "pwdGraceUserTime",
             "passwordAllowChangeTime",
         ],
-        "Counters and times that follow from others and end by themselves.",
+        "Counters and times that follow from others, or expire.",
     ),
     drops(
         "389-internal-names",
         SUN,
         &["internalCreatorsName", "internalModifiersName"],
-        "The part of the other server that made a change.",
+        "The component of the other server that made a change.",
     ),
     moves(
         "openldap-last-bind",
@@ -445,14 +445,14 @@ pub(super) static RULES: &[Rule] = &[
         OPENDJ,
         &["ds-pwp-last-login-time"],
         ("pwdLastSuccess", convert::time),
-        "The same time; other formats than GeneralizedTime are left out.",
+        "The same time; formats other than GeneralizedTime are dropped.",
     ),
     moves(
         "opendj-disabled",
         OPENDJ,
         &["ds-pwp-account-disabled"],
         ("nsAccountLock", convert::lock_from_boolean),
-        "The account stays switched off.",
+        "The account stays disabled.",
     ),
     moves(
         "opendj-expiration",
@@ -466,7 +466,7 @@ pub(super) static RULES: &[Rule] = &[
         OPENDJ,
         &["ds-pwp-password-policy-dn"],
         ("pwdPolicySubentry", keep),
-        "The name that the draft gives it.",
+        "The draft's name for it.",
     ),
     drops(
         "opendj-password-state",
@@ -486,13 +486,13 @@ pub(super) static RULES: &[Rule] = &[
         OID,
         &["authPassword;orclcommonpwd"],
         ("userPassword", convert::verifiable_password),
-        "The user's password where `userPassword` is not exported.",
+        "The user's password, if `userPassword` is not exported.",
     ),
     drops(
         "oid-verifiers",
         OID,
         &["authPassword;oid", "orclPassword", "orclPasswordVerifier", "orclRevPwd"],
-        "Forms of the password for Oracle's other products.",
+        "Hashes of the password for other Oracle products.",
     ),
     drops(
         "oid-internal",
@@ -504,14 +504,14 @@ pub(super) static RULES: &[Rule] = &[
         "oid-access",
         OID,
         &["orclACI", "orclEntryLevelACI"],
-        "Access rules in Oracle's own form. Write them anew.",
+        "Access rules in Oracle's own syntax. Rewrite them as ACIs.",
     ),
     moves(
         "oid-disabled",
         OID,
         &["orclIsEnabled"],
         ("nsAccountLock", convert::lock_from_enabled),
-        "The account stays switched off.",
+        "The account stays disabled.",
     ),
     moves(
         "oid-start",
@@ -549,7 +549,7 @@ pub(super) static RULES: &[Rule] = &[
             "lastKnownParent",
         ]),
         action: Action::Drop,
-        why: "What a domain controller keeps about each of its entries.",
+        why: "Attributes that a domain controller maintains for each entry.",
     },
     Rule {
         name: "ad-logon-state",
@@ -563,7 +563,7 @@ pub(super) static RULES: &[Rule] = &[
             "lockoutTime",
         ]),
         action: Action::Drop,
-        why: "Counters of one domain controller.",
+        why: "Counters of a single domain controller.",
     },
     moves(
         "ad-last-logon",
@@ -591,7 +591,7 @@ pub(super) static RULES: &[Rule] = &[
         products: AD,
         matches: Match::Types(&["userAccountControl"]),
         action: Action::Copy("nsAccountLock", convert::lock_from_control),
-        why: "The account stays switched off.",
+        why: "The account stays disabled.",
     },
     Rule {
         name: "ad-surname",

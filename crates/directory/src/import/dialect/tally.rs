@@ -246,8 +246,8 @@ impl Tally {
         (types + classes > 0).then(|| {
             format!(
                 "the schema lacks {} and {}: write definitions guessed from the file with \
-                 --schema-file FILE, look them over, and put the file into the directory 'schema' \
-                 of the data directory",
+                 --schema-file FILE, review them, and put the file into the directory 'schema' of \
+                 the data directory",
                 counted(types, "attribute type", "attribute types"),
                 counted(classes, "object class", "object classes"),
             )
@@ -259,8 +259,8 @@ impl Tally {
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let Uses { times, example } = &self.acis;
         let warning = format!(
-            "{} targattrfilters beside targetattr, the first in '{example}': where values are \
-             added or deleted only the filters count here, other servers want both to fit",
+            "{} targattrfilters beside targetattr, the first in '{example}': when values are added \
+             or deleted, only the filters count here; other servers require both to match",
             counted(usize::try_from(*times).unwrap_or(usize::MAX), "ACI has", "ACIs have"),
         );
         let acis = (*times > 0).then_some(warning);
@@ -465,7 +465,7 @@ impl fmt::Display for Tally {
         self.unknown_classes().try_for_each(|found| unknown(f, found))?;
         head(f, "Unknown attribute types (values, first entry):", !self.types.is_empty())?;
         self.unknown_types().try_for_each(|found| unknown(f, found))?;
-        head(f, "There was more than is told apart here.", self.is_cut)
+        head(f, "There was more than is listed here.", self.is_cut)
     }
 }
 

@@ -454,7 +454,7 @@ fn the_tally_is_bounded() {
     assert_eq!(tally.unknown_types().count(), tally::UNKNOWN_MAX);
     assert_eq!(tally.unknown_classes().count(), tally::UNKNOWN_MAX);
     let report = tally.to_string();
-    assert!(report.contains("more than is told apart") && !report.contains(&"x".repeat(300)));
+    assert!(report.contains("more than is listed") && !report.contains(&"x".repeat(300)));
 }
 
 #[test]
@@ -480,7 +480,7 @@ fn names_of_rules_are_there_once_and_plain() {
 #[test]
 fn the_reference_is_written_from_the_table() {
     let mut table = String::from(
-        "| rule | for | what it is about | what it does | why |\n| --- | --- | --- | --- | --- |\n",
+        "| rule | for | applies to | action | why |\n| --- | --- | --- | --- | --- |\n",
     );
     for rule in RULES {
         let Rule { name, products, matches, action, why } = rule;

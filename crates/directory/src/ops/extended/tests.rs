@@ -8,65 +8,66 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
     (
         START_TLS,
         "StartTLS (RFC 4511)",
-        "no other request under way",
-        "The connection goes on under TLS. Announced where there is a certificate; on a local \
-         socket there is none of it. What was sent behind the request in clear text is thrown \
-         away.",
+        "no other request in progress",
+        "The connection continues under TLS. Listed if the server has a certificate; not on a \
+         local socket. Clear text that was sent after the request is discarded.",
     ),
     (
         password_modify::OID,
         "Password modify (RFC 3062)",
-        "to be the entry, and not to act as it; for others the privilege `password-reset` and \
-         [all privileges that they have](access-control.md#privileges); \
-         `write` on `userPassword`; protection, as binds do",
-        "Sets a password, or makes one up. The [password policy](../how-to/password-policy.md) \
-         holds; a wrong old password counts as a failed bind. Takes the controls of updates.",
+        "for the own password, to be bound as the entry and not to act as it; for others the \
+         privilege `password-reset` and [all privileges that they \
+         have](access-control.md#privileges); `write` on `userPassword`; confidentiality, like \
+         binds",
+        "Sets a password, or generates one. The [password policy](../how-to/password-policy.md) \
+         applies; a wrong old password counts as a failed bind. Takes the controls of updates.",
     ),
-    (WHO_AM_I, "Who am I? (RFC 4532)", "–", "The authorization identity of the session."),
+    (WHO_AM_I, "Who am I? (RFC 4532)", "–", "Returns the authorization identity of the session."),
     (
         cancel::OID,
         "Cancel (RFC 3909)",
-        "the request to be of the same session",
-        "The search, compare or update named is answered `canceled`, and nothing of it happens; \
-         `noSuchOperation` when it is over, `tooLate` when an update is being carried out.",
+        "a request of the same session",
+        "The search, compare or update gets `canceled` and has no effect; the result is \
+         `noSuchOperation` if it has ended, `tooLate` if an update is being carried out.",
     ),
     (
         transaction::START,
         "Start transaction (RFC 5805)",
         "–",
-        "Gives an identifier; updates with the transaction specification control wait for the end.",
+        "Returns an identifier; updates with the transaction specification control wait for the \
+         end.",
     ),
     (
         transaction::END,
         "End transaction (RFC 5805)",
         "what its updates need",
-        "Carries out all its updates as one, or none of them.",
+        "Applies all updates of the transaction together, or none.",
     ),
     (
         policy_state::OID,
         "Password policy state (OpenDJ)",
         "the privilege `password-reset`; to change something, `write` on it and all privileges of \
          the account as well",
-        "What `roster account` and OpenDJ's `manage-account` ask and set.",
+        "Used by `roster account` and OpenDJ's `manage-account` to read and set account state.",
     ),
-    (policy_state::PING_OID, "Password policy state (PingDirectory)", "likewise", "Likewise."),
+    (policy_state::PING_OID, "Password policy state (PingDirectory)", "as above", "As above."),
     (
         why::OID,
         "Why",
         "the administrator, or `config-read` and `modify-acl`",
-        "What `roster why` asks: which ACI decides, and which privileges it takes. Request and \
-         answer are JSON.",
+        "Used by `roster why`: which ACI decides, and which privileges are needed. Request and \
+         response are JSON.",
     ),
 ];
 
 const HEAD: &str = "\
 # Extended operations
 
-Those that are listed in `supportedExtension` of the root DSE. An ACI with `extop` says who may call
-one ([access control](access-control.md)); by default everybody may, and each needs what is said
-here besides. One that is not known is answered with `protocolError`.
+The root DSE lists these operations in `supportedExtension`. An ACI with `extop` says who may call
+one ([access control](access-control.md)); by default everybody may. Each also needs what this table
+says. An unknown operation is `protocolError`.
 
-`ROSTER_WRITE_REFERENCE=1 cargo test -p directory --lib reference` writes this page again.
+`ROSTER_WRITE_REFERENCE=1 cargo test -p directory --lib reference` regenerates this page.
 
 | operation | OID | needs | what it does here |
 |---|---|---|---|

@@ -7,17 +7,17 @@ pub(super) const ROWS: &[Row] = &[
     ds389(
         "passwordExp",
         Takes::Switch(|s, on| s.switches.expires = on),
-        "Whether passwordMaxAge holds.",
+        "Whether passwordMaxAge applies.",
     ),
     ds389(
         "passwordMaxAge",
         Takes::Seconds(|s, n| s.switches.max_age = n),
-        "pwdMaxAge; 100 days when only passwordExp is on.",
+        "pwdMaxAge; 100 days if only passwordExp is on.",
     ),
     ds389(
         "passwordWarning",
         Takes::Seconds(|s, n| s.policy.expire_warning = n),
-        "pwdExpireWarning; a day when it is not there.",
+        "pwdExpireWarning; default: a day.",
     ),
     ds389(
         "passwordGraceLimit",
@@ -28,12 +28,12 @@ pub(super) const ROWS: &[Row] = &[
     ds389(
         "passwordHistory",
         Takes::Switch(|s, on| s.switches.is_remembered = Some(on)),
-        "off: passwordInHistory does not hold.",
+        "off: passwordInHistory does not apply.",
     ),
     ds389(
         "passwordInHistory",
         Takes::History(|s, n| s.policy.in_history = n),
-        "pwdInHistory; 6 when only passwordHistory is on.",
+        "pwdInHistory; 6 if only passwordHistory is on.",
     ),
     ds389(
         "passwordChange",
@@ -49,33 +49,33 @@ pub(super) const ROWS: &[Row] = &[
     ds389(
         "passwordMaxFailure",
         Takes::Number(|s, n| s.policy.max_failures = n),
-        "pwdMaxFailure; 3 when it is not there.",
+        "pwdMaxFailure; default: 3.",
     ),
     ds389(
         "passwordResetFailureCount",
         Takes::Seconds(|s, n| s.policy.failure_interval = n),
-        "pwdFailureCountInterval; 10 minutes when it is not there.",
+        "pwdFailureCountInterval; default: 10 minutes.",
     ),
     ds389(
         "passwordLockoutDuration",
         Takes::Seconds(|s, n| s.policy.lockout_duration = n),
-        "pwdLockoutDuration; an hour when it is not there.",
+        "pwdLockoutDuration; default: an hour.",
     ),
     ds389(
         "passwordUnlock",
         Takes::Switch(|s, on| s.switches.stays_locked = !on),
-        "off: an account stays locked until somebody unlocks it.",
+        "off: an account stays locked until an administrator unlocks it.",
     ),
     ds389(
         "passwordStorageScheme",
         Takes::Scheme(|s, scheme| s.policy.scheme = Some(scheme)),
-        "How passwords are stored, instead of `[password] scheme`.",
+        "Storage scheme, overrides `[password] scheme`.",
     ),
     ds389(
         "passwordCheckSyntax",
         Takes::Switch(|s, on| s.switches.is_checked = on),
         "pwdCheckQuality 1, with the defaults of 389: 8 characters of 3 kinds, no words of 3 \
-         characters of the name.",
+         characters from the name.",
     ),
     ds389(
         "passwordMinLength",
@@ -85,119 +85,119 @@ pub(super) const ROWS: &[Row] = &[
     ds389(
         "passwordMinDigits",
         Takes::Number(|s, n| s.policy.quality.min_digits = n),
-        "Least digits.",
+        "Minimum number of digits.",
     ),
     ds389(
         "passwordMinAlphas",
         Takes::Number(|s, n| s.policy.quality.min_alphas = n),
-        "Least letters of ASCII.",
+        "Minimum number of ASCII letters.",
     ),
     ds389(
         "passwordMinUppers",
         Takes::Number(|s, n| s.policy.quality.min_uppers = n),
-        "Least upper case letters.",
+        "Minimum number of upper case letters.",
     ),
     ds389(
         "passwordMinLowers",
         Takes::Number(|s, n| s.policy.quality.min_lowers = n),
-        "Least lower case letters.",
+        "Minimum number of lower case letters.",
     ),
     ds389(
         "passwordMinSpecials",
         Takes::Number(|s, n| s.policy.quality.min_specials = n),
-        "Least characters of ASCII that are neither letters nor digits.",
+        "Minimum number of ASCII characters that are neither letters nor digits.",
     ),
     ds389(
         "passwordMin8bit",
         Takes::Number(|s, n| s.policy.quality.min_8bit = n),
-        "Least characters that are not of ASCII.",
+        "Minimum number of characters that are not ASCII.",
     ),
     ds389(
         "passwordMinCategories",
         Takes::Number(|s, n| s.switches.min_categories = Some(n)),
-        "Of how many of digits, upper case, lower case, special and other characters there \
-         has to be one.",
+        "Minimum number of categories: digits, upper case, lower case, special and other \
+         characters.",
     ),
     ds389(
         "passwordMaxRepeats",
         Takes::Number(|s, n| s.policy.quality.max_repeats = n),
-        "How often one character may stand in a row.",
+        "Maximum number of repetitions of a character in a row.",
     ),
     ds389(
         "passwordMaxSequence",
         Takes::Number(|s, n| s.policy.quality.max_sequence = n),
-        "Longest run such as `abcd` or `4321`.",
+        "Maximum length of a sequence such as `abcd` or `4321`.",
     ),
     ds389(
         "passwordMaxSeqSets",
         Takes::Number(|s, n| s.policy.quality.max_sequence_sets = n),
-        "Longer runs must not be there twice.",
+        "Longer sequences must not occur twice.",
     ),
     ds389(
         "passwordMaxClassChars",
         Takes::Number(|s, n| s.policy.quality.max_class_characters = n),
-        "Longest run of characters of one kind.",
+        "Maximum number of characters of one category in a row.",
     ),
     ds389(
         "passwordPalindrome",
         Takes::Switch(|s, on| s.policy.quality.no_palindrome = on),
-        "It must not read the same backwards.",
+        "The password must not be a palindrome.",
     ),
     ds389(
         "passwordDictCheck",
         Takes::Switch(|s, on| s.policy.quality.dictionary = on),
-        "It must not be a word that many people use.",
+        "The password must not be a common one.",
     ),
     ds389(
         "passwordDictPath",
         Takes::Nothing,
-        "Not read: the words come with the server; passwordBadWords takes others.",
+        "Not used: the server has its own word list; use passwordBadWords for others.",
     ),
     ds389(
         "passwordBadWords",
         Takes::Words(|s, words| s.policy.quality.bad_words = words),
-        "Words that must not be in it, with spaces between them.",
+        "Words that must not occur in the password, separated by spaces.",
     ),
     ds389(
         "passwordUserAttributes",
         Takes::Words(|s, names| s.policy.quality.own_attributes = names),
-        "Attributes of the entry whose values must not be in it, besides uid, cn, sn, \
-         givenName, displayName, mail and ou.",
+        "Attributes of the entry whose values must not occur in the password, in addition to \
+         uid, cn, sn, givenName, displayName, mail and ou.",
     ),
     ds389(
         "passwordMinTokenLength",
         Takes::Number(|s, n| s.switches.min_token_length = Some(n)),
-        "Words of those values that are shorter do not matter; 4 when it is not there.",
+        "Shorter words of those values are allowed; default: 4.",
     ),
     ds389(
         "passwordTPRMaxUse",
         Takes::Unless(|s, n| s.policy.temporary.max_uses = n),
-        "For how many binds, right or wrong, a password that has to be changed first is good; \
-         -1: for any.",
+        "Number of binds, successful or not, that a password to be changed first allows; -1: \
+         any number.",
     ),
     ds389(
         "passwordTPRDelayValidFrom",
         Takes::SecondsUnless(|s, n| s.policy.temporary.valid_after = n),
-        "How long after it was set it is not good yet.",
+        "Time after which such a password becomes valid.",
     ),
     ds389(
         "passwordTPRDelayExpireAt",
         Takes::SecondsUnless(|s, n| s.policy.temporary.expires_after = n),
-        "How long after it was set it is not good any more.",
+        "Time after which such a password expires.",
     ),
     ds389("passwordTrackUpdateTime", Takes::Nothing, "Not needed: pwdChangedTime is always kept."),
     ds389(
         "passwordSendExpiringTime",
         Takes::Nothing,
-        "Not needed: a control says when it expires.",
+        "Not needed: a control says when the password expires.",
     ),
     ds389(
         "passwordLegacyPolicy",
         Takes::Nothing,
-        "Not read: the failure that reaches passwordMaxFailure locks.",
+        "Not used: the failure that reaches passwordMaxFailure locks the account.",
     ),
     ds389("passwordIsGlobalPolicy", Takes::Nothing, "Not needed: state is replicated."),
-    ds389("passwordAdminDN", Takes::Nothing, "Not read: give the privilege `password-reset`."),
+    ds389("passwordAdminDN", Takes::Nothing, "Not used: give the privilege `password-reset`."),
 ];
 
 const fn ds389(attribute: &'static str, takes: Takes, does: &'static str) -> Row {

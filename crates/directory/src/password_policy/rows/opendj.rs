@@ -25,12 +25,13 @@ pub(super) const ROWS: &[Row] = &[
     opendj(
         "ds-pwp-password-history-duration",
         Takes::Seconds(|s, n| s.policy.history_duration = n),
-        "For how long a used password must not be used again, beyond those that are counted.",
+        "Time for which a former password cannot be reused, in addition to those that are \
+         counted.",
     ),
     opendj(
         "ds-pwp-lockout-failure-count",
         Takes::Number(|s, n| (s.policy.max_failures, s.policy.lockout) = (n, n > 0)),
-        "pwdMaxFailure; more than 0 is pwdLockout.",
+        "pwdMaxFailure; more than 0 means pwdLockout.",
     ),
     opendj(
         "ds-pwp-lockout-duration",
@@ -55,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
     opendj(
         "ds-pwp-force-change-on-add",
         Takes::Switch(|s, on| s.policy.must_change_new = on),
-        "The same for the password an entry is added with.",
+        "The same for the password in a new entry.",
     ),
     opendj(
         "ds-pwp-max-password-reset-age",
@@ -75,15 +76,15 @@ pub(super) const ROWS: &[Row] = &[
     opendj(
         "ds-pwp-skip-validation-for-administrators",
         Takes::Switch(|s, on| s.policy.skips_administrators = on),
-        "Whether quality and history are no matter to those who set the passwords of others.",
+        "Whether quality and history do not apply to users who set the passwords of others.",
     ),
     opendj(
         "ds-pwp-allow-pre-encoded-passwords",
         Takes::Switch(|s, on| {
             s.policy.hashed = if on { Hashed::Everybody } else { Hashed::Nobody }
         }),
-        "Who may send hashed passwords: everybody, or nobody but the administrator; when it \
-         is not there, those with the privilege `password-reset`.",
+        "Who may send hashed passwords: everybody, or only the administrator; default: users \
+         with the privilege `password-reset`.",
     ),
     opendj(
         "ds-pwp-allow-multiple-password-values",
@@ -93,42 +94,46 @@ pub(super) const ROWS: &[Row] = &[
     opendj(
         "ds-pwp-default-password-storage-scheme",
         Takes::Scheme(|s, scheme| s.policy.scheme = Some(scheme)),
-        "How passwords are stored, instead of `[password] scheme`.",
+        "Storage scheme, overrides `[password] scheme`.",
     ),
     opendj(
         "ds-pwp-deprecated-password-storage-scheme",
         Takes::Nothing,
-        "Not needed: a bind stores anew whatever is stored otherwise.",
+        "Not needed: a bind rehashes passwords in any other scheme.",
     ),
     opendj(
         "ds-pwp-last-login-time-attribute",
         Takes::There(|s| s.policy.records_login = true),
-        "Any: pwdLastSuccess is kept although no rule needs it.",
+        "Any value: pwdLastSuccess is kept even if no rule needs it.",
     ),
-    opendj("ds-pwp-last-login-time-format", Takes::Nothing, "Not read: times are GeneralizedTime."),
-    opendj("ds-pwp-previous-last-login-time-format", Takes::Nothing, "Not read."),
+    opendj("ds-pwp-last-login-time-format", Takes::Nothing, "Not used: times are GeneralizedTime."),
+    opendj("ds-pwp-previous-last-login-time-format", Takes::Nothing, "Not used."),
     opendj("ds-pwp-password-attribute", Takes::Nothing, "It is always userPassword."),
     opendj(
         "ds-pwp-require-secure-authentication",
         Takes::Nothing,
-        "Not read: see `authentication.confidentiality`.",
+        "Not used: see `authentication.confidentiality`.",
     ),
     opendj(
         "ds-pwp-require-secure-password-changes",
         Takes::Nothing,
-        "Not read: see `authentication.confidentiality`.",
+        "Not used: see `authentication.confidentiality`.",
     ),
     opendj(
         "ds-pwp-state-update-failure-policy",
         Takes::Nothing,
-        "Not read: no bind waits for its state to be written.",
+        "Not used: no bind waits for its state to be written.",
     ),
     opendj(
         "ds-pwp-expire-passwords-without-warning",
         Takes::Nothing,
-        "Not read: passwords expire at their time.",
+        "Not used: passwords expire at their time.",
     ),
-    opendj("ds-pwp-allow-expired-password-changes", Takes::Nothing, "Not read: give grace logins."),
+    opendj(
+        "ds-pwp-allow-expired-password-changes",
+        Takes::Nothing,
+        "Not used: allow grace logins.",
+    ),
     opendj(
         "ds-pwp-length-based-min-password-length",
         Takes::Validator(|s, n| s.policy.min_length = n),
@@ -152,13 +157,12 @@ pub(super) const ROWS: &[Row] = &[
     opendj(
         "ds-pwp-unique-characters-min-unique-characters",
         Takes::Validator(|s, n| s.policy.quality.min_unique = n),
-        "Least different characters.",
+        "Minimum number of different characters.",
     ),
     opendj(
         "ds-pwp-similarity-based-min-password-difference",
         Takes::Validator(|s, n| s.policy.quality.min_difference = n),
-        "How many characters of the old password have to change; looked at when the old one \
-         is sent.",
+        "Minimum number of changed characters; checked if the old password is sent.",
     ),
     opendj(
         "ds-pwp-attribute-value-match-attribute",
@@ -168,12 +172,12 @@ pub(super) const ROWS: &[Row] = &[
     opendj(
         "ds-pwp-attribute-value-min-substring-length",
         Takes::Validator(|s, n| s.policy.quality.min_own_substring = n),
-        "Parts of those values that are so long must not be in it.",
+        "Parts of those values of this length must not occur in the password.",
     ),
     opendj(
         "ds-pwp-attribute-value-test-reversed-password",
         Takes::Switch(|s, on| s.policy.quality.looks_backwards = on),
-        "The values are looked for backwards, too.",
+        "The values must not occur reversed, either.",
     ),
     opendj(
         "ds-pwp-dictionary-data",
@@ -181,7 +185,7 @@ pub(super) const ROWS: &[Row] = &[
             s.switches.has_validator = true;
             s.policy.quality.dictionary = true;
         }),
-        "Any: passwordDictCheck, with the server's words.",
+        "Any value: passwordDictCheck, with the server's word list.",
     ),
 ];
 

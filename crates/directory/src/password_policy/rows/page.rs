@@ -24,15 +24,15 @@ pub fn reference_page() -> String {
 const HEAD: &str = "\
 # Attributes of password policies
 
-What each attribute of a policy entry does here, by the product whose name it is. An entry is a
-policy when it has the class `pwdPolicy`, `passwordPolicy`, `sunPwdPolicy`, `ds-pwp-password-policy`
-or `ds-cfg-password-policy`. Names of several products can stand in one entry; where they are about
-one rule, the draft's holds, then OpenDJ's. `ds-cfg-` names of OpenDJ's configuration mean the same
-as `ds-pwp-` ones. A value that is not what the attribute takes is refused.
+This page says what each attribute of a policy entry does, grouped by the product that it comes
+from. An entry is a policy if it has the class `pwdPolicy`, `passwordPolicy`, `sunPwdPolicy`,
+`ds-pwp-password-policy` or `ds-cfg-password-policy`. An entry may use names of several products; if
+they set the same rule, the draft's name wins, then OpenDJ's. `ds-cfg-` names of OpenDJ's
+configuration mean the same as `ds-pwp-` ones. An invalid value is refused.
 
-A time is a number of seconds, or a number with a unit (`90d`, `5 days`); 0 is no rule. A switch is
-`TRUE` or `on`, `FALSE` or `off`. How policies are used: [password
+A time is a number of seconds, or a number with a unit (`90d`, `5 days`); 0 means no rule. A switch
+is `TRUE` or `on`, `FALSE` or `off`. For the use of policies, see [password
 policies](../how-to/password-policy.md).
 
-`ROSTER_WRITE_REFERENCE=1 cargo test -p directory --lib reference` writes this page again.
+`ROSTER_WRITE_REFERENCE=1 cargo test -p directory --lib reference` regenerates this page.
 ";

@@ -128,7 +128,7 @@ impl KeySearch {
         let builder = thread::Builder::new().name("scram-keys".to_owned());
         let thread = builder.spawn(move || look_at_all(&store, &known, last, &stopped));
         let thread = thread.inspect_err(|error| {
-            tracing::warn!(%error, "SCRAM may not be offered although accounts have keys for it");
+            tracing::warn!(%error, "SCRAM may not be offered even if accounts have keys for it");
         });
         Self { stop: Some(stop), thread: thread.ok() }
     }
@@ -139,7 +139,7 @@ impl Drop for KeySearch {
         // The thread hears that nobody can send any more. Its database is closed when it has ended.
         self.stop = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the search for keys of SCRAM had panicked");
+            tracing::error!("the search for SCRAM keys panicked");
         }
     }
 }
@@ -158,7 +158,7 @@ fn look_at_all(store: &Arc<Store>, known: &KnownKeys, last: EntryId, stopped: &R
             known.look_at(view, &schema, last)
         });
         next = found.unwrap_or_else(|error| {
-            tracing::error!(%error, "not all entries could be looked at for keys of SCRAM");
+            tracing::error!(%error, "not all entries could be searched for SCRAM keys");
             None
         });
     }

@@ -61,7 +61,7 @@ impl Secret {
         let secret = text.trim_ascii_end();
         if secret.len() < SECRET_BYTES_MIN {
             let path = path.display();
-            let reason = format!("the secret in {path} has less than {SECRET_BYTES_MIN} octets");
+            let reason = format!("the secret in {path} has fewer than {SECRET_BYTES_MIN} bytes");
             return Err(Failure::local(reason).hint("make one with 'openssl rand -hex 32'"));
         }
         Ok(Self(secret.to_vec()))
@@ -81,7 +81,7 @@ impl Line {
     ) -> Result<Self, Failure> {
         let mut own = [0; NONCE_BYTES];
         getrandom::fill(&mut own)
-            .map_err(|error| Failure::local(format!("the system has no chance: {error}")))?;
+            .map_err(|error| Failure::local(format!("cannot get random numbers: {error}")))?;
         stream.set_nodelay(true).map_err(lost)?;
         // Who sends to a machine that is gone is told so, not after a quarter of an hour.
         rustix::net::sockopt::set_tcp_user_timeout(&stream, GONE_MS)
@@ -92,13 +92,13 @@ impl Line {
         stream.read_exact(&mut greeting).map_err(|error| {
             let failure = lost(error);
             match failure.hint {
-                None => failure.hint("an agent serves one run after the other: is it at work?"),
+                None => failure.hint("an agent serves one run at a time: is it busy?"),
                 Some(_) => failure,
             }
         })?;
         let other = greeting.strip_prefix(PROTOCOL).ok_or_else(|| {
-            Failure::refused("the other end does not speak the protocol of agents")
-                .hint("agents and coordinator are to be the same release")
+            Failure::refused("the peer does not speak the agent protocol")
+                .hint("use the same release for the agents and the coordinator")
         })?;
         let parts = match side {
             Side::Coordinator => [PROTOCOL, &own, other],
@@ -139,10 +139,8 @@ impl Talk {
         let text = serde_json::to_vec(message).map_err(Failure::local)?;
         let length = u32::try_from(text.len()).ok().filter(|length| *length <= MESSAGE_BYTES_MAX);
         let length = length.ok_or_else(|| {
-            Failure::local(format!(
-                "a message to an agent has more than {MESSAGE_BYTES_MAX} octets"
-            ))
-            .hint("values from files go to each agent: use shorter files")
+            Failure::local(format!("a message to an agent has more than {MESSAGE_BYTES_MAX} bytes"))
+                .hint("values from files are sent to every agent: use shorter files")
         })?;
         let seal = seal(&self.key, &[&[self.side as u8], &self.sent.to_be_bytes(), &text])?;
         let seal = seal.finalize().into_bytes();
@@ -169,18 +167,18 @@ impl Hear {
         let (length, seal_of_it) = head.split_first_chunk::<4>().unwrap_or((&[0xFF; 4], &[]));
         let length = u32::from_be_bytes(*length);
         if length > MESSAGE_BYTES_MAX {
-            return Err(Failure::refused("the other end sends a message that is too long"));
+            return Err(Failure::refused("the peer sent a message that is too long"));
         }
         let mut text = Vec::new();
         (&self.stream).take(length.into()).read_to_end(&mut text).map_err(lost)?;
         let seal = seal(&self.key, &[&[self.side as u8], &self.received.to_be_bytes(), &text])?;
         seal.verify_slice(seal_of_it).map_err(|_| {
-            Failure::refused("the other end does not know the secret")
-                .hint("give agents and coordinator the same --secret-file")
+            Failure::refused("the peer does not have the secret")
+                .hint("give the agents and the coordinator the same --secret-file")
         })?;
         self.received += 1;
         serde_json::from_slice(&text)
-            .map_err(|error| Failure::refused(format!("a message makes no sense: {error}")))
+            .map_err(|error| Failure::refused(format!("a message is malformed: {error}")))
     }
 }
 
@@ -198,9 +196,9 @@ fn patience(stream: &TcpStream, wait: Duration) -> Result<(), Failure> {
 fn lost(error: std::io::Error) -> Failure {
     use std::io::ErrorKind::{TimedOut, UnexpectedEof, WouldBlock};
     match error.kind() {
-        UnexpectedEof => Failure::refused("the other end closed the connection")
-            .hint("do agents and coordinator have the same --secret-file?"),
-        TimedOut | WouldBlock => Failure::refused("the other end does not answer"),
+        UnexpectedEof => Failure::refused("the peer closed the connection")
+            .hint("do the agents and the coordinator have the same --secret-file?"),
+        TimedOut | WouldBlock => Failure::refused("the peer does not answer"),
         _ => Failure::refused(format!("the connection was lost: {}", plain(&error))),
     }
 }
@@ -251,7 +249,7 @@ mod tests {
         let (mut one, mut other) = pair(["x", "y"]);
         one.send(&"a").unwrap();
         let failure = other.receive::<String>().unwrap_err();
-        assert_eq!(failure.message, "the other end does not know the secret");
+        assert_eq!(failure.message, "the peer does not have the secret");
         assert!(failure.hint.unwrap().contains("--secret-file"));
     }
 

@@ -342,7 +342,7 @@ pub(super) fn token(client: usize, side: usize) -> EventData {
 fn unasked(head: &Head<'_>) -> Failure {
     match head.notice() {
         Some(notice) => Failure::refused(format!("the server disconnects: {notice}"))
-            .hint("does it allow so many connections? its log may tell; or use fewer, -c"),
+            .hint("does it allow this many connections? check its log, or use fewer (-c)"),
         None => Failure::refused(format!("the server answered message {}, never sent", head.id)),
     }
 }

@@ -9,7 +9,7 @@ use super::run::{Group, Run};
 /// The table of those that a run repeats or comes near to, and the list of all others.
 pub(super) fn section(out: &mut Markup, groups: &[Group<'_>]) {
     out.open("section", &[("aria-labelledby", "published")]);
-    out.element("h2", &[("id", "published")], "Beside published figures");
+    out.element("h2", &[("id", "published")], "Compared with published figures");
     out.element("p", &[], HOW);
     let runs = || groups.iter().flat_map(|group| group.runs.iter().map(move |run| (group, run)));
     let (found, others): (Vec<&Published>, Vec<&Published>) =
@@ -76,7 +76,7 @@ fn published(out: &mut Markup, row: &Published, rows: usize) {
         None => {
             out.open("td", &[]);
             out.text("–");
-            out.element("small", &[], row.unfair.unwrap_or("cores not told"));
+            out.element("small", &[], row.unfair.unwrap_or("cores not published"));
             out.close();
         }
     }
@@ -135,7 +135,7 @@ fn pairs(row: &Published, group: &Group<'_>, run: &Run<'_>) -> Vec<Pair> {
     all.push(("job", row.profile.to_owned(), shortened(job, 40)));
     all.push(("entries", told(source.entries), told(record.load.entries)));
     let cores = if is_shared {
-        format!("{}, shared with the load", record.machine.cores)
+        format!("{}, shared with the load generator", record.machine.cores)
     } else {
         note("cores")
     };
@@ -168,9 +168,10 @@ fn pairs(row: &Published, group: &Group<'_>, run: &Run<'_>) -> Vec<Pair> {
 }
 
 const HOW: &str = "Published rates are divided by all cores of the machine, rates here by those \
-    that the server kept busy (operations a CPU second). That favours the runs here by as much as \
-    those machines were idle, and says nothing about how far a server scales; the processors \
-    differ too. Where a rate hung on disks or on a network of servers, it is not divided.";
+                   that the server kept busy (operations per CPU second). That favours the runs \
+                   here by as much as those machines were idle, and says nothing about how far a \
+                   server scales; the processors differ too. Rates that depended on disks or on a \
+                   network of servers are not divided.";
 
 const COLUMNS: [&str; 7] = [
     "published",

@@ -33,7 +33,7 @@ pub(super) fn draw(out: &mut Markup, group: &Group<'_>, number: usize) {
     };
     over_time(out, group, id("cores"), &cores);
     let memory = Measure {
-        title: "Memory of the server that no file backs, MiB",
+        title: "Memory of the server not backed by files, MiB",
         of: |point| point.anonymous_bytes.map(|bytes| bytes / MIB),
         axis: |max| Axis::from_zero(max, |tick, _| trimmed(tick)),
         cell: figure,
@@ -66,7 +66,7 @@ fn cpu(out: &mut Markup, group: &Group<'_>, id: String) {
     };
     let columns = ["server", "user, µs", "system, µs", "together, µs", "ratio to the floor"];
     let table = Table {
-        caption: "CPU time of the server for an operation".to_owned(),
+        caption: "Server CPU time per operation".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: named.iter().map(row).collect(),
     };
@@ -78,9 +78,10 @@ fn cpu(out: &mut Markup, group: &Group<'_>, id: String) {
     let line = Key { class: "floor-key".to_owned(), mark: Mark::Line, label: "the floor" };
     let picture = Figure {
         id,
-        title: "CPU time of the server for an operation, µs".to_owned(),
-        note: "Shorter is better. Holds on a busy machine too, when throughput and latency do not."
-            .to_owned(),
+        title: "Server CPU time per operation, µs".to_owned(),
+        note:
+            "Shorter is better. Also meaningful on a busy machine, unlike throughput and latency."
+                .to_owned(),
         says: named.iter().map(says).collect::<Vec<_>>().join("; "),
         legend: [user, system].into_iter().chain(floor_us.map(|_| line)).collect(),
         height: named.len() as f64 * BAR_STEP + 14.0,
@@ -335,7 +336,7 @@ fn percentiles(out: &mut Markup, group: &Group<'_>, name: &str, id: String) {
     let plot = Plot {
         x,
         y: Axis::log(min, max, short_time),
-        x_title: "% of the operations took at most so long",
+        x_title: "% of the operations took at most this long",
     };
     let title = match group.streams().len() {
         1 => "Latency by percentile".to_owned(),
@@ -459,7 +460,7 @@ const QUANTILES: [(f64, &str); 9] = [
     (1e8, "99.999999"),
 ];
 
-const X_TIME: &str = "time since the measuring began";
+const X_TIME: &str = "time since the measurement began";
 const MIB: f64 = 1_048_576.0;
 /// As many as a picture has room for.
 const POINTS_MAX: usize = 200;

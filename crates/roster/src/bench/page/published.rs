@@ -90,9 +90,9 @@ const OUD: usize = 1;
 const SUN: usize = 2;
 const OPENDJ: usize = 3;
 
-const DISK: Option<&str> = Some("hangs on disk and log, not on cores");
+const DISK: Option<&str> = Some("depends on disk and log, not on cores");
 const NODES: Option<&str> = Some("seven nodes: every node replays every write");
-const UNKNOWN_CORES: Option<&str> = Some("how many cores the laptop had is not told");
+const UNKNOWN_CORES: Option<&str> = Some("number of cores of the laptop not published");
 
 const fn oid(
     what: &'static str,
@@ -177,7 +177,7 @@ pub(super) const PUBLISHED: [Published; 28] = [
     },
     Published {
         source: SUN,
-        what: "search beside writes, none above 2 ms in 8 hours",
+        what: "search during writes, none above 2 ms in 8 hours",
         profile: "sun-updates",
         job: NONE,
         per_s: 11_000.0,

@@ -27,32 +27,32 @@ const MEASURES: [Measure; 12] = [
         of: |run, _| Some(run.operations_per_s()),
     },
     Measure {
-        name: "Server CPU, µs an operation",
+        name: "Server CPU, µs per operation",
         better: Better::Less,
         of: |run, _| run.cpu_us(),
     },
     Measure {
-        name: "Operations a CPU second",
+        name: "Operations per CPU second",
         better: Better::More,
         of: |run, _| run.cpu_us().map(|us| 1e6 / us),
     },
     Measure {
-        name: "Cores of the server busy",
+        name: "Busy cores of the server",
         better: Better::Neither,
         of: |_, spent| spent.map(|spent| spent.cores),
     },
     Measure {
-        name: "Waits of server threads an operation",
+        name: "Waits of server threads per operation",
         better: Better::Less,
         of: |run, spent| each(run, spent?.voluntary_switches),
     },
     Measure {
-        name: "Interruptions of server threads an operation",
+        name: "Interruptions of server threads per operation",
         better: Better::Neither,
         of: |run, spent| each(run, spent?.involuntary_switches),
     },
     Measure {
-        name: "Written to disk, octets an operation",
+        name: "Written to disk, bytes per operation",
         better: Better::Less,
         of: |run, spent| each(run, spent?.written_bytes),
     },
@@ -67,7 +67,7 @@ const MEASURES: [Measure; 12] = [
         of: |_, spent| spent?.resident_bytes.map(|bytes| bytes as f64 / 1_048_576.0),
     },
     Measure {
-        name: "Load generator's CPU, µs an operation",
+        name: "Load generator's CPU, µs per operation",
         better: Better::Neither,
         of: |run, _| Some(run.record.cost.client_cpu_us_per_operation).filter(|us| *us > 0.0),
     },
@@ -206,7 +206,7 @@ fn row_of_counts(out: &mut Markup, group: &Group<'_>) {
     }
     out.close();
     out.open("tr", &[]);
-    out.element("th", &[("scope", "row")], "Wrong or missing answers");
+    out.element("th", &[("scope", "row")], "Wrong or missing responses");
     for (place, run) in group.runs.iter().enumerate() {
         let bad = bad(run);
         count_cell(out, bad, place, if bad > 0 { "bad" } else { "" });
@@ -216,7 +216,7 @@ fn row_of_counts(out: &mut Markup, group: &Group<'_>) {
         return;
     }
     out.open("tr", &[]);
-    out.element("th", &[("scope", "row")], "Answers compared with the first to the same request");
+    out.element("th", &[("scope", "row")], "Responses compared with the first to the same request");
     for (place, run) in group.runs.iter().enumerate() {
         count_cell(out, compared(run).unwrap_or(0), place, "");
     }
@@ -244,7 +244,7 @@ pub(super) fn bad(run: &Run<'_>) -> u64 {
     run.record.streams.iter().map(of).fold(0, u64::saturating_add)
 }
 
-/// All jobs in a few lines: what holds, and what to beware of.
+/// All jobs in a few lines: what holds, and the caveats.
 pub(super) fn glance(out: &mut Markup, groups: &[Group<'_>]) {
     out.open("section", &[("aria-labelledby", "glance")]);
     out.element("h2", &[("id", "glance")], "At a glance");
@@ -273,7 +273,7 @@ pub(super) fn glance(out: &mut Markup, groups: &[Group<'_>]) {
     let cautions = words::cautions(groups);
     if !cautions.is_empty() {
         out.open("div", &[("class", "cautions"), ("role", "note")]);
-        out.element("h3", &[], "To beware of");
+        out.element("h3", &[], "Caveats");
         out.open("ul", &[]);
         for caution in &cautions {
             out.element("li", &[], caution);
@@ -290,9 +290,12 @@ fn tiles(out: &mut Markup, group: &Group<'_>) {
     let latency = first.units().next().map(|stream| stream.latency);
     let tiles = [
         ("operations/s", Some(first.operations_per_s())),
-        ("µs of server CPU an operation", first.cpu_us()),
+        ("µs of server CPU per operation", first.cpu_us()),
         ("µs, the median latency", latency.and_then(|latency| known(latency.p50))),
-        ("µs, what 99.9 % stay below", latency.and_then(|latency| known(latency.p99_9))),
+        (
+            "µs, the 99.9th percentile of the latency",
+            latency.and_then(|latency| known(latency.p99_9)),
+        ),
     ];
     if group.runs.len() > 1 {
         out.element("p", &[("class", "whose")], &first.label);
@@ -353,7 +356,7 @@ fn overview(out: &mut Markup, groups: &[Group<'_>]) {
 const OVERVIEW: [&str; 7] =
     ["job", "server", "CPU, µs", "", "operations/s", "latency: 50 %, µs", "99.9 %, µs"];
 /// What stands for the figures of a run with wrong or missing answers.
-const SPOILED: &str = "spoiled: answers were wrong or did not come";
+const SPOILED: &str = "invalid: responses were wrong or missing";
 /// With more, the table is what can be read.
 const VERDICTS_MAX: usize = 8;
 

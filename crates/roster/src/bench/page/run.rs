@@ -29,7 +29,7 @@ impl Run<'_> {
         self.units().map(|stream| stream.operations_per_s).sum()
     }
 
-    /// CPU time of the server for an operation, in µs.
+    /// Server CPU time per operation, in µs.
     pub(super) fn cpu_us(&self) -> Option<f64> {
         let spent = self.record.cost.server.as_ref()?;
         Some(spent.cpu_us_per_operation).filter(|us| *us > 0.0)

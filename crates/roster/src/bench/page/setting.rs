@@ -27,11 +27,11 @@ fn facts(record: &Record) -> Vec<Fact> {
     let load = &record.load;
     add("connections", count(load.connections), true);
     add("requests outstanding on each", count(load.outstanding), true);
-    let rate = load.rate.map(|rate| format!("{} operations/s asked for", trimmed(rate)));
-    add("rate", rate.unwrap_or_else(|| "as fast as answers come".to_owned()), true);
+    let rate = load.rate.map(|rate| format!("{} operations/s requested", trimmed(rate)));
+    add("rate", rate.unwrap_or_else(|| "as fast as responses arrive".to_owned()), true);
     add("encryption", load.tls.clone(), true);
     add("measured", length((load.measured_s * 10.0).round() / 10.0), false);
-    add("asked to measure", length(load.duration_s), true);
+    add("requested duration", length(load.duration_s), true);
     add("before measuring", length(load.warmup_s), false);
     add("entries", load.entries.map(count).unwrap_or_default(), true);
     let counted = |number: u64, name: &str| match number {
@@ -43,7 +43,7 @@ fn facts(record: &Record) -> Vec<Fact> {
     add("load generator", generator, false);
     let machine = &record.machine;
     let place = if machine.client_on_same_machine { "the server's machine" } else { "another" };
-    add("load came from", place.to_owned(), true);
+    add("load generator", place.to_owned(), true);
     let whose = if machine.client_on_same_machine { "machine" } else { "load's machine" };
     add(&format!("{whose}: processor"), machine.cpu.clone(), true);
     add(&format!("{whose}: cores"), count(u64::from(machine.cores)), true);
@@ -108,7 +108,7 @@ pub(super) fn differences(out: &mut Markup, group: &Group<'_>) {
     }
     out.open("details", &[("open", "")]);
     out.element("summary", &[], "What differs between these runs");
-    let caption = "≠ marks what should be the same to be compared";
+    let caption = "≠ marks settings that should be the same for a comparison";
     Head { class: "settings", name: "Differences", caption }.open(out, group.columns());
     out.open("tbody", &[]);
     for (name, matters, values) in &rows {
@@ -162,7 +162,7 @@ fn by_job(groups: &[Group<'_>], rows: &[(String, bool, Vec<Option<String>>)]) ->
             let found = rows.iter().find(|(other, ..)| other == name);
             match found {
                 None => "not told".to_owned(),
-                Some((_, _, values)) if !is_same(values) => "differs, see there".to_owned(),
+                Some((_, _, values)) if !is_same(values) => "differs, see the job".to_owned(),
                 Some((_, _, values)) => {
                     values.first().cloned().flatten().unwrap_or_else(|| "not told".to_owned())
                 }
@@ -172,7 +172,7 @@ fn by_job(groups: &[Group<'_>], rows: &[(String, bool, Vec<Option<String>>)]) ->
     };
     let rows = varying
         .map(row)
-        .filter(|row: &Vec<String>| row.iter().skip(1).any(|cell| cell != "differs, see there"));
+        .filter(|row: &Vec<String>| row.iter().skip(1).any(|cell| cell != "differs, see the job"));
     let names = groups.iter().map(|group| shortened(group.name, 40));
     Table {
         caption: "What differs between the jobs".to_owned(),

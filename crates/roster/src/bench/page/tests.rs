@@ -110,11 +110,11 @@ fn a_page_of_one_run_has_its_figures() {
         "1 run of search, 2026-11-22|",
         "search: roster 0.1 takes 11.3 µs of CPU time for an operation.|",
         "20,123|operations/s|",
-        "Server CPU, µs an operation|11.3|",
-        "Waits of server threads an operation|2.00|",
+        "Server CPU, µs per operation|11.3|",
+        "Waits of server threads per operation|2.00|",
         "Throughput over time, operations/s|",
         "Latency by percentile|",
-        "Memory of the server that no file backs, MiB|",
+        "Memory of the server not backed by files, MiB|",
         "until, s|search|",
         "roster bench search -f &#39;(uid=user.[1-9])&#39;|",
     ] {
@@ -138,9 +138,9 @@ fn servers_are_compared_with_the_first_and_with_the_floor() {
     let text = text(&page);
     for expected in [
         "A title|4 runs of search, bind, 2026-11-22|",
-        "11.0 µs of CPU time for an operation, 1.25 times what it costs to receive and send that",
+        "11.0 µs of CPU time for an operation, 1.25 times the cost of receiving and sending that",
         "search: slapd takes 44.0 µs, 4.00 times what roster takes.|",
-        "Server CPU, µs an operation|11.0|44.0|4.00 ×|11.5|1.05 ×|",
+        "Server CPU, µs per operation|11.0|44.0|4.00 ×|11.5|1.05 ×|",
         "CPU, ratio to the floor|1.25|5.00|4.00 ×|",
         "|roster (2)|",
         "echo floor|8.80 µs|",
@@ -166,8 +166,8 @@ fn a_spoiled_run_is_compared_with_nothing() {
         tags(&page);
         let text = text(&page);
         for expected in [
-            "search: the run of slapd is spoiled.|",
-            "slapd|spoiled: answers were wrong or did not come|",
+            "search: the run of slapd is invalid.|",
+            "slapd|invalid: responses were wrong or missing|",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
@@ -199,8 +199,8 @@ fn answers_that_were_not_compared_are_told() {
         record.streams[0].compared = compared;
         text(&page(std::slice::from_ref(&record), None))
     };
-    let row = "Answers compared with the first to the same request|";
-    let caution = "More searches that differ than can be remembered; answers not compared: \
+    let row = "Responses compared with the first to the same request|";
+    let caution = "More different searches than can be remembered; responses not compared: \
                    oud-mail of roster (77).";
     assert!(!shown(None).contains(row));
     let all = shown(Some(Compared { requests: 9, answers: 191, forgotten: 0 }));
@@ -233,7 +233,7 @@ fn published_figures_stand_beside_runs_that_repeat_them() {
     for expected in [
         "|1,177,947|36,811|roster|20,123|80,000|2.17 ×|",
         "entries: 50,000,000 → 100,000 · ",
-        "cores: 32 → 2, shared with the load · ",
+        "cores: 32 → 2, shared with the load generator · ",
         "length: 1 h → 10 s · ",
         "26 published figures without a run here|".replace("26", "27").as_str(),
     ] {

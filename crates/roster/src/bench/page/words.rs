@@ -1,4 +1,4 @@
-//! What the page says in sentences: its title, what the figures mean, and what to beware of.
+//! What the page says in sentences: its title, what the figures mean, and the caveats.
 
 use super::markup::{Markup, shortened};
 use super::number::{count, figure, length, short_time};
@@ -78,7 +78,7 @@ pub(super) fn headlines(groups: &[Group<'_>]) -> Vec<String> {
 /// What came out, in a sentence for each server.
 pub(super) fn verdicts(group: &Group<'_>) -> Vec<String> {
     let name = shortened(group.name, 40);
-    let spoiled = |run: &Run<'_>| format!("{name}: the run of {} is spoiled.", run.label);
+    let spoiled = |run: &Run<'_>| format!("{name}: the run of {} is invalid.", run.label);
     let Some(first) = group.first() else { return Vec::new() };
     if results::bad(first) > 0 {
         return vec![spoiled(first)];
@@ -90,7 +90,7 @@ pub(super) fn verdicts(group: &Group<'_>) -> Vec<String> {
     let floor =
         group.floor.and_then(|floor| Some(floor.cost.server.as_ref()?.cpu_us_per_operation));
     let floor = floor.filter(|us| *us > 0.0).map(|us| {
-        format!(", {} times what it costs to receive and send that much", figure(cpu / us))
+        format!(", {} times the cost of receiving and sending that much", figure(cpu / us))
     });
     let mut verdicts = vec![format!(
         "{name}: {} takes {} µs of CPU time for an operation{}.",
@@ -168,7 +168,7 @@ fn listed(names: &[String], between: &str) -> String {
 type Caution = (&'static str, fn(&Run<'_>) -> Option<String>);
 
 const CAUTIONS: [Caution; 8] = [
-    ("Answers were wrong or missing; the figures cannot be used:", |run| {
+    ("Responses were wrong or missing; the figures cannot be used:", |run| {
         Some(results::bad(run)).filter(|bad| *bad > 0).map(count)
     }),
     ("Cut short, by Ctrl-C or because a part of the load was lost:", |run| {
@@ -180,7 +180,7 @@ const CAUTIONS: [Caution; 8] = [
         let skipped = run.units().map(|stream| stream.skipped).fold(0, u64::saturating_add);
         Some(skipped).filter(|skipped| *skipped > 0).map(count)
     }),
-    ("More searches that differ than can be remembered; answers not compared:", |run| {
+    ("More different searches than can be remembered; responses not compared:", |run| {
         let compared = run.record.streams.iter().filter_map(|stream| stream.compared);
         let forgotten = compared.map(|of| of.forgotten).fold(0, u64::saturating_add);
         Some(forgotten).filter(|forgotten| *forgotten > 0).map(count)
@@ -193,7 +193,8 @@ const CAUTIONS: [Caution; 8] = [
         run.cpu_us().is_none().then(String::new)
     }),
     (
-        "The machine's own stalls are more than half of the latency at 99.9 %, which tells of it:",
+        "The machine's own stalls are more than half of the latency at 99.9 %, which then \
+         describes the machine:",
         |run| {
             let stalls_us = run.record.machine.stalls?.p99_9;
             let latency_us = run.units().map(|stream| stream.latency.p99_9).fold(0.0, f64::max);
@@ -214,7 +215,7 @@ fn shared_machine(groups: &[Group<'_>], cautions: &mut Vec<String>) {
         let cores = run.record.machine.cores;
         cautions.push(format!(
             "Load and server shared a machine of {cores} cores: throughput and latency depend on \
-             how they got on there; compare CPU time first."
+             how they competed for the CPU; compare CPU time first."
         ));
     }
 }
@@ -260,11 +261,11 @@ pub(super) fn about(name: &str) -> Option<String> {
 }
 
 const ABOUT: [(&str, &str); 9] = [
-    ("search", "Search for entries by a filter that holds a number."),
-    ("auth", "Search for an entry, then bind as what was found; both together are one operation."),
+    ("search", "Search for entries by a filter that contains a number."),
+    ("auth", "Search for an entry, then bind as the entry found; both together are one operation."),
     ("bind", "Bind with the name and the password of an entry."),
     ("compare", "Compare a value with those of an entry."),
-    ("modify", "Replace an attribute that has no index."),
+    ("modify", "Replace an attribute without an index."),
     ("modify-dn", "Rename entries, each once."),
     ("add", "Add entries with about 20 attributes, each once."),
     ("delete", "Delete entries, each once."),
@@ -272,24 +273,26 @@ const ABOUT: [(&str, &str); 9] = [
 ];
 
 const READING: [&str; 3] = [
-    "CPU time of an operation is all CPU time the server's process took while it was measured, \
-     divided by the operations answered meanwhile. It hardly changes when other work shares the \
-     machine, so it is what servers are compared by.",
-    "Latency is the time until the whole answer was there. Percentiles come from a histogram of \
+    "CPU time per operation is the CPU time that the server's process took during the measurement, \
+     divided by the operations answered. It hardly changes if other work shares the machine, so \
+     use it to compare servers.",
+    "Latency is the time until the complete response arrived. Percentiles come from a histogram of \
      all operations with two digits; nothing is sampled.",
-    "Every answer was checked: its result code, and how many entries it brought; where that is \
-     not known before, whether they were as many as in the first answer to the same request.",
+    "Every response was checked: its result code and its number of entries; if the number is not \
+     known in advance, it had to equal that of the first response to the same request.",
 ];
 const BY_PID: &str = "The server's CPU time was read from its process, in ns for each thread \
-    (schedstat); how it divides into user and system comes from clock ticks and is less exact.";
-const BY_MONITOR: &str = "The server's CPU time was asked of the server itself, under cn=monitor.";
-const CLOSED_LOOP: &str = "Where no rate was asked for, a connection asks again when it is \
-    answered: a slow server is asked less, so that the load adapts to the server, and a stall \
-    delays only as many requests as there are connections.";
-const OPEN_LOOP: &str = "Where a rate was asked for, latency counts from when a request was \
-    due, so that requests that had to wait behind others are counted with their wait.";
-const FLOOR: &str = "The floor is a server that reads a request and sends an answer of the same \
-    size without looking at either.";
+                      (schedstat); its division into user and system time comes from clock ticks \
+                      and is less exact.";
+const BY_MONITOR: &str = "The server itself reported its CPU time, under cn=monitor.";
+const CLOSED_LOOP: &str = "Without a rate, a connection sends its next request when the last one \
+                           is answered: a slow server gets fewer requests, so the load adapts to \
+                           the server, and a stall delays only as many requests as there are \
+                           connections.";
+const OPEN_LOOP: &str = "With a rate, latency counts from the time a request was due, so that it \
+                         includes the wait behind other requests.";
+const FLOOR: &str = "The floor is a server that reads a request and sends a response of the same \
+                     size without interpreting either.";
 
 /// Less is noise.
 const SHORT_S: f64 = 5.0;

@@ -64,7 +64,7 @@ fn numbers_or_lines(inside: &str, at: usize) -> Result<Variable, Wrong> {
 
 fn number(text: &str, at: usize) -> Result<u64, Wrong> {
     let shown = text.trim();
-    shown.parse().map_err(|_| wrong(at, format!("'{shown}' is no number from {NUMBER}")))
+    shown.parse().map_err(|_| wrong(at, format!("'{shown}' is not a number from {NUMBER}")))
 }
 
 fn of_file(name: &str, at: usize) -> Result<Variable, Wrong> {
@@ -79,7 +79,7 @@ fn letters(inside: &str, at: usize) -> Result<Variable, Wrong> {
     let (count, set) = inside.split_once(',').unwrap_or((inside, LETTERS));
     let length = count.trim().parse().ok().filter(|count| (1..=LENGTH_MAX).contains(count));
     let length = length
-        .ok_or_else(|| wrong(at, format!("'{count}' is no length from 1 to {LENGTH_MAX}")))?;
+        .ok_or_else(|| wrong(at, format!("'{count}' is not a length from 1 to {LENGTH_MAX}")))?;
     let at = at + count.len() + 1;
     let mut letters = Vec::new();
     let mut rest = set;
@@ -91,7 +91,7 @@ fn letters(inside: &str, at: usize) -> Result<Variable, Wrong> {
             None => (first, first, rest.get(first.len_utf8()..).unwrap_or_default()),
         };
         if low > high {
-            return Err(wrong(at, format!("nothing is from '{low}' to '{high}'")));
+            return Err(wrong(at, format!("there is nothing from '{low}' to '{high}'")));
         }
         letters.extend((low..=high).take(LETTERS_MAX + 1));
         letters.sort_unstable();

@@ -98,7 +98,7 @@ fn what_is_no_record_is_refused_with_a_reason() {
     let other = with(&|record| record.format = "roster-bench 2\u{1b}".to_owned());
     assert_eq!(other, r"its format is 'roster-bench 2\u{1b}', not 'roster-bench 1'");
     let long = with(&|record| record.label = "x".repeat(5_000));
-    assert_eq!(long, "it has 5000 octets of one text, more than 4096");
+    assert_eq!(long, "it has 5000 bytes of one text, more than 4096");
     let many = with(&|record| record.streams = vec![Stream::default(); 33]);
     assert_eq!(many, "it has 33 streams, more than 32");
     let negative = with(&|record| record.load.measured_s = -1.0);
@@ -111,13 +111,13 @@ fn what_is_no_record_is_refused_with_a_reason() {
     assert_eq!(sum, "its histogram counts more than there can be");
 
     let reason = |text: &str| Record::parse(text.as_bytes()).unwrap_err().to_string();
-    assert!(reason("").starts_with("it is no record of a run: EOF"));
-    assert!(reason(&"[".repeat(100_000)).starts_with("it is no record of a run: "));
+    assert!(reason("").starts_with("it is not a record of a run: EOF"));
+    assert!(reason(&"[".repeat(100_000)).starts_with("it is not a record of a run: "));
     let deep = format!("{{\"format\": \"roster-bench 1\", \"x\": {}", "[".repeat(100_000));
     assert!(reason(&deep).contains("EOF while parsing a list"), "{}", reason(&deep));
     let infinite = full().to_json().replace("1.5", "1e999");
     assert!(reason(&infinite).contains("number out of range"), "{}", reason(&infinite));
-    let whole = "it is no whole record of a run: ";
+    let whole = "it is not a complete record of a run: ";
     assert!(reason(r#"{"format": "roster-bench 1"}"#).starts_with(whole));
 }
 

@@ -10,19 +10,19 @@ use crate::bench::agent::line::Secret;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Do a part of a load that another process coordinates.
+/// Run a part of a load that another process coordinates.
 ///
-/// Start one on each machine, then run any job with --agents host:port,host:port. What coordinator
-/// and agents say to each other is sealed with the shared secret, and not enciphered: the password
-/// that connections bind with is among it. Ctrl-C ends an agent.
+/// Start one on each machine, then run any job with --agents host:port,host:port. The messages
+/// between coordinator and agents are authenticated with the shared secret, but not encrypted: they
+/// include the password of the binds. Ctrl-C stops an agent.
 #[derive(Args, Debug)]
 pub(super) struct Agent {
     /// Where to listen for coordinators
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1390")]
     listen: SocketAddr,
 
-    /// A file with the secret that coordinators know, of 16 octets or more; needed for any address
-    /// but those of loopback
+    /// A file with the secret shared with the coordinator, of 16 bytes or more; needed for any
+    /// address except loopback
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }

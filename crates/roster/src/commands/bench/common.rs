@@ -31,22 +31,22 @@ pub(super) struct Common {
     #[command(flatten)]
     server: ServerOptions,
 
-    /// How many connections; 50, or as many as a profile says
+    /// Connections; 50, or as many as a profile has
     #[arg(short, long, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: Option<u32>,
 
-    /// How long to measure, in seconds; 10, or as long as a profile says
+    /// How long to measure, in seconds; 10, or as long as a profile has
     #[arg(short = 't', long, value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(1..=864_000))]
     duration: Option<u32>,
 
-    /// End after so many operations of each stream, those of the warm-up too; there is none then
-    /// unless asked for
+    /// End after this many operations of each stream, including the warm-up, which is off by
+    /// default then
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// How long to run before measuring, in seconds; 1, or as long as a profile says
+    /// How long to run before measuring, in seconds; 1, or as long as a profile has
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=36_000))]
     warmup: Option<u32>,
 
@@ -55,15 +55,15 @@ pub(super) struct Common {
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     outstanding: Option<u32>,
 
-    /// Ask so many times a second at random moments (Poisson), whatever the answers do, and measure
-    /// each latency from when the request was due; without it, each connection asks when it is
-    /// answered
+    /// Send this many requests a second at random moments (Poisson), regardless of responses, and
+    /// measure each latency from the time the request was due; by default each connection sends its
+    /// next request after the last response
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     rate: Option<u32>,
 
-    /// Count answers that took longer as late; with --rate, what is later than this before it can
-    /// be sent is not sent, and counted as skipped. Without it, answers above 100 ms are late at a
-    /// rate
+    /// Count responses that took longer as late; with --rate, a request that is later than this
+    /// before it can be sent is not sent, and counted as skipped. By default, responses above 100
+    /// ms are late at a rate
     #[arg(long, value_name = "MILLISECONDS", value_parser = milliseconds)]
     latency_limit: Option<u64>,
 
@@ -72,7 +72,7 @@ pub(super) struct Common {
         value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
 
-    /// Let agents do it, each its part: 'roster bench agent' at these addresses
+    /// Divide the load among agents: 'roster bench agent' at these addresses
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     agents: Vec<String>,
 
@@ -80,7 +80,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "FILE", requires = "agents")]
     secret_file: Option<PathBuf>,
 
-    /// Where chance starts
+    /// The random seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
@@ -92,7 +92,7 @@ pub(super) struct Common {
     #[arg(long)]
     json: bool,
 
-    /// Show a line for each second, even if nobody seems to watch
+    /// Show a line for each second, even if the output is not a terminal
     #[arg(long)]
     live: bool,
 
@@ -118,7 +118,7 @@ pub(super) struct PeopleOptions {
 
     /// A generator of values as OpenDJ's tools have it, for %d, %s and %1$d in texts; again for
     /// %2$d: inc(1,100) counts, rand(1,100) draws, inc(FILE) and rand(FILE) take lines,
-    /// randstr(8,[a-z][0-9]) makes words; anything else is itself
+    /// randstr(8,[a-z][0-9]) makes words; any other text stands for itself
     #[arg(short = 'g', long = "generator", value_name = "GENERATOR")]
     generators: Vec<String>,
 }
@@ -353,7 +353,7 @@ fn judge(outcome: &Outcome) -> Result<Exit, Failure> {
     let first = outcome.tallies.iter().find_map(|(_, tally)| tally.counts.first_wrong.as_ref());
     match first {
         Some(fault) => {
-            let reason = format!("{wrong} answers were wrong, the first one: {fault}");
+            let reason = format!("{wrong} responses were wrong, the first one: {fault}");
             let codes = outcome.tallies.iter().flat_map(|(_, tally)| tally.counts.codes.values());
             let failure = Failure::refused(reason);
             let is_odd = wrong < codes.sum::<u64>() / 2;
@@ -378,9 +378,8 @@ fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 /// When most answers were wrong.
-const MOST_WRONG: &str = "the load does not fit this directory: what is asked for by default is in \
-                         that of 'roster demo'; --base, --filter, --dn and --entries say what is \
-                         in this one";
+const MOST_WRONG: &str = "the load does not fit this directory: the defaults fit that of 'roster \
+                          demo'; describe this one with --base, --filter, --dn and --entries";
 
 /// What is late at a rate when nobody says.
 const LATE_US: u64 = 100_000;

@@ -27,7 +27,7 @@ pub(super) struct Search {
     #[command(flatten)]
     found: FoundOptions,
 
-    /// At the same time write, on connections of their own
+    /// Also write, on connections of their own
     #[arg(long, value_enum, value_name = "OPERATION")]
     with: Option<WriteName>,
 
@@ -36,17 +36,17 @@ pub(super) struct Search {
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     with_connections: u32,
 
-    /// Write so many times a second; without it, as fast as answers come
+    /// Writes a second; by default as fast as responses arrive
     #[arg(long, value_name = "N", requires = "with",
         value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     with_rate: Option<u32>,
 
-    /// For --with modify: the entries; may hold values
+    /// For --with modify: the entries; may contain values
     #[arg(long, value_name = "DN", requires = "with")]
     with_dn: Option<String>,
 
-    /// For --with add: entries of the template to pass over, usually because they exist; 1000000,
-    /// or --entries if that is more
+    /// For --with add: entries of the template to skip, usually because they exist; 1000000, or
+    /// --entries if that is more
     #[arg(long, value_name = "N", requires = "with")]
     with_first: Option<u64>,
 }
@@ -126,11 +126,11 @@ pub(super) struct Compare {
     #[arg(short, long, value_name = "ATTRIBUTE", default_value = "employeeNumber")]
     attribute: String,
 
-    /// The value to compare with; may hold values
+    /// The value to compare with; may contain values
     #[arg(long, value_name = "VALUE", default_value = "[1]")]
     value: String,
 
-    /// The right answer
+    /// The expected result
     #[arg(long, value_name = "ANSWER", default_value_t = true, action = clap::ArgAction::Set)]
     expect: bool,
 }
@@ -181,13 +181,13 @@ impl Modify {
     }
 }
 
-/// Rename entries, each once; the run ends when all values were used.
+/// Rename entries, each once; the run ends when all values have been used.
 #[derive(Args, Debug)]
 pub(super) struct ModifyDn {
     #[command(flatten)]
     common: Common,
 
-    /// The entries; [a-b] counts up from a. Those that 'roster bench add' adds without
+    /// The entries; [a-b] counts up from a. By default those that 'roster bench add' adds
     #[arg(long, value_name = "DN")]
     dn: Option<String>,
 
@@ -211,7 +211,7 @@ pub(super) struct Add {
     #[command(flatten)]
     common: Common,
 
-    /// The template; without it that of examples/people.template
+    /// The template; examples/people.template by default
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
 
@@ -253,13 +253,13 @@ fn template(path: &Path, definitions: &[(String, String)], first: u64) -> Result
     Ok(People::new(name, text, Some(folder), definitions.to_vec(), first))
 }
 
-/// Delete entries, each once; the run ends when all values were used.
+/// Delete entries, each once; the run ends when all values have been used.
 #[derive(Args, Debug)]
 pub(super) struct Delete {
     #[command(flatten)]
     common: Common,
 
-    /// The entries; [a-b] counts up from a. Those that 'roster bench add' adds without
+    /// The entries; [a-b] counts up from a. By default those that 'roster bench add' adds
     #[arg(long, value_name = "DN")]
     dn: Option<String>,
 }

@@ -15,16 +15,15 @@ use crate::failure::{Exit, Failure};
 
 /// Mix several kinds of operation.
 ///
-/// The mix is of clients, each of which does one kind of operation as often as it can; or of
-/// requests, where each connection draws what it does next. Binds go over connections of their own
-/// in both.
+/// The mix is of clients, each of which repeats one kind of operation; or of requests, where each
+/// connection chooses its next operation at random. Binds use connections of their own in both.
 #[derive(Args, Debug)]
 pub(super) struct Mixed {
     #[command(flatten)]
     common: Common,
 
     /// The kinds of operation with their shares: search, auth, bind, compare, modify, add, delete.
-    /// A delete deletes what an add of the run has added
+    /// A delete removes an entry that the run has added
     #[arg(long, value_name = "NAME=SHARE,...", default_value = "search=65,bind=30,modify=5",
         value_parser = mix)]
     mix: Shares,
@@ -52,7 +51,7 @@ pub(super) struct Mixed {
     #[arg(long, value_name = "ATTRIBUTE", default_value = "employeeNumber")]
     compare_attribute: String,
 
-    /// The value it is compared with; may hold values
+    /// The value it is compared with; may contain values
     #[arg(long, value_name = "VALUE", default_value = "[1]")]
     compare_value: String,
 }
@@ -112,7 +111,7 @@ fn mix(text: &str) -> Result<Shares, String> {
     let part = |part: &str| {
         let (name, share) = part.split_once('=').ok_or("write it as search=65,bind=30")?;
         let kind = Kind::from_str(name.trim(), true)
-            .map_err(|_| format!("'{name}' is no kind of operation that can be mixed"))?;
+            .map_err(|_| format!("'{name}' is not an operation that can be mixed"))?;
         let share = share.trim().parse::<u32>().ok().filter(|share| *share > 0);
         Ok((kind, share.ok_or_else(|| format!("the share of {name} is a number above 0"))?))
     };

@@ -11,7 +11,7 @@ use crate::bench::request::ScopeName;
 /// What is searched for.
 #[derive(Args, Debug)]
 pub(super) struct SearchOptions {
-    /// The base entry of searches; may hold values. The suffix without
+    /// The base entry of searches; may contain values. The suffix by default
     #[arg(short, long, value_name = "DN")]
     base: Option<String>,
 
@@ -19,7 +19,7 @@ pub(super) struct SearchOptions {
     #[arg(short, long, value_enum, default_value_t = ScopeName::Sub)]
     scope: ScopeName,
 
-    /// The filter; may hold values. (uid=user.[1-100000]) without
+    /// The filter; may contain values. (uid=user.[1-100000]) by default
     #[arg(short, long, value_name = "FILTER")]
     filter: Option<String>,
 }
@@ -41,13 +41,13 @@ impl SearchOptions {
 /// What a search is to bring.
 #[derive(Args, Debug)]
 pub(super) struct FoundOptions {
-    /// How many entries each search must find: 1, 0-5, 3- (3 or more), or 'same': as many as when
-    /// the same was searched for first, of the first 1048576 searches that differ (of each agent).
-    /// Nothing may be written then
+    /// How many entries each search must find: 1, 0-5, 3- (3 or more), or 'same': as many as the
+    /// first response to the same search, for the first 1048576 different searches (of each agent).
+    /// Nothing may write then
     #[arg(long, value_name = "COUNT", default_value = "1-", value_parser = expected)]
     expect: Expected,
 
-    /// The attributes that searches ask for; all user attributes without
+    /// The requested attributes; all user attributes by default
     #[arg(value_name = "ATTRIBUTE")]
     attributes: Vec<String>,
 }
@@ -61,8 +61,8 @@ impl FoundOptions {
 /// The entries that requests name.
 #[derive(Args, Debug)]
 pub(super) struct TargetOptions {
-    /// The entries that are bound as, compared or modified; may hold values.
-    /// uid=user.[1-100000],ou=people,dc=example,dc=com without
+    /// The entries that are bound as, compared or modified; may contain values.
+    /// uid=user.[1-100000],ou=people,dc=example,dc=com by default
     #[arg(long, value_name = "DN")]
     dn: Option<String>,
 }
@@ -90,7 +90,7 @@ impl OrderOptions {
 /// What binds prove who they are with.
 #[derive(Args, Debug)]
 pub(super) struct PasswordOptions {
-    /// The password of binds; may hold values
+    /// The password of binds; may contain values
     // Another id than that of the login's own password.
     #[arg(
         id = "entry_password",
@@ -108,7 +108,7 @@ pub(super) struct ModifyOptions {
     #[arg(short, long, value_name = "ATTRIBUTE", default_value = MODIFIED)]
     attribute: String,
 
-    /// Its new value; may hold values
+    /// Its new value; may contain values
     #[arg(long, value_name = "VALUE", default_value = MODIFIED_VALUE)]
     value: String,
 }
@@ -122,12 +122,12 @@ impl ModifyOptions {
 /// What is added.
 #[derive(Args, Debug)]
 pub(super) struct AddOptions {
-    /// Entries of the template that adds pass over, usually because they exist; 1000000, or
-    /// --entries if that is more
+    /// Entries of the template that adds skip, usually because they exist; 1000000, or --entries if
+    /// that is more
     #[arg(long, value_name = "N")]
     first: Option<u64>,
 
-    /// Delete at the end what was added
+    /// Delete the added entries at the end
     #[arg(long)]
     pub(super) remove: bool,
 }
@@ -141,7 +141,7 @@ impl AddOptions {
 /// `3`, `0-5`, `3-` or `same`.
 fn expected(text: &str) -> Result<Expected, String> {
     let number = |text: &str| {
-        text.parse::<u64>().map_err(|_| format!("'{text}' is no number, and not 'same'"))
+        text.parse::<u64>().map_err(|_| format!("'{text}' is neither a number nor 'same'"))
     };
     match text.split_once('-') {
         None if text == "same" => Ok(Expected::Same),
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(expected("0-5"), Ok(Expected::Entries(0, 5)));
         assert_eq!(expected("3-"), Ok(Expected::Entries(3, u64::MAX)));
         assert_eq!(expected("same"), Ok(Expected::Same));
-        assert_eq!(expected("x"), Err("'x' is no number, and not 'same'".to_owned()));
+        assert_eq!(expected("x"), Err("'x' is neither a number nor 'same'".to_owned()));
     }
 
     #[test]

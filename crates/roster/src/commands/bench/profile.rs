@@ -15,7 +15,7 @@ use crate::output;
 /// Repeat a published benchmark.
 ///
 /// Each profile has the parameters it was published with; --connections, --duration, --entries and
-/// all other options override them. 'roster bench --list' tells what each repeats.
+/// all other options override them. 'roster bench --list' says what each repeats.
 #[derive(Args, Debug)]
 pub(super) struct Run {
     /// The name of the profile
@@ -28,11 +28,11 @@ pub(super) struct Run {
     #[command(flatten)]
     add: AddOptions,
 
-    /// For sun-updates: search so long before, in seconds
+    /// For sun-updates: search this long first, in seconds
     #[arg(long, value_name = "SECONDS")]
     priming: Option<u32>,
 
-    /// For sun-updates: then do nothing so long, in seconds
+    /// For sun-updates: then do nothing this long, in seconds
     #[arg(long, value_name = "SECONDS")]
     null: Option<u32>,
 }

@@ -28,12 +28,11 @@ pub(super) struct RecordOptions {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
-    /// What the server is called in comparisons; else its vendorName and version, or its address
+    /// The name of the server on the page; by default its vendorName and version, or its address
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
 
-    /// Something to know about the server or its machine, such as hash=SSHA512 or cores=32; again
-    /// for more
+    /// A note about the server or its machine, such as hash=SSHA512 or cores=32; may be repeated
     #[arg(long = "note", value_name = "NAME=VALUE", value_parser = note)]
     notes: Vec<(String, String)>,
 }

@@ -11,11 +11,10 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::whole_file::WholeFile;
 
-/// Make a page of one or more runs, to look at in a browser.
+/// Make a page of one or more runs, for a browser.
 ///
-/// The page is one file that loads nothing and runs nothing. Runs of the same job are compared with
-/// each other, ratios being to the first of them; a run whose label begins with 'echo' is the floor
-/// of the others.
+/// The page is one file that loads nothing and runs nothing. Runs of the same job are compared,
+/// with ratios to the first; a run whose label begins with 'echo' is the floor for the others.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -27,7 +26,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE", default_value = "benchmark.html")]
     output: PathBuf,
 
-    /// The title of the page; else the names of the servers
+    /// The title of the page; by default the names of the servers
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 }

@@ -40,7 +40,7 @@ pub(super) fn load(settings: &Settings) -> Result<Loaded, ServerError> {
     let private =
         PrivateKeyDer::from_pem_file(&key).map_err(|error| refuse(&key, pem_reason(&error)))?;
     warn_if_readable(&key);
-    let leaf = chain.first().ok_or_else(|| refuse(&cert, "it holds no certificate"))?;
+    let leaf = chain.first().ok_or_else(|| refuse(&cert, "it contains no certificate"))?;
     let facts = certificate::facts(leaf)
         .ok_or_else(|| refuse(&cert, "its first certificate cannot be read"))?;
     let provider = Arc::new(provider(&settings.tls.cipher_suites));
@@ -114,7 +114,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| refuse(path, pem_reason(&error)))?;
     if all.is_empty() {
-        return Err(refuse(path, "it holds no certificate"));
+        return Err(refuse(path, "it contains no certificate"));
     }
     Ok(all)
 }
@@ -124,7 +124,7 @@ fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| refuse(path, pem_reason(&error)))?;
     if all.is_empty() {
-        return Err(refuse(path, "it holds no certificate revocation list"));
+        return Err(refuse(path, "it contains no certificate revocation list"));
     }
     Ok(all)
 }
@@ -132,7 +132,7 @@ fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>
 fn pem_reason(error: &rustls::pki_types::pem::Error) -> String {
     match error {
         rustls::pki_types::pem::Error::Io(error) => error.to_string(),
-        rustls::pki_types::pem::Error::NoItemsFound => "it holds no private key".to_owned(),
+        rustls::pki_types::pem::Error::NoItemsFound => "it contains no private key".to_owned(),
         other => format!("it is not PEM ({other})"),
     }
 }

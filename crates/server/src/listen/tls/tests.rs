@@ -59,8 +59,8 @@ fn check_refused(cert: Option<&str>, key: Option<&str>, want: &str) {
 #[test]
 fn unusable_files_are_refused_by_name() {
     let other = KeyPair::generate().unwrap().serialize_pem();
-    check_refused(Some(""), None, "cert.pem for TLS: it holds no certificate");
-    check_refused(None, Some("no key here"), "key.pem for TLS: it holds no private key");
+    check_refused(Some(""), None, "cert.pem for TLS: it contains no certificate");
+    check_refused(None, Some("no key here"), "key.pem for TLS: it contains no private key");
     check_refused(None, Some(&other), "cert.pem for TLS: ");
     check_refused(
         Some("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"),
@@ -107,7 +107,7 @@ fn settings_that_contradict_each_other_are_refused() {
             optional(settings);
             settings.tls.client_crl = "tls/key.pem".into();
         },
-        "key.pem for TLS: it holds no certificate revocation list",
+        "key.pem for TLS: it contains no certificate revocation list",
     );
     check_settings(
         |settings| {

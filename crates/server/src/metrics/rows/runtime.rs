@@ -9,28 +9,28 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_log_lines_total",
         ("cn=logs", "roster-log-lines"),
-        "Lines, in the audit log changes, that were written.",
+        "Lines written; in the audit log, changes.",
         |scrape, out| of_logs(scrape, out, |log| log.lines),
     )
     .by_entry(&["log"]),
     Metric::new(
         "roster_log_written_bytes_total",
         ("cn=logs", "roster-log-bytes"),
-        "Octets that were written.",
+        "Bytes written.",
         |scrape, out| of_logs(scrape, out, |log| log.bytes),
     )
     .by_entry(&["log"]),
     Metric::new(
         "roster_log_dropped_total",
         ("cn=logs", "roster-log-dropped"),
-        "Lines that could not be written, or for which there was no room.",
+        "Lines that could not be written, or for which there was no space.",
         |scrape, out| of_logs(scrape, out, |log| log.dropped),
     )
     .by_entry(&["log"]),
     Metric::new(
         "roster_log_failed",
         ("cn=logs", "roster-log-failed"),
-        "1 when the log cannot be written at the moment.",
+        "1 while the log cannot be written.",
         |scrape, out| of_logs(scrape, out, |log| u64::from(log.error.is_some())),
     )
     .by_entry(&["log"]),
@@ -43,19 +43,19 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         MONITOR_ONLY,
         ("cn=tls", "roster-tls-days"),
-        "Whole days until the certificate of the server expires; negative when it has.",
+        "Whole days until the certificate of the server expires; negative if it has expired.",
         |scrape, out| out.signed(scrape.shared.tls.state().days_left(scrape.now().seconds())),
     ),
     Metric::new(
         "roster_certificate_failed",
         ("cn=tls", "roster-tls-failed"),
-        "1 when files that have changed cannot be used, and those before still are.",
+        "1 if changed files cannot be used, so the previous ones are still in use.",
         |scrape, out| out.one(u64::from(scrape.shared.tls.state().error.is_some())),
     ),
     Metric::new(
         "roster_build_info",
         ("cn=process", "roster-process-version"),
-        "The version that runs.",
+        "The running version.",
         |_, out| out.labelled(&[env!("CARGO_PKG_VERSION")], 1),
     )
     .of_kind(Kind::Info)
@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_process_id",
         ("cn=process", "roster-process-id"),
-        "The number of the process.",
+        "The process id.",
         |_, out| out.one(u64::from(std::process::id())),
     ),
     Metric::new(
@@ -99,19 +99,19 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "process_resident_memory_bytes",
         ("cn=process", "roster-process-resident-bytes"),
-        "Memory that is resident, pages of the database among it.",
+        "Resident memory, including pages of the database.",
         |scrape, out| out.known(scrape.spent().resident_bytes),
     ),
     Metric::new(
         "roster_process_anonymous_memory_bytes",
         ("cn=process", "roster-process-anonymous-bytes"),
-        "Memory that no file is behind: what the server itself takes.",
+        "Memory that is not backed by a file: what the server itself uses.",
         |scrape, out| out.known(scrape.spent().anonymous_bytes),
     ),
     Metric::new(
         "process_virtual_memory_bytes",
         ("cn=process", "roster-process-virtual-bytes"),
-        "Address space, with what is reserved for the database.",
+        "Address space, including what is reserved for the database.",
         |scrape, out| out.known(scrape.spent().virtual_bytes),
     ),
     Metric::new(
@@ -123,7 +123,7 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "process_max_fds",
         ("cn=process", "roster-process-open-files-limit"),
-        "File descriptors that may be open.",
+        "Maximum of open file descriptors.",
         |scrape, out| out.known(scrape.spent().files_max),
     ),
     Metric::new(
@@ -141,26 +141,26 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_process_involuntary_switches_total",
         ("cn=process", "roster-process-involuntary-switches"),
-        "Context switches of threads whose time was up.",
+        "Context switches of threads whose time slice ended.",
         |scrape, out| out.known(scrape.spent().involuntary_switches),
     ),
     Metric::new(
         "roster_process_major_faults_total",
         ("cn=process", "roster-process-major-faults"),
-        "Times that a thread waited for a page to be read from a disk: of the database, when it \
-         does not fit into the memory that is left for it.",
+        "Times that a thread waited for a page to be read from disk: of the database, if it does \
+         not fit into the memory that is left for it.",
         |scrape, out| out.known(scrape.spent().major_faults),
     ),
     Metric::new(
         "roster_process_read_bytes_total",
         ("cn=process", "roster-process-read-bytes"),
-        "Octets read from disks.",
+        "Bytes read from disks.",
         |scrape, out| out.known(scrape.spent().read_bytes),
     ),
     Metric::new(
         "roster_process_written_bytes_total",
         ("cn=process", "roster-process-written-bytes"),
-        "Octets written to disks.",
+        "Bytes written to disks.",
         |scrape, out| out.known(scrape.spent().written_bytes),
     ),
 ];

@@ -10,8 +10,8 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_operations_total",
         ("cn=operations", "roster-operation-results"),
-        "Operations that are over, by the result code of the answer; `abandoned`: nobody was told \
-         the outcome; `none`: such operations have no answer.",
+        "Completed operations, by the result code of the response; `abandoned`: no response was \
+         sent; `none`: such operations have no response.",
         operations,
     )
     .by_entry(&["op", "result"])
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_operation_duration_seconds",
         ("cn=operations", "roster-operation"),
-        "Time from the last octet of a request to its answer, of operations that were answered.",
+        "Time from the last byte of a request to its response, for operations that were answered.",
         |scrape, out| {
             for (name, operation) in answered(scrape) {
                 out.times(&[name], &operation.times);
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_bind_failures_total",
         ("cn=operations", "roster-bind-failures"),
-        "Binds that failed, by the result code.",
+        "Failed binds, by the result code.",
         bind_failures,
     )
     .by(&["result"])
@@ -39,13 +39,13 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_received_bytes_total",
         ("cn=operations", "roster-received-bytes"),
-        "Octets of requests, without TLS.",
+        "Bytes of requests, without TLS.",
         |scrape, out| out.one(scrape.sum().received_bytes),
     ),
     Metric::new(
         "roster_sent_bytes_total",
         ("cn=operations", "roster-sent-bytes"),
-        "Octets of answers, without TLS.",
+        "Bytes of responses, without TLS.",
         |scrape, out| out.one(scrape.sum().sent_bytes),
     ),
     Metric::new(
@@ -63,25 +63,25 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_unindexed_searches_total",
         ("cn=operations", "roster-unindexed-searches"),
-        "Searches that were carried out although no index helped.",
+        "Unindexed searches that were carried out.",
         |scrape, out| out.one(scrape.directory().search_counts().unindexed),
     ),
     Metric::new(
         "roster_unindexed_searches_refused_total",
         ("cn=operations", "roster-unindexed-searches-refused"),
-        "Searches that were refused because no index helps.",
+        "Unindexed searches that were refused.",
         |scrape, out| out.one(scrape.directory().search_counts().unindexed_refused),
     ),
     Metric::new(
         "roster_panics_total",
         ("cn=operations", "roster-panics"),
-        "Requests that ended in a bug of the server; their connections were closed.",
+        "Requests that ended with a bug in the server; their connections were closed.",
         |scrape, out| out.one(scrape.shared.counters.panics.value()),
     ),
     Metric::new(
         "roster_connections",
         ("cn=connections", "roster-connections-open"),
-        "Connections that are open.",
+        "Open connections.",
         |scrape, out| {
             for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
                 out.labelled(&[name], one.accepted.saturating_sub(one.closed));
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_connections_total",
         ("cn=connections", "roster-connections-accepted"),
-        "Connections that were accepted.",
+        "Accepted connections.",
         |scrape, out| {
             for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
                 out.labelled(&[name], one.accepted);
@@ -103,7 +103,7 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_connections_refused_total",
         ("cn=connections", "roster-connections-refused"),
-        "Connections that were turned away: too many are open, or a proxy did not say whose it is.",
+        "Refused connections: too many are open, or a proxy did not send the client's address.",
         |scrape, out| {
             for (name, one) in LISTENERS.iter().zip(&scrape.sum().listeners) {
                 out.labelled(&[name], one.refused);
@@ -114,20 +114,20 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_connections_limit",
         ("cn=connections", "roster-connections-limit"),
-        "Connections that may be open (`limits.connections_max`).",
+        "Maximum of open connections (`limits.connections_max`).",
         |scrape, out| out.one(scrape.shared.limits.connections_max as u64),
     ),
     Metric::new(
         "roster_connections_replaced_total",
         ("cn=connections", "roster-connections-replaced"),
-        "Connections without authentication that gave up their place to another.",
+        "Connections without authentication that were replaced by another.",
         |scrape, out| out.one(scrape.shared.connection_slots.replaced.value()),
     ),
     Metric::new(
         "roster_undelivered_bytes",
         ("cn=connections", "roster-undelivered-bytes"),
-        "Octets held for clients: answers that they have not taken, requests that wait or have not \
-         arrived in full, and updates of open transactions.",
+        "Bytes held for clients: responses that they have not read, requests that are waiting or \
+         incomplete, and updates of open transactions.",
         |scrape, out| {
             let directory = scrape.directory();
             let waiting = directory.write_queue_bytes() + directory.transaction_bytes();
@@ -137,20 +137,20 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_undelivered_anonymous_bytes",
         ("cn=connections", "roster-undelivered-anonymous-bytes"),
-        "As much of it as is held for clients that have not authenticated.",
+        "Part of it that is held for clients that have not authenticated.",
         |scrape, out| out.one(scrape.shared.budget.held().1 as u64),
     ),
     Metric::new(
         "roster_undelivered_closed_total",
         ("cn=connections", "roster-undelivered-closed"),
-        "Connections that were closed because too much was held, and that took nothing for \
+        "Connections that were closed because too much was held; each had read nothing for \
          longest.",
         |scrape, out| out.one(scrape.shared.budget.ended.value()),
     ),
     Metric::new(
         "roster_tls_handshakes_total",
         ("cn=connections", "roster-tls-handshakes"),
-        "TLS handshakes, by the version agreed on, or `failed`.",
+        "TLS handshakes, by the negotiated version, or `failed`.",
         |scrape, out| {
             for (name, count) in HANDSHAKES.iter().zip(&scrape.sum().handshakes) {
                 out.labelled(&[name], *count);
@@ -162,58 +162,58 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_queue_length",
         ("cn=work", "roster-queue-length"),
-        "Requests that wait: for the writer, for a thread that makes large searches, for one that \
-         hashes passwords.",
+        "Requests that wait for the writer, for a scan thread, or for a hash thread.",
         |scrape, out| queues(scrape, out, |(length, _)| length),
     )
     .by_entry(&["queue"]),
     Metric::new(
         "roster_queue_limit",
         ("cn=work", "roster-queue-limit"),
-        "Requests that may wait; one more is answered `busy`.",
+        "Requests that may wait; the next one gets `busy`.",
         |scrape, out| queues(scrape, out, |(_, limit)| limit),
     )
     .by_entry(&["queue"]),
     Metric::new(
         "roster_searches_parked_total",
         ("cn=work", "roster-searches-parked"),
-        "Times that a search gave up its thread, since its client did not read.",
+        "Times that a search gave up its thread because its client did not read.",
         |scrape, out| out.one(scrape.shared.counters.parked.value()),
     ),
     Metric::new(
         "roster_searches_yielded_total",
         ("cn=work", "roster-searches-yielded"),
-        "Times that a long search gave up its thread: others waited, or it renews its rights.",
+        "Times that a long search gave up its thread because others waited, or to renew its \
+         rights.",
         |scrape, out| out.one(scrape.shared.counters.yielded.value()),
     ),
     Metric::new(
         "roster_password_hash_jobs_total",
         ("cn=work", "roster-password-hash-jobs"),
-        "Requests whose passwords were hashed on threads of their own, since that is slow.",
+        "Requests whose slow password hashes were computed on hash threads.",
         |scrape, out| out.one(scrape.shared.counters.hashes.value()),
     ),
     Metric::new(
         "roster_password_hash_seconds_total",
         ("cn=work", "roster-password-hash-us"),
-        "Time that these threads have hashed.",
+        "Time that these threads spent on hashing.",
         |scrape, out| out.one(scrape.shared.counters.hash_us.value()),
     ),
     Metric::new(
         "roster_password_cache_hits_total",
         ("cn=work", "roster-password-cache-hits"),
-        "Binds whose slow password had been verified lately: no hash was computed.",
+        "Binds whose password was in the cache: no slow hash was computed.",
         |scrape, out| out.one(scrape.directory().password_cache_counts().hits),
     ),
     Metric::new(
         "roster_password_cache_misses_total",
         ("cn=work", "roster-password-cache-misses"),
-        "Binds whose slow password was looked for among those, and was not there or was wrong.",
+        "Binds with a slow hash whose password was not in the cache or was wrong.",
         |scrape, out| out.one(scrape.directory().password_cache_counts().misses),
     ),
     Metric::new(
         "roster_password_cache_passwords",
         ("cn=work", "roster-password-cache-passwords"),
-        "Verified passwords that are held, as keyed digests.",
+        "Verified passwords in the cache, as keyed digests.",
         |scrape, out| out.one(scrape.directory().password_cache_counts().held),
     ),
 ];

@@ -12,19 +12,19 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_entries",
         ("cn=store", "roster-store-entries"),
-        "Entries of the directory.",
+        "Entries in the directory.",
         |scrape, out| out.one(scrape.directory().store().entry_count()),
     ),
     Metric::new(
         "roster_changes_total",
         ("cn=store", "roster-store-changes"),
-        "The number of the last change that clients see, counted from the first of the directory.",
+        "The number of the last change that clients see, counted from the directory's first.",
         |scrape, out| out.one(scrape.directory().store().published().lsn.0),
     ),
     Metric::new(
         "roster_overlay_layers",
         ("cn=store", "roster-overlay-layers"),
-        "Layers of changes in memory that a read looks through above the database.",
+        "Layers of changes in memory that a read searches in addition to the database.",
         |scrape, out| out.one(scrape.overlay().layers as u64),
     ),
     Metric::new(
@@ -36,25 +36,25 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_overlay_limit_bytes",
         ("cn=store", "roster-overlay-limit-bytes"),
-        "Memory that they may take; beyond, writes wait (`store.overlay_max_mib`).",
+        "Maximum of that memory; at the limit, writes wait (`store.overlay_max_mib`).",
         |scrape, out| out.one(scrape.overlay().bytes_max),
     ),
     Metric::new(
         "roster_overlay_retired_bytes",
         ("cn=store", "roster-overlay-retired-bytes"),
-        "Memory of layers that are in the database, and that a search which still runs holds.",
+        "Memory of layers that are in the database but still in use by a running search.",
         |scrape, out| out.one(scrape.overlay().retired_bytes),
     ),
     Metric::new(
         "roster_flushes_total",
         ("cn=store", "roster-flushes"),
-        "Flushes: changes in memory brought into the database in one transaction.",
+        "Flushes: each writes changes from memory to the database in one transaction.",
         |scrape, out| out.one(scrape.overlay().flushes),
     ),
     Metric::new(
         "roster_flush_failures_total",
         ("cn=store", "roster-flush-failures"),
-        "Flushes that failed; each is tried again.",
+        "Failed flushes; each is tried again.",
         |scrape, out| out.one(scrape.overlay().failures),
     ),
     Metric::new(
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_flush_behind_changes",
         ("cn=store", "roster-flush-behind-changes"),
-        "Changes that are in the journal and in memory, and not in the database yet.",
+        "Changes in the journal and in memory that are not in the database yet.",
         |scrape, out| {
             let store = scrape.directory().store();
             // In this order: the database is never ahead.
@@ -95,13 +95,13 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_database_used_bytes",
         ("cn=store", "roster-database-used-bytes"),
-        "Pages of the database file that were ever used.",
+        "Used pages of the database file.",
         |scrape, out| out.known(scrape.base().map(|base| base.used_bytes)),
     ),
     Metric::new(
         "roster_database_table_bytes",
         ("cn=store", "roster-database-table-bytes"),
-        "Pages that tables take; the other used ones are free to be used again.",
+        "Pages that belong to tables; the other used ones are free for reuse.",
         |scrape, out| out.known(scrape.base().map(|base| base.table_bytes)),
     ),
     Metric::new(
@@ -113,37 +113,37 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_database_commits_total",
         ("cn=store", "roster-database-commits"),
-        "Transactions of the database, counted from its first.",
+        "Transactions of the database since it was created.",
         |scrape, out| out.known(scrape.base().map(|base| base.commits)),
     ),
     Metric::new(
         "roster_database_readers",
         ("cn=store", "roster-database-readers"),
-        "Places for readers of the database that were ever taken, by this process and others.",
+        "Reader slots of the database that were ever used, by this process and others.",
         |scrape, out| out.known(scrape.base().map(|base| base.readers)),
     ),
     Metric::new(
         "roster_database_readers_limit",
         ("cn=store", "roster-database-readers-limit"),
-        "Places for readers that there are.",
+        "Number of reader slots.",
         |scrape, out| out.known(scrape.base().map(|base| base.readers_max)),
     ),
     Metric::new(
         "roster_database_oldest_reader_seconds",
         ("cn=store", "roster-database-oldest-reader-us"),
-        "How long a reader of this process has held pages that later transactions gave up.",
+        "How long a reader of this process has held pages that later transactions released.",
         |scrape, out| out.known(scrape.base().map(|base| micros(base.oldest_reader))),
     ),
     Metric::new(
         "roster_disk_free_bytes",
         ("cn=store", "roster-disk-free-bytes"),
-        "What may still be written where the data directory is.",
+        "Free space on the file system of the data directory.",
         |scrape, out| out.known(scrape.directory().disk_free_bytes()),
     ),
     Metric::new(
         "roster_indexes",
         ("cn=store", "roster-indexes"),
-        "Indexes, by their state. How large each is stands in `cn=index,cn=monitor`.",
+        "Indexes, by their state. `cn=index,cn=monitor` has the size of each.",
         indexes,
     )
     .by(&["state"])
@@ -151,10 +151,10 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_index_lookups_total",
         ("cn=store", "roster-index-lookups"),
-        "How often each index was asked, since the start or since it was added: by parts of \
-         filters, by sorted searches, and by the server itself. One that stays at 0 only costs. \
-         Filtered indexes of an attribute have one number, and so have all behind the first 511 \
-         (`others`).",
+        "Look-ups in each index, since the start or since it was added: for parts of filters, for \
+         sorted searches, and by the server itself. An index that stays at 0 is unused. The \
+         filtered indexes of an attribute share one number, and so do all indexes after the first \
+         511 (`others`).",
         index_lookups,
     )
     .by(&["index"])
@@ -162,25 +162,25 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_dictionary_attributes",
         ("cn=store", "roster-dictionary-attributes"),
-        "Attribute descriptions that entries have, or had.",
+        "Attribute descriptions that entries have or had.",
         |scrape, out| out.one(scrape.directory().store().dictionary().attribute_count() as u64),
     ),
     Metric::new(
         "roster_records_compressed",
         ("cn=store", "roster-records-compressed"),
-        "1 when records are compressed with a dictionary made from the entries.",
+        "1 if records are compressed with a dictionary made from the entries.",
         |scrape, out| out.one(u64::from(scrape.directory().store().dictionary().compresses())),
     ),
     Metric::new(
         "roster_name_cache_entries",
         ("cn=store", "roster-name-cache-entries"),
-        "Names of superiors that threads remember, as of when each last rested.",
+        "Names of superiors in the name caches of the threads, as of when each was last idle.",
         |scrape, out| out.one(scrape.directory().store().remembered_names()),
     ),
     Metric::new(
         "roster_name_cache_lookups_total",
         ("cn=store", "roster-name-cache-lookups"),
-        "Names of superiors that were wanted: `hit`, remembered by the thread; `miss`, read in \
+        "Look-ups of names of superiors: `hit`, in the name cache of the thread; `miss`, read from \
          the tables.",
         |scrape, out| {
             let names = scrape.directory().store().name_uses();
@@ -193,9 +193,9 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_row_cache_lookups_total",
         ("cn=store", "roster-row-cache-lookups"),
-        "Rows of the database that lead to one entry or none, as names and values of an index do, \
-         and were wanted: `hit`, remembered by the thread; `miss`, read in the tables, and \
-         remembered until the next flush or until others push it out.",
+        "Look-ups of database rows that lead to one entry or none, such as names and index values: \
+         `hit`, in the row cache of the thread; `miss`, read from the tables and cached until the \
+         next flush or until it is evicted.",
         |scrape, out| {
             let rows = scrape.directory().store().row_uses();
             out.labelled(&["hit"], rows.known);
@@ -213,13 +213,13 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_journal_segments",
         ("cn=journal", "roster-journal-segments"),
-        "Files of the journal that hold changes.",
+        "Journal files with changes.",
         |scrape, out| out.one(scrape.journal().segments),
     ),
     Metric::new(
         "roster_journal_bytes",
         ("cn=journal", "roster-journal-bytes"),
-        "What the files of the journal take, used or reserved.",
+        "Size of the journal files, used or reserved.",
         |scrape, out| out.one(scrape.journal().bytes),
     ),
     Metric::new(
@@ -237,13 +237,13 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_journal_written_bytes_total",
         ("cn=journal", "roster-journal-written-bytes"),
-        "Octets written to the journal.",
+        "Bytes written to the journal.",
         |scrape, out| out.one(scrape.journal().written_bytes),
     ),
     Metric::new(
         "roster_journal_syncs_total",
         ("cn=journal", "roster-journal-syncs"),
-        "Syncs of the journal: what was written is on the disk.",
+        "Syncs of the journal to the disk.",
         |scrape, out| out.one(scrape.journal().syncs),
     ),
     Metric::new(
@@ -255,19 +255,19 @@ pub(super) const ROWS: &[Metric] = &[
     Metric::new(
         "roster_journal_sync_longest_seconds",
         ("cn=journal", "roster-journal-sync-longest-us"),
-        "Time that the longest sync took since the start.",
+        "Time of the longest sync since the start.",
         |scrape, out| out.one(scrape.journal().longest_sync_us),
     ),
     Metric::new(
         "roster_journal_full",
         ("cn=journal", "roster-journal-full"),
-        "1 when the last write found no room on the disk.",
+        "1 if the last write failed because the disk was full.",
         |scrape, out| out.one(u64::from(scrape.journal().is_full)),
     ),
     Metric::new(
         "roster_journal_failed",
         ("cn=journal", "roster-journal-failed"),
-        "1 when a write or a sync has failed: nothing is written until the server is restarted.",
+        "1 if a write or a sync has failed: nothing is written until the server is restarted.",
         |scrape, out| out.one(u64::from(scrape.journal().is_poisoned.is_some())),
     ),
 ];

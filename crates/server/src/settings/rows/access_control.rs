@@ -14,8 +14,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, word| s.access_control.host_names = word == "on",
         },
         default: "off",
-        sentence: "Whether the name of each client's host is looked up, for ACIs with dns. While \
-                   it is off, or a name does not lead back to its address, no name is known.",
+        sentence: "Whether the name of each client's host is looked up, for ACIs with dns. A name \
+                   counts only if it resolves back to the client's address.",
     },
     Row {
         section: "access_control",
@@ -27,8 +27,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.access_control.host_name_wait = Duration::from_millis(n),
         },
         default: "1000",
-        sentence: "How long a new connection waits for the name of its host; what comes later is \
-                   for the next one.",
+        sentence: "How long a new connection waits for the name of its host; a later result \
+                   serves the next connection.",
     },
     Row {
         section: "access_control",
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, texts| s.access_control.administrator_privileges = texts,
         },
         default: "",
-        sentence: "What the administrator lacks of all privileges. With \"-bypass-acl\" ACIs bind \
-                   the administrator as well.",
+        sentence: "Privileges that are removed from the administrator, who has all others. With \
+                   \"-bypass-acl\", ACIs apply to the administrator, too.",
     },
 ];

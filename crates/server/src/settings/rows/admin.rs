@@ -10,7 +10,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: Kind::Addresses { set: |s, addresses| s.admin.listen = addresses },
         default: "",
         sentence: "Addresses for HTTP, such as \"127.0.0.1:9389\": /metrics, /livez, /readyz. \
-                   Without any there is no such listener.",
+                   Empty means no such listener.",
     },
     Row {
         section: "admin",
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, word| s.admin.remote = word == "on",
         },
         default: "off",
-        sentence: "Whether these addresses may be reached from other machines. There is neither \
-                   TLS nor a password: who reaches them sees the figures.",
+        sentence: "Whether other machines may reach these addresses. There is neither TLS nor a \
+                   password: everybody who reaches them sees the metrics.",
     },
 ];

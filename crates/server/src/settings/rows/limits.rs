@@ -18,9 +18,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.connections_max = size(n),
         },
         default: "50000",
-        sentence: "Connections at the same time, or as many as the open files of the process \
-                   allow; one more takes the place of one that has not authenticated, or, where \
-                   there is none, is told busy and closed.",
+        sentence: "Connections at the same time, or as many as the open-file limit of the process \
+                   allows. At the limit, a new connection replaces one that has not \
+                   authenticated; if there is none, it gets busy and is closed.",
     },
     Row {
         section: "limits",
@@ -32,8 +32,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.connections_reserved = size(n),
         },
         default: "32",
-        sentence: "Connections beyond connections_max that the Unix socket may have: when others \
-                   hold all, the administrator of this machine gets in.",
+        sentence: "Additional connections for the Unix socket: the local administrator can \
+                   connect even if all others are taken.",
     },
     Row {
         section: "limits",
@@ -58,9 +58,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.connections_per_identity_max = number(n),
         },
         default: "0",
-        sentence: "Connections that are bound as one entry at the same time, whose next bind is \
-                   answered busy; 0 means any number; an entry may be given its own limit by \
-                   ds-rlim-connection-limit. Not for the administrator.",
+        sentence: "Connections bound as one entry at the same time; the next bind gets busy; 0 \
+                   means any number. ds-rlim-connection-limit of an entry overrides it. It does \
+                   not apply to the administrator.",
     },
     Row {
         section: "limits",
@@ -72,9 +72,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.operations_per_identity_max = number(n),
         },
         default: "0",
-        sentence: "Unanswered operations of all connections that are bound as one entry; one more \
-                   is answered busy; 0 means any number; an entry may be given its own limit by \
-                   ds-rlim-operation-limit. Not for the administrator.",
+        sentence: "Unanswered operations of all connections bound as one entry; the next one gets \
+                   busy; 0 means any number. ds-rlim-operation-limit of an entry overrides it. It \
+                   does not apply to the administrator.",
     },
     Row {
         section: "limits",
@@ -86,9 +86,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.connections_anonymous_percent = size(n),
         },
         default: "90",
-        sentence: "Share of connections_max that connections which have not authenticated may \
-                   have; one more takes the place of the one that was silent for longest, of the \
-                   address that has most.",
+        sentence: "Share of connections_max for connections that have not authenticated. At the \
+                   limit, a new one replaces the one that was idle for longest, of the address \
+                   that has most.",
     },
     Row {
         section: "limits",
@@ -100,12 +100,12 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.bind_failures_max = number(n),
         },
         default: "20",
-        sentence: "Binds of one address that may fail before its next ones have to wait, longer \
-                   with each that fails; they are forgotten by half every minute; 0 means any \
-                   number. No more wait for their hashes at a time, the next ones for these. A \
-                   client that is gone before its answer counts as well, where a right password \
-                   would have been answered at once. A change of a password that sends the old \
-                   one counts and waits as a bind does.",
+        sentence: "Failed binds of one address before its next binds are delayed, longer with \
+                   each failure; the count halves every minute; 0 means any number. At most this \
+                   many binds of the address wait for their hashes at a time; further ones wait \
+                   for these. A client that disconnects before its response counts as a failure \
+                   as well, if a correct password would have been answered at once. A password \
+                   change that sends the old password counts and waits like a bind.",
     },
     Row {
         section: "limits",
@@ -117,9 +117,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.bind_delay_max = Duration::from_millis(n),
         },
         default: "5000",
-        sentence: "The longest delay between two binds of such an address. They wait in line, each \
-                   for four of these delays at the most; one that would have to wait longer is \
-                   answered busy.",
+        sentence: "The longest delay between two binds of such an address. They wait in a queue, \
+                   each for at most four of these delays; one that would wait longer gets busy.",
     },
     Row {
         section: "limits",
@@ -134,13 +133,12 @@ pub(super) const ROWS: &[Row] = &[
             },
         },
         default: "",
-        sentence: "Hosts that bind for many people, such as a web application or a gateway of \
-                   PAM: binds that fail there are counted by the account that they are about, \
-                   by whatever name, so that others do not wait; what names nobody by the \
-                   address, as elsewhere. A stranger behind the same host can so keep one \
-                   account out, its owner too, there and nowhere else, and learn whether two \
-                   names are of one account. Such a host has to limit guesses at many names \
-                   itself.",
+        sentence: "Hosts that bind for many users, such as a web application or a PAM gateway. \
+                   Failed binds from there are counted by account, under whatever name, so that \
+                   other users do not wait; names of no account are counted by address, as usual. \
+                   An anonymous client behind such a host can lock one account, its owner \
+                   included, out there and nowhere else, and can learn whether two names belong \
+                   to one account. Such a host must limit guesses at many names itself.",
     },
     Row {
         section: "limits",
@@ -176,7 +174,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.outstanding_max = size(n),
         },
         default: "64",
-        sentence: "Unanswered operations of one connection; at the limit nothing more is read.",
+        sentence: "Unanswered operations of one connection; at the limit, the server stops \
+                   reading from it.",
     },
     Row {
         section: "limits",
@@ -188,7 +187,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.output_buffer_max_bytes = size(n),
         },
         default: "1048576",
-        sentence: "Answers waiting to be read by a client; beyond, its requests have to wait.",
+        sentence: "Responses that wait for a client to read them; at the limit, its requests wait.",
     },
     Row {
         section: "limits",
@@ -200,9 +199,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.undelivered_max_bytes = size(n),
         },
         default: "1073741824",
-        sentence: "Memory for answers that clients have not taken, and for requests that have not \
-                   arrived in full or wait, of all connections; beyond, the connection that has \
-                   taken nothing for longest is closed, of the address that has most.",
+        sentence: "Memory for responses that clients have not read, and for requests that are \
+                   incomplete or waiting, of all connections; at the limit, the connection that \
+                   has read nothing for longest is closed, of the address that has most.",
     },
     Row {
         section: "limits",
@@ -214,7 +213,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.undelivered_anonymous_max_bytes = size(n),
         },
         default: "67108864",
-        sentence: "As much of it as all connections that have not authenticated may take.",
+        sentence: "Part of undelivered_max_bytes for all connections that have not authenticated.",
     },
     Row {
         section: "limits",
@@ -226,8 +225,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.undelivered_per_address_max_bytes = size(n),
         },
         default: "16777216",
-        sentence: "As much of that as those of one IPv4 address or IPv6 network of 64 bits may \
-                   take.",
+        sentence: "Part of undelivered_anonymous_max_bytes for the connections of one IPv4 \
+                   address or IPv6 network of 64 bits.",
     },
     Row {
         section: "limits",
@@ -239,8 +238,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.first_request_timeout = Duration::from_secs(n),
         },
         default: "30",
-        sentence: "How long a connection may last before its first whole request, however many \
-                   octets come; 0 means for ever.",
+        sentence: "How long a connection may last before its first complete request, however many \
+                   bytes arrive; 0 means no limit.",
     },
     Row {
         section: "limits",
@@ -252,7 +251,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.idle_timeout = Duration::from_secs(n),
         },
         default: "0",
-        sentence: "How long a connection may stay silent; 0 means for ever.",
+        sentence: "How long a connection may be idle; 0 means no limit.",
     },
     Row {
         section: "limits",
@@ -264,7 +263,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.write_timeout = Duration::from_secs(n),
         },
         default: "60",
-        sentence: "How long a client may refuse to read its answers before it is closed.",
+        sentence: "How long a client may leave its responses unread before its connection is \
+                   closed.",
     },
     Row {
         section: "limits",
@@ -276,10 +276,10 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.half_closed_timeout = Duration::from_millis(n),
         },
         default: "1000",
-        sentence: "How long searches go on for a client that has ended its side of the connection, \
-                   as one that was killed has, while they find nothing to send to it; and how long \
-                   a request of it may wait for a password to be hashed, or in line for its \
-                   address.",
+        sentence: "How long searches continue for a client that has closed its side of the \
+                   connection (for example because it was killed) while they find nothing to \
+                   send; and how long a request of such a client may wait for a password hash, or \
+                   in the queue of its address.",
     },
     Row {
         section: "limits",
@@ -291,8 +291,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.size_limit_entries = number(n),
         },
         default: "1000",
-        sentence: "Entries one search (or one page of it) returns; an entry may be given its own \
-                   limit by ds-rlim-size-limit or nsSizeLimit.",
+        sentence: "Entries that one search (or one page of it) returns; ds-rlim-size-limit or \
+                   nsSizeLimit of an entry overrides it.",
     },
     Row {
         section: "limits",
@@ -304,9 +304,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.paged_total_entries_max = number(n),
         },
         default: "0",
-        sentence: "Entries that all pages of one search return together; the page that would go \
-                   beyond ends with sizeLimitExceeded; an entry may be given its own limit by \
-                   ds-rlim-paged-total-limit.",
+        sentence: "Entries that all pages of one search return together; the page that would \
+                   exceed it ends with sizeLimitExceeded; ds-rlim-paged-total-limit of an entry \
+                   overrides it.",
     },
     Row {
         section: "limits",
@@ -318,8 +318,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.time_limit_s = number(n),
         },
         default: "60",
-        sentence: "How long one search may take; an entry may be given its own limit by \
-                   ds-rlim-time-limit or nsTimeLimit.",
+        sentence: "How long one search may take; ds-rlim-time-limit or nsTimeLimit of an entry \
+                   overrides it.",
     },
     Row {
         section: "limits",
@@ -331,8 +331,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.look_through_limit_entries = number(n),
         },
         default: "0",
-        sentence: "Entries one search may look at; an entry may be given its own limit by \
-                   ds-rlim-lookthrough-limit or nsLookThroughLimit.",
+        sentence: "Entries that one search may examine; ds-rlim-lookthrough-limit or \
+                   nsLookThroughLimit of an entry overrides it.",
     },
     Row {
         section: "limits",
@@ -344,9 +344,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.search_work_max = number(n),
         },
         default: "60000",
-        sentence: "Work that one search may do, testing entries, sorting them and following \
-                   chains; a million steps are about a millisecond of a processor; an entry may be \
-                   given its own limit by ds-rlim-search-work-limit.",
+        sentence: "Work of one search: testing entries, sorting them and following chains; a \
+                   million steps are about a millisecond of CPU time; ds-rlim-search-work-limit \
+                   of an entry overrides it.",
     },
     Row {
         section: "limits",
@@ -370,8 +370,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.unindexed_entries = number(n),
         },
         default: "5000",
-        sentence: "Entries that a search which no index helps may look at beside ten for each that \
-                   it finds; beyond, it ends for those without the privilege unindexed-search.",
+        sentence: "Entries that an unindexed search may examine, in addition to ten for each \
+                   entry that it finds; beyond that, it ends for users without the privilege \
+                   unindexed-search.",
     },
     Row {
         section: "limits",
@@ -383,8 +384,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.sort_entries_max = n,
         },
         default: "250000",
-        sentence: "Entries that one search sorts in memory; more are sorted only where an index \
-                   has them in order, or page by page.",
+        sentence: "Entries that one search sorts in memory; more are sorted only if an index has \
+                   them in order, or page by page.",
     },
     Row {
         section: "limits",
@@ -396,7 +397,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.limits.sort_bytes_max = usize::try_from(n).unwrap_or(usize::MAX),
         },
         default: "67108864",
-        sentence: "Memory that one search takes for sorting.",
+        sentence: "Memory that one search uses for sorting.",
     },
 ];
 

@@ -33,7 +33,7 @@ macro_rules! file_rows {
                     set: |s, n| s.$field.file.rotate_size_bytes = n << 20,
                 },
                 default: "100",
-                sentence: "The file is put aside when it is larger; 0 means never.",
+                sentence: "Rotates the file when it is larger; 0 means never.",
             },
             Row {
                 section: $section,
@@ -45,14 +45,14 @@ macro_rules! file_rows {
                     set: |s, n| s.$field.file.rotate_every = Duration::from_secs(n * 3_600),
                 },
                 default: "24",
-                sentence: "The file is put aside when it is older; 0 means never.",
+                sentence: "Rotates the file when it is older; 0 means never.",
             },
             Row {
                 section: $section,
                 key: "rotate_at",
                 kind: Kind::TimeOfDay { set: |s, minutes| s.$field.file.rotate_at_min = minutes },
                 default: "",
-                sentence: "The file is put aside every day at this time.",
+                sentence: "Rotates the file every day at this time.",
             },
             Row {
                 section: $section,
@@ -62,7 +62,7 @@ macro_rules! file_rows {
                     set: |s, word| s.$field.file.compress = word,
                 },
                 default: $compress,
-                sentence: "How files put aside are compressed; zstd takes least of the processor.",
+                sentence: "How rotated files are compressed; zstd takes the least CPU time.",
             },
             Row {
                 section: $section,
@@ -74,7 +74,8 @@ macro_rules! file_rows {
                     set: |s, n| s.$field.file.keep_files = size(n),
                 },
                 default: $keep_files,
-                sentence: "Files put aside that are kept, the oldest go first; 0 means any number.",
+                sentence: "Rotated files that are kept; the oldest are deleted first; 0 means any \
+                           number.",
             },
             Row {
                 section: $section,
@@ -86,7 +87,7 @@ macro_rules! file_rows {
                     set: |s, n| s.$field.file.keep = Duration::from_secs(n * 86_400),
                 },
                 default: "0",
-                sentence: "How long files put aside are kept; 0 means however old they become.",
+                sentence: "How long rotated files are kept; 0 means whatever their age.",
             },
             Row {
                 section: $section,
@@ -98,8 +99,8 @@ macro_rules! file_rows {
                     set: |s, n| s.$field.file.keep_free_bytes = n << 20,
                 },
                 default: $keep_free,
-                sentence: "Files put aside go, oldest first, while less of the disk is free; 0 \
-                           means they stay.",
+                sentence: "Deletes rotated files, oldest first, while less of the disk is free; 0 \
+                           means never.",
             },
         ]
     };
@@ -131,8 +132,8 @@ const ACCESS: &[Row] = &[
             set: |s, n| s.access_log.buffer_bytes = size(n << 10),
         },
         default: "1024",
-        sentence: "Memory of each worker for what is not written yet; beyond, lines are dropped \
-                   and counted.",
+        sentence: "Memory of each worker for lines that are not written yet; beyond it, lines are \
+                   dropped and counted.",
     },
     Row {
         section: "access_log",
@@ -144,8 +145,8 @@ const ACCESS: &[Row] = &[
             set: |s, n| s.access_log.refused_per_second_max = number(n),
         },
         default: "10",
-        sentence: "Lines of connections that were refused (too many, no TLS, no header of a \
-                   proxy) within a second; how many more there were is told every ten seconds.",
+        sentence: "Lines per second for refused connections (too many, no TLS, no PROXY header); \
+                   one line every ten seconds counts the others.",
     },
 ];
 
@@ -159,7 +160,7 @@ const AUDIT: &[Row] = &[
         },
         default: "off",
         sentence: "LDIF with comments, a JSON object for each changed entry, or no log. It begins \
-                   with the oldest change the journal has.",
+                   with the oldest change in the journal.",
     },
     Row {
         section: "audit_log",
@@ -169,7 +170,7 @@ const AUDIT: &[Row] = &[
             set: |s, word| s.audit_log.passwords = word,
         },
         default: "hidden",
-        sentence: "Whether values of passwords and other secrets are left out or told as they are \
+        sentence: "Whether values of passwords and other secrets are hidden or logged as they are \
                    stored.",
     },
 ];

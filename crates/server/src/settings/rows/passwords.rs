@@ -18,7 +18,8 @@ pub(super) const ROWS: &[Row] = &[
             },
         },
         default: "ARGON2",
-        sentence: "How new passwords are stored; SSHA512 is the fast one. Imports have their flag.",
+        sentence: "How new passwords are stored; SSHA512 is the fast one. Imports have their own \
+                   option.",
     },
     Row {
         section: "password",
@@ -30,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.storage.costs.argon2.memory_kib = number(n),
         },
         default: "19456",
-        sentence: "Memory for one Argon2id hash; each hash thread takes it while it computes.",
+        sentence: "Memory for one Argon2id hash; each hash thread uses it while it computes.",
     },
     Row {
         section: "password",
@@ -54,7 +55,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.storage.costs.argon2.lanes = number(n),
         },
         default: "1",
-        sentence: "Lanes of Argon2id, which are computed one after the other.",
+        sentence: "Lanes of Argon2id; they are computed one after the other.",
     },
     Row {
         section: "password",
@@ -78,8 +79,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.storage.costs.scram_iterations = number(n),
         },
         default: "50000",
-        sentence: "Iterations of new keys for SCRAM; each client computes as many when it binds, \
-                   and Cyrus SASL refuses more than 65536.",
+        sentence: "Iterations of new SCRAM keys; each client computes as many when it binds, and \
+                   Cyrus SASL refuses more than 65536.",
     },
     Row {
         section: "password",
@@ -101,8 +102,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, word| s.password.options.rehash_on_bind = word == "on",
         },
         default: "on",
-        sentence: "Whether a password that is stored otherwise than new ones is stored anew when \
-                   a bind has proved it.",
+        sentence: "Whether a password in a different scheme than new ones is hashed again after a \
+                   successful bind.",
     },
     Row {
         section: "password",
@@ -112,8 +113,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, word| s.password.options.check_own = word == "on",
         },
         default: "on",
-        sentence: "Whether a password that people give themselves has at least 8 characters and \
-                   is none that many use, where no password policy says what it has to be like.",
+        sentence: "Whether a password that users set for themselves must have at least 8 \
+                   characters and must not be a common one, if no password policy says what it \
+                   must be like.",
     },
     Row {
         section: "password",
@@ -125,9 +127,10 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.cache.age_max = Duration::from_secs(n),
         },
         default: "600",
-        sentence: "How long a password that took long to verify (Argon2, bcrypt, PBKDF2 …) is good \
-                   for further binds without computing its hash again, as a keyed digest in \
-                   memory; not for the administrator and whoever has a privilege. 0 means never.",
+        sentence: "How long a verified password with a slow hash (Argon2, bcrypt, PBKDF2 …) is \
+                   accepted for further binds without computing the hash again; it is kept as a \
+                   keyed digest in memory. Not used for the administrator and users with a \
+                   privilege. 0 means never.",
     },
     Row {
         section: "password",
@@ -139,8 +142,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.cache.passwords_max = size(n),
         },
         default: "100000",
-        sentence: "Passwords that are kept so, at about 140 octets each; one more takes the place \
-                   of one that was not used lately.",
+        sentence: "Passwords in this cache, at about 140 bytes each; a new one replaces one that \
+                   was not used recently.",
     },
     Row {
         section: "password",
@@ -152,7 +155,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.cost_max.blocks = n,
         },
         default: "5000000",
-        sentence: "What verifying one stored hash may cost, in microseconds of a core about: \
+        sentence: "Maximum cost of verifying one stored hash, roughly in microseconds of a core: \
                    iterations, rounds, KiB times passes, N times r times p, 128 times 2^cost of \
                    bcrypt.",
     },
@@ -166,7 +169,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.cost_max.memory_bytes = n << 20,
         },
         default: "256",
-        sentence: "Memory that verifying one stored hash may take; times hash_threads.",
+        sentence: "Maximum memory for verifying one stored hash; each of hash_threads may use it.",
     },
     Row {
         section: "password",
@@ -178,7 +181,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.options.cost_max.lanes = number(n),
         },
         default: "16",
-        sentence: "Lanes that a stored hash may have.",
+        sentence: "Maximum number of lanes of a stored hash.",
     },
     Row {
         section: "password",
@@ -202,8 +205,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.hash_queue_max = size(n),
         },
         default: "4000",
-        sentence: "Requests that may wait for such a thread, a quarter of them of those who have \
-                   signed in only; one more is answered busy, or one of whoever has most.",
+        sentence: "Requests that may wait for a hash thread; a quarter of the places is for \
+                   authenticated clients only. At the limit, the new request gets busy, or one of \
+                   the client that has most.",
     },
     Row {
         section: "password",
@@ -215,16 +219,18 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password.hash_queue_address_max = size(n),
         },
         default: "1500",
-        sentence: "Requests of one identity that may wait for it, or of one client address that \
-                   has not signed in: a thread computes about so many within 30 s. They take \
-                   turns; where hash_queue_max wait, whoever has most makes room.",
+        sentence: "Requests of one identity that may wait for a hash thread, or of the anonymous \
+                   clients of one address: a thread computes about as many within 30 s. \
+                   Identities and addresses take turns; when hash_queue_max is reached, the one \
+                   that has most gives up a place.",
     },
     Row {
         section: "password_policy",
         key: "default_dn",
         kind: Kind::Text { set: |s, text| s.password_policy.options.default_dn = text },
         default: "",
-        sentence: "Name of the policy for accounts that nothing else names one for; empty: none.",
+        sentence: "Name of the policy for accounts without a policy of their own; empty means \
+                   none.",
     },
     Row {
         section: "password_policy",
@@ -236,8 +242,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password_policy.options.state_delay = Duration::from_millis(n),
         },
         default: "1000",
-        sentence: "How long what binds leave in accounts waits in memory before it is written; \
-                   what waits is lost when the process is killed. Locks are written at once.",
+        sentence: "How long the account state that binds record waits in memory before it is \
+                   written; it is lost if the process is killed. Locks are written at once.",
     },
     Row {
         section: "password_policy",
@@ -249,8 +255,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.password_policy.options.accounts_max = size(n),
         },
         default: "100000",
-        sentence: "Accounts that may wait so, at 200 octets or more each; binds whose failures \
-                   could not be noted are busy.",
+        sentence: "Accounts that may wait to be written, at 200 bytes or more each; binds whose \
+                   failures could not be recorded get busy.",
     },
     Row {
         section: "password_policy",
@@ -260,8 +266,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, word| s.password_policy.options.last_login = word == "on",
         },
         default: "off",
-        sentence: "Whether pwdLastSuccess is kept of all accounts, and not only where a policy \
-                   needs it.",
+        sentence: "Whether pwdLastSuccess is recorded for all accounts, or only if a policy needs \
+                   it.",
     },
     Row {
         section: "password_policy",
@@ -275,7 +281,7 @@ pub(super) const ROWS: &[Row] = &[
             },
         },
         default: "3600",
-        sentence: "How far pwdLastSuccess may be behind: it is written no more often.",
+        sentence: "How old pwdLastSuccess may be: it is written at most this often.",
     },
 ];
 

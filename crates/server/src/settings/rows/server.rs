@@ -35,8 +35,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.server.scan_threads = size(n),
         },
         default: "0",
-        sentence: "Threads for large searches; 0 means one more than there are cores. Of several, \
-                   one identity, or the strangers of one address, have all but one at the most.",
+        sentence: "Threads for large searches; 0 means one more than there are cores. If there \
+                   are several, one identity, or the anonymous clients of one address, use at \
+                   most all but one.",
     },
     Row {
         section: "server",
@@ -48,9 +49,9 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.server.scan_threads_reserved = size(n),
         },
         default: "0",
-        sentence: "Threads among them that serve only clients that have signed in; 0 means a \
-                   quarter of them, at least one. One thread is always left for everybody, so of \
-                   a single one none is reserved.",
+        sentence: "Scan threads that serve only authenticated clients; 0 means a quarter of them, \
+                   at least one. One thread always serves everybody, so a single thread is never \
+                   reserved.",
     },
     Row {
         section: "server",
@@ -62,7 +63,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.server.scan_queue_max = size(n),
         },
         default: "1000",
-        sentence: "Requests that may wait for such a thread; one more is answered busy.",
+        sentence: "Requests that may wait for a scan thread; the next one gets busy.",
     },
     Row {
         section: "server",
@@ -74,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.server.scan_queue_reserved = size(n),
         },
         default: "250",
-        sentence: "Places among them for clients that have signed in; half of them at the most.",
+        sentence: "Places in this queue for authenticated clients; at most half of them.",
     },
     Row {
         section: "server",
@@ -86,8 +87,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, n| s.server.scan_queue_asker_max = size(n),
         },
         default: "250",
-        sentence: "Requests of one identity that may wait for such a thread, or of the clients of \
-                   one address that have not signed in.",
+        sentence: "Requests of one identity that may wait for a scan thread, or of the anonymous \
+                   clients of one address.",
     },
     Row {
         section: "server",
@@ -109,7 +110,8 @@ pub(super) const ROWS: &[Row] = &[
             set: |s, word| s.server.core_dumps = word == "on",
         },
         default: "off",
-        sentence: "Whether core files may be written and debuggers attached: both show passwords.",
+        sentence: "Whether core files may be written and debuggers attached: both expose \
+                   passwords.",
     },
 ];
 

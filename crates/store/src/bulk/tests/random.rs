@@ -73,7 +73,7 @@ impl Model {
                 self.entries.insert(key, (number, Some(number)));
             }
             Some((_, Some(first))) => {
-                self.refused.push((number, "is there twice", Some(*first)));
+                self.refused.push((number, "occurs twice", Some(*first)));
             }
             Some((_, None)) if self.held == Held::Keep => {
                 self.refused.push((number, "exists already", None));

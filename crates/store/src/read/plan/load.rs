@@ -36,8 +36,8 @@ pub(super) struct Loaded {
 
 pub(super) const TESTS_COST_LESS: &str = "testing what is left costs less";
 pub(super) const NOTHING_IS_LEFT: &str = "no candidate is left";
-pub(super) const NO_INDEX: &str = "no index tells";
-pub(super) const TOO_MANY: &str = "it holds most entries";
+pub(super) const NO_INDEX: &str = "no index helps";
+pub(super) const TOO_MANY: &str = "most entries have it";
 
 impl<'v> Loader<'_, 'v> {
     /// Reads a node; with `within`, only what is in that set, too.

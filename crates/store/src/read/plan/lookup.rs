@@ -59,9 +59,9 @@ const PARTS_MAX: usize = 64;
 const DESCRIPTIONS_FEW: usize = 4096;
 
 pub(super) const FEW_ARE_LEFT: &str = "few candidates are left: they are tested";
-pub(super) const SAID_BEFORE: &str = "it was said before";
+pub(super) const SAID_BEFORE: &str = "it is a duplicate";
 pub(super) const WITH_OTHER_BOUND: &str = "it is read together with the other bound";
-pub(super) const IN_COMPOSITE: &str = "an index of both attributes tells more";
+pub(super) const IN_COMPOSITE: &str = "an index of both attributes is used";
 
 impl<'a, 'v> Lookup<'a, 'v> {
     pub(super) fn new(
