@@ -5,102 +5,31 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-use serde::Deserialize;
+use directory::explanation::{Aliases, Order, Report, Term, Tested};
 
 use crate::output;
 
-/// What `roster-explain` says. What a later server adds is left out.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Report {
-    base: String,
-    scope: String,
-    filter: String,
-    indexed: bool,
-    candidates: Option<u64>,
-    exact: bool,
-    killed_by: Option<String>,
-    time_us: u64,
-    entries: u64,
-    aliases: Option<Aliases>,
-    subentries: Option<bool>,
-    plan: Term,
-    order: Option<Order>,
-    scope_plan: ScopePlan,
-    tested: Tested,
-}
+/// An explanation as text.
+pub(crate) struct Text<'r>(pub(crate) &'r Report);
 
-#[derive(Debug, Deserialize)]
-struct Aliases {
-    followed: String,
-    regions: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Order {
-    keys: String,
-    by: String,
-    index: Option<String>,
-    reason: Option<String>,
-    would_help: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Term {
-    filter: String,
-    operator: String,
-    source: String,
-    index: Option<String>,
-    keys: Option<u64>,
-    candidates: Option<u64>,
-    exact: bool,
-    order: Option<u32>,
-    skipped: Option<String>,
-    time_us: u64,
-    would_help: Option<String>,
-    #[serde(default)]
-    children: Vec<Self>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ScopePlan {
-    scope: String,
-    entries: Option<u64>,
-    used: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct Tested {
-    entries: u64,
-    matching: u64,
-    complete: bool,
-    time_us: u64,
-    terms: Vec<TestedTerm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct TestedTerm {
-    filter: String,
-    matching: u64,
-}
-
-impl fmt::Display for Report {
+impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let base = if self.base.is_empty() { "the root" } else { &self.base };
-        writeln!(f, "search      {base}, {}", scope_words(&self.scope))?;
-        writeln!(f, "filter      {}", self.filter)?;
-        if let Some(aliases) = &self.aliases {
-            writeln!(f, "aliases     {}", aliases.words())?;
+        let base = if self.0.base.is_empty() { "the root" } else { &self.0.base };
+        writeln!(f, "search      {base}, {}", scope_words(&self.0.scope))?;
+        writeln!(f, "filter      {}", self.0.filter)?;
+        if let Some(aliases) = &self.0.aliases {
+            writeln!(f, "aliases     {}", aliases_words(aliases))?;
         }
-        if let Some(only) = self.subentries {
+        if let Some(only) = self.0.subentries {
             let words = if only { "no other entries are shown" } else { "none are shown" };
             writeln!(f, "subentries  {words}")?;
         }
-        if let Some(order) = &self.order {
-            writeln!(f, "order       {}", order.words())?;
+        if let Some(order) = &self.0.order {
+            writeln!(f, "order       {}", order_words(order))?;
         }
         writeln!(f, "candidates  {}", self.candidates_words())?;
         writeln!(f, "matching    {}", self.matching_words())?;
-        let (planned, tested) = (time(self.time_us), time(self.tested.time_us));
+        let (planned, tested) = (time(self.0.time_us), time(self.0.tested.time_us));
         writeln!(f, "time        {planned} to plan, {tested} to read and test candidates\n")?;
         self.tree().fmt(f)?;
         for line in self.conclusions() {
@@ -110,23 +39,23 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
+impl Text<'_> {
     fn candidates_words(&self) -> String {
-        let entries = number(self.entries);
-        let by = match (&self.plan.source[..], self.indexed) {
-            _ if self.exact => "and none needs a test",
+        let entries = number(self.0.entries);
+        let by = match (&self.0.plan.source[..], self.0.indexed) {
+            _ if self.0.exact => "and none needs a test",
             ("undefined", _) => "as the schema has no answer",
             (_, true) => "each is tested",
             (_, false) => "no index helps, each is tested",
         };
-        match self.candidates {
+        match self.0.candidates {
             Some(count) => format!("{} of {entries} entries, {by}", number(count)),
             None => format!("all {entries} entries: {by}"),
         }
     }
 
     fn matching_words(&self) -> String {
-        let Tested { entries, matching, complete, .. } = &self.tested;
+        let Tested { entries, matching, complete, .. } = &self.0.tested;
         let matching = number(*matching);
         if *complete {
             return matching;
@@ -135,7 +64,8 @@ impl Report {
     }
 
     fn tree(&self) -> Table {
-        let shows_tests = !self.exact && self.tested.entries > 0 && !self.tested.terms.is_empty();
+        let shows_tests =
+            !self.0.exact && self.0.tested.entries > 0 && !self.0.tested.terms.is_empty();
         let mut table = Table::new(&[
             ("part of the filter", Side::Left),
             ("index", Side::Left),
@@ -148,8 +78,8 @@ impl Report {
         if shows_tests {
             table.column("match", Side::Right);
         }
-        self.row(&mut table, &self.plan, "", "", shows_tests);
-        let scope = &self.scope_plan;
+        self.row(&mut table, &self.0.plan, "", "", shows_tests);
+        let scope = &self.0.scope_plan;
         let used = if scope.used { "tree" } else { "–" };
         let count = scope.entries.map_or_else(dash, number);
         let text = format!("scope {}", scope.scope);
@@ -187,10 +117,10 @@ impl Report {
             if term.order.is_some() || term.time_us > 0 { time(term.time_us) } else { dash() },
         ];
         if shows_tests {
-            let tested = self.tested.terms.iter().find(|tested| tested.filter == term.filter);
+            let tested = self.0.tested.terms.iter().find(|tested| tested.filter == term.filter);
             let count = tested.map(|tested| tested.matching);
-            let is_root = std::ptr::eq(term, &self.plan);
-            let count = count.or(is_root.then_some(self.tested.matching));
+            let is_root = std::ptr::eq(term, &self.0.plan);
+            let count = count.or(is_root.then_some(self.0.tested.matching));
             cells.push(count.map_or_else(dash, number));
         }
         if let Some(why) = &term.skipped {
@@ -209,20 +139,20 @@ impl Report {
     /// What it comes to, one line each.
     fn conclusions(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let Tested { entries, matching, complete, .. } = self.tested;
-        let is_empty = self.candidates == Some(0) || (complete && matching == 0);
+        let Tested { entries, matching, complete, .. } = self.0.tested;
+        let is_empty = self.0.candidates == Some(0) || (complete && matching == 0);
         if is_empty {
-            lines.push(match &self.killed_by {
+            lines.push(match &self.0.killed_by {
                 Some(term) => format!("Nothing matches because of {}.", shortened(term)),
                 None => "Nothing matches; no part of the filter alone is why.".to_owned(),
             });
         }
-        if !self.indexed && entries > FEW_ENTRIES {
-            let all = number(self.entries);
+        if !self.0.indexed && entries > FEW_ENTRIES {
+            let all = number(self.0.entries);
             lines.push(format!(
                 "Slow: no index narrows this search, so all {all} entries are read."
             ));
-        } else if let Some(candidates) = self.candidates
+        } else if let Some(candidates) = self.0.candidates
             && complete
             && candidates > FEW_ENTRIES
             && candidates / 10 > matching
@@ -231,12 +161,12 @@ impl Report {
             lines.push(format!("{candidates} candidates are read to find {matching}."));
         }
         let mut helps = Vec::new();
-        would_help(&self.plan, &mut helps);
+        would_help(&self.0.plan, &mut helps);
         for (definition, filter) in helps {
             let filter = shortened(filter);
             lines.push(format!("An index would help {filter}:  roster index add '{definition}'"));
         }
-        if let Some(Order { keys, would_help: Some(definition), .. }) = &self.order {
+        if let Some(Order { keys, would_help: Some(definition), .. }) = &self.0.order {
             lines.push(format!(
                 "An index would help the order by {keys}:  roster index add '{definition}'"
             ));
@@ -245,33 +175,28 @@ impl Report {
     }
 }
 
-impl Order {
-    fn words(&self) -> String {
-        let Self { keys, by, index, reason, .. } = self;
-        let way = match (index, by.as_str()) {
-            (Some(index), _) => format!("by {keys}: {index} is walked in its order"),
-            (None, "memory") => format!("by {keys}: sorted in memory"),
-            (None, _) => "none".to_owned(),
-        };
-        match reason {
-            Some(reason) => format!("{way}; {reason}"),
-            None => way,
-        }
+fn order_words(Order { keys, by, index, reason, .. }: &Order) -> String {
+    let way = match (index, by.as_str()) {
+        (Some(index), _) => format!("by {keys}: {index} is walked in its order"),
+        (None, "memory") => format!("by {keys}: sorted in memory"),
+        (None, _) => "none".to_owned(),
+    };
+    match reason {
+        Some(reason) => format!("{way}; {reason}"),
+        None => way,
     }
 }
 
-impl Aliases {
-    fn words(&self) -> String {
-        let when = match self.followed.as_str() {
-            "find" => "followed to find the base",
-            "search" => "followed in the scope",
-            _ => "followed to find the base and in the scope",
-        };
-        match self.regions {
-            Some(1) => format!("{when}; the scope has 1 part"),
-            Some(count) => format!("{when}; the scope has {} parts", number(count)),
-            None => when.to_owned(),
-        }
+fn aliases_words(aliases: &Aliases) -> String {
+    let when = match aliases.followed.as_str() {
+        "find" => "followed to find the base",
+        "search" => "followed in the scope",
+        _ => "followed to find the base and in the scope",
+    };
+    match aliases.regions {
+        Some(1) => format!("{when}; the scope has 1 part"),
+        Some(count) => format!("{when}; the scope has {} parts", number(count)),
+        None => when.to_owned(),
     }
 }
 

@@ -28,7 +28,7 @@ const CONJUNCTION: &str = r#"{
 #[track_caller]
 fn check(json: &str, want: &str) {
     let report: Report = serde_json::from_str(json).unwrap();
-    let text = report.to_string();
+    let text = Text(&report).to_string();
     assert_eq!(text, want, "\n{text}\n");
 }
 
