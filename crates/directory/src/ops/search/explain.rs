@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use ldap::dn::Dn;
-use ldap::message::{DerefAliases, Scope};
+use ldap::message::DerefAliases;
 use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
 use store::{Ask, Explanation, Plan, Source, StoreError, TermReport, View};
 
@@ -71,7 +71,7 @@ impl Search<'_> {
         let Some(tested) = tested else { return Ok(Outcome::Abandoned) };
         let report = Report {
             base: self.request.base.to_owned(),
-            scope: scope_name(self.request.scope).to_owned(),
+            scope: self.request.scope.name().to_owned(),
             filter: self.request.filter.to_string(),
             indexed: plan.indexed,
             candidates: explanation.final_candidates,
@@ -84,7 +84,7 @@ impl Search<'_> {
             plan: Term::of(&explanation.root),
             order: order.as_ref().map(Order::of),
             scope_plan: ScopePlan {
-                scope: scope_name(explanation.scope.scope).to_owned(),
+                scope: explanation.scope.scope.name().to_owned(),
                 entries: explanation.scope.count,
                 used: explanation.scope.used,
             },
@@ -247,7 +247,7 @@ fn debug_line(explanation: &Explanation, order: Option<&OrderPlan>) -> String {
     debug_term(&mut line, &explanation.root);
     let scope = &explanation.scope;
     if scope.used || scope.count.is_some() {
-        let _ = write!(line, " scope={}", scope_name(scope.scope));
+        let _ = write!(line, " scope={}", scope.scope.name());
         debug_count(&mut line, scope.count);
     }
     line.push_str(" final=");
@@ -302,15 +302,6 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-const fn scope_name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Base => "base",
-        Scope::One => "one",
-        Scope::Subtree => "sub",
-        Scope::Subordinate => "subordinate",
-    }
-}
-
 /// The entry that explains.
 const NAME: &str = "cn=debugsearch";
 /// Asked for, the line of OpenDJ is answered.
@@ -323,6 +314,8 @@ const TESTING_MAX: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     use store::{Operator, ScopeReport};
+
+    use ldap::message::Scope;
 
     use super::*;
 
