@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::shell::{cargo, output, root};
 use crate::tidy::{manifests, source};
-use crate::{Error, no_arguments};
+use crate::{Error, lines, no_arguments};
 
 /// Files above this many lines are worth a look before they reach the limit.
 const LONG_FILE_LINES: usize = 600;
@@ -17,10 +17,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
     let mut functions: Vec<usize> = rust().flat_map(|file| function_lines(&file.text)).collect();
     functions.sort_unstable();
     println!("gauges:");
-    println!(
-        "  lines of Rust without tests  {}",
-        rust().map(source::File::product_lines).sum::<usize>()
-    );
+    let crates = lines::count(&files).map_err(Error::Wrong)?;
+    println!("  lines of Rust without tests  {}", lines::together(&crates).lines);
     println!("  functions                    {}", functions.len());
     println!("  function length p90 / p99    {} / {}", at(&functions, 90), at(&functions, 99));
     let long = rust().filter(|file| file.product_lines() > LONG_FILE_LINES).count();

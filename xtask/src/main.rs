@@ -21,6 +21,7 @@ mod ground;
 mod kerberos;
 mod latency;
 mod libraries;
+mod lines;
 mod load;
 mod options;
 mod scaling;
@@ -137,6 +138,12 @@ const VERBS: &[Verb] = &[
         arguments: "[--shares 70,50,30] [--connections 50,8] [--apart]",
         purpose: "how late answers are below the capacity, and whose fault it is",
         run: latency::run,
+    },
+    Verb {
+        name: "lines",
+        arguments: "[FOLDER]",
+        purpose: "lines of source without tests, crate by crate",
+        run: lines::run,
     },
     Verb {
         name: "scaling",

@@ -23,6 +23,7 @@ mod decide;
 mod directory;
 mod dispatch;
 mod error;
+pub mod explanation;
 mod export;
 mod figure_monitor;
 mod grants;

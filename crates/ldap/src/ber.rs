@@ -46,12 +46,6 @@ impl Tag {
         self.0 & NUMBER_MASK
     }
 
-    /// Whether elements are inside, rather than octets.
-    #[must_use]
-    pub const fn is_constructed(self) -> bool {
-        self.0 & CONSTRUCTED != 0
-    }
-
     /// Whether it is one of ASN.1's own types.
     #[must_use]
     pub const fn is_universal(self) -> bool {

@@ -253,15 +253,6 @@ fn parse_scope(part: Part<'_>) -> Result<Option<Scope>, UrlError> {
     }
 }
 
-const fn scope_name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Base => "base",
-        Scope::One => "one",
-        Scope::Subtree => "sub",
-        Scope::Subordinate => "subordinate",
-    }
-}
-
 fn parse_filter(part: Part<'_>) -> Result<Option<String>, UrlError> {
     let text = part.decode()?;
     if text.is_empty() {
@@ -305,7 +296,7 @@ impl fmt::Display for LdapUrl {
         let parts = [
             Encoded { text: &dn, plain: PLAIN }.to_string(),
             Encoded { text: &self.attributes.join(","), plain: PLAIN }.to_string(),
-            self.scope.map(scope_name).unwrap_or_default().to_owned(),
+            self.scope.map(Scope::name).unwrap_or_default().to_owned(),
             Encoded { text: self.filter.as_deref().unwrap_or_default(), plain: PLAIN }.to_string(),
             self.extensions.iter().map(Extension::to_string).collect::<Vec<_>>().join(","),
         ];

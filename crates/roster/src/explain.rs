@@ -2,105 +2,33 @@
 //!
 //! Invariant: nothing but what the server said is told; numbers have their unit.
 
-use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use serde::Deserialize;
+use directory::explanation::{Aliases, Order, Report, Term, Tested};
 
-use crate::output;
+use crate::table::{Side, Table, dash, number, shortened};
 
-/// What `roster-explain` says. What a later server adds is left out.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Report {
-    base: String,
-    scope: String,
-    filter: String,
-    indexed: bool,
-    candidates: Option<u64>,
-    exact: bool,
-    killed_by: Option<String>,
-    time_us: u64,
-    entries: u64,
-    aliases: Option<Aliases>,
-    subentries: Option<bool>,
-    plan: Term,
-    order: Option<Order>,
-    scope_plan: ScopePlan,
-    tested: Tested,
-}
+/// An explanation as text.
+pub(crate) struct Text<'r>(pub(crate) &'r Report);
 
-#[derive(Debug, Deserialize)]
-struct Aliases {
-    followed: String,
-    regions: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Order {
-    keys: String,
-    by: String,
-    index: Option<String>,
-    reason: Option<String>,
-    would_help: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Term {
-    filter: String,
-    operator: String,
-    source: String,
-    index: Option<String>,
-    keys: Option<u64>,
-    candidates: Option<u64>,
-    exact: bool,
-    order: Option<u32>,
-    skipped: Option<String>,
-    time_us: u64,
-    would_help: Option<String>,
-    #[serde(default)]
-    children: Vec<Self>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ScopePlan {
-    scope: String,
-    entries: Option<u64>,
-    used: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct Tested {
-    entries: u64,
-    matching: u64,
-    complete: bool,
-    time_us: u64,
-    terms: Vec<TestedTerm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct TestedTerm {
-    filter: String,
-    matching: u64,
-}
-
-impl fmt::Display for Report {
+impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let base = if self.base.is_empty() { "the root" } else { &self.base };
-        writeln!(f, "search      {base}, {}", scope_words(&self.scope))?;
-        writeln!(f, "filter      {}", self.filter)?;
-        if let Some(aliases) = &self.aliases {
-            writeln!(f, "aliases     {}", aliases.words())?;
+        let base = if self.0.base.is_empty() { "the root" } else { &self.0.base };
+        writeln!(f, "search      {base}, {}", scope_words(&self.0.scope))?;
+        writeln!(f, "filter      {}", self.0.filter)?;
+        if let Some(aliases) = &self.0.aliases {
+            writeln!(f, "aliases     {}", aliases_words(aliases))?;
         }
-        if let Some(only) = self.subentries {
+        if let Some(only) = self.0.subentries {
             let words = if only { "no other entries are shown" } else { "none are shown" };
             writeln!(f, "subentries  {words}")?;
         }
-        if let Some(order) = &self.order {
-            writeln!(f, "order       {}", order.words())?;
+        if let Some(order) = &self.0.order {
+            writeln!(f, "order       {}", order_words(order))?;
         }
         writeln!(f, "candidates  {}", self.candidates_words())?;
         writeln!(f, "matching    {}", self.matching_words())?;
-        let (planned, tested) = (time(self.time_us), time(self.tested.time_us));
+        let (planned, tested) = (time(self.0.time_us), time(self.0.tested.time_us));
         writeln!(f, "time        {planned} to plan, {tested} to read and test candidates\n")?;
         self.tree().fmt(f)?;
         for line in self.conclusions() {
@@ -110,23 +38,23 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
+impl Text<'_> {
     fn candidates_words(&self) -> String {
-        let entries = number(self.entries);
-        let by = match (&self.plan.source[..], self.indexed) {
-            _ if self.exact => "and none needs a test",
+        let entries = number(self.0.entries);
+        let by = match (&self.0.plan.source[..], self.0.indexed) {
+            _ if self.0.exact => "and none needs a test",
             ("undefined", _) => "as the schema has no answer",
             (_, true) => "each is tested",
             (_, false) => "no index helps, each is tested",
         };
-        match self.candidates {
+        match self.0.candidates {
             Some(count) => format!("{} of {entries} entries, {by}", number(count)),
             None => format!("all {entries} entries: {by}"),
         }
     }
 
     fn matching_words(&self) -> String {
-        let Tested { entries, matching, complete, .. } = &self.tested;
+        let Tested { entries, matching, complete, .. } = &self.0.tested;
         let matching = number(*matching);
         if *complete {
             return matching;
@@ -135,7 +63,8 @@ impl Report {
     }
 
     fn tree(&self) -> Table {
-        let shows_tests = !self.exact && self.tested.entries > 0 && !self.tested.terms.is_empty();
+        let shows_tests =
+            !self.0.exact && self.0.tested.entries > 0 && !self.0.tested.terms.is_empty();
         let mut table = Table::new(&[
             ("part of the filter", Side::Left),
             ("index", Side::Left),
@@ -148,8 +77,8 @@ impl Report {
         if shows_tests {
             table.column("match", Side::Right);
         }
-        self.row(&mut table, &self.plan, "", "", shows_tests);
-        let scope = &self.scope_plan;
+        self.row(&mut table, &self.0.plan, "", "", shows_tests);
+        let scope = &self.0.scope_plan;
         let used = if scope.used { "tree" } else { "–" };
         let count = scope.entries.map_or_else(dash, number);
         let text = format!("scope {}", scope.scope);
@@ -160,7 +89,7 @@ impl Report {
     /// Recurses as deep as the filter is, which the server's decoding limits.
     fn row(&self, table: &mut Table, term: &Term, first: &str, rest: &str, shows_tests: bool) {
         let text = if term.children.is_empty() {
-            shortened(&term.filter)
+            shortened(&term.filter, FILTER_WIDTH_MAX)
         } else {
             match term.operator.as_str() {
                 "and" => "and, all of".to_owned(),
@@ -187,10 +116,10 @@ impl Report {
             if term.order.is_some() || term.time_us > 0 { time(term.time_us) } else { dash() },
         ];
         if shows_tests {
-            let tested = self.tested.terms.iter().find(|tested| tested.filter == term.filter);
+            let tested = self.0.tested.terms.iter().find(|tested| tested.filter == term.filter);
             let count = tested.map(|tested| tested.matching);
-            let is_root = std::ptr::eq(term, &self.plan);
-            let count = count.or(is_root.then_some(self.tested.matching));
+            let is_root = std::ptr::eq(term, &self.0.plan);
+            let count = count.or(is_root.then_some(self.0.tested.matching));
             cells.push(count.map_or_else(dash, number));
         }
         if let Some(why) = &term.skipped {
@@ -209,20 +138,22 @@ impl Report {
     /// What it comes to, one line each.
     fn conclusions(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let Tested { entries, matching, complete, .. } = self.tested;
-        let is_empty = self.candidates == Some(0) || (complete && matching == 0);
+        let Tested { entries, matching, complete, .. } = self.0.tested;
+        let is_empty = self.0.candidates == Some(0) || (complete && matching == 0);
         if is_empty {
-            lines.push(match &self.killed_by {
-                Some(term) => format!("Nothing matches because of {}.", shortened(term)),
+            lines.push(match &self.0.killed_by {
+                Some(term) => {
+                    format!("Nothing matches because of {}.", shortened(term, FILTER_WIDTH_MAX))
+                }
                 None => "Nothing matches; no single part of the filter is the reason.".to_owned(),
             });
         }
-        if !self.indexed && entries > FEW_ENTRIES {
-            let all = number(self.entries);
+        if !self.0.indexed && entries > FEW_ENTRIES {
+            let all = number(self.0.entries);
             lines.push(format!(
                 "Slow: no index narrows this search, so all {all} entries are read."
             ));
-        } else if let Some(candidates) = self.candidates
+        } else if let Some(candidates) = self.0.candidates
             && complete
             && candidates > FEW_ENTRIES
             && candidates / 10 > matching
@@ -231,12 +162,12 @@ impl Report {
             lines.push(format!("{candidates} candidates are read to find {matching}."));
         }
         let mut helps = Vec::new();
-        would_help(&self.plan, &mut helps);
+        would_help(&self.0.plan, &mut helps);
         for (definition, filter) in helps {
-            let filter = shortened(filter);
+            let filter = shortened(filter, FILTER_WIDTH_MAX);
             lines.push(format!("An index would help {filter}:  roster index add '{definition}'"));
         }
-        if let Some(Order { keys, would_help: Some(definition), .. }) = &self.order {
+        if let Some(Order { keys, would_help: Some(definition), .. }) = &self.0.order {
             lines.push(format!(
                 "An index would help the order by {keys}:  roster index add '{definition}'"
             ));
@@ -245,33 +176,28 @@ impl Report {
     }
 }
 
-impl Order {
-    fn words(&self) -> String {
-        let Self { keys, by, index, reason, .. } = self;
-        let way = match (index, by.as_str()) {
-            (Some(index), _) => format!("by {keys}: {index} is walked in its order"),
-            (None, "memory") => format!("by {keys}: sorted in memory"),
-            (None, _) => "none".to_owned(),
-        };
-        match reason {
-            Some(reason) => format!("{way}; {reason}"),
-            None => way,
-        }
+fn order_words(Order { keys, by, index, reason, .. }: &Order) -> String {
+    let way = match (index, by.as_str()) {
+        (Some(index), _) => format!("by {keys}: {index} is walked in its order"),
+        (None, "memory") => format!("by {keys}: sorted in memory"),
+        (None, _) => "none".to_owned(),
+    };
+    match reason {
+        Some(reason) => format!("{way}; {reason}"),
+        None => way,
     }
 }
 
-impl Aliases {
-    fn words(&self) -> String {
-        let when = match self.followed.as_str() {
-            "find" => "followed to find the base",
-            "search" => "followed in the scope",
-            _ => "followed to find the base and in the scope",
-        };
-        match self.regions {
-            Some(1) => format!("{when}; the scope has 1 part"),
-            Some(count) => format!("{when}; the scope has {} parts", number(count)),
-            None => when.to_owned(),
-        }
+fn aliases_words(aliases: &Aliases) -> String {
+    let when = match aliases.followed.as_str() {
+        "find" => "followed to find the base",
+        "search" => "followed in the scope",
+        _ => "followed to find the base and in the scope",
+    };
+    match aliases.regions {
+        Some(1) => format!("{when}; the scope has 1 part"),
+        Some(count) => format!("{when}; the scope has {} parts", number(count)),
+        None => when.to_owned(),
     }
 }
 
@@ -287,86 +213,6 @@ fn would_help<'r>(term: &'r Term, found: &mut Vec<(&'r str, &'r str)>) {
     }
 }
 
-/// Text in columns.
-#[derive(Debug)]
-pub(crate) struct Table {
-    columns: Vec<(&'static str, Side)>,
-    rows: Vec<Vec<String>>,
-}
-
-/// Where a column's text stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Side {
-    Left,
-    Right,
-}
-
-impl Table {
-    pub(crate) fn new(columns: &[(&'static str, Side)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
-    }
-
-    pub(crate) fn column(&mut self, title: &'static str, side: Side) {
-        self.columns.push((title, side));
-    }
-
-    /// Adds a row, of whatever text; a cell beyond the columns is a remark at its end.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
-        let shown = |cell: String| match output::within_line(&cell) {
-            Cow::Borrowed(_) => cell,
-            Cow::Owned(shown) => shown,
-        };
-        self.rows.push(cells.into_iter().map(shown).collect());
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths: Vec<usize> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(at, (title, _))| {
-                let cells = self.rows.iter().filter_map(|row| row.get(at));
-                cells.map(|cell| width(cell)).chain([width(title)]).max().unwrap_or(0)
-            })
-            .collect();
-        let titles = self.columns.iter().map(|(title, _)| (*title).to_owned()).collect();
-        for row in std::iter::once(&titles).chain(&self.rows) {
-            let mut line = String::new();
-            for (at, cell) in row.iter().enumerate() {
-                let side = self.columns.get(at).map_or(Side::Left, |(_, side)| *side);
-                let pad = widths.get(at).copied().unwrap_or(0).saturating_sub(width(cell));
-                let (before, after) = if side == Side::Right { (pad, 0) } else { (0, pad) };
-                write!(line, "{:before$}{cell}{:after$}  ", "", "")?;
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        Ok(())
-    }
-}
-
-fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn dash() -> String {
-    "–".to_owned()
-}
-
-/// A number with commas between thousands.
-pub(crate) fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A time with the unit that suits it.
 #[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn time(us: u64) -> String {
@@ -375,14 +221,6 @@ fn time(us: u64) -> String {
         1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
         _ => format!("{:.1} s", us as f64 / 1e6),
     }
-}
-
-fn shortened(filter: &str) -> String {
-    if width(filter) <= FILTER_WIDTH_MAX {
-        return filter.to_owned();
-    }
-    let start: String = filter.chars().take(FILTER_WIDTH_MAX - 1).collect();
-    format!("{start}…")
 }
 
 fn scope_words(scope: &str) -> &str {

@@ -6,7 +6,7 @@
 
 mod facts;
 mod graph;
-mod product;
+pub(crate) mod product;
 mod show;
 mod tree;
 

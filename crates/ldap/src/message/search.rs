@@ -51,6 +51,17 @@ impl Scope {
         }
     }
 
+    /// What it is called in LDAP URLs (RFC 4516 §2) and in what the server says.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::One => "one",
+            Self::Subtree => "sub",
+            Self::Subordinate => "subordinate",
+        }
+    }
+
     /// Its number on the wire.
     #[must_use]
     pub const fn code(self) -> u32 {

@@ -2,13 +2,14 @@
 
 use clap::Args;
 use client::{Entry, SearchAnswer, SearchFor};
+use directory::explanation::{ATTRIBUTE, Report};
 use ldap::ber::{Tag, Writer};
 use ldap::control_value::sort::{SortKey, write_sort_keys};
 use ldap::filter::Filter;
 use ldap::message::{Control, ControlsBuf, DerefAliases, Scope};
 
 use crate::connect::{ADMINISTRATOR_HINT, ServerOptions};
-use crate::explain::Report;
+use crate::explain::Text;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -81,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let asked = SearchFor {
         scope: options.scope,
         deref: options.deref,
-        attributes: &[EXPLAIN],
+        attributes: &[ATTRIBUTE],
         size_limit_entries: options.size_limit,
         ..SearchFor::below(&options.base, filter)
     };
@@ -91,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let SearchAnswer::Entry { dn, attributes } = found else { return Ok(()) };
         let entry = Entry::of(dn, attributes);
         // Who is not the administrator gets ordinary entries; one tells.
-        explained = Some(entry.text(EXPLAIN).ok_or_else(not_administrator)?.to_owned());
+        explained = Some(entry.text(ATTRIBUTE).ok_or_else(not_administrator)?.to_owned());
         Ok::<_, Failure>(())
     })?;
     let Some(json) = &explained else {
@@ -106,7 +107,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         output::json(&value)?;
     } else {
         let report: Report = serde_json::from_str(json).map_err(malformed)?;
-        output::line(format_args!("{report}"))?;
+        output::line(format_args!("{}", Text(&report)))?;
     }
     Ok(Exit::Done)
 }
@@ -168,8 +169,6 @@ fn scope(text: &str) -> Result<Scope, String> {
     })
 }
 
-/// The attribute that has a search explained.
-const EXPLAIN: &str = "roster-explain";
 /// Server-side sorting (RFC 2891).
 const SORT: &str = "1.2.840.113556.1.4.473";
 /// Subentries (RFC 3672).

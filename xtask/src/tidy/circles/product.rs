@@ -1,10 +1,10 @@
 //! Which items are of the product, and which stand there for tests alone.
 
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Item, Meta, Token};
+use syn::{Attribute, Expr, Item, Lit, Meta, MetaNameValue, Token};
 
 /// Whether `#[test]` or a `#[cfg]` keeps what has these attributes out of the product.
-pub(super) fn is_test(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();
         let is_off =
@@ -15,8 +15,11 @@ pub(super) fn is_test(attributes: &[Attribute]) -> bool {
 
 /// Whether a predicate of `cfg` holds in the product; None where that depends.
 fn holds(predicate: &Meta) -> Option<bool> {
-    let Meta::List(list) = predicate else {
-        return if predicate.path().is_ident("test") { Some(false) } else { None };
+    let list = match predicate {
+        Meta::List(list) => list,
+        Meta::Path(path) if path.is_ident("test") => return Some(false),
+        Meta::NameValue(pair) if is_test_support(pair) => return Some(false),
+        Meta::Path(_) | Meta::NameValue(_) => return None,
     };
     let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
     let parts: Vec<Option<bool>> = parts.iter().map(holds).collect();
@@ -34,7 +37,13 @@ fn holds(predicate: &Meta) -> Option<bool> {
     }
 }
 
-pub(super) fn attributes(item: &Item) -> &[Attribute] {
+/// Whether it is the feature that only tests of other crates ask for.
+fn is_test_support(pair: &MetaNameValue) -> bool {
+    let is_text = |text: &Lit| matches!(text, Lit::Str(text) if text.value() == "test-support");
+    matches!(&pair.value, Expr::Lit(value) if pair.path.is_ident("feature") && is_text(&value.lit))
+}
+
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,
@@ -72,6 +81,7 @@ mod tests {
         check("#[cfg(all(unix, test))]", true);
         check("#[cfg(any(test))]", true);
         check("#[cfg(any(test, feature = \"a\"))]", false);
+        check("#[cfg(any(test, feature = \"test-support\"))]", true);
         check("#[cfg(not(test))]", false);
         check("#[cfg(not(not(test)))]", true);
         check("#[cfg(unix)]", false);

@@ -1,7 +1,7 @@
 //! Explained searches: instead of what matches, one entry that says how the search is answered.
 //!
 //! The administrator asks for the attribute `debugsearchindex`, one line as OpenDJ writes it, or
-//! for `roster-explain`, JSON that `roster explain` prints.
+//! for `roster-explain`, the JSON of `explanation.rs`, which `roster explain` prints.
 //!
 //! Invariant: what is explained is the plan of the same search without the attribute. Testing
 //! candidates, which tells what the plan cannot, is bounded.
@@ -10,16 +10,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use ldap::dn::Dn;
-use ldap::message::{DerefAliases, Scope};
+use ldap::message::DerefAliases;
 use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
-use serde::Serialize;
 use store::{Ask, Explanation, Plan, Source, StoreError, TermReport, View};
 
-use super::aliases::Regions;
 use super::sorted::{self, OrderPlan, Way};
 use super::{Outcome, Resolved, Run, Search, only_subentries};
 use crate::controls::paged::Position;
 use crate::directory::State;
+use crate::explanation::{ATTRIBUTE, Aliases, Order, Report, ScopePlan, Term, Tested, TestedTerm};
 use crate::live_entry::LiveEntry;
 use crate::refusal::Refusal;
 use crate::sink::ResponseSink;
@@ -30,7 +29,7 @@ impl Search<'_> {
         let selection = resolved.selection;
         self.access.is_root()
             && selection.may_select_operational()
-            && [DEBUG, EXPLAIN].iter().any(|name| {
+            && [DEBUG, ATTRIBUTE].iter().any(|name| {
                 schema.describe(name).is_ok_and(|named| selection.names_attribute(&named))
             })
     }
@@ -71,8 +70,8 @@ impl Search<'_> {
         let tested = test(run, &plan, &explanation.root)?;
         let Some(tested) = tested else { return Ok(Outcome::Abandoned) };
         let report = Report {
-            base: self.request.base,
-            scope: scope_name(self.request.scope),
+            base: self.request.base.to_owned(),
+            scope: self.request.scope.name().to_owned(),
             filter: self.request.filter.to_string(),
             indexed: plan.indexed,
             candidates: explanation.final_candidates,
@@ -83,9 +82,9 @@ impl Search<'_> {
             aliases: self.alias_plan(resolved),
             subentries: self.controls.subentries,
             plan: Term::of(&explanation.root),
-            order: order.as_ref().map(OrderReport::of),
+            order: order.as_ref().map(Order::of),
             scope_plan: ScopePlan {
-                scope: scope_name(explanation.scope.scope),
+                scope: explanation.scope.scope.name().to_owned(),
                 entries: explanation.scope.count,
                 used: explanation.scope.used,
             },
@@ -93,22 +92,22 @@ impl Search<'_> {
         };
         let json = serde_json::to_string(&report).unwrap_or_default();
         let line = debug_line(&explanation, order.as_ref());
-        let entry = entry(&state.schema, &[(DEBUG, line), (EXPLAIN, json)]);
+        let entry = entry(&state.schema, &[(DEBUG, line), (ATTRIBUTE, json)]);
         let rights = resolved.guard.on(&entry);
         let _ = sink.entry(&rights.visible(&entry, resolved.selection));
         Ok(Outcome::Done(self.complete()))
     }
 
     /// What following aliases comes to, where it is asked for.
-    fn alias_plan(&self, resolved: &Resolved<'_>) -> Option<AliasPlan> {
+    fn alias_plan(&self, resolved: &Resolved<'_>) -> Option<Aliases> {
         let followed = match self.request.deref {
             DerefAliases::Never => return None,
             DerefAliases::InSearching => "search",
             DerefAliases::FindingBase => "find",
             DerefAliases::Always => "always",
         };
-        let regions = resolved.regions.as_ref().map(Regions::count);
-        Some(AliasPlan { followed, regions })
+        let regions = resolved.regions.as_ref().map(|regions| regions.count() as u64);
+        Some(Aliases { followed: followed.to_owned(), regions })
     }
 }
 
@@ -197,138 +196,45 @@ fn killed_by(explanation: &Explanation, tested: &Tested) -> Option<String> {
     tested.terms.iter().find(|term| term.matching == 0).map(|term| term.filter.clone())
 }
 
-/// What `roster-explain` says; docs/how-to/slow-search.md tells how to read it.
-#[derive(Serialize)]
-struct Report<'a> {
-    base: &'a str,
-    scope: &'static str,
-    filter: String,
-    /// An index or the tree narrowed the candidates.
-    indexed: bool,
-    /// At most so many; null when every entry is one.
-    candidates: Option<u64>,
-    /// No candidate needs a test.
-    exact: bool,
-    /// The part of the filter that leaves nothing, if nothing matches and one part alone does it.
-    killed_by: Option<String>,
-    /// The time of planning.
-    time_us: u64,
-    /// Entries of the directory.
-    entries: u64,
-    /// When aliases are followed; null when they are not.
-    aliases: Option<AliasPlan>,
-    /// Only subentries are wanted, or none; null when nothing was said of them.
-    subentries: Option<bool>,
-    plan: Term<'a>,
-    /// Null when entries are wanted in any order.
-    order: Option<OrderReport<'a>>,
-    scope_plan: ScopePlan,
-    tested: Tested,
-}
-
-#[derive(Serialize)]
-struct Term<'a> {
-    filter: &'a str,
-    /// and, or, not, item
-    operator: &'static str,
-    /// index, none, undefined, everything, parts
-    source: &'static str,
-    index: Option<&'a str>,
-    keys: Option<u64>,
-    candidates: Option<u64>,
-    exact: bool,
-    order: Option<u32>,
-    skipped: Option<&'static str>,
-    time_us: u64,
-    would_help: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    children: Vec<Self>,
-}
-
-#[derive(Serialize)]
-struct AliasPlan {
-    /// search, find, always
-    followed: &'static str,
-    /// So many entries, levels and subtrees are in scope; null when no alias is in scope.
-    regions: Option<usize>,
-}
-
-#[derive(Serialize)]
-struct OrderReport<'a> {
-    /// The sort keys, `-` before those in reverse.
-    keys: &'a str,
-    /// index, memory, none
-    by: &'static str,
-    index: Option<&'a str>,
-    /// Why no index is walked, or entries come in any order.
-    reason: Option<&'a str>,
-    would_help: Option<&'a str>,
-}
-
-impl<'a> OrderReport<'a> {
-    fn of(order: &'a OrderPlan) -> Self {
+impl Order {
+    fn of(order: &OrderPlan) -> Self {
         let by = match order.way {
             Way::Index(_) => "index",
             Way::Memory => "memory",
             Way::Unsorted => "none",
         };
         Self {
-            keys: &order.keys,
-            by,
-            index: order.index(),
-            reason: order.reason.as_deref(),
-            would_help: order.would_help.as_deref(),
+            keys: order.keys.clone(),
+            by: by.to_owned(),
+            index: order.index().map(str::to_owned),
+            reason: order.reason.clone(),
+            would_help: order.would_help.clone(),
         }
     }
 }
 
-#[derive(Serialize)]
-struct ScopePlan {
-    scope: &'static str,
-    entries: Option<u64>,
-    used: bool,
-}
-
-/// What came of testing candidates.
-#[derive(Debug, Default, Serialize)]
-struct Tested {
-    entries: u64,
-    matching: u64,
-    /// Every candidate was tested.
-    complete: bool,
-    time_us: u64,
-    /// How many of the tested entries match each part of a conjunction by itself.
-    terms: Vec<TestedTerm>,
-}
-
-#[derive(Debug, Serialize)]
-struct TestedTerm {
-    filter: String,
-    matching: u64,
-}
-
-impl<'a> Term<'a> {
+impl Term {
     /// Recurses as deep as the filter is, which decoding limits.
-    fn of(report: &'a TermReport) -> Self {
+    fn of(report: &TermReport) -> Self {
         let (source, index, keys) = match &report.source {
-            Source::Index { name, keys } => ("index", Some(name.as_str()), Some(*keys)),
+            Source::Index { name, keys } => ("index", Some(name.clone()), Some(*keys)),
             Source::Scan => ("none", None, None),
             Source::Undefined => ("undefined", None, None),
             Source::Everything => ("everything", None, None),
             Source::Composed => ("parts", None, None),
         };
         Self {
-            filter: &report.filter,
-            operator: report.operator.name(),
-            source,
+            filter: report.filter.clone(),
+            operator: report.operator.name().to_owned(),
+            source: source.to_owned(),
             index,
             keys,
             candidates: report.candidates,
             exact: report.exact,
             order: report.order,
-            skipped: report.skipped,
+            skipped: report.skipped.map(str::to_owned),
             time_us: report.time_us,
-            would_help: report.would_help.as_deref(),
+            would_help: report.would_help.clone(),
             children: report.children.iter().map(Self::of).collect(),
         }
     }
@@ -341,7 +247,7 @@ fn debug_line(explanation: &Explanation, order: Option<&OrderPlan>) -> String {
     debug_term(&mut line, &explanation.root);
     let scope = &explanation.scope;
     if scope.used || scope.count.is_some() {
-        let _ = write!(line, " scope={}", scope_name(scope.scope));
+        let _ = write!(line, " scope={}", scope.scope.name());
         debug_count(&mut line, scope.count);
     }
     line.push_str(" final=");
@@ -396,21 +302,10 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-const fn scope_name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Base => "base",
-        Scope::One => "one",
-        Scope::Subtree => "sub",
-        Scope::Subordinate => "subordinate",
-    }
-}
-
 /// The entry that explains.
 const NAME: &str = "cn=debugsearch";
 /// Asked for, the line of OpenDJ is answered.
 const DEBUG: &str = "debugsearchindex";
-/// Asked for, JSON is answered.
-const EXPLAIN: &str = "roster-explain";
 /// Candidates that an explanation tests at most.
 const TESTED_ENTRIES_MAX: u64 = 20_000;
 /// How long it tests at most.
@@ -419,6 +314,8 @@ const TESTING_MAX: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     use store::{Operator, ScopeReport};
+
+    use ldap::message::Scope;
 
     use super::*;
 
