@@ -31,7 +31,7 @@ use crate::cookie::CookieKey;
 use crate::error::DirectoryError;
 use crate::figure_monitor::{FigureMonitor, Figures};
 use crate::grants::GrantTypes;
-use crate::hashing::PasswordOptions;
+use crate::hashing::{HashRules, PasswordOptions};
 use crate::identity_limits::Identities;
 use crate::limits::Limits;
 use crate::log::{CommitLog, Local};
@@ -264,6 +264,11 @@ pub(crate) struct RootIdentity {
 }
 
 impl Directory {
+    /// How passwords are hashed here.
+    pub(crate) fn hash_rules(&self) -> HashRules<'_> {
+        HashRules { options: &self.passwords, seldom: &self.seldom }
+    }
+
     /// Creates a data directory: the store, the administrator's password (hashed, readable by the
     /// owner only), an entry for each suffix, and the global ACIs. Without `admin_password` the
     /// administrator can sign in through the Unix socket only.

@@ -6,7 +6,6 @@ use ldap::result::ResultCode;
 use crate::completion::Completion;
 use crate::controls::{self, Operation, RequestControls, proxied};
 use crate::job::{Job, JobDone, Ran};
-use crate::note::Note;
 use crate::ops;
 use crate::ops::bind::must_change;
 use crate::ops::extended::Call;
@@ -18,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::session::{Ending, Session};
 use crate::session_monitor;
 use crate::sink::{Receiver, ResponseSink};
-use crate::worker::{Next, Worker};
+use crate::worker::{Next, RequestState, Worker};
 
 /// Carries out one request as far as it goes on this thread.
 pub(crate) fn dispatch(
@@ -44,8 +43,6 @@ pub(crate) fn dispatch(
         return Next::Answered(sink.nothing());
     };
     let expired = session.transactions().expire(&*worker.directory.clock);
-    let envelope = Envelope { id: message.id, operation: message.op.kind(), bytes };
-    worker.hashing.forget_questions();
     let mut asks_policy = message.controls.iter().any(|one| one.oid == password_policy::REQUEST);
     let outcome = check_id(session, message.id)
         .and_then(|()| check_not_binding(session, &message.op))
@@ -59,7 +56,7 @@ pub(crate) fn dispatch(
         })
         .and_then(|controls| {
             proxied::assume(worker, session, &controls)?;
-            carry_out(worker, session, message, (&controls, envelope), sink)
+            carry_out(worker, session, (message, bytes), &controls, sink)
         });
     session.resume();
     let next = outcome.unwrap_or_else(|refusal| {
@@ -142,14 +139,16 @@ fn check_not_binding(session: &Session, request: &Request<'_>) -> Result<(), Ref
 fn carry_out(
     worker: &mut Worker,
     session: &mut Session,
-    message: &Message<'_, Request<'_>>,
-    (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
+    (message, bytes): (&Message<'_, Request<'_>>, &[u8]),
+    controls: &RequestControls<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    if !matches!(message.op, Request::Search(_) | Request::Compare(_)) {
-        worker.schema_generation = worker.directory.state.load().schema.generation();
-    }
-    let op = match &message.op {
+    let is_read = matches!(message.op, Request::Search(_) | Request::Compare(_));
+    let generation = || worker.directory.state.load().schema.generation();
+    let schema_generation = (!is_read).then(generation);
+    let (id, operation) = (message.id, message.op.kind());
+    let envelope = Envelope { id, operation, bytes, schema_generation };
+    let resolved = match &message.op {
         Request::Bind(bind) => {
             return ops::bind::start(worker, session, bind, (controls, envelope), sink);
         }
@@ -172,12 +171,12 @@ fn carry_out(
                 let result = Refusal::new(closed, "");
                 return Ok(Next::Answered(sink.end(result, Controls::EMPTY)));
             }
-            ops::delete::resolve(named, controls)?
+            ops::delete::resolve(named, controls)?.into()
         }
         Request::Modify(modify) => ops::modify::resolve(worker, session, controls, modify)?,
-        Request::ModifyDn(rename) => ops::modify_dn::resolve(worker, rename)?,
+        Request::ModifyDn(rename) => ops::modify_dn::resolve(worker, rename)?.into(),
     };
-    update::submit(worker, session, (controls, envelope), op, sink)
+    update::submit(worker, session, (controls, envelope), resolved, sink)
 }
 
 /// Carries out a job on a pool thread: the message is decoded again from the job's own copy.
@@ -185,15 +184,13 @@ pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver
     let mut end = Vec::new();
     let new = || Completion::of(job.id, Some(job.operation));
     let so_far = job.parked.as_mut().map_or_else(new, |parked| parked.so_far.clone());
-    // Nothing that another job left.
-    worker.note = Note::resume(&so_far);
+    worker.request = RequestState::default();
     let chunk_bytes = worker.directory.limits.chunk_bytes;
     let mut sink = ResponseSink::flushed(&mut end, so_far, chunk_bytes, receiver);
     let mut completion = match run_on(worker, &job, &mut sink) {
         Ok(completion) => completion,
         Err(mut parked) => {
             parked.so_far = sink.parked();
-            worker.note.add_to(&mut parked.so_far);
             job.parked = Some(parked);
             return Ran::Parked(job);
         }
@@ -202,7 +199,6 @@ pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver
         sink.take_back();
         completion = sink.end(Refusal::new(ResultCode::Canceled, ""), Controls::EMPTY);
     }
-    worker.note.add_to(&mut completion);
     Ran::Done(JobDone { end, completion })
 }
 

@@ -84,35 +84,57 @@ pub(crate) enum Behind {
     Asked,
 }
 
-/// The questions and answers of the request that a worker handles.
+/// The form in which a new password is to be stored.
+pub(crate) enum Hashed {
+    Now(Vec<u8>),
+    /// It takes long: it was asked for.
+    Asked,
+}
+
+/// What a request asks of the hash pool, and what it carries along until that has answered.
+#[must_use]
+pub(crate) struct Questions {
+    asked: Vec<Question>,
+    /// What the request has asked before: without these answers it would ask again, and so on for
+    /// ever, where a password was changed meanwhile.
+    answered: Vec<(Question, Answer)>,
+    /// The guess that the request makes.
+    attempt: Option<Box<Attempt>>,
+    /// A right password would have been answered by now.
+    silence_tells: bool,
+}
+
+/// How one request comes to hashes: what it asks for, and what it has been answered.
+#[derive(Default)]
 pub(crate) struct Hashing {
-    options: PasswordOptions,
-    seldom: Arc<SeldomLines>,
     asked: Vec<Question>,
     answered: Vec<(Question, Answer)>,
-    /// The guess that the request makes, while it waits.
     attempt: Option<Box<Attempt>>,
-    /// A right password would have been answered at once.
     silence_tells: bool,
 }
 
 impl Hashing {
-    pub(crate) fn new(options: PasswordOptions, seldom: &Arc<SeldomLines>) -> Self {
-        let seldom = Arc::clone(seldom);
-        let (asked, answered) = (Vec::new(), Vec::new());
-        Self { options, seldom, asked, answered, attempt: None, silence_tells: false }
+    /// That of a request which goes on with what it was answered, and with its guess.
+    pub(crate) fn resumed(
+        answered: Vec<(Question, Answer)>,
+        attempt: Option<Box<Attempt>>,
+    ) -> Self {
+        Self { answered, attempt, ..Self::default() }
     }
 
-    /// A request begins, or ends: what another one asked for is nothing to it.
+    /// What was asked for was found out otherwise.
     pub(crate) fn forget_questions(&mut self) {
         self.asked.clear();
         self.silence_tells = false;
     }
 
-    /// Whether the request has to wait for answers. What it resolved to holds stand-ins, and must
-    /// be dropped.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.asked.is_empty()
+    /// What the request has to wait for; none where it goes on.
+    pub(crate) fn questions(&mut self) -> Option<Questions> {
+        if self.asked.is_empty() {
+            return None;
+        }
+        let Self { asked, answered, attempt, silence_tells } = std::mem::take(self);
+        Some(Questions { asked, answered, attempt, silence_tells })
     }
 
     /// Whether the request has waited for answers.
@@ -120,21 +142,15 @@ impl Hashing {
         !self.answered.is_empty()
     }
 
-    /// How passwords are stored in this scheme, or in that of the settings.
-    fn storage(&self, scheme: Option<Scheme>) -> PasswordStorage {
-        let PasswordStorage { scheme: usual, costs } = self.options.storage;
-        PasswordStorage { scheme: scheme.unwrap_or(usual), costs }
-    }
-
-    /// The stored form of a new password, in the scheme of its policy. Where that takes long it
-    /// is asked for, and a stand-in
-    /// that is like no other value is returned.
+    /// The stored form of a new password, in the scheme of its policy or else in that of the
+    /// settings.
     pub(crate) fn stored_form(
         &mut self,
+        options: &PasswordOptions,
         clear: &[u8],
         (scheme, is_generated): (Option<Scheme>, bool),
         chance: &mut dyn Chance,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Hashed, Refusal> {
         if clear.len() > PASSWORD_MAX_BYTES {
             return Err(Refusal::new(
                 ResultCode::ConstraintViolation,
@@ -142,9 +158,10 @@ impl Hashing {
             )
             .because(PolicyError::PasswordTooLong));
         }
-        let storage = self.storage(scheme);
+        let PasswordStorage { scheme: usual, costs } = options.storage;
+        let storage = PasswordStorage { scheme: scheme.unwrap_or(usual), costs };
         if !storage.is_slow() {
-            return storage.hash(clear, chance).ok_or_else(not_computed);
+            return storage.hash(clear, chance).map(Hashed::Now).ok_or_else(not_computed);
         }
         let known = self.answered.iter().find_map(|(question, answer)| match (question, answer) {
             (Question::Stored { clear: other, storage: by, .. }, Answer::Stored(form))
@@ -155,12 +172,11 @@ impl Hashing {
             _ => None,
         });
         if let Some(form) = known {
-            return form.ok_or_else(not_computed);
+            return form.map(Hashed::Now).ok_or_else(not_computed);
         }
-        let stand_in = format!("{{STAND-IN}}{}", self.asked.len()).into_bytes();
         let clear = Zeroizing::new(clear.to_vec());
         self.asked.push(Question::Stored { clear, storage, is_generated });
-        Ok(stand_in)
+        Ok(Hashed::Asked)
     }
 
     /// The password that the server made up when this request was handled first.
@@ -173,10 +189,16 @@ impl Hashing {
 
     /// Which of the stored values the password is behind. Where one of them takes long, all are
     /// asked for.
-    pub(crate) fn which(&mut self, clear: &[u8], stored: &[Vec<u8>]) -> Behind {
-        let max = &self.options.cost_max;
+    pub(crate) fn which(
+        &mut self,
+        rules: HashRules<'_>,
+        clear: &[u8],
+        stored: &[Vec<u8>],
+    ) -> Behind {
+        let HashRules { options, seldom } = rules;
+        let max = &options.cost_max;
         if !stored.iter().any(|one| password::is_slow(one, max)) {
-            return which(clear, stored, (max, &self.seldom)).map_or(Behind::Nowhere, Behind::At);
+            return which(clear, stored, (max, seldom)).map_or(Behind::Nowhere, Behind::At);
         }
         let question =
             Question::Which { clear: Zeroizing::new(clear.to_vec()), stored: stored.to_vec() };
@@ -188,34 +210,6 @@ impl Hashing {
         Behind::Asked
     }
 
-    /// Makes what was asked for the work of the hash pool; the request is listed as outstanding
-    /// until the pool is done with it.
-    pub(crate) fn job(&mut self, session: &mut Session, envelope: Envelope<'_>) -> Box<HashJob> {
-        let Envelope { id, operation, bytes } = envelope;
-        Box::new(HashJob {
-            id,
-            operation,
-            message: Zeroizing::new(bytes.to_vec()),
-            questions: std::mem::take(&mut self.asked),
-            answered: std::mem::take(&mut self.answered),
-            cancel: session.begin(id),
-            silence_tells: std::mem::take(&mut self.silence_tells),
-            attempt: self.attempt.take(),
-            options: self.options,
-            seldom: Arc::clone(&self.seldom),
-        })
-    }
-
-    /// The answers to what this request asked for when it was handled before, and the guess that it
-    /// made.
-    pub(crate) fn answer(
-        &mut self,
-        answered: Vec<(Question, Answer)>,
-        attempt: Option<Box<Attempt>>,
-    ) {
-        (self.answered, self.attempt) = (answered, attempt);
-    }
-
     /// A right password would have been answered by now.
     pub(crate) fn set_silence_tells(&mut self, tells: bool) {
         self.silence_tells = tells;
@@ -225,6 +219,35 @@ impl Hashing {
     pub(crate) fn attempt(&mut self) -> &mut Option<Box<Attempt>> {
         &mut self.attempt
     }
+}
+
+impl Questions {
+    /// Makes them the work of the hash pool; the request is listed as outstanding until the pool is
+    /// done with it.
+    pub(crate) fn job(
+        self,
+        rules: HashRules<'_>,
+        session: &mut Session,
+        envelope: Envelope<'_>,
+    ) -> Box<HashJob> {
+        let Envelope { id, operation, bytes, .. } = envelope;
+        Box::new(HashJob {
+            id,
+            operation,
+            message: Zeroizing::new(bytes.to_vec()),
+            questions: self,
+            cancel: session.begin(id),
+            options: *rules.options,
+            seldom: Arc::clone(rules.seldom),
+        })
+    }
+}
+
+/// How hashes are computed, and where is told what is not.
+#[derive(Clone, Copy)]
+pub(crate) struct HashRules<'d> {
+    pub(crate) options: &'d PasswordOptions,
+    pub(crate) seldom: &'d Arc<SeldomLines>,
 }
 
 /// The first of the stored values that the password is behind. All are looked at: the time it
@@ -261,13 +284,8 @@ pub struct HashJob {
     id: MessageId,
     operation: OperationKind,
     message: Zeroizing<Vec<u8>>,
-    questions: Vec<Question>,
-    /// What the request has asked before: without these answers it would ask again, and so on for
-    /// ever, where a password was changed meanwhile.
-    answered: Vec<(Question, Answer)>,
+    questions: Questions,
     cancel: Cancel,
-    silence_tells: bool,
-    attempt: Option<Box<Attempt>>,
     options: PasswordOptions,
     seldom: Arc<SeldomLines>,
 }
@@ -281,7 +299,7 @@ impl HashJob {
     /// Whether the client of a bind learns that its password is wrong from not being answered at
     /// once.
     pub fn silence_tells(&self) -> bool {
-        self.operation == OperationKind::Bind && self.silence_tells
+        self.operation == OperationKind::Bind && self.questions.silence_tells
     }
 
     /// What it asks for.
@@ -307,7 +325,7 @@ impl HashJob {
                 clear.len() + stored.iter().map(Vec::len).sum::<usize>()
             }
         };
-        self.message.len() + self.questions.iter().map(of_question).sum::<usize>()
+        self.message.len() + self.questions.asked.iter().map(of_question).sum::<usize>()
     }
 
     /// Whether nobody wants the answer any more.
@@ -317,10 +335,9 @@ impl HashJob {
 
     /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
     pub fn run(self) -> HashDone {
-        let Self { id, operation, message, questions, mut answered, cancel, mut attempt, .. } =
-            self;
-        let (options, seldom) = (self.options, self.seldom);
-        for question in questions {
+        let Self { id, operation, message, questions, cancel, options, seldom } = self;
+        let Questions { asked, mut answered, mut attempt, .. } = questions;
+        for question in asked {
             if cancel.is_set() {
                 break;
             }
@@ -352,7 +369,7 @@ impl fmt::Debug for HashJob {
         f.debug_struct("HashJob")
             .field("id", &self.id)
             .field("message_bytes", &self.message.len())
-            .field("questions", &self.questions.len())
+            .field("questions", &self.questions.asked.len())
             .finish_non_exhaustive()
     }
 }

@@ -46,4 +46,7 @@ pub(crate) struct Envelope<'m> {
     pub(crate) operation: OperationKind,
     /// The whole message.
     pub(crate) bytes: &'m [u8],
+    /// The generation of the schema in force before the request was resolved, where that counts:
+    /// for updates.
+    pub(crate) schema_generation: Option<u64>,
 }

@@ -11,6 +11,7 @@ use ldap::message::{
 use ldap::result::ResultCode;
 
 use crate::completion::Completion;
+use crate::note::Note;
 use crate::refusal::Refusal;
 
 /// Whether the receiver wants more.
@@ -210,6 +211,21 @@ impl<'b> ResponseSink<'b> {
         self.ended(None, Refusal::new(ResultCode::Success, ""))
     }
 
+    /// Takes what a search has noted.
+    pub(crate) fn note(&mut self, note: &Note) {
+        note.add_to(&mut self.completion);
+    }
+
+    /// What was noted so far, of a search that goes on.
+    pub(crate) fn noted(&self) -> Note {
+        Note::resume(&self.completion)
+    }
+
+    /// An old password that the request sends is not right.
+    pub(crate) fn wrong_guess(&mut self) {
+        self.completion.is_wrong_guess = true;
+    }
+
     /// What is answered here.
     pub(crate) fn operation(&self) -> Option<OperationKind> {
         self.completion.operation
@@ -222,6 +238,7 @@ impl<'b> ResponseSink<'b> {
     /// The outcome of the operation, as it was encoded.
     fn ended(&mut self, kind: Option<ResponseKind>, result: Refusal) -> Completion {
         let Completion { id, operation, entries, references, bytes, .. } = self.completion;
+        let Completion { candidates, is_unindexed, is_wrong_guess, .. } = self.completion;
         let Refusal { code, diagnostic, policy, .. } = result;
         Completion {
             code: kind.map(|_| code),
@@ -230,7 +247,11 @@ impl<'b> ResponseSink<'b> {
             entries: entries + self.entries,
             references: references + self.references,
             bytes: bytes + (self.out.len() - self.start) as u64,
-            ..Completion::of(id, operation)
+            id,
+            operation,
+            candidates,
+            is_unindexed,
+            is_wrong_guess,
         }
     }
 

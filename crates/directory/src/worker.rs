@@ -13,13 +13,13 @@ use crate::chance::Chance;
 use crate::completion::Completion;
 use crate::directory::{Directory, State};
 use crate::dispatch;
-use crate::hashing::{HashDone, HashJob, Hashing};
+use crate::hashing::{Behind, HashDone, HashJob, Hashed, Hashing};
 use crate::job::{Job, Ran};
 use crate::name_memo::NameMemo;
-use crate::note::Note;
 use crate::ops::bind::Told;
 use crate::ops::bind::recheck;
 use crate::ops::search::aliases;
+use crate::password::Scheme;
 use crate::received::Received;
 use crate::referral;
 use crate::refusal::Refusal;
@@ -35,12 +35,19 @@ pub struct Worker {
     /// Names that were asked for.
     pub(crate) names: NameMemo,
     pub(crate) recorder: Recorder,
-    pub(crate) note: Note,
+    /// The request that is handled: replaced as a whole when the next one is.
+    pub(crate) request: RequestState,
+}
+
+/// What is known of the request at hand beside its message.
+#[derive(Default)]
+pub(crate) struct RequestState {
+    /// Password hashes that it asks for, and those it was answered.
     pub(crate) hashing: Hashing,
-    /// What the bind under way is told of its account.
+    /// What a bind is told of its account.
     pub(crate) told: Told,
-    /// The generation of the schema before the update under way was resolved.
-    pub(crate) schema_generation: u64,
+    /// An old password that it sends is not right.
+    pub(crate) is_wrong_guess: bool,
 }
 
 /// What the connection has to do after a message was handled.
@@ -68,21 +75,8 @@ impl Worker {
         let reader = directory.store.reader();
         let snapshot = Snapshot { reader, referrals: None, subentries: None, aliases: None };
         let recorder = directory.analyser.recorder();
-        let hashing = Hashing::new(directory.passwords, &directory.seldom);
-        let (note, told) = (Note::default(), Told::default());
-        let names = NameMemo::default();
-        let schema_generation = 0;
-        Self {
-            directory,
-            snapshot,
-            chance,
-            names,
-            recorder,
-            note,
-            hashing,
-            told,
-            schema_generation,
-        }
+        let (names, request) = (NameMemo::default(), RequestState::default());
+        Self { directory, snapshot, chance, names, recorder, request }
     }
 
     /// Handles one complete message (as `ldap::ber::frame` cut it) and appends to `out` what is to
@@ -104,8 +98,17 @@ impl Worker {
         received: &Received<'_>,
         out: &mut Vec<u8>,
     ) -> Next {
+        self.request = RequestState::default();
+        self.carry_out(session, received, out)
+    }
+
+    fn carry_out(
+        &mut self,
+        session: &mut Session,
+        received: &Received<'_>,
+        out: &mut Vec<u8>,
+    ) -> Next {
         let start = out.len();
-        self.note = Note::default();
         let id = received.id().unwrap_or(MessageId::UNSOLICITED);
         let mut sink = ResponseSink::new(out, id, received.operation());
         let mut next = match &received.message {
@@ -126,7 +129,6 @@ impl Worker {
         if let Next::Answered(completion) | Next::StartTls(completion) | Next::Close(completion) =
             &mut next
         {
-            self.note.add_to(completion);
             completion.bytes = (out.len() - start) as u64;
         }
         next
@@ -156,10 +158,25 @@ impl Worker {
         if cancel.is_set() {
             return Next::Answered(Completion::of(id, Some(operation)));
         }
-        self.hashing.answer(answered, attempt);
-        let next = self.handle(session, &message, out);
-        self.hashing.answer(Vec::new(), None);
-        next
+        let hashing = Hashing::resumed(answered, attempt);
+        self.request = RequestState { hashing, ..RequestState::default() };
+        let received = Received::decode(&message, &self.directory.decode_limits);
+        self.carry_out(session, &received, out)
+    }
+
+    /// Which of the stored values a password is behind.
+    pub(crate) fn which(&mut self, clear: &[u8], stored: &[Vec<u8>]) -> Behind {
+        self.request.hashing.which(self.directory.hash_rules(), clear, stored)
+    }
+
+    /// The stored form of a new password.
+    pub(crate) fn stored_form(
+        &mut self,
+        clear: &[u8],
+        as_what: (Option<Scheme>, bool),
+    ) -> Result<Hashed, Refusal> {
+        let Self { directory, request, chance, .. } = self;
+        request.hashing.stored_form(&directory.passwords, clear, as_what, &mut **chance)
     }
 
     /// Carries out a job on a pool thread, or goes on with one.

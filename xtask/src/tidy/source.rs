@@ -32,6 +32,12 @@ const INTERNAL: &[&str] = &[
     "crates/aci/src/permitted.rs",
 ];
 
+/// What reads a response: only clients do. What a response of our own says is its `Completion`.
+const READS_RESPONSE: &[&str] = &["Message::<Response", "Message<'_, Response", "Response::read"];
+
+/// The crates that answer.
+const ANSWERING: &[&str] = &["crates/directory/src/", "crates/server/src/"];
+
 /// A text file of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
@@ -104,6 +110,10 @@ pub(crate) fn check(file: &File, findings: &mut Vec<Finding>) {
             let why = "changes of entries go through ops/checks.rs, so that none skips a check";
             report("permit", at + 1, why.to_owned());
         }
+        if at < product_lines && reads_response(&file.path, line) {
+            let why = "a response of our own is not read back: its Completion says what it says";
+            report("response", at + 1, why.to_owned());
+        }
         if let Some(marker) = marker(line) {
             report("marker", at + 1, format!("{marker}: do it or open an issue"));
         }
@@ -122,6 +132,11 @@ fn asks_for_permitted(path: &str, line: &str) -> bool {
         && !PERMITTING.contains(&path)
         && CALLS.iter().any(|call| line.contains(call));
     is_internal || asks
+}
+
+fn reads_response(path: &str, line: &str) -> bool {
+    ANSWERING.iter().any(|source| path.starts_with(source))
+        && READS_RESPONSE.iter().any(|text| line.contains(text))
 }
 
 fn marker(line: &str) -> Option<&'static str> {
@@ -192,6 +207,15 @@ mod tests {
         let text = "//! Why.\nlet change = Permitted::internal(change);\n";
         check_rules("crates/directory/src/ops/new.rs", text, &["permit"]);
         check_rules("crates/directory/src/ops/suffix.rs", text, &[]);
+    }
+
+    #[test]
+    fn responses_are_not_read_back() {
+        let text = "//! Why.\nlet said = Message::<Response<'_>>::decode(bytes, limits)?;\n";
+        check_rules("crates/server/src/log/new.rs", text, &["response"]);
+        check_rules("crates/directory/src/new.rs", text, &["response"]);
+        check_rules("crates/client/src/connection.rs", text, &[]);
+        check_rules("crates/server/src/tests/new.rs", text, &[]);
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Worker<'_> {
         entry.add_naming_values(schema)?;
         let (storage, chance) = (&self.completer.storage, &mut self.chance);
         update::hash_passwords_with(&mut entry, schema, &mut |value| {
-            stored_form(storage, value, chance)
+            stored_form(storage, value, chance).map(Some)
         })?;
         let mut described = entry.attributes().iter();
         let checked = described

@@ -90,7 +90,7 @@ pub(crate) fn start(
         return Ok(Next::Answered(sink.extended(Some(request.oid), Some(&value))));
     }
     let op = WriteOp::StateChange(StateChange { key, dn, changes, asked });
-    update::submit(worker, session, (call.controls, call.envelope), op, sink)
+    update::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
 }
 
 /// What is to be changed, and the numbers of what is to be told: also of what is changed.

@@ -15,7 +15,7 @@ use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::passes::Passes;
 use crate::ops::search::aliases;
-use crate::ops::update::{self, Named};
+use crate::ops::update::{self, Named, Resolution};
 use crate::ops::{index_config, relax, target};
 use crate::password_policy::change::{self, Looked, Sent};
 use crate::refusal::Refusal;
@@ -37,11 +37,11 @@ pub(crate) fn resolve(
     worker: &mut Worker,
     session: &Session,
     request: &AddRequest<'_>,
-) -> Result<WriteOp, Refusal> {
+) -> Result<Resolution, Refusal> {
     check_work(worker, session, request)?;
     let named = update::named(worker, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
-        return index_config::add(&named, request);
+        return Ok(index_config::add(&named, request)?.into());
     }
     let Named { state, dn, key } = named;
     let schema = &state.schema;
@@ -61,7 +61,10 @@ pub(crate) fn resolve(
     let storing = looked.as_ref().map(|looked| change::storing(looked, access));
     let storing = storing.unwrap_or_default();
     update::hash_passwords(worker, session, &mut entry, (schema, &storing))?;
-    Ok(WriteOp::Add(Add { key, entry, looked }))
+    Ok(match worker.request.hashing.questions() {
+        Some(questions) => Resolution::NeedsHash(questions),
+        None => WriteOp::Add(Add { key, entry, looked }).into(),
+    })
 }
 
 /// Refuses a name and values that take too long to prepare: the name as such and as a value, values

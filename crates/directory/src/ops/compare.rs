@@ -52,8 +52,9 @@ pub(crate) fn start(
         stop: None,
     };
     let outcome = compare.run(worker)?;
-    if worker.hashing.is_waiting() {
-        return Ok(Next::Hash(worker.hashing.job(session, envelope)));
+    if let Some(questions) = worker.request.hashing.questions() {
+        let rules = worker.directory.hash_rules();
+        return Ok(Next::Hash(questions.job(rules, session, envelope)));
     }
     match outcome {
         Outcome::Done(code) => {
@@ -176,7 +177,7 @@ impl Compare<'_> {
                 false => self.too_much(),
             };
         }
-        Ok(Outcome::Done(match worker.hashing.which(request.value, &values) {
+        Ok(Outcome::Done(match worker.which(request.value, &values) {
             Behind::At(_) => ResultCode::CompareTrue,
             Behind::Nowhere | Behind::Asked if truth == Truth::True => ResultCode::CompareTrue,
             Behind::Nowhere | Behind::Asked => ResultCode::CompareFalse,

@@ -20,7 +20,7 @@ use crate::directory::Directory;
 use crate::hashing::Behind;
 use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::passes::Passes;
-use crate::ops::update::{self, Named, Storing};
+use crate::ops::update::{self, Named, Resolution, Storing};
 use crate::ops::{
     access_config, bind, excerpt, index_config, password_modify, rehash, relax, schema_modify,
     target,
@@ -56,13 +56,13 @@ pub(crate) fn resolve(
     session: &Session,
     controls: &RequestControls<'_>,
     request: &ModifyRequest<'_>,
-) -> Result<WriteOp, Refusal> {
+) -> Result<Resolution, Refusal> {
     let named = update::named(worker, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
         if access_config::holds(&named) {
-            return access_config::modify(&named, request);
+            return Ok(access_config::modify(&named, request)?.into());
         }
-        return index_config::modify(&named, request);
+        return Ok(index_config::modify(&named, request)?.into());
     }
     let Named { state, dn, key } = named;
     if key.depth() == 0 {
@@ -95,11 +95,14 @@ pub(crate) fn resolve(
         proven.extend(old.proven);
     }
     check_attribute_count(&modifications)?;
+    if let Some(questions) = worker.request.hashing.questions() {
+        return Ok(Resolution::NeedsHash(questions));
+    }
     // To the policy a bind that failed. Noted when nothing is computed any more, so once.
-    if is_wrong && is_own && !worker.hashing.is_waiting() {
+    if is_wrong && is_own {
         password_modify::note_wrong(worker, &key, &state)?;
     }
-    Ok(WriteOp::Modify(Modify { key, dn, modifications, proven, looked }))
+    Ok(WriteOp::Modify(Modify { key, dn, modifications, proven, looked }).into())
 }
 
 /// Refuses more passwords than one account has use for: each is hashed, and each that is to be
@@ -201,7 +204,7 @@ fn resolve_one(
     let values = match operation {
         ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
             values
-                .map(|value| update::stored_password(worker, storing, value))
+                .filter_map(|value| update::stored_password(worker, storing, value).transpose())
                 .collect::<Result<_, _>>()?
         }
         ModifyOperation::Delete
@@ -282,7 +285,7 @@ fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Option<
     if stored.iter().any(|one| one == value) {
         return Some(value.to_vec());
     }
-    match worker.hashing.which(value, stored) {
+    match worker.which(value, stored) {
         Behind::At(place) => stored.get(place).cloned(),
         Behind::Nowhere | Behind::Asked => None,
     }

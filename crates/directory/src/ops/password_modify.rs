@@ -9,11 +9,11 @@ use store::Resolved;
 
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::State;
-use crate::hashing::Behind;
+use crate::hashing::{Behind, Hashed};
 use crate::ops::bind::login::Login;
 use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::extended::Call;
-use crate::ops::update;
+use crate::ops::update::{self, Resolution};
 use crate::ops::{modify, rehash, target};
 use crate::password_policy::attempts::Own;
 use crate::password_policy::change::{self, Looked, Sent};
@@ -84,14 +84,21 @@ pub(crate) fn start(
     let (stored, generated) = match &looked {
         Ok(looked) => new_password(worker, looked, value.new)?,
         // Nothing is hashed for it; the writer tells why.
-        Err(_) => (Vec::new(), None),
+        Err(_) => (Hashed::Now(Vec::new()), None),
     };
-    // Noted when nothing is computed any more, so that it is noted once.
-    if old.as_ref().is_some_and(Vec::is_empty) && !worker.hashing.is_waiting() {
-        note_wrong(worker, &key, &state)?;
-    }
-    let op = WriteOp::PasswordModify(PasswordModify { key, dn, old, stored, generated, looked });
-    update::submit(worker, session, (call.controls, call.envelope), op, sink)
+    let resolved = match (worker.request.hashing.questions(), stored) {
+        (None, Hashed::Now(stored)) => {
+            // Noted when nothing is computed any more, so that it is noted once.
+            if old.as_ref().is_some_and(Vec::is_empty) {
+                note_wrong(worker, &key, &state)?;
+            }
+            let op = PasswordModify { key, dn, old, stored, generated, looked };
+            WriteOp::PasswordModify(op).into()
+        }
+        (Some(questions), _) => Resolution::NeedsHash(questions),
+        (None, Hashed::Asked) => unreachable!("what is asked is among the questions"),
+    };
+    update::submit(worker, session, (call.controls, call.envelope), resolved, sink)
 }
 
 /// The stored form of the new password, and it itself when the server has made it up.
@@ -99,18 +106,18 @@ fn new_password(
     worker: &mut Worker,
     looked: &Looked,
     new: Option<&[u8]>,
-) -> Result<(Vec<u8>, Option<Vec<u8>>), Refusal> {
+) -> Result<(Hashed, Option<Vec<u8>>), Refusal> {
     let made = match new {
         Some(_) => None,
         // Another one would have to be hashed again.
-        None => Some(match worker.hashing.generated() {
+        None => Some(match worker.request.hashing.generated() {
             Some(made) => made,
             None => generator::generate(looked.policy(), &mut *worker.chance)?,
         }),
     };
     let clear = new.or(made.as_ref().map(|made| made.as_slice())).unwrap_or_default();
     let as_what = (looked.scheme(), made.is_some());
-    let stored = worker.hashing.stored_form(clear, as_what, &mut *worker.chance)?;
+    let stored = worker.stored_form(clear, as_what)?;
     Ok((stored, made.map(|made| made.to_vec())))
 }
 
@@ -120,7 +127,7 @@ fn new_password(
 fn behind(worker: &mut Worker, key: &DnKey, state: &State, old: &[u8]) -> Result<Vec<u8>, Refusal> {
     let known = state.schema.well_known();
     let stored = modify::stored_now(worker, key, &known.user_password)?;
-    let Behind::At(place) = worker.hashing.which(old, &stored) else { return Ok(Vec::new()) };
+    let Behind::At(place) = worker.which(old, &stored) else { return Ok(Vec::new()) };
     let may_try = login(worker, key, state)?
         .is_some_and(|login| login.may_try(&worker.directory, Own::None).is_ok());
     Ok(stored.get(place).filter(|_| may_try).cloned().unwrap_or_default())
@@ -134,7 +141,7 @@ pub(crate) fn is_shut(worker: &mut Worker, key: &DnKey, state: &State) -> Result
 
 /// The old password was wrong: to the policy a bind that failed.
 pub(crate) fn note_wrong(worker: &mut Worker, key: &DnKey, state: &State) -> Result<(), Refusal> {
-    worker.note.wrong_guess();
+    worker.request.is_wrong_guess = true;
     if let Some(login) = login(worker, key, state)? {
         // Why it is refused is told by the decision, to those who may know of the entry.
         let _ = login.settle(worker, Own::None, false);

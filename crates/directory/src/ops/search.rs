@@ -67,11 +67,12 @@ pub(crate) fn start(
     (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    let Worker { directory, snapshot, names, recorder, note, .. } = worker;
+    let Worker { directory, snapshot, names, recorder, .. } = worker;
+    let note = Note::default();
     let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, directory));
     let limits = &directory.limits;
     let terms_max = limits.inline_terms_max;
-    let Envelope { id, operation, bytes } = envelope;
+    let Envelope { id, operation, bytes, .. } = envelope;
     sink.limit(limits.inline_output_max_bytes);
     let search = Search {
         directory,
@@ -84,7 +85,7 @@ pub(crate) fn start(
         session: Some(session),
         resumed: None,
         watch,
-        note,
+        note: &note,
         work: Work::default(),
     };
     // The root DSE is never a job, and a filter changes little about it.
@@ -92,9 +93,11 @@ pub(crate) fn start(
         || cost::is_root_dse(request)
         || !cost::is_large(request, terms_max);
     let outcome = match is_small {
-        true => search.run((snapshot, names), sink)?,
-        false => Outcome::TooMuch,
+        true => search.run((snapshot, names), sink),
+        false => Ok(Outcome::TooMuch),
     };
+    sink.note(&note);
+    let outcome = outcome?;
     match outcome {
         Outcome::Done(done) => Ok(Next::Answered(done.send(sink))),
         Outcome::Abandoned => Ok(Next::Answered(sink.nothing())),
@@ -129,7 +132,8 @@ pub(crate) fn run_job(
     controls: &Controls<'_>,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Completion, Box<Parked>> {
-    let Worker { directory, snapshot, names, recorder, note, .. } = worker;
+    let Worker { directory, snapshot, names, recorder, .. } = worker;
+    let note = sink.noted();
     let resumed = job.parked.as_deref();
     let outcome = controls::take(controls, Operation::Search, &job.denied).and_then(|controls| {
         // It has waited: for its turn, or for its client.
@@ -152,7 +156,7 @@ pub(crate) fn run_job(
                 None => watch,
                 Some(parked) => watch.resumed(parked.begun, parked.planned),
             }),
-            note,
+            note: &note,
             work: Work::after(resumed.map_or(0, |parked| parked.spent)),
         };
         let mut outcome = search.run((snapshot, names), sink)?;
@@ -166,6 +170,7 @@ pub(crate) fn run_job(
             Some(parked) => outcome.resumed(parked),
         })
     });
+    sink.note(&note);
     match outcome {
         Ok(Outcome::Done(done)) => Ok(done.send(sink)),
         Err(refusal) => Ok(sink.end(refusal, Controls::EMPTY)),

@@ -62,7 +62,7 @@ pub(crate) fn end(
         return Ok(Next::Answered(sink.extended(None, None)));
     }
     let op = WriteOp::Transaction(transaction);
-    update::submit(worker, session, (call.controls, call.envelope), op, sink)
+    update::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
 }
 
 /// The answer to the end of a transaction: `refused` names the update that failed, and why.

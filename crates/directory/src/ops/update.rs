@@ -14,6 +14,7 @@ use crate::asker_queues::Asker;
 use crate::controls::RequestControls;
 use crate::decide::{Answer, Decide, WriteOp, WriteRequest};
 use crate::directory::State;
+use crate::hashing::{Hashed, Questions};
 use crate::ops::bind::require_confidentiality;
 use crate::password::{self, Scheme};
 use crate::received::Envelope;
@@ -60,20 +61,40 @@ pub(crate) fn stored(named: Named) -> Result<Named, Refusal> {
     Ok(named)
 }
 
-/// Hands a resolved operation to the writer, or keeps it for the end of its transaction. One that
-/// waits for hashes is dropped: it will be resolved again when they are there.
+/// What resolving an update leads to.
+pub(crate) enum Resolution {
+    Op(WriteOp),
+    /// Passwords are to be hashed, which takes long: it is resolved again with the answers.
+    NeedsHash(Questions),
+}
+
+impl From<WriteOp> for Resolution {
+    fn from(op: WriteOp) -> Self {
+        Self::Op(op)
+    }
+}
+
+/// Hands a resolved operation to the writer, or keeps it for the end of its transaction.
 pub(crate) fn submit(
     worker: &mut Worker,
     session: &mut Session,
     (controls, envelope): (&RequestControls<'_>, Envelope<'_>),
-    op: WriteOp,
+    resolved: Resolution,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    check_controls(session, controls)?;
-    if worker.hashing.is_waiting() {
-        return Ok(Next::Hash(worker.hashing.job(session, envelope)));
+    let is_wrong_guess = worker.request.is_wrong_guess;
+    if is_wrong_guess {
+        sink.wrong_guess();
     }
-    let Envelope { id, operation, bytes } = envelope;
+    check_controls(session, controls)?;
+    let op = match resolved {
+        Resolution::Op(op) => op,
+        Resolution::NeedsHash(questions) => {
+            let rules = worker.directory.hash_rules();
+            return Ok(Next::Hash(questions.job(rules, session, envelope)));
+        }
+    };
+    let Envelope { id, operation, bytes, schema_generation } = envelope;
     let mut request = [0; 16];
     worker.chance.fill(&mut request);
     let mut request = WriteRequest {
@@ -85,7 +106,7 @@ pub(crate) fn submit(
         request,
         who: Arc::clone(session.who()),
         controls: controls.resolve(&worker.directory.state.load().schema),
-        schema_generation: Some(worker.schema_generation),
+        schema_generation,
         op,
     };
     if let Some(identifier) = controls.transaction {
@@ -102,7 +123,7 @@ pub(crate) fn submit(
         request: Box::new(request),
         asker: Asker::of(session),
         octets: bytes.len(),
-        is_wrong_guess: worker.note.is_wrong_guess(),
+        is_wrong_guess,
     }))
 }
 
@@ -153,8 +174,8 @@ pub(crate) fn hash_passwords(
     hash_passwords_with(entry, schema, &mut |value| stored_password(worker, storing, value))
 }
 
-/// Gives the form in which a password is stored.
-pub(crate) type StoredForm<'f, E> = dyn FnMut(&[u8]) -> Result<Vec<u8>, E> + 'f;
+/// Gives the form in which a password is stored; none while that is asked for.
+pub(crate) type StoredForm<'f, E> = dyn FnMut(&[u8]) -> Result<Option<Vec<u8>>, E> + 'f;
 
 /// Likewise, with whatever gives the stored form.
 pub(crate) fn hash_passwords_with<E: From<EntryError>>(
@@ -167,7 +188,8 @@ pub(crate) fn hash_passwords_with<E: From<EntryError>>(
         .iter()
         .filter(|attribute| is_hashable(&attribute.description))
         .map(|attribute| {
-            let values = attribute.values.iter().map(|value| stored_form(value));
+            let values = attribute.values.iter();
+            let values = values.filter_map(|value| stored_form(value).transpose());
             Ok((Arc::clone(&attribute.description), values.collect::<Result<Vec<_>, E>>()?))
         })
         .collect::<Result<Vec<_>, E>>()?;
@@ -210,18 +232,22 @@ pub(crate) struct Storing {
 
 /// The form in which a password is stored. A value that is hashed already is kept when it comes
 /// from those who may send one; from anyone else it was refused, unless it only begins like one.
+/// None while it is asked for.
 pub(crate) fn stored_password(
     worker: &mut Worker,
     storing: &Storing,
     value: &[u8],
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Option<Vec<u8>>, Refusal> {
     if storing.is_refused {
-        return Ok(REFUSED.to_vec());
+        return Ok(Some(REFUSED.to_vec()));
     }
     if storing.keeps_hashed && password::is_hashed(value) {
-        return Ok(value.to_vec());
+        return Ok(Some(value.to_vec()));
     }
-    worker.hashing.stored_form(value, (storing.scheme, false), &mut *worker.chance)
+    Ok(match worker.stored_form(value, (storing.scheme, false))? {
+        Hashed::Now(form) => Some(form),
+        Hashed::Asked => None,
+    })
 }
 
 /// Notes who changed the entry last, and when. Of the attributes in `kept` all but the CSN stay.

@@ -355,7 +355,7 @@ fn check_earnest(sent: &Sent<'_>, asker: Asker) -> Result<(), Refusal> {
 /// Whether any of the new passwords is behind a stored form. All are compared, whatever the first
 /// ones say: the time it takes tells nothing.
 fn is_any_behind(worker: &mut Worker, clear: &[&[u8]], stored: &[Vec<u8>]) -> bool {
-    let behind = clear.iter().map(|clear| worker.hashing.which(clear, stored));
+    let behind = clear.iter().map(|clear| worker.which(clear, stored));
     behind.fold(false, |any, one| any | matches!(one, Behind::At(_)))
 }
 

@@ -21,6 +21,7 @@ use ldap::result::ResultCode;
 use crate::controls::proxied;
 use crate::directory::Directory;
 use crate::guard::Site;
+use crate::hashing::Questions;
 use crate::identity_mapper::{self, UserName};
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -68,7 +69,7 @@ pub(crate) enum Step {
         challenge: Vec<u8>,
     },
     /// A password is to be verified that is stored in a form that takes long.
-    Slow,
+    NeedsHash(Questions),
 }
 
 /// What is kept of an exchange between two binds of a session. It is small: what an anonymous

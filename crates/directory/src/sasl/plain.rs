@@ -56,7 +56,7 @@ pub(super) fn step(
             let proven = access.from_origin(session.origin(message.mechanism));
             Ok(Step::Done { access: authorize(worker, proven, plain.authzid)?, answer: None })
         }
-        Simple::Slow => Ok(Step::Slow),
+        Simple::NeedsHash(questions) => Ok(Step::NeedsHash(questions)),
     }
 }
 

@@ -142,7 +142,7 @@ impl Login {
             let (as_what, now) = ((own, is_right), directory.clock.now());
             match directory.accounts.settle(&self.seen(), as_what, now) {
                 Ok(remark) => {
-                    worker.told = Told { remark, account: Some(self.id) };
+                    worker.request.told = Told { remark, account: Some(self.id) };
                     break;
                 }
                 Err(NotNow::Stale) if looks < LOOKS_MAX => self = Self::again(worker, self.id)?,

@@ -12,6 +12,7 @@ use ldap::result::ResultCode;
 
 use crate::controls::{RequestControls, authorization_identity};
 use crate::directory::Directory;
+use crate::hashing::Questions;
 use crate::identity_mapper::UserName;
 use crate::received::Envelope;
 use crate::refusal::Refusal;
@@ -29,7 +30,7 @@ enum Bound {
     /// To an answer: success, or the next message of an exchange, with the server's part of it.
     Answered(ResultCode, Option<Vec<u8>>),
     /// A password is stored in a form that takes long to verify.
-    Slow,
+    NeedsHash(Questions),
 }
 
 /// Begins a bind of a session that `start_bind` made anonymous.
@@ -41,7 +42,6 @@ pub(crate) fn start(
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
     let pending = session.take_pending();
-    worker.told = Told::default();
     if request.version != 3 {
         return Err(Refusal::new(
             ResultCode::ProtocolError,
@@ -61,12 +61,19 @@ pub(crate) fn start(
             ));
         }
     };
-    let Bound::Answered(code, credentials) = bound else {
-        return Ok(later(worker, session, envelope));
+    let (code, credentials) = match bound {
+        Bound::Answered(code, credentials) => (code, credentials),
+        Bound::NeedsHash(questions) => {
+            // Nothing of the connection is carried out before the password is looked at; then the
+            // same request is handled once more.
+            let job = questions.job(worker.directory.hash_rules(), session, envelope);
+            session.hold_bind(envelope.id);
+            return Ok(Next::Hash(job));
+        }
     };
-    session.set_must_change(worker.told.must_change());
+    session.set_must_change(worker.request.told.must_change());
     let mut told = ControlsBuf::new();
-    worker.told.add_to(&mut told, controls.password_policy);
+    worker.request.told.add_to(&mut told, controls.password_policy);
     if controls.authorization_identity && code == ResultCode::Success {
         authorization_identity::add_to(&mut told, session.identity());
     }
@@ -84,20 +91,13 @@ fn bind_simply(
         require_confidentiality(&worker.directory, session)?;
     }
     let name = bind_name(worker, name);
-    let Simple::Verified(access) = simple::start(worker, name, password)? else {
-        return Ok(Bound::Slow);
+    let access = match simple::start(worker, name, password)? {
+        Simple::Verified(access) => access,
+        Simple::NeedsHash(questions) => return Ok(Bound::NeedsHash(questions)),
     };
     let is_anonymous = *access.identity() == Identity::Anonymous;
     session.bind_as(&worker.directory, *access, if is_anonymous { "" } else { SIMPLE })?;
     Ok(Bound::Answered(ResultCode::Success, None))
-}
-
-/// Hands the bind to the hash pool: nothing of the connection is carried out before the password is
-/// looked at; then the same request is handled once more.
-fn later(worker: &mut Worker, session: &mut Session, envelope: Envelope<'_>) -> Next {
-    let job = worker.hashing.job(session, envelope);
-    session.hold_bind(envelope.id);
-    Next::Hash(job)
 }
 
 /// Verifies the password of a SASL message as far as it goes on this thread.

@@ -34,6 +34,6 @@ pub(super) fn start(
             session.set_pending(Pending { mechanism, exchange, begun });
             Bound::Answered(ResultCode::SaslBindInProgress, Some(challenge))
         }
-        Step::Slow => Bound::Slow,
+        Step::NeedsHash(questions) => Bound::NeedsHash(questions),
     })
 }

@@ -7,7 +7,7 @@ use schema::DnKey;
 use super::invalid_credentials;
 use super::login::Login;
 use crate::directory::Directory;
-use crate::hashing::Behind;
+use crate::hashing::{Behind, Questions};
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::rehash;
 use crate::password::{self, HashCostMax};
@@ -20,8 +20,8 @@ use crate::worker::Worker;
 pub(crate) enum Simple {
     /// To its end.
     Verified(Box<Access>),
-    /// The password is stored in a form that takes long to verify: that was asked for.
-    Slow,
+    /// The password is stored in a form that takes long to verify.
+    NeedsHash(Questions),
 }
 
 /// Begins a simple bind, or goes on with it when what it asked for is known.
@@ -37,7 +37,12 @@ pub(super) fn start(
     if let Some(identity) = without_password(name, password)? {
         return Ok(Simple::Verified(Box::new(Access::of(identity))));
     }
-    attempt(worker, name, password, Look::Cached)
+    let access = attempt(worker, name, password, Look::Cached)?;
+    if let Some(access) = access {
+        return Ok(Simple::Verified(access));
+    }
+    let questions = worker.request.hashing.questions();
+    questions.map(Simple::NeedsHash).ok_or_else(invalid_credentials)
 }
 
 /// Where a password that takes long to verify is looked for.
@@ -49,14 +54,14 @@ enum Look {
     Slow,
 }
 
-/// Goes as far as it can without waiting.
+/// Goes as far as it can without waiting; none where hashes are asked for.
 fn attempt(
     worker: &mut Worker,
     name: UserName<'_>,
     password: &[u8],
     look: Look,
-) -> Result<Simple, Refusal> {
-    let held = worker.hashing.attempt().take();
+) -> Result<Option<Box<Access>>, Refusal> {
+    let held = worker.request.hashing.attempt().take();
     let mut candidate = candidate(worker, name)?;
     let login = candidate.as_mut().and_then(|one| one.login.take());
     // The name may have changed hands meanwhile.
@@ -65,7 +70,7 @@ fn attempt(
     let may_try = login.as_ref().map_or(Ok(()), |login| login.may_try(&worker.directory, own));
     let stored = candidate.as_ref().map(|one| one.passwords.as_slice()).unwrap_or_default();
     stored.iter().for_each(|stored| worker.directory.scram_keys.note(stored));
-    let behind = match (worker.hashing.which(password, stored), &may_try) {
+    let behind = match (worker.which(password, stored), &may_try) {
         (Behind::At(_), Err(_)) => Behind::Nowhere,
         (behind, _) => behind,
     };
@@ -76,13 +81,13 @@ fn attempt(
                 held.take_back();
             }
             let Some(candidate) = candidate.filter(|_| look == Look::Cached) else {
-                return Ok(Simple::Slow);
+                return Ok(None);
             };
             match remembered(worker, (&candidate, login), password, may_try.is_ok()) {
-                Some(Ok(())) => Ok(Simple::Verified(Box::new(candidate.access))),
+                Some(Ok(())) => Ok(Some(Box::new(candidate.access))),
                 // It is refused all the same, and so as late as ever.
                 Some(Err(_)) => attempt(worker, name, password, Look::Slow),
-                None => Ok(Simple::Slow),
+                None => Ok(None),
             }
         }
         (Behind::At(place), Some(candidate)) => {
@@ -91,14 +96,14 @@ fn attempt(
         (Behind::At(_), None) => Err(invalid_credentials()),
         (Behind::Nowhere, candidate) if must_wait(worker, candidate.as_ref(), password) => {
             match held {
-                Some(held) => *worker.hashing.attempt() = Some(held),
+                Some(held) => *worker.request.hashing.attempt() = Some(held),
                 // A right one would have been answered by now.
                 None => {
                     let guess = worker.directory.accounts.guess();
                     begin(worker, login.filter(|_| may_try.is_ok()), guess);
                 }
             }
-            Ok(Simple::Slow)
+            Ok(None)
         }
         (Behind::Nowhere, _) => {
             may_try?;
@@ -114,21 +119,21 @@ fn right(
     (candidate, login): (Candidate, Option<Login>),
     (password, place): (&[u8], usize),
     own: Own<'_>,
-) -> Result<Simple, Refusal> {
+) -> Result<Option<Box<Access>>, Refusal> {
     if let Some(login) = login
         && let Err(refusal) = login.settle(worker, own, true)
     {
         // It is refused as late as a wrong one.
         return match must_wait(worker, Some(&candidate), password) {
-            true => Ok(Simple::Slow),
+            true => Ok(None),
             false => Err(refusal),
         };
     }
-    if worker.hashing.has_waited() {
+    if worker.request.hashing.has_waited() {
         candidate.cache(worker, place, password);
     }
     rehash::after_bind(worker, &candidate, place, password);
-    Ok(Simple::Verified(Box::new(candidate.access)))
+    Ok(Some(Box::new(candidate.access)))
 }
 
 /// Whether a password that takes long to verify was verified lately, and what comes of it; none
@@ -148,7 +153,7 @@ fn remembered(
     }
     match candidate.remembered(worker, password) {
         Remembered::This(digest) => {
-            worker.hashing.forget_questions();
+            worker.request.hashing.forget_questions();
             let own = Own::Same(&Guess::Of(digest));
             Some(login.map_or(Ok(()), |login| login.settle(worker, own, true)))
         }
@@ -164,17 +169,17 @@ fn remembered(
 /// A guess begins to wait for its hash.
 fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
     let attempt = login.and_then(|login| login.begin(&worker.directory, guess));
-    *worker.hashing.attempt() = attempt.map(Box::new);
-    worker.hashing.set_silence_tells(true);
+    *worker.request.hashing.attempt() = attempt.map(Box::new);
+    worker.request.hashing.set_silence_tells(true);
 }
 
 /// Whether a wrong password waits for a hash now, so that it is refused as late as one that is
 /// stored like new ones.
 fn must_wait(worker: &mut Worker, candidate: Option<&Candidate>, password: &[u8]) -> bool {
-    let Worker { directory, hashing, .. } = worker;
+    let Worker { directory, request, .. } = worker;
     let is_late = candidate.is_some_and(|one| one.takes_as_long_as_new(directory));
     let decoy = std::slice::from_ref(&directory.decoy);
-    !is_late && hashing.which(password, decoy) == Behind::Asked
+    !is_late && request.hashing.which(directory.hash_rules(), password, decoy) == Behind::Asked
 }
 
 /// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).
