@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
+use history::recovery::{JournalCheck, check_journal};
+use history::schema_of;
 use store::{CheckReport, Store, StoreOptions};
 
 use crate::backup::read_only_store;
-use crate::directory::schema_of;
-use crate::error::DirectoryError;
-use crate::recovery::{JournalCheck, check_journal};
+use history::HistoryError;
 
 /// What a check found.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl DirectoryCheck {
 pub fn check(
     data: &Path,
     progress: &mut dyn FnMut(&'static str, u64, u64),
-) -> Result<DirectoryCheck, DirectoryError> {
+) -> Result<DirectoryCheck, HistoryError> {
     let mut journal = check_journal(data, progress)?;
     let options = StoreOptions::default();
     let base = Store::open(data, &options, schema_of(data)?)?.check(progress)?;
@@ -51,7 +51,7 @@ pub fn check(
     progress("replaying", 0, journal.unflushed);
     let entries = match read_only_store(data, &options) {
         Ok(store) => Some(store.reader().view()?.entry_count()?),
-        Err(error @ (DirectoryError::Journal(_) | DirectoryError::History { .. })) => {
+        Err(error @ (HistoryError::Journal(_) | HistoryError::Mismatch { .. })) => {
             journal.findings.push(error.to_string());
             None
         }

@@ -5,13 +5,14 @@
 //! it holds.
 //! Invariant: a cookie opens only as the kind it was sealed as, and for what it was bound to.
 
-use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN};
-use aws_lc_rs::aead::{Nonce, UnboundKey};
+use aws_lc_rs::aead::{
+    AES_256_GCM_SIV, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey,
+};
+use environment::Chance;
 use ldap::control_value::sort::SORT_KEYS_MAX;
 use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
-use crate::chance::Chance;
 use crate::controls::sort::SORT_KEY_MAX_BYTES;
 use crate::refusal::Refusal;
 
@@ -148,7 +149,7 @@ pub(crate) const LIST_VIEW: CookieKind =
 ///
 /// For fuzzing: it never does, and never panics.
 pub fn opens_as_cookie(octets: &[u8]) -> bool {
-    let key = CookieKey::new(&mut crate::chance::OsChance);
+    let key = CookieKey::new(&mut environment::OsChance);
     [PAGE, sorted_page(1_024), LIST_VIEW].into_iter().any(|kind| {
         let mut sized = octets.to_vec();
         sized.resize(kind.cookie_bytes(), 0);
@@ -167,7 +168,7 @@ const BLOCK_BYTES: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::SeededChance;
+    use environment::SeededChance;
 
     const SORTED: CookieKind = sorted_page(1_027);
 

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aci::{Access, AciSet, Permitted, Rights};
+use environment::{Chance, OsChance, Timestamp};
+use history::record::{OpKind, Origin};
 use ldap::dn::Dn;
 use ldap::message::{Control, ControlsBuf, Message, MessageId, Response, ResponseKind, StringsBuf};
 use ldap::{encode, result::ResultCode};
@@ -18,8 +20,6 @@ use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError, View};
 
 use crate::acis;
-use crate::chance::{Chance, OsChance};
-use crate::clock::Timestamp;
 use crate::controls::read_entry::{self, ReadEntry, Room};
 use crate::controls::{WriteControls, assertion};
 use crate::directory::{Directory, State};
@@ -34,7 +34,6 @@ use crate::ops::{
 use crate::password_policy;
 use crate::password_policy::pending::{self, AccountEvents};
 use crate::password_policy::set::{self, PasswordPolicies};
-use crate::record::{OpKind, Origin};
 use crate::referral;
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Who};

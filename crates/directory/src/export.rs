@@ -33,8 +33,8 @@ use self::place::Moved;
 use self::text::{Chosen, TextMaker};
 use self::walk::{Region, Task, Walk};
 use crate::backup::read_only_store;
-use crate::error::DirectoryError;
 use crate::in_order::{Chunk, Chunks, Compression, Take, in_order};
+use history::HistoryError;
 
 /// What is exported, and how it is written.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ pub struct ExportReport {
 #[derive(Debug)]
 pub enum ExportError {
     /// The data directory cannot be opened, or its store failed.
-    Directory(DirectoryError),
+    Directory(HistoryError),
     /// Base or filter is wrong, in one sentence.
     Asked(String),
     /// The LDIF cannot be written.
@@ -213,8 +213,8 @@ fn find(view: &View<'_>, base: &str) -> Result<EntryId, ExportError> {
     }
 }
 
-impl From<DirectoryError> for ExportError {
-    fn from(error: DirectoryError) -> Self {
+impl From<HistoryError> for ExportError {
+    fn from(error: HistoryError) -> Self {
         Self::Directory(error)
     }
 }

@@ -11,11 +11,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use environment::{Chance, OsChance};
 use ldap::message::MessageId;
 use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
-use crate::chance::{Chance, OsChance};
 use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
 use crate::password_cache::PasswordCacheOptions;
 use crate::password_policy::PolicyError;

@@ -28,6 +28,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use environment::{Chance, Clock, OsChance};
+use history::{recovery, schema_of};
 use store::{BulkError, LoadOptions, Store, StoreError};
 
 use self::dialect::Translator;
@@ -42,17 +44,13 @@ use self::prepare::Completer;
 use self::selection::Selection;
 pub use self::source::Source;
 use self::teller::{Teller, Waiting};
-use crate::chance::{Chance, OsChance};
-use crate::clock::Clock;
-use crate::directory::schema_of;
-use crate::error::DirectoryError;
-use crate::recovery;
+use history::HistoryError;
 
 /// Why nothing was imported.
 #[derive(Debug)]
 pub enum ImportError {
     /// The data directory cannot be opened, or its store failed.
-    Directory(DirectoryError),
+    Directory(HistoryError),
     /// The options are wrong, in one sentence.
     Asked(String),
     /// A source cannot be read on.
@@ -236,8 +234,8 @@ const AHEAD_PART: u64 = 16;
 /// When nothing will be loaded, reading ends after so many refusals.
 const REFUSALS_MAX: u64 = 1000;
 
-impl From<DirectoryError> for ImportError {
-    fn from(error: DirectoryError) -> Self {
+impl From<HistoryError> for ImportError {
+    fn from(error: HistoryError) -> Self {
         Self::Directory(error)
     }
 }

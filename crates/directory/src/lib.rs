@@ -13,9 +13,7 @@ mod asker_bytes;
 mod asker_queues;
 mod authentication;
 pub mod backup;
-mod chance;
 mod check;
-mod clock;
 mod controls;
 mod cookie;
 mod decide;
@@ -37,7 +35,6 @@ mod index_monitor;
 mod job;
 mod limits;
 mod live_entry;
-pub mod log;
 mod log_monitor;
 mod name_memo;
 mod note;
@@ -47,8 +44,6 @@ mod password_cache;
 pub mod password_policy;
 mod policy;
 mod protection;
-pub mod record;
-pub mod recovery;
 mod referral;
 mod refusal;
 mod root_dse;
@@ -78,9 +73,7 @@ pub use authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
     TokenOptions,
 };
-pub use chance::{Chance, OsChance, SeededChance};
 pub use check::{DirectoryCheck, check};
-pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use cookie::opens_as_cookie;
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
@@ -91,9 +84,9 @@ pub use guessed::guesses_password;
 pub use hashing::{HashDone, HashJob, PasswordOptions};
 pub use import::{
     ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
-    Progress, Refused, Skipped, Source, default_budget_bytes, import,
+    PasswordUse, Progress, Refused, RuleUse, Skipped, Source, Tally, UnknownUse,
+    default_budget_bytes, import, translated,
 };
-pub use import::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
 pub use job::{Job, JobDone, Ran};
 pub use journal::JournalStatus;
 pub use limits::Limits;
@@ -107,7 +100,6 @@ pub use password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use password_policy::PasswordPolicyOptions;
 pub use policy::{Policy, PolicyAddress, PolicyOperation};
 pub use protection::{ChannelBindings, ClientCertificate, Tls};
-pub use recovery::{AcceptedLoss, JournalCheck, accept_loss, check_journal};
 pub use sasl::is_well_formed as is_well_formed_sasl;
 pub use search_counters::SearchCounts;
 pub use seldom::Seldom;
@@ -115,7 +107,6 @@ pub use session::{LocalUser, Peer, Session};
 pub use session_monitor::{Closer, SessionState, SessionTeller};
 pub use sink::{Flow, Receiver};
 pub use space::{DiskSpace, FileSystemSpace, SpaceLimits};
-pub use stamp::Csn;
 pub use stop::Stop;
 pub use store::Held;
 pub use tls_monitor::{CertificateState, CertificateTeller};

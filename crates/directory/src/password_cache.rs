@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use environment::Chance;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use region::LockGuard;
 use rustc_hash::FxHashMap;
@@ -22,7 +23,6 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use crate::chance::Chance;
 use crate::directory::Directory;
 
 /// How long verified passwords are kept, and how many.

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use aci::Denied;
+use history::log::CommitError;
+use history::record::RecordError;
 use ldap::dn::DnError;
 use ldap::message::{LdapResult, StringsBuf};
 use ldap::result::ResultCode;
 use schema::{EntryError, Violation};
 use store::StoreError;
 
-use crate::log::CommitError;
 use crate::password_policy::PolicyError;
-use crate::record::RecordError;
 
 /// Why a request was not carried out: a value, not a failure.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -8,10 +8,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use environment::Timestamp;
 use schema::{DefinitionKind, Schema};
 use sha2::{Digest as _, Sha256};
-
-use crate::clock::Timestamp;
 
 /// When the schema of a data directory was made and when it became what it is; kept in a file.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::Clock;
+use environment::Clock;
 
 /// Lines of one kind: at most `LINES_PER_SECOND_MAX` in a second.
 pub struct Seldom {
@@ -75,7 +75,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::{ManualClock, Timestamp};
+    use environment::{ManualClock, Timestamp};
 
     #[test]
     fn ten_lines_a_second_are_written_and_the_next_counts_the_others() {

@@ -17,10 +17,10 @@ use crate::job::{Job, JobDone};
 use crate::ops::cancel;
 use crate::policy::Chosen;
 use crate::protection::{ChannelBindings, ClientCertificate, Tls};
-pub(crate) use crate::record::Who;
 use crate::refusal::Refusal;
 use crate::sasl::{self, external::EXTERNAL};
 use crate::transactions::Transactions;
+pub(crate) use history::record::Who;
 
 /// Where a connection comes from.
 #[derive(Clone, Debug, Default)]

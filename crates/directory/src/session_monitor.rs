@@ -7,10 +7,10 @@
 use std::sync::{Arc, OnceLock};
 
 use aci::Privilege;
+use environment::Timestamp;
 use ldap::result::ResultCode;
 use schema::{DnKey, Entry, Schema};
 
-use crate::clock::Timestamp;
 use crate::controls::RequestControls;
 use crate::ops::bind::recheck;
 use crate::ops::update::Named;

@@ -1,48 +1,11 @@
-//! The operational attributes of RFC 4512 §3.4 that the writer stamps, and the CSN.
+//! The operational attributes of RFC 4512 §3.4 that the writer stamps.
 //!
 //! Invariant: each stamp is later than the one before it, and than every record that was applied
 //! before the server started: no CSN is ever given twice, whatever the clock does.
 
-use std::fmt;
-
 use aci::Identity;
-
-use crate::clock::Timestamp;
-
-/// A change sequence number (draft-chu-ldap-csn): orders the changes of all servers.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Csn {
-    /// When the change was decided, never earlier than the change before it.
-    pub time: Timestamp,
-    /// Tells changes of the same time apart; this server gives each a time of its own.
-    pub count: u32,
-    /// The server that decided.
-    pub replica: u16,
-    /// Tells modifications of one operation apart; always 0 here.
-    pub modification: u32,
-}
-
-impl Csn {
-    /// The first change decided at `time`, by a server that is alone.
-    pub const fn at(time: Timestamp) -> Self {
-        Self { time, count: 0, replica: 0, modification: 0 }
-    }
-}
-
-impl Csn {
-    /// Its text; `compact` is that of the second of its time.
-    pub(crate) fn written(&self, compact: &str) -> String {
-        let micros = self.time.0 % 1_000_000;
-        let Self { count, replica, modification, .. } = self;
-        format!("{compact}.{micros:06}Z#{count:06x}#{replica:03x}#{modification:06x}")
-    }
-}
-
-impl fmt::Display for Csn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written(&self.time.compact()))
-    }
-}
+use environment::Timestamp;
+use history::Csn;
 
 /// What one decided change is stamped with. Made by the writer alone, in order.
 #[derive(Clone, Debug)]
@@ -103,12 +66,5 @@ mod tests {
         let stamp = stamper.stamp(Timestamp(5_000_000), &Identity::Anonymous);
         assert_eq!(stamp.csn, "19700101000007.000001Z#000000#000#000000");
         assert_eq!(stamp.time, "19700101000007Z");
-    }
-
-    #[test]
-    fn every_part_of_a_csn_shows() {
-        let time = Timestamp(1_735_689_599_000_042);
-        let csn = Csn { time, count: 0x1f, replica: 0xabc, modification: 2 };
-        assert_eq!(csn.to_string(), "20241231235959.000042Z#00001f#abc#000002");
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::Clock;
+use environment::Clock;
+
 use crate::session::{Cancel, Ending};
 
 /// Tells whether a job has to stop. Whoever waits on its behalf looks at it now and then.

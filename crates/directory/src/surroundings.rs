@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use aci::{Surroundings, TimeOfWeek};
+use environment::Clock;
 use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::Scope;
@@ -20,7 +21,6 @@ use schema::{
 };
 use store::{Ask, Resolved, StoreError, StoredEntry, View};
 
-use crate::clock::Clock;
 use crate::directory::Directory;
 use crate::groups::is_group;
 

@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
+use environment::Timestamp;
 use schema::Entry;
 
-use crate::clock::Timestamp;
 use crate::refusal::Refusal;
 use crate::virtual_tree::Site;
 

@@ -11,12 +11,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use environment::{Chance, Clock, random_uuid};
 use ldap::result::ResultCode;
 
 use crate::asker_bytes::{AskerBytes, AskerHeld};
 use crate::asker_queues::Asker;
-use crate::chance::{Chance, random_uuid};
-use crate::clock::Clock;
 use crate::decide::WriteRequest;
 use crate::refusal::Refusal;
 

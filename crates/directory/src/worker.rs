@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use environment::Chance;
 use ldap::ber::DecodeReason;
 use ldap::encode;
 use ldap::message::{
@@ -12,7 +13,6 @@ use schema::WellKnown;
 use store::{Lsn, Reader, StoreError, View};
 
 use crate::analyser::Recorder;
-use crate::chance::Chance;
 use crate::directory::{Directory, State};
 use crate::dispatch;
 use crate::hashing::{HashDone, HashJob, Hashing};

@@ -14,9 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use directory::{
-    Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme, Source, SystemClock,
-};
+use directory::{Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme, Source};
+use environment::SystemClock;
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;
@@ -70,7 +69,7 @@ fn fill(data: &std::path::Path) {
     Directory::init(data, &[Dn::parse(SUFFIX).unwrap()], None, GlobalAcis::Public, clock).unwrap();
     // One hash for all of them: making them is not what is measured.
     let storage = directory::PasswordStorage::from(Scheme::Argon2id);
-    let hash = storage.hash(b"password", &mut directory::OsChance).unwrap();
+    let hash = storage.hash(b"password", &mut environment::OsChance).unwrap();
     let hash = String::from_utf8(hash).unwrap();
     let mut text = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..PEOPLE {

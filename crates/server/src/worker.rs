@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use directory::record::Who;
 use directory::{Directory, HashDone, Network, Next, Noted, Outbox, Session};
+use history::record::Who;
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
 use tokio::runtime::{Builder, LocalOptions};

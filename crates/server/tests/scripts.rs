@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 
 use directory::{
     AdminPassword, Confidentiality, Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme,
-    SystemClock,
 };
+use environment::SystemClock;
 use ldap::dn::Dn;
 use server::{Server, ServerError, Settings, ShutdownHandle};
 use tempfile::TempDir;

@@ -28,7 +28,7 @@ const INTERNAL: &[&str] = &[
     // The entries of naming contexts, which `init` makes.
     "crates/directory/src/ops/suffix.rs",
     // Records of a test suite for logs.
-    "crates/directory/src/log/conformance/script.rs",
+    "crates/history/src/log/conformance/script.rs",
     "crates/aci/src/permitted.rs",
 ];
 

@@ -3,9 +3,10 @@
 //! Invariant: what [`Chain::follow`] accepted follows, without a gap or a fork, from where the
 //! chain began.
 
+use history::record::RecordHead;
+
 use super::manifest::Point;
 use super::moment::Moment;
-use crate::record::RecordHead;
 
 /// Where a walk along the records has come to.
 #[derive(Clone, Copy, Debug)]

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use journal::JournalError;
 use store::StoreError;
 
-use crate::error::DirectoryError;
+use history::HistoryError;
 
 /// Why a backup was not made, not restored, or is not good.
 #[derive(Debug)]
 pub enum BackupError {
     /// The data directory cannot be opened, or its store failed.
-    Directory(DirectoryError),
+    Directory(HistoryError),
     /// A file cannot be read or written.
     Io {
         /// The file or directory.
@@ -57,8 +57,8 @@ impl BackupError {
     }
 }
 
-impl From<DirectoryError> for BackupError {
-    fn from(error: DirectoryError) -> Self {
+impl From<HistoryError> for BackupError {
+    fn from(error: HistoryError) -> Self {
         Self::Directory(error)
     }
 }

@@ -5,9 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use environment::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use crate::clock::Timestamp;
 
 /// A point in time, to the microsecond; written as in RFC 3339 in UTC.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]

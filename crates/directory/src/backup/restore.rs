@@ -10,6 +10,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use history::JOURNAL_DIRECTORY;
+use history::record::RecordHead;
+use history::{recovery, schema_of};
 use journal::{Appended, Durability, FileDisk, Journal, JournalOptions, Place};
 use store::{Adoption, Lsn, Store, StoreOptions};
 
@@ -20,9 +23,6 @@ use super::moment::Moment;
 use super::part::PartReader;
 use super::verify::{self, verify_backup};
 use super::{BackupProgress, OnBackupProgress};
-use crate::directory::schema_of;
-use crate::record::RecordHead;
-use crate::recovery;
 
 /// What is restored, and where to.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ fn recover(
 ) -> Result<u64, BackupError> {
     progress(BackupProgress { phase: "replaying", bytes: 0, total_bytes: None });
     let journal = JournalOptions::new(adoption.id());
-    let disk = FileDisk::new(options.data.join(recovery::JOURNAL_DIRECTORY));
+    let disk = FileDisk::new(options.data.join(JOURNAL_DIRECTORY));
     let store = adoption.open(&options.store, schema_of(options.data)?)?;
     let flush = &mut |store: &Store| {
         if store.overlay_bytes() > OVERLAY_MAX_BYTES {
@@ -195,7 +195,7 @@ impl Copy<'_> {
 
     /// Makes a journal of the records up to the point that is asked for; returns its last.
     fn records(&mut self, manifest: &Manifest, id: [u8; 16]) -> Result<Point, BackupError> {
-        let directory = self.options.data.join(recovery::JOURNAL_DIRECTORY);
+        let directory = self.options.data.join(JOURNAL_DIRECTORY);
         let io = |source| BackupError::io(&directory, source);
         match fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),

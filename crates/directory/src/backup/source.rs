@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use history::JOURNAL_DIRECTORY;
+use history::recovery::{self, loss};
+use history::schema_of;
 use journal::copy::Hold;
 use journal::{Entries, FileDisk, JournalError};
 use store::{Store, StoreOptions};
 
-use crate::directory::schema_of;
-use crate::error::DirectoryError;
-use crate::recovery::{self, loss};
+use history::HistoryError;
 
 /// The journal of a data directory that a server may be writing.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Source {
 impl Source {
     /// The journal of the data directory `data`, whose store has the id `id`.
     pub(super) fn new(data: &Path, id: [u8; 16]) -> Self {
-        let directory = data.join(recovery::JOURNAL_DIRECTORY);
+        let directory = data.join(JOURNAL_DIRECTORY);
         Self { disk: FileDisk::new(&directory), directory, id }
     }
 
@@ -79,7 +80,7 @@ impl Source {
 pub(crate) fn read_only_store(
     data: &Path,
     options: &StoreOptions,
-) -> Result<Arc<Store>, DirectoryError> {
+) -> Result<Arc<Store>, HistoryError> {
     let source = Source::new(data, store::identity(data)?);
     // The journal comes before the note of it.
     let has_journal = store::has_journal(data)?;

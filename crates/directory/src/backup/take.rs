@@ -8,6 +8,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use environment::Clock;
+use history::recovery::loss;
 use journal::{JournalError, LockedFile};
 use store::{BaseReader, StoreOptions};
 
@@ -19,8 +21,6 @@ use super::moment::Moment;
 use super::part::PartWriter;
 use super::source::Source;
 use super::{BackupProgress, OnBackupProgress};
-use crate::clock::Clock;
-use crate::recovery::loss;
 
 /// What is backed up, and where to.
 #[derive(Clone, Debug)]
@@ -289,7 +289,7 @@ impl Run<'_> {
             Err(error) => return Err(error.into()),
         };
         let Some(entry) = entries.next() else { return Ok(false) };
-        let head = crate::record::RecordHead::read(&entry?.payload);
+        let head = history::record::RecordHead::read(&entry?.payload);
         Ok(head.is_ok_and(|head| head.hash == last.hash))
     }
 

@@ -4,6 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::{fs, io};
 
+use environment::{Clock as _, ManualClock, Timestamp};
+use history::JOURNAL_DIRECTORY;
+use history::log::{CommitLog as _, Local, LogBatch, Reign};
+use history::recovery::{self, StoreMachine};
+use history::test_support::{self, History};
 use journal::{Durability, FileDisk, Journal, JournalOptions};
 use ldap::dn::Dn;
 use schema::Schema;
@@ -11,11 +16,7 @@ use store::{IndexConfig, Mark, Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::*;
-use crate::clock::{Clock as _, ManualClock, Timestamp};
 use crate::export::{ExportOptions, export};
-use crate::log::{CommitLog as _, Local, LogBatch, Reign};
-use crate::recovery::tests::history::{self, History};
-use crate::recovery::{self, StoreMachine};
 
 struct Fixture {
     dir: TempDir,
@@ -33,7 +34,7 @@ impl Fixture {
         let contexts = [Dn::parse("dc=example,dc=com").unwrap()];
         let (options, indexes) = (StoreOptions::default(), IndexConfig::default());
         Store::create(&fixture.data(), &options, Schema::builtin(), indexes, &contexts).unwrap();
-        fs::create_dir(fixture.data().join(recovery::JOURNAL_DIRECTORY)).unwrap();
+        fs::create_dir(fixture.data().join(JOURNAL_DIRECTORY)).unwrap();
         fixture
     }
 
@@ -49,7 +50,7 @@ impl Fixture {
     fn commit(&mut self, count: usize, flush: Flush) -> Mark {
         let store = Store::open(&self.data(), &StoreOptions::default(), Schema::builtin());
         let store = Arc::new(store.unwrap());
-        let disk = Arc::new(FileDisk::new(self.data().join(recovery::JOURNAL_DIRECTORY)));
+        let disk = Arc::new(FileDisk::new(self.data().join(JOURNAL_DIRECTORY)));
         let small = JournalOptions {
             segment_bytes: SEGMENT_BYTES,
             keep_bytes: 0,
@@ -62,7 +63,7 @@ impl Fixture {
         for _ in 0..count {
             let record = self.history.next(&store.tentative());
             let mut batch = store.begin().unwrap();
-            let record = history::decide(&mut batch, record);
+            let record = test_support::decide(&mut batch, record);
             batch.seal();
             let (told, heard) = mpsc::channel();
             let batch = LogBatch { records: vec![record], durability: Durability::Written };

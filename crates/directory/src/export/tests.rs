@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use history::test_support::{self, History, begin_journal};
 use ldap::dn::Dn;
 use schema::{AddChange, Change, DnKey, Entry, EntryId, RdnKey, Schema};
 use store::{IndexConfig, Store};
 
 use super::*;
-use crate::recovery::tests::begin_journal;
-use crate::recovery::tests::history::{self, History};
 
 const SUFFIX: &str = "dc=example,dc=com";
 
@@ -29,7 +28,7 @@ fn made_by_chance(seed: u64, changes: usize) -> (tempfile::TempDir, PathBuf) {
     let mut history = History::new(seed);
     for _ in 0..changes {
         let mut batch = store.begin().unwrap();
-        history::decide(&mut batch, history.next(&store.tentative()));
+        test_support::decide(&mut batch, history.next(&store.tentative()));
         let mark = batch.seal();
         store.publish(mark.lsn, mark.position);
     }

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
+use environment::{BufferedChance, Timestamp, random_uuid};
+use history::Csn;
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use schema::{AttributeDescription, Entry, EntryMaker, Schema, Validator, Violation};
 
 use super::record::RawRecord;
 use crate::acis;
-use crate::chance::{BufferedChance, random_uuid};
-use crate::clock::Timestamp;
 use crate::directory::ROOT_DN;
 use crate::live_entry::LiveEntry;
 use crate::ops::add::stamp_new;
 use crate::ops::update;
 use crate::password::{self, PASSWORD_MAX_BYTES, PasswordStorage};
 use crate::password_policy;
-use crate::stamp::{Csn, Stamp};
+use crate::stamp::Stamp;
 
 /// How entries are completed and checked; the same for each thread.
 pub(super) struct Completer {

@@ -6,13 +6,13 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use environment::Clock;
 use ldap::ldif::LdifError;
 use rustc_hash::FxHashMap;
 use store::{Added, Phase, Place, Refusal, RefusalReason};
 
 use super::prepare::Fault;
 use super::{ImportError, ImportObserver, ImportPhase, ImportReport, Progress, Refused, Skipped};
-use crate::clock::Clock;
 
 /// Counts and tells; on the caller's thread alone.
 pub(super) struct Teller<'i> {
@@ -234,6 +234,6 @@ impl Waiting {
     }
 
     fn failed(&self, source: io::Error) -> ImportError {
-        ImportError::Directory(crate::error::DirectoryError::Io { path: self.path(), source })
+        ImportError::Directory(history::HistoryError::Io { path: self.path(), source })
     }
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aci::GlobalAcis;
+use environment::{ManualClock, Timestamp};
 use ldap::dn::Dn;
 
 use super::*;
-use crate::clock::{ManualClock, Timestamp};
 use crate::directory::Directory;
 use crate::export::{ExportOptions, export};
 

@@ -13,6 +13,7 @@ mod tells;
 use std::sync::Arc;
 
 use aci::{Denied, Privilege, Right, Rights};
+use environment::Timestamp;
 use ldap::control_value::policy_state::{PING_OID, PolicyState, StateOperation};
 use ldap::dn::Dn;
 use ldap::message::{ExtendedRequest, ResponseKind};
@@ -22,7 +23,6 @@ use store::{StoredEntry, View};
 
 use self::changes::{Changed, Verb};
 use self::tells::Told;
-use crate::clock::Timestamp;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::{Directory, State};
 use crate::guard::{Guard, Site, guarded};

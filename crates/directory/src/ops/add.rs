@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use aci::Identity;
+use environment::random_uuid;
 use ldap::message::AddRequest;
 use ldap::result::ResultCode;
 use schema::{
@@ -10,7 +11,6 @@ use schema::{
 };
 use store::Resolved;
 
-use crate::chance::random_uuid;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::passes::Passes;

@@ -1,5 +1,6 @@
 //! Delete (RFC 4511 §4.8).
 
+use history::record::DELETED_ATTRIBUTES_MAX_BYTES;
 use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use schema::{DeleteChange, DnKey};
@@ -10,7 +11,6 @@ use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::subtree_delete::SubtreeDelete;
 use crate::ops::update::{self, Named};
 use crate::ops::{checks, index_config, target};
-use crate::record::DELETED_ATTRIBUTES_MAX_BYTES;
 use crate::refusal::Refusal;
 
 /// A delete, resolved.

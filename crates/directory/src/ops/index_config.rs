@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use history::record::OpKind;
 use ldap::message::{AddRequest, ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, IndexChange, Schema};
@@ -13,7 +14,6 @@ use store::{Dictionary, INDEX_COUNT_MAX, IndexDefinition, IndexKind, IndexState}
 
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::ops::update::{self, Named};
-use crate::record::OpKind;
 use crate::refusal::Refusal;
 use crate::virtual_tree::Site;
 

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use environment::OsChance;
 use ldap::dn::Dn;
 use schema::{Change, DnKey};
 use store::Resolved;
 use zeroize::Zeroizing;
 
-use crate::chance::OsChance;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::ops::bind::Candidate;

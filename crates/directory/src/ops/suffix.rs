@@ -1,14 +1,14 @@
 //! The entry at the top of a new naming context.
 
 use aci::{GlobalAcis, Identity, Permitted};
+use environment::{Chance, Clock, random_uuid};
 use ldap::dn::Dn;
-use schema::SettingChange;
-use schema::{AddChange, Change, ClassKind, DnKey, Entry, EntryError, EntryId, Schema};
+use schema::{
+    AddChange, Change, ClassKind, DnKey, Entry, EntryError, EntryId, Schema, SettingChange,
+};
 use store::Store;
 
 use crate::acis::{self, GLOBAL_ACI};
-use crate::chance::{Chance, random_uuid};
-use crate::clock::Clock;
 use crate::error::DirectoryError;
 use crate::ops::add::stamp_new;
 use crate::ops::update;

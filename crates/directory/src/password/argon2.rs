@@ -3,12 +3,12 @@
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
+use environment::Chance;
 use subtle::ConstantTimeEq;
 
 use super::cost::HashCost;
 use super::text::{self, BASE64};
 use super::{Parameters, Stored};
-use crate::chance::Chance;
 
 /// One stored value.
 struct Hash {

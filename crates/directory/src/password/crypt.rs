@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use environment::Chance;
 use pwhash::HashSetup;
 use pwhash::bcrypt::{BcryptSetup, BcryptVariant};
 use subtle::ConstantTimeEq;
@@ -14,7 +15,6 @@ use base64::Engine as _;
 use super::cost::HashCost;
 use super::text::{self, BASE64_BCRYPT};
 use super::{Parameters, Stored, scrypt};
-use crate::chance::Chance;
 
 /// A form whose text the library verifies as a whole.
 struct Whole {

@@ -5,13 +5,13 @@
 use std::marker::PhantomData;
 
 use base64::Engine as _;
+use environment::Chance;
 use sha2::Digest;
 use subtle::ConstantTimeEq;
 
 use super::cost::HashCost;
 use super::text::{self, BASE64_PADDED};
 use super::{Parameters, Stored};
-use crate::chance::Chance;
 
 /// A digest and its salt.
 struct Salted<'s, D> {

@@ -9,6 +9,7 @@
 //!   iterations of SHA-1.
 
 use base64::Engine as _;
+use environment::Chance;
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 use subtle::ConstantTimeEq;
@@ -16,7 +17,6 @@ use subtle::ConstantTimeEq;
 use super::cost::HashCost;
 use super::text::{self, BASE64_PADDED};
 use super::{Parameters, Stored};
-use crate::chance::Chance;
 
 /// The hash function below.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,9 +1,10 @@
 //! `{SCRAM-SHA-1}`, `{SCRAM-SHA-256}`, `{SCRAM-SHA-512}`: what a server verifies SCRAM with, kept
 //! as a password (the fields of RFC 5803). A simple bind makes the keys of what it was given.
 
+use environment::Chance;
+
 use super::cost::HashCost;
 use super::{Parameters, Stored};
-use crate::chance::Chance;
 use crate::sasl::scram::{ScramHash, ScramKeys};
 
 /// Reads the fields that follow the scheme's name.

@@ -2,13 +2,13 @@
 //! `$scrypt$ln=15,r=8,p=1$salt$hash`; and the `$7$` of crypt(3).
 
 use base64::Engine as _;
+use environment::Chance;
 use scrypt::Params;
 use subtle::ConstantTimeEq;
 
 use super::cost::HashCost;
 use super::text::{self, BASE64};
 use super::{Parameters, Stored};
-use crate::chance::Chance;
 
 /// One stored value.
 struct Hash {

@@ -1,5 +1,6 @@
 //! How new passwords are stored: one row for each scheme that is written.
 
+use environment::Chance;
 use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 
@@ -7,7 +8,6 @@ use super::argon2::{self, Argon2Cost};
 use super::crypt::{self, ShaCrypt};
 use super::pbkdf2::{self, Layout, Prf};
 use super::{Parameters, digest, read, scram, scrypt};
-use crate::chance::Chance;
 use crate::sasl::scram::{ITERATIONS_DEFAULT, ScramHash};
 
 /// How new passwords are stored.

@@ -1,7 +1,8 @@
 //! Every scheme against values that other implementations made.
 
+use environment::SeededChance;
+
 use super::*;
-use crate::chance::SeededChance;
 
 #[track_caller]
 fn check(stored: &str, clear: &str, want: bool) {

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use environment::SeededChance;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::chance::SeededChance;
 
 const AGE: Duration = Duration::from_secs(10);
 

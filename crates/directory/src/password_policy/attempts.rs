@@ -10,6 +10,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use environment::Timestamp;
 use rustc_hash::FxHashMap;
 use schema::EntryId;
 use store::Lsn;
@@ -17,7 +18,6 @@ use store::Lsn;
 use super::account::AccountState;
 use super::pending::Seen;
 use super::set::Governing;
-use crate::clock::Timestamp;
 use crate::directory::Directory;
 use crate::password_cache::Digest;
 

@@ -17,6 +17,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Privilege};
+use environment::Timestamp;
 use ldap::result::ResultCode;
 use schema::{AttributeDescription, DnKey, Entry, EntryRead, Schema};
 use store::{Resolved, StoredEntry};
@@ -26,7 +27,6 @@ use super::control::PolicyError;
 use super::quality::{Fault, NewPassword, OWN_VALUES_MAX, Words};
 use super::rules::{Hashed, Policy};
 use super::set::Governing;
-use crate::clock::Timestamp;
 use crate::decide::Decide;
 use crate::hashing::Behind;
 use crate::ops::rehash;

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use aci::Permitted;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
+use environment::Timestamp;
 use ldap::message::{DecodeLimits, Message, Response};
 use ldap::result::ResultCode;
 use rustc_hash::FxHashMap;
@@ -29,7 +30,6 @@ use super::attempts::{Guess, Own, UnderWay};
 use super::attributes::{after as later, between};
 use super::rules::Policy;
 use super::set::PasswordPolicyOptions;
-use crate::clock::Timestamp;
 use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
 use crate::ops::checks::{self, Checked, Passwords};

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aci::Permitted;
+use environment::Timestamp;
 use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::Scope;
@@ -25,7 +26,6 @@ use store::{Ask, StoreError, View};
 use super::attributes::{text, time};
 use super::rules::{CheckQuality, Policy};
 use super::subtree::Subtree;
-use crate::clock::Timestamp;
 use crate::error::DirectoryError;
 use crate::password::Scheme;
 use crate::refusal::Refusal;

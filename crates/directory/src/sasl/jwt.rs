@@ -9,12 +9,12 @@ use std::slice;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use environment::Timestamp;
 use jsonwebtoken::jwk::{JwkSet, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, Header, Validation};
 use serde_json::{Map, Value};
 
 use crate::authentication::TokenOptions;
-use crate::clock::Timestamp;
 
 /// The keys that tokens may be signed with.
 #[derive(Debug, Default)]

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use aci::Access;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use environment::Chance;
 use ldap::result::ResultCode;
 use schema::DnKey;
 use subtle::ConstantTimeEq as _;
 
 use super::{Mechanism, Message, Step, authorize, malformed};
-use crate::chance::Chance;
 use crate::directory::Directory;
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::bind::login::Login;

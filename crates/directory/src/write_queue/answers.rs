@@ -2,6 +2,7 @@
 //!
 //! Invariant: a request whose outcome is not known is never told that it failed.
 
+use history::log::CommitError;
 use ldap::encode;
 use ldap::message::{Controls, MessageId, ResponseKind, StringsBuf};
 use ldap::result::ResultCode;
@@ -9,7 +10,6 @@ use ldap::result::ResultCode;
 use super::Queued;
 use super::outbox::{Post, To};
 use crate::decide::Answer;
-use crate::log::CommitError;
 use crate::refusal::Refusal;
 use crate::session::Ending;
 

@@ -17,6 +17,10 @@ use std::time::Duration;
 use aci::AciSet;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
+use environment::Clock;
+use history::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
+use history::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
+use history::recovery::BATCH_ROWS_MAX_BYTES;
 use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
@@ -26,13 +30,10 @@ use super::waiting::{Found, WaitingWrites};
 use super::{AbortOnPanic, Queued};
 use crate::acis_in_force::AcisInForce;
 use crate::asker_bytes::AskerHeld;
-use crate::clock::Clock;
 use crate::decide::{Decider, Outcome, WriteOp, WriteRequest};
 use crate::directory::{Directory, State};
 use crate::limits::Limits;
-use crate::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
 use crate::password_policy::set::PasswordPolicies;
-use crate::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
 use crate::refusal::Refusal;
 use crate::session::Ending;
 use crate::space::SpaceWatch;
@@ -578,10 +579,6 @@ fn no_room(store: &Store) -> Refusal {
         "too many changes wait to be written to the database; try again later",
     )
 }
-
-/// Bytes of rows after which a batch takes no further write; replay keeps to it as well. Only
-/// changes of very large entries get there before the other limits.
-pub(crate) const BATCH_ROWS_MAX_BYTES: usize = 16 << 20;
 
 /// Room for records the writer keeps; a larger one gives its own back.
 const SCRATCH_KEPT_BYTES: usize = 256 * 1024;

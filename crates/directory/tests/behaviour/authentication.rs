@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use directory::{
     CertificateMapper, ChannelBindings, ClientCertificate, Confidentiality, FingerprintDigest,
-    IdentityMapper, ImportOptions, LocalUser, ManualClock, Peer, Scheme, Source, Timestamp, Tls,
-    TokenOptions, import,
+    IdentityMapper, ImportOptions, LocalUser, Peer, Scheme, Source, Tls, TokenOptions, import,
 };
+use environment::{ManualClock, Timestamp};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
@@ -759,7 +759,7 @@ fn what_can_never_work_is_refused_at_the_start() {
     let refused = |adjust: &dyn Fn(&mut directory::AuthenticationOptions)| {
         let mut options = directory::DirectoryOptions::new(&data);
         adjust(&mut options.authentication);
-        let clock = std::sync::Arc::new(directory::SystemClock::new());
+        let clock = std::sync::Arc::new(environment::SystemClock::new());
         directory::Directory::open(options, clock).err().unwrap().to_string()
     };
     let text = refused(&|it| it.mechanisms = vec!["NTLM".to_owned()]);

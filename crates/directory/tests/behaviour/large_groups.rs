@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use directory::{ExportOptions, ImportOptions, Source, SystemClock, export, import};
+use directory::{ExportOptions, ImportOptions, Source, export, import};
+use environment::SystemClock;
 use ldap::message::{Control, ControlsBuf, ModifyOperation, ModifyRequest, Request, Scope};
 use ldap::result::ResultCode;
 

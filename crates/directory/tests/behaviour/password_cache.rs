@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use directory::{
-    AdminPassword, DirectoryOptions, GlobalAcis, OsChance, PasswordCacheOptions, Scheme,
-};
+use directory::{AdminPassword, DirectoryOptions, GlobalAcis, PasswordCacheOptions, Scheme};
+use environment::OsChance;
 use ldap::dn::Dn;
 use ldap::message::ModifyOperation;
 use ldap::result::ResultCode;

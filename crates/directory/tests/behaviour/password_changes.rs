@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use directory::{
-    Argon2Cost, HashCosts, ImportOptions, Next, PasswordStorage, Scheme, Source, SystemClock,
-    import,
+    Argon2Cost, HashCosts, ImportOptions, Next, PasswordStorage, Scheme, Source, import,
 };
+use environment::SystemClock;
 use ldap::message::{
     AddRequest, Control, ControlsBuf, ExtendedRequest, ModifyOperation, ModifyRequest, Request,
     Scope,

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use directory::{ImportOptions, ManualClock, Source, Timestamp, import};
+use directory::{ImportOptions, Source, import};
+use environment::{ManualClock, Timestamp};
 use ldap::message::{
     AddRequest, Control, Controls, ControlsBuf, DeleteRequest, ModifyDnRequest, ModifyOperation,
     ModifyRequest, Request, Scope,

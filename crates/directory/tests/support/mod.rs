@@ -13,9 +13,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use directory::{
-    AdminPassword, Clock, Confidentiality, Directory, DirectoryOptions, Flow, GlobalAcis,
-    ManualClock, Next, Noted, Peer, Ran, Receiver, Scheme, Session, Timestamp, Tls, Worker,
+    AdminPassword, Confidentiality, Directory, DirectoryOptions, Flow, GlobalAcis, Next, Noted,
+    Peer, Ran, Receiver, Scheme, Session, Tls, Worker,
 };
+use environment::{Clock, ManualClock, Timestamp};
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::encode;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use directory::backup::{BackupOptions, BackupProgress, WhyFull, backup, verify_backup};
-use directory::{Clock as _, SystemClock};
+use environment::{Clock as _, SystemClock};
 use indicatif::{BinaryBytes, ProgressBar};
 use store::StoreOptions;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use directory::{Clock as _, GlobalAcis, Source, SystemClock};
+use directory::{GlobalAcis, Source};
+use environment::{Clock as _, SystemClock};
 use indicatif::ProgressBar;
 use ldap::dn::Dn;
 use server::Addresses;

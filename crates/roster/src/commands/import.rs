@@ -10,8 +10,9 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use directory::{
     GlobalAcis, Held, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Scheme,
-    Source, SystemClock, Tally,
+    Source, Tally,
 };
+use environment::SystemClock;
 use ldap::dn::Dn;
 
 use super::generate::{parse_threads, threads};

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use directory::{AdminPassword, Directory, GlobalAcis, PasswordStorage, SystemClock};
+use directory::{AdminPassword, Directory, GlobalAcis, PasswordStorage};
+use environment::SystemClock;
 use ldap::dn::Dn;
 
 use crate::failure::{Exit, Failure};

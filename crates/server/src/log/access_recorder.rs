@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use directory::record::Who;
 use directory::{Noted, Session};
+use history::record::Who;
 use ldap::ber::{Reader, Tag};
 use ldap::message::{
     Authentication, Controls, DecodeLimits, Message, MessageId, ModifyOperation, Request,

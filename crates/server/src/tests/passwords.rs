@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
-use directory::{Argon2Cost, HashCosts, Next, OsChance, PasswordStorage};
+use directory::{Argon2Cost, HashCosts, Next, PasswordStorage};
+use environment::OsChance;
 
 use ldap::message::{
     Control, ControlsBuf, Modification, ModificationsBuf, ModifyOperation, ModifyRequest,

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use environment::Timestamp;
 
-use crate::clock::Timestamp;
 use crate::password;
 
 /// Another form of a value; `None` when it has none.

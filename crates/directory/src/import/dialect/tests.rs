@@ -401,7 +401,7 @@ fn a_type_that_no_class_could_allow_is_operational() {
 
 #[test]
 fn damaged_samples_do_no_harm_and_translating_twice_changes_nothing() {
-    use crate::chance::{Chance as _, SeededChance};
+    use environment::{Chance as _, SeededChance};
     let mut chance = SeededChance(7);
     let mut number = |below: usize| {
         let mut octets = [0; 4];

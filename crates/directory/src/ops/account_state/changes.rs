@@ -1,11 +1,11 @@
 //! What can be changed of an account: one row for each operation.
 
+use environment::Timestamp;
 use ldap::control_value::policy_state::operation as number;
 use ldap::result::ResultCode;
 use schema::{Entry, Schema};
 
 use super::replace;
-use crate::clock::Timestamp;
 use crate::password_policy::{Account, DISABLED, EXPIRATION, Locked, Policy, Switches, time};
 use crate::refusal::Refusal;
 

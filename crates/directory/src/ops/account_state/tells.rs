@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use environment::Timestamp;
 use ldap::control_value::policy_state::{PolicyState, StateOperation, operation as number};
 
 use super::Wanted;
-use crate::clock::Timestamp;
 use crate::password_policy::{Account, Condition, Policy, Weight};
 
 /// What is known of an account.

@@ -15,9 +15,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use directory::{
-    AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashCosts, HashJob, Job,
-    ManualClock, Next, PasswordStorage, Peer, Ran, Scheme, Session, Timestamp, Tls, Worker,
+    AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashCosts, HashJob, Job, Next,
+    PasswordStorage, Peer, Ran, Scheme, Session, Tls, Worker,
 };
+use environment::{ManualClock, Timestamp};
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;

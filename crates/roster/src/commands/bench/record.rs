@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use client::{ConnectOptions, Connection, SearchFor};
 use directory::backup::Moment;
-use directory::{Clock as _, SystemClock};
+use environment::{Clock as _, SystemClock};
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use ldap::url::LdapUrl;

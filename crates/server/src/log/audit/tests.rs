@@ -5,7 +5,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::unbounded;
-use directory::{AdminPassword, DirectoryOptions, GlobalAcis, Next, Peer, SystemClock};
+use directory::{AdminPassword, DirectoryOptions, GlobalAcis, Next, Peer};
+use environment::SystemClock;
 use ldap::dn::Dn;
 use ldap::message::{
     AddRequest, AttributesBuf, Authentication, BindRequest, Controls, Message, MessageId,

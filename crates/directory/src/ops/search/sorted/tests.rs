@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use aci::GlobalAcis;
+use environment::{ManualClock, Timestamp};
 use ldap::ber::Tag;
 use ldap::control_value::sort::{SortKey, write_sort_keys};
 use ldap::control_value::vlv::{VlvRequest, VlvResponse, VlvTarget};
@@ -18,7 +19,6 @@ use ldap::message::{
 use ldap::result::ResultCode;
 
 use super::Work;
-use crate::clock::{ManualClock, Timestamp};
 use crate::controls::{sort, vlv};
 use crate::directory::{Directory, DirectoryOptions};
 use crate::import::{ImportOptions, Source, import};

@@ -6,27 +6,24 @@
 
 mod accept;
 mod check;
-pub(crate) mod loss;
+pub mod loss;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::HistoryError;
 use journal::{Disk, Entry, FileDisk, Journal, JournalError, JournalOptions, OpenReport, TornTail};
 use schema::{Change, Schema};
 use store::{Applied, Batch, LogPosition, Lsn, Mark, Store, StoreError};
 
-use crate::error::DirectoryError;
+use crate::data_directory::JOURNAL_DIRECTORY;
 use crate::log::{ApplyError, EncodedRecord, Reign, StateMachine};
 use crate::record::{Record, RecordError, RecordHead};
-use crate::write_queue::BATCH_ROWS_MAX_BYTES;
 
 pub use accept::{AcceptedLoss, accept_loss};
 pub use check::{FINDINGS_MAX, JournalCheck, check_journal};
-
-/// Where the journal is, in the data directory.
-pub const JOURNAL_DIRECTORY: &str = "journal";
 
 /// What opening the journal found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -40,7 +37,7 @@ pub struct Recovered {
 }
 
 /// What is told of a batch of replayed records; it may flush the store.
-pub type AfterBatch<'a> = &'a mut dyn FnMut(&Store) -> Result<(), DirectoryError>;
+pub type AfterBatch<'a> = &'a mut dyn FnMut(&Store) -> Result<(), HistoryError>;
 
 /// Opens or makes the journal of `store`, and applies and publishes what the base lacks. `after`
 /// is called now and then, to flush when too much of it is in memory.
@@ -53,7 +50,7 @@ pub fn open(
     disk: Arc<dyn Disk>,
     options: JournalOptions,
     after: AfterBatch<'_>,
-) -> Result<(Journal, Recovered), DirectoryError> {
+) -> Result<(Journal, Recovered), HistoryError> {
     let base = store.base();
     let next = base.lsn.0 + 1;
     let (journal, report) = match Journal::open(Arc::clone(&disk), options.clone()) {
@@ -98,7 +95,7 @@ pub fn open(
 ///
 /// # Errors
 /// As [`open`], and when the base cannot be written.
-pub(crate) fn settle(store: &Store, data: &Path) -> Result<(), DirectoryError> {
+pub fn settle(store: &Store, data: &Path) -> Result<(), HistoryError> {
     let directory = data.join(JOURNAL_DIRECTORY);
     if !directory.is_dir() {
         return loss::refuse_missing(store.has_journal(), &store.base());
@@ -128,7 +125,7 @@ pub fn replay(
     store: &Store,
     mut entries: impl Iterator<Item = Result<Entry, JournalError>>,
     after: AfterBatch<'_>,
-) -> Result<u64, DirectoryError> {
+) -> Result<u64, HistoryError> {
     let mut records = 0;
     loop {
         match replay_batch(store, &mut entries)? {
@@ -145,7 +142,7 @@ pub fn replay(
 fn replay_batch(
     store: &Store,
     entries: &mut impl Iterator<Item = Result<Entry, JournalError>>,
-) -> Result<u64, DirectoryError> {
+) -> Result<u64, HistoryError> {
     let mut replay = Replay::begin(store)?;
     let (mut records, mut bytes) = (0, 0);
     while records < BATCH_RECORDS_MAX
@@ -276,10 +273,7 @@ impl StateMachine for StoreMachine {
 }
 
 /// The record that the base ends with must be the one that the journal has there.
-fn check_base(
-    base: &Mark,
-    entry: Option<Result<Entry, JournalError>>,
-) -> Result<(), DirectoryError> {
+fn check_base(base: &Mark, entry: Option<Result<Entry, JournalError>>) -> Result<(), HistoryError> {
     let Some(entry) = entry.transpose()? else { return Ok(()) };
     let head = RecordHead::read(&entry.payload).map_err(|error| {
         not_applied(base.lsn.0, &ApplyError::Record { lsn: base.lsn, reason: error.to_string() })
@@ -289,23 +283,23 @@ fn check_base(
             "the journal does not belong to the data: they have different records {}",
             base.lsn.0
         );
-        return Err(DirectoryError::History { reason, advice: ADVICE_FOREIGN });
+        return Err(HistoryError::Mismatch { reason, advice: ADVICE_FOREIGN });
     }
     Ok(())
 }
 
-fn behind(base: &Mark, first: u64) -> DirectoryError {
+fn behind(base: &Mark, first: u64) -> HistoryError {
     let reason = format!(
         "the data end with change record {}, and the journal begins with {first}: the records \
          between are missing",
         base.lsn.0
     );
-    DirectoryError::History { reason, advice: ADVICE_FOREIGN }
+    HistoryError::Mismatch { reason, advice: ADVICE_FOREIGN }
 }
 
-fn not_applied(index: u64, error: &ApplyError) -> DirectoryError {
+fn not_applied(index: u64, error: &ApplyError) -> HistoryError {
     let reason = format!("entry {index} of the journal: {error}");
-    DirectoryError::History { reason, advice: ADVICE_DAMAGED }
+    HistoryError::Mismatch { reason, advice: ADVICE_DAMAGED }
 }
 
 const ADVICE_FOREIGN: &str = "put back the journal and the data that belong together, or restore \
@@ -320,6 +314,10 @@ const BATCH_RECORDS_MAX: u64 = 4096;
 
 /// And so many octets of them.
 const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of rows after which a batch takes no further record; the writer keeps to it as well. Only
+/// changes of very large entries get there before the other limits.
+pub const BATCH_ROWS_MAX_BYTES: usize = 16 << 20;
 
 /// After about so many records it is told how far the replay is.
 const PROGRESS_RECORDS: u64 = 100_000;

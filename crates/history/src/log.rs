@@ -10,6 +10,7 @@
 //! Invariant: a record is shown by [`CommitLog::tail`] only when it is committed and applied.
 //! Invariant: whether a batch happened is either known, or said to be unknown.
 
+#[cfg(any(test, feature = "test-support"))]
 pub mod conformance;
 mod local;
 mod members;

@@ -8,14 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::HistoryError;
+use crate::data_directory::{JOURNAL_DIRECTORY, journal_disk, schema_of};
 use journal::{Entry, FileDisk, Journal, JournalError, JournalOptions, salvage};
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::{
-    BATCH_BYTES_MAX, BATCH_RECORDS_MAX, JOURNAL_DIRECTORY, SETTLE_OVERLAY_MAX_BYTES, open, replay,
-};
-use crate::directory::{journal_disk, schema_of};
-use crate::error::DirectoryError;
+use super::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SETTLE_OVERLAY_MAX_BYTES, open, replay};
 
 /// What was given up.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -39,7 +37,7 @@ pub struct AcceptedLoss {
 /// # Errors
 /// When the data directory cannot be opened or written, or the journal is of another store or of a
 /// later release.
-pub fn accept_loss(data: &Path) -> Result<Option<AcceptedLoss>, DirectoryError> {
+pub fn accept_loss(data: &Path) -> Result<Option<AcceptedLoss>, HistoryError> {
     let directory = data.join(JOURNAL_DIRECTORY);
     let Some(reason) = refusal(data, &directory)? else { return Ok(None) };
     let store = Store::open(data, &StoreOptions::default(), schema_of(data)?)?;
@@ -64,7 +62,7 @@ pub fn accept_loss(data: &Path) -> Result<Option<AcceptedLoss>, DirectoryError> 
 }
 
 /// Why the data directory does not start; none when it does.
-fn refusal(data: &Path, directory: &Path) -> Result<Option<String>, DirectoryError> {
+fn refusal(data: &Path, directory: &Path) -> Result<Option<String>, HistoryError> {
     let store = Store::open(data, &StoreOptions::default(), schema_of(data)?)?;
     if !directory.is_dir() {
         let missing = super::loss::refuse_missing(store.has_journal(), &store.base());
@@ -78,14 +76,14 @@ fn refusal(data: &Path, directory: &Path) -> Result<Option<String>, DirectoryErr
             Ok(None)
         }
         Err(
-            error @ (DirectoryError::Journal(JournalError::Damaged(_))
-            | DirectoryError::History { .. }),
+            error @ (HistoryError::Journal(JournalError::Damaged(_))
+            | HistoryError::Mismatch { .. }),
         ) => Ok(Some(error.to_string())),
         Err(error) => Err(error),
     }
 }
 
-fn flush_large(store: &Store) -> Result<(), DirectoryError> {
+fn flush_large(store: &Store) -> Result<(), HistoryError> {
     if store.overlay_bytes() > SETTLE_OVERLAY_MAX_BYTES {
         store.flush()?;
     }
@@ -93,10 +91,10 @@ fn flush_large(store: &Store) -> Result<(), DirectoryError> {
 }
 
 /// Gives the journal another name, durably.
-fn put_aside(data: &Path, directory: &Path) -> Result<PathBuf, DirectoryError> {
+fn put_aside(data: &Path, directory: &Path) -> Result<PathBuf, HistoryError> {
     let names =
         (1..=ASIDE_MAX).map(|number| data.join(format!("{JOURNAL_DIRECTORY}-lost-{number}")));
-    let io = |path: &Path, source| DirectoryError::Io { path: path.to_owned(), source };
+    let io = |path: &Path, source| HistoryError::Io { path: path.to_owned(), source };
     for to in names {
         if !to.exists() {
             fs::rename(directory, &to).map_err(|source| io(&to, source))?;
@@ -119,7 +117,7 @@ struct Left<'s> {
 }
 
 impl Left<'_> {
-    fn take(&mut self, entry: Entry) -> Result<bool, DirectoryError> {
+    fn take(&mut self, entry: Entry) -> Result<bool, HistoryError> {
         self.bytes += entry.payload.len();
         self.waiting.push(entry);
         if self.bytes >= BATCH_BYTES_MAX || self.waiting.len() as u64 >= BATCH_RECORDS_MAX {
@@ -129,21 +127,21 @@ impl Left<'_> {
     }
 
     /// Applies what waits, up to a record that does not follow from the data.
-    fn apply(&mut self) -> Result<(), DirectoryError> {
+    fn apply(&mut self) -> Result<(), HistoryError> {
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.waiting);
         let entries = || waiting.iter().cloned().map(Ok);
         match replay(self.store, entries(), &mut |_| Ok(())) {
             Ok(_) => {}
             // Together none of them was applied.
-            Err(DirectoryError::History { .. }) => {
+            Err(HistoryError::Mismatch { .. }) => {
                 let applied = self.store.published().lsn.0;
                 for entry in entries().skip_while(|entry| {
                     entry.as_ref().is_ok_and(|entry: &Entry| entry.place.index <= applied)
                 }) {
                     match replay(self.store, std::iter::once(entry), &mut |_| Ok(())) {
                         Ok(_) => {}
-                        Err(DirectoryError::History { .. }) => {
+                        Err(HistoryError::Mismatch { .. }) => {
                             self.is_over = true;
                             break;
                         }

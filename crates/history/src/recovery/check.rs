@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
+use crate::HistoryError;
+use crate::data_directory::{JOURNAL_DIRECTORY, schema_of};
 use journal::{Disk, FileDisk, Journal, JournalError, JournalOptions, TornTail, copy};
 use schema::{Change, Definition, Schema};
 use store::{Lsn, Mark, Store, StoreOptions};
 
-use super::{JOURNAL_DIRECTORY, decode, loss};
-use crate::directory::schema_of;
-use crate::error::DirectoryError;
+use super::{decode, loss};
 use crate::record::{Record, RecordError, RecordHead};
 
 /// What the check found.
@@ -45,7 +45,7 @@ pub const FINDINGS_MAX: usize = 100;
 pub fn check_journal(
     data: &Path,
     progress: &mut dyn FnMut(&'static str, u64, u64),
-) -> Result<JournalCheck, DirectoryError> {
+) -> Result<JournalCheck, HistoryError> {
     let store = Store::open(data, &StoreOptions::default(), schema_of(data)?)?;
     let directory = data.join(JOURNAL_DIRECTORY);
     let (base, has_journal) = (store.base(), store.has_journal());

@@ -1,20 +1,26 @@
-//! Histories by chance: records of all kinds that fit to what the ones before left.
+//! For tests, of this crate and of those above it: histories by chance, with records of all kinds
+//! that fit to what the ones before left.
+#![allow(clippy::unwrap_used, reason = "a test says what went wrong")]
 
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::JOURNAL_DIRECTORY;
+use environment::{Chance, SeededChance, Timestamp};
+use journal::{FileDisk, Journal, JournalOptions};
 use ldap::dn::{Dn, Rdn};
 use schema::{
     AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId,
     ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,
 };
-use store::{Applied, Batch, LogPosition, Lsn, Mark};
+use store::{Applied, Batch, LogPosition, Lsn, Mark, Store};
 
-use crate::chance::{Chance, SeededChance};
-use crate::clock::Timestamp;
+use crate::Csn;
 use crate::log::{EncodedRecord, Reign};
 use crate::record::{OpKind, Origin, Record, RecordHead, Who};
-use crate::stamp::Csn;
 
 /// Decides one record after the other; what it decides follows from its seed.
-pub(crate) struct History {
+pub struct History {
     chance: SeededChance,
     entries: Vec<Known>,
     next_id: u64,
@@ -30,16 +36,17 @@ struct Known {
 }
 
 /// A record that was decided and is not in a batch yet.
-pub(crate) struct Undone(Record);
+pub struct Undone(Record);
 
 impl Undone {
-    pub(crate) fn changes(&self) -> &[Change] {
+    /// What it does.
+    pub fn changes(&self) -> &[Change] {
         &self.0.changes
     }
 }
 
 /// Puts a record into a batch, as the writer does.
-pub(crate) fn decide(batch: &mut Batch<'_>, Undone(record): Undone) -> EncodedRecord {
+pub fn decide(batch: &mut Batch<'_>, Undone(record): Undone) -> EncodedRecord {
     record.changes.iter().for_each(|change| batch.change(change).unwrap());
     let encoded = encode(&record);
     let position = LogPosition { term: 1, index: record.lsn.0 };
@@ -50,7 +57,7 @@ pub(crate) fn decide(batch: &mut Batch<'_>, Undone(record): Undone) -> EncodedRe
 }
 
 /// The first `count` records of a history.
-pub(crate) fn records(seed: u64, count: usize) -> Vec<EncodedRecord> {
+pub fn records(seed: u64, count: usize) -> Vec<EncodedRecord> {
     let mut history = History::new(seed);
     let mut before = Mark::default();
     let mut records = Vec::new();
@@ -71,19 +78,20 @@ fn encode(record: &Record) -> EncodedRecord {
 }
 
 impl History {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// One that begins with nothing.
+    pub fn new(seed: u64) -> Self {
         Self { chance: SeededChance(seed), entries: Vec::new(), next_id: 1, decided: 0 }
     }
 
     /// One that is the same up to now, and goes on otherwise.
-    pub(crate) fn fork(&self, seed: u64) -> Self {
+    pub fn fork(&self, seed: u64) -> Self {
         let Self { entries, next_id, decided, .. } = self;
         let (next_id, decided) = (*next_id, *decided);
         Self { chance: SeededChance(seed), entries: entries.clone(), next_id, decided }
     }
 
     /// The record after the one with `before`.
-    pub(crate) fn next(&mut self, before: &Mark) -> Undone {
+    pub fn next(&mut self, before: &Mark) -> Undone {
         self.decided += 1;
         let count = if self.upto(8) == 0 { 3 } else { 1 };
         let changes = (0..count).map(|_| self.change()).collect();
@@ -252,12 +260,20 @@ impl History {
     }
 }
 
+/// A journal after the base: what the base says it has a place in.
+pub fn begin_journal(data: &Path, store: &Store) {
+    let directory = data.join(JOURNAL_DIRECTORY);
+    std::fs::create_dir(&directory).unwrap();
+    let (disk, next) = (Arc::new(FileDisk::new(directory)), store.base().lsn.0 + 1);
+    Journal::create(disk, JournalOptions::new(store.id()), next).unwrap().close();
+}
+
 fn key(name: &Dn) -> DnKey {
     DnKey::from_dn(&Schema::builtin(), name).unwrap()
 }
 
 /// A naming context and then people below it, ordinary ones, as a client would add them.
-pub(super) fn people(count: u64) -> impl Iterator<Item = EncodedRecord> {
+pub fn people(count: u64) -> impl Iterator<Item = EncodedRecord> {
     let mut history = History::new(1);
     let mut before = Mark::default();
     (1..=count).map(move |id| {

@@ -23,8 +23,8 @@ use schema::{Change, DescriptionError};
 use store::Lsn;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::Csn;
 use crate::log::Reign;
-use crate::stamp::Csn;
 
 /// How records are laid out; a reader that knows only an older layout stops.
 pub const RECORD_FORMAT: u16 = 1;
@@ -62,7 +62,7 @@ pub struct Record {
 /// A record that is about to be written, borrowed from those who decided it.
 ///
 /// ```compile_fail,E0308
-/// use directory::record::RecordDraft;
+/// use history::record::RecordDraft;
 ///
 /// fn undecided<'a>(draft: RecordDraft<'a>, changes: &'a [schema::Change]) -> RecordDraft<'a> {
 ///     RecordDraft { changes, ..draft }

@@ -4,7 +4,7 @@
 //! significant first); `golden/records-N.ldif` is what a directory holds when all of them were
 //! applied to an empty one. `golden/records-N-level-L.bin` holds those kinds of changes that came
 //! with level L. None of the files is ever changed. A new format or level gets new files, written
-//! by `cargo test -p directory --test golden -- --ignored write`.
+//! by `cargo test -p history --test golden -- --ignored write`.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what went wrong")]
 
@@ -13,11 +13,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use directory::log::Reign;
-use directory::record::{
+use directory::{ExportOptions, export};
+use environment::Timestamp;
+use history::Csn;
+use history::log::Reign;
+use history::record::{
     Notice, OpKind, Origin, RECORD_FORMAT, RECORD_LEVEL, Record, RecordHead, Who,
 };
-use directory::{Csn, ExportOptions, Timestamp, export};
 use ldap::dn::Dn;
 use schema::{
     AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, IndexChange,

@@ -2,12 +2,12 @@
 
 use std::sync::mpsc;
 
+use environment::{Chance, SeededChance};
 use store::Lsn;
 
 use super::super::{CommitError, Durability};
 use super::script::Script;
 use super::{MakeBench, PATIENCE};
-use crate::chance::{Chance, SeededChance};
 
 /// Lets the engine run into failures that follow from `seed`; after each restart every
 /// acknowledged record must be there, none twice, none that was refused, and without holes.

@@ -1,7 +1,6 @@
 //! Recovery from a journal on a disk that fails, and what leads to the same entries.
 
-pub(crate) mod history;
-
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 
@@ -9,14 +8,14 @@ use journal::simulated::SimDisk;
 use journal::{Appended, Durability, Place};
 use ldap::dn::Dn;
 use proptest::prelude::*;
+use schema::{EntryId, EntryRead as _};
 use store::{IndexConfig, StoreOptions};
 use tempfile::TempDir;
 
 use super::check::check;
 use super::*;
-use crate::export::{ExportOptions, export};
 use crate::log::{CommitLog, Local, LogBatch};
-use history::History;
+use crate::test_support::{self, History};
 
 /// A data directory whose journal is on a simulated disk.
 struct Fixture {
@@ -44,7 +43,7 @@ impl Fixture {
         JournalOptions { segment_bytes: 16 * 4096, ..JournalOptions::new(store.id()) }
     }
 
-    fn open(&self, store: &Store) -> Result<(Journal, Recovered), DirectoryError> {
+    fn open(&self, store: &Store) -> Result<(Journal, Recovered), HistoryError> {
         let disk = Arc::new(self.disk.clone());
         open(store, disk, Self::options(store), &mut |_| Ok(()))
     }
@@ -53,15 +52,7 @@ impl Fixture {
     fn ldif(&self) -> String {
         let store = self.store();
         store.flush().unwrap();
-        drop(store);
-        // An export reads the journal, too.
-        let directory = self.data().join(JOURNAL_DIRECTORY);
-        std::fs::create_dir_all(&directory).unwrap();
-        for name in self.disk.list().unwrap() {
-            let bytes = self.disk.bytes(&name).unwrap();
-            std::fs::write(directory.join(name), bytes).unwrap();
-        }
-        ldif(&self.data())
+        ldif(&store)
     }
 
     /// Commits records as the writer does, `size` at a time, flushing now and then.
@@ -74,7 +65,7 @@ impl Fixture {
         for round in 0..count {
             let record = history.next(&store.tentative());
             let mut batch = store.begin().unwrap();
-            let record = history::decide(&mut batch, record);
+            let record = test_support::decide(&mut batch, record);
             batch.seal();
             let (told, heard) = mpsc::channel();
             let batch = LogBatch { records: vec![record], durability: Durability::Synced };
@@ -120,18 +111,21 @@ fn create(data: &Path) {
     Store::create(data, &options, Schema::builtin(), indexes, &contexts).unwrap();
 }
 
-fn ldif(data: &Path) -> String {
-    let mut out = Vec::new();
-    export(data, &ExportOptions::default(), &mut out).unwrap();
-    String::from_utf8(out).unwrap()
-}
-
-/// A journal after the base: what the base says it has a place in.
-pub(crate) fn begin_journal(data: &Path, store: &Store) {
-    let directory = data.join(JOURNAL_DIRECTORY);
-    std::fs::create_dir(&directory).unwrap();
-    let (disk, next) = (Arc::new(FileDisk::new(directory)), store.base().lsn.0 + 1);
-    Journal::create(disk, Fixture::options(store), next).unwrap().close();
+/// All entries, in order of their numbers.
+fn ldif(store: &Store) -> String {
+    let mut text = String::new();
+    let batch = store.begin().unwrap();
+    for entry in batch.view().entries_after(EntryId::ROOT).unwrap() {
+        let entry = entry.unwrap();
+        writeln!(text, "# id: {}\ndn: {}", entry.id().0, entry.dn()).unwrap();
+        entry.visit_attributes(&mut |description, values| {
+            for value in values.iter() {
+                let value = String::from_utf8_lossy(value);
+                writeln!(text, "{}: {value}", description.text()).unwrap();
+            }
+        });
+    }
+    text
 }
 
 /// What the same history leads to in a store of its own, record after record.
@@ -144,14 +138,12 @@ fn expected(seed: u64, count: u64) -> (String, Mark) {
     for _ in 0..count {
         let record = history.next(&store.tentative());
         let mut batch = store.begin().unwrap();
-        history::decide(&mut batch, record);
+        test_support::decide(&mut batch, record);
         let mark = batch.seal();
         store.publish(mark.lsn, LogPosition { term: 1, index: mark.lsn.0 });
     }
     let mark = store.flush().unwrap();
-    begin_journal(&data, &store);
-    drop(store);
-    (ldif(&data), mark)
+    (ldif(&store), mark)
 }
 
 #[track_caller]
@@ -445,7 +437,7 @@ proptest! {
         create(&data);
         let open = || Store::open(&data, &StoreOptions::default(), Schema::builtin()).unwrap();
         let mut store = open();
-        let records = history::records(seed, count);
+        let records = test_support::records(seed, count);
         let mut rest = &records[..];
         for (size, action) in steps {
             let (now, later) = rest.split_at(size);
@@ -465,13 +457,11 @@ proptest! {
             rest = later;
         }
         prop_assert_eq!(store.flush().unwrap(), mark);
-        begin_journal(&data, &store);
-        drop(store);
-        prop_assert_eq!(ldif(&data), entries);
+        prop_assert_eq!(ldif(&store), entries);
     }
 }
 
-/// `cargo test --release -p directory -- --ignored --nocapture recovery_costs`
+/// `cargo test --release -p history -- --ignored --nocapture recovery_costs`
 #[test]
 #[ignore = "a measurement, for an optimised build"]
 #[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a measurement")]
@@ -487,7 +477,7 @@ fn recovery_costs() {
     let disk = Arc::new(FileDisk::new(directory));
     let journal = Journal::create(disk.clone(), options.clone(), 1).unwrap();
     let (mut bytes, mut batch) = (0, Vec::new());
-    for record in history::people(count) {
+    for record in test_support::people(count) {
         bytes += record.bytes.len();
         let place = Place { term: 1, index: record.lsn.0 };
         batch.push(Appended { place, payload: record.bytes });

@@ -12,7 +12,7 @@ pub struct OsChance;
 
 /// The operating system's generator, asked for many octets at a time: for those who need few, but
 /// very often. No octet is handed out twice.
-pub(crate) struct BufferedChance {
+pub struct BufferedChance {
     octets: Box<[u8; BUFFER_BYTES]>,
     used: usize,
 }
@@ -73,7 +73,7 @@ impl Chance for SeededChance {
 }
 
 /// A random UUID in its text form (RFC 9562 §5.4).
-pub(crate) fn random_uuid(chance: &mut dyn Chance) -> String {
+pub fn random_uuid(chance: &mut dyn Chance) -> String {
     let mut octets = [0_u8; 16];
     chance.fill(&mut octets);
     let mut number = u128::from_be_bytes(octets);

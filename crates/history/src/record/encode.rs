@@ -16,8 +16,8 @@ use super::{
     ORIGIN_LENGTH_OFFSET, Origin, RECORD_FORMAT, RECORD_LENGTH_MAX_BYTES, RecordDraft, RecordError,
     hash, level,
 };
+use crate::Csn;
 use crate::log::Reign;
-use crate::stamp::Csn;
 
 impl RecordDraft<'_> {
     /// Appends the record to `out`; returns the running hash after it.

@@ -4,6 +4,7 @@
 use std::sync::{Arc, mpsc};
 
 use aci::Permitted;
+use environment::Timestamp;
 use schema::{Change, SchemaChange};
 use store::Lsn;
 
@@ -11,9 +12,8 @@ use super::super::{
     CommitError, CommitLog, Durability, EncodedRecord, LogBatch, NotNow, ReadLevel, Reign, Role,
 };
 use super::{Bench, Ledger, PATIENCE};
-use crate::clock::Timestamp;
+use crate::Csn;
 use crate::record::{OpKind, Origin, RecordDraft, Who};
-use crate::stamp::Csn;
 
 pub(super) struct Script {
     /// `None` between a stop and the next start.

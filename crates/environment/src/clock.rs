@@ -1,4 +1,4 @@
-//! Time, as a parameter: nothing else in this crate asks the operating system for it.
+//! Time, as a parameter.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use aci::Permitted;
+use environment::Timestamp;
 use ldap::dn::{Ava, Dn, Rdn};
 use proptest::prelude::*;
 use schema::{
@@ -11,7 +12,6 @@ use schema::{
 };
 
 use super::*;
-use crate::clock::Timestamp;
 
 fn dn(text: &str) -> Dn {
     Dn::parse(text).unwrap()

@@ -6,15 +6,14 @@
 
 use std::path::Path;
 
+use crate::HistoryError;
+use crate::data_directory::JOURNAL_DIRECTORY;
 use journal::{FileDisk, JournalError, copy};
 use store::{Mark, StoreOptions};
 
-use super::JOURNAL_DIRECTORY;
-use crate::error::DirectoryError;
-
 /// Refuses that there is no journal, where there must be one: it was noted, or the base is of a
 /// place in a log.
-pub(crate) fn refuse_missing(has_journal: bool, base: &Mark) -> Result<(), DirectoryError> {
+pub fn refuse_missing(has_journal: bool, base: &Mark) -> Result<(), HistoryError> {
     if !has_journal && base.position.term == 0 {
         return Ok(());
     }
@@ -23,18 +22,18 @@ pub(crate) fn refuse_missing(has_journal: bool, base: &Mark) -> Result<(), Direc
          lost, if anything was",
         base.lsn.0
     );
-    Err(DirectoryError::History { reason, advice: ADVICE_LOST })
+    Err(HistoryError::Mismatch { reason, advice: ADVICE_LOST })
 }
 
 /// Refuses a journal from `first` to `last` that ends before the base does. What a load has put
 /// into the base without a record is of no place in a log; and releases that did not note that
 /// there is a journal let the base run ahead of it.
-pub(crate) fn refuse_lost_end(
+pub fn refuse_lost_end(
     has_journal: bool,
     base: &Mark,
     first: u64,
     last: u64,
-) -> Result<(), DirectoryError> {
+) -> Result<(), HistoryError> {
     // Where none is in it, it ends before its first.
     let last = last.max(first.saturating_sub(1));
     let is_ahead = last < base.lsn.0;
@@ -54,12 +53,12 @@ pub(crate) fn refuse_lost_end(
          what was written after that is lost, if anything was",
         base.lsn.0
     );
-    Err(DirectoryError::History { reason, advice: ADVICE_LOST })
+    Err(HistoryError::Mismatch { reason, advice: ADVICE_LOST })
 }
 
 /// Refuses the journal of the data directory `data`, which a server may be writing, when it has
 /// lost what it must have.
-pub(crate) fn refuse_beside(data: &Path, options: &StoreOptions) -> Result<(), DirectoryError> {
+pub fn refuse_beside(data: &Path, options: &StoreOptions) -> Result<(), HistoryError> {
     // In this order: the journal comes before the note of it, and before what the base has of it.
     let has_journal = store::has_journal(data)?;
     let base = store::base_mark(data, options)?;
@@ -75,11 +74,11 @@ pub(crate) fn refuse_beside(data: &Path, options: &StoreOptions) -> Result<(), D
 }
 
 /// The same, of one that is open.
-pub(crate) fn refuse_source(
+pub fn refuse_source(
     has_journal: bool,
     base: &Mark,
     journal: &copy::Source,
-) -> Result<(), DirectoryError> {
+) -> Result<(), HistoryError> {
     let last = journal.last().map_or(0, |last| last.index);
     refuse_lost_end(has_journal, base, journal.first(), last)
 }

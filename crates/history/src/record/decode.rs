@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use environment::Timestamp;
 use ldap::description::is_oid;
 use ldap::dn::{Ava, Dn, Rdn};
 use schema::{
@@ -19,9 +20,8 @@ use super::{
     CHANGE_SCHEMA, CHANGE_SETTING, NOTICE_LEVEL, Notice, OpKind, Origin, RECORD_FORMAT,
     RECORD_LENGTH_MAX_BYTES, RECORD_LEVEL, Record, RecordError, RecordHead, Who, hash,
 };
-use crate::clock::Timestamp;
+use crate::Csn;
 use crate::log::Reign;
-use crate::stamp::Csn;
 
 impl Record {
     /// Reads a record; `schema` is the one in force before it.
