@@ -18,7 +18,7 @@ use store::{Ask, StoreError, View};
 use crate::refusal::Refusal;
 
 /// The setting that has the global ACIs.
-pub(crate) const GLOBAL_ACI: &str = "global-aci";
+pub const GLOBAL_ACI: &str = "global-aci";
 
 /// Stands in the setting for "none at all": a setting without values is not set.
 pub(crate) const NONE_AT_ALL: &str = "";
@@ -52,7 +52,7 @@ pub(crate) fn read(view: &View<'_>, schema: &Arc<Schema>) -> Result<AciSet, Stor
 }
 
 /// The values of the global ACIs, as they are configured or by default.
-pub(crate) fn global_values(view: &View<'_>) -> Result<Vec<String>, StoreError> {
+pub fn global_values(view: &View<'_>) -> Result<Vec<String>, StoreError> {
     let mut values = view.setting(GLOBAL_ACI)?;
     if values.is_empty() {
         return Ok(texts(GlobalAcis::default()));
@@ -62,7 +62,7 @@ pub(crate) fn global_values(view: &View<'_>) -> Result<Vec<String>, StoreError> 
 }
 
 /// The values of the setting for such global ACIs.
-pub(crate) fn texts(acis: GlobalAcis) -> Vec<String> {
+pub fn texts(acis: GlobalAcis) -> Vec<String> {
     acis.texts().into_iter().map(str::to_owned).collect()
 }
 

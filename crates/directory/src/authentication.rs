@@ -3,6 +3,7 @@
 //! Invariant: attribute types are named as text here and resolved when they are used, because a
 //! schema can change while the server runs. A name the schema does not have maps nobody.
 
+use auth::jwt::TokenOptions;
 use schema::{AttributeType, Schema};
 
 use crate::error::DirectoryError;
@@ -96,19 +97,6 @@ pub enum FingerprintDigest {
     Sha1,
     /// SHA-256.
     Sha256,
-}
-
-/// What a bearer token must say to be accepted (RFC 7519 §4.1).
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct TokenOptions {
-    /// `iss`; empty: no token is accepted.
-    pub issuer: String,
-    /// `aud` has this among its values; empty: no token is accepted.
-    pub audience: String,
-    /// The claim that names the user; empty stands for `sub`.
-    pub claim: String,
-    /// Seconds by which clocks may differ.
-    pub clock_skew_s: u32,
 }
 
 impl AuthenticationOptions {

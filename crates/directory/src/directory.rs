@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use aci::{Access, GlobalAcis, Grants, Identity, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
+use auth::jwt::TokenKeys;
+use auth::password::PasswordStorage;
+use auth::scram::ScramHash;
 use crossbeam_channel::bounded;
 use environment::{Chance, Clock, OsChance};
 use history::log::{CommitLog, Local};
@@ -40,14 +43,12 @@ use crate::log_monitor::{LogMonitor, LogState, LogStates};
 use crate::ops::rehash::Rehasher;
 use crate::ops::search::Budget;
 use crate::ops::suffix;
-use crate::password::PasswordStorage;
 use crate::password_cache::{self, PasswordCache, PasswordCacheCounts};
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions};
 use crate::policy::{Policies, Policy};
-use crate::sasl::TokenKeys;
-use crate::sasl::scram::{KeySearch, KnownKeys, ScramHash};
+use crate::sasl::scram::{KeySearch, KnownKeys};
 use crate::schema_times::SchemaTimes;
 use crate::search_counters::{SearchCounters, SearchCounts};
 use crate::seldom::SeldomLines;
@@ -722,4 +723,4 @@ const ADMIN_PASSWORD_FILE: &str = "admin-password";
 const ADMIN_NAME_FILE: &str = "admin-name";
 
 /// The administrator's name unless the data directory says otherwise.
-pub(crate) const ROOT_DN: &str = "cn=Directory Manager";
+pub const ROOT_DN: &str = "cn=Directory Manager";

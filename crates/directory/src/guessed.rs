@@ -1,12 +1,12 @@
 //! Whose password a message tries, before it is handled: for those who count guesses.
 
+use auth::{plain, scram};
 use ldap::message::{Authentication, DecodeLimits, Message, ModifyOperation, Request};
 use schema::DnKey;
 
 use crate::identity_mapper::{self, Found, UserName};
-use crate::ops::bind;
-use crate::ops::password_modify;
-use crate::sasl::{plain, scram};
+use crate::ops::{bind, password_modify};
+use crate::sasl;
 use crate::session::Session;
 use crate::worker::Worker;
 
@@ -83,7 +83,7 @@ impl Worker {
                 identity_mapper::find(directory, &state, view, name).ok().flatten()
             }
         };
-        let nobody = || [NOBODY, &scram::prepared(directory, name)].concat();
+        let nobody = || [NOBODY, &sasl::scram::prepared(directory, name)].concat();
         Some(found.map_or_else(nobody, account))
     }
 }

@@ -11,12 +11,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use auth::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
 use environment::{Chance, OsChance};
 use ldap::message::MessageId;
 use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
-use crate::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
 use crate::password_cache::PasswordCacheOptions;
 use crate::password_policy::PolicyError;
 use crate::password_policy::attempts::Attempt;

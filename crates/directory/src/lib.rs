@@ -12,15 +12,12 @@ mod analyser;
 mod asker_bytes;
 mod asker_queues;
 mod authentication;
-pub mod backup;
-mod check;
 mod controls;
 mod cookie;
 mod decide;
 mod directory;
 mod dispatch;
 mod error;
-mod export;
 mod figure_monitor;
 mod grants;
 mod groups;
@@ -29,17 +26,15 @@ mod guessed;
 mod hashing;
 mod identity_limits;
 mod identity_mapper;
-mod import;
-pub mod in_order;
 mod index_monitor;
 mod job;
 mod limits;
 mod live_entry;
+pub mod loading;
 mod log_monitor;
 mod name_memo;
 mod note;
 mod ops;
-mod password;
 mod password_cache;
 pub mod password_policy;
 mod policy;
@@ -71,36 +66,23 @@ pub use administrator::check_administrator;
 pub use asker_queues::{Asker, AskerQueues, QueueSize, network};
 pub use authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
-    TokenOptions,
 };
-pub use check::{DirectoryCheck, check};
 pub use cookie::opens_as_cookie;
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
-pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
 pub use figure_monitor::{FigureEntry, Figures};
 pub use grants::takes_privilege;
 pub use guessed::guesses_password;
 pub use hashing::{HashDone, HashJob, PasswordOptions};
-pub use import::{
-    ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
-    PasswordUse, Progress, Refused, RuleUse, Skipped, Source, Tally, UnknownUse,
-    default_budget_bytes, import, translated,
-};
 pub use job::{Job, JobDone, Ran};
 pub use journal::JournalStatus;
 pub use limits::Limits;
 pub use log_monitor::{LogState, LogStates};
 pub use note::Noted;
-pub use password::{
-    Argon2Cost, HashCost, HashCostMax, HashCosts, PasswordStorage, Scheme, Verdict,
-    verify as verify_password,
-};
 pub use password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use password_policy::PasswordPolicyOptions;
 pub use policy::{Policy, PolicyAddress, PolicyOperation};
 pub use protection::{ChannelBindings, ClientCertificate, Tls};
-pub use sasl::is_well_formed as is_well_formed_sasl;
 pub use search_counters::SearchCounts;
 pub use seldom::Seldom;
 pub use session::{LocalUser, Peer, Session};

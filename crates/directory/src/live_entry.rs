@@ -10,7 +10,7 @@ use crate::guard::Guard;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
 /// (RFC 4512 §4.2), `hasSubordinates` and `numSubordinates`.
-pub(crate) struct LiveEntry<'v> {
+pub struct LiveEntry<'v> {
     view: &'v View<'v>,
     stored: &'v StoredEntry<'v>,
     known: &'v WellKnown,
@@ -26,7 +26,9 @@ pub(crate) struct LiveEntry<'v> {
 }
 
 impl<'v> LiveEntry<'v> {
-    pub(crate) fn new(
+    /// `stored` as it is read from `view`. With `computed`, a reader of all attributes sees those
+    /// that are computed, too.
+    pub fn new(
         view: &'v View<'v>,
         stored: &'v StoredEntry<'v>,
         known: &'v WellKnown,
@@ -48,7 +50,7 @@ impl<'v> LiveEntry<'v> {
     }
 
     /// The descriptions that are computed.
-    pub(crate) fn computed_descriptions(known: &WellKnown) -> [&AttributeDescription; 4] {
+    pub fn computed_descriptions(known: &WellKnown) -> [&AttributeDescription; 4] {
         [
             &known.entry_dn,
             &known.subschema_subentry,

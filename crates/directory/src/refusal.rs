@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use aci::Denied;
+use auth::Malformed;
 use history::log::CommitError;
 use history::record::RecordError;
 use ldap::dn::DnError;
@@ -59,6 +60,12 @@ impl Refusal {
             diagnostic: &self.diagnostic,
             referrals: urls.as_ref(),
         }
+    }
+}
+
+impl From<Malformed> for Refusal {
+    fn from(Malformed(what): Malformed) -> Self {
+        Self::new(ResultCode::ProtocolError, what)
     }
 }
 

@@ -9,15 +9,15 @@ use history::Csn;
 
 /// What one decided change is stamped with. Made by the writer alone, in order.
 #[derive(Clone, Debug)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     /// The CSN, for the change record.
-    pub(crate) moment: Csn,
+    pub moment: Csn,
     /// `createTimestamp`, `modifyTimestamp`: GeneralizedTime of whole seconds.
-    pub(crate) time: String,
+    pub time: String,
     /// `entryCSN`.
-    pub(crate) csn: String,
+    pub csn: String,
     /// `creatorsName`, `modifiersName`; empty for changes made anonymously.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 /// Hands out stamps that only grow, whatever the clock does.

@@ -13,7 +13,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use directory::{ExportOptions, export};
 use environment::Timestamp;
 use history::Csn;
 use history::log::Reign;
@@ -21,6 +20,7 @@ use history::record::{
     Notice, OpKind, Origin, RECORD_FORMAT, RECORD_LEVEL, Record, RecordHead, Who,
 };
 use ldap::dn::Dn;
+use offline::{ExportOptions, export};
 use schema::{
     AddChange, Attribute, AttributeDelta, Change, DeleteChange, DnKey, Entry, EntryId, IndexChange,
     ModifyChange, RdnKey, RenameChange, Schema, SchemaChange,

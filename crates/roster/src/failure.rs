@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 
 use directory::DirectoryError;
-use directory::backup::BackupError;
 use history::HistoryError;
+use offline::backup::BackupError;
 use server::{ServerError, SettingsError};
 use store::StoreError;
 

@@ -47,11 +47,11 @@ pub(super) const PROMISES: &[Promise] = &[
         says: "An import opens nothing that was closed where the data come from",
         tests: &[
             (
-                "directory",
+                "offline",
                 "import::tests",
                 "data_with_access_rules_of_their_own_leave_the_directory_closed",
             ),
-            ("directory", "import::tests", "an_aci_that_means_something_else_here_is_warned_of"),
+            ("offline", "import::tests", "an_aci_that_means_something_else_here_is_warned_of"),
         ],
     },
     Promise {
@@ -622,7 +622,7 @@ pub(super) const PROMISES: &[Promise] = &[
         tests: &[
             ("directory", "durable", "a_power_cut_loses_nothing_that_was_acknowledged"),
             ("directory", "durable", "a_damaged_journal_is_no_silent_start"),
-            ("directory", "recovery::tests", "no_power_cut_is_taken_for_a_loss"),
+            ("history", "recovery::tests", "no_power_cut_is_taken_for_a_loss"),
             (
                 "journal",
                 "",

@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use aci::{Access, Privilege, Rights};
+use auth::password;
 use ldap::control_value::usability::OID as USABILITY;
 use ldap::message::Control;
 use schema::{AttributeDescription, DnKey, EntryRead as _, Selection};
@@ -23,7 +24,6 @@ use crate::decide::ResponseControl;
 use crate::directory::{Directory, State};
 use crate::guard::Guard;
 use crate::ops::account_state::Known;
-use crate::password;
 use crate::refusal::Refusal;
 
 /// The control's OID.

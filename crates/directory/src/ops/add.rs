@@ -172,7 +172,7 @@ fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
 }
 
 /// The operational attributes of a new entry (RFC 4512 §3.4, RFC 4530).
-pub(crate) fn stamp_new(
+pub fn stamp_new(
     entry: &mut Entry,
     schema: &Schema,
     stamp: &Stamp,

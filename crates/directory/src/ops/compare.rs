@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Rights};
+use auth::password;
 use ldap::message::{
     CompareRequest, Controls, ControlsBuf, MessageId, ResponseKind, Scope, Values,
 };
@@ -24,7 +25,6 @@ use crate::ops::bind::{recheck, require_confidentiality};
 use crate::ops::search::cost;
 use crate::ops::target::{self, Lookup};
 use crate::ops::update;
-use crate::password;
 use crate::password_policy;
 use crate::refusal::Refusal;
 use crate::root_dse::Offer;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use aci::Privilege;
+use auth::password;
 use ldap::dn::Dn;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
@@ -25,7 +26,6 @@ use crate::ops::{
     access_config, bind, excerpt, index_config, password_modify, rehash, relax, schema_modify,
     target,
 };
-use crate::password;
 use crate::password_policy::change::{self, Looked, Sent};
 use crate::refusal::Refusal;
 use crate::session::Session;

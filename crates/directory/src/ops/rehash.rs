@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
+use auth::password::{PasswordStorage, Scheme};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use environment::OsChance;
 use ldap::dn::Dn;
@@ -19,7 +20,6 @@ use crate::directory::Directory;
 use crate::ops::bind::Candidate;
 use crate::ops::checks::{self, Checked, Passwords};
 use crate::ops::{target, update};
-use crate::password::{PasswordStorage, Scheme};
 use crate::refusal::Refusal;
 use crate::worker::Worker;
 use crate::write_queue::PendingWrite;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use auth::password::{self, Scheme};
 use ldap::dn::Dn;
 use ldap::message::{MessageId, ResponseKind};
 use ldap::result::ResultCode;
@@ -16,7 +17,6 @@ use crate::controls::RequestControls;
 use crate::decide::{Answer, Decide, WriteOp, WriteRequest};
 use crate::directory::State;
 use crate::ops::bind::require_confidentiality;
-use crate::password::{self, Scheme};
 use crate::refusal::Refusal;
 use crate::session::{Cancel, Session};
 use crate::stamp::Stamp;
@@ -162,10 +162,13 @@ pub(crate) fn hash_passwords(
 }
 
 /// Gives the form in which a password is stored.
-pub(crate) type StoredForm<'f, E> = dyn FnMut(&[u8]) -> Result<Vec<u8>, E> + 'f;
+pub type StoredForm<'f, E> = dyn FnMut(&[u8]) -> Result<Vec<u8>, E> + 'f;
 
-/// Likewise, with whatever gives the stored form.
-pub(crate) fn hash_passwords_with<E: From<EntryError>>(
+/// Puts the stored form of each password of `entry` in its place.
+///
+/// # Errors
+/// Those of `stored_form`, and what is wrong with the values it gives.
+pub fn hash_passwords_with<E: From<EntryError>>(
     entry: &mut Entry,
     schema: &Schema,
     stored_form: &mut StoredForm<'_, E>,

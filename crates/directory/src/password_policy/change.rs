@@ -17,6 +17,7 @@
 use std::sync::Arc;
 
 use aci::{Access, Privilege};
+use auth::password::{self, Scheme};
 use environment::Timestamp;
 use ldap::result::ResultCode;
 use schema::{AttributeDescription, DnKey, Entry, EntryRead, Schema};
@@ -31,7 +32,6 @@ use crate::decide::Decide;
 use crate::hashing::Behind;
 use crate::ops::rehash;
 use crate::ops::update::Storing;
-use crate::password::{self, Scheme};
 use crate::refusal::Refusal;
 use crate::worker::Worker;
 

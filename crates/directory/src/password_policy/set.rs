@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aci::Permitted;
+use auth::password::Scheme;
 use environment::Timestamp;
 use ldap::dn::Dn;
 use ldap::filter::Filter;
@@ -27,7 +28,6 @@ use super::attributes::{text, time};
 use super::rules::{CheckQuality, Policy};
 use super::subtree::Subtree;
 use crate::error::DirectoryError;
-use crate::password::Scheme;
 use crate::refusal::Refusal;
 
 /// What the settings of a node say about accounts.

@@ -8,7 +8,6 @@ pub(crate) mod anonymous;
 pub(crate) mod external;
 #[cfg(feature = "gssapi")]
 mod gssapi;
-mod jwt;
 mod oauthbearer;
 pub(crate) mod plain;
 pub(crate) mod scram;
@@ -16,6 +15,7 @@ pub(crate) mod scram;
 use std::time::Duration;
 
 use aci::{Access, Identity, Privilege};
+use auth::plain::PLAIN;
 use ldap::result::ResultCode;
 
 use crate::controls::proxied;
@@ -25,8 +25,6 @@ use crate::identity_mapper::{self, UserName};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::worker::Worker;
-
-pub(crate) use jwt::TokenKeys;
 
 /// One mechanism.
 pub(crate) struct Mechanism {
@@ -176,7 +174,7 @@ const MECHANISMS: &[Mechanism] = &[
         step: oauthbearer::step,
     },
     Mechanism {
-        name: plain::PLAIN,
+        name: PLAIN,
         has_means: |_, _| true,
         can_succeed: |directory, session| session.takes_plain(directory),
         step: plain::step,
@@ -322,19 +320,4 @@ pub(crate) fn authorize(
 /// A message that is not as its mechanism says.
 pub(crate) fn malformed(what: &'static str) -> Refusal {
     Refusal::new(ResultCode::ProtocolError, what)
-}
-
-/// Reads a client's first message as the mechanism of this name does, to the end of its syntax;
-/// says whether it is well formed. For tests of the parsers.
-pub fn is_well_formed(mechanism: &str, octets: &[u8]) -> bool {
-    match mechanism {
-        plain::PLAIN => plain::read(octets).is_ok(),
-        ANONYMOUS => anonymous::read(octets).is_ok(),
-        "OAUTHBEARER" => oauthbearer::read(octets).is_ok(),
-        "SCRAM first" => scram::ClientFirst::read(octets).is_ok(),
-        "SCRAM final" => scram::ClientFinal::read(octets).is_ok(),
-        "SCRAM keys" => scram::ScramKeys::parse(octets).is_some(),
-        "token" => jwt::header(octets).is_some(),
-        _ => false,
-    }
 }

@@ -1,15 +1,18 @@
 //! Authentication: SASL mechanisms, users' names, and where passwords are taken.
 
+use auth::jwt::TokenOptions;
+use auth::password::Scheme;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use directory::{
     CertificateMapper, ChannelBindings, ClientCertificate, Confidentiality, FingerprintDigest,
-    IdentityMapper, ImportOptions, LocalUser, Peer, Scheme, Source, Tls, TokenOptions, import,
+    IdentityMapper, LocalUser, Peer, Tls,
 };
 use environment::{ManualClock, Timestamp};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
+use offline::{ImportOptions, Source, import};
 use sha2::{Digest as _, Sha256};
 
 use crate::support::{self, Answer, Asked, Client, Connection, ROOT_DN, SUFFIX, Served};

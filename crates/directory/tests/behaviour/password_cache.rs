@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use directory::{AdminPassword, DirectoryOptions, GlobalAcis, PasswordCacheOptions, Scheme};
+use auth::password::Scheme;
+use directory::{AdminPassword, DirectoryOptions, GlobalAcis, PasswordCacheOptions};
 use environment::OsChance;
 use ldap::dn::Dn;
 use ldap::message::ModifyOperation;

@@ -1,6 +1,7 @@
 //! Sessions: what depends on the connection, and what a bind does to everything else.
 
-use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Scheme, Tls};
+use auth::password::Scheme;
+use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Tls};
 use ldap::message::{Authentication, BindRequest, Controls, ExtendedRequest, Request, Scope};
 use ldap::result::ResultCode;
 

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use auth::password::Scheme;
 use directory::{
     AdminPassword, Confidentiality, Directory, DirectoryOptions, Flow, GlobalAcis, Next, Noted,
-    Peer, Ran, Receiver, Scheme, Session, Tls, Worker,
+    Peer, Ran, Receiver, Session, Tls, Worker,
 };
 use environment::{Clock, ManualClock, Timestamp};
 use ldap::ber::{Frame, frame};

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use directory::{Argon2Cost, HashCosts, PasswordStorage};
+use auth::password::{Argon2Cost, HashCosts, PasswordStorage};
 
 use super::simulated::{Peer, all_ended, ask_calmly, connect_from, described, until, with_worker};
 use super::*;

@@ -32,7 +32,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use directory::{AdminPassword, Directory, DirectoryOptions, GlobalAcis, Scheme};
+use auth::password::Scheme;
+use directory::{AdminPassword, Directory, DirectoryOptions, GlobalAcis};
 use environment::SystemClock;
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;

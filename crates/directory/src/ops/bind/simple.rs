@@ -1,6 +1,7 @@
 //! Simple bind: anonymous, or by name and password (RFC 4513 §5.1).
 
 use aci::{Access, Identity, Privileges};
+use auth::password::{self, HashCostMax};
 use ldap::result::ResultCode;
 use schema::DnKey;
 
@@ -10,7 +11,6 @@ use crate::directory::Directory;
 use crate::hashing::Behind;
 use crate::identity_mapper::{self, Found, UserName};
 use crate::ops::rehash;
-use crate::password::{self, HashCostMax};
 use crate::password_cache::{Account, Remembered};
 use crate::password_policy::attempts::{Guess, Own};
 use crate::refusal::Refusal;

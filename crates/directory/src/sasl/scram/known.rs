@@ -16,8 +16,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use schema::{Change, EntryId, Schema};
 use store::{Store, StoreError, View};
 
-use super::{ScramHash, ScramKeys};
-use crate::password::{self, Scheme};
+use auth::password;
+use auth::scram::{ScramHash, ScramKeys};
 
 /// Hashes of which some account has keys, as far as is known.
 #[derive(Debug, Default)]
@@ -161,17 +161,6 @@ fn look_at_all(store: &Arc<Store>, known: &KnownKeys, last: EntryId, stopped: &R
             tracing::error!(%error, "not all entries could be looked at for keys of SCRAM");
             None
         });
-    }
-}
-
-impl ScramHash {
-    /// The scheme that stores keys for it.
-    pub(crate) fn scheme(self) -> Option<Scheme> {
-        match self {
-            Self::Sha1 => None,
-            Self::Sha256 => Some(Scheme::ScramSha256),
-            Self::Sha512 => Some(Scheme::ScramSha512),
-        }
     }
 }
 

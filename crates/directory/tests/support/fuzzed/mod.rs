@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use auth::password::{HashCosts, PasswordStorage, Scheme};
 use directory::{
-    AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashCosts, HashJob, Job, Next,
-    PasswordStorage, Peer, Ran, Scheme, Session, Tls, Worker,
+    AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashJob, Job, Next, Peer, Ran,
+    Session, Tls, Worker,
 };
 use environment::{ManualClock, Timestamp};
 use ldap::ber::{Frame, frame};

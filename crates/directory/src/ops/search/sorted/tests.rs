@@ -17,11 +17,11 @@ use ldap::message::{
     SearchRequest, StringsBuf,
 };
 use ldap::result::ResultCode;
+use offline::{ImportOptions, Source, import};
 
 use super::Work;
 use crate::controls::{sort, vlv};
 use crate::directory::{Directory, DirectoryOptions};
-use crate::import::{ImportOptions, Source, import};
 use crate::session::{Peer, Session};
 use crate::worker::{Next, Worker};
 
