@@ -2,7 +2,7 @@
 //! a text that is read the same.
 #![no_main]
 
-use directory::backup::{Manifest, Moment, PartReader};
+use offline::backup::{Manifest, Moment, PartReader};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|octets: &[u8]| {

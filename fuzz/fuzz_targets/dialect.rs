@@ -1,7 +1,7 @@
 //! Any file can be decoded and translated, in bounded memory; translating again changes nothing.
 #![no_main]
 
-use directory::translated;
+use offline::translated;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|source: &[u8]| {

@@ -2,7 +2,7 @@
 //! place inside them; what needs no schema agrees with what does.
 #![no_main]
 
-use directory::record::{Record, RecordError, RecordHead};
+use history::record::{Record, RecordError, RecordHead};
 use libfuzzer_sys::fuzz_target;
 use schema::Schema;
 

@@ -1,7 +1,7 @@
 //! No message of a SASL exchange, no token and no stored key breaks its reader.
 #![no_main]
 
-use directory::is_well_formed_sasl;
+use auth::is_well_formed;
 use libfuzzer_sys::fuzz_target;
 
 const KINDS: &[&str] = &[
@@ -16,8 +16,8 @@ const KINDS: &[&str] = &[
 
 fuzz_target!(|octets: &[u8]| {
     for kind in KINDS {
-        let _ = is_well_formed_sasl(kind, octets);
+        let _ = is_well_formed(kind, octets);
     }
     // What has no NUL at all has no three parts.
-    assert!(octets.contains(&0) || !is_well_formed_sasl("PLAIN", octets));
+    assert!(octets.contains(&0) || !is_well_formed("PLAIN", octets));
 });

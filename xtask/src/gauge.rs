@@ -33,7 +33,8 @@ const BASELINE: &str = "xtask/gauge-baseline.txt";
 const MEASURED: &str = "gauge::measured";
 /// Our own crates: optimised, each as one unit, so that what is inlined does not depend on how the
 /// compiler cut it. What they depend on is what the tests are built with.
-const CRATES: [&str; 6] = ["ldap", "schema", "aci", "store", "journal", "directory"];
+const CRATES: [&str; 9] =
+    ["ldap", "environment", "schema", "aci", "auth", "store", "journal", "history", "directory"];
 
 const VALGRIND: &[Package] =
     &[Package { name: "valgrind", is_present: || succeeds(command("valgrind", &["--version"])) }];

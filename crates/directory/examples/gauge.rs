@@ -22,7 +22,8 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-use directory::{DirectoryOptions, Scheme};
+use auth::password::Scheme;
+use directory::DirectoryOptions;
 use ldap::message::{
     AddRequest, Authentication, BindRequest, CompareRequest, Controls, DecodeLimits, Message,
     ModifyOperation, ModifyRequest, Request,

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,55 +11,57 @@ use std::time::Duration;
 
 use aci::{Access, GlobalAcis, Grants, Identity, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
+use auth::jwt::TokenKeys;
+use auth::password::PasswordStorage;
+use auth::scram::ScramHash;
 use crossbeam_channel::bounded;
-use journal::{Disk, Durability, FileDisk, Journal, JournalOptions};
+use environment::{Chance, Clock, OsChance};
+use history::log::{CommitLog, Local};
+use history::recovery::{self, StoreMachine};
+use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
+use journal::{Disk, Durability, Journal, JournalOptions};
 use ldap::dn::{Dn, DnText};
 use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
-use schema::{DnKey, Entry, Schema, SchemaFile};
+use schema::{DnKey, Entry, Schema};
 use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
 use zeroize::Zeroizing;
 
-use crate::acis;
-use crate::acis_in_force::AcisInForce;
-use crate::administrator;
-use crate::analyser::Analyser;
-use crate::asker_bytes::AskerBytes;
-use crate::authentication::AuthenticationOptions;
-use crate::chance::{Chance, OsChance};
-use crate::clock::Clock;
-use crate::cookie::CookieKey;
+use crate::access::acis;
+use crate::access::acis_in_force::AcisInForce;
+use crate::access::grants::GrantTypes;
+use crate::bind::administrator;
+use crate::bind::authentication::AuthenticationOptions;
+use crate::bind::hashing::HashRules;
+use crate::bind::hashing::PasswordOptions;
+use crate::bind::password_cache::{self, PasswordCache, PasswordCacheCounts};
+use crate::bind::sasl::scram::{KeySearch, KnownKeys};
+use crate::config::figure_monitor::{FigureMonitor, Figures};
+use crate::config::log_monitor::{LogMonitor, LogState, LogStates};
+use crate::config::schema_times::SchemaTimes;
+use crate::config::session_monitor::{SessionMonitor, SessionTeller};
+use crate::config::tls_monitor::{CertificateTeller, TlsMonitor};
 use crate::error::DirectoryError;
-use crate::figure_monitor::{FigureMonitor, Figures};
-use crate::grants::GrantTypes;
-use crate::hashing::{HashRules, PasswordOptions};
-use crate::identity_limits::Identities;
-use crate::limits::Limits;
-use crate::log::{CommitLog, Local};
-use crate::log_monitor::{LogMonitor, LogState, LogStates};
-use crate::ops::rehash::Rehasher;
-use crate::ops::search::Budget;
-use crate::ops::suffix;
-use crate::password::PasswordStorage;
-use crate::password_cache::{self, PasswordCache, PasswordCacheCounts};
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
 use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions};
-use crate::policy::{Policies, Policy};
-use crate::recovery::{self, JOURNAL_DIRECTORY, StoreMachine};
-use crate::sasl::TokenKeys;
-use crate::sasl::scram::{KeySearch, KnownKeys, ScramHash};
-use crate::schema_times::SchemaTimes;
-use crate::search_counters::{SearchCounters, SearchCounts};
-use crate::seldom::SeldomLines;
-use crate::session::{Peer, Session};
-use crate::session_monitor::{SessionMonitor, SessionTeller};
-use crate::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
-use crate::subentry::Subentries;
-use crate::subschema;
-use crate::tls_monitor::{CertificateTeller, TlsMonitor};
-use crate::virtual_tree::VirtualTrees;
-use crate::worker::Worker;
-use crate::write_queue::WriteQueue;
+use crate::read::analyser::Analyser;
+use crate::read::search::Budget;
+use crate::read::search_counters::{SearchCounters, SearchCounts};
+use crate::read::subentry::Subentries;
+use crate::read::subschema;
+use crate::read::virtual_tree::VirtualTrees;
+use crate::request::asker_bytes::AskerBytes;
+use crate::request::cookie::CookieKey;
+use crate::request::identity_limits::Identities;
+use crate::request::limits::Limits;
+use crate::request::policy::{Policies, Policy};
+use crate::request::seldom::SeldomLines;
+use crate::request::session::{Peer, Session};
+use crate::request::worker::Worker;
+use crate::write::queue::WriteQueue;
+use crate::write::rehash::Rehasher;
+use crate::write::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
+use crate::write::suffix;
 
 /// How a directory is opened.
 #[derive(Clone, Debug)]
@@ -298,7 +300,7 @@ impl Directory {
         }
         let schema_files = data.join(SCHEMA_DIRECTORY);
         fs::create_dir_all(&schema_files)
-            .map_err(|source| DirectoryError::Io { path: schema_files, source })?;
+            .map_err(|source| DirectoryError::io(schema_files, source))?;
         suffix::add_all(&store, (entries, acis), &*clock, &mut OsChance)?;
         Ok(())
     }
@@ -311,7 +313,7 @@ impl Directory {
         let path = data.join(ADMIN_NAME_FILE);
         fs::File::create(&path)
             .and_then(|mut file| writeln!(file, "{name}").and_then(|()| file.sync_all()))
-            .map_err(|source| DirectoryError::Io { path, source })
+            .map_err(|source| DirectoryError::io(path, source))
     }
 
     /// Opens a data directory: applies what the journal has and the database has not, and starts
@@ -346,7 +348,7 @@ impl Directory {
         let root = RootIdentity::new(&options, &schema)?;
         let policies = Policies::new(&options.policies, &schema)?;
         let owner_uid = fs::metadata(&options.data)
-            .map_err(|source| DirectoryError::Io { path: options.data.clone(), source })?
+            .map_err(|source| DirectoryError::io(options.data.clone(), source))?
             .uid();
         options.authentication.check(&schema)?;
         let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
@@ -608,20 +610,6 @@ impl Drop for Directory {
     }
 }
 
-/// Where the journal of a data directory is.
-pub(crate) fn journal_disk(data: &Path) -> Result<Arc<dyn Disk>, DirectoryError> {
-    let path = data.join(JOURNAL_DIRECTORY);
-    match fs::DirBuilder::new().mode(0o700).create(&path) {
-        // The name is durable before anything under it counts.
-        Ok(()) => fs::File::open(data)
-            .and_then(|directory| directory.sync_all())
-            .map_err(|source| DirectoryError::Io { path: data.to_owned(), source })?,
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(source) => return Err(DirectoryError::Io { path, source }),
-    }
-    Ok(Arc::new(FileDisk::new(path)))
-}
-
 /// Opens the journal and applies what the database has not.
 fn recover(
     store: &Arc<Store>,
@@ -675,7 +663,7 @@ impl RootIdentity {
         let name = match fs::read_to_string(&path) {
             Ok(text) => text.trim().to_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => options.root_dn.clone(),
-            Err(source) => return Err(DirectoryError::Io { path, source }),
+            Err(source) => return Err(DirectoryError::io(path, source)),
         };
         let bad = |reason: String| DirectoryError::Name { text: name.clone(), reason };
         let dn = Dn::parse(&name).map_err(|error| bad(error.to_string()))?;
@@ -685,7 +673,7 @@ impl RootIdentity {
             Ok(text) => text.trim_ascii().to_vec(),
             // No password: the administrator comes through the Unix socket.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => b"{NONE}".to_vec(),
-            Err(source) => return Err(DirectoryError::Io { path, source }),
+            Err(source) => return Err(DirectoryError::io(path, source)),
         };
         if !password.starts_with(b"{") {
             return Err(DirectoryError::AdminPassword {
@@ -729,45 +717,11 @@ fn write_admin_password(
         .mode(0o600)
         .open(&path)
         .and_then(|mut file| file.write_all(&stored).and_then(|()| file.sync_all()))
-        .map_err(|source| DirectoryError::Io { path, source })
-}
-
-/// The schema of a data directory, without what was changed online.
-pub(crate) fn schema_of(data: &Path) -> Result<Arc<Schema>, DirectoryError> {
-    let files = schema_files(data)?;
-    Ok(match &files[..] {
-        [] => Schema::builtin(),
-        files => Arc::new(Schema::builtin().with_files(files)?),
-    })
-}
-
-/// The user's own schema files, in order of their names.
-fn schema_files(data: &Path) -> Result<Vec<SchemaFile>, DirectoryError> {
-    let directory = data.join(SCHEMA_DIRECTORY);
-    let listing = match fs::read_dir(&directory) {
-        Ok(listing) => listing,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(DirectoryError::Io { path: directory, source }),
-    };
-    let mut paths = listing
-        .filter_map(|found| found.ok().map(|found| found.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "ldif"))
-        .collect::<Vec<_>>();
-    paths.sort();
-    paths
-        .into_iter()
-        .map(|path| match fs::read_to_string(&path) {
-            Ok(text) => Ok(SchemaFile { name: path.display().to_string(), text }),
-            Err(source) => Err(DirectoryError::Io { path, source }),
-        })
-        .collect()
+        .map_err(|source| DirectoryError::io(path, source))
 }
 
 /// How often the log tells that a shutdown goes on.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
-
-/// Where users put schema files, in the data directory.
-const SCHEMA_DIRECTORY: &str = "schema";
 
 /// The administrator's hashed password, in the data directory.
 const ADMIN_PASSWORD_FILE: &str = "admin-password";
@@ -776,4 +730,4 @@ const ADMIN_PASSWORD_FILE: &str = "admin-password";
 const ADMIN_NAME_FILE: &str = "admin-name";
 
 /// The administrator's name unless the data directory says otherwise.
-pub(crate) const ROOT_DN: &str = "cn=Directory Manager";
+pub const ROOT_DN: &str = "cn=Directory Manager";

@@ -1,126 +1,52 @@
 //! The operations of a directory server, without a socket.
 //!
-//! Start at `dispatch.rs`, then `ops/search.rs`, `decide.rs` and `write_queue.rs`.
+//! Start at `dispatch.rs`, then `read/search.rs`, `decide.rs` and `write/queue.rs`.
 //!
 //! Invariant: no socket, no async, no thread but the writer; clock and chance are handed in.
 //! Invariant: a client is answered after its change is durable and visible, never before.
 
-mod acis;
-mod acis_in_force;
-mod administrator;
-mod analyser;
-mod asker_bytes;
-mod asker_queues;
-mod authentication;
-pub mod backup;
-mod chance;
-mod check;
-mod clock;
-mod completion;
-mod controls;
-mod cookie;
-mod decide;
+mod access;
+mod bind;
+mod config;
 mod directory;
-mod dispatch;
 mod error;
-pub mod explanation;
-mod export;
-mod figure_monitor;
-mod grants;
-mod groups;
-mod guard;
-mod guessed;
-mod hashing;
-mod identity_limits;
-mod identity_mapper;
-mod import;
-pub mod in_order;
-mod index_monitor;
-mod job;
-mod limits;
-mod live_entry;
-pub mod log;
-mod log_monitor;
-mod name_memo;
-mod note;
-mod ops;
-mod password;
-mod password_cache;
+pub mod loading;
 pub mod password_policy;
-mod policy;
-mod protection;
-mod received;
-pub mod record;
-pub mod recovery;
-mod referral;
-mod refusal;
-mod root_dse;
-mod sasl;
-mod schema_times;
-mod search_counters;
-mod seldom;
-mod session;
-mod session_monitor;
-mod sink;
-mod space;
-mod stamp;
-mod stop;
-mod subentry;
-mod subschema;
-mod surroundings;
-mod tls_monitor;
-mod transactions;
-mod virtual_tree;
-mod worker;
-mod write_queue;
+mod read;
+mod request;
+mod write;
 
+pub use access::grants::takes_privilege;
 pub use aci::{GlobalAcis, Identity, Network};
-pub use administrator::check_administrator;
-pub use asker_queues::{Asker, AskerQueues, QueueSize, network};
-pub use authentication::{
+pub use bind::administrator::check_administrator;
+pub use bind::authentication::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
-    TokenOptions,
 };
-pub use chance::{Chance, OsChance, SeededChance};
-pub use check::{DirectoryCheck, check};
-pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use completion::{Completion, WriteDone};
-pub use cookie::opens_as_cookie;
+pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
+pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
+pub use config::figure_monitor::{FigureEntry, Figures};
+pub use config::log_monitor::{LogState, LogStates};
+pub use config::session_monitor::{Closer, SessionState, SessionTeller};
+pub use config::tls_monitor::{CertificateState, CertificateTeller};
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
-pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
-pub use figure_monitor::{FigureEntry, Figures};
-pub use grants::takes_privilege;
-pub use hashing::{HashDone, HashJob, PasswordOptions};
-pub use import::{
-    ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
-    Progress, Refused, Skipped, Source, default_budget_bytes, import,
-};
-pub use import::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
-pub use job::{Job, JobDone, Ran};
 pub use journal::JournalStatus;
-pub use limits::Limits;
-pub use log_monitor::{LogState, LogStates};
-pub use password::{
-    Argon2Cost, HashCost, HashCostMax, HashCosts, PasswordStorage, Scheme, Verdict,
-    verify as verify_password,
-};
-pub use password_cache::{PasswordCacheCounts, PasswordCacheOptions};
 pub use password_policy::PasswordPolicyOptions;
-pub use policy::{Policy, PolicyAddress, PolicyOperation};
-pub use protection::{ChannelBindings, ClientCertificate, Tls};
-pub use received::Received;
-pub use recovery::{AcceptedLoss, JournalCheck, accept_loss, check_journal};
-pub use sasl::is_well_formed as is_well_formed_sasl;
-pub use search_counters::SearchCounts;
-pub use seldom::Seldom;
-pub use session::{LocalUser, Peer, Session};
-pub use session_monitor::{Closer, SessionState, SessionTeller};
-pub use sink::{Flow, Part, Receiver, disconnect};
-pub use space::{DiskSpace, FileSystemSpace, SpaceLimits};
-pub use stamp::Csn;
-pub use stop::Stop;
+pub use read::explanation;
+pub use read::search_counters::SearchCounts;
+pub use request::asker_queues::{Asker, AskerQueues, QueueSize, network};
+pub use request::completion::{Completion, WriteDone};
+pub use request::cookie::opens_as_cookie;
+pub use request::job::{Job, JobDone, Ran};
+pub use request::limits::Limits;
+pub use request::policy::{Policy, PolicyAddress, PolicyOperation};
+pub use request::protection::{ChannelBindings, ClientCertificate, Tls};
+pub use request::received::Received;
+pub use request::seldom::Seldom;
+pub use request::session::{LocalUser, Peer, Session};
+pub use request::sink::{Flow, Part, Receiver, disconnect};
+pub use request::stop::Stop;
+pub use request::worker::{Next, Worker};
 pub use store::Held;
-pub use tls_monitor::{CertificateState, CertificateTeller};
-pub use worker::{Next, Worker};
-pub use write_queue::{Outbox, PendingWrite, Reply};
+pub use write::queue::{Outbox, PendingWrite, Reply};
+pub use write::space::{DiskSpace, FileSystemSpace, SpaceLimits};

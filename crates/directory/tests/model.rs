@@ -9,7 +9,7 @@ mod controls;
 mod naive;
 mod support;
 
-use directory::{Chance as _, SeededChance};
+use environment::{Chance as _, SeededChance};
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
 use naive::{Key, Modification, Naive, NaiveFilter};

@@ -7,7 +7,8 @@ use std::io;
 use std::path::Path;
 
 use directory::DirectoryError;
-use directory::backup::BackupError;
+use history::HistoryError;
+use offline::backup::BackupError;
 use server::{ServerError, SettingsError};
 use store::StoreError;
 
@@ -101,15 +102,23 @@ impl From<TemplateError> for Failure {
 impl From<DirectoryError> for Failure {
     fn from(error: DirectoryError) -> Self {
         match error {
-            DirectoryError::Store(error) => error.into(),
-            DirectoryError::History { reason, advice } => Self::local(reason).hint(advice),
-            DirectoryError::Journal(_)
-            | DirectoryError::Schema(_)
-            | DirectoryError::Io { .. }
-            | DirectoryError::Name { .. }
+            DirectoryError::Data(error) => error.into(),
+            DirectoryError::Name { .. }
             | DirectoryError::Authentication { .. }
             | DirectoryError::AdminPassword { .. }
             | DirectoryError::PasswordCosts => Self::local(without_os_error(&error)),
+        }
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::Store(error) => error.into(),
+            HistoryError::Mismatch { reason, advice } => Self::local(reason).hint(advice),
+            HistoryError::Journal(_) | HistoryError::Schema(_) | HistoryError::Io { .. } => {
+                Self::local(without_os_error(&error))
+            }
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use directory::{ImportObserver, ImportPhase, ImportReport, Progress, Refused, Skipped};
 use indicatif::{HumanCount, ProgressBar};
+use offline::{ImportObserver, ImportPhase, ImportReport, Progress, Refused, Skipped};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

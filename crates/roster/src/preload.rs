@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use directory::default_budget_bytes;
+use offline::default_budget_bytes;
 use store::{Preloaded, Store, StoreError};
 
 use crate::failure::Failure;

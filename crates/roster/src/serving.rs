@@ -11,8 +11,8 @@ use std::sync::Arc;
 use clap::Args;
 use directory::{
     Directory, DirectoryError, DirectoryOptions, DiskSpace as _, FileSystemSpace, SpaceLimits,
-    SystemClock,
 };
+use environment::SystemClock;
 use server::{Addresses, Server, Settings};
 use store::{FlushOptions, Store};
 
@@ -186,9 +186,8 @@ mod tests {
     fn a_start_without_room_says_how_much_it_takes() {
         let mut settings = Settings::default();
         settings.server.data = std::env::temp_dir();
-        let hint = |settings: &Settings| {
-            not_opened(DirectoryError::Store(StoreError::Full), settings).hint.unwrap()
-        };
+        let hint =
+            |settings: &Settings| not_opened(StoreError::Full.into(), settings).hint.unwrap();
         let general = "make room on the disk, then run the command again";
         settings.store.overlay_max_bytes = 0;
         settings.store.disk_full_bytes = 0;

@@ -8,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use client::{Connection, Entry, SearchFor};
-use directory::Timestamp;
 use directory::password_policy::time;
+use environment::Timestamp;
 use ldap::filter::{AvaFilter, Filter};
 use ldap::message::Scope;
 use ldap::result::ResultCode;

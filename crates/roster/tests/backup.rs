@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use common::{Run, check, roster};
 use demo::Demo;
-use directory::{Clock as _, SystemClock};
+use environment::{Clock as _, SystemClock};
 use ldap3::{LdapConn, Mod};
 
 const PEOPLE: &str = "ou=people,dc=example,dc=com";

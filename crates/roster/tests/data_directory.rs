@@ -77,7 +77,7 @@ fn init_names_the_administrator() {
     let output = succeed(&arguments);
     assert!(output.contains("administrator   cn=admin,dc=example,dc=com\n"), "{output}");
     let options = directory::DirectoryOptions::new(&data);
-    let clock = std::sync::Arc::new(directory::SystemClock::new());
+    let clock = std::sync::Arc::new(environment::SystemClock::new());
     let directory = directory::Directory::open(options, clock).unwrap();
     let password = output.lines().find_map(|line| line.strip_prefix("password ")).unwrap().trim();
     let mut session = directory.session(directory::Peer::default());

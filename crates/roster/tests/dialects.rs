@@ -14,7 +14,7 @@ use common::{Run, roster};
 use ldap::ldif::{LdifBody, LdifLimits, LdifReader};
 
 fn sample(name: &str) -> String {
-    format!("{}/../directory/tests/dialects/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../offline/tests/dialects/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A data directory for dc=example,dc=com in a folder of its own.

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use directory::{
-    Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme, Source, SystemClock,
-};
+use auth::password::Scheme;
+use directory::{Directory, DirectoryOptions, GlobalAcis};
+use environment::SystemClock;
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;
@@ -24,6 +24,7 @@ use ldap::message::{
     Authentication, BindRequest, Controls, DerefAliases, Message, MessageId, Request, Scope,
     SearchRequest, StringsBuf,
 };
+use offline::{ImportOptions, Source};
 use server::{Server, Settings};
 
 /// People in the directory; each signs in at the most once.
@@ -69,8 +70,8 @@ fn fill(data: &std::path::Path) {
     let clock = Arc::new(SystemClock::new());
     Directory::init(data, &[Dn::parse(SUFFIX).unwrap()], None, GlobalAcis::Public, clock).unwrap();
     // One hash for all of them: making them is not what is measured.
-    let storage = directory::PasswordStorage::from(Scheme::Argon2id);
-    let hash = storage.hash(b"password", &mut directory::OsChance).unwrap();
+    let storage = auth::password::PasswordStorage::from(Scheme::Argon2id);
+    let hash = storage.hash(b"password", &mut environment::OsChance).unwrap();
     let hash = String::from_utf8(hash).unwrap();
     let mut text = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..PEOPLE {
@@ -83,7 +84,7 @@ fn fill(data: &std::path::Path) {
     }
     let sources = vec![Source::new("people", text.as_bytes())];
     let clock = SystemClock::new();
-    directory::import(data, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();
+    offline::import(data, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();
 }
 
 /// Searches by uid, one after the other, for so long or until it is told to stop.

@@ -3,7 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use directory::{Directory, DirectoryOptions, GlobalAcis, SystemClock};
+use directory::{Directory, DirectoryOptions, GlobalAcis};
+use environment::SystemClock;
 use ldap::dn::Dn;
 use rustix::process::{Signal, getpid, kill_process};
 use server::{Server, Settings};

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use directory::{Directory, DirectoryOptions, GlobalAcis, SystemClock};
+use directory::{Directory, DirectoryOptions, GlobalAcis};
+use environment::SystemClock;
 use ldap::dn::Dn;
 use server::{Server, Settings};
 

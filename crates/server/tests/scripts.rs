@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use directory::{
-    AdminPassword, Confidentiality, Directory, DirectoryOptions, GlobalAcis, ImportOptions, Scheme,
-    SystemClock,
-};
+use auth::password::Scheme;
+use directory::{AdminPassword, Confidentiality, Directory, DirectoryOptions, GlobalAcis};
+use environment::SystemClock;
 use ldap::dn::Dn;
+use offline::ImportOptions;
 use server::{Server, ServerError, Settings, ShutdownHandle};
 use tempfile::TempDir;
 use testing::{Peer, Target, TcpTarget, copy_directory};
@@ -86,9 +86,9 @@ fn load_fixture(ldif: &Path) -> TempDir {
     let suffix = Dn::parse("dc=example,dc=org").unwrap();
     let admin = AdminPassword { clear: b"secret", storage: Scheme::Ssha512.into() };
     Directory::init(&data, &[suffix], Some(admin), GlobalAcis::Public, clock).unwrap();
-    let sources = vec![directory::Source::open(ldif).unwrap()];
+    let sources = vec![offline::Source::open(ldif).unwrap()];
     let clock = SystemClock::new();
-    directory::import(&data, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();
+    offline::import(&data, sources, &ImportOptions::default(), &clock, &mut ()).unwrap();
     server::generate_self_signed(&data, &["localhost".to_owned()]).unwrap();
     folder
 }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use environment::Timestamp;
 use schema::{EntryRead, Schema};
 
 use super::attributes::{after, between, text, time, visit};
 use super::control::{PolicyError, PolicyWarning};
 use super::rows::HISTORY_MAX;
 use super::rules::Policy;
-use crate::clock::Timestamp;
 
 /// The state of one account: operational attributes of its entry.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -10,6 +10,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use environment::Timestamp;
 use rustc_hash::FxHashMap;
 use schema::EntryId;
 use store::Lsn;
@@ -17,9 +18,8 @@ use store::Lsn;
 use super::account::AccountState;
 use super::pending::Seen;
 use super::set::Governing;
-use crate::clock::Timestamp;
+use crate::bind::password_cache::Digest;
 use crate::directory::Directory;
-use crate::password_cache::Digest;
 
 /// What tells one guess at an account from another.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use environment::Timestamp;
 use schema::{AttributeDescription, EntryRead, Schema};
-
-use crate::clock::Timestamp;
 
 /// The first value of an attribute as text.
 pub(super) fn text(entry: &dyn EntryRead, schema: &Schema, name: &str) -> Option<String> {

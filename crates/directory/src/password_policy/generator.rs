@@ -1,12 +1,12 @@
 //! Passwords that the server makes up, to be typed once: such that the policy accepts them.
 
+use environment::Chance;
 use ldap::result::ResultCode;
 use zeroize::Zeroizing;
 
 use super::quality::{LOOKED_AT_MAX_CHARACTERS, NewPassword, Words};
 use super::rules::Policy;
-use crate::chance::Chance;
-use crate::refusal::Refusal;
+use crate::request::refusal::Refusal;
 
 /// Letters and digits without those that look alike, and of other kinds what the policy asks for.
 ///
@@ -104,8 +104,8 @@ const ATTEMPTS_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::SeededChance;
     use crate::password_policy::{CheckQuality, Quality};
+    use environment::SeededChance;
 
     #[test]
     fn what_is_made_up_is_accepted() {

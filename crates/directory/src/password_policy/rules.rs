@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use auth::password::Scheme;
 use schema::{EntryRead, Schema};
 
 use super::quality::Quality;
 use super::rows;
-use crate::password::Scheme;
 
 /// What is done with passwords whose quality cannot be looked at because they come hashed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aci::Permitted;
+use auth::password::Scheme;
+use environment::Timestamp;
 use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::Scope;
@@ -25,10 +27,8 @@ use store::{Ask, StoreError, View};
 use super::attributes::{text, time};
 use super::rules::{CheckQuality, Policy};
 use super::subtree::Subtree;
-use crate::clock::Timestamp;
 use crate::error::DirectoryError;
-use crate::password::Scheme;
-use crate::refusal::Refusal;
+use crate::request::refusal::Refusal;
 
 /// What the settings of a node say about accounts.
 #[derive(Clone, Debug, Eq, PartialEq)]

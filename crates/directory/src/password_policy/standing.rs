@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use auth::password;
+use environment::Timestamp;
 use ldap::control_value::usability::{Unusable, Usability};
 use schema::{EntryRead, Schema};
 
@@ -13,8 +15,6 @@ use super::account::{AccountState, Locked, Rejected};
 use super::attributes::{after, between};
 use super::rules::Policy;
 use super::switches::{SwitchTypes, Switches};
-use crate::clock::Timestamp;
-use crate::password;
 
 /// An account: all that decides about signing in with it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use environment::Timestamp;
 use schema::{AttributeDescription, EntryRead, Schema};
 
 use super::attributes::time;
-use crate::clock::Timestamp;
 
 /// What an entry says of its account, beside the state of its password.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -1,6 +1,6 @@
 //! ACIs at work: where they are kept, when they are in force, what privileges and groups do.
 
-use directory::Clock as _;
+use environment::Clock as _;
 use ldap::message::{Control, ControlsBuf, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 

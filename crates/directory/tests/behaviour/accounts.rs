@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use directory::ManualClock;
+use environment::ManualClock;
 use ldap::control_value::policy_state::{OID, PING_OID, PolicyState, StateOperation, operation};
 use ldap::control_value::usability::{self, Unusable, Usability};
 use ldap::message::{ModifyOperation, Scope};

@@ -1,15 +1,18 @@
 //! Authentication: SASL mechanisms, users' names, and where passwords are taken.
 
+use auth::jwt::TokenOptions;
+use auth::password::Scheme;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use directory::{
     CertificateMapper, ChannelBindings, ClientCertificate, Confidentiality, FingerprintDigest,
-    IdentityMapper, ImportOptions, LocalUser, ManualClock, Peer, Scheme, Source, Timestamp, Tls,
-    TokenOptions, import,
+    IdentityMapper, LocalUser, Peer, Tls,
 };
+use environment::{ManualClock, Timestamp};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
+use offline::{ImportOptions, Source, import};
 use sha2::{Digest as _, Sha256};
 
 use crate::support::{self, Answer, Asked, Client, Connection, ROOT_DN, SUFFIX, Served};
@@ -759,7 +762,7 @@ fn what_can_never_work_is_refused_at_the_start() {
     let refused = |adjust: &dyn Fn(&mut directory::AuthenticationOptions)| {
         let mut options = directory::DirectoryOptions::new(&data);
         adjust(&mut options.authentication);
-        let clock = std::sync::Arc::new(directory::SystemClock::new());
+        let clock = std::sync::Arc::new(environment::SystemClock::new());
         directory::Directory::open(options, clock).err().unwrap().to_string()
     };
     let text = refused(&|it| it.mechanisms = vec!["NTLM".to_owned()]);

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use auth::password::Scheme;
+use directory::DirectoryOptions;
 use directory::password_policy::{PolicyError, PolicyWarning, netscape, response_value};
-use directory::{DirectoryOptions, Scheme};
 use ldap::message::{
     Authentication, BindRequest, Control, ControlsBuf, DeleteRequest, ModifyOperation,
     ModifyRequest, Request, Scope,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use directory::{Directory, DirectoryOptions, SpaceLimits, recovery};
+use directory::{Directory, DirectoryOptions, SpaceLimits};
+use history::recovery;
 use journal::simulated::SimDisk;
 use journal::{FileDisk, JournalOptions};
 use ldap::message::{

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use directory::{DirectoryOptions, HashJob, Next, OsChance, Scheme};
+use auth::password::Scheme;
+use directory::{DirectoryOptions, HashJob, Next};
+use environment::OsChance;
 use ldap::message::{Authentication, BindRequest, Controls, ModifyOperation, Request, Scope};
 use ldap::result::ResultCode;
 

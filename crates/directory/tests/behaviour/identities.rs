@@ -1,6 +1,6 @@
 //! Whoever asks is who they are now: names change hands, and power ends with its reason.
 
-use directory::Scheme;
+use auth::password::Scheme;
 use ldap::control_value::policy_state::{self, PolicyState, StateOperation, operation};
 use ldap::message::{
     Authentication, BindRequest, Control, Controls, ControlsBuf, ExtendedRequest, ModifyDnRequest,

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use directory::{ExportOptions, ImportOptions, Source, SystemClock, export, import};
+use environment::SystemClock;
 use ldap::message::{Control, ControlsBuf, ModifyOperation, ModifyRequest, Request, Scope};
 use ldap::result::ResultCode;
+use offline::{ExportOptions, ImportOptions, Source, export, import};
 
 use crate::support::{Asked, Client, SUFFIX, Served, modifications};
 

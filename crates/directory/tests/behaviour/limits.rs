@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use directory::{Clock, Flow, Next, Part, Timestamp};
+use directory::{Flow, Next, Part};
+use environment::{Clock, Timestamp};
 use ldap::message::{Controls, MessageId, Request, Scope};
 use ldap::result::ResultCode;
 

@@ -1,7 +1,7 @@
 //! Simple paged results (RFC 2696): cookies are bound to search, asker and process, and a page
 //! goes on after the last entry whatever happened in between.
 
-use directory::{Chance as _, SeededChance};
+use environment::{Chance as _, SeededChance};
 use ldap::ber::{Reader, Tag, Writer};
 use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;

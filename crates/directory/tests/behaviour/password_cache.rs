@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use directory::{
-    AdminPassword, DirectoryOptions, GlobalAcis, OsChance, PasswordCacheOptions, Scheme,
-};
+use auth::password::Scheme;
+use directory::{AdminPassword, DirectoryOptions, GlobalAcis, PasswordCacheOptions};
+use environment::OsChance;
 use ldap::dn::Dn;
 use ldap::message::ModifyOperation;
 use ldap::result::ResultCode;

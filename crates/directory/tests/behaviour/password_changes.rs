@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use directory::{
-    Argon2Cost, HashCosts, ImportOptions, Next, PasswordStorage, Scheme, Source, SystemClock,
-    import,
-};
+use auth::password::{Argon2Cost, HashCosts, PasswordStorage, Scheme};
+use directory::Next;
+use environment::SystemClock;
 use ldap::message::{
     AddRequest, Control, ControlsBuf, ExtendedRequest, ModifyOperation, ModifyRequest, Request,
     Scope,
 };
 use ldap::result::ResultCode;
+use offline::{ImportOptions, Source, import};
 
 use crate::support::{Answer, Asked, Client, Served, add_attributes, modifications};
 

@@ -1,6 +1,8 @@
 //! Passwords: verified whatever their scheme, and never shown.
 
-use directory::{Argon2Cost, HashCosts, HashJob, Next, OsChance, PasswordStorage, Scheme};
+use auth::password::{Argon2Cost, HashCosts, PasswordStorage, Scheme};
+use directory::{HashJob, Next};
+use environment::OsChance;
 use ldap::message::{
     Authentication, BindRequest, Controls, ExtendedRequest, ModifyOperation, Request, Scope,
 };

@@ -162,7 +162,7 @@ fn the_first_policy_counts_whose_conditions_hold() {
 fn a_policy_with_a_name_that_is_none_keeps_the_directory_from_opening() {
     let (mut options, data) = Served::new().pulled();
     options.policies = vec![Policy { suffixes: vec!["x".to_owned()], ..policy("bad") }];
-    let clock = std::sync::Arc::new(directory::SystemClock::new());
+    let clock = std::sync::Arc::new(environment::SystemClock::new());
     let error = Directory::open(options, clock).err().unwrap();
     assert!(matches!(error, DirectoryError::Name { .. }), "{error}");
     drop(data);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use directory::{Clock, Timestamp};
+use environment::{Clock, Timestamp};
 use ldap::ber::{Tag, Writer};
 use ldap::control_value::sort::{SortKey, SortResult, write_sort_keys};
 use ldap::control_value::vlv::{VlvRequest, VlvTarget};

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use directory::{SessionState, SessionTeller, Timestamp};
+use directory::{SessionState, SessionTeller};
+use environment::Timestamp;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
 

@@ -1,6 +1,7 @@
 //! Sessions: what depends on the connection, and what a bind does to everything else.
 
-use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Received, Scheme, Tls};
+use auth::password::Scheme;
+use directory::{Directory, GlobalAcis, LocalUser, Next, Peer, Received, Tls};
 use ldap::message::{
     Authentication, BindRequest, Controls, DecodeLimits, ExtendedRequest, Request, Scope,
 };
@@ -214,7 +215,7 @@ fn without_an_administrators_password_nobody_binds_as_administrator() {
     let place = tempfile::TempDir::new().unwrap();
     let data = place.path().join("data");
     let suffix = ldap::dn::Dn::parse("o=test").unwrap();
-    let clock = std::sync::Arc::new(directory::SystemClock::new());
+    let clock = std::sync::Arc::new(environment::SystemClock::new());
     Directory::init(&data, &[suffix], None, GlobalAcis::Public, clock).unwrap();
     let served = Served::open_existing(place);
     let mut client = served.client();

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use auth::jwt::TokenOptions;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use directory::{CertificateMapper, Next, Peer, TokenOptions};
+use directory::{CertificateMapper, Next, Peer};
 use ldap::message::{Controls, ModifyDnRequest, ModifyOperation, Request};
 use ldap::result::ResultCode;
 

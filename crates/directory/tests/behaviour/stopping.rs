@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use directory::{Clock, Flow, Next, Part, SystemClock, Timestamp};
+use directory::{Flow, Next, Part};
+use environment::{Clock, SystemClock, Timestamp};
 use ldap::message::{Controls, MessageId, Request};
 use ldap::result::ResultCode;
 

@@ -7,12 +7,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use directory::{ImportOptions, ManualClock, Source, Timestamp, import};
+use environment::{ManualClock, Timestamp};
 use ldap::message::{
     AddRequest, Control, Controls, ControlsBuf, DeleteRequest, ModifyDnRequest, ModifyOperation,
     ModifyRequest, Request, Scope,
 };
 use ldap::result::ResultCode;
+use offline::{ImportOptions, Source, import};
 use tempfile::TempDir;
 
 use crate::support::{self, Asked, Client, SUFFIX, Served, add_attributes, modifications};

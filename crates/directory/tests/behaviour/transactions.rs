@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use directory::{ManualClock, Timestamp};
+use environment::{ManualClock, Timestamp};
 use ldap::message::{
     Control, Controls, ControlsBuf, DeleteRequest, ExtendedRequest, MessageId, ModifyDnRequest,
     ModifyOperation, ModifyRequest, Request,

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use auth::password::Scheme;
 use directory::{
-    AdminPassword, Clock, Completion, Confidentiality, Directory, DirectoryOptions, Flow,
-    GlobalAcis, ManualClock, Next, Part, Peer, Ran, Receiver, Scheme, Session, Timestamp, Tls,
-    Worker,
+    AdminPassword, Completion, Confidentiality, Directory, DirectoryOptions, Flow, GlobalAcis,
+    Next, Part, Peer, Ran, Receiver, Session, Tls, Worker,
 };
+use environment::{Clock, ManualClock, Timestamp};
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::encode;

@@ -1,7 +1,7 @@
 //! Changing an account: one request, and one line about what came of it.
 
 use client::Connection;
-use directory::Timestamp;
+use environment::Timestamp;
 use ldap::control_value::policy_state::{StateOperation, operation};
 
 use super::{State, ask, each, quoted};

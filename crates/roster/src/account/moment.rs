@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use directory::password_policy::time;
-use directory::{Clock as _, SystemClock, Timestamp};
+use environment::{Clock as _, SystemClock, Timestamp};
 
 /// Now, by the clock of this machine.
 pub(crate) fn now() -> Timestamp {

@@ -1,7 +1,7 @@
 //! `roster account show`: an account on one screen, for people and as JSON.
 
 use client::Connection;
-use directory::Timestamp;
+use environment::Timestamp;
 use ldap::control_value::policy_state::{StateOperation, operation};
 use serde::Serialize;
 

@@ -72,7 +72,7 @@ struct Plain {
 struct Expire {
     /// At this time: 2027-01-31, 2027-01-31T18:00:00Z or 20270131180000Z, all in UTC
     #[arg(long, value_name = "TIME", group = "when", value_parser = moment::parsed)]
-    at: Option<directory::Timestamp>,
+    at: Option<environment::Timestamp>,
 
     /// After this time: 30d, 12h, 90m or 3600s
     #[arg(long = "in", value_name = "LENGTH", group = "when", value_parser = moment::length)]

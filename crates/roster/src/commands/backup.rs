@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use directory::backup::{BackupOptions, BackupProgress, WhyFull, backup, verify_backup};
-use directory::{Clock as _, SystemClock};
+use environment::{Clock as _, SystemClock};
 use indicatif::{BinaryBytes, ProgressBar};
+use offline::backup::{BackupOptions, BackupProgress, WhyFull, backup, verify_backup};
 use store::StoreOptions;
 
 use crate::failure::{Exit, Failure};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use directory::AcceptedLoss;
-use directory::backup::Moment;
+use history::recovery::AcceptedLoss;
+use offline::backup::Moment;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         accept_loss(&options.data)?;
     }
     let bar = progress::bar(Some(0), "entries");
-    let check = directory::check(&options.data, &mut |phase, done, total| {
+    let check = offline::check(&options.data, &mut |phase, done, total| {
         bar.set_message(phase);
         bar.set_length(total);
         bar.set_position(done);
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 /// Goes on without what the journal has lost, and tells what that is.
 fn accept_loss(data: &Path) -> Result<(), Failure> {
-    let Some(loss) = directory::accept_loss(data)? else {
+    let Some(loss) = history::recovery::accept_loss(data)? else {
         output::note(format_args!(
             "roster: note: the journal has lost nothing that a start needs: there is nothing to \
              accept"

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use directory::{Clock as _, GlobalAcis, Source, SystemClock};
+use directory::GlobalAcis;
+use environment::{Clock as _, SystemClock};
 use indicatif::ProgressBar;
 use ldap::dn::Dn;
+use offline::Source;
 use server::Addresses;
 
 use super::init::{ADMINISTRATOR, generate_password, make};

@@ -5,13 +5,12 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use directory::in_order::Compression;
-use directory::{
-    Clock as _, ExportError, ExportOptions, ExportReport, SystemClock, Timestamp, export_watched,
-};
+use environment::{Clock as _, SystemClock, Timestamp};
 use indicatif::{HumanBytes, ProgressBar};
 use ldap::ldif::LDIF_FOLD_COLUMNS;
 use ldap::message::Scope;
+use offline::in_order::Compression;
+use offline::{ExportError, ExportOptions, ExportReport, export_watched};
 
 use super::generate::{parse_threads, threads};
 use crate::connect::{Login, OnlineOptions};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Args;
-use directory::in_order::{Chunks, Compression, Take, in_order};
 use indicatif::ProgressBar;
+use offline::in_order::{Chunks, Compression, Take, in_order};
 
 use crate::failure::{Exit, Failure, plain};
 use crate::interrupt::{self, Until};

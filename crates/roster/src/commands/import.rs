@@ -6,13 +6,13 @@ use std::num::NonZero;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use auth::password::Scheme;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use directory::{
-    GlobalAcis, Held, ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Scheme,
-    Source, SystemClock, Tally,
-};
+use directory::{GlobalAcis, Held};
+use environment::SystemClock;
 use ldap::dn::Dn;
+use offline::{ImportError, ImportMode, ImportOptions, ImportReport, OnRefusal, Source, Tally};
 
 use super::generate::{parse_threads, threads};
 use crate::access::access;
@@ -161,8 +161,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             online::import::import(login, sources, &asked, *pace, &mut watch)
         }
         (None, Some(data)) => {
-            let imported =
-                directory::import(data, sources, &asked, &SystemClock::new(), &mut watch);
+            let imported = offline::import(data, sources, &asked, &SystemClock::new(), &mut watch);
             imported.map_err(|error| options.refusal(error))
         }
         (None, None) => Err(Failure::local("name the target with --data or -H")),
@@ -323,7 +322,7 @@ fn tell_reasons(report: &ImportReport, shown: usize) -> Result<(), Failure> {
 /// Loads all entries of `source`, which messages call by its name.
 pub(crate) fn load(data: &Path, source: Source<'_>) -> Result<u64, Failure> {
     let options = ImportOptions::default();
-    match directory::import(data, vec![source], &options, &SystemClock::new(), &mut ()) {
+    match offline::import(data, vec![source], &options, &SystemClock::new(), &mut ()) {
         Ok(report) => Ok(report.imported),
         Err(error) => Err(failure(error, false)),
     }

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use auth::password::PasswordStorage;
 use clap::Args;
-use directory::{AdminPassword, Directory, GlobalAcis, PasswordStorage, SystemClock};
+use directory::{AdminPassword, Directory, GlobalAcis};
+use environment::SystemClock;
 use ldap::dn::Dn;
 
 use crate::failure::{Exit, Failure};

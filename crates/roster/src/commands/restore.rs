@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use directory::backup::{Moment, RestoreOptions, Until, restore};
+use offline::backup::{Moment, RestoreOptions, Until, restore};
 use store::StoreOptions;
 
 use super::backup::Bar;

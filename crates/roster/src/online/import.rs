@@ -15,10 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Answer, Pipeline, Window};
-use directory::{
-    Held, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal, Progress, Refused,
-    Skipped, Source,
-};
+use directory::Held;
 use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::ldif::{LdifError, LdifLimits, LdifReader, LdifReason};
@@ -28,6 +25,10 @@ use ldap::message::{
     Values, ValuesBuf,
 };
 use ldap::result::ResultCode;
+use offline::{
+    ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal, Progress, Refused,
+    Skipped, Source,
+};
 use schema::{DnKey, Schema};
 
 use super::addition::{Addition, Maker, Place};

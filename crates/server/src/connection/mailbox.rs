@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
-use directory::record::Who;
+use history::record::Who;
 use directory::{Outbox, WriteDone};
 use tokio::sync::Notify;
 

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use directory::record::Who;
-use directory::{Session, SessionState, Timestamp};
+use directory::{Session, SessionState};
+use environment::Timestamp;
+use history::record::Who;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -13,7 +13,8 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use directory::{Clock, Seldom, SystemClock};
+use directory::Seldom;
+use environment::{Clock, SystemClock};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 

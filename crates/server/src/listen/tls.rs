@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use directory::{CertificateState, ChannelBindings, ClientCertificate, Timestamp};
+use directory::{CertificateState, ChannelBindings, ClientCertificate};
+use environment::Timestamp;
 use rustls::{ProtocolVersion, ServerConnection};
 use tokio_rustls::TlsAcceptor;
 

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use directory::record::Who;
 use directory::{Completion, Part, Received, Session};
+use history::record::Who;
 use ldap::message::{Authentication, Controls, MessageId, ModifyOperation, OperationKind, Request};
 use ldap::result::ResultCode;
 use tokio::time::Instant;

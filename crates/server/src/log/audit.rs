@@ -15,9 +15,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use directory::log::{EncodedRecord, Gone, Tail};
-use directory::record::{Record, RecordError};
-use directory::{Clock, Directory, Timestamp};
+use directory::Directory;
+use environment::{Clock, Timestamp};
+use history::log::{EncodedRecord, Gone, Tail};
+use history::record::{Record, RecordError};
 use schema::{Schema, SchemaFile};
 use store::Lsn;
 use tokio::time::Instant;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use directory::Timestamp;
+use environment::Timestamp;
 
 use super::files::{Compression, Files, Opened};
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use directory::Timestamp;
+use environment::Timestamp;
 
 /// How rotated files are kept small.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -3,7 +3,7 @@
 //! Invariant: whatever a client sent, a line is one line: control characters, what is no UTF-8, and
 //! characters that turn the direction of writing are escaped.
 
-use directory::Timestamp;
+use environment::Timestamp;
 
 /// How lines are written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -5,7 +5,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use directory::{Clock, Directory, Timestamp};
+use directory::Directory;
+use environment::{Clock, Timestamp};
 use tokio::time::Instant;
 
 use super::Control;

@@ -1,6 +1,6 @@
 //! From records to lines: what the log thread knows of each connection, and how it is written.
 
-use directory::Timestamp;
+use environment::Timestamp;
 use ldap::ber::{Reader, Tag};
 use ldap::message::{OperationKind, Scope};
 use ldap::result::ResultCode;

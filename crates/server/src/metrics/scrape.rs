@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use directory::{Directory, JournalStatus, LogState, Timestamp};
+use directory::{Directory, JournalStatus, LogState};
+use environment::Timestamp;
 use store::{BaseStatus, OverlayStatus};
 
 use super::meter::{Meter, Sum, micros};

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use auth::jwt::TokenOptions;
 use directory::{
     AuthenticationOptions, CertificateMapper, Confidentiality, FingerprintDigest, IdentityMapper,
-    TokenOptions,
 };
 
 /// `[authentication]`.

@@ -8,7 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use directory::{Clock as _, Directory, SystemClock, Timestamp};
+use directory::Directory;
+use environment::{Clock as _, SystemClock, Timestamp};
 
 use crate::error::ServerError;
 use crate::listen::tls::Tls;

@@ -323,10 +323,10 @@ fn relative_paths_are_taken_from_the_data_directory() {
 
 #[test]
 fn every_scheme_can_be_set() {
-    assert_eq!(directory::Scheme::words().collect::<Vec<_>>(), rows::passwords::SCHEMES);
+    assert_eq!(auth::password::Scheme::words().collect::<Vec<_>>(), rows::passwords::SCHEMES);
     let settings = parse("[password]\nscheme = \"SSHA512\"\nrehash_on_bind = \"off\"").unwrap();
     let options = settings.password.options;
-    assert_eq!(options.storage.scheme, directory::Scheme::Ssha512);
+    assert_eq!(options.storage.scheme, auth::password::Scheme::Ssha512);
     assert!(!options.rehash_on_bind);
     // The defaults of the settings are those of the directory.
     let default = Settings::default().password.options;

@@ -1,6 +1,6 @@
 //! What is limited for each address: its connections, and its binds that fail.
 
-use directory::{Argon2Cost, HashCosts, PasswordStorage};
+use auth::password::{Argon2Cost, HashCosts, PasswordStorage};
 use tokio::time::Instant;
 
 use super::*;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use directory::{Argon2Cost, HashCosts, PasswordStorage};
+use auth::password::{Argon2Cost, HashCosts, PasswordStorage};
 
 use super::simulated::{Peer, all_ended, ask_calmly, connect_from, described, until, with_worker};
 use super::*;
@@ -30,7 +30,7 @@ async fn add_people(worker: &Rc<Worker>, count: usize) {
     let argon2 = Argon2Cost { memory_kib: 16_384, passes: 4, lanes: 1 };
     let costs = HashCosts { argon2, ..HashCosts::default() };
     let storage = PasswordStorage { scheme: Scheme::Argon2id, costs };
-    let stored = storage.hash(b"secret", &mut directory::OsChance).unwrap();
+    let stored = storage.hash(b"secret", &mut environment::OsChance).unwrap();
     let stored = String::from_utf8(stored).unwrap();
     let mut requests = bind(1, ROOT, "secret");
     for (number, id) in (0..count).zip(2..) {

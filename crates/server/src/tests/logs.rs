@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use directory::Clock as _;
+use environment::Clock as _;
 use ldap::ber::{Tag, Writer};
 use ldap::message::{
     CompareRequest, Control, ControlsBuf, DeleteRequest, Modification, ModificationsBuf,

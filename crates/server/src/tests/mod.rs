@@ -32,7 +32,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use directory::{AdminPassword, Directory, DirectoryOptions, GlobalAcis, Scheme, SystemClock};
+use auth::password::Scheme;
+use directory::{AdminPassword, Directory, DirectoryOptions, GlobalAcis};
+use environment::SystemClock;
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
-use directory::{Argon2Cost, HashCosts, Next, OsChance, PasswordStorage};
+use auth::password::{Argon2Cost, HashCosts, PasswordStorage};
+use directory::Next;
+use environment::OsChance;
 
 use ldap::message::{
     Control, ControlsBuf, Modification, ModificationsBuf, ModifyOperation, ModifyRequest,

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
+use auth::password::Scheme;
+
 use super::Said;
-use crate::password::Scheme;
 use crate::password_policy::rules::CheckQuality;
 
 /// What an attribute takes, and where it goes.

@@ -1,5 +1,6 @@
 //! What entries of each product read as.
 
+use auth::password::Scheme;
 use ldap::dn::Dn;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +8,6 @@ use proptest::sample::Index;
 use schema::Entry;
 
 use super::*;
-use crate::password::Scheme;
 use crate::password_policy::{Hashed, NewPassword, Quality, Temporary, Words};
 
 fn read(pairs: &[(&str, &str)]) -> Result<Policy, PolicyFault> {

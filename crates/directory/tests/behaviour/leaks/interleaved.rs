@@ -4,7 +4,8 @@
 //! questions to the hash pool. So sessions of different identities take random turns on one worker,
 //! and each has a double on a worker of its own, which is asked the same.
 
-use directory::{HashCosts, PasswordStorage, Scheme, Worker};
+use auth::password::{HashCosts, PasswordStorage, Scheme};
+use directory::Worker;
 use ldap::message::{Authentication, BindRequest, Controls, ExtendedRequest};
 use testing::chance::{Chance, attack_turns};
 

@@ -14,10 +14,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use auth::password::{HashCosts, PasswordStorage, Scheme};
 use directory::{
-    AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashCosts, HashJob, Job,
-    ManualClock, Next, Part, PasswordStorage, Peer, Ran, Scheme, Session, Timestamp, Tls, Worker,
+    AdminPassword, Directory, DirectoryOptions, Flow, GlobalAcis, HashJob, Job, Next, Part, Peer,
+    Ran, Session, Tls, Worker,
 };
+use environment::{ManualClock, Timestamp};
 use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;

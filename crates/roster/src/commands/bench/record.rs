@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use clap::Args;
 use client::{ConnectOptions, Connection, SearchFor};
-use directory::backup::Moment;
-use directory::{Clock as _, SystemClock};
+use environment::{Clock as _, SystemClock};
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use ldap::url::LdapUrl;
+use offline::backup::Moment;
 
 use crate::bench::record::{FORMAT, Load, Machine, Record, Server, command_without_passwords};
 use crate::failure::Failure;

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use directory::{Clock as _, SystemClock, Timestamp};
+use environment::{Clock as _, SystemClock, Timestamp};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 
 use crate::error::ServerError;

@@ -5,7 +5,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::unbounded;
-use directory::{AdminPassword, DirectoryOptions, GlobalAcis, Next, Peer, SystemClock};
+use directory::{AdminPassword, DirectoryOptions, GlobalAcis, Next, Peer};
+use environment::SystemClock;
 use ldap::dn::Dn;
 use ldap::message::{
     AddRequest, AttributesBuf, Authentication, BindRequest, Controls, Message, MessageId,
@@ -29,7 +30,7 @@ impl Fixture {
         let path = data.path().join("data");
         let clock = Arc::new(SystemClock::new());
         let suffix = Dn::parse("dc=example,dc=org").unwrap();
-        let storage = directory::Scheme::Ssha.into();
+        let storage = auth::password::Scheme::Ssha.into();
         let admin = AdminPassword { clear: b"secret", storage };
         Directory::init(&path, &[suffix], Some(admin), GlobalAcis::Public, clock.clone()).unwrap();
         let directory = Directory::open(DirectoryOptions::new(&path), clock).unwrap();

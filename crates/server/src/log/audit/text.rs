@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use directory::Timestamp;
-use directory::record::{OpKind, Record};
+use environment::Timestamp;
+use history::record::{OpKind, Record};
 use ldap::dn::Dn;
 use ldap::ldif::push_ldif_line;
 use schema::{Attribute, AttributeDelta, AttributeDescription, Change, RenameChange};

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crossbeam_channel::unbounded;
-use directory::{DirectoryOptions, GlobalAcis, LogState, ManualClock, Peer};
+use directory::{DirectoryOptions, GlobalAcis, LogState, Peer};
+use environment::ManualClock;
 use ldap::dn::Dn;
 
 use super::super::access_recorder::{AccessRecorder, ConnectionLog};

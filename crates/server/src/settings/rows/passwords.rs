@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use directory::Scheme;
+use auth::password::Scheme;
 
 use crate::settings::row::{Kind, Row, THREADS_MAX, number, size};
 

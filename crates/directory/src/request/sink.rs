@@ -1,0 +1,328 @@
+//! Where responses are encoded. An entry leaves only as a `VisibleEntry`.
+//!
+//! Invariant: what encodes the end of a response makes its [`Completion`], so neither can say
+//! otherwise than the other.
+
+use aci::VisibleEntry;
+use ldap::encode::{self, EntryWriter};
+use ldap::message::{
+    Controls, LdapResult, Message, MessageId, OperationKind, Response, ResponseKind, StringsBuf,
+};
+use ldap::result::ResultCode;
+
+use crate::request::completion::Completion;
+use crate::request::note::Note;
+use crate::request::refusal::Refusal;
+
+/// Whether the receiver wants more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// The receiver has taken this, and has no room for more: the search may give up its thread
+    /// (see `Ran::Parked`). It may as well go on; then the next chunk waits.
+    Park,
+    /// The receiver is gone, full, or asked to stop.
+    Stop,
+}
+
+/// A part of the response to a search: whole messages, without the last one.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// What is to be sent.
+    pub bytes: Vec<u8>,
+    /// SearchResultEntry messages in it.
+    pub entries: u32,
+    /// SearchResultReference messages in it.
+    pub references: u32,
+}
+
+/// What takes the response to a search on a pool thread.
+pub trait Receiver {
+    /// Takes a filled part; may block, which is the back-pressure.
+    fn take(&mut self, part: Part) -> Flow;
+
+    /// Whether the search is to give its thread to others who wait for one; asked about once a
+    /// millisecond.
+    fn should_yield(&mut self) -> bool {
+        false
+    }
+}
+
+impl<F: FnMut(Part) -> Flow> Receiver for F {
+    fn take(&mut self, part: Part) -> Flow {
+        self(part)
+    }
+}
+
+/// The response to one request, encoded as it comes.
+pub(crate) struct ResponseSink<'b> {
+    out: &'b mut Vec<u8>,
+    /// Where the response begins in `out`.
+    start: usize,
+    types_only: bool,
+    capacity: Capacity<'b>,
+    /// The outcome so far; its bytes are those that were handed on.
+    completion: Completion,
+    /// Entries and references in `out`.
+    entries: u32,
+    references: u32,
+}
+
+enum Capacity<'b> {
+    /// Everything stays in `out`; beyond the limit, in bytes, a search is started again on the scan
+    /// pool.
+    Bounded { limit: usize },
+    /// Full parts are handed on.
+    Flushed { chunk: usize, receiver: &'b mut dyn Receiver },
+}
+
+impl<'b> ResponseSink<'b> {
+    /// A sink that keeps the response to this request in `out`.
+    pub(crate) fn new(
+        out: &'b mut Vec<u8>,
+        id: MessageId,
+        operation: Option<OperationKind>,
+    ) -> Self {
+        let capacity = Capacity::Bounded { limit: usize::MAX };
+        Self::with(out, Completion::of(id, operation), capacity)
+    }
+
+    /// A sink that hands on parts of about `chunk_bytes`, after what `so_far` says was sent.
+    pub(crate) fn flushed(
+        out: &'b mut Vec<u8>,
+        so_far: Completion,
+        chunk_bytes: usize,
+        receiver: &'b mut dyn Receiver,
+    ) -> Self {
+        Self::with(out, so_far, Capacity::Flushed { chunk: chunk_bytes, receiver })
+    }
+
+    fn with(out: &'b mut Vec<u8>, completion: Completion, capacity: Capacity<'b>) -> Self {
+        let start = out.len();
+        Self { out, start, types_only: false, capacity, completion, entries: 0, references: 0 }
+    }
+
+    /// Keeps at most `limit_bytes` of entries in the buffer, where they are kept there.
+    pub(crate) fn limit(&mut self, limit_bytes: usize) {
+        if let Capacity::Bounded { limit } = &mut self.capacity {
+            *limit = limit_bytes;
+        }
+    }
+
+    /// Leaves values out of the entries that follow (RFC 4511 §4.5.1.6).
+    pub(crate) fn set_types_only(&mut self, types_only: bool) {
+        self.types_only = types_only;
+    }
+
+    /// One SearchResultEntry (RFC 4511 §4.5.2).
+    pub(crate) fn entry(&mut self, entry: &VisibleEntry<'_>) -> Flow {
+        self.entry_with(entry, Controls::EMPTY)
+    }
+
+    /// One SearchResultEntry, with controls of its own.
+    pub(crate) fn entry_with(&mut self, entry: &VisibleEntry<'_>, controls: Controls<'_>) -> Flow {
+        let types_only = self.types_only;
+        let mut writer = EntryWriter::begin(self.out, self.completion.id, entry.dn());
+        entry.visit(&mut |description, values| {
+            if types_only {
+                writer.attribute_types_only(description);
+            } else {
+                writer.attribute(description, values);
+            }
+        });
+        writer.finish(controls);
+        self.entries += 1;
+        self.flow()
+    }
+
+    /// One SearchResultReference (RFC 4511 §4.5.3).
+    pub(crate) fn reference(&mut self, urls: &[String]) -> Flow {
+        let mut list = StringsBuf::new();
+        for url in urls {
+            list.push(url);
+        }
+        self.message(Response::SearchReference(list.as_ref()), Controls::EMPTY);
+        self.references += 1;
+        self.flow()
+    }
+
+    /// Whether an entry or a reference was sent.
+    pub(crate) fn has_sent(&self) -> bool {
+        let Completion { entries, references, .. } = self.completion;
+        self.entries + self.references + entries + references > 0
+    }
+
+    /// The end of a response that has nothing but a result.
+    pub(crate) fn end(&mut self, result: Refusal, controls: Controls<'_>) -> Completion {
+        let kind = self.completion.operation.and_then(OperationKind::answered_by);
+        if let Some(kind) = kind {
+            let mut urls = StringsBuf::new();
+            let id = self.completion.id;
+            encode::result(self.out, id, kind, &result.to_result(&mut urls), controls);
+        }
+        self.ended(kind, result)
+    }
+
+    /// The end of a bind that is not refused, with the server's part of a SASL exchange.
+    pub(crate) fn bind(
+        &mut self,
+        code: ResultCode,
+        server_sasl_credentials: Option<&[u8]>,
+        controls: Controls<'_>,
+    ) -> Completion {
+        let result = LdapResult::new(code);
+        self.message(Response::Bind { result, server_sasl_credentials }, controls);
+        self.ended(Some(ResponseKind::Bind), Refusal::new(code, ""))
+    }
+
+    /// The end of an extended operation that was carried out.
+    pub(crate) fn extended(&mut self, oid: Option<&str>, value: Option<&[u8]>) -> Completion {
+        self.extended_with(Refusal::new(ResultCode::Success, ""), (oid, value), Controls::EMPTY)
+    }
+
+    /// The end of an extended operation, with its name and value.
+    pub(crate) fn extended_with(
+        &mut self,
+        result: Refusal,
+        (oid, value): (Option<&str>, Option<&[u8]>),
+        controls: Controls<'_>,
+    ) -> Completion {
+        let mut urls = StringsBuf::new();
+        let op = Response::Extended { result: result.to_result(&mut urls), oid, value };
+        self.message(op, controls);
+        self.ended(Some(ResponseKind::Extended), result)
+    }
+
+    /// A notice that a transaction is given up (RFC 5805 §2.4): it answers no request.
+    pub(crate) fn aborted_transaction(&mut self, identifier: &[u8], code: ResultCode, why: &str) {
+        encode::aborted_transaction(self.out, identifier, code, why);
+    }
+
+    /// The notice that ends a session (RFC 4511 §4.4.1): all that is said to the message at hand.
+    pub(crate) fn notice_of_disconnection(&mut self, result: Refusal) -> Completion {
+        encode::notice_of_disconnection(self.out, result.code, &result.diagnostic);
+        self.ended(Some(ResponseKind::Extended), result)
+    }
+
+    /// The outcome of what has no response: by the protocol, or because nobody waits for it.
+    pub(crate) fn nothing(&mut self) -> Completion {
+        self.ended(None, Refusal::new(ResultCode::Success, ""))
+    }
+
+    /// Takes what a search has noted.
+    pub(crate) fn note(&mut self, note: &Note) {
+        note.add_to(&mut self.completion);
+    }
+
+    /// What was noted so far, of a search that goes on.
+    pub(crate) fn noted(&self) -> Note {
+        Note::resume(&self.completion)
+    }
+
+    /// An old password that the request sends is not right.
+    pub(crate) fn wrong_guess(&mut self) {
+        self.completion.is_wrong_guess = true;
+    }
+
+    /// What is answered here.
+    pub(crate) fn operation(&self) -> Option<OperationKind> {
+        self.completion.operation
+    }
+
+    fn message(&mut self, op: Response<'_>, controls: Controls<'_>) {
+        Message { id: self.completion.id, op, controls }.encode(self.out);
+    }
+
+    /// The outcome of the operation, as it was encoded.
+    fn ended(&mut self, kind: Option<ResponseKind>, result: Refusal) -> Completion {
+        let Completion { id, operation, entries, references, bytes, .. } = self.completion;
+        let Completion { candidates, is_unindexed, is_wrong_guess, .. } = self.completion;
+        let Refusal { code, diagnostic, policy, .. } = result;
+        Completion {
+            code: kind.map(|_| code),
+            diagnostic,
+            policy,
+            entries: entries + self.entries,
+            references: references + self.references,
+            bytes: bytes + (self.out.len() - self.start) as u64,
+            id,
+            operation,
+            candidates,
+            is_unindexed,
+            is_wrong_guess,
+        }
+    }
+
+    /// Takes back what was written for this request and is not handed on yet.
+    pub(crate) fn take_back(&mut self) {
+        self.out.truncate(self.start);
+        (self.entries, self.references) = (0, 0);
+    }
+
+    /// Whether the search is to give its thread to others; then what it has so far is on its way.
+    pub(crate) fn turn(&mut self) -> Flow {
+        let Capacity::Flushed { receiver, .. } = &mut self.capacity else {
+            return Flow::Continue;
+        };
+        if !receiver.should_yield() {
+            return Flow::Continue;
+        }
+        if self.out.is_empty() {
+            return Flow::Park;
+        }
+        match self.hand_on() {
+            Flow::Continue | Flow::Park => Flow::Park,
+            Flow::Stop => Flow::Stop,
+        }
+    }
+
+    fn flow(&mut self) -> Flow {
+        match &self.capacity {
+            Capacity::Bounded { limit } if self.out.len() - self.start > *limit => Flow::Stop,
+            Capacity::Flushed { chunk, .. } if self.out.len() >= *chunk => self.hand_on(),
+            Capacity::Bounded { .. } | Capacity::Flushed { .. } => Flow::Continue,
+        }
+    }
+
+    /// Hands on what there is.
+    fn hand_on(&mut self) -> Flow {
+        let Capacity::Flushed { receiver, .. } = &mut self.capacity else {
+            return Flow::Continue;
+        };
+        let bytes = std::mem::take(self.out);
+        let entries = std::mem::take(&mut self.entries);
+        let references = std::mem::take(&mut self.references);
+        let so_far = &mut self.completion;
+        so_far.entries += entries;
+        so_far.references += references;
+        so_far.bytes += bytes.len() as u64;
+        receiver.take(Part { bytes, entries, references })
+    }
+
+    /// What was handed on, of a search that parks.
+    pub(crate) fn parked(&self) -> Completion {
+        debug_assert!(self.out.is_empty(), "a search parks when all it has was taken");
+        self.completion.clone()
+    }
+}
+
+/// Refuses a request that was not begun, or goes no further.
+pub(crate) fn refuse(
+    out: &mut Vec<u8>,
+    (id, operation): (MessageId, Option<OperationKind>),
+    refusal: Refusal,
+) -> Completion {
+    ResponseSink::new(out, id, operation).end(refusal, Controls::EMPTY)
+}
+
+/// Appends the notice of disconnection (RFC 4511 §4.4.1): all that is said to the message at hand.
+pub fn disconnect(
+    out: &mut Vec<u8>,
+    (id, operation): (MessageId, Option<OperationKind>),
+    (code, diagnostic): (ResultCode, &'static str),
+) -> Completion {
+    let refusal = Refusal::new(code, diagnostic);
+    ResponseSink::new(out, id, operation).notice_of_disconnection(refusal)
+}

@@ -1,0 +1,70 @@
+//! The operational attributes of RFC 4512 §3.4 that the writer stamps.
+//!
+//! Invariant: each stamp is later than the one before it, and than every record that was applied
+//! before the server started: no CSN is ever given twice, whatever the clock does.
+
+use aci::Identity;
+use environment::Timestamp;
+use history::Csn;
+
+/// What one decided change is stamped with. Made by the writer alone, in order.
+#[derive(Clone, Debug)]
+pub struct Stamp {
+    /// The CSN, for the change record.
+    pub moment: Csn,
+    /// `createTimestamp`, `modifyTimestamp`: GeneralizedTime of whole seconds.
+    pub time: String,
+    /// `entryCSN`.
+    pub csn: String,
+    /// `creatorsName`, `modifiersName`; empty for changes made anonymously.
+    pub name: String,
+}
+
+/// Hands out stamps that only grow, whatever the clock does.
+#[derive(Debug, Default)]
+pub(crate) struct Stamper {
+    last: u64,
+}
+
+impl Stamper {
+    /// Stamps that are later than `last`, the time of the last record that was applied.
+    pub(crate) fn after(last: Timestamp) -> Self {
+        Self { last: last.0 }
+    }
+
+    /// The stamp of a change made by `identity` at `now`; never earlier than the one before.
+    pub(crate) fn stamp(&mut self, now: Timestamp, identity: &Identity) -> Stamp {
+        let moment = Timestamp(now.0.max(self.last.saturating_add(1)));
+        self.last = moment.0;
+        let moment = Csn::at(moment);
+        Stamp {
+            moment,
+            time: moment.time.generalized_time(),
+            csn: moment.to_string(),
+            name: identity.dn().map(|dn| dn.as_str().to_owned()).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_grow_even_when_the_clock_goes_back() {
+        let mut stamper = Stamper::default();
+        let early = stamper.stamp(Timestamp(5_000_000), &Identity::Anonymous);
+        let late = stamper.stamp(Timestamp(1_000_000), &Identity::Anonymous);
+        assert_eq!(early.csn, "19700101000005.000000Z#000000#000#000000");
+        assert_eq!(late.csn, "19700101000005.000001Z#000000#000#000000");
+        assert!(early.moment < late.moment);
+    }
+
+    #[test]
+    fn stamps_go_on_where_the_last_start_ended() {
+        let mut stamper = Stamper::after(Timestamp(7_000_000));
+        let stamp = stamper.stamp(Timestamp(5_000_000), &Identity::Anonymous);
+        assert_eq!(stamp.csn, "19700101000007.000001Z#000000#000#000000");
+        assert_eq!(stamp.time, "19700101000007Z");
+    }
+}

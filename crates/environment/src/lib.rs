@@ -1,0 +1,10 @@
+//! Time and chance: what a server takes from the machine that a test must be able to give.
+//!
+//! Invariant: no other product code asks the operating system for the time of day or for random
+//! octets; whoever needs them is handed a [`Clock`] or a [`Chance`].
+
+mod chance;
+mod clock;
+
+pub use chance::{BufferedChance, Chance, OsChance, SeededChance, random_uuid};
+pub use clock::{Clock, ManualClock, SystemClock, Timestamp};

@@ -1,0 +1,21 @@
+//! What happened to a directory: change records, the log that orders them and makes them durable,
+//! and recovery of what the data do not have yet.
+//!
+//! Start at `record.rs`, then `log.rs` and `recovery.rs`.
+//!
+//! Invariant: knows no session, no operation and no access rule; only what `aci` permitted becomes
+//! a record.
+//! Invariant: nothing is skipped, and nothing is acknowledged before it is durable and visible.
+
+mod csn;
+mod data_directory;
+mod error;
+pub mod log;
+pub mod record;
+pub mod recovery;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_support;
+
+pub use csn::Csn;
+pub use data_directory::{JOURNAL_DIRECTORY, SCHEMA_DIRECTORY, journal_disk, schema_of};
+pub use error::HistoryError;

@@ -1,0 +1,304 @@
+//! The commit log: orders decided records, makes them durable, has them applied, then answers.
+//!
+//! Everything above is ignorant of the engine: [`CommitLog`] is all that the write pipeline, feeds
+//! and the operators' commands know. The engine of one machine is `Local`; an engine of several
+//! passes the same suite, [`conformance`].
+//!
+//! Invariant: `done` is called exactly once for every batch, and with `Ok` only when the batch is
+//! durable by policy and applied on this machine, in the order of the batches. A refusal, after
+//! which nothing of the batch happens, may come at once, from the thread that asked.
+//! Invariant: a record is shown by [`CommitLog::tail`] only when it is committed and applied.
+//! Invariant: whether a batch happened is either known, or said to be unknown.
+
+#[cfg(any(test, feature = "test-support"))]
+pub mod conformance;
+mod local;
+mod members;
+mod tail;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{LogPosition, Lsn, StoreError};
+
+pub use journal::Durability;
+pub use local::Local;
+pub use members::{
+    Member, MemberChange, MemberState, Members, MembersDone, MembersError, OnlySelf,
+};
+
+/// One leadership: whoever decides, decides on a state that only this leadership changes. A batch
+/// that was decided in one reign never takes effect in another.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Reign(pub u64);
+
+impl Reign {
+    /// The one reign of a server that is alone by design.
+    pub const ETERNAL: Self = Self(1);
+}
+
+/// One record as it travels: written by `record` and never changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EncodedRecord {
+    /// Its number, as in the octets.
+    pub lsn: Lsn,
+    /// The running hash after it.
+    pub hash: u64,
+    /// Its octets, shared by all who keep them.
+    pub bytes: Arc<[u8]>,
+}
+
+/// What is committed together: records with numbers that follow each other.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogBatch {
+    /// At least one; the first follows the last of the batch before.
+    pub records: Vec<EncodedRecord>,
+    /// How safe they are before `done`.
+    pub durability: Durability,
+}
+
+/// Takes the outcome of a batch: the number of its last record, or why it did not happen.
+pub type CommitDone = Box<dyn FnOnce(Result<Lsn, CommitError>) + Send>;
+
+/// Takes the answer to a barrier: a state with at least this number is visible here.
+pub type BarrierDone = Box<dyn FnOnce(Result<Lsn, NotNow>) + Send>;
+
+/// Is told each new role, in order.
+pub type RoleWatcher = Box<dyn Fn(&Role) + Send + Sync>;
+
+/// Orders, makes durable, publishes. One implementation per engine.
+pub trait CommitLog: Send + Sync {
+    /// Appends a batch that was decided in `reign` on the state its predecessor left; returns at
+    /// once. `done` must not wait for anything: the batches behind it would, too.
+    fn commit(&self, reign: Reign, batch: LogBatch, done: CommitDone);
+
+    /// How many batches were accepted and are not done. It has gone down before `done` is called.
+    fn in_flight(&self) -> usize;
+
+    /// How many batches are worth having in flight: whoever decides gathers while there are more.
+    fn window(&self) -> usize;
+
+    /// What this machine is now.
+    fn role(&self) -> Role;
+
+    /// Has `watcher` told every new role, the present one first. It must not call the log.
+    fn watch(&self, watcher: RoleWatcher);
+
+    /// Calls `done` when a view taken here is as fresh as `level` asks.
+    fn barrier(&self, level: ReadLevel, done: BarrierDone);
+
+    /// The records from `from` on, in order, those to come included.
+    ///
+    /// # Errors
+    /// When `from` was purged.
+    fn tail(&self, from: Lsn) -> Result<Box<dyn Tail>, Gone>;
+
+    /// The last record that is committed and applied here.
+    fn applied(&self) -> Lsn;
+
+    /// Who takes part.
+    fn members(&self) -> &dyn Members;
+
+    /// Waits for what was accepted, then accepts nothing more.
+    fn close(&self);
+}
+
+/// What committed records are applied to: the store, or whatever a test puts in its place.
+pub trait StateMachine: Send + Sync {
+    /// Makes the effects of committed records visible to readers, in one step. What this machine
+    /// decided itself is there already and only becomes visible; the rest is decoded and applied.
+    ///
+    /// # Errors
+    /// When the state cannot take them. The log then commits nothing more.
+    fn apply(
+        &self,
+        reign: Reign,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError>;
+
+    /// The last record whose effects are visible.
+    fn applied(&self) -> Lsn;
+}
+
+/// Reads committed and applied records in order.
+pub trait Tail: Send {
+    /// The next record; `None` when there is none within `timeout`.
+    ///
+    /// # Errors
+    /// When the next record was purged in the meantime, or cannot be read.
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<EncodedRecord>, Gone>;
+}
+
+/// What a machine is to its log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// It decides.
+    Deciding(Reign),
+    /// Another decides, if it is known which.
+    Following {
+        /// Where clients find it, as an LDAP URL.
+        leader: Option<String>,
+    },
+    /// Nobody decides: too few take part.
+    Alone,
+    /// The log failed: nothing is committed until the server starts again. Reads go on.
+    Failed(String),
+}
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReadLevel {
+    /// What is visible here.
+    Local,
+    /// What was acknowledged with this number, wherever.
+    AtLeast(Lsn),
+    /// Heard from whoever decides within so many milliseconds.
+    Bounded {
+        /// The bound.
+        staleness_ms: u64,
+    },
+    /// Everything that was acknowledged anywhere before the question.
+    Linearizable,
+}
+
+/// Why a barrier cannot be had.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum NotNow {
+    /// Nobody knows what the others acknowledged.
+    NoQuorum,
+    /// The log is closed or failed before it got there.
+    Closed,
+}
+
+/// The records asked for are not there any more, or cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Gone {
+    /// The first record that is there.
+    pub first: Lsn,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// Why a batch was not committed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum CommitError {
+    /// Another decides now; nothing of the batch happened.
+    NotDeciding {
+        /// Where clients find it, as an LDAP URL.
+        leader: Option<String>,
+    },
+    /// It was decided on a state that did not come to be, because a batch before it failed;
+    /// nothing of it happened. It can be decided again.
+    Stale {
+        /// The number the log expects next.
+        expected: Lsn,
+    },
+    /// The batch may have happened or not, and may yet show after a restart. Never to be told as
+    /// a failure that invites to try again.
+    Unknown {
+        /// What went wrong.
+        reason: String,
+    },
+    /// The log takes no more for the moment; nothing of the batch happened.
+    Busy,
+    /// No space is left for the log; nothing of the batch happened, and the log goes on when there
+    /// is space again.
+    NoSpace,
+    /// Too few take part; nothing of the batch happened.
+    NoQuorum,
+    /// A record is longer than the log can hold; nothing of the batch happened.
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The longest possible.
+        limit_bytes: usize,
+    },
+    /// The log failed before this batch, or is closed; nothing of the batch happened.
+    Fatal(String),
+}
+
+impl CommitError {
+    /// Whether the batch may have happened in spite of the error.
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+}
+
+/// Why committed records could not be applied.
+#[derive(Debug)]
+pub enum ApplyError {
+    /// The store failed.
+    Store(StoreError),
+    /// A record cannot be read: it is damaged, or of a newer release.
+    Record {
+        /// Which one.
+        lsn: Lsn,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The effects of the records do not follow from the state that is there.
+    Diverged {
+        /// The first record that does not follow.
+        lsn: Lsn,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl From<StoreError> for ApplyError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (the first record that is there has number {})", self.reason, self.first.0)
+    }
+}
+
+impl std::error::Error for Gone {}
+
+impl fmt::Display for CommitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotDeciding { leader: Some(leader) } => {
+                write!(f, "this server does not decide, {leader} does")
+            }
+            Self::NotDeciding { leader: None } => f.write_str("this server does not decide"),
+            Self::Stale { expected } => {
+                write!(f, "decided on a state that did not come to be, before {}", expected.0)
+            }
+            Self::Unknown { reason } => write!(f, "the outcome is not known: {reason}"),
+            Self::Busy => f.write_str("the log takes no more for the moment"),
+            Self::NoSpace => f.write_str("no space is left for the log"),
+            Self::NoQuorum => f.write_str("too few servers take part"),
+            Self::TooLarge { bytes, limit_bytes } => {
+                write!(f, "a record of {bytes} bytes is over the limit of {limit_bytes} bytes")
+            }
+            Self::Fatal(reason) => write!(f, "the log takes no more until a restart: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for CommitError {}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Record { lsn, reason } => {
+                write!(f, "change record {} cannot be read: {reason}", lsn.0)
+            }
+            Self::Diverged { lsn, reason } => {
+                write!(f, "change record {} does not follow from the data: {reason}", lsn.0)
+            }
+        }
+    }
+}
+
+impl std::error::Error for ApplyError {}

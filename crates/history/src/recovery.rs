@@ -1,0 +1,329 @@
+//! From the journal into memory: what was acknowledged and is not in the base yet.
+//!
+//! Invariant: nothing is skipped. A record that is missing, damaged, of a newer release or made on
+//! another history ends the opening, with its place and what can be done.
+//! Invariant: what is replayed is what was there: the running hash is compared at every record.
+
+mod accept;
+mod check;
+pub mod loss;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::HistoryError;
+use journal::{Disk, Entry, FileDisk, Journal, JournalError, JournalOptions, OpenReport, TornTail};
+use schema::{Change, Schema};
+use store::{Applied, Batch, LogPosition, Lsn, Mark, Store, StoreError};
+
+use crate::data_directory::JOURNAL_DIRECTORY;
+use crate::log::{ApplyError, EncodedRecord, Reign, StateMachine};
+use crate::record::{Record, RecordError, RecordHead};
+
+pub use accept::{AcceptedLoss, accept_loss};
+pub use check::{FINDINGS_MAX, JournalCheck, check_journal};
+
+/// What opening the journal found.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Recovered {
+    /// Records that were in the journal and not in the base.
+    pub records: u64,
+    /// What a power cut left half-written.
+    pub torn: Option<TornTail>,
+    /// The journal began anew, because the base is ahead of it.
+    pub is_restarted: bool,
+}
+
+/// What is told of a batch of replayed records; it may flush the store.
+pub type AfterBatch<'a> = &'a mut dyn FnMut(&Store) -> Result<(), HistoryError>;
+
+/// Opens or makes the journal of `store`, and applies and publishes what the base lacks. `after`
+/// is called now and then, to flush when too much of it is in memory.
+///
+/// # Errors
+/// When the journal is damaged, belongs to another store, or does not lead on from the base; when
+/// there must be one and none is there, or it ends before the base does.
+pub fn open(
+    store: &Store,
+    disk: Arc<dyn Disk>,
+    options: JournalOptions,
+    after: AfterBatch<'_>,
+) -> Result<(Journal, Recovered), HistoryError> {
+    let base = store.base();
+    let next = base.lsn.0 + 1;
+    let (journal, report) = match Journal::open(Arc::clone(&disk), options.clone()) {
+        Ok(opened) => opened,
+        Err(JournalError::Missing) => {
+            loss::refuse_missing(store.has_journal(), &base)?;
+            (Journal::create(disk, options, next)?, OpenReport::default())
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut recovered = Recovered { torn: report.torn, ..Recovered::default() };
+    if let Some(torn) = &recovered.torn {
+        tracing::warn!(?torn, "the end of the journal was incompletely written and is removed");
+    }
+    let last = journal.last().map_or(0, |place| place.index);
+    if journal.first() > next {
+        return Err(behind(&base, journal.first()));
+    }
+    if last < base.lsn.0 {
+        loss::refuse_lost_end(store.has_journal(), &base, journal.first(), last)?;
+        // A load while no server ran is no record.
+        recovered.is_restarted = journal.first() != next;
+        if recovered.is_restarted {
+            journal.reset(next)?;
+        }
+        store.note_journal()?;
+        return Ok((journal, recovered));
+    }
+    if journal.first() < next {
+        check_base(&base, journal.read(base.lsn.0)?.next())?;
+    }
+    if last >= next {
+        tracing::info!(
+            records = last - base.lsn.0,
+            "applying records that are only in the journal"
+        );
+        recovered.records = replay(store, journal.read(next)?, after)?;
+    }
+    store.note_journal()?;
+    Ok((journal, recovered))
+}
+
+/// Brings everything that is in the journal alone into the base, before the data directory is
+/// changed by something else than the journal.
+///
+/// # Errors
+/// As [`open`], and when the base cannot be written.
+pub fn settle(store: &Store, data: &Path) -> Result<(), HistoryError> {
+    let directory = data.join(JOURNAL_DIRECTORY);
+    if !directory.is_dir() {
+        return loss::refuse_missing(store.has_journal(), &store.base());
+    }
+    let options = JournalOptions::new(store.id());
+    let disk = Arc::new(FileDisk::new(directory));
+    let (journal, recovered) = open(store, disk, options, &mut |store| {
+        if store.overlay_bytes() > SETTLE_OVERLAY_MAX_BYTES {
+            store.flush()?;
+        }
+        Ok(())
+    })?;
+    if recovered.records > 0 {
+        let mark = store.flush()?;
+        journal.purge(mark.position.index)?;
+    }
+    journal.close();
+    Ok(())
+}
+
+/// Applies entries of a journal, the first of which follows the last change of `store`, and
+/// publishes them; returns how many. `after` is called after each batch of them.
+///
+/// # Errors
+/// When an entry cannot be read or does not follow. What is before it stays applied.
+pub fn replay(
+    store: &Store,
+    mut entries: impl Iterator<Item = Result<Entry, JournalError>>,
+    after: AfterBatch<'_>,
+) -> Result<u64, HistoryError> {
+    let mut records = 0;
+    loop {
+        match replay_batch(store, &mut entries)? {
+            0 => return Ok(records),
+            more => records += more,
+        }
+        after(store)?;
+        if records % PROGRESS_RECORDS < BATCH_RECORDS_MAX {
+            tracing::info!(records, "applied so far");
+        }
+    }
+}
+
+fn replay_batch(
+    store: &Store,
+    entries: &mut impl Iterator<Item = Result<Entry, JournalError>>,
+) -> Result<u64, HistoryError> {
+    let mut replay = Replay::begin(store)?;
+    let (mut records, mut bytes) = (0, 0);
+    while records < BATCH_RECORDS_MAX
+        && bytes < BATCH_BYTES_MAX
+        && replay.batch.row_bytes() < BATCH_ROWS_MAX_BYTES
+        && let Some(entry) = entries.next()
+    {
+        let Entry { place, payload } = entry?;
+        let position = LogPosition { term: place.term, index: place.index };
+        replay.record(&payload, position).map_err(|error| not_applied(place.index, &error))?;
+        records += 1;
+        bytes += payload.len();
+    }
+    replay.publish(store);
+    Ok(records)
+}
+
+/// Records that are applied together.
+struct Replay<'s> {
+    batch: Batch<'s>,
+    /// In force before the next record.
+    schema: Arc<Schema>,
+}
+
+impl<'s> Replay<'s> {
+    fn begin(store: &'s Store) -> Result<Self, StoreError> {
+        let batch = store.begin()?;
+        let schema = Arc::clone(batch.view().schema());
+        Ok(Self { batch, schema })
+    }
+
+    fn record(&mut self, bytes: &[u8], position: LogPosition) -> Result<(), ApplyError> {
+        let lsn = Lsn(position.index);
+        let unreadable = |error| ApplyError::Record { lsn, reason: format!("{error}") };
+        let head = RecordHead::read(bytes).map_err(unreadable)?;
+        let (record, schema) = decode(bytes, &self.schema).map_err(unreadable)?;
+        if let Some(schema) = schema {
+            self.schema = Arc::new(schema);
+        }
+        let mark = Mark { lsn: head.lsn, hash: head.hash, time_us: head.time_us(), position };
+        match self.batch.apply_record(head.prev_hash, mark, &record.changes) {
+            Ok(Applied::Done) => {}
+            Ok(Applied::Void) => {
+                let last = self.batch.last().lsn.0;
+                let reason = format!("its number is {}, and {last} is the last", head.lsn.0);
+                return Err(ApplyError::Diverged { lsn, reason });
+            }
+            Err(error @ StoreError::Diverged { .. }) => {
+                return Err(ApplyError::Diverged { lsn, reason: error.to_string() });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if record.changes.iter().any(|change| matches!(change, Change::Schema(_))) {
+            self.schema = Arc::clone(self.batch.view().schema());
+        }
+        Ok(())
+    }
+
+    fn publish(self, store: &Store) {
+        let mark = self.batch.seal();
+        store.publish(mark.lsn, mark.position);
+    }
+}
+
+/// Decodes a record. What it tells of types that the schema has lost since they were stored, as
+/// when an entry is deleted that held them, is read as the store reads it; the schema that this
+/// took, if another.
+fn decode(bytes: &[u8], schema: &Schema) -> Result<(Record, Option<Schema>), RecordError> {
+    let mut with: Option<Schema> = None;
+    loop {
+        let schema = with.as_ref().unwrap_or(schema);
+        match Record::decode(bytes, schema) {
+            Err(RecordError::Attribute { text, error }) => {
+                match store::with_stand_in(schema, &text) {
+                    Some(more) => with = Some(more),
+                    None => return Err(RecordError::Attribute { text, error }),
+                }
+            }
+            decoded => return decoded.map(|record| (record, with)),
+        }
+    }
+}
+
+/// The store as the state machine of a log: what was decided here is there already and only
+/// becomes visible.
+#[derive(Debug)]
+pub struct StoreMachine {
+    store: Arc<Store>,
+}
+
+impl StoreMachine {
+    /// The state machine of `store`.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store }
+    }
+}
+
+impl StateMachine for StoreMachine {
+    fn apply(
+        &self,
+        _: Reign,
+        records: &[EncodedRecord],
+        position: LogPosition,
+    ) -> Result<(), ApplyError> {
+        let Some(last) = records.last() else { return Ok(()) };
+        let tentative = self.store.tentative();
+        if tentative.lsn < last.lsn {
+            // Decided elsewhere. The last of the records is at `position`, the others before it.
+            let mut replay = Replay::begin(&self.store)?;
+            for record in records.iter().filter(|record| record.lsn > tentative.lsn) {
+                let index = position.index.saturating_sub(last.lsn.0 - record.lsn.0);
+                replay.record(&record.bytes, LogPosition { index, ..position })?;
+            }
+            replay.publish(&self.store);
+            return Ok(());
+        }
+        if tentative.lsn == last.lsn && tentative.hash != last.hash {
+            let reason = "it is not what was decided here".to_owned();
+            return Err(ApplyError::Diverged { lsn: last.lsn, reason });
+        }
+        self.store.publish(last.lsn, position);
+        Ok(())
+    }
+
+    fn applied(&self) -> Lsn {
+        self.store.published().lsn
+    }
+}
+
+/// The record that the base ends with must be the one that the journal has there.
+fn check_base(base: &Mark, entry: Option<Result<Entry, JournalError>>) -> Result<(), HistoryError> {
+    let Some(entry) = entry.transpose()? else { return Ok(()) };
+    let head = RecordHead::read(&entry.payload).map_err(|error| {
+        not_applied(base.lsn.0, &ApplyError::Record { lsn: base.lsn, reason: error.to_string() })
+    })?;
+    if head.lsn != base.lsn || head.hash != base.hash {
+        let reason = format!(
+            "the journal does not belong to the data: they have different records {}",
+            base.lsn.0
+        );
+        return Err(HistoryError::Mismatch { reason, advice: ADVICE_FOREIGN });
+    }
+    Ok(())
+}
+
+fn behind(base: &Mark, first: u64) -> HistoryError {
+    let reason = format!(
+        "the data end with change record {}, and the journal begins with {first}: the records \
+         between are missing",
+        base.lsn.0
+    );
+    HistoryError::Mismatch { reason, advice: ADVICE_FOREIGN }
+}
+
+fn not_applied(index: u64, error: &ApplyError) -> HistoryError {
+    let reason = format!("entry {index} of the journal: {error}");
+    HistoryError::Mismatch { reason, advice: ADVICE_DAMAGED }
+}
+
+const ADVICE_FOREIGN: &str = "put back the journal and the data that belong together, or restore \
+                              both from a backup; 'roster check --accept-loss' continues with \
+                              the data and says what is lost";
+
+const ADVICE_DAMAGED: &str = "nothing was changed; look at it with 'roster check', and restore \
+                              from a backup up to the record before";
+
+/// So many records are applied and published together.
+const BATCH_RECORDS_MAX: u64 = 4096;
+
+/// And so many octets of them.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of rows after which a batch takes no further record; the writer keeps to it as well. Only
+/// changes of very large entries get there before the other limits.
+pub const BATCH_ROWS_MAX_BYTES: usize = 16 << 20;
+
+/// After about so many records it is told how far the replay is.
+const PROGRESS_RECORDS: u64 = 100_000;
+
+/// How much a replay before an offline change keeps in memory, in bytes.
+const SETTLE_OVERLAY_MAX_BYTES: usize = 64 << 20;
