@@ -316,8 +316,8 @@ mod tests {
         for (name, want) in [
             ("userPassword", true),
             ("authPassword", true),
-            ("pwdChangedTime", true),
-            ("pwdHistory", true),
+            ("pwdReset", true),
+            ("pwdAccountLockedTime", true),
             ("sn", false),
             ("aci", false),
             ("ds-privilege-name", false),

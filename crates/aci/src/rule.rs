@@ -103,7 +103,7 @@ impl Aci {
         let Some(targets) = self.targets.entries() else { return false };
         self.statements.iter().filter(|statement| statement.rights.has(right)).any(|statement| {
             targets.attributes.as_ref().is_some_and(|list| {
-                list.covers(attribute, statement.allows) || list.names_some_of(attribute)
+                list.covers(attribute, statement.allows) || list.overlaps(attribute)
             })
         })
     }
@@ -308,9 +308,12 @@ impl AttributeList {
         }
     }
 
-    /// Whether it names something that asking for this gets.
-    fn names_some_of(&self, asked: &AttributeDescription) -> bool {
-        self.known().any(|name| asked.covers(name))
+    /// Whether it names some of what asking for this gets: where one type is derived from the other,
+    /// both mean the derived one with the options of both.
+    fn overlaps(&self, asked: &AttributeDescription) -> bool {
+        self.known().any(|name| {
+            name.kind.is_subtype_of(&asked.kind) || asked.kind.is_subtype_of(&name.kind)
+        })
     }
 
     /// Whether there is no attribute that is not meant.

@@ -397,6 +397,16 @@ pub(super) const PROMISES: &[Promise] = &[
                 "every_way_to_see_an_entry_tells_what_the_plain_evaluator_allows",
             ),
             (
+                "aci",
+                "decide::tests::options",
+                "whatever_a_rule_below_the_base_names_is_heard_by_what_overlaps_with_it",
+            ),
+            (
+                "aci",
+                "decide::tests::options",
+                "what_is_said_of_all_below_holds_for_each_entry_and_all_that_is_got",
+            ),
+            (
                 "directory",
                 "leaks::whole_entries",
                 "a_deny_without_attributes_hides_an_entry_in_every_way",

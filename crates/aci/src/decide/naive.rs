@@ -480,12 +480,18 @@ fn right(truths: &[Truth], connectives: &[Connective]) -> Truth {
 fn names(targets: &EntryTargets, asked: &AttributeDescription, allows: bool) -> bool {
     let Some(list) = &targets.attributes else { return false };
     let AttributeList { negated, user, operational, names, secret } = list;
+    // An option that ends in a hyphen is a range of languages (RFC 3866 §3.2).
+    let has = |option: &String| {
+        let is_of_range = |range: &str, had: &String| format!("{had}-").starts_with(range);
+        match option.ends_with('-') {
+            true => asked.options().iter().any(|had| is_of_range(option, had)),
+            false => asked.options().contains(option),
+        }
+    };
     let is_exactly = |name: &AttributeDescription| {
-        let has = |option: &String| asked.options().contains(option);
         name.kind.oid == asked.kind.oid && name.options().iter().all(has)
     };
     let is_derived = |name: &AttributeDescription| {
-        let has = |option: &String| asked.options().contains(option);
         let mut above: Option<&AttributeType> = Some(&asked.kind);
         let mut found = false;
         while let Some(kind) = above {

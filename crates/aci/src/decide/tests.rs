@@ -2,6 +2,7 @@
 
 mod cases;
 mod model;
+mod options;
 mod strangers;
 
 use std::net::IpAddr;

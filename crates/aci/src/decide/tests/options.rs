@@ -1,0 +1,119 @@
+//! Names with options and derived types, at places below the one asked about: every pair of what an
+//! ACI names and what is asked for, and random sets of such ACIs.
+//!
+//! What is said of a part of the tree must hold for each entry of it, and where it is said of all
+//! that asking for an attribute gets, for each of those too: the index of a search proves by it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A type, two derived from it, and one that has nothing to do with them.
+const TYPES: [&str; 4] = ["name", "cn", "sn", "uid"];
+const OPTIONS: [&str; 6] = ["", ";lang-de", ";x-y", ";lang-de;x-y", ";lang-", ";lang-fr"];
+const PLACES: [&str; 4] =
+    ["dc=x", "ou=people,dc=x", "uid=anna,ou=people,dc=x", "cn=dora,uid=anna,ou=people,dc=x"];
+
+fn names() -> Vec<String> {
+    let of_type = |kind: &&str| OPTIONS.map(|options| format!("{kind}{options}"));
+    TYPES.iter().flat_map(of_type).collect()
+}
+
+fn aci(word: &str, targets: &str) -> String {
+    let by_all = "userdn=\"ldap:///anyone\"";
+    format!("{targets}(version 3.0; acl \"x\"; {word} (search,write) {by_all};)")
+}
+
+/// Checks what is said of each part of the tree, and of each attribute, against each entry.
+#[track_caller]
+fn check(acis: &[(&str, &str)]) {
+    let (case, schema) = (case(acis), Schema::builtin());
+    let names: Vec<_> = names().iter().map(|name| schema.describe(name).unwrap()).collect();
+    case.asked("bert", |asker| {
+        let below = |name: &DnKey| PLACES.iter().any(|place| key(place) == *name);
+        let entries: Vec<_> = case.world.entries.iter().filter(|(name, _)| below(name)).collect();
+        // For each entry, what may be searched for there.
+        let may: Vec<Vec<bool>> = entries
+            .iter()
+            .map(|(_, entry)| {
+                let naive = Naive { holders: &case.holders, asker, schema: &schema, entry };
+                let may = |name| naive.decide(&Question::Attribute(Right::Search, name));
+                names.iter().map(|name| may(name)).collect()
+            })
+            .collect();
+        let rules = Rules::new(&case.set, 0);
+        for base in PLACES {
+            let reach = rules.below(asker, &key(base));
+            for (asked, of_asked) in names.iter().enumerate().map(|(place, name)| (name, place)) {
+                let told = |what: &str| format!("{what} {} below {base}: {acis:?}", asked.text());
+                let always = reach.always(Right::Search, asked);
+                let always_all = reach.always_all(Right::Search, asked);
+                for ((name, entry), may) in entries.iter().zip(&may) {
+                    if !name.is_within(&key(base)) {
+                        continue;
+                    }
+                    let rights = reach.of(entry);
+                    assert_eq!(rights.may(Right::Search, asked), may[of_asked], "{}", told("may"));
+                    assert!(always.is_none_or(|all| all == may[of_asked]), "{}", told("always"));
+                    let may_all = rights.may_all(Right::Search, asked);
+                    let got = names.iter().zip(may).filter(|(name, _)| asked.covers(name));
+                    for (name, may) in got {
+                        assert!(*may || !may_all, "{} {}", told("may_all"), name.text());
+                        assert!(*may || !always_all, "{} {}", told("always_all"), name.text());
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// A deny of `name;lang-de` below the base was not heard where `cn` was asked about: neither covers
+/// the other, but both mean `cn;lang-de`. A search for `(cn=…)` found entries by such a value.
+#[test]
+fn whatever_a_rule_below_the_base_names_is_heard_by_what_overlaps_with_it() {
+    let everything = aci("allow", "(targetattr=\"*\")");
+    for name in names() {
+        for place in PLACES {
+            for (word, operator) in [("deny", "="), ("deny", "!="), ("allow", "!=")] {
+                let one = aci(word, &format!("(targetattr{operator}\"{name}\")"));
+                check(&[("dc=x", &everything), (place, &one)]);
+                check(&[("dc=x", &one), (place, &one)]);
+            }
+            let some = aci("allow", &format!("(targetattr=\"{name}\")"));
+            check(&[("dc=x", &some), (place, &aci("deny", "(targetattr=\"cn;x-y\")"))]);
+        }
+    }
+}
+
+fn any_aci() -> impl Strategy<Value = (&'static str, String)> {
+    let list = prop::collection::vec(prop::sample::select(names()), 1..3);
+    let operator = prop::sample::select(vec!["=", "=", "!="]);
+    let rest = prop::sample::select(vec![
+        "",
+        "",
+        "",
+        "(targetscope=\"base\")",
+        "(targetscope=\"onelevel\")",
+        "(targetscope=\"subordinate\")",
+        "(targetfilter=\"(l=rome)\")",
+    ]);
+    let word = prop::sample::select(vec!["allow", "deny"]);
+    let attributes = (list, operator)
+        .prop_map(|(list, operator)| format!("(targetattr{operator}\"{}\")", list.join(" || ")));
+    (prop::sample::select(PLACES.to_vec()), word, attributes, rest).prop_map(
+        |(place, word, attributes, rest)| (place, aci(word, &format!("{attributes}{rest}"))),
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_said_of_all_below_holds_for_each_entry_and_all_that_is_got(
+        mut acis in prop::collection::vec(any_aci(), 1..5),
+        given in prop::sample::select(vec!["*", "*", "*", "name || cn", "cn"]),
+    ) {
+        acis.push(("dc=x", aci("allow", &format!("(targetattr=\"{given}\")"))));
+        let acis: Vec<(&str, &str)> =
+            acis.iter().map(|(holder, text)| (*holder, text.as_str())).collect();
+        check(&acis);
+    }
+}
