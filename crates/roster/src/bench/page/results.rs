@@ -180,7 +180,8 @@ fn row(name: &str, better: Better, values: &[Option<f64>]) -> Markup {
                     }
                     // Without a ratio too, so that numbers stand below each other.
                     @if place > 0 {
-                        small { (first.zip(*value).map(|(first, value)| ratio(value / first)).unwrap_or_default()) }
+                        @let relation = first.zip(*value).map(|(first, value)| value / first);
+                        small { (relation.map(ratio).unwrap_or_default()) }
                     }
                 }
             }

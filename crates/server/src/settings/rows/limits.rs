@@ -11,12 +11,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 1_000_000,
-            unit: "connections",
-            set: |s, n| s.limits.connections_max = size(n),
-        },
+        kind: Kind::number(1..=1_000_000, "connections", |s, n| s.limits.connections_max = size(n)),
         default: "50000",
         sentence: "Connections at the same time, or as many as the open-file limit of the process \
                    allows. At the limit, a new connection replaces one that has not \
@@ -25,12 +20,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_reserved",
-        kind: Kind::Number {
-            min: 0,
-            max: 10_000,
-            unit: "connections",
-            set: |s, n| s.limits.connections_reserved = size(n),
-        },
+        kind: Kind::number(0..=10_000, "connections", |s, n| {
+            s.limits.connections_reserved = size(n)
+        }),
         default: "32",
         sentence: "Additional connections for the Unix socket: the local administrator can \
                    connect even if all others are taken.",
@@ -38,12 +30,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_per_address_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "connections",
-            set: |s, n| s.limits.connections_per_address_max = size(n),
-        },
+        kind: Kind::number(0..=1_000_000, "connections", |s, n| {
+            s.limits.connections_per_address_max = size(n)
+        }),
         default: "10000",
         sentence: "Connections of one IPv4 address or IPv6 network of 64 bits at the same time; 0 \
                    means any number.",
@@ -51,12 +40,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_per_identity_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "connections",
-            set: |s, n| s.limits.connections_per_identity_max = number(n),
-        },
+        kind: Kind::number(0..=1_000_000, "connections", |s, n| {
+            s.limits.connections_per_identity_max = number(n)
+        }),
         default: "0",
         sentence: "Connections bound as one entry at the same time; the next bind gets busy; 0 \
                    means any number. ds-rlim-connection-limit of an entry overrides it. It does \
@@ -65,12 +51,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "operations_per_identity_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "operations",
-            set: |s, n| s.limits.operations_per_identity_max = number(n),
-        },
+        kind: Kind::number(0..=1_000_000, "operations", |s, n| {
+            s.limits.operations_per_identity_max = number(n)
+        }),
         default: "0",
         sentence: "Unanswered operations of all connections bound as one entry; the next one gets \
                    busy; 0 means any number. ds-rlim-operation-limit of an entry overrides it. It \
@@ -79,12 +62,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "connections_anonymous_percent",
-        kind: Kind::Number {
-            min: 1,
-            max: 100,
-            unit: "percent",
-            set: |s, n| s.limits.connections_anonymous_percent = size(n),
-        },
+        kind: Kind::number(1..=100, "percent", |s, n| {
+            s.limits.connections_anonymous_percent = size(n)
+        }),
         default: "90",
         sentence: "Share of connections_max for connections that have not authenticated. At the \
                    limit, a new one replaces the one that was idle for longest, of the address \
@@ -93,12 +73,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "bind_failures_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "binds",
-            set: |s, n| s.limits.bind_failures_max = number(n),
-        },
+        kind: Kind::number(0..=1_000_000, "binds", |s, n| s.limits.bind_failures_max = number(n)),
         default: "20",
         sentence: "Failed binds of one address before its next binds are delayed, longer with \
                    each failure; the count halves every minute; 0 means any number. At most this \
@@ -110,12 +85,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "bind_delay_max_ms",
-        kind: Kind::Number {
-            min: 1,
-            max: 60_000,
-            unit: "milliseconds",
-            set: |s, n| s.limits.bind_delay_max = Duration::from_millis(n),
-        },
+        kind: Kind::number(1..=60_000, "milliseconds", |s, n| {
+            s.limits.bind_delay_max = Duration::from_millis(n)
+        }),
         default: "5000",
         sentence: "The longest delay between two binds of such an address. They wait in a queue, \
                    each for at most four of these delays; one that would wait longer gets busy.",
@@ -143,36 +115,25 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "message_size_max_bytes",
-        kind: Kind::Number {
-            min: MESSAGE_SIZE_MIN_BYTES,
-            max: MESSAGE_SIZE_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.message_size_max_bytes = size(n),
-        },
+        kind: Kind::number(MESSAGE_SIZE_MIN_BYTES..=MESSAGE_SIZE_MAX_BYTES, "bytes", |s, n| {
+            s.limits.message_size_max_bytes = size(n)
+        }),
         default: "16777216",
         sentence: "Size of one request; a larger one ends the session.",
     },
     Row {
         section: "limits",
         key: "message_size_anonymous_max_bytes",
-        kind: Kind::Number {
-            min: MESSAGE_SIZE_MIN_BYTES,
-            max: MESSAGE_SIZE_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.message_size_anonymous_max_bytes = size(n),
-        },
+        kind: Kind::number(MESSAGE_SIZE_MIN_BYTES..=MESSAGE_SIZE_MAX_BYTES, "bytes", |s, n| {
+            s.limits.message_size_anonymous_max_bytes = size(n)
+        }),
         default: "65536",
         sentence: "Size of one request of a client that has not authenticated.",
     },
     Row {
         section: "limits",
         key: "outstanding_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 10_000,
-            unit: "operations",
-            set: |s, n| s.limits.outstanding_max = size(n),
-        },
+        kind: Kind::number(1..=10_000, "operations", |s, n| s.limits.outstanding_max = size(n)),
         default: "64",
         sentence: "Unanswered operations of one connection; at the limit, the server stops \
                    reading from it.",
@@ -180,24 +141,18 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "output_buffer_max_bytes",
-        kind: Kind::Number {
-            min: MESSAGE_SIZE_MIN_BYTES,
-            max: MESSAGE_SIZE_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.output_buffer_max_bytes = size(n),
-        },
+        kind: Kind::number(MESSAGE_SIZE_MIN_BYTES..=MESSAGE_SIZE_MAX_BYTES, "bytes", |s, n| {
+            s.limits.output_buffer_max_bytes = size(n)
+        }),
         default: "1048576",
         sentence: "Responses that wait for a client to read them; at the limit, its requests wait.",
     },
     Row {
         section: "limits",
         key: "undelivered_max_bytes",
-        kind: Kind::Number {
-            min: MEMORY_MIN_BYTES,
-            max: MEMORY_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.undelivered_max_bytes = size(n),
-        },
+        kind: Kind::number(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES, "bytes", |s, n| {
+            s.limits.undelivered_max_bytes = size(n)
+        }),
         default: "1073741824",
         sentence: "Memory for responses that clients have not read, and for requests that are \
                    incomplete or waiting, of all connections; at the limit, the connection that \
@@ -206,24 +161,18 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "undelivered_anonymous_max_bytes",
-        kind: Kind::Number {
-            min: MEMORY_MIN_BYTES,
-            max: MEMORY_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.undelivered_anonymous_max_bytes = size(n),
-        },
+        kind: Kind::number(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES, "bytes", |s, n| {
+            s.limits.undelivered_anonymous_max_bytes = size(n)
+        }),
         default: "67108864",
         sentence: "Part of undelivered_max_bytes for all connections that have not authenticated.",
     },
     Row {
         section: "limits",
         key: "undelivered_per_address_max_bytes",
-        kind: Kind::Number {
-            min: MEMORY_MIN_BYTES,
-            max: MEMORY_MAX_BYTES,
-            unit: "bytes",
-            set: |s, n| s.limits.undelivered_per_address_max_bytes = size(n),
-        },
+        kind: Kind::number(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES, "bytes", |s, n| {
+            s.limits.undelivered_per_address_max_bytes = size(n)
+        }),
         default: "16777216",
         sentence: "Part of undelivered_anonymous_max_bytes for the connections of one IPv4 \
                    address or IPv6 network of 64 bits.",
@@ -231,12 +180,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "first_request_timeout_s",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.limits.first_request_timeout = Duration::from_secs(n),
-        },
+        kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
+            s.limits.first_request_timeout = Duration::from_secs(n)
+        }),
         default: "30",
         sentence: "How long a connection may last before its first complete request, however many \
                    bytes arrive; 0 means no limit.",
@@ -244,24 +190,18 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "idle_timeout_s",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.limits.idle_timeout = Duration::from_secs(n),
-        },
+        kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
+            s.limits.idle_timeout = Duration::from_secs(n)
+        }),
         default: "0",
         sentence: "How long a connection may be idle; 0 means no limit.",
     },
     Row {
         section: "limits",
         key: "write_timeout_s",
-        kind: Kind::Number {
-            min: 1,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.limits.write_timeout = Duration::from_secs(n),
-        },
+        kind: Kind::number(1..=TIMEOUT_MAX_S, "seconds", |s, n| {
+            s.limits.write_timeout = Duration::from_secs(n)
+        }),
         default: "60",
         sentence: "How long a client may leave its responses unread before its connection is \
                    closed.",
@@ -269,12 +209,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "half_closed_timeout_ms",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S * 1000,
-            unit: "milliseconds; 0 = to their end",
-            set: |s, n| s.limits.half_closed_timeout = Duration::from_millis(n),
-        },
+        kind: Kind::number(0..=TIMEOUT_MAX_S * 1000, "milliseconds; 0 = to their end", |s, n| {
+            s.limits.half_closed_timeout = Duration::from_millis(n)
+        }),
         default: "1000",
         sentence: "How long searches continue for a client that has closed its side of the \
                    connection (for example because it was killed) while they find nothing to \
@@ -284,12 +221,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "size_limit_entries",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "entries; 0 = no limit",
-            set: |s, n| s.limits.size_limit_entries = number(n),
-        },
+        kind: Kind::number(0..=u32::MAX as u64, "entries; 0 = no limit", |s, n| {
+            s.limits.size_limit_entries = number(n)
+        }),
         default: "1000",
         sentence: "Entries that one search (or one page of it) returns; ds-rlim-size-limit or \
                    nsSizeLimit of an entry overrides it.",
@@ -297,12 +231,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "paged_total_entries_max",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "entries; 0 = no limit",
-            set: |s, n| s.limits.paged_total_entries_max = number(n),
-        },
+        kind: Kind::number(0..=u32::MAX as u64, "entries; 0 = no limit", |s, n| {
+            s.limits.paged_total_entries_max = number(n)
+        }),
         default: "0",
         sentence: "Entries that all pages of one search return together; the page that would \
                    exceed it ends with sizeLimitExceeded; ds-rlim-paged-total-limit of an entry \
@@ -311,12 +242,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "time_limit_s",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "seconds; 0 = no limit",
-            set: |s, n| s.limits.time_limit_s = number(n),
-        },
+        kind: Kind::number(0..=u32::MAX as u64, "seconds; 0 = no limit", |s, n| {
+            s.limits.time_limit_s = number(n)
+        }),
         default: "60",
         sentence: "How long one search may take; ds-rlim-time-limit or nsTimeLimit of an entry \
                    overrides it.",
@@ -324,12 +252,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "look_through_limit_entries",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "entries; 0 = no limit",
-            set: |s, n| s.limits.look_through_limit_entries = number(n),
-        },
+        kind: Kind::number(0..=u32::MAX as u64, "entries; 0 = no limit", |s, n| {
+            s.limits.look_through_limit_entries = number(n)
+        }),
         default: "0",
         sentence: "Entries that one search may examine; ds-rlim-lookthrough-limit or \
                    nsLookThroughLimit of an entry overrides it.",
@@ -337,12 +262,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "search_work_max_millions",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "million steps; 0 = no limit",
-            set: |s, n| s.limits.search_work_max = number(n),
-        },
+        kind: Kind::number(0..=u32::MAX as u64, "million steps; 0 = no limit", |s, n| {
+            s.limits.search_work_max = number(n)
+        }),
         default: "60000",
         sentence: "Work of one search: testing entries, sorting them and following chains; a \
                    million steps are about a millisecond of CPU time; ds-rlim-search-work-limit \
@@ -351,24 +273,18 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "search_work_anonymous_max_millions",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "million steps; 0 = no limit",
-            set: |s, n| s.limits.search_work_anonymous_max = number(n),
-        },
+        kind: Kind::number(0..=u32::MAX as u64, "million steps; 0 = no limit", |s, n| {
+            s.limits.search_work_anonymous_max = number(n)
+        }),
         default: "1000",
         sentence: "The same for a search of a client that has not authenticated.",
     },
     Row {
         section: "limits",
         key: "unindexed_entries",
-        kind: Kind::Number {
-            min: 0,
-            max: u32::MAX as u64,
-            unit: "entries; 0 = always refused",
-            set: |s, n| s.limits.unindexed_entries = number(n),
-        },
+        kind: Kind::number(0..=u32::MAX as u64, "entries; 0 = always refused", |s, n| {
+            s.limits.unindexed_entries = number(n)
+        }),
         default: "5000",
         sentence: "Entries that an unindexed search may examine, in addition to ten for each \
                    entry that it finds; beyond that, it ends for users without the privilege \
@@ -377,12 +293,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "sort_entries_max",
-        kind: Kind::Number {
-            min: 1,
-            max: u32::MAX as u64,
-            unit: "entries",
-            set: |s, n| s.limits.sort_entries_max = n,
-        },
+        kind: Kind::number(1..=u32::MAX as u64, "entries", |s, n| s.limits.sort_entries_max = n),
         default: "250000",
         sentence: "Entries that one search sorts in memory; more are sorted only if an index has \
                    them in order, or page by page.",
@@ -390,12 +301,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "limits",
         key: "sort_bytes_max",
-        kind: Kind::Number {
-            min: 1_024,
-            max: SORT_BYTES_MAX,
-            unit: "bytes",
-            set: |s, n| s.limits.sort_bytes_max = usize::try_from(n).unwrap_or(usize::MAX),
-        },
+        kind: Kind::number(1_024..=SORT_BYTES_MAX, "bytes", |s, n| {
+            s.limits.sort_bytes_max = usize::try_from(n).unwrap_or(usize::MAX)
+        }),
         default: "67108864",
         sentence: "Memory that one search uses for sorting.",
     },
