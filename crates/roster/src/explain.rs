@@ -2,12 +2,11 @@
 //!
 //! Invariant: nothing but what the server said is told; numbers have their unit.
 
-use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use directory::explanation::{Aliases, Order, Report, Term, Tested};
 
-use crate::output;
+use crate::table::{Side, Table, dash, number, shortened};
 
 /// An explanation as text.
 pub(crate) struct Text<'r>(pub(crate) &'r Report);
@@ -90,7 +89,7 @@ impl Text<'_> {
     /// Recurses as deep as the filter is, which the server's decoding limits.
     fn row(&self, table: &mut Table, term: &Term, first: &str, rest: &str, shows_tests: bool) {
         let text = if term.children.is_empty() {
-            shortened(&term.filter)
+            shortened(&term.filter, FILTER_WIDTH_MAX)
         } else {
             match term.operator.as_str() {
                 "and" => "and, all of".to_owned(),
@@ -143,7 +142,9 @@ impl Text<'_> {
         let is_empty = self.0.candidates == Some(0) || (complete && matching == 0);
         if is_empty {
             lines.push(match &self.0.killed_by {
-                Some(term) => format!("Nothing matches because of {}.", shortened(term)),
+                Some(term) => {
+                    format!("Nothing matches because of {}.", shortened(term, FILTER_WIDTH_MAX))
+                }
                 None => "Nothing matches; no part of the filter alone is why.".to_owned(),
             });
         }
@@ -163,7 +164,7 @@ impl Text<'_> {
         let mut helps = Vec::new();
         would_help(&self.0.plan, &mut helps);
         for (definition, filter) in helps {
-            let filter = shortened(filter);
+            let filter = shortened(filter, FILTER_WIDTH_MAX);
             lines.push(format!("An index would help {filter}:  roster index add '{definition}'"));
         }
         if let Some(Order { keys, would_help: Some(definition), .. }) = &self.0.order {
@@ -212,86 +213,6 @@ fn would_help<'r>(term: &'r Term, found: &mut Vec<(&'r str, &'r str)>) {
     }
 }
 
-/// Text in columns.
-#[derive(Debug)]
-pub(crate) struct Table {
-    columns: Vec<(&'static str, Side)>,
-    rows: Vec<Vec<String>>,
-}
-
-/// Where a column's text stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Side {
-    Left,
-    Right,
-}
-
-impl Table {
-    pub(crate) fn new(columns: &[(&'static str, Side)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
-    }
-
-    pub(crate) fn column(&mut self, title: &'static str, side: Side) {
-        self.columns.push((title, side));
-    }
-
-    /// Adds a row, of whatever text; a cell beyond the columns is a remark at its end.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
-        let shown = |cell: String| match output::within_line(&cell) {
-            Cow::Borrowed(_) => cell,
-            Cow::Owned(shown) => shown,
-        };
-        self.rows.push(cells.into_iter().map(shown).collect());
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths: Vec<usize> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(at, (title, _))| {
-                let cells = self.rows.iter().filter_map(|row| row.get(at));
-                cells.map(|cell| width(cell)).chain([width(title)]).max().unwrap_or(0)
-            })
-            .collect();
-        let titles = self.columns.iter().map(|(title, _)| (*title).to_owned()).collect();
-        for row in std::iter::once(&titles).chain(&self.rows) {
-            let mut line = String::new();
-            for (at, cell) in row.iter().enumerate() {
-                let side = self.columns.get(at).map_or(Side::Left, |(_, side)| *side);
-                let pad = widths.get(at).copied().unwrap_or(0).saturating_sub(width(cell));
-                let (before, after) = if side == Side::Right { (pad, 0) } else { (0, pad) };
-                write!(line, "{:before$}{cell}{:after$}  ", "", "")?;
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        Ok(())
-    }
-}
-
-fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn dash() -> String {
-    "–".to_owned()
-}
-
-/// A number with commas between thousands.
-pub(crate) fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A time with the unit that suits it.
 #[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn time(us: u64) -> String {
@@ -300,14 +221,6 @@ fn time(us: u64) -> String {
         1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
         _ => format!("{:.1} s", us as f64 / 1e6),
     }
-}
-
-fn shortened(filter: &str) -> String {
-    if width(filter) <= FILTER_WIDTH_MAX {
-        return filter.to_owned();
-    }
-    let start: String = filter.chars().take(FILTER_WIDTH_MAX - 1).collect();
-    format!("{start}…")
 }
 
 fn scope_words(scope: &str) -> &str {

@@ -29,6 +29,7 @@ mod progress;
 mod rejects;
 mod serving;
 mod session;
+mod table;
 pub mod template;
 mod temporary;
 mod top;

@@ -17,9 +17,9 @@ use serde::Serialize;
 
 use crate::account::moment;
 use crate::connect::ADMINISTRATOR_HINT;
-use crate::explain::{Side, Table, number};
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::table::{Side, Table, number};
 
 /// Which sessions are meant; none of both: all.
 #[derive(Clone, Copy)]

@@ -1,14 +1,14 @@
 //! Runs as a page: one HTML file that holds all it needs, without a script.
 //!
-//! Start at [`page`]. `markup` escapes, `plot` draws, `number` writes numbers; `charts`, `results`,
-//! `setting`, `beside` are the parts of the page, and `style.css` is how it looks.
+//! Start at [`page`]. `html!` escapes all text and closes every tag, `plot` draws, `number` writes
+//! numbers; `charts`, `results`, `setting`, `beside` are the parts of the page, and `style.css` is
+//! how it looks.
 //!
 //! Invariant: the page is the same for the same records, loads nothing, and runs nothing.
 
 mod beside;
 mod charts;
 mod figure;
-mod markup;
 mod number;
 mod plot;
 mod points;
@@ -18,68 +18,92 @@ mod run;
 mod setting;
 mod words;
 
-use self::markup::Markup;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
 use self::run::{Group, Run};
 use super::record::Record;
+use crate::table::shortened;
 
 /// The page of these runs. Ratios are to the first run of each job.
 pub fn page(records: &[Record], title: Option<&str>) -> String {
     let groups = grouped(records);
     let title = title.map_or_else(|| words::title(&groups), str::to_owned);
-    let mut out = Markup::default();
-    out.source("<!DOCTYPE html>\n");
-    out.open("html", &[("lang", "en")]);
-    head(&mut out, &title);
-    out.open("body", &[]);
-    out.source(PATTERNS);
-    out.open("header", &[]);
-    out.element("h1", &[], &title);
-    out.element("p", &[("class", "sub")], &words::subtitle(&groups));
-    out.close();
-    out.open("main", &[]);
-    results::glance(&mut out, &groups);
-    for (number, group) in groups.iter().enumerate() {
-        job(&mut out, group, number);
-    }
-    setting::common(&mut out, &groups);
-    beside::section(&mut out, &groups);
-    words::reading(&mut out, &groups);
-    setting::commands(&mut out, &groups);
-    out.close();
-    out.open("footer", &[]);
-    out.element("p", &[], &format!("Made by roster {}.", env!("CARGO_PKG_VERSION")));
-    out.finish()
+    let page = html! {
+        (DOCTYPE) "\n"
+        html lang="en" {
+            (head(&title))
+            body {
+                // What the system's part of a bar is filled with, on top of its server's colour.
+                svg class="hidden" width="0" height="0" aria-hidden="true" {
+                    defs {
+                        pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"
+                            patternTransform="rotate(45)" { path class="hatch" d="M0 0V6" {} }
+                    }
+                }
+                header {
+                    h1 { (title) }
+                    p class="sub" { (words::subtitle(&groups)) }
+                }
+                main {
+                    (results::glance(&groups))
+                    @for (number, group) in groups.iter().enumerate() { (job(group, number)) }
+                    (setting::common(&groups))
+                    (beside::section(&groups))
+                    (words::reading(&groups))
+                    (setting::commands(&groups))
+                }
+                footer { p { "Made by roster " (env!("CARGO_PKG_VERSION")) "." } }
+            }
+        }
+    };
+    legible(page.into_string())
 }
 
-fn head(out: &mut Markup, title: &str) {
-    out.open("head", &[]);
-    out.single("meta", &[("charset", "utf-8")]);
+fn head(title: &str) -> Markup {
     // Nothing is loaded and nothing runs, whatever the page holds.
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
-    out.single("meta", &[("http-equiv", "Content-Security-Policy"), ("content", policy)]);
-    out.single("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
-    out.single("meta", &[("name", "color-scheme"), ("content", "light dark")]);
-    out.element("title", &[], title);
-    out.open("style", &[]);
-    out.source(include_str!("page/style.css"));
-    out.close();
-    out.close();
+    html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) }
+            style { (PreEscaped(include_str!("page/style.css"))) }
+        }
+    }
 }
 
 /// All about one job.
-fn job(out: &mut Markup, group: &Group<'_>, number: usize) {
+fn job(group: &Group<'_>, number: usize) -> Markup {
     let id = format!("job-{number}");
-    out.open("section", &[("aria-labelledby", &id)]);
-    out.element("h2", &[("id", &id)], group.name);
-    if let Some(about) = words::about(group.name) {
-        out.element("p", &[], &about);
+    html! {
+        section aria-labelledby=(id) {
+            h2 id=(id) { (group.name) }
+            @if let Some(about) = words::about(group.name) { p { (about) } }
+            (results::table(group))
+            (setting::differences(group))
+            div class="charts" { (charts::draw(group, number)) }
+        }
     }
-    results::table(out, group);
-    setting::differences(out, group);
-    out.open("div", &[("class", "charts")]);
-    charts::draw(out, group, number);
-    out.close();
-    out.close();
+}
+
+/// The page with line ends for those who read its source. Characters that are invisible or change
+/// the order of others are shown as U+FFFD, wherever they come from.
+fn legible(mut page: String) -> String {
+    for tag in BLOCKS {
+        let end = format!("</{tag}>");
+        page = page.replace(&end, &format!("{end}\n"));
+    }
+    let shown = |letter| match letter {
+        '\n' | '\t' => letter,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => {
+            char::REPLACEMENT_CHARACTER
+        }
+        letter if letter.is_control() => char::REPLACEMENT_CHARACTER,
+        letter => letter,
+    };
+    page.chars().map(shown).collect()
 }
 
 /// Runs by job, and servers with their colours, both in the order of their first appearance.
@@ -110,7 +134,7 @@ fn grouped(records: &[Record]) -> Vec<Group<'_>> {
 /// What a run is called beside the others of its group.
 fn label(record: &Record, others: &[Run<'_>]) -> String {
     let plain = if record.label.trim().is_empty() { "a server" } else { record.label.trim() };
-    let name = markup::shortened(plain, LABEL_CHARACTERS_MAX);
+    let name = shortened(plain, LABEL_CHARACTERS_MAX);
     let numbered = |number: usize| match number {
         1 => name.clone(),
         number => format!("{name} ({number})"),
@@ -127,10 +151,11 @@ fn is_floor(record: &Record) -> bool {
 
 const LABEL_CHARACTERS_MAX: usize = 40;
 
-/// What the system's part of a bar is filled with, on top of the colour of its server.
-const PATTERNS: &str = "<svg class=\"hidden\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>\
-<pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
-patternTransform=\"rotate(45)\"><path class=\"hatch\" d=\"M0 0V6\"/></pattern></defs></svg>\n";
+/// Elements after which a line ends.
+const BLOCKS: [&str; 16] = [
+    "head", "title", "style", "header", "section", "h1", "h2", "h3", "p", "tr", "table", "ul",
+    "li", "figure", "svg", "details",
+];
 
 #[cfg(test)]
 mod tests;

@@ -118,5 +118,5 @@ fn numbers_have_commas_and_times_units() {
         assert_eq!(time(us), want);
     }
     let long = format!("(cn={})", "x".repeat(100));
-    assert_eq!(shortened(&long).chars().count(), FILTER_WIDTH_MAX);
+    assert_eq!(shortened(&long, FILTER_WIDTH_MAX).chars().count(), FILTER_WIDTH_MAX);
 }

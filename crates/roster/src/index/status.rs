@@ -5,9 +5,9 @@ use ldap::message::Scope;
 use serde::Serialize;
 
 use super::{STATUS, read};
-use crate::explain::{Side, Table, number};
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::table::{Side, Table, number};
 
 /// What the server tells of one index.
 #[derive(Clone, Debug, Serialize)]

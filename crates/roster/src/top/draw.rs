@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::frame::{Frame, Operation};
 use super::watch::Away;
-use crate::explain::number;
+use crate::table::number;
 
 /// What the terminal can do.
 #[derive(Clone, Copy)]

@@ -1,96 +1,101 @@
 //! Published figures beside those of the runs.
 
+use maud::{Markup, html};
+
 use super::figure::Head;
-use super::markup::{Markup, shortened};
 use super::number::{count, figure, grouped, length, ratio, short_time};
 use super::published::{PUBLISHED, Published};
 use super::run::{Group, Run};
+use crate::table::shortened;
 
 /// The table of those that a run repeats or comes near to, and the list of all others.
-pub(super) fn section(out: &mut Markup, groups: &[Group<'_>]) {
-    out.open("section", &[("aria-labelledby", "published")]);
-    out.element("h2", &[("id", "published")], "Beside published figures");
-    out.element("p", &[], HOW);
+pub(super) fn section(groups: &[Group<'_>]) -> Markup {
     let runs = || groups.iter().flat_map(|group| group.runs.iter().map(move |run| (group, run)));
     let (found, others): (Vec<&Published>, Vec<&Published>) =
         PUBLISHED.iter().partition(|row| runs().any(|(group, _)| row.matches(group.name)));
-    if !found.is_empty() {
-        let caption = "Operations/s, published and here";
-        Head { class: "published", name: "Published figures", caption }.open(out, COLUMNS);
-        for row in &found {
-            out.open("tbody", &[]);
-            let here: Vec<_> = runs().filter(|(group, _)| row.matches(group.name)).collect();
-            for (place, (_, run)) in here.iter().enumerate() {
-                out.open("tr", &[]);
-                if place == 0 {
-                    published(out, row, here.len() + 1);
-                } else {
-                    out.element("td", &[("colspan", "2")], "");
+    let title = format!("{} published figures without a run here", others.len());
+    html! {
+        section aria-labelledby="published" {
+            h2 id="published" { "Beside published figures" }
+            p { (HOW) }
+            @if !found.is_empty() {
+                @let caption = "Operations/s, published and here";
+                @let head = Head { class: "published", name: "Published figures", caption };
+                (head.table(COLUMNS, &html! {
+                    @for row in found {
+                        (body(row, &runs().filter(|(group, _)| row.matches(group.name)).collect()))
+                    }
+                }))
+            }
+            @if !others.is_empty() {
+                details {
+                    summary { (title) }
+                    @let caption = "Operations/s as published";
+                    @let head = Head { class: "published", name: &title, caption };
+                    (head.table(OTHER_COLUMNS, &html! {
+                        tbody {
+                            @for row in others {
+                                tr {
+                                    (published(row, 1))
+                                    td class="text" { (row.source.machine) }
+                                    td class="text" { (row.profile) }
+                                }
+                            }
+                        }
+                    }))
                 }
-                beside(out, row, run);
-                out.close();
-            }
-            out.open("tr", &[]);
-            out.open("td", &[("class", "why"), ("colspan", "6")]);
-            out.element("b", &[], "What differs, there → here:");
-            out.text(" ");
-            out.text(&differences(row, &here).join(" · "));
-            for _ in 0..3 {
-                out.close();
             }
         }
-        Head::close(out);
     }
-    if !others.is_empty() {
-        out.open("details", &[]);
-        let title = format!("{} published figures without a run here", others.len());
-        out.element("summary", &[], &title);
-        let caption = "Operations/s as published";
-        Head { class: "published", name: &title, caption }.open(out, OTHER_COLUMNS);
-        out.open("tbody", &[]);
-        for row in others {
-            out.open("tr", &[]);
-            published(out, row, 1);
-            out.element("td", &[("class", "text")], row.of().machine);
-            out.element("td", &[("class", "text")], row.profile);
-            out.close();
+}
+
+/// A published figure with the runs beside it.
+fn body(row: &Published, here: &Vec<(&Group<'_>, &Run<'_>)>) -> Markup {
+    html! {
+        tbody {
+            @for (place, (_, run)) in here.iter().enumerate() {
+                tr {
+                    @if place == 0 { (published(row, here.len() + 1)) } @else { td colspan="2" {} }
+                    (beside(row, run))
+                }
+            }
+            tr {
+                td class="why" colspan="6" {
+                    b { "What differs, there → here:" } " " (differences(row, here).join(" · "))
+                }
+            }
         }
-        out.close();
-        Head::close(out);
-        out.close();
     }
-    out.close();
 }
 
 /// The cells of a published figure, as many rows high as there are runs beside it.
-fn published(out: &mut Markup, row: &Published, rows: usize) {
-    let rows = rows.to_string();
-    let source = row.of();
-    out.open("th", &[("scope", "rowgroup"), ("rowspan", &rows)]);
-    out.text(row.what);
-    out.element("small", &[], &format!("{}. {}", source.server, source.publication));
-    out.close();
-    out.element("td", &[], &grouped(row.per_s));
-    match row.per_core() {
-        Some(per_core) => out.element("td", &[], &grouped(per_core)),
-        None => {
-            out.open("td", &[]);
-            out.text("–");
-            out.element("small", &[], row.unfair.unwrap_or("cores not told"));
-            out.close();
+fn published(row: &Published, rows: usize) -> Markup {
+    let source = row.source;
+    html! {
+        th scope="rowgroup" rowspan=(rows) {
+            (row.what)
+            small { (source.server) ". " (source.publication) }
+        }
+        td { (grouped(row.per_s)) }
+        td {
+            @if let Some(per_core) = row.per_core() { (grouped(per_core)) } @else {
+                "–" small { (row.unfair.unwrap_or("cores not told")) }
+            }
         }
     }
 }
 
 /// The cells of a run.
-fn beside(out: &mut Markup, row: &Published, run: &Run<'_>) {
-    out.element("td", &[("class", "text")], &run.label);
-    out.element("td", &[], &figure(run.operations_per_s()));
+fn beside(row: &Published, run: &Run<'_>) -> Markup {
     let per_core = run.cpu_us().map(|us| 1e6 / us);
     let dash = || "–".to_owned();
-    out.element("td", &[], &per_core.map_or_else(dash, figure));
     let relation = row.per_core().zip(per_core).map(|(there, here)| here / there);
-    out.element("td", &[], &relation.map_or_else(dash, ratio));
+    html! {
+        td class="text" { (run.label) }
+        td { (figure(run.operations_per_s())) }
+        td { (per_core.map_or_else(dash, figure)) }
+        td { (relation.map_or_else(dash, ratio)) }
+    }
 }
 
 /// What is not the same there and in the runs here; `there → here`.
@@ -123,7 +128,7 @@ type Pair = (&'static str, String, String);
 
 /// What is compared; the same names for all runs beside one published figure.
 fn pairs(row: &Published, group: &Group<'_>, run: &Run<'_>) -> Vec<Pair> {
-    let (source, record) = (row.of(), run.record);
+    let (source, record) = (row.source, run.record);
     let note = |name: &str| {
         let note = record.server.settings.get(name).filter(|note| !note.trim().is_empty());
         note.map_or_else(|| "not told".to_owned(), |note| shortened(note.trim(), 60))

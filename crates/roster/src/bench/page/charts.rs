@@ -1,48 +1,51 @@
 //! The pictures of a job: CPU time, throughput, latency, memory.
 
+use maud::{Markup, html};
+
 use super::figure::{Figure, Key, Mark, Table, draw_box, legend_of};
-use super::markup::{Markup, shortened};
 use super::number::{figure, grouped, short_time, trimmed};
-use super::plot::{Axis, Line, Plot, SERIES, SIZE};
+use super::plot::{Axis, Line, Plot, SERIES, SIZE, place};
 use super::points::{Point, every, points};
 use super::run::{Group, Run};
 use crate::bench::record::{Record, Stream};
+use crate::table::shortened;
 
 /// All pictures of a job.
-pub(super) fn draw(out: &mut Markup, group: &Group<'_>, number: usize) {
+pub(super) fn draw(group: &Group<'_>, number: usize) -> Markup {
     let id = |name: &str| format!("f{number}-{name}");
-    cpu(out, group, id("cpu"));
-    let rate = Measure {
-        title: "Throughput over time, operations/s",
-        of: |point| Some(point.operations_per_s),
-        axis: |max| Axis::from_zero(max, |tick, _| trimmed(tick)),
-        cell: grouped,
-    };
-    over_time(out, group, id("rate"), &rate);
-    for (place, name) in group.streams().into_iter().enumerate() {
-        percentiles(out, group, name, id(&format!("percentiles{place}")));
+    let over_time = |name: &str, measure: &Measure| over_time(group, id(name), measure);
+    html! {
+        (cpu(group, id("cpu")))
+        (over_time("rate", &RATE))
+        @for (place, name) in group.streams().into_iter().enumerate() {
+            (percentiles(group, name, id(&format!("percentiles{place}"))))
+        }
+        @for (place, run) in group.runs.iter().enumerate() {
+            (latency(group, run, id(&format!("latency{place}"))))
+        }
+        (over_time("cores", &CORES))
+        (over_time("memory", &MEMORY))
     }
-    for (place, run) in group.runs.iter().enumerate() {
-        latency(out, group, run, id(&format!("latency{place}")));
-    }
-    let cores = Measure {
-        title: "Cores the server kept busy",
-        of: |point| point.cores,
-        axis: |max| Axis::from_zero(max, |tick, _| trimmed(tick)),
-        cell: |cores| format!("{cores:.2}"),
-    };
-    over_time(out, group, id("cores"), &cores);
-    let memory = Measure {
-        title: "Memory of the server that no file backs, MiB",
-        of: |point| point.anonymous_bytes.map(|bytes| bytes / MIB),
-        axis: |max| Axis::from_zero(max, |tick, _| trimmed(tick)),
-        cell: figure,
-    };
-    over_time(out, group, id("memory"), &memory);
 }
 
+const RATE: Measure = Measure {
+    title: "Throughput over time, operations/s",
+    of: |point| Some(point.operations_per_s),
+    cell: grouped,
+};
+const CORES: Measure = Measure {
+    title: "Cores the server kept busy",
+    of: |point| point.cores,
+    cell: |cores| format!("{cores:.2}"),
+};
+const MEMORY: Measure = Measure {
+    title: "Memory of the server that no file backs, MiB",
+    of: |point| point.anonymous_bytes.map(|bytes| bytes / MIB),
+    cell: figure,
+};
+
 /// CPU time of an operation: bars of user and system time, and where the floor is.
-fn cpu(out: &mut Markup, group: &Group<'_>, id: String) {
+fn cpu(group: &Group<'_>, id: String) -> Markup {
     let floor = group.floor.and_then(|record| Some((record, Bar::of(record, "floor".to_owned())?)));
     let bars: Vec<Bar> = group
         .runs
@@ -50,7 +53,7 @@ fn cpu(out: &mut Markup, group: &Group<'_>, id: String) {
         .filter_map(|run| Bar::of(run.record, format!("s{}", run.series % SERIES)))
         .collect();
     if bars.is_empty() {
-        return;
+        return html! {};
     }
     let floor_us = floor.as_ref().map(|(_, bar)| bar.user_us + bar.system_us);
     let labels = group.runs.iter().filter(|run| run.cpu_us().is_some()).map(|run| &*run.label);
@@ -86,33 +89,36 @@ fn cpu(out: &mut Markup, group: &Group<'_>, id: String) {
         height: named.len() as f64 * BAR_STEP + 14.0,
         table,
     };
-    picture.draw(out, |out| bars_of(out, &named, floor_us));
+    picture.draw(&bars_of(&named, floor_us))
 }
 
 /// The bars of [`cpu`].
-fn bars_of(out: &mut Markup, named: &[(&str, &Bar)], floor_us: Option<f64>) {
+fn bars_of(named: &[(&str, &Bar)], floor_us: Option<f64>) -> Markup {
     let sums = named.iter().map(|(_, bar)| bar.user_us + bar.system_us);
     let most = sums.fold(0.0, f64::max).max(1e-9);
     let width = |us: f64| (SIZE.0 - 12.0) * us / most;
-    for (place, (label, bar)) in named.iter().enumerate() {
-        let top = place as f64 * BAR_STEP + 8.0;
+    let bar_of = |number: usize, label: &str, bar: &Bar| {
+        let top = number as f64 * BAR_STEP + 8.0;
         let sum = bar.user_us + bar.system_us;
-        let y = format!("{:.1}", top + 13.0);
-        out.element("text", &[("x", "6"), ("y", &y)], &shortened(label, 28));
-        let ratio = floor_us.filter(|_| bar.class != "floor");
-        let ratio = ratio.map(|floor| format!(" · {} × the floor", figure(sum / floor)));
-        let value = format!("{} µs{}", figure(sum), ratio.unwrap_or_default());
-        let right = format!("{:.1}", SIZE.0 - 6.0);
-        out.element("text", &[("class", "end strong"), ("x", &right), ("y", &y)], &value);
+        let y = place(top + 13.0);
+        let floor_us = floor_us.filter(|_| bar.class != "floor");
         let (user, system) = (width(bar.user_us), width(bar.system_us));
-        draw_box(out, &bar.class, (6.0, top + 20.0), (user, 18.0));
-        let class = format!("{} system", bar.class);
-        draw_box(out, &class, (6.0 + user, top + 20.0), (system, 18.0));
-        if let Some(floor_us) = floor_us.filter(|_| bar.class != "floor") {
-            let x = 6.0 + width(floor_us);
-            let path = format!("M{x:.1} {:.1}v24", top + 17.0);
-            out.single("path", &[("class", "floor-line"), ("d", &path)]);
+        html! {
+            text x="6" y=(y) { (shortened(label, 28)) }
+            text class="end strong" x=(place(SIZE.0 - 6.0)) y=(y) {
+                (figure(sum)) " µs"
+                @if let Some(floor) = floor_us { " · " (figure(sum / floor)) " × the floor" }
+            }
+            (draw_box(&bar.class, (6.0, top + 20.0), (user, 18.0)))
+            (draw_box(&format!("{} system", bar.class), (6.0 + user, top + 20.0), (system, 18.0)))
+            @if let Some(floor) = floor_us {
+                path class="floor-line"
+                    d=(format!("M{:.1} {:.1}v24", 6.0 + width(floor), top + 17.0)) {}
+            }
         }
+    };
+    html! {
+        @for (number, (label, bar)) in named.iter().enumerate() { (bar_of(number, label, bar)) }
     }
 }
 
@@ -137,17 +143,20 @@ impl Bar {
 struct Measure {
     title: &'static str,
     of: fn(&Point) -> Option<f64>,
-    axis: fn(f64) -> Axis,
     cell: fn(f64) -> String,
 }
 
-fn over_time(out: &mut Markup, group: &Group<'_>, id: String, measure: &Measure) {
+fn over_time(group: &Group<'_>, id: String, measure: &Measure) -> Markup {
     let series: Vec<(&Run<'_>, Vec<Point>)> =
         group.runs.iter().map(|run| (run, points(run.record, POINTS_MAX))).collect();
     let values = series.iter().flat_map(|(_, points)| points.iter().filter_map(measure.of));
-    let Some(max) = values.reduce(f64::max) else { return };
+    let Some(max) = values.reduce(f64::max) else { return html! {} };
     let end_s = end_s(group);
-    let plot = Plot { x: Axis::of_time(end_s), y: (measure.axis)(max), x_title: X_TIME };
+    let plot = Plot {
+        x: Axis::of_time(end_s),
+        y: Axis::from_zero(max, |tick, _| trimmed(tick)),
+        x_title: X_TIME,
+    };
     let lines: Vec<Line> = series
         .iter()
         .map(|(run, points)| Line {
@@ -176,11 +185,11 @@ fn over_time(out: &mut Markup, group: &Group<'_>, id: String, measure: &Measure)
         format!("{}: {value}", run.label)
     };
     let hints = hints(&series, &cell);
-    picture.draw(out, |out| {
-        plot.draw_axes(out);
-        lines.iter().for_each(|line| plot.draw_line(out, line));
-        plot.draw_hints(out, &hints);
-    });
+    picture.draw(&html! {
+        (plot.draw_axes())
+        @for line in &lines { (plot.draw_line(line)) }
+        (plot.draw_hints(&hints))
+    })
 }
 
 /// What a picture of several servers over time says at each point of the first.
@@ -221,11 +230,11 @@ fn time_table(group: &Group<'_>, measure: &Measure) -> Table {
 }
 
 /// Latency over time of one server: the median, the high percentiles, the longest.
-fn latency(out: &mut Markup, group: &Group<'_>, run: &Run<'_>, id: String) {
+fn latency(group: &Group<'_>, run: &Run<'_>, id: String) -> Markup {
     let points_of = points(run.record, POINTS_MAX);
-    let Some((min, max)) = latency_ends(group) else { return };
+    let Some((min, max)) = latency_ends(group) else { return html! {} };
     if points_of.iter().all(|point| point.p50_us.is_none()) {
-        return;
+        return html! {};
     }
     let y = Axis::log(min, max, short_time);
     let plot = Plot { x: Axis::of_time(end_s(group)), y, x_title: X_TIME };
@@ -277,18 +286,14 @@ fn latency(out: &mut Markup, group: &Group<'_>, run: &Run<'_>, id: String) {
         (point.at_s, format!("{} s · {cells}", trimmed(point.at_s)))
     };
     let hints: Vec<_> = points_of.iter().map(hint).collect();
-    picture.draw(out, |out| {
-        plot.draw_axes(out);
-        for percentile in &PERCENTILES {
-            let line = line(percentile);
-            if percentile.1 == "dots" {
-                plot.draw_dots(out, &line);
-            } else {
-                plot.draw_line(out, &line);
-            }
+    picture.draw(&html! {
+        (plot.draw_axes())
+        @for percentile in &PERCENTILES {
+            @let line = line(percentile);
+            (if percentile.1 == "dots" { plot.draw_dots(&line) } else { plot.draw_line(&line) })
         }
-        plot.draw_hints(out, &hints);
-    });
+        (plot.draw_hints(&hints))
+    })
 }
 
 /// Name, class and place of a line of [`latency`].
@@ -314,18 +319,17 @@ fn latency_ends(group: &Group<'_>) -> Option<(f64, f64)> {
 }
 
 /// How long which part of the operations took, all servers in one picture.
-fn percentiles(out: &mut Markup, group: &Group<'_>, name: &str, id: String) {
+fn percentiles(group: &Group<'_>, name: &str, id: String) -> Markup {
     let curves: Vec<(&Run<'_>, Vec<(f64, f64)>)> = group
         .runs
         .iter()
         .filter_map(|run| {
-            let stream = run.record.streams.iter().find(|stream| stream.name == name)?;
-            Some((run, curve(stream))).filter(|(_, curve)| !curve.is_empty())
+            Some((run, curve(run.stream(name)?))).filter(|(_, curve)| !curve.is_empty())
         })
         .collect();
     let times = || curves.iter().flat_map(|(_, curve)| curve.iter().map(|(_, us)| *us));
     let (Some(min), Some(max)) = (times().reduce(f64::min), times().reduce(f64::max)) else {
-        return;
+        return html! {};
     };
     let deepest = curves.iter().flat_map(|(_, curve)| curve.iter().map(|(one_in, _)| *one_in));
     let deepest = deepest.fold(10.0, f64::max).min(1e8);
@@ -373,11 +377,11 @@ fn percentiles(out: &mut Markup, group: &Group<'_>, name: &str, id: String) {
             (one_in, format!("{label} % · {cells}"))
         })
         .collect();
-    picture.draw(out, |out| {
-        plot.draw_axes(out);
-        lines.iter().for_each(|line| plot.draw_line(out, line));
-        plot.draw_hints(out, &hints);
-    });
+    picture.draw(&html! {
+        (plot.draw_axes())
+        @for line in &lines { (plot.draw_line(line)) }
+        (plot.draw_hints(&hints))
+    })
 }
 
 fn percentile_table(curves: &[(&Run<'_>, Vec<(f64, f64)>)]) -> Table {

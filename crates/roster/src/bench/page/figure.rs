@@ -2,8 +2,9 @@
 //!
 //! Invariant: what a picture shows is there as text too.
 
-use super::markup::Markup;
-use super::plot::{SERIES, SIZE};
+use maud::{Markup, html};
+
+use super::plot::{SERIES, SIZE, place};
 use super::run::Group;
 
 /// A table; the first cell of each row is its head.
@@ -15,23 +16,15 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn draw(&self, out: &mut Markup, class: &'static str) {
+    pub(super) fn draw(&self, class: &'static str) -> Markup {
         let head = Head { class, name: &self.caption, caption: &self.caption };
-        head.open(out, self.columns.iter().map(String::as_str));
-        out.open("tbody", &[]);
-        for row in &self.rows {
-            out.open("tr", &[]);
-            for (place, cell) in row.iter().enumerate() {
-                if place == 0 {
-                    out.element("th", &[("scope", "row")], cell);
-                } else {
-                    out.element("td", &[], cell);
-                }
-            }
-            out.close();
-        }
-        out.close();
-        Head::close(out);
+        let row = |row: &[String]| {
+            let (name, cells) = row.split_first()?;
+            Some(html! { tr { th scope="row" { (name) } @for cell in cells { td { (cell) } } } })
+        };
+        let rows = self.rows.iter().filter_map(|cells| row(cells));
+        let body = html! { tbody { @for row in rows { (row) } } };
+        head.table(self.columns.iter().map(String::as_str), &body)
     }
 }
 
@@ -45,29 +38,29 @@ pub(super) struct Head<'t> {
 }
 
 impl Head<'_> {
-    /// Opens a table that scrolls by itself where the page is narrow, with its row of heads. Its
-    /// rows follow, in `tbody`; [`Head::close`] ends it.
-    pub(super) fn open<'c>(&self, out: &mut Markup, columns: impl IntoIterator<Item = &'c str>) {
-        let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0")];
-        out.open("div", &[&region[..], &[("aria-label", self.name)]].concat());
-        out.open("table", &[("class", self.class)]);
-        out.element("caption", &[], self.caption);
-        out.open("thead", &[]);
-        out.open("tr", &[]);
-        for column in columns {
-            // What has no name heads nothing.
-            match column {
-                "" => out.element("td", &[], ""),
-                column => out.element("th", &[("scope", "col")], column),
+    /// A table that scrolls by itself where the page is narrow; `bodies` are its `tbody`.
+    pub(super) fn table<'c>(
+        &self,
+        columns: impl IntoIterator<Item = &'c str>,
+        bodies: &Markup,
+    ) -> Markup {
+        html! {
+            div class="scroll" role="region" tabindex="0" aria-label=(self.name) {
+                table class=(self.class) {
+                    caption { (self.caption) }
+                    thead {
+                        tr {
+                            @for column in columns {
+                                // What has no name heads nothing.
+                                @if column.is_empty() { td {} }
+                                @else { th scope="col" { (column) } }
+                            }
+                        }
+                    }
+                    (bodies)
+                }
             }
         }
-        out.close();
-        out.close();
-    }
-
-    pub(super) fn close(out: &mut Markup) {
-        out.close();
-        out.close();
     }
 }
 
@@ -101,76 +94,56 @@ pub(super) enum Mark {
 }
 
 impl Figure<'_> {
-    /// The picture; `draw` fills it.
-    pub(super) fn draw(&self, out: &mut Markup, draw: impl FnOnce(&mut Markup)) {
-        out.open("figure", &[]);
-        out.open("figcaption", &[]);
-        out.element("h3", &[], &self.title);
-        if !self.note.is_empty() {
-            out.element("p", &[], &self.note);
-        }
-        out.close();
-        if !self.legend.is_empty() {
-            self.draw_legend(out);
-        }
+    /// The figure around what `picture` draws.
+    pub(super) fn draw(&self, picture: &Markup) -> Markup {
         let (title, desc) = (format!("{}-t", self.id), format!("{}-d", self.id));
-        let view = format!("0 0 {} {}", SIZE.0, self.height);
-        let named = format!("{title} {desc}");
-        out.open("svg", &[("viewBox", &view), ("role", "img"), ("aria-labelledby", &named)]);
-        out.element("title", &[("id", &title)], &self.title);
-        out.element("desc", &[("id", &desc)], &self.says);
-        draw(out);
-        out.close();
-        out.open("details", &[]);
-        out.element("summary", &[], "The figures as a table");
-        self.table.draw(out, "figures");
-        out.close();
-        out.close();
+        html! {
+            figure {
+                figcaption {
+                    h3 { (self.title) }
+                    @if !self.note.is_empty() { p { (self.note) } }
+                }
+                @if !self.legend.is_empty() { (self.draw_legend()) }
+                svg viewBox={ "0 0 " (SIZE.0) " " (self.height) } role="img"
+                    aria-labelledby={ (title) " " (desc) } {
+                    title id=(title) { (self.title) }
+                    desc id=(desc) { (self.says) }
+                    (picture)
+                }
+                details {
+                    summary { "The figures as a table" }
+                    (self.table.draw("figures"))
+                }
+            }
+        }
     }
 
-    fn draw_legend(&self, out: &mut Markup) {
-        out.open("ul", &[("class", "legend")]);
-        for key in &self.legend {
-            out.open("li", &[]);
-            let box_ = [("viewBox", "0 0 30 12"), ("aria-hidden", "true")];
-            out.open("svg", &box_);
-            match key.mark {
-                Mark::Line => {
-                    let class = format!("line {}", key.class);
-                    out.single("path", &[("class", &class), ("d", "M1 6H29")]);
+    fn draw_legend(&self) -> Markup {
+        let mark = |key: &Key<'_>| match key.mark {
+            Mark::Line => html! { path class={ "line " (key.class) } d="M1 6H29" {} },
+            Mark::Dot => html! {
+                g class={ "dot " (key.class) } { circle cx="15" cy="6" r="2.6" {} }
+            },
+            Mark::Box => draw_box(&key.class, (4.0, 0.5), (22.0, 11.0)),
+        };
+        html! {
+            ul class="legend" {
+                @for key in &self.legend {
+                    li { svg viewBox="0 0 30 12" aria-hidden="true" { (mark(key)) } (key.label) }
                 }
-                Mark::Dot => {
-                    let class = format!("dot {}", key.class);
-                    let place = [("cx", "15"), ("cy", "6"), ("r", "2.6")];
-                    out.open("g", &[("class", &class)]);
-                    out.single("circle", &place);
-                    out.close();
-                }
-                Mark::Box => draw_box(out, &key.class, (4.0, 0.5), (22.0, 11.0)),
             }
-            out.close();
-            out.text(key.label);
-            out.close();
         }
-        out.close();
     }
 }
 
 /// A filled rectangle; hatched when its class says `system`.
-pub(super) fn draw_box(
-    out: &mut Markup,
-    class: &str,
-    (x, y): (f64, f64),
-    (width, height): (f64, f64),
-) {
-    let place = [x, y, width.max(0.0), height].map(|number| format!("{number:.1}"));
-    let [x, y, width, height] = place.each_ref().map(String::as_str);
-    let place = [("x", x), ("y", y), ("width", width), ("height", height)];
-    let class_of_box = format!("bar {class}");
-    out.single("rect", &[&[("class", class_of_box.as_str())][..], &place].concat());
-    if class.contains("system") {
-        let fill = [("fill", "url(#hatch)")];
-        out.single("rect", &[&place[..], &fill].concat());
+pub(super) fn draw_box(class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) -> Markup {
+    let [x, y, width, height] = [x, y, width.max(0.0), height].map(place);
+    html! {
+        rect class={ "bar " (class) } x=(x) y=(y) width=(width) height=(height) {}
+        @if class.contains("system") {
+            rect x=(x) y=(y) width=(width) height=(height) fill="url(#hatch)" {}
+        }
     }
 }
 

@@ -1,17 +1,6 @@
 //! Numbers as people read them: grouped digits, as many as matter, with the unit.
 
-/// `1,234,567`.
-pub(super) fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub(super) use crate::table::number as count;
 
 /// Three digits or more: `0.123`, `1.23`, `12.3`, `123`, `12,345`.
 pub(super) fn figure(value: f64) -> String {
@@ -96,9 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_are_grouped() {
-        let texts = [0, 999, 1_000, 1_234_567].map(count);
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
+    fn large_numbers_are_written_with_powers_of_ten() {
         assert_eq!(grouped(1e300), "1.000e300");
     }
 

@@ -5,7 +5,8 @@
 //!
 //! Invariant: what is drawn lies within the frame, whatever the numbers are.
 
-use super::markup::Markup;
+use maud::{Markup, html};
+
 use super::number::length;
 
 /// Where the axes of a picture are.
@@ -131,49 +132,49 @@ impl Plot {
     }
 
     /// Grid, ticks and labels.
-    pub(super) fn draw_axes(&self, out: &mut Markup) {
+    pub(super) fn draw_axes(&self) -> Markup {
         let Frame { left, right, top, bottom } = FRAME;
-        let mut grid = String::new();
-        for (tick, _) in &self.y.ticks {
-            let y = self.y_at(*tick);
-            grid.push_str(&format!("M{left:.1} {y:.1}H{right:.1}"));
+        let across =
+            |(tick, _): &(f64, String)| format!("M{left:.1} {:.1}H{right:.1}", self.y_at(*tick));
+        let down =
+            |(tick, _): &(f64, String)| format!("M{:.1} {top:.1}V{bottom:.1}", self.x_at(*tick));
+        let grid = self.y.ticks.iter().map(across).chain(self.x.ticks.iter().map(down));
+        html! {
+            path class="grid" d=(grid.collect::<String>()) {}
+            path class="base" d=(format!("M{left:.1} {bottom:.1}H{right:.1}")) {}
+            @for (tick, label) in &self.y.ticks {
+                text class="end" x=(place(left - 7.0)) y=(place(self.y_at(*tick) + 4.5)) { (label) }
+            }
+            (self.draw_x_labels())
+            text class="mid soft" x=(place((left + right) / 2.0)) y=(place(SIZE.1 - 6.0)) {
+                (self.x_title)
+            }
         }
-        for (tick, _) in &self.x.ticks {
-            let x = self.x_at(*tick);
-            grid.push_str(&format!("M{x:.1} {top:.1}V{bottom:.1}"));
-        }
-        out.single("path", &[("class", "grid"), ("d", &grid)]);
-        let base = format!("M{left:.1} {bottom:.1}H{right:.1}");
-        out.single("path", &[("class", "base"), ("d", &base)]);
-        for (tick, label) in &self.y.ticks {
-            let y = format!("{:.1}", self.y_at(*tick) + 4.5);
-            let x = format!("{:.1}", left - 7.0);
-            out.element("text", &[("class", "end"), ("x", &x), ("y", &y)], label);
-        }
-        self.draw_x_labels(out);
-        let x = format!("{:.1}", (left + right) / 2.0);
-        let y = format!("{:.1}", SIZE.1 - 6.0);
-        out.element("text", &[("class", "mid soft"), ("x", &x), ("y", &y)], self.x_title);
     }
 
     /// As many labels of the x axis as there is room for.
-    fn draw_x_labels(&self, out: &mut Markup) {
-        let y = format!("{:.1}", FRAME.bottom + 19.0);
+    fn draw_x_labels(&self) -> Markup {
         let mut taken = 0.0;
-        for (tick, label) in &self.x.ticks {
+        let mut middle = |(tick, label): &(f64, String)| {
             let half = label.chars().count() as f64 * LETTER / 2.0;
             let middle = self.x_at(*tick).min(SIZE.0 - half);
-            if middle - half < taken {
-                continue;
+            let is_free = middle - half >= taken;
+            if is_free {
+                taken = middle + half + LETTER;
             }
-            taken = middle + half + LETTER;
-            let x = format!("{middle:.1}");
-            out.element("text", &[("class", "mid"), ("x", &x), ("y", &y)], label);
+            is_free.then_some(middle)
+        };
+        html! {
+            @for tick in &self.x.ticks {
+                @if let Some(middle) = middle(tick) {
+                    text class="mid" x=(place(middle)) y=(place(FRAME.bottom + 19.0)) { (tick.1) }
+                }
+            }
         }
     }
 
     /// A line; points that are alike in the picture are one.
-    pub(super) fn draw_line(&self, out: &mut Markup, line: &Line) {
+    pub(super) fn draw_line(&self, line: &Line) -> Markup {
         let mut path = String::new();
         let mut last: Option<(f64, f64)> = None;
         for (x, y) in &line.points {
@@ -190,25 +191,23 @@ impl Plot {
             last = Some((x, y));
         }
         let class = format!("line s{} {}", line.series % SERIES, line.class);
-        out.single("path", &[("class", class.trim_end()), ("d", &path)]);
+        html! { path class=(class.trim_end()) d=(path) {} }
     }
 
     /// Dots without a line.
-    pub(super) fn draw_dots(&self, out: &mut Markup, line: &Line) {
-        let class = format!("dot s{}", line.series % SERIES);
-        out.open("g", &[("class", &class)]);
-        for (x, y) in &line.points {
-            let Some(y) = y else { continue };
-            let (x, y) = (format!("{:.1}", self.x_at(*x)), format!("{:.1}", self.y_at(*y)));
-            out.single("circle", &[("cx", &x), ("cy", &y), ("r", "2.2")]);
+    pub(super) fn draw_dots(&self, line: &Line) -> Markup {
+        let known = line.points.iter().filter_map(|(x, y)| Some((self.x_at(*x), self.y_at((*y)?))));
+        html! {
+            g class={ "dot s" (line.series % SERIES) } {
+                @for (x, y) in known { circle cx=(place(x)) cy=(place(y)) r="2.2" {} }
+            }
         }
-        out.close();
     }
 
     /// Invisible columns that tell their figures when a pointer rests on them.
-    pub(super) fn draw_hints(&self, out: &mut Markup, hints: &[(f64, String)]) {
+    pub(super) fn draw_hints(&self, hints: &[(f64, String)]) -> Markup {
         let places: Vec<f64> = hints.iter().map(|(x, _)| self.x_at(*x)).collect();
-        for (number, (_, text)) in hints.iter().enumerate() {
+        let column = |number: usize| {
             let at = |number: usize| places.get(number).copied();
             let here = at(number).unwrap_or(FRAME.left);
             let middle = |other: Option<f64>, edge: f64| {
@@ -216,14 +215,21 @@ impl Plot {
             };
             let start = middle(number.checked_sub(1).and_then(at), FRAME.left);
             let end = middle(at(number + 1), FRAME.right);
-            let (x, width) = (format!("{start:.1}"), format!("{:.1}", (end - start).max(0.0)));
-            let (y, height) = (FRAME.top.to_string(), (FRAME.bottom - FRAME.top).to_string());
-            let place = [("x", &*x), ("y", &*y), ("width", &*width), ("height", &*height)];
-            out.open("rect", &[&[("class", "hint")][..], &place].concat());
-            out.element("title", &[], text);
-            out.close();
+            (place(start), place((end - start).max(0.0)))
+        };
+        html! {
+            @for (number, (_, hint)) in hints.iter().enumerate() {
+                @let (x, width) = column(number);
+                rect class="hint" x=(x) y=(FRAME.top) width=(width)
+                    height=(FRAME.bottom - FRAME.top) { title { (hint) } }
+            }
         }
     }
+}
+
+/// A place in a picture as text.
+pub(super) fn place(at: f64) -> String {
+    format!("{at:.1}")
 }
 
 /// 1, 2, 2.5 or 5 times a power of ten, at least `least`.
@@ -293,8 +299,7 @@ mod tests {
         let axis = Axis::from_zero(10.0, |tick, _| tick.to_string());
         let plot = Plot { x: axis.clone(), y: axis, x_title: "" };
         let points = vec![(0.0, Some(0.0)), (5.0, None), (10.0, Some(10.0))];
-        let mut out = Markup::default();
-        plot.draw_line(&mut out, &Line { series: 8, class: "", points });
-        assert_eq!(out.finish(), r#"<path class="line s1" d="M70.0 246.0M468.0 12.0"/>"#);
+        let line = plot.draw_line(&Line { series: 8, class: "", points }).into_string();
+        assert_eq!(line, r#"<path class="line s1" d="M70.0 246.0M468.0 12.0"></path>"#);
     }
 }

@@ -5,8 +5,7 @@
 /// A published figure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Published {
-    /// Which of [`SOURCES`].
-    pub(super) source: usize,
+    pub(super) source: &'static Source,
     /// What was done, in words.
     pub(super) what: &'static str,
     /// The profile that does the same; its name may go on behind this.
@@ -38,99 +37,104 @@ pub(super) struct Source {
     pub(super) network: &'static str,
 }
 
-pub(super) const SOURCES: [Source; 4] = [
-    Source {
-        server: "Oracle Internet Directory 11.1.1.7",
-        publication: "Oracle, 50-million-user benchmark, 2015",
-        machine: "SPARC T7-2, 32 cores at 4.13 GHz, 512 GB, with its database",
-        entries: Some(50_000_000),
-        minutes: Some(60),
-        hash: "not told",
-        acis: "on",
-        logs: "audit off",
-        network: "clients on another machine, 2 × 10 GbE",
-    },
-    Source {
-        server: "Oracle Unified Directory 12.2.1.4",
-        publication: "Oracle, performance deep dive, 2023",
-        machine: "OCI E3.Flex (EPYC 7742), 1 OCPU = 1 core with 2 threads",
-        entries: Some(2_000_000),
-        minutes: Some(30),
-        hash: "not told",
-        acis: "not told",
-        logs: "off",
-        network: "clients on other machines",
-    },
-    Source {
-        server: "Sun Directory Server 5.2 p6",
-        publication: "T. Gardner, 13.8 million entries",
-        machine: "Netra X4250, 2 × 4 Xeon cores at 2.13 GHz, 64 GB",
-        entries: Some(13_800_000),
-        minutes: Some(480),
-        hash: "–",
-        acis: "not told",
-        logs: "access and audit on",
-        network: "clients on other machines, gigabit",
-    },
-    Source {
-        server: "OpenDJ 2.5/2.6",
-        publication: "L. Poitou's blog, 2010–2013",
-        machine: "laptop, Intel i7 at 2.2 GHz",
-        entries: Some(10_000),
-        minutes: Some(5),
-        hash: "{SSHA} or {SSHA512}, as named",
-        acis: "default",
-        logs: "not told",
-        network: "client on the same machine",
-    },
-];
+static OID: Source = Source {
+    server: "Oracle Internet Directory 11.1.1.7",
+    publication: "Oracle, 50-million-user benchmark, 2015",
+    machine: "SPARC T7-2, 32 cores at 4.13 GHz, 512 GB, with its database",
+    entries: Some(50_000_000),
+    minutes: Some(60),
+    hash: "not told",
+    acis: "on",
+    logs: "audit off",
+    network: "clients on another machine, 2 × 10 GbE",
+};
 
-const OID: usize = 0;
-const OUD: usize = 1;
-const SUN: usize = 2;
-const OPENDJ: usize = 3;
+static OUD: Source = Source {
+    server: "Oracle Unified Directory 12.2.1.4",
+    publication: "Oracle, performance deep dive, 2023",
+    machine: "OCI E3.Flex (EPYC 7742), 1 OCPU = 1 core with 2 threads",
+    entries: Some(2_000_000),
+    minutes: Some(30),
+    hash: "not told",
+    acis: "not told",
+    logs: "off",
+    network: "clients on other machines",
+};
+
+static SUN: Source = Source {
+    server: "Sun Directory Server 5.2 p6",
+    publication: "T. Gardner, 13.8 million entries",
+    machine: "Netra X4250, 2 × 4 Xeon cores at 2.13 GHz, 64 GB",
+    entries: Some(13_800_000),
+    minutes: Some(480),
+    hash: "–",
+    acis: "not told",
+    logs: "access and audit on",
+    network: "clients on other machines, gigabit",
+};
+
+static OPENDJ: Source = Source {
+    server: "OpenDJ 2.5/2.6",
+    publication: "L. Poitou's blog, 2010–2013",
+    machine: "laptop, Intel i7 at 2.2 GHz",
+    entries: Some(10_000),
+    minutes: Some(5),
+    hash: "{SSHA} or {SSHA512}, as named",
+    acis: "default",
+    logs: "not told",
+    network: "client on the same machine",
+};
 
 const DISK: Option<&str> = Some("hangs on disk and log, not on cores");
 const NODES: Option<&str> = Some("seven nodes: every node replays every write");
 const UNKNOWN_CORES: Option<&str> = Some("how many cores the laptop had is not told");
 
-const fn oid(
+const fn of(
+    source: &'static Source,
     what: &'static str,
     (profile, job): (&'static str, &'static str),
+    per_s: f64,
+) -> Published {
+    let (mean_ms, connections, cores, unfair) = (None, None, None, None);
+    Published { source, what, profile, job, per_s, mean_ms, connections, cores, unfair }
+}
+
+const fn oid(
+    what: &'static str,
+    done: (&'static str, &'static str),
     (per_s, mean_ms, connections): (f64, f64, u32),
     unfair: Option<&'static str>,
 ) -> Published {
-    Published {
-        source: OID,
-        what,
-        profile,
-        job,
-        per_s,
-        mean_ms: Some(mean_ms),
-        connections: Some(connections),
-        cores: Some(32),
-        unfair,
-    }
+    let (mean_ms, connections, cores) = (Some(mean_ms), Some(connections), Some(32));
+    Published { mean_ms, connections, cores, unfair, ..of(&OID, what, done, per_s) }
 }
 
 const fn oud(
     what: &'static str,
-    (profile, job): (&'static str, &'static str),
+    done: (&'static str, &'static str),
     (cores, connections, per_s): (u32, u32, f64),
 ) -> Published {
-    Published {
-        source: OUD,
-        what,
-        profile,
-        job,
-        per_s,
-        mean_ms: None,
-        connections: Some(connections),
-        cores: Some(cores),
-        unfair: None,
-    }
+    let (connections, cores) = (Some(connections), Some(cores));
+    Published { connections, cores, ..of(&OUD, what, done, per_s) }
 }
 
+const fn sun(what: &'static str, profile: &'static str, per_s: f64) -> Published {
+    let (connections, cores) = (Some(10), Some(8));
+    Published { connections, cores, ..of(&SUN, what, (profile, NONE), per_s) }
+}
+
+const fn opendj(
+    what: &'static str,
+    done: (&'static str, &'static str),
+    (per_s, mean_ms): (f64, f64),
+    connections: Option<u32>,
+) -> Published {
+    let mean_ms = Some(mean_ms);
+    Published { mean_ms, connections, unfair: UNKNOWN_CORES, ..of(&OPENDJ, what, done, per_s) }
+}
+
+const AUTHRATE: (&str, &str) = ("opendj-authrate", "bind");
+const MODRATE: (&str, &str) = ("opendj-modrate", "modify");
 /// No plain job is near enough.
 const NONE: &str = "";
 
@@ -164,84 +168,15 @@ pub(super) const PUBLISHED: [Published; 28] = [
         unfair: NODES,
         ..oud("mix with 11 % writes, 7 nodes", ("oud-mixed", NONE), (112, 1_000, 57_695.0))
     },
-    Published {
-        source: SUN,
-        what: "search, none above 2 ms in 8 hours",
-        profile: "sun-search",
-        job: NONE,
-        per_s: 17_000.0,
-        mean_ms: None,
-        connections: Some(10),
-        cores: Some(8),
-        unfair: None,
-    },
-    Published {
-        source: SUN,
-        what: "search beside writes, none above 2 ms in 8 hours",
-        profile: "sun-updates",
-        job: NONE,
-        per_s: 11_000.0,
-        mean_ms: None,
-        connections: Some(10),
-        cores: Some(8),
-        unfair: None,
-    },
-    Published {
-        source: OPENDJ,
-        what: "bind, {SSHA}",
-        profile: "opendj-authrate",
-        job: "bind",
-        per_s: 26_148.9,
-        mean_ms: Some(1.195),
-        connections: Some(32),
-        cores: None,
-        unfair: UNKNOWN_CORES,
-    },
-    Published {
-        source: OPENDJ,
-        what: "bind, {SSHA512}",
-        profile: "opendj-authrate",
-        job: "bind",
-        per_s: 25_377.6,
-        mean_ms: Some(1.227),
-        connections: Some(32),
-        cores: None,
-        unfair: UNKNOWN_CORES,
-    },
-    Published {
-        source: OPENDJ,
-        what: "modify, concurrent mark-sweep collector",
-        profile: "opendj-modrate",
-        job: "modify",
-        per_s: 17_494.3,
-        mean_ms: Some(1.826),
-        connections: None,
-        cores: None,
-        unfair: UNKNOWN_CORES,
-    },
-    Published {
-        source: OPENDJ,
-        what: "modify, G1 collector",
-        profile: "opendj-modrate",
-        job: "modify",
-        per_s: 16_374.9,
-        mean_ms: Some(1.951),
-        connections: None,
-        cores: None,
-        unfair: UNKNOWN_CORES,
-    },
+    sun("search, none above 2 ms in 8 hours", "sun-search", 17_000.0),
+    sun("search beside writes, none above 2 ms in 8 hours", "sun-updates", 11_000.0),
+    opendj("bind, {SSHA}", AUTHRATE, (26_148.9, 1.195), Some(32)),
+    opendj("bind, {SSHA512}", AUTHRATE, (25_377.6, 1.227), Some(32)),
+    opendj("modify, concurrent mark-sweep collector", MODRATE, (17_494.3, 1.826), None),
+    opendj("modify, G1 collector", MODRATE, (16_374.9, 1.951), None),
 ];
 
 impl Published {
-    pub(super) const fn of(&self) -> &'static Source {
-        match self.source {
-            OID => &SOURCES[OID],
-            OUD => &SOURCES[OUD],
-            SUN => &SOURCES[SUN],
-            _ => &SOURCES[OPENDJ],
-        }
-    }
-
     /// Whether a run of this name did the same, or nearly so.
     pub(super) fn matches(&self, name: &str) -> bool {
         self.is_repeated_by(name) || (!self.job.is_empty() && self.job == name)
@@ -270,7 +205,7 @@ mod tests {
     fn figures_are_those_of_the_publications() {
         let search = PUBLISHED.iter().find(|row| row.profile == "oid-search").unwrap();
         assert_eq!(search.per_core().map(f64::round), Some(36_811.0));
-        assert_eq!(search.of().server, "Oracle Internet Directory 11.1.1.7");
+        assert_eq!(search.source.server, "Oracle Internet Directory 11.1.1.7");
         let modify = PUBLISHED.iter().find(|row| row.profile == "oid-modify").unwrap();
         assert_eq!(modify.per_core(), None);
     }

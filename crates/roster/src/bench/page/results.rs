@@ -1,10 +1,12 @@
 //! The figures of a job as a table, and all jobs at a glance.
 
+use maud::{Markup, html};
+
 use super::figure::Head;
-use super::markup::Markup;
 use super::number::{count, figure, percent, ratio};
 use super::{Group, Run, words};
 use crate::bench::record::{Spent, Stream};
+use crate::table::shortened;
 
 /// A row: what it is, what is better, and how it is read of a run.
 struct Measure {
@@ -114,50 +116,46 @@ fn each(run: &Run<'_>, total: Option<u64>) -> Option<f64> {
 }
 
 /// The table of a job: a row for each figure, a column for each server.
-pub(super) fn table(out: &mut Markup, group: &Group<'_>) {
+pub(super) fn table(group: &Group<'_>) -> Markup {
     let caption = match group.first().filter(|_| group.runs.len() > 1) {
         None => "Results".to_owned(),
         Some(first) => format!("Results; × is the ratio to {}, bold the best", first.label),
     };
-    Head { class: "results", name: "Results", caption: &caption }.open(out, group.columns());
-    out.open("tbody", &[]);
-    for measure in &MEASURES {
-        let value = |run: &Run<'_>| (measure.of)(run, run.record.cost.server.as_ref());
-        row(out, measure.name, measure.better, &group.runs.iter().map(value).collect::<Vec<_>>());
-    }
+    let of_runs =
+        |of: &dyn Fn(&Run<'_>) -> Option<f64>| group.runs.iter().map(of).collect::<Vec<_>>();
     let floor =
         group.floor.and_then(|floor| Some(floor.cost.server.as_ref()?.cpu_us_per_operation));
-    if let Some(floor) = floor.filter(|floor| *floor > 0.0) {
-        let values = group.runs.iter().map(|run| run.cpu_us().map(|us| us / floor));
-        row(out, "CPU, ratio to the floor", Better::Less, &values.collect::<Vec<_>>());
-    }
     let streams = group.streams();
-    for name in &streams {
-        let of = |run: &Run<'_>| -> Option<usize> {
-            run.record.streams.iter().position(|stream| stream.name == *name)
-        };
-        if streams.len() > 1 {
-            let columns = (group.runs.len() + 1).to_string();
-            out.open("tr", &[("class", "part")]);
-            out.element("th", &[("scope", "rowgroup"), ("colspan", &columns)], name);
-            out.close();
-        }
-        for (place, (title, better, value)) in STREAM_MEASURES.iter().enumerate() {
-            // Of a single stream, the throughput is there already.
-            if place == 0 && streams.len() == 1 {
-                continue;
+    // Of a single stream, the throughput is there already.
+    let measures = STREAM_MEASURES.iter().skip(usize::from(streams.len() == 1));
+    let bodies = html! {
+        tbody {
+            @for Measure { name, better, of } in &MEASURES {
+                (row(name, *better, &of_runs(&|run| of(run, run.record.cost.server.as_ref()))))
             }
-            let values = group.runs.iter().map(|run| value(run.record.streams.get(of(run)?)?));
-            row(out, title, *better, &values.collect::<Vec<_>>());
+            @if let Some(floor) = floor.filter(|floor| *floor > 0.0) {
+                @let values = of_runs(&|run| run.cpu_us().map(|us| us / floor));
+                (row("CPU, ratio to the floor", Better::Less, &values))
+            }
+            @for name in &streams {
+                @if streams.len() > 1 {
+                    tr class="part" {
+                        th scope="rowgroup" colspan=(group.runs.len() + 1) { (name) }
+                    }
+                }
+                @for (title, better, of) in measures.clone() {
+                    @let of = |run: &Run<'_>| run.stream(name).and_then(of);
+                    (row(title, *better, &of_runs(&of)))
+                }
+            }
+            (rows_of_counts(group))
         }
-    }
-    row_of_counts(out, group);
-    out.close();
-    Head::close(out);
+    };
+    Head { class: "results", name: "Results", caption: &caption }.table(group.columns(), &bodies)
 }
 
 /// A row, unless nobody has the figure.
-fn row(out: &mut Markup, name: &str, better: Better, values: &[Option<f64>]) {
+fn row(name: &str, better: Better, values: &[Option<f64>]) -> Markup {
     let known = || values.iter().flatten().copied();
     let best = match better {
         Better::More => known().reduce(f64::max),
@@ -165,77 +163,61 @@ fn row(out: &mut Markup, name: &str, better: Better, values: &[Option<f64>]) {
         Better::Neither => None,
     };
     if known().next().is_none() {
-        return;
+        return html! {};
     }
     // Where all are alike, nobody is best.
     let is_even = known().all(|value| best == Some(value));
     let best = best.filter(|_| values.len() > 1 && !is_even);
     let first = values.first().copied().flatten().filter(|first| *first > 0.0);
-    out.open("tr", &[]);
-    out.element("th", &[("scope", "row")], name);
-    for (place, value) in values.iter().enumerate() {
-        out.open("td", &[]);
-        match value {
-            None => {
-                out.element("span", &[], "–");
-                if place > 0 {
-                    out.element("small", &[], "");
-                }
-            }
-            Some(value) => {
-                let tag = if best == Some(*value) { "b" } else { "span" };
-                out.element(tag, &[], &figure(*value));
-                // Without a ratio too, so that numbers stand below each other.
-                if place > 0 {
-                    let ratio = first.map(|first| ratio(value / first));
-                    out.element("small", &[], &ratio.unwrap_or_default());
+    html! {
+        tr {
+            th scope="row" { (name) }
+            @for (place, value) in values.iter().enumerate() {
+                td {
+                    @match value {
+                        Some(value) if best == Some(*value) => b { (figure(*value)) },
+                        value => span { (value.map_or_else(|| "–".to_owned(), figure)) },
+                    }
+                    // Without a ratio too, so that numbers stand below each other.
+                    @if place > 0 {
+                        @let relation = first.zip(*value).map(|(first, value)| value / first);
+                        small { (relation.map(ratio).unwrap_or_default()) }
+                    }
                 }
             }
         }
-        out.close();
     }
-    out.close();
 }
 
 /// How many operations the figures stand on, and whether all were right.
-fn row_of_counts(out: &mut Markup, group: &Group<'_>) {
-    out.open("tr", &[]);
-    out.element("th", &[("scope", "row")], "Operations measured");
-    for (place, run) in group.runs.iter().enumerate() {
-        count_cell(out, run.record.operations(), place, "");
+fn rows_of_counts(group: &Group<'_>) -> Markup {
+    let row = |name: &str, of: fn(&Run<'_>) -> u64, class: fn(u64) -> &'static str| {
+        html! {
+            tr {
+                th scope="row" { (name) }
+                @for (place, run) in group.runs.iter().enumerate() {
+                    td {
+                        span class=(class(of(run))) { (count(of(run))) }
+                        @if place > 0 { small {} }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        (row("Operations measured", |run| run.record.operations(), |_| ""))
+        (row("Wrong or missing answers", bad, |bad| if bad > 0 { "bad" } else { "" }))
+        @if group.runs.iter().any(|run| compared(run).is_some()) {
+            @let name = "Answers compared with the first to the same request";
+            (row(name, |run| compared(run).unwrap_or(0), |_| ""))
+        }
     }
-    out.close();
-    out.open("tr", &[]);
-    out.element("th", &[("scope", "row")], "Wrong or missing answers");
-    for (place, run) in group.runs.iter().enumerate() {
-        let bad = bad(run);
-        count_cell(out, bad, place, if bad > 0 { "bad" } else { "" });
-    }
-    out.close();
-    if group.runs.iter().all(|run| compared(run).is_none()) {
-        return;
-    }
-    out.open("tr", &[]);
-    out.element("th", &[("scope", "row")], "Answers compared with the first to the same request");
-    for (place, run) in group.runs.iter().enumerate() {
-        count_cell(out, compared(run).unwrap_or(0), place, "");
-    }
-    out.close();
 }
 
 /// Answers whose entries were compared with earlier ones, if they were to be.
 fn compared(run: &Run<'_>) -> Option<u64> {
     let streams = run.record.streams.iter().filter_map(|stream| stream.compared);
     streams.map(|compared| compared.answers).reduce(u64::saturating_add)
-}
-
-fn count_cell(out: &mut Markup, number: u64, place: usize, class: &str) {
-    out.open("td", &[]);
-    out.element("span", &[("class", class)], &count(number));
-    if place > 0 {
-        out.element("small", &[], "");
-    }
-    out.close();
 }
 
 /// Answers that were wrong, or never came.
@@ -245,48 +227,37 @@ pub(super) fn bad(run: &Run<'_>) -> u64 {
 }
 
 /// All jobs in a few lines: what holds, and what to beware of.
-pub(super) fn glance(out: &mut Markup, groups: &[Group<'_>]) {
-    out.open("section", &[("aria-labelledby", "glance")]);
-    out.element("h2", &[("id", "glance")], "At a glance");
-    if groups.is_empty() {
-        out.element("p", &[], "There is no run.");
-    }
-    if groups.len() == 1 {
-        for group in groups {
-            tiles(out, group);
-        }
-    }
+pub(super) fn glance(groups: &[Group<'_>]) -> Markup {
     let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
-    for headline in words::headlines(groups) {
-        out.element("p", &[("class", "headline")], &headline);
-    }
-    if runs <= VERDICTS_MAX {
-        out.open("ul", &[("class", "verdicts")]);
-        for verdict in groups.iter().flat_map(words::verdicts) {
-            out.element("li", &[], &verdict);
-        }
-        out.close();
-    }
-    if groups.len() > 1 {
-        overview(out, groups);
-    }
     let cautions = words::cautions(groups);
-    if !cautions.is_empty() {
-        out.open("div", &[("class", "cautions"), ("role", "note")]);
-        out.element("h3", &[], "To beware of");
-        out.open("ul", &[]);
-        for caution in &cautions {
-            out.element("li", &[], caution);
+    html! {
+        section aria-labelledby="glance" {
+            h2 id="glance" { "At a glance" }
+            @match groups {
+                [] => p { "There is no run." },
+                [group] => (tiles(group)),
+                _ => {}
+            }
+            @for headline in words::headlines(groups) { p class="headline" { (headline) } }
+            @if runs <= VERDICTS_MAX {
+                ul class="verdicts" {
+                    @for verdict in groups.iter().flat_map(words::verdicts) { li { (verdict) } }
+                }
+            }
+            @if groups.len() > 1 { (overview(groups)) }
+            @if !cautions.is_empty() {
+                div class="cautions" role="note" {
+                    h3 { "To beware of" }
+                    ul { @for caution in &cautions { li { (caution) } } }
+                }
+            }
         }
-        out.close();
-        out.close();
     }
-    out.close();
 }
 
 /// The figures that matter most, large.
-fn tiles(out: &mut Markup, group: &Group<'_>) {
-    let Some(first) = group.first() else { return };
+fn tiles(group: &Group<'_>) -> Markup {
+    let Some(first) = group.first() else { return html! {} };
     let latency = first.units().next().map(|stream| stream.latency);
     let tiles = [
         ("operations/s", Some(first.operations_per_s())),
@@ -294,60 +265,58 @@ fn tiles(out: &mut Markup, group: &Group<'_>) {
         ("µs, the median latency", latency.and_then(|latency| known(latency.p50))),
         ("µs, what 99.9 % stay below", latency.and_then(|latency| known(latency.p99_9))),
     ];
-    if group.runs.len() > 1 {
-        out.element("p", &[("class", "whose")], &first.label);
+    let tiles = tiles.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    html! {
+        @if group.runs.len() > 1 { p class="whose" { (first.label) } }
+        ul class="tiles" {
+            @for (name, value) in tiles {
+                li { strong { (figure(value)) } " " span { (name) } }
+            }
+        }
     }
-    out.open("ul", &[("class", "tiles")]);
-    for (name, value) in tiles {
-        let Some(value) = value else { continue };
-        out.open("li", &[]);
-        out.element("strong", &[], &figure(value));
-        out.text(" ");
-        out.element("span", &[], name);
-        out.close();
-    }
-    out.close();
 }
 
 /// Jobs and servers: a row for each run.
-fn overview(out: &mut Markup, groups: &[Group<'_>]) {
+fn overview(groups: &[Group<'_>]) -> Markup {
     let caption = "All jobs; × is the ratio to the first server of the job";
-    Head { class: "overview", name: "All jobs", caption }.open(out, OVERVIEW);
-    for group in groups {
-        out.open("tbody", &[]);
-        let rows = group.runs.len().to_string();
-        let first = group.first().filter(|run| bad(run) == 0).and_then(Run::cpu_us);
-        for (place, run) in group.runs.iter().enumerate() {
-            out.open("tr", &[]);
-            if place == 0 {
-                let cell = [("scope", "rowgroup"), ("rowspan", rows.as_str())];
-                out.element("th", &cell, &super::markup::shortened(group.name, 40));
+    let bodies = html! {
+        @for group in groups {
+            tbody {
+                @for (place, run) in group.runs.iter().enumerate() {
+                    tr {
+                        @if place == 0 {
+                            th scope="rowgroup" rowspan=(group.runs.len()) {
+                                (shortened(group.name, 40))
+                            }
+                        }
+                        td class="text" { (run.label) }
+                        (overview_cells(group, run, place == 0))
+                    }
+                }
             }
-            out.element("td", &[("class", "text")], &run.label);
-            if bad(run) > 0 {
-                // Its figures stand below, beside what is wrong with them.
-                out.element("td", &[("colspan", "5"), ("class", "text")], SPOILED);
-                out.close();
-                continue;
-            }
-            let relation = first.zip(run.cpu_us()).map(|(first, us)| us / first);
-            let latency = run.units().next().map(|stream| stream.latency);
-            let cells = [
-                run.cpu_us().map(figure),
-                relation.filter(|_| place > 0).map(ratio),
-                Some(figure(run.operations_per_s())),
-                latency.and_then(|latency| known(latency.p50)).map(figure),
-                latency.and_then(|latency| known(latency.p99_9)).map(figure),
-            ];
-            for (cell, value) in cells.into_iter().enumerate() {
-                let none = if cell == 1 { "" } else { "–" };
-                out.element("td", &[], value.as_deref().unwrap_or(none));
-            }
-            out.close();
         }
-        out.close();
+    };
+    Head { class: "overview", name: "All jobs", caption }.table(OVERVIEW, &bodies)
+}
+
+/// The figures of a run in [`overview`].
+fn overview_cells(group: &Group<'_>, run: &Run<'_>, is_first: bool) -> Markup {
+    if bad(run) > 0 {
+        // Its figures stand below, beside what is wrong with them.
+        return html! { td colspan="5" class="text" { (SPOILED) } };
     }
-    Head::close(out);
+    let first = group.first().filter(|run| bad(run) == 0).and_then(Run::cpu_us);
+    let relation =
+        first.zip(run.cpu_us()).filter(|_| !is_first).map(|(first, us)| ratio(us / first));
+    let latency = run.units().next().map(|stream| stream.latency);
+    let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), figure);
+    html! {
+        td { (shown(run.cpu_us())) }
+        td { (relation.unwrap_or_default()) }
+        td { (figure(run.operations_per_s())) }
+        td { (shown(latency.and_then(|latency| known(latency.p50)))) }
+        td { (shown(latency.and_then(|latency| known(latency.p99_9)))) }
+    }
 }
 
 const OVERVIEW: [&str; 7] =

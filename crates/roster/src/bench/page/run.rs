@@ -25,6 +25,11 @@ impl Run<'_> {
         self.record.streams.iter().filter(|stream| self.record.is_counted(stream))
     }
 
+    /// The operations of this name.
+    pub(super) fn stream(&self, name: &str) -> Option<&Stream> {
+        self.record.streams.iter().find(|stream| stream.name == name)
+    }
+
     pub(super) fn operations_per_s(&self) -> f64 {
         self.units().map(|stream| stream.operations_per_s).sum()
     }

@@ -1,10 +1,12 @@
 //! What was run against what, on which machine: what all runs have in common, and what differs.
 
+use maud::{Markup, html};
+
 use super::figure::{Head, Table};
-use super::markup::{Markup, shortened};
 use super::number::{bytes, count, length, trimmed};
 use super::run::Group;
 use crate::bench::record::Record;
+use crate::table::shortened;
 
 /// Something to know about a run.
 struct Fact {
@@ -100,56 +102,53 @@ pub(super) fn conflicts(group: &Group<'_>) -> Vec<String> {
 }
 
 /// The settings in which the runs of a job differ, or which other jobs do not have.
-pub(super) fn differences(out: &mut Markup, group: &Group<'_>) {
+pub(super) fn differences(group: &Group<'_>) -> Markup {
     let rows = compared(&records(group));
     let rows: Vec<_> = rows.into_iter().filter(|(_, _, values)| !is_same(values)).collect();
     if rows.is_empty() {
-        return;
+        return html! {};
     }
-    out.open("details", &[("open", "")]);
-    out.element("summary", &[], "What differs between these runs");
-    let caption = "≠ marks what should be the same to be compared";
-    Head { class: "settings", name: "Differences", caption }.open(out, group.columns());
-    out.open("tbody", &[]);
-    for (name, matters, values) in &rows {
-        out.open("tr", if *matters { &[("class", "differs")] } else { &[] });
-        let name = if *matters { format!("≠ {name}") } else { name.clone() };
-        out.element("th", &[("scope", "row")], &name);
-        for value in values {
-            out.element("td", &[], value.as_deref().unwrap_or("not told"));
+    let bodies = html! {
+        tbody {
+            @for (name, matters, values) in &rows {
+                tr class=[matters.then_some("differs")] {
+                    th scope="row" { @if *matters { "≠ " } (name) }
+                    @for value in values { td { (value.as_deref().unwrap_or(UNKNOWN)) } }
+                }
+            }
         }
-        out.close();
+    };
+    let caption = "≠ marks what should be the same to be compared";
+    let head = Head { class: "settings", name: "Differences", caption };
+    html! {
+        details open="" {
+            summary { "What differs between these runs" }
+            (head.table(group.columns(), &bodies))
+        }
     }
-    out.close();
-    Head::close(out);
-    out.close();
 }
 
 /// What all runs of the page have in common, and by job what only its runs have.
-pub(super) fn common(out: &mut Markup, groups: &[Group<'_>]) {
+pub(super) fn common(groups: &[Group<'_>]) -> Markup {
     let all: Vec<&Record> = groups.iter().flat_map(|group| records(group)).collect();
     if all.is_empty() {
-        return;
+        return html! {};
     }
-    out.open("section", &[("aria-labelledby", "settings")]);
-    out.element("h2", &[("id", "settings")], "Machine and settings");
     let rows = compared(&all);
-    let same = rows.iter().filter(|(_, _, values)| is_same(values));
-    out.element("p", &[], if all.len() > 1 { "The same in all runs:" } else { "" });
-    out.open("dl", &[]);
-    for (name, _, values) in same {
-        out.open("div", &[]);
-        out.element("dt", &[], name);
-        let value = values.first().and_then(Option::as_deref);
-        out.element("dd", &[], value.unwrap_or("not told"));
-        out.close();
-    }
-    out.close();
     let by_job = by_job(groups, &rows);
-    if groups.len() > 1 && !by_job.rows.is_empty() {
-        by_job.draw(out, "settings");
+    html! {
+        section aria-labelledby="settings" {
+            h2 id="settings" { "Machine and settings" }
+            p { @if all.len() > 1 { "The same in all runs:" } }
+            dl {
+                @for (name, _, values) in rows.iter().filter(|(_, _, values)| is_same(values)) {
+                    @let value = values.first().and_then(Option::as_deref);
+                    div { dt { (name) } dd { (value.unwrap_or(UNKNOWN)) } }
+                }
+            }
+            @if groups.len() > 1 && !by_job.rows.is_empty() { (by_job.draw("settings")) }
+        }
     }
-    out.close();
 }
 
 /// Settings that are the same in all runs of a job, but not in all jobs.
@@ -161,10 +160,10 @@ fn by_job(groups: &[Group<'_>], rows: &[(String, bool, Vec<Option<String>>)]) ->
         let cell = |rows: &Vec<(String, bool, Vec<Option<String>>)>| {
             let found = rows.iter().find(|(other, ..)| other == name);
             match found {
-                None => "not told".to_owned(),
+                None => UNKNOWN.to_owned(),
                 Some((_, _, values)) if !is_same(values) => "differs, see there".to_owned(),
                 Some((_, _, values)) => {
-                    values.first().cloned().flatten().unwrap_or_else(|| "not told".to_owned())
+                    values.first().cloned().flatten().unwrap_or_else(|| UNKNOWN.to_owned())
                 }
             }
         };
@@ -182,26 +181,29 @@ fn by_job(groups: &[Group<'_>], rows: &[(String, bool, Vec<Option<String>>)]) ->
 }
 
 /// How each run was made.
-pub(super) fn commands(out: &mut Markup, groups: &[Group<'_>]) {
-    out.open("section", &[("aria-labelledby", "commands")]);
-    out.element("h2", &[("id", "commands")], "Commands");
-    out.open("dl", &[("class", "commands")]);
-    for group in groups {
+pub(super) fn commands(groups: &[Group<'_>]) -> Markup {
+    let runs = groups.iter().flat_map(|group| {
         let runs = group.runs.iter().map(|run| (run.label.as_str(), run.record));
         let floor = group.floor.map(|floor| (floor.label.as_str(), floor));
-        for (label, record) in runs.chain(floor) {
-            out.open("div", &[]);
-            let name = format!("{}, {}", shortened(group.name, 40), shortened(label, 40));
-            out.element("dt", &[], &name);
-            let words = record.command.iter().map(|word| quoted(word));
-            out.open("dd", &[]);
-            out.element("code", &[], &shortened(&words.collect::<Vec<_>>().join(" "), 2_000));
-            out.close();
-            out.close();
+        runs.chain(floor).map(|(label, record)| (group.name, label, record))
+    });
+    let command = |record: &Record| {
+        let words: Vec<String> = record.command.iter().map(|word| quoted(word)).collect();
+        shortened(&words.join(" "), 2_000)
+    };
+    html! {
+        section aria-labelledby="commands" {
+            h2 id="commands" { "Commands" }
+            dl class="commands" {
+                @for (job, label, record) in runs {
+                    div {
+                        dt { (shortened(job, 40)) ", " (shortened(label, 40)) }
+                        dd { code { (command(record)) } }
+                    }
+                }
+            }
         }
     }
-    out.close();
-    out.close();
 }
 
 /// A word as a shell reads it.
@@ -213,6 +215,8 @@ fn quoted(word: &str) -> String {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
+
+const UNKNOWN: &str = "not told";
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,12 @@
 //! What the page says in sentences: its title, what the figures mean, and what to beware of.
 
-use super::markup::{Markup, shortened};
+use maud::{Markup, html};
+
 use super::number::{count, figure, length, short_time};
 use super::{Group, Run, results, setting};
 use crate::bench::profiles::Profile;
+use crate::bench::record::Record;
+use crate::table::shortened;
 
 /// The title of a page without one.
 pub(super) fn title(groups: &[Group<'_>]) -> String {
@@ -220,35 +223,27 @@ fn shared_machine(groups: &[Group<'_>], cautions: &mut Vec<String>) {
 }
 
 /// How the figures were taken.
-pub(super) fn reading(out: &mut Markup, groups: &[Group<'_>]) {
-    out.open("section", &[("aria-labelledby", "reading")]);
-    out.element("h2", &[("id", "reading")], "How to read this");
-    out.open("ul", &[]);
-    for text in READING {
-        out.element("li", &[], text);
-    }
-    let runs = || groups.iter().flat_map(|group| &group.runs);
-    let of_source = |source: &str| {
-        runs()
-            .any(|run| run.record.cost.server.as_ref().is_some_and(|spent| spent.source == source))
+pub(super) fn reading(groups: &[Group<'_>]) -> Markup {
+    let any = |holds: &dyn Fn(&Record) -> bool| {
+        groups.iter().flat_map(|group| &group.runs).any(|run| holds(run.record))
     };
-    if of_source("pid") {
-        out.element("li", &[], BY_PID);
+    let of_source = |source: &str| {
+        any(&|record| record.cost.server.as_ref().is_some_and(|spent| spent.source == source))
+    };
+    let sentences = [
+        (of_source("pid"), BY_PID),
+        (of_source("monitor"), BY_MONITOR),
+        (any(&|record| record.load.rate.is_none()), CLOSED_LOOP),
+        (any(&|record| record.load.rate.is_some()), OPEN_LOOP),
+        (groups.iter().any(|group| group.floor.is_some()), FLOOR),
+    ];
+    let sentences = sentences.into_iter().filter_map(|(holds, text)| holds.then_some(text));
+    html! {
+        section aria-labelledby="reading" {
+            h2 id="reading" { "How to read this" }
+            ul { @for text in READING.into_iter().chain(sentences) { li { (text) } } }
+        }
     }
-    if of_source("monitor") {
-        out.element("li", &[], BY_MONITOR);
-    }
-    if runs().any(|run| run.record.load.rate.is_none()) {
-        out.element("li", &[], CLOSED_LOOP);
-    }
-    if runs().any(|run| run.record.load.rate.is_some()) {
-        out.element("li", &[], OPEN_LOOP);
-    }
-    if groups.iter().any(|group| group.floor.is_some()) {
-        out.element("li", &[], FLOOR);
-    }
-    out.close();
-    out.close();
 }
 
 /// What a job does.
