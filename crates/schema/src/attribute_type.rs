@@ -7,9 +7,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::definition::Extension;
-use crate::matching_rule::MatchingRule;
-use crate::syntax::{Syntax, oid};
+use crate::definition::{Extension, Usage};
+use crate::rules::{MatchingRule, Syntax};
+use crate::syntax::oid;
 
 /// One attribute type. Two are equal when their OIDs are, whichever version of the schema they
 /// are from.
@@ -158,34 +158,5 @@ impl Hash for AttributeType {
 impl fmt::Debug for AttributeType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AttributeType({} {})", self.oid, self.name())
-    }
-}
-
-/// What an attribute is for (RFC 4512 §2.5.1).
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Usage {
-    /// Data of users and applications.
-    #[default]
-    UserApplications,
-    /// Part of the directory's own information.
-    DirectoryOperation,
-    /// Shared among servers.
-    DistributedOperation,
-    /// Of this server alone.
-    DsaOperation,
-}
-
-impl Usage {
-    /// Every usage, as spelled in a definition.
-    pub(crate) const ALL: [(Self, &str); 4] = [
-        (Self::UserApplications, "userApplications"),
-        (Self::DirectoryOperation, "directoryOperation"),
-        (Self::DistributedOperation, "distributedOperation"),
-        (Self::DsaOperation, "dSAOperation"),
-    ];
-
-    /// Whether it is any of the server's own usages.
-    pub fn is_operational(self) -> bool {
-        self != Self::UserApplications
     }
 }

@@ -11,11 +11,14 @@ mod tests;
 
 use std::fmt;
 
-use crate::attribute_type::Usage;
-use crate::object_class::ClassKind;
-
 /// The longest text of one definition, in octets.
 pub const DEFINITION_LENGTH_MAX_BYTES: usize = 64 * 1024;
+
+/// The most definitions one schema may hold.
+pub const DEFINITION_COUNT_MAX: usize = 20_000;
+
+/// The longest chain of superior types or classes.
+pub const SUPERIOR_DEPTH_MAX: u32 = 32;
 
 /// One element of a schema as its definition has it: names and OIDs not yet looked up.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -123,6 +126,69 @@ pub struct AttributeTypeBody {
     pub no_user_modification: bool,
     /// What it is for.
     pub usage: Usage,
+}
+
+/// What an attribute is for (RFC 4512 §2.5.1).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Usage {
+    /// Data of users and applications.
+    #[default]
+    UserApplications,
+    /// Part of the directory's own information.
+    DirectoryOperation,
+    /// Shared among servers.
+    DistributedOperation,
+    /// Of this server alone.
+    DsaOperation,
+}
+
+impl Usage {
+    /// Every usage, as spelled in a definition.
+    pub(crate) const ALL: [(Self, &str); 4] = [
+        (Self::UserApplications, "userApplications"),
+        (Self::DirectoryOperation, "directoryOperation"),
+        (Self::DistributedOperation, "distributedOperation"),
+        (Self::DsaOperation, "dSAOperation"),
+    ];
+
+    /// Whether it is any of the server's own usages.
+    pub fn is_operational(self) -> bool {
+        self != Self::UserApplications
+    }
+}
+
+/// How entries may use an object class (RFC 4512 §2.4).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum ClassKind {
+    /// Only as a superior of other classes.
+    Abstract,
+    /// As what the entry is; exactly one chain of them.
+    #[default]
+    Structural,
+    /// In addition to the structural class.
+    Auxiliary,
+}
+
+impl ClassKind {
+    /// The keyword of a definition.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Self::Abstract => "ABSTRACT",
+            Self::Structural => "STRUCTURAL",
+            Self::Auxiliary => "AUXILIARY",
+        }
+    }
+
+    /// Whether a class of this kind may be derived from one of kind `superior`.
+    pub(crate) fn may_derive_from(self, superior: Self) -> bool {
+        match (self, superior) {
+            (_, Self::Abstract)
+            | (Self::Structural, Self::Structural)
+            | (Self::Auxiliary, Self::Auxiliary) => true,
+            (Self::Abstract | Self::Auxiliary, Self::Structural)
+            | (Self::Abstract | Self::Structural, Self::Auxiliary) => false,
+        }
+    }
 }
 
 impl Definition {

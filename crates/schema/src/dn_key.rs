@@ -11,7 +11,7 @@ use std::fmt;
 
 use ldap::dn::{Dn, DnError, DnLimits, Rdn, parse_dn};
 
-use crate::matching_rule::Holds;
+use crate::rules::Holds;
 use crate::schema::Schema;
 
 /// The key of a DN.

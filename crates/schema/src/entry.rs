@@ -15,6 +15,7 @@ use ldap::message::{Attributes, Values, ValuesBuf};
 use crate::description::{AttributeDescription, DescriptionError};
 use crate::object_class::ObjectClass;
 use crate::schema::Schema;
+use crate::well_known::WellKnown;
 
 /// The most attributes of one entry.
 pub const ATTRIBUTE_COUNT_MAX: usize = 4096;
@@ -42,6 +43,22 @@ pub trait EntryRead {
     /// Calls `visit` with each attribute, its values in wire form.
     fn visit_attributes(&self, visit: &mut dyn FnMut(&AttributeDescription, Values<'_>));
 }
+
+impl WellKnown {
+    /// Whether an entry is an alias (RFC 4512 §2.6): it has no subordinates.
+    #[must_use]
+    pub fn is_alias(&self, entry: &dyn EntryRead) -> bool {
+        let mut found = false;
+        entry.visit_values(&self.object_class, &mut |_, value| {
+            found = value.eq_ignore_ascii_case(b"alias") || value == ALIAS_OID;
+            !found
+        });
+        found
+    }
+}
+
+/// The OID of the object class `alias` (RFC 4512 §2.6).
+const ALIAS_OID: &[u8] = b"2.5.6.1";
 
 /// An entry in memory.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use crate::DEFINITION_COUNT_MAX;
-use crate::SUPERIOR_DEPTH_MAX;
-use crate::definition::{Definition, DefinitionError};
+use crate::definition::{DEFINITION_COUNT_MAX, Definition, DefinitionError, SUPERIOR_DEPTH_MAX};
 
 /// Where a definition stands.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -20,7 +20,8 @@ use ldap::filter::{AvaFilter, ExtensibleFilter, Filter, SubstringFilter};
 
 use crate::description::AttributeDescription;
 use crate::entry::EntryRead;
-use crate::matching_rule::{APPROXIMATE_RULE, MatchingRule, RuleKind};
+use crate::matching_rule::APPROXIMATE_RULE;
+use crate::rules::{MatchingRule, RuleKind};
 use crate::schema::Schema;
 
 /// A search filter, ready to be evaluated.

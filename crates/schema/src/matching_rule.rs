@@ -24,207 +24,8 @@ pub(crate) use octets::{auth_password, bit_string, boolean, csn, uuid};
 pub(crate) use text::split_lines;
 pub(crate) use time::{generalized_time, utc_time};
 
-use crate::prepare::{Invalid, Position};
-use crate::schema::Schema;
-use crate::syntax::{self, Check, oid};
-
-/// What a rule decides.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RuleKind {
-    /// Whether two values match.
-    Equality,
-    /// Which of two values comes first.
-    Ordering,
-    /// Whether a value holds some pieces.
-    Substring,
-}
-
-/// How the key of a value and the key of an assertion are compared.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Compare {
-    /// Octet by octet. Only such rules can be looked up in an index of keys.
-    Key,
-    /// One of the value's words is the assertion.
-    Word,
-    /// The assertion's words are among the value's, in this order.
-    Words,
-    /// The value has every bit of the assertion.
-    AllBits,
-    /// The value has one bit of the assertion.
-    AnyBits,
-    /// The value is the assertion, or names an entry from which values lead there. Of the entry at
-    /// hand only the first can be told; a search asks for the rest before it asks entries.
-    Chain,
-}
-
-/// Appends the key of a value; what is appended on refusal means nothing.
-pub type Prepare = fn(&Schema, &[u8], &mut Vec<u8>) -> Result<(), Invalid>;
-/// Appends the key of a piece of a substring assertion.
-pub type PreparePiece = fn(Position, &[u8], &mut Vec<u8>) -> Result<(), Invalid>;
-
-/// A matching rule.
-pub struct MatchingRule {
-    /// Its object identifier.
-    pub oid: &'static str,
-    /// Its name.
-    pub name: &'static str,
-    /// What it decides.
-    pub kind: RuleKind,
-    /// The syntax of assertion values, as an OID.
-    pub syntax: &'static str,
-    /// The syntaxes of the attributes it applies to, as OIDs.
-    pub applies_to: &'static [&'static str],
-    /// The key of an attribute value.
-    pub prepare: Prepare,
-    /// What an assertion value has to be, where preparing does not tell.
-    check_assertion: Check,
-    /// The key of an assertion value that was checked.
-    assertion_key: Prepare,
-    /// The key of a piece; substring rules only.
-    pub prepare_piece: Option<PreparePiece>,
-    /// How keys are compared for equality.
-    pub compare: Compare,
-    /// What values hold: names, for example, whose values may hold names.
-    pub(crate) holds: Holds,
-}
-
-/// What values of a rule hold, and so may nest.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Holds {
-    /// Octets, numbers, times, texts of ASCII alone.
-    Plain,
-    /// Texts of any characters, which are normalized.
-    Text,
-    Name,
-    Certificate,
-}
-
-impl MatchingRule {
-    /// Finds a rule by its OID or by its name in any case.
-    pub fn find(name_or_oid: &str) -> Option<&'static Self> {
-        let is_it =
-            |rule: &&Self| rule.oid == name_or_oid || rule.name.eq_ignore_ascii_case(name_or_oid);
-        MATCHING_RULES.iter().find(is_it)
-    }
-
-    /// Whether it can compare values of the syntax with this OID.
-    pub fn applies_to(&self, syntax: &str) -> bool {
-        self.applies_to.contains(&syntax)
-    }
-
-    /// Whether a value with key `value` matches an assertion with key `assertion`.
-    pub fn keys_match(&self, value: &[u8], assertion: &[u8]) -> bool {
-        match self.compare {
-            Compare::Key | Compare::Chain => value == assertion,
-            Compare::Word => value.split(|&byte| byte == b' ').any(|word| word == assertion),
-            Compare::Words => {
-                let mut words = value.split(|&byte| byte == b' ');
-                assertion.split(|&byte| byte == b' ').all(|asked| words.any(|word| word == asked))
-            }
-            Compare::AllBits => integer::octet_pairs(value, assertion)
-                .all(|(value, assertion)| value & assertion == assertion),
-            Compare::AnyBits => integer::octet_pairs(value, assertion)
-                .any(|(value, assertion)| value & assertion != 0),
-        }
-    }
-
-    /// Appends the key of an assertion value, which has to be of the assertion syntax: a filter
-    /// with one that is not is Undefined (RFC 4511 §4.5.1.7).
-    pub fn prepare_assertion(
-        &self,
-        schema: &Schema,
-        value: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Invalid> {
-        (self.check_assertion)(schema, value).map_err(Invalid)?;
-        (self.assertion_key)(schema, value, out)
-    }
-
-    const fn new(
-        oid: &'static str,
-        name: &'static str,
-        kind: RuleKind,
-        applies_to: &'static [&'static str],
-        prepare: Prepare,
-    ) -> Self {
-        let [syntax, ..] = applies_to else { panic!("a rule applies to a syntax") };
-        Self {
-            oid,
-            name,
-            kind,
-            syntax,
-            applies_to,
-            prepare,
-            check_assertion: syntax::text::anything,
-            assertion_key: prepare,
-            prepare_piece: None,
-            compare: Compare::Key,
-            holds: Holds::Plain,
-        }
-    }
-
-    /// An equality rule whose assertions have the first syntax of `applies_to`.
-    const fn equality(
-        oid: &'static str,
-        name: &'static str,
-        applies_to: &'static [&'static str],
-        prepare: Prepare,
-    ) -> Self {
-        Self::new(oid, name, RuleKind::Equality, applies_to, prepare)
-    }
-
-    const fn ordering(
-        oid: &'static str,
-        name: &'static str,
-        applies_to: &'static [&'static str],
-        prepare: Prepare,
-    ) -> Self {
-        Self::new(oid, name, RuleKind::Ordering, applies_to, prepare)
-    }
-
-    const fn substring(
-        oid: &'static str,
-        name: &'static str,
-        applies_to: &'static [&'static str],
-        prepare: Prepare,
-        prepare_piece: PreparePiece,
-    ) -> Self {
-        let rule = Self::new(oid, name, RuleKind::Substring, applies_to, prepare);
-        Self { syntax: oid::SUBSTRING_ASSERTION, prepare_piece: Some(prepare_piece), ..rule }
-    }
-
-    const fn comparing(self, compare: Compare) -> Self {
-        Self { compare, ..self }
-    }
-
-    const fn holding(self, holds: Holds) -> Self {
-        Self { holds, ..self }
-    }
-
-    /// Gives assertions a syntax and a preparation of their own.
-    const fn asserting(self, syntax: &'static str, assertion_key: Prepare) -> Self {
-        Self { syntax, assertion_key, ..self }
-    }
-
-    /// Checks assertions by their syntax: where preparing accepts more than that.
-    const fn checking(self, check_assertion: Check) -> Self {
-        Self { check_assertion, ..self }
-    }
-}
-
-impl PartialEq for MatchingRule {
-    fn eq(&self, other: &Self) -> bool {
-        self.oid == other.oid
-    }
-}
-
-impl Eq for MatchingRule {}
-
-impl std::fmt::Debug for MatchingRule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
+use crate::rules::{Compare, Holds, MatchingRule};
+use crate::syntax::{self, oid};
 
 /// The rule of `~=` for texts; other attributes are compared with their equality rule.
 pub const APPROXIMATE_RULE: &str = "1.3.6.1.4.1.4203.666.4.4";
@@ -256,6 +57,15 @@ const OID_FIRST: &[&str] = &[
     oid::MATCHING_RULE_USE_DESCRIPTION,
     oid::NAME_FORM_DESCRIPTION,
 ];
+
+impl MatchingRule {
+    /// Finds a rule by its OID or by its name in any case.
+    pub fn find(name_or_oid: &str) -> Option<&'static Self> {
+        let is_it =
+            |rule: &&Self| rule.oid == name_or_oid || rule.name.eq_ignore_ascii_case(name_or_oid);
+        MATCHING_RULES.iter().find(is_it)
+    }
+}
 
 /// Every matching rule, by OID.
 pub static MATCHING_RULES: &[MatchingRule] = &[

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::attribute_type::AttributeType;
-use crate::definition::Extension;
+use crate::definition::{ClassKind, Extension};
 
 /// The OID of `extensibleObject`, whose entries may hold any attribute (RFC 4512 §4.3).
 const EXTENSIBLE_OBJECT_OID: &str = "1.3.6.1.4.1.1466.101.120.111";
@@ -90,39 +90,5 @@ impl Eq for ObjectClass {}
 impl fmt::Debug for ObjectClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ObjectClass({} {})", self.oid, self.name())
-    }
-}
-
-/// How entries may use an object class (RFC 4512 §2.4).
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum ClassKind {
-    /// Only as a superior of other classes.
-    Abstract,
-    /// As what the entry is; exactly one chain of them.
-    #[default]
-    Structural,
-    /// In addition to the structural class.
-    Auxiliary,
-}
-
-impl ClassKind {
-    /// The keyword of a definition.
-    pub fn keyword(self) -> &'static str {
-        match self {
-            Self::Abstract => "ABSTRACT",
-            Self::Structural => "STRUCTURAL",
-            Self::Auxiliary => "AUXILIARY",
-        }
-    }
-
-    /// Whether a class of this kind may be derived from one of kind `superior`.
-    pub(crate) fn may_derive_from(self, superior: Self) -> bool {
-        match (self, superior) {
-            (_, Self::Abstract)
-            | (Self::Structural, Self::Structural)
-            | (Self::Auxiliary, Self::Auxiliary) => true,
-            (Self::Abstract | Self::Auxiliary, Self::Structural)
-            | (Self::Abstract | Self::Structural, Self::Auxiliary) => false,
-        }
     }
 }

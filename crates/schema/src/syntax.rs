@@ -9,49 +9,12 @@ mod structured;
 pub(crate) mod text;
 pub(crate) mod x509;
 
-use crate::schema::Schema;
-
-/// Says why a value does not conform; the sentence continues "the value …".
-pub type Check = fn(&Schema, &[u8]) -> Result<(), &'static str>;
-
-/// A syntax.
-pub struct Syntax {
-    /// Its object identifier.
-    pub oid: &'static str,
-    /// Its name, as published in `ldapSyntaxes`.
-    pub name: &'static str,
-    /// Whether values are text that a person can read.
-    pub human_readable: bool,
-    /// Whether a value conforms.
-    pub check: Check,
-}
+use crate::rules::{Syntax, anything};
 
 impl Syntax {
     /// Finds a syntax by its OID.
     pub fn find(oid: &str) -> Option<&'static Self> {
         SYNTAXES.iter().find(|syntax| syntax.oid == oid)
-    }
-
-    const fn text(oid: &'static str, name: &'static str, check: Check) -> Self {
-        Self { oid, name, human_readable: true, check }
-    }
-
-    const fn octets(oid: &'static str, name: &'static str, check: Check) -> Self {
-        Self { oid, name, human_readable: false, check }
-    }
-}
-
-impl PartialEq for Syntax {
-    fn eq(&self, other: &Self) -> bool {
-        self.oid == other.oid
-    }
-}
-
-impl Eq for Syntax {}
-
-impl std::fmt::Debug for Syntax {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
     }
 }
 
@@ -85,12 +48,12 @@ pub static SYNTAXES: &[Syntax] = &[
         "Facsimile Telephone Number",
         structured::facsimile_number,
     ),
-    Syntax::octets(oid::FAX, "Fax", text::anything),
+    Syntax::octets(oid::FAX, "Fax", anything),
     Syntax::text(oid::GENERALIZED_TIME, "Generalized Time", text::generalized_time),
     Syntax::text(oid::GUIDE, "Guide", structured::guide),
     Syntax::text(oid::IA5_STRING, "IA5 String", text::ia5_string),
     Syntax::text(oid::INTEGER, "INTEGER", text::integer),
-    Syntax::octets(oid::JPEG, "JPEG", text::anything),
+    Syntax::octets(oid::JPEG, "JPEG", anything),
     Syntax::text(oid::LDAP_SYNTAX_DESCRIPTION, "LDAP Syntax Description", definition::ldap_syntax),
     Syntax::text(
         oid::MATCHING_RULE_DESCRIPTION,
@@ -110,7 +73,7 @@ pub static SYNTAXES: &[Syntax] = &[
         "Object Class Description",
         definition::object_class,
     ),
-    Syntax::octets(oid::OCTET_STRING, "Octet String", text::anything),
+    Syntax::octets(oid::OCTET_STRING, "Octet String", anything),
     Syntax::text(oid::OID, "OID", text::object_identifier),
     Syntax::text(oid::OTHER_MAILBOX, "Other Mailbox", structured::other_mailbox),
     Syntax::text(oid::POSTAL_ADDRESS, "Postal Address", text::postal_address),
@@ -158,9 +121,9 @@ pub static SYNTAXES: &[Syntax] = &[
     Syntax::text(oid::ALGORITHM_IDENTIFIER, "X.509 Algorithm Identifier", x509::assertion),
     // Others.
     Syntax::text(oid::ACI_ITEM, "ACI Item", text::directory_string),
-    Syntax::octets(oid::AUDIO, "Audio", text::anything),
+    Syntax::octets(oid::AUDIO, "Audio", anything),
     Syntax::text(oid::AUTH_PASSWORD, "authPassword", text::auth_password),
-    Syntax::octets(oid::BINARY, "Binary", text::anything),
+    Syntax::octets(oid::BINARY, "Binary", anything),
     Syntax::text(oid::BOOT_PARAMETER, "RFC2307 Boot Parameter", structured::boot_parameter),
     Syntax::text(oid::CSN, "CSN", text::csn),
     Syntax::text(

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use ldap::result::ResultCode;
 
 use crate::attribute_type::AttributeType;
+use crate::definition::ClassKind;
 use crate::description::AttributeDescription;
 use crate::entry::{Attribute, Entry, EntryError};
-use crate::object_class::{ClassKind, ObjectClass};
+use crate::object_class::ObjectClass;
 use crate::schema::Schema;
 
 /// Where an entry comes from.

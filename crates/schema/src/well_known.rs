@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use crate::description::AttributeDescription;
-use crate::entry::EntryRead;
 use crate::object_class::ObjectClass;
 
 macro_rules! well_known {
@@ -46,22 +45,6 @@ macro_rules! well_known {
         }
     };
 }
-
-impl WellKnown {
-    /// Whether an entry is an alias (RFC 4512 §2.6): it has no subordinates.
-    #[must_use]
-    pub fn is_alias(&self, entry: &dyn EntryRead) -> bool {
-        let mut found = false;
-        entry.visit_values(&self.object_class, &mut |_, value| {
-            found = value.eq_ignore_ascii_case(b"alias") || value == ALIAS_OID;
-            !found
-        });
-        found
-    }
-}
-
-/// The OID of the object class `alias` (RFC 4512 §2.6).
-const ALIAS_OID: &[u8] = b"2.5.6.1";
 
 well_known! {
     types {

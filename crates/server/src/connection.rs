@@ -1,5 +1,9 @@
 //! One client connection: reads messages, has them handled, writes the answers.
 //!
+//! Where a session is stands in `state.rs`. `input.rs` reads and cuts out messages, `output.rs`
+//! sends answers; here is what comes in which order, and what becomes of a message. What the writer
+//! and the pools have made comes in by `deliveries.rs` and `hashes.rs`.
+//!
 //! The usual request costs one wake, one read, one call of the directory and one write; what was
 //! read with it is handled with it and answered with the same write.
 //!
@@ -12,23 +16,24 @@ mod deliveries;
 mod hashes;
 pub(crate) mod holding;
 mod idle;
+mod input;
+pub(crate) mod mailbox;
 mod output;
 pub(crate) mod presence;
 pub(crate) mod read_buffer;
 pub(crate) mod send_queue;
 pub(crate) mod sessions;
+mod state;
 mod status;
 mod time_slice;
 
 use std::cell::RefCell;
-use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use directory::{Identity, Next, Noted, Session};
-use ldap::ber::{DecodeError, DecodeReason, Frame, frame};
 use ldap::encode;
 use ldap::message::{
     Controls, DecodeLimits, LdapResult, Message, MessageId, Request, ResponseKind,
@@ -36,22 +41,24 @@ use ldap::message::{
 use ldap::result::ResultCode;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::Instant;
 
-use self::bind_throttle::{BindThrottle, Decision};
+use self::bind_throttle::BindThrottle;
 use self::holding::Holding;
 use self::idle::IdleTimer;
+use self::input::Input;
 use self::output::Output;
-use self::status::Closing;
+pub(crate) use self::state::Ending;
+use self::state::State;
 use self::time_slice::TimeSlice;
-use crate::connection::send_queue::Batch;
+use crate::connection::mailbox::{ConnectionId, Mailbox};
 use crate::limits::anonymous_share::Queued;
 use crate::limits::budget::Held;
 use crate::listen::stream::Stream;
 use crate::log::ConnectionLog;
 use crate::pools::fair_queue::Asker;
 use crate::pools::scan_pool::Delivery;
-use crate::worker::{ConnectionId, Mailbox, Worker};
+use crate::worker::Worker;
 
 /// One connection on its worker.
 pub(crate) struct Connection {
@@ -69,33 +76,12 @@ pub(crate) struct Connection {
     queued: Queued,
     input: Input,
     output: Output,
-    /// Answers of this connection leave with that batch, or have left.
-    queued_in: Option<Batch>,
     /// Jobs on the pools.
     jobs: Vec<Running>,
-    /// Set when no further message will be handled, to what is to be done once all is sent.
-    ending: Option<Ending>,
+    state: State,
     idle: IdleTimer,
     /// The round in which the session was looked at last.
     recheck_round: u64,
-    /// Runs while the client has ended its side, its jobs deliver nothing, and nothing is to be
-    /// sent.
-    half_closed: Option<Pin<Box<Sleep>>>,
-    closing: Closing,
-}
-
-/// What was received and not handled yet.
-#[derive(Default)]
-struct Input {
-    bytes: Vec<u8>,
-    /// How many bytes are needed before it is worth looking at them again; 0: look at once.
-    need: usize,
-    /// When whole messages among them were read.
-    read: Option<Instant>,
-    /// The client will send nothing more.
-    ended: bool,
-    /// The client will send nothing more, as far as it was looked ahead.
-    ahead_ended: bool,
 }
 
 struct Running {
@@ -112,19 +98,6 @@ impl Running {
     fn search(deliveries: mpsc::Receiver<Delivery>, held: Held) -> Self {
         Self { deliveries, hashes_for: None, silence_tells: false, _held: Some(held) }
     }
-}
-
-/// How a session ends, or what interrupts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// The connection is broken: nothing can be sent.
-    Lost,
-    /// The client is done.
-    Closed,
-    /// A notice says why the client is disconnected, and it should have the time to read it.
-    Dismissed,
-    /// The answer to StartTLS was sent.
-    StartTls,
 }
 
 /// The message that was handled.
@@ -176,12 +149,9 @@ impl Connection {
             queued: Queued::default(),
             input: Input::default(),
             output: Output::default(),
-            queued_in: None,
             jobs: Vec::new(),
-            ending: None,
+            state: State::Open,
             idle,
-            half_closed: None,
-            closing: None,
         }
     }
 
@@ -194,7 +164,7 @@ impl Connection {
             worker.anonymous_share.used(Instant::now().saturating_duration_since(begun));
         }
         if polled.is_pending() {
-            let octets = self.output.held() + self.input.bytes.capacity() + self.mailbox.left();
+            let octets = self.output.held() + self.input.held() + self.mailbox.left();
             self.holding.update(octets, is_anonymous, (&worker.shared, || worker.now()));
         }
         polled
@@ -259,7 +229,7 @@ impl Connection {
     /// Looks at whether the session is still what its entry is, when others may have changed it.
     fn recheck(&mut self) {
         let round = self.worker.recheck_round.get();
-        if std::mem::replace(&mut self.recheck_round, round) == round || self.ending.is_some() {
+        if std::mem::replace(&mut self.recheck_round, round) == round || self.state.is_draining() {
             return;
         }
         if let Err(why) = self.worker.recheck(&mut self.session) {
@@ -273,7 +243,12 @@ impl Connection {
     pub(crate) fn resume_secure(&mut self, stream: Stream, tls: directory::Tls) {
         self.stream.replace(stream);
         self.session.set_tls(tls);
-        self.ending = None;
+        self.state = State::Open;
+    }
+
+    /// Handles no further message; once all is sent, the session ends like that.
+    fn drain(&mut self, ending: Ending) {
+        self.state = std::mem::take(&mut self.state).drain(ending);
     }
 
     /// The session is over: nothing is done for it any more.
@@ -304,8 +279,7 @@ impl Connection {
     /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.
     fn may_handle(&self, waiting_bytes: usize) -> bool {
         let limits = &self.worker.shared.limits;
-        self.ending.is_none()
-            && !self.input.ended
+        self.state.is_handling()
             && !self.worker.is_stopping()
             && !self.bind_throttle.is_waiting()
             && !self.is_hashing()
@@ -324,37 +298,15 @@ impl Connection {
             && self.holding.has_room()
     }
 
-    /// Whether answers that are to be sent may wait for those of others.
-    fn may_linger(&self) -> bool {
-        self.output.bytes.is_empty()
-            // What the client did not take counts as output from now on.
-            && !self.mailbox.has_left()
-            && self.ending.is_none()
-            && !self.input.ended
-            && !self.worker.is_stopping()
-    }
-
-    /// Sees to it that all answers that were handed in are sent, or are the first of the output.
-    fn settle(&mut self) {
-        let Some(batch) = self.queued_in.take() else { return };
-        self.worker.send_queue.send_batch(batch);
-        let mut left = self.mailbox.take_left();
-        if !left.is_empty() {
-            left.extend_from_slice(self.output.rest());
-            self.output.bytes = left;
-            self.output.sent = 0;
-        }
-    }
-
     /// Everything was sent: what now?
     fn after_output(&mut self) -> AfterOutput {
-        if let Some(ending) = self.ending {
+        if let State::Draining { ending, .. } = self.state {
             return AfterOutput::End(ending);
         }
         if self.session.outstanding() > 0 || !self.jobs.is_empty() {
             return AfterOutput::Input;
         }
-        if self.input.ended {
+        if matches!(self.state, State::HalfClosed(_)) {
             // The client has shut down its side, and has all its answers.
             self.log.ends("closed by the client");
             return AfterOutput::End(Ending::Closed);
@@ -364,191 +316,6 @@ impl Connection {
             return AfterOutput::MoreOutput;
         }
         AfterOutput::Input
-    }
-
-    /// Appends a notice of disconnection (RFC 4511 §4.4.1); nothing more is handled.
-    fn dismiss(&mut self, code: ResultCode, diagnostic: &str) {
-        self.ending = Some(Ending::Dismissed);
-        self.log.ends(diagnostic);
-        encode::notice_of_disconnection(&mut self.output.bytes, code, diagnostic);
-    }
-
-    // ---- input
-
-    /// Reads once and handles what is complete.
-    fn poll_input(&mut self, cx: &mut Context<'_>, slice: &mut TimeSlice) -> Poll<io::Result<()>> {
-        let worker = Rc::clone(&self.worker);
-        if self.input.bytes.is_empty() {
-            let received = ready!(worker.read_buffer.poll_read(cx, &self.stream))?;
-            if received.is_empty() {
-                self.input.ended = true;
-                return Poll::Ready(Ok(()));
-            }
-            let used = self.handle_messages(&worker, &received, slice);
-            if let Some(rest) = received.get(used..).filter(|rest| !rest.is_empty()) {
-                self.input.bytes = rest.to_vec();
-            }
-            return Poll::Ready(Ok(()));
-        }
-        if self.input.need > 0 && !ready!(self.poll_more_input(cx))? {
-            return Poll::Ready(Ok(()));
-        }
-        let mut bytes = std::mem::take(&mut self.input.bytes);
-        let used = self.handle_messages(&worker, &bytes, slice);
-        if used < bytes.len() {
-            bytes.drain(..used);
-            if bytes.capacity() > AHEAD_MAX_BYTES.max(4 * bytes.len()) {
-                bytes.shrink_to_fit();
-            }
-            self.input.bytes = bytes;
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// While requests have to wait, because the client does not take its answers or too many are
-    /// under way, they are looked at for those that abandon or cancel one: what is given up goes on
-    /// for nobody, and may be all that the others wait for. The end of the client is
-    /// noticed, too: its guess at a password leaves the line.
-    fn look_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let has_nothing = self.jobs.is_empty() && !self.bind_throttle.is_waiting();
-        if has_nothing || self.ending.is_some() || self.input.ended {
-            return Ok(());
-        }
-        let have = self.input.bytes.len();
-        if self.input.ahead_ended || have >= AHEAD_MAX_BYTES {
-            return Ok(());
-        }
-        let most = AHEAD_MAX_BYTES - have;
-        match self.worker.read_buffer.poll_read_some(cx, &self.stream, most) {
-            Poll::Pending => return Ok(()),
-            Poll::Ready(Err(error)) => return Err(error),
-            // The next read will find the end again, when what came before is handled.
-            Poll::Ready(Ok(received)) if received.is_empty() => self.input.ahead_ended = true,
-            Poll::Ready(Ok(received)) => {
-                self.input.bytes.extend_from_slice(&received);
-                self.input.need = 0;
-                // There may be more.
-                cx.waker().wake_by_ref();
-            }
-        }
-        let may_cancel = !self.is_hashing();
-        let mut rest = self.input.bytes.as_slice();
-        while let Ok(Frame::Complete(length)) = frame(rest, AHEAD_MAX_BYTES)
-            && let Some((message, after)) = rest.split_at_checked(length)
-        {
-            self.session.look_ahead(message, may_cancel);
-            rest = after;
-        }
-        Ok(())
-    }
-
-    /// Reads more behind an incomplete message; says whether it is worth looking at it again.
-    fn poll_more_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        // Room grows with what has arrived, not with what a length field claims.
-        let received = ready!(self.worker.read_buffer.poll_read(cx, &self.stream))?;
-        if received.is_empty() {
-            self.input.ended = true;
-            return Poll::Ready(Ok(false));
-        }
-        self.input.bytes.extend_from_slice(&received);
-        drop(received);
-        self.touch();
-        Poll::Ready(Ok(self.input.bytes.len() >= self.input.need))
-    }
-
-    /// Handles the whole messages at the start of `bytes`, as many as this time slice and the
-    /// limits allow. Returns how many bytes are done with. The answers leave with those of others,
-    /// or are appended to the output.
-    fn handle_messages(
-        &mut self,
-        worker: &Rc<Worker>,
-        bytes: &[u8],
-        slice: &mut TimeSlice,
-    ) -> usize {
-        let now = self.touch();
-        slice.begin(now);
-        let read = self.input.read.unwrap_or(now);
-        worker.recorder.read(read, now);
-        worker.mark_active();
-        worker.send_queue.send_old(now);
-        // Answers are sent together with those of others, unless earlier ones still wait.
-        let is_alone = self.output.bytes.is_empty();
-        let mut out = match is_alone {
-            true => worker.send_queue.spare().take(),
-            false => std::mem::take(&mut self.output.bytes),
-        };
-        let used = self.handle_into(worker, bytes, slice, (&mut out, self.output.sent));
-        // What is whole, and left, waits since then.
-        self.input.read = (used < bytes.len() && self.input.need == 0).then_some(read);
-        if !is_alone {
-            self.output.bytes = out;
-        } else if out.is_empty() {
-            worker.send_queue.spare().give_back(out);
-        } else if self.ending.is_none() && self.stream.borrow().is_plain() {
-            let to = (&self.stream, &self.mailbox);
-            self.queued_in = Some(worker.send_queue.add(to, out, now));
-        } else {
-            self.settle();
-            self.output.append(out);
-        }
-        used
-    }
-
-    fn handle_into(
-        &mut self,
-        worker: &Rc<Worker>,
-        bytes: &[u8],
-        slice: &mut TimeSlice,
-        (out, sent): (&mut Vec<u8>, usize),
-    ) -> usize {
-        let mut used = 0;
-        self.input.need = 0;
-        while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
-            if slice.is_over() || !self.may_handle(out.len() - sent) {
-                return used;
-            }
-            match frame(rest, self.message_size_max()) {
-                Ok(Frame::Complete(length)) => {
-                    let message = rest.get(..length).unwrap_or(rest);
-                    let account = || worker.account_of_guess(&self.session, message);
-                    let context = (|| worker.now(), account);
-                    match self.bind_throttle.throttle(
-                        message,
-                        &worker.shared.client_addresses,
-                        context,
-                    ) {
-                        Decision::Now => {}
-                        Decision::Later => return used,
-                        Decision::Never => {
-                            self.refuse(worker, message, out);
-                            used += length;
-                            continue;
-                        }
-                    }
-                    used += length;
-                    self.idle.has_asked();
-                    let before = out.len();
-                    self.handle(worker, message, out);
-                    slice.handled(length + out.len().saturating_sub(before), Instant::now);
-                }
-                Ok(Frame::Incomplete { need_at_least }) => {
-                    self.input.need = need_at_least;
-                    return used;
-                }
-                Err(error) => {
-                    let diagnostic = self.why_unframed(&error);
-                    self.log.ends(&diagnostic);
-                    encode::notice_of_disconnection(out, ResultCode::ProtocolError, &diagnostic);
-                    self.ending = Some(Ending::Dismissed);
-                }
-            }
-            if self.ending.is_some() {
-                // What follows is discarded; after StartTLS that is a rule of RFC 4511 §4.14.1,
-                // because whoever sits in between could have put it there.
-                return bytes.len();
-            }
-        }
-        used
     }
 
     /// Answers a bind that too many others wait in front of.
@@ -583,7 +350,7 @@ impl Connection {
             out.truncate(start);
             encode::notice_of_disconnection(out, ResultCode::Other, "internal error");
             self.log.ends("internal error");
-            self.ending = Some(Ending::Dismissed);
+            self.drain(Ending::Dismissed);
             let answer = out.get(start..).unwrap_or_default();
             return self.record_answer(worker, attempt, answer, Noted::default());
         };
@@ -621,9 +388,9 @@ impl Connection {
                     self.unanswered(worker, &job);
                 }
             },
-            Next::StartTls => self.ending = Some(Ending::StartTls),
-            Next::Close if out.len() > start => self.ending = Some(Ending::Dismissed),
-            Next::Close => self.ending = Some(Ending::Closed),
+            Next::StartTls => self.drain(Ending::StartTls),
+            Next::Close if out.len() > start => self.drain(Ending::Dismissed),
+            Next::Close => self.drain(Ending::Closed),
         }
         let (answer, noted) = (out.get(start..).unwrap_or_default(), worker.noted());
         match noted.is_wrong_guess {
@@ -662,66 +429,6 @@ impl Connection {
         }
     }
 
-    /// Why what arrives is no message; of one that is too large, which limit holds.
-    fn why_unframed(&self, error: &DecodeError) -> String {
-        if error.reason != DecodeReason::MessageTooLong {
-            return error.to_string();
-        }
-        let most = self.message_size_max();
-        match most < self.worker.shared.limits.message_size_max_bytes {
-            true => format!(
-                "the request is larger than {most} bytes, which is the limit before signing in \
-                 (limits.message_size_anonymous_max_bytes)"
-            ),
-            false => {
-                format!("the request is larger than {most} bytes (limits.message_size_max_bytes)")
-            }
-        }
-    }
-
-    /// Before the client has authenticated, little memory is spent on it.
-    fn message_size_max(&self) -> usize {
-        let limits = &self.worker.shared.limits;
-        if matches!(self.session.identity(), Identity::Anonymous) {
-            limits.message_size_anonymous_max_bytes.min(limits.message_size_max_bytes)
-        } else {
-            limits.message_size_max_bytes
-        }
-    }
-
-    // ---- output
-
-    /// Sends what waits. `Pending` while the client does not read; an error when it has not done
-    /// so for too long.
-    fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.output.is_done() {
-            return Poll::Ready(Ok(()));
-        }
-        let sent = self.stream.borrow_mut().send(cx, self.output.rest())?;
-        if sent > 0 {
-            self.output.count_sent(sent);
-            self.holding.taken(|| self.worker.now());
-            self.output.timer = None;
-        }
-        if self.output.waiting() == 0 {
-            let sent = std::mem::take(&mut self.output.bytes);
-            self.worker.send_queue.spare().give_back(sent);
-            self.output.sent = 0;
-            if self.stream.borrow_mut().poll_flush(cx)?.is_ready() {
-                self.output.flushed = true;
-                self.output.timer = None;
-                return Poll::Ready(Ok(()));
-            }
-        }
-        self.output.flushed = false;
-        let timeout = self.worker.shared.limits.write_timeout;
-        let timer = self.output.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
-        ready!(timer.as_mut().poll(cx));
-        tracing::debug!(connection = self.id.0, "closed: the client does not read its answers");
-        self.log.ends("the client does not read its answers");
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-
     /// The client did something, now.
     fn touch(&mut self) -> Instant {
         self.idle.last = Instant::now();
@@ -756,6 +463,3 @@ fn refuse_busy(id: MessageId, message: &[u8], diagnostic: &str, out: &mut Vec<u8
 
 /// What the end of a job may bring, whatever waits: less than one chunk.
 const END_MAX_BYTES: usize = 64 * 1024;
-
-/// How much of what waits to be handled is looked at for requests that abandon others.
-const AHEAD_MAX_BYTES: usize = 16 * 1024;

@@ -1,27 +1,31 @@
 //! The server as a whole: starts the threads, waits for the signal to stop, and stops in order.
 
+mod worker_thread;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
-use directory::Directory;
-use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit};
+use directory::{Directory, SessionTeller};
+use rustix::process::{DumpableBehavior, Resource, set_dumpable_behavior, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use self::worker_thread::WorkerThread;
 use crate::admin::Admin;
-use crate::connection::sessions::{self, Sessions};
+use crate::connection::sessions::Sessions;
 use crate::error::ServerError;
 use crate::limits::budget::{Budget, BudgetLimits};
 use crate::limits::client_addresses::{AddressLimits, ClientAddresses};
 use crate::limits::connection_slots::ConnectionSlots;
+use crate::limits::open_files::{fit_connections, raise_file_limit, warn_of_files};
 use crate::listen::host_names::HostNames;
 use crate::listen::listeners::{self, Addresses, SocketFile};
 use crate::listen::tls::Tls;
-use crate::log::{AccessRecorder, Logs};
+use crate::log::Logs;
 use crate::metrics::counters::{Counters, Counts};
 use crate::metrics::{self, Meter, Metrics, Process};
 use crate::pools::fair_queue::QueueSize;
@@ -29,7 +33,7 @@ use crate::pools::hash_pool::{HashPool, HashPoolSize};
 use crate::pools::scan_pool::{ScanPool, ScanPoolSize};
 use crate::settings::file_watch::{self, FileWatch, KeyFile};
 use crate::settings::{LimitSettings, PasswordSettings, ServerSettings, Settings};
-use crate::worker::{self, Order, Shared};
+use crate::worker::{Order, Shared};
 
 /// A running server. Dropping it ends it at once; [`Server::wait`] ends it in order.
 pub struct Server {
@@ -49,11 +53,6 @@ pub struct Server {
     signals: Signals,
     _socket_file: Option<SocketFile>,
     _files: FileWatch,
-}
-
-struct WorkerThread {
-    orders: UnboundedSender<Order>,
-    thread: JoinHandle<()>,
 }
 
 /// Asks a server to stop; from any thread.
@@ -107,7 +106,7 @@ impl Server {
         shared.directory.show_figures(Box::new(move |branch| {
             shown.scrape().map(|scrape| metrics::entries(&scrape, branch)).unwrap_or_default()
         }));
-        sessions::show(&shared);
+        show_sessions(&shared);
         let (ended_sender, ended) = unbounded_channel();
         let mut server = Self {
             directory,
@@ -127,7 +126,7 @@ impl Server {
         };
         let lists = listeners.per_worker.into_iter().zip(recorders);
         for (number, list) in lists.enumerate() {
-            server.start_worker(number, &shared, list, &ended_sender)?;
+            server.workers.push(WorkerThread::start(number, &shared, list, &ended_sender)?);
         }
         // The last: whoever asks there whether clients are served gets a true answer.
         let admin = Admin::start(&settings.admin.listen, &server.metrics)?;
@@ -135,33 +134,6 @@ impl Server {
         server.admin = Some(admin);
         tracing::info!(workers, "serving {}", server.addresses);
         Ok(server)
-    }
-
-    fn start_worker(
-        &mut self,
-        number: usize,
-        shared: &Arc<Shared>,
-        list: (Vec<listeners::Listener>, AccessRecorder),
-        ended: &UnboundedSender<()>,
-    ) -> Result<(), ServerError> {
-        let shared = Arc::clone(shared);
-        let (orders, receiver) = unbounded_channel();
-        let (started, starting) = std::sync::mpsc::sync_channel(1);
-        let ended = NotifyOnDrop(ended.clone());
-        let thread = thread::Builder::new()
-            .name(format!("worker-{number}"))
-            .spawn(move || {
-                let _ended = ended;
-                worker::run(shared, list, receiver, &|outcome| {
-                    let _ = started.send(outcome);
-                });
-            })
-            .map_err(ServerError::Thread)?;
-        self.workers.push(WorkerThread { orders, thread });
-        match starting.recv() {
-            Ok(outcome) => outcome.map_err(ServerError::Thread),
-            Err(_) => Err(ServerError::WorkerEnded),
-        }
     }
 
     /// Where the server listens; with the port the system chose where the settings say 0.
@@ -203,7 +175,7 @@ impl Server {
             };
             tracing::info!("stopping");
             metrics.stopping();
-            send_all(workers, || Order::Stop);
+            workers.iter().for_each(|worker| worker.send(Order::Stop));
             // It closes when the last worker has ended.
             let all_ended = async { while ended.recv().await.is_some() {} };
             tokio::select! {
@@ -220,10 +192,8 @@ impl Server {
     /// Ends all threads, the workers first: the pool and the writer still serve them.
     fn join(&mut self) {
         self.admin = None;
-        send_all(&self.workers, || Order::Kill);
-        for worker in self.workers.drain(..) {
-            let _ = worker.thread.join();
-        }
+        self.workers.iter().for_each(|worker| worker.send(Order::Kill));
+        self.workers.drain(..).for_each(WorkerThread::join);
         for thread in self.pool_threads.drain(..) {
             let _ = thread.join();
         }
@@ -285,17 +255,28 @@ pub(crate) fn share(
     Ok((shared, threads))
 }
 
+/// Has the directory show the connections of a server, as long as it runs.
+fn show_sessions(shared: &Arc<Shared>) {
+    let [count, list, close] = [(); 3].map(|()| Arc::downgrade(shared));
+    shared.directory.show_sessions(SessionTeller {
+        count: Box::new(move || {
+            let open = count.upgrade().map_or(0, |shared| shared.counters.connections.value());
+            usize::try_from(open).unwrap_or(usize::MAX)
+        }),
+        list: Box::new(move || {
+            let Some(shared) = list.upgrade() else { return Vec::new() };
+            shared.sessions.list(shared.directory.clock().now())
+        }),
+        close: Box::new(move |number, reason| {
+            close.upgrade().is_some_and(|shared| shared.sessions.close(number, reason))
+        }),
+    });
+}
+
 /// How many connections may be there that have not authenticated.
 fn connection_slots_max(limits: &LimitSettings) -> usize {
     let LimitSettings { connections_max, connections_anonymous_percent, .. } = *limits;
     connections_max.saturating_mul(connections_anonymous_percent) / 100
-}
-
-fn send_all(workers: &[WorkerThread], message: impl Fn() -> Order) {
-    for worker in workers {
-        // A worker that is gone needs no order.
-        let _ = worker.orders.send(message());
-    }
 }
 
 /// The signals that stop a server, and the one that has it open its logs anew.
@@ -334,15 +315,6 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
-    }
-}
-
-/// Says that its thread has ended, however that came about.
-struct NotifyOnDrop(UnboundedSender<()>);
-
-impl Drop for NotifyOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.send(());
     }
 }
 
@@ -404,109 +376,12 @@ fn forbid_core_dumps() {
     }
 }
 
-/// Asks the system for as many open files as connections may need; the default of most is 1,024.
-/// Returns how many there may be; none: any number.
-fn raise_file_limit(limits: &LimitSettings) -> Option<u64> {
-    let connections = limits.connections_max.saturating_add(limits.connections_reserved);
-    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES_RESERVED);
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return limit.current;
-    }
-    let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    // Whether it worked shows in the limit that holds afterwards.
-    let _ =
-        setrlimit(Resource::Nofile, rustix::process::Rlimit { current: Some(current), ..limit });
-    getrlimit(Resource::Nofile).current
-}
-
-/// Lowers the limits to the connections that fit into so many open files. Were there more, none
-/// would be accepted any more at some point, the administrator's neither, and nobody would give up
-/// a slot.
-///
-/// Returns the number of files when that is to be told at once: somebody has asked for more
-/// connections. Nobody asked for as many as the default has: of them it is told when it matters.
-fn fit_connections(
-    limits: &mut LimitSettings,
-    files: Option<u64>,
-) -> Result<Option<u64>, ServerError> {
-    let Some(files) = files else { return Ok(None) };
-    let fit = usize::try_from(files.saturating_sub(FILES_RESERVED)).unwrap_or(usize::MAX);
-    let (max, reserved) = (limits.connections_max, limits.connections_reserved);
-    if fit >= max.saturating_add(reserved) {
-        return Ok(None);
-    }
-    if fit < CONNECTIONS_FIT_MIN {
-        return Err(ServerError::TooFewFiles { files, needed: FILES_RESERVED + max as u64 });
-    }
-    limits.connections_reserved = reserved.min(fit / 2);
-    limits.connections_max = max.min(fit - limits.connections_reserved);
-    limits.open_files_max = Some(files);
-    let is_default = max == Settings::default().limits.connections_max;
-    Ok((!is_default).then_some(files))
-}
-
-/// There are fewer connections than the settings say.
-pub(crate) fn warn_of_files(connections: usize, files: u64) {
-    tracing::warn!(
-        "only {connections} connections fit into the {files} open files that this process may \
-         have, fewer than limits.connections_max, and no more are served: raise them (LimitNOFILE \
-         of a unit, 'ulimit -Hn'), or lower the setting"
-    );
-}
-
 /// One of so many positions in the queue of the hash pool is for those who have signed in.
 const HASH_QUEUE_RESERVED: usize = 4;
-
-/// Files a server has open besides connections: listeners, store, logs, and connections of the
-/// admin listener, or that are refused because there are too many.
-const FILES_RESERVED: u64 = 256;
-
-/// With fewer connections a server is not worth starting.
-const CONNECTIONS_FIT_MIN: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn there_are_no_more_connections_than_open_files() {
-        // All of limits.connections_max stayed in force: when the files were used up, nobody was
-        // accepted, and nobody gave up a slot.
-        let fit = |max, reserved, files| {
-            let mut limits = LimitSettings { connections_max: max, ..LimitSettings::default() };
-            limits.connections_reserved = reserved;
-            fit_connections(&mut limits, files)
-                .map(|_| (limits.connections_max, limits.connections_reserved))
-                .map_err(|error| error.to_string())
-        };
-        assert_eq!(fit(50_000, 32, Some(1_024)), Ok((736, 32)));
-        assert_eq!(fit(50_000, 32, Some(60_000)), Ok((50_000, 32)));
-        assert_eq!(fit(50_000, 32, None), Ok((50_000, 32)));
-        assert_eq!(fit(700, 100, Some(1_024)), Ok((668, 100)));
-        assert_eq!(fit(10, 0, Some(266)), Ok((10, 0)), "all that were asked for");
-        assert_eq!(fit(50_000, 32, Some(256 + 16)), Ok((8, 8)));
-        // Nobody who has set nothing is bothered by it before it matters: every start warned.
-        let lowered = |max| {
-            let mut limits = LimitSettings { connections_max: max, ..Settings::default().limits };
-            let told = fit_connections(&mut limits, Some(1_024)).unwrap();
-            (told, limits.open_files_max)
-        };
-        let usual = Settings::default().limits.connections_max;
-        assert_eq!(lowered(700), (None, None));
-        assert_eq!(lowered(usual), (None, Some(1_024)));
-        assert_eq!(lowered(usual - 1), (Some(1_024), Some(1_024)));
-        for files in [0, 256, 271] {
-            let refusal = fit(50_000, 32, Some(files)).unwrap_err();
-            assert_eq!(
-                refusal,
-                format!(
-                    "this process may have {files} open files only, which leaves hardly \
-                     any for clients: allow it 50256 (LimitNOFILE of a unit, 'ulimit -n')"
-                )
-            );
-        }
-    }
 
     #[test]
     fn threads_are_kept_for_those_who_have_signed_in() {

@@ -294,32 +294,6 @@ pub struct LogFileSettings {
 }
 
 impl Settings {
-    /// Reads the settings: defaults, then `file`, then the variables of the environment that start
-    /// with `ROSTER_`, then `overrides`, which are pairs such as `("listen.ldap", "[::1]:389")`.
-    ///
-    /// # Errors
-    /// An unknown section, key or variable, a value of the wrong type or out of range, a file that
-    /// cannot be read. The error says where and, for a misspelt name, what was probably meant.
-    pub fn load(
-        file: Option<&Path>,
-        environment: impl Iterator<Item = (String, String)>,
-        overrides: &[(&str, String)],
-    ) -> Result<Self, SettingsError> {
-        load::load(file, environment, overrides)
-    }
-
-    /// A commented `roster.toml` that sets every setting to its default.
-    #[must_use]
-    pub fn sample() -> String {
-        page::sample()
-    }
-
-    /// The reference page, Markdown.
-    #[must_use]
-    pub fn reference() -> String {
-        page::reference()
-    }
-
     /// The Unix socket to listen on, if any.
     #[must_use]
     pub fn ldapi_path(&self) -> Option<PathBuf> {
@@ -408,16 +382,6 @@ impl Settings {
             audit_log: AuditLogSettings::default(),
             policies: Vec::new(),
         }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let mut settings = Self::blank();
-        for row in rows::ROWS {
-            row.set_text(&mut settings, row.default).expect("a test sets every default");
-        }
-        settings
     }
 }
 

@@ -4,37 +4,31 @@
 //! takes a lock. A connection stays on the worker that accepted it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Waker;
 use std::time::Duration;
 
-use directory::record::Who;
 use directory::{Directory, HashDone, Network, Next, Noted, Outbox, Session};
 use ldap::message::MessageId;
 use rustc_hash::FxHashMap;
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::connection::mailbox::{Arrived, ConnectionId, Inbox, Mailbox};
 use crate::connection::read_buffer::ReadBuffer;
 use crate::connection::send_queue::SendQueue;
-use crate::connection::sessions::{Closings, ConnectionStatus, Sessions};
+use crate::connection::sessions::{Closings, Sessions};
 use crate::limits::anonymous_share::AnonymousShare;
 use crate::limits::budget::Budget;
 use crate::limits::client_addresses::ClientAddresses;
 use crate::limits::connection_slots::ConnectionSlots;
 use crate::limits::memory::Releases;
-use crate::listen::accept;
 use crate::listen::host_names::HostNames;
-use crate::listen::listeners::Listener;
 use crate::listen::tls::Tls;
 use crate::log::AccessRecorder;
 use crate::metrics::counters::Counters;
@@ -68,10 +62,6 @@ pub(crate) struct Shared {
     pub(crate) host_names: Option<HostNames>,
 }
 
-/// Names a connection of one worker; never used twice.
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(crate) struct ConnectionId(pub(crate) u64);
-
 /// What a worker has to do.
 #[derive(Debug)]
 pub(crate) enum Order {
@@ -79,128 +69,6 @@ pub(crate) enum Order {
     Stop,
     /// End at once.
     Kill,
-}
-
-/// Answers of the write queue. There are as many as requests are outstanding, which is limited for
-/// each connection; so this need not be.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    answers: Mutex<Vec<Arrived>>,
-    arrived: Notify,
-}
-
-#[derive(Debug)]
-struct Arrived {
-    connection: ConnectionId,
-    id: MessageId,
-    answer: Vec<u8>,
-}
-
-impl Inbox {
-    /// Takes all answers there are in exchange for an empty list.
-    fn exchange(&self, empty: &mut Vec<Arrived>) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut *answers, empty);
-    }
-}
-
-impl Outbox for Inbox {
-    fn put(&self, connection: u64, id: MessageId, answer: Vec<u8>) {
-        let arrived = Arrived { connection: ConnectionId(connection), id, answer };
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(arrived);
-    }
-
-    fn flush(&self) {
-        self.arrived.notify_one();
-    }
-}
-
-/// Where answers wait for their connection.
-pub(crate) struct Mailbox {
-    /// What others see of the connection.
-    pub(crate) status: Arc<ConnectionStatus>,
-    /// Who they see it as.
-    shown_as: RefCell<Arc<Who>>,
-    answers: RefCell<VecDeque<(MessageId, Vec<u8>)>>,
-    /// What the peer has not taken of an answer that was sent.
-    left: RefCell<Vec<u8>>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Mailbox {
-    fn new(status: Arc<ConnectionStatus>, who: &Arc<Who>) -> Self {
-        Self {
-            status,
-            shown_as: RefCell::new(Arc::clone(who)),
-            answers: RefCell::default(),
-            left: RefCell::default(),
-            waker: RefCell::default(),
-        }
-    }
-
-    /// Whether others see that it is this identity's.
-    pub(crate) fn is_shown_as(&self, who: &Arc<Who>) -> bool {
-        Arc::ptr_eq(&self.shown_as.borrow(), who)
-    }
-
-    /// Others see that it is this identity's.
-    pub(crate) fn set_shown_as(&self, who: Arc<Who>) {
-        self.shown_as.replace(who);
-    }
-
-    /// Octets of answers that the peer has not taken.
-    pub(crate) fn left_bytes(&self) -> usize {
-        self.left.borrow().len()
-    }
-
-    /// The oldest answer.
-    pub(crate) fn take(&self) -> Option<(MessageId, Vec<u8>)> {
-        self.answers.borrow_mut().pop_front()
-    }
-
-    /// The connection has to send this before anything else.
-    pub(crate) fn leave(&self, octets: &[u8]) {
-        self.left.borrow_mut().extend_from_slice(octets);
-        self.wake();
-    }
-
-    /// Whether there is something that has to be sent before anything else.
-    pub(crate) fn has_left(&self) -> bool {
-        !self.left.borrow().is_empty()
-    }
-
-    /// How many octets are to be sent before anything else.
-    pub(crate) fn left(&self) -> usize {
-        self.left.borrow().capacity()
-    }
-
-    /// What is to be sent before anything else.
-    pub(crate) fn take_left(&self) -> Vec<u8> {
-        self.left.take()
-    }
-
-    /// Whom to wake.
-    pub(crate) fn register(&self, waker: &Waker) {
-        let mut registered = self.waker.borrow_mut();
-        if !registered.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            *registered = Some(waker.clone());
-        }
-    }
-
-    fn wake(&self) {
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
-        }
-    }
-}
-
-/// That of no connection.
-#[cfg(test)]
-impl Default for Mailbox {
-    fn default() -> Self {
-        let who = Arc::default();
-        Self::new(ConnectionStatus::nobody(&who), &who)
-    }
 }
 
 /// The state of one worker, shared by the tasks of its thread.
@@ -412,8 +280,7 @@ impl Worker {
 
     fn deliver(&self, connection: ConnectionId, id: MessageId, answer: Vec<u8>) {
         if let Some(mailbox) = self.connections.borrow().get(&connection) {
-            mailbox.answers.borrow_mut().push_back((id, answer));
-            mailbox.wake();
+            mailbox.put(id, answer);
         }
     }
 
@@ -456,31 +323,6 @@ impl Worker {
             }
         }
     }
-}
-
-/// Runs a worker on the calling thread until it has to end. `started` hears whether its event
-/// loop could be set up.
-pub(crate) fn run(
-    shared: Arc<Shared>,
-    (listeners, recorder): (Vec<Listener>, AccessRecorder),
-    orders: UnboundedReceiver<Order>,
-    started: &dyn Fn(io::Result<()>),
-) {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return started(Err(error)),
-    };
-    runtime.block_on(async {
-        let worker = Rc::new(Worker::new(shared, recorder));
-        for listener in listeners {
-            if let Err(error) = accept::start(&worker, listener) {
-                return started(Err(error));
-            }
-        }
-        started(Ok(()));
-        worker.serve(orders).await;
-    });
 }
 
 /// How often sessions are looked at while the directory changes: one may outlive its reason for so

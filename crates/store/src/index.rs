@@ -172,6 +172,34 @@ pub(crate) struct Index {
     pub(crate) filter: Option<ResolvedFilter>,
 }
 
+/// How values become keys.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    /// One key for all.
+    Presence,
+    /// The prepared value, shortened when it is long.
+    Whole,
+    /// Each word of the prepared value, shortened likewise.
+    Words,
+    /// Pieces of the prepared value.
+    Grams,
+    /// The number of each bit that is set.
+    Bits,
+}
+
+impl Form {
+    /// The form of an index by this rule; none when its matches cannot be looked up.
+    const fn of(rule: &MatchingRule) -> Option<Self> {
+        match (rule.kind, rule.compare) {
+            (RuleKind::Substring, _) => Some(Self::Grams),
+            (RuleKind::Ordering, _) | (RuleKind::Equality, Compare::Key) => Some(Self::Whole),
+            (RuleKind::Equality, Compare::Word | Compare::Words) => Some(Self::Words),
+            (RuleKind::Equality, Compare::AllBits | Compare::AnyBits) => Some(Self::Bits),
+            (RuleKind::Equality, Compare::Chain) => None,
+        }
+    }
+}
+
 /// The second attribute of a composite index.
 #[derive(Clone, Debug)]
 pub(crate) struct With {

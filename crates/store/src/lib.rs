@@ -30,6 +30,7 @@ pub use base::copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary}
 pub use base::format::{FORMAT, has_journal, identity};
 pub use base::lmdb::StoreOptions;
 pub use base::meta::Mark;
+pub use base::naming_context::CONTEXT_COUNT_MAX;
 pub use base::position::{LogPosition, Lsn};
 pub use bulk::{
     Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, Place, PrepareError,
@@ -57,7 +58,7 @@ pub use rows::dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary, with_stand_in};
 pub use rows::entry::StoredEntry;
 pub use rows::record::RECORD_LENGTH_MAX_BYTES;
 pub use rows::varint;
-pub use store::{BaseStatus, CONTEXT_COUNT_MAX, Statistics, Store, TableStatistics};
+pub use store::{BaseStatus, Statistics, Store, TableStatistics};
 pub use upkeep::check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use upkeep::preload::{PreloadProgress, Preloaded};
 pub use write::batch::{Applied, Batch};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ldap::dn::Dn;
 use rustc_hash::FxHashMap;
-use schema::{Definition, DnKey, Schema};
+use schema::{Definition, Schema};
 
 use crate::base::compress::Compression;
 use crate::base::format::{self, DataDirectory};
@@ -19,6 +19,7 @@ use crate::base::lmdb::{
     ATTRIBUTES, Environment, META, Snapshot, StoreOptions, TABLE_NAMES, Tables,
 };
 use crate::base::meta::{self, Counters, Mark};
+use crate::base::naming_context::Context;
 use crate::base::position::{LogPosition, Lsn};
 use crate::error::StoreError;
 use crate::index::{IndexConfig, IndexRow};
@@ -30,9 +31,6 @@ use crate::read::view::Memories;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::key;
 use crate::write::batch::{Batch, Seat};
-
-/// The most naming contexts of one store.
-pub const CONTEXT_COUNT_MAX: usize = 1000;
 
 /// An open data directory.
 #[derive(Debug)]
@@ -53,13 +51,6 @@ pub struct Store {
     directory: DataDirectory,
 }
 
-/// A naming context.
-#[derive(Clone, Debug)]
-pub(crate) struct Context {
-    pub(crate) dn: Dn,
-    pub(crate) key: DnKey,
-}
-
 impl Store {
     /// Makes a data directory, without entries, and opens it.
     ///
@@ -72,7 +63,7 @@ impl Store {
         indexes: IndexConfig,
         contexts: &[Dn],
     ) -> Result<Self, StoreError> {
-        let contexts = resolve_contexts(contexts, &schema)?;
+        let contexts = Context::resolve_all(contexts, &schema)?;
         let rows = indexes.rows(&schema)?;
         let dictionary = Dictionary::new(schema, &rows)?;
         let directory = DataDirectory::create(directory)?;
@@ -474,7 +465,7 @@ pub(crate) fn read_settings(
         let dn = Dn::parse(&text);
         contexts.push(dn.map_err(|error| StoreError::corrupt(META, &text, error.to_string()))?);
     }
-    let contexts = resolve_contexts(&contexts, &schema)?;
+    let contexts = Context::resolve_all(&contexts, &schema)?;
     let indexes = meta::indexes(table, txn)?;
     let rows: Vec<IndexRow> = indexes.iter().map(|(row, _)| row.clone()).collect();
     let dictionary = Dictionary::new(schema, &rows)?;
@@ -493,35 +484,6 @@ pub(crate) fn read_settings(
     let dictionary = dictionary.with_texts(&texts)?;
     let dictionary = dictionary.with_compression(Compression::read(table, txn)?);
     Ok((contexts, dictionary, counters))
-}
-
-fn resolve_contexts(contexts: &[Dn], schema: &Schema) -> Result<Vec<Context>, StoreError> {
-    if contexts.len() > CONTEXT_COUNT_MAX {
-        return Err(StoreError::TooMany { what: "naming contexts", limit: CONTEXT_COUNT_MAX });
-    }
-    let mut resolved: Vec<Context> = Vec::with_capacity(contexts.len());
-    for dn in contexts {
-        let invalid =
-            |reason| StoreError::Invalid { what: "naming context", text: dn.to_string(), reason };
-        let key = DnKey::from_dn(schema, dn).map_err(|error| invalid(error.to_string()))?;
-        if key.is_root() {
-            return Err(invalid("it needs a name".to_owned()));
-        }
-        for other in &resolved {
-            let overlap = |inner: &Dn, outer: &Dn| StoreError::ContextsOverlap {
-                inner: inner.to_string(),
-                outer: outer.to_string(),
-            };
-            if key.is_within(&other.key) {
-                return Err(overlap(dn, &other.dn));
-            }
-            if other.key.is_within(&key) {
-                return Err(overlap(&other.dn, dn));
-            }
-        }
-        resolved.push(Context { dn: dn.clone(), key });
-    }
-    Ok(resolved)
 }
 
 pub(crate) fn write_settings(

@@ -6,10 +6,8 @@ use std::mem::discriminant;
 use ldap::description::{is_numeric_oid, is_oid};
 
 use super::{AttributeTypeBody, Body, Definition, DefinitionError, DefinitionFault};
-use super::{DEFINITION_LENGTH_MAX_BYTES, DefinitionKind, Extension};
+use super::{ClassKind, DEFINITION_LENGTH_MAX_BYTES, DefinitionKind, Extension, Usage};
 use crate::NAME_LENGTH_MAX_BYTES;
-use crate::attribute_type::Usage;
-use crate::object_class::ClassKind;
 
 type Result<T> = std::result::Result<T, DefinitionError>;
 

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use super::{AttributeTypeBody, Body, Definition};
-use crate::attribute_type::Usage;
-use crate::object_class::ClassKind;
+use super::{AttributeTypeBody, Body, ClassKind, Definition, Usage};
 
 impl fmt::Display for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,8 +11,8 @@ use super::{Meter, Truth, meter};
 use crate::attribute_type::AttributeType;
 use crate::description::AttributeDescription;
 use crate::entry::EntryRead;
-use crate::matching_rule::{MatchingRule, RuleKind};
 use crate::prepare::{Invalid, Position};
+use crate::rules::{MatchingRule, RuleKind};
 use crate::schema::Schema;
 
 /// The most memory a thread keeps for preparing values between two evaluations.

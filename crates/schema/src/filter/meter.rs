@@ -6,7 +6,7 @@
 //! Invariant: whatever depends on the number of terms, of pieces, of values or on their lengths is
 //! counted before it is done, or right after; preparing a value before, because nothing ends it.
 
-use crate::matching_rule::{Compare, Holds, MatchingRule};
+use crate::rules::{Compare, Holds, MatchingRule};
 
 /// Counts the steps of evaluations; asks now and then whether to go on.
 pub struct Meter<'m> {

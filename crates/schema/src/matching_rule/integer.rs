@@ -87,19 +87,6 @@ fn halves(number: u128) -> [u64; 2] {
         .map(|half| u64::try_from(half).expect("half of 128 bits"))
 }
 
-/// The octets of two keys of [`twos_complement`], the lowest first; of the shorter one the sign
-/// goes on.
-pub(super) fn octet_pairs(one: &[u8], other: &[u8]) -> impl Iterator<Item = (u8, u8)> {
-    let length = one.len().max(other.len());
-    let sign = |key: &[u8]| {
-        let is_negative = key.first().is_some_and(|octet| octet & 0x80 != 0);
-        std::iter::repeat(if is_negative { 0xFF } else { 0 })
-    };
-    let (more_of_one, more_of_other) = (sign(one), sign(other));
-    let one = one.iter().rev().copied().chain(more_of_one);
-    one.zip(other.iter().rev().copied().chain(more_of_other)).take(length)
-}
-
 /// Whether it is negative, and its digits.
 fn parse(value: &[u8]) -> Result<(bool, &[u8]), Invalid> {
     let (negative, digits) = match value {

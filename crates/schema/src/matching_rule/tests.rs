@@ -6,7 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::syntax::Syntax;
+use crate::prepare::Position;
+use crate::rules::{Prepare, RuleKind, Syntax};
+use crate::schema::Schema;
 
 fn schema() -> Arc<Schema> {
     Schema::builtin()

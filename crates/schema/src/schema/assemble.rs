@@ -5,17 +5,21 @@ use std::sync::{Arc, OnceLock};
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use super::{ContentRule, DEFINITION_COUNT_MAX, SUPERIOR_DEPTH_MAX, Schema};
+use super::{ContentRule, Schema};
 use crate::attribute_type::{AttributeType, family_of};
-use crate::definition::{AttributeTypeBody, Body, Definition, DefinitionKind};
+use crate::definition::{
+    AttributeTypeBody, Body, ClassKind, DEFINITION_COUNT_MAX, Definition, DefinitionKind,
+    SUPERIOR_DEPTH_MAX,
+};
 use crate::description::AttributeDescription;
 use crate::error::{Place, SchemaError, SchemaFault, subject};
 use crate::file::Sourced;
-use crate::matching_rule::{MATCHING_RULES, MatchingRule, RuleKind};
+use crate::matching_rule::MATCHING_RULES;
 use crate::names::NameMap;
-use crate::object_class::{ClassKind, ObjectClass};
+use crate::object_class::ObjectClass;
+use crate::rules::{MatchingRule, RuleKind, Syntax};
 use crate::secret::is_secret;
-use crate::syntax::{SYNTAXES, Syntax};
+use crate::syntax::SYNTAXES;
 use crate::well_known::WellKnown;
 
 type Fault<T> = Result<T, SchemaFault>;

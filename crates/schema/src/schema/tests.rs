@@ -8,8 +8,10 @@ mod lookup;
 use proptest::prelude::*;
 
 use super::*;
+use crate::definition::{ClassKind, DEFINITION_COUNT_MAX, Definition, DefinitionKind};
 use crate::error::SchemaFault;
-use crate::object_class::ClassKind;
+use crate::matching_rule::MATCHING_RULES;
+use crate::syntax::SYNTAXES;
 
 fn file(name: &str, text: &str) -> SchemaFile {
     SchemaFile { name: name.to_owned(), text: text.to_owned() }

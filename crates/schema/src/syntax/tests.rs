@@ -1,6 +1,7 @@
 //! Every syntax of the table: what conforms and what does not.
 
 use super::*;
+use crate::schema::Schema;
 
 #[track_caller]
 fn syntax(name: &str) -> &'static Syntax {

@@ -3,14 +3,11 @@
 use ldap::description::is_oid;
 use ldap::dn::{DnLimits, parse_dn};
 
-use crate::matching_rule::{self as rules, Prepare, split_lines, split_optional_uid};
+use crate::matching_rule::{self as rules, split_lines, split_optional_uid};
+use crate::rules::Prepare;
 use crate::schema::Schema;
 
 type Checked = Result<(), &'static str>;
-
-pub(crate) fn anything(_: &Schema, _: &[u8]) -> Checked {
-    Ok(())
-}
 
 /// RFC 4517 §3.3.6: UTF-8, at least one character.
 pub(crate) fn directory_string(_: &Schema, value: &[u8]) -> Checked {

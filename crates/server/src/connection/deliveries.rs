@@ -13,7 +13,7 @@ impl Connection {
     /// Takes the answers the writer has left.
     pub(super) fn take_replies(&mut self) {
         // Nothing follows a notice of disconnection.
-        while self.ending.is_none()
+        while !self.state.is_draining()
             && let Some((id, answer)) = self.mailbox.take()
         {
             self.touch();
@@ -29,7 +29,7 @@ impl Connection {
     /// Takes what jobs have produced; says whether more waits that found no room.
     pub(super) fn take_chunks(&mut self, cx: &mut Context<'_>) -> bool {
         let mut index = 0;
-        while self.ending.is_none()
+        while !self.state.is_draining()
             && let Some(job) = self.jobs.get_mut(index)
         {
             if self.output.waiting() >= self.worker.shared.limits.output_buffer_max_bytes {
@@ -37,11 +37,11 @@ impl Connection {
             }
             match job.deliveries.poll_recv(cx) {
                 Poll::Ready(Some(Delivery::Chunk(chunk))) => {
-                    self.half_closed = None;
+                    self.state.has_delivered();
                     self.take_chunk(chunk.take());
                 }
                 Poll::Ready(Some(Delivery::Done(mut done, waited))) => {
-                    self.half_closed = None;
+                    self.state.has_delivered();
                     self.take_chunk(done.take_end());
                     let outcome = (done.id(), done.noted(), waited);
                     self.session.finish(done);
@@ -51,14 +51,14 @@ impl Connection {
                 }
                 Poll::Ready(Some(Delivery::Parked(parked))) => {
                     // All its chunks were taken, and there is room for more.
-                    self.half_closed = None;
+                    self.state.has_delivered();
                     let worker = &self.worker;
                     let account = self.holding.account(&worker.shared, || worker.now());
                     let by = (&self.session, &account);
                     job.deliveries = worker.shared.scan_pool.resume(by, *parked);
                 }
                 Poll::Ready(Some(Delivery::Hashed(done))) => {
-                    self.half_closed = None;
+                    self.state.has_delivered();
                     self.jobs.swap_remove(index);
                     self.touch();
                     self.resume(done);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ldap::result::ResultCode;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{Connection, Running};
 use crate::pools::scan_pool;
@@ -78,26 +78,25 @@ impl Connection {
     /// TCP says so only when something is sent to it, and a search may look long before it does.
     pub(super) fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let timeout = self.worker.shared.limits.half_closed_timeout;
-        let has_ended = self.input.ended || self.input.ahead_ended;
         let is_in_line = self.bind_throttle.is_waiting();
-        if !has_ended || (self.jobs.is_empty() && !is_in_line) || timeout.is_zero() {
+        let has_nothing = self.jobs.is_empty() && !is_in_line;
+        if !self.state.is_half_closed() || has_nothing || timeout.is_zero() {
             return Poll::Pending;
         }
         if !self.output.is_done() {
             // It is there as long as it reads. Jobs wait for it, and not it for them.
-            self.half_closed = None;
+            self.state.has_delivered();
             return Poll::Pending;
         }
         loop {
-            let timer = self.half_closed.get_or_insert_with(|| Box::pin(sleep(timeout)));
-            ready!(timer.as_mut().poll(cx));
+            ready!(self.state.poll_silence(cx, timeout));
             // A bind that waits is for nobody but its own client, who seems to be gone.
             let is_begun = |job: &Running| scan_pool::has_thread(&job.deliveries);
             if self.is_hashing() || is_in_line || self.jobs.iter().any(is_begun) {
                 break;
             }
             // It is for others that its searches have not been begun: that is not its fault.
-            self.half_closed = None;
+            self.state.has_delivered();
         }
         tracing::debug!(connection = self.id.0, "closed: the client ended, its searches did not");
         self.log.ends("closed by the client before its searches ended");

@@ -1,26 +1,51 @@
-//! What a connection has to send.
+//! What a connection has to send, and how it is sent.
 //!
 //! Invariant: it holds what waits, and of what was sent as much again or [`SENT_MAX_BYTES`] at the
 //! most; and the room to grow that a vector has.
 
+use std::io;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use tokio::time::Sleep;
+use ldap::encode;
+use ldap::result::ResultCode;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::send_queue::Batch;
+use super::{Connection, Ending};
 
 /// Answers, in the order in which they leave.
 #[derive(Default)]
 pub(super) struct Output {
-    pub(super) bytes: Vec<u8>,
-    pub(super) sent: usize,
+    bytes: Vec<u8>,
+    sent: usize,
     /// TLS may hold more than we gave it.
-    pub(super) flushed: bool,
+    flushed: bool,
     /// Runs while the client does not read.
-    pub(super) timer: Option<Pin<Box<Sleep>>>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Answers of this connection leave with that batch, or have left.
+    queued_in: Option<Batch>,
+}
+
+/// Answers to messages that are handled one after the other.
+pub(super) struct Answers {
+    pub(super) bytes: Vec<u8>,
+    /// So many of the bytes were sent.
+    sent: usize,
+    /// They leave together with those of other connections: none waited before.
+    is_alone: bool,
+}
+
+impl Answers {
+    /// How many bytes are not sent yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
 }
 
 impl Output {
     /// What is not sent yet.
-    pub(super) fn rest(&self) -> &[u8] {
+    fn rest(&self) -> &[u8] {
         self.bytes.get(self.sent..).unwrap_or_default()
     }
 
@@ -47,14 +72,112 @@ impl Output {
         }
     }
 
+    /// Puts in front what is to be sent before anything else.
+    fn prepend(&mut self, mut left: Vec<u8>) {
+        left.extend_from_slice(self.rest());
+        (self.bytes, self.sent) = (left, 0);
+    }
+
+    /// The buffer, with what was sent and what was not.
+    fn take(&mut self) -> Vec<u8> {
+        self.sent = 0;
+        std::mem::take(&mut self.bytes)
+    }
+
     /// So many bytes more were sent.
-    pub(super) fn count_sent(&mut self, count: usize) {
+    fn count_sent(&mut self, count: usize) {
         self.sent += count;
         // What is copied is less than what was sent since the last time.
         if self.sent > SENT_MAX_BYTES.max(self.waiting()) {
             self.bytes = self.rest().to_vec();
             self.sent = 0;
         }
+    }
+}
+
+impl Connection {
+    /// Where the answers to the next messages come: behind what waits, or into a buffer of their
+    /// own.
+    pub(super) fn begin_answers(&mut self) -> Answers {
+        let is_alone = self.output.bytes.is_empty();
+        let sent = self.output.sent;
+        let bytes = match is_alone {
+            true => self.worker.send_queue.spare().take(),
+            false => self.output.take(),
+        };
+        Answers { bytes, sent, is_alone }
+    }
+
+    /// Answers leave with those of others, or wait as output.
+    pub(super) fn end_answers(&mut self, answers: Answers, now: Instant) {
+        let Answers { bytes, sent, is_alone } = answers;
+        let send_queue = &self.worker.send_queue;
+        if !is_alone {
+            (self.output.bytes, self.output.sent) = (bytes, sent);
+        } else if bytes.is_empty() {
+            send_queue.spare().give_back(bytes);
+        } else if !self.state.is_draining() && self.stream.borrow().is_plain() {
+            let to = (&self.stream, &self.mailbox);
+            self.output.queued_in = Some(send_queue.add(to, bytes, now));
+        } else {
+            self.settle();
+            self.output.append(bytes);
+        }
+    }
+
+    /// Appends a notice of disconnection (RFC 4511 §4.4.1); nothing more is handled.
+    pub(super) fn dismiss(&mut self, code: ResultCode, diagnostic: &str) {
+        self.drain(Ending::Dismissed);
+        self.log.ends(diagnostic);
+        encode::notice_of_disconnection(&mut self.output.bytes, code, diagnostic);
+    }
+
+    /// Whether answers that are to be sent may wait for those of others.
+    pub(super) fn may_linger(&self) -> bool {
+        self.output.bytes.is_empty()
+            // What the client did not take counts as output from now on.
+            && !self.mailbox.has_left()
+            && self.state.is_handling()
+            && !self.worker.is_stopping()
+    }
+
+    /// Sees to it that all answers that were handed in are sent, or are the first of the output.
+    pub(super) fn settle(&mut self) {
+        let Some(batch) = self.output.queued_in.take() else { return };
+        self.worker.send_queue.send_batch(batch);
+        let left = self.mailbox.take_left();
+        if !left.is_empty() {
+            self.output.prepend(left);
+        }
+    }
+
+    /// Sends what waits. `Pending` while the client does not read; an error when it has not done
+    /// so for too long.
+    pub(super) fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.output.is_done() {
+            return Poll::Ready(Ok(()));
+        }
+        let sent = self.stream.borrow_mut().send(cx, self.output.rest())?;
+        if sent > 0 {
+            self.output.count_sent(sent);
+            self.holding.taken(|| self.worker.now());
+            self.output.timer = None;
+        }
+        if self.output.waiting() == 0 {
+            self.worker.send_queue.spare().give_back(self.output.take());
+            if self.stream.borrow_mut().poll_flush(cx)?.is_ready() {
+                self.output.flushed = true;
+                self.output.timer = None;
+                return Poll::Ready(Ok(()));
+            }
+        }
+        self.output.flushed = false;
+        let timeout = self.worker.shared.limits.write_timeout;
+        let timer = self.output.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(timer.as_mut().poll(cx));
+        tracing::debug!(connection = self.id.0, "closed: the client does not read its answers");
+        self.log.ends("the client does not read its answers");
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::connection::mailbox::Mailbox;
 use crate::listen::stream::Stream;
-use crate::worker::Mailbox;
 
 /// Whole answers of a worker's connections that are to be sent.
 #[derive(Default)]

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use directory::record::Who;
-use directory::{Session, SessionState, SessionTeller, Timestamp};
+use directory::{Session, SessionState, Timestamp};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::connection::mailbox::ConnectionId;
 use crate::metrics::micros;
-use crate::worker::{ConnectionId, Shared};
 
 /// All connections, by the numbers of their sessions.
 pub(crate) struct Sessions {
@@ -110,7 +110,7 @@ impl Sessions {
     }
 
     /// Has the connection with this number closed; says whether there is such a one.
-    fn close(&self, number: u64, reason: &str) -> bool {
+    pub(crate) fn close(&self, number: u64, reason: &str) -> bool {
         let found = self.shard(number).get(&number).map(Arc::clone);
         let Some(shown) = found else { return false };
         if shown.reason.set(reason.to_owned()).is_ok() {
@@ -122,7 +122,7 @@ impl Sessions {
     }
 
     /// All connections, by their numbers.
-    fn list(&self, now: Timestamp) -> Vec<SessionState> {
+    pub(crate) fn list(&self, now: Timestamp) -> Vec<SessionState> {
         let elapsed_us = micros(self.epoch.elapsed());
         let mut all = Vec::new();
         for shard in &self.shards {
@@ -208,24 +208,6 @@ impl ConnectionStatus {
             waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed),
         }
     }
-}
-
-/// Has the directory show the connections of a server, as long as it runs.
-pub(crate) fn show(shared: &Arc<Shared>) {
-    let [count, list, close] = [(); 3].map(|()| Arc::downgrade(shared));
-    shared.directory.show_sessions(SessionTeller {
-        count: Box::new(move || {
-            let open = count.upgrade().map_or(0, |shared| shared.counters.connections.value());
-            usize::try_from(open).unwrap_or(usize::MAX)
-        }),
-        list: Box::new(move || {
-            let Some(shared) = list.upgrade() else { return Vec::new() };
-            shared.sessions.list(shared.directory.clock().now())
-        }),
-        close: Box::new(move |number, reason| {
-            close.upgrade().is_some_and(|shared| shared.sessions.close(number, reason))
-        }),
-    });
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,18 +1,13 @@
 //! What a connection shows of itself, and its end when somebody asks for that.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ldap::result::ResultCode;
-use tokio::time::{Sleep, sleep};
 
 use super::{Connection, Ending};
 use crate::connection::sessions::Activity;
-
-/// Runs while a connection that is to be closed has not sent everything.
-pub(super) type Closing = Option<Pin<Box<Sleep>>>;
 
 impl Connection {
     /// Serves the client until the session ends or is interrupted, and shows how it is.
@@ -27,21 +22,14 @@ impl Connection {
 
     /// Ends the session; `Ready` when the client has not taken notice in time.
     fn poll_closing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = match &mut self.closing {
-            Some(timer) => timer,
-            // TLS is about to come; then it is time.
-            None if self.ending == Some(Ending::StartTls) => return Poll::Pending,
-            none => none.get_or_insert_with(|| Box::pin(sleep(CLOSING_MAX))),
-        };
-        let is_late = timer.as_mut().poll(cx);
-        if self.ending.is_none() {
+        if !self.state.is_draining() {
             self.settle();
             self.abandon();
             self.log.ends(self.mailbox.status.reason().unwrap_or_default());
             // `unavailable` would send the client to another server.
             self.dismiss(ResultCode::AdminLimitExceeded, "closed by an administrator");
         }
-        is_late
+        self.state.poll_deadline(cx, CLOSING_MAX)
     }
 
     fn show(&mut self) {

@@ -22,11 +22,11 @@ use tokio::time::{sleep, timeout};
 use crate::connection::bind_throttle::BindThrottle;
 use crate::connection::holding::Holding;
 use crate::connection::{Connection, Ending};
+use crate::limits::open_files::warn_of_files;
 use crate::listen::listeners::Listener;
 use crate::listen::proxy_header::ProxyHeader;
 use crate::listen::stream::Stream;
 use crate::log::ConnectionLog;
-use crate::server::warn_of_files;
 use crate::worker::Worker;
 
 /// Starts accepting on `listener`.

@@ -10,23 +10,40 @@ use super::row::{NotAccepted, Row};
 use super::rows::{self, ROWS, SECTIONS};
 use super::{Settings, SettingsError, policy};
 
-/// See [`Settings::load`].
-pub(super) fn load(
-    file: Option<&Path>,
-    environment: impl Iterator<Item = (String, String)>,
-    overrides: &[(&str, String)],
-) -> Result<Settings, SettingsError> {
-    let mut settings = Settings::default();
-    if let Some(path) = file {
-        let text = read(path)?;
-        from_toml(&mut settings, &path.display().to_string(), &text)?;
+impl Settings {
+    /// Reads the settings: defaults, then `file`, then the variables of the environment that start
+    /// with `ROSTER_`, then `overrides`, which are pairs such as `("listen.ldap", "[::1]:389")`.
+    ///
+    /// # Errors
+    /// An unknown section, key or variable, a value of the wrong type or out of range, a file that
+    /// cannot be read. The error says where and, for a misspelt name, what was probably meant.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        overrides: &[(&str, String)],
+    ) -> Result<Self, SettingsError> {
+        let mut settings = Self::default();
+        if let Some(path) = file {
+            let text = read(path)?;
+            from_toml(&mut settings, &path.display().to_string(), &text)?;
+        }
+        from_environment(&mut settings, environment)?;
+        for (name, text) in overrides {
+            from_flag(&mut settings, name, text)?;
+        }
+        check_together(&settings)?;
+        Ok(settings)
     }
-    from_environment(&mut settings, environment)?;
-    for (name, text) in overrides {
-        from_flag(&mut settings, name, text)?;
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut settings = Self::blank();
+        for row in ROWS {
+            row.set_text(&mut settings, row.default).expect("a test sets every default");
+        }
+        settings
     }
-    check_together(&settings)?;
-    Ok(settings)
 }
 
 /// What no row can see alone.

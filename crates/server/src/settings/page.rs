@@ -2,40 +2,45 @@
 
 use std::fmt::Write as _;
 
+use super::Settings;
 use super::policy;
 use super::row::{Kind, Row};
 use super::rows::{ROWS, SECTIONS};
 
-/// See [`super::Settings::sample`].
-pub(super) fn sample() -> String {
-    let mut text = String::from(
-        "# Settings of a roster node. Every line that is commented out shows the default.\n",
-    );
-    for (section, sentence) in SECTIONS {
-        let _ = write!(text, "\n# {sentence}\n[{section}]\n");
-        for row in rows_of(section) {
-            let _ = write!(text, "\n# {}\n# {}.\n", row.sentence, capitalized(&row.accepts()));
-            let _ = writeln!(text, "#{} = {}", row.key, toml_default(row));
+impl Settings {
+    /// A commented `roster.toml` that sets every setting to its default.
+    #[must_use]
+    pub fn sample() -> String {
+        let mut text = String::from(
+            "# Settings of a roster node. Every line that is commented out shows the default.\n",
+        );
+        for (section, sentence) in SECTIONS {
+            let _ = write!(text, "\n# {sentence}\n[{section}]\n");
+            for row in rows_of(section) {
+                let _ = write!(text, "\n# {}\n# {}.\n", row.sentence, capitalized(&row.accepts()));
+                let _ = writeln!(text, "#{} = {}", row.key, toml_default(row));
+            }
         }
+        text.push_str(policy::SAMPLE);
+        text
     }
-    text.push_str(policy::SAMPLE);
-    text
-}
 
-/// See [`super::Settings::reference`].
-pub(super) fn reference() -> String {
-    let mut text = String::from(HEAD);
-    for (section, sentence) in SECTIONS {
-        let _ = write!(text, "\n## [{section}]\n\n{sentence}\n");
-        for row in rows_of(section) {
-            let _ = write!(text, "\n### {}\n\n{}\n\n", row.name(), row.sentence);
-            let _ = writeln!(text, "- Value: {}", row.accepts());
-            let _ = writeln!(text, "- Default: `{}`", toml_default(row));
-            let _ = writeln!(text, "- Variable: `{}`", row.variable());
+    /// The reference page, Markdown.
+    #[must_use]
+    pub fn reference() -> String {
+        let mut text = String::from(HEAD);
+        for (section, sentence) in SECTIONS {
+            let _ = write!(text, "\n## [{section}]\n\n{sentence}\n");
+            for row in rows_of(section) {
+                let _ = write!(text, "\n### {}\n\n{}\n\n", row.name(), row.sentence);
+                let _ = writeln!(text, "- Value: {}", row.accepts());
+                let _ = writeln!(text, "- Default: `{}`", toml_default(row));
+                let _ = writeln!(text, "- Variable: `{}`", row.variable());
+            }
         }
+        text.push_str(policy::REFERENCE);
+        text
     }
-    text.push_str(policy::REFERENCE);
-    text
 }
 
 fn rows_of(section: &str) -> impl Iterator<Item = &'static Row> {

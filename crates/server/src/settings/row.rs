@@ -262,3 +262,19 @@ fn parse_time_of_day(text: &str) -> Option<Option<u32>> {
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     (hours < 24 && minutes < 60).then_some(Some(hours * 60 + minutes))
 }
+
+/// A number of 32 bits; the rows allow no larger one.
+pub(super) fn number(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Every number of the table that counts things fits: their limits are below 2^31.
+pub(super) fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Threads of one kind.
+pub(super) const THREADS_MAX: u64 = 1_024;
+
+/// A week: longer is surely a mistake in the unit.
+pub(super) const TIMEOUT_MAX_S: u64 = 604_800;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use directory::Network;
 
 use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
-use super::row::{Kind, Row};
+use super::row::{Kind, Row, TIMEOUT_MAX_S, number};
 use crate::listen::tls::{CIPHER_SUITES, VERSIONS};
 use crate::rows::join;
 
@@ -463,28 +463,3 @@ const STORE_ROWS: &[Row] = &[
         sentence: "One line of text or one JSON object for each record.",
     },
 ];
-
-/// A number of 32 bits; the rows allow no larger one.
-fn number(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// Every number of the table that counts things fits: their limits are below 2^31.
-fn size(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-/// Threads of one kind.
-const THREADS_MAX: u64 = 1_024;
-
-/// A week: longer is surely a mistake in the unit.
-const TIMEOUT_MAX_S: u64 = 604_800;
-
-/// Below this not even a bind with a long name gets through.
-const MESSAGE_SIZE_MIN_BYTES: u64 = 1_024;
-
-/// Half of what a BER length of four octets can say.
-const MESSAGE_SIZE_MAX_BYTES: u64 = 1 << 30;
-
-/// A terabyte: more is surely a mistake in the unit.
-const SORT_BYTES_MAX: u64 = 1 << 40;

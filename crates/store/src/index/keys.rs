@@ -4,40 +4,12 @@
 //! keys of an entry on its record and the index alone.
 
 use ldap::message::Values;
-use schema::{AttributeDescription, Compare, EntryRead, MatchingRule, RuleKind, Schema, Truth};
+use schema::{AttributeDescription, EntryRead, MatchingRule, Schema, Truth};
 
-use super::{Index, IndexKind};
+use super::{Form, Index, IndexKind};
 use crate::rows::dictionary::{Asked, Dictionary};
 use crate::rows::key::shorten;
 use crate::rows::record::Record;
-
-/// How values become keys.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
-    /// One key for all.
-    Presence,
-    /// The prepared value, shortened when it is long.
-    Whole,
-    /// Each word of the prepared value, shortened likewise.
-    Words,
-    /// Pieces of the prepared value.
-    Grams,
-    /// The number of each bit that is set.
-    Bits,
-}
-
-impl Form {
-    /// The form of an index by this rule; none when its matches cannot be looked up.
-    pub(super) const fn of(rule: &MatchingRule) -> Option<Self> {
-        match (rule.kind, rule.compare) {
-            (RuleKind::Substring, _) => Some(Self::Grams),
-            (RuleKind::Ordering, _) | (RuleKind::Equality, Compare::Key) => Some(Self::Whole),
-            (RuleKind::Equality, Compare::Word | Compare::Words) => Some(Self::Words),
-            (RuleKind::Equality, Compare::AllBits | Compare::AnyBits) => Some(Self::Bits),
-            (RuleKind::Equality, Compare::Chain) => None,
-        }
-    }
-}
 
 impl Index {
     /// Whether its keys depend on more than the values of one attribute, so that they are made for

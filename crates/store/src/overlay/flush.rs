@@ -22,9 +22,10 @@ use std::time::Duration;
 pub(crate) use self::lists::ListWriter;
 pub(crate) use self::log_sync::LogSync;
 pub use self::log_sync::SyncLog;
+pub use self::pace::{FlushOptions, OverlayStatus};
 pub(crate) use self::pace::{Pace, now};
 pub(crate) use self::threads::BACKGROUND_NICE;
-pub use self::threads::{FlushOptions, Flusher, OnFlush, OverlayStatus};
+pub use self::threads::{Flusher, OnFlush};
 
 use crate::base::compress::{Compression, Compressor};
 use crate::base::lmdb::{Environment, PLAIN_TABLES, PlainTable, Table};

@@ -19,6 +19,7 @@ pub use ordered::{Members, OrderedGroup, OrderedGroups, OrderingIndex, ordering_
 
 use crate::base::lmdb::{CHILDREN, ENTRIES, META, NAMES, PlainTable};
 use crate::base::meta::{self, Counters, Mark};
+use crate::base::naming_context::Context;
 use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::index::{BRANCH_LISTS, IndexKind};
@@ -33,7 +34,6 @@ use crate::rows::entry::{IsChecked, StoredEntry, join};
 use crate::rows::key::{self, RowKey};
 use crate::rows::names::{self, KnownParent, NameCache};
 use crate::rows::record::RecordHead;
-use crate::store::Context;
 
 /// The deepest tree; deeper is a loop.
 pub const TREE_DEPTH_MAX: usize = 4096;

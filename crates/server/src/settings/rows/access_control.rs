@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Kind, Row};
+use crate::settings::row::{Kind, Row};
 
 /// `[access_control]`.
 pub(super) const ROWS: &[Row] = &[

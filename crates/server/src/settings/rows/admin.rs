@@ -1,6 +1,6 @@
 //! The rows of `[admin]`.
 
-use super::{Kind, Row};
+use crate::settings::row::{Kind, Row};
 
 /// `[admin]`.
 pub(super) const ROWS: &[Row] = &[

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use directory::Network;
 
-use super::{
-    Kind, MESSAGE_SIZE_MAX_BYTES, MESSAGE_SIZE_MIN_BYTES, Row, SORT_BYTES_MAX, TIMEOUT_MAX_S,
-    number, size,
-};
+use crate::settings::row::{Kind, Row, TIMEOUT_MAX_S, number, size};
 
 /// `[limits]`.
 pub(super) const ROWS: &[Row] = &[
@@ -408,3 +405,12 @@ const MEMORY_MIN_BYTES: u64 = 1 << 20;
 
 /// A terabyte: more is surely a mistake in the unit.
 const MEMORY_MAX_BYTES: u64 = 1 << 40;
+
+/// Below this not even a bind with a long name gets through.
+const MESSAGE_SIZE_MIN_BYTES: u64 = 1_024;
+
+/// Half of what a BER length of four octets can say.
+const MESSAGE_SIZE_MAX_BYTES: u64 = 1 << 30;
+
+/// A terabyte: more is surely a mistake in the unit.
+const SORT_BYTES_MAX: u64 = 1 << 40;

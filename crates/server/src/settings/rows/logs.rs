@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Kind, Row, number, size};
 use crate::rows::join;
+use crate::settings::row::{Kind, Row, number, size};
 
 /// The rows of the file of one log.
 macro_rules! file_rows {

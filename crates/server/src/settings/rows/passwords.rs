@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use directory::Scheme;
 
-use super::{Kind, Row, THREADS_MAX, number, size};
+use crate::settings::row::{Kind, Row, THREADS_MAX, number, size};
 
 /// `[password]` and `[password_policy]`.
 pub(super) const ROWS: &[Row] = &[

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Kind, Row, THREADS_MAX, TIMEOUT_MAX_S, size};
+use crate::settings::row::{Kind, Row, THREADS_MAX, TIMEOUT_MAX_S, size};
 
 /// `[server]`.
 pub(super) const ROWS: &[Row] = &[

@@ -8,12 +8,73 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::threads::{FlushOptions, OverlayStatus};
 use crate::base::position::Lsn;
 use crate::error::StoreError;
 use crate::overlay::layer::Layer;
 use crate::overlay::merge;
 use crate::overlay::version::{Version, Versions};
+
+/// When the overlay is flushed.
+#[derive(Clone, Debug)]
+pub struct FlushOptions {
+    /// So much memory the overlay may take, in bytes; who writes waits while it is full.
+    pub overlay_max_bytes: u64,
+    /// So large, in bytes, it is flushed. Large flushes cost less for each change.
+    pub flush_bytes: u64,
+    /// It is flushed, however small, when its oldest change is so old.
+    pub flush_after: Duration,
+    /// After a flush that failed it is so long until the next.
+    pub retry_after: Duration,
+    /// Building and removing indexes takes at most so much of the time, in percent.
+    pub index_build_percent: u8,
+}
+
+impl FlushOptions {
+    /// The defaults, with another bound.
+    #[must_use]
+    pub const fn with_overlay_max(overlay_max_bytes: u64) -> Self {
+        Self {
+            overlay_max_bytes,
+            flush_bytes: overlay_max_bytes / 8 * 3,
+            flush_after: Duration::from_secs(10),
+            retry_after: Duration::from_secs(1),
+            index_build_percent: 50,
+        }
+    }
+}
+
+impl Default for FlushOptions {
+    fn default() -> Self {
+        Self::with_overlay_max(256 << 20)
+    }
+}
+
+/// How the overlay is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OverlayStatus {
+    /// The memory it takes.
+    pub bytes: u64,
+    /// The memory it may take.
+    pub bytes_max: u64,
+    /// The memory that layers take which left the overlay, and which views still hold.
+    pub retired_bytes: u64,
+    /// How many layers a reader looks through.
+    pub layers: usize,
+    /// How many flushes there were.
+    pub flushes: u64,
+    /// How many flushes failed.
+    pub failures: u64,
+    /// How long the last flush took, in milliseconds.
+    pub last_flush_ms: u64,
+    /// How long all flushes took together.
+    pub flushing: Duration,
+    /// How long its oldest change has waited for a flush.
+    pub oldest_change: Duration,
+    /// Why the last flush failed; none when it did not.
+    pub last_error: Option<String>,
+    /// Whether it failed for want of room on the disk.
+    pub is_disk_full: bool,
+}
 
 #[derive(Debug)]
 pub(crate) struct Pace {

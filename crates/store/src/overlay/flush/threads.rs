@@ -4,78 +4,15 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use super::pace::now;
+use super::pace::{FlushOptions, OverlayStatus, now};
 use crate::base::meta::Mark;
 use crate::error::StoreError;
 use crate::index::build::build_when_due;
 use crate::store::Store;
 
-/// When the overlay is flushed.
-#[derive(Clone, Debug)]
-pub struct FlushOptions {
-    /// So much memory the overlay may take, in bytes; who writes waits while it is full.
-    pub overlay_max_bytes: u64,
-    /// So large, in bytes, it is flushed. Large flushes cost less for each change.
-    pub flush_bytes: u64,
-    /// It is flushed, however small, when its oldest change is so old.
-    pub flush_after: Duration,
-    /// After a flush that failed it is so long until the next.
-    pub retry_after: Duration,
-    /// Building and removing indexes takes at most so much of the time, in percent.
-    pub index_build_percent: u8,
-}
-
-impl FlushOptions {
-    /// The defaults, with another bound.
-    #[must_use]
-    pub const fn with_overlay_max(overlay_max_bytes: u64) -> Self {
-        Self {
-            overlay_max_bytes,
-            flush_bytes: overlay_max_bytes / 8 * 3,
-            flush_after: Duration::from_secs(10),
-            retry_after: Duration::from_secs(1),
-            index_build_percent: 50,
-        }
-    }
-}
-
-impl Default for FlushOptions {
-    fn default() -> Self {
-        Self::with_overlay_max(256 << 20)
-    }
-}
-
 /// Hears of each flush, with the place of the last change that is in the base now.
 pub type OnFlush = Box<dyn Fn(&Mark) + Send + Sync>;
-
-/// How the overlay is.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OverlayStatus {
-    /// The memory it takes.
-    pub bytes: u64,
-    /// The memory it may take.
-    pub bytes_max: u64,
-    /// The memory that layers take which left the overlay, and which views still hold.
-    pub retired_bytes: u64,
-    /// How many layers a reader looks through.
-    pub layers: usize,
-    /// How many flushes there were.
-    pub flushes: u64,
-    /// How many flushes failed.
-    pub failures: u64,
-    /// How long the last flush took, in milliseconds.
-    pub last_flush_ms: u64,
-    /// How long all flushes took together.
-    pub flushing: Duration,
-    /// How long its oldest change has waited for a flush.
-    pub oldest_change: Duration,
-    /// Why the last flush failed; none when it did not.
-    pub last_error: Option<String>,
-    /// Whether it failed for want of room on the disk.
-    pub is_disk_full: bool,
-}
 
 /// The threads that flush, merge and build indexes; they end when this is dropped.
 pub struct Flusher {
