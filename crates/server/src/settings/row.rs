@@ -2,6 +2,7 @@
 //! and lists.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::Settings;
@@ -45,6 +46,25 @@ pub(super) enum Kind {
         is_well_formed: fn(&str) -> bool,
         set: fn(&mut Settings, Vec<String>),
     },
+}
+
+impl Kind {
+    /// A whole number of this range.
+    pub(super) const fn number(
+        range: RangeInclusive<u64>,
+        unit: &'static str,
+        set: fn(&mut Settings, u64),
+    ) -> Self {
+        Self::Number { min: *range.start(), max: *range.end(), unit, set }
+    }
+
+    /// One of these words.
+    pub(super) const fn word(
+        words: &'static [&'static str],
+        set: fn(&mut Settings, &'static str),
+    ) -> Self {
+        Self::Word { words, set }
+    }
 }
 
 /// A value that its row does not accept; says what would be.

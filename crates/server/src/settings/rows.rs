@@ -141,10 +141,9 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "client_certificates",
-        kind: Kind::Word {
-            words: &["none", "optional", "required"],
-            set: |s, word| s.tls.client_certificates = word,
-        },
+        kind: Kind::word(&["none", "optional", "required"], |s, word| {
+            s.tls.client_certificates = word
+        }),
         default: "none",
         sentence: "Whether clients are asked for a certificate, or refused without one; one that \
                    is shown must be valid.",
@@ -168,12 +167,9 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "reload_interval_s",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.tls.reload_interval = Duration::from_secs(n),
-        },
+        kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
+            s.tls.reload_interval = Duration::from_secs(n)
+        }),
         default: "10",
         sentence: "How often the files of this section, and the keys for tokens, are looked at for \
                    a change; 0 means never.",
@@ -181,22 +177,18 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "tls",
         key: "handshake_timeout_s",
-        kind: Kind::Number {
-            min: 1,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.tls.handshake_timeout = Duration::from_secs(n),
-        },
+        kind: Kind::number(1..=TIMEOUT_MAX_S, "seconds", |s, n| {
+            s.tls.handshake_timeout = Duration::from_secs(n)
+        }),
         default: "10",
         sentence: "How long a TLS handshake may take before the connection is closed.",
     },
     Row {
         section: "authentication",
         key: "confidentiality",
-        kind: Kind::Word {
-            words: &["always", "remote", "never"],
-            set: |s, word| s.authentication.confidentiality = word,
-        },
+        kind: Kind::word(&["always", "remote", "never"], |s, word| {
+            s.authentication.confidentiality = word
+        }),
         default: "remote",
         sentence: "Where passwords and tokens are taken over TLS only: everywhere but on the Unix \
                    socket, on connections from other machines, or nowhere.",
@@ -204,10 +196,9 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "plain_confidentiality",
-        kind: Kind::Word {
-            words: &["always", "remote", "never"],
-            set: |s, word| s.authentication.plain_confidentiality = word,
-        },
+        kind: Kind::word(&["always", "remote", "never"], |s, word| {
+            s.authentication.plain_confidentiality = word
+        }),
         default: "always",
         sentence: "Where the SASL mechanism PLAIN is offered and taken over TLS only, as above; \
                    never where confidentiality says otherwise.",
@@ -227,10 +218,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "bind_by_name",
-        kind: Kind::Word {
-            words: &["on", "off"],
-            set: |s, word| s.authentication.bind_by_name = word == "on",
-        },
+        kind: Kind::word(&["on", "off"], |s, word| s.authentication.bind_by_name = word == "on"),
         default: "on",
         sentence: "Whether a simple bind may give a user's name in place of a DN.",
     },
@@ -262,10 +250,7 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "certificate_mapper",
-        kind: Kind::Word {
-            words: CERTIFICATE_MAPPERS,
-            set: |s, word| s.authentication.certificate_mapper = word,
-        },
+        kind: Kind::word(CERTIFICATE_MAPPERS, |s, word| s.authentication.certificate_mapper = word),
         default: "subject-equals-dn",
         sentence: "How SASL EXTERNAL finds the entry of a client certificate.",
     },
@@ -302,10 +287,9 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "certificate_fingerprint_digest",
-        kind: Kind::Word {
-            words: &["sha256", "sha1"],
-            set: |s, word| s.authentication.certificate_fingerprint_digest = word,
-        },
+        kind: Kind::word(&["sha256", "sha1"], |s, word| {
+            s.authentication.certificate_fingerprint_digest = word
+        }),
         default: "sha256",
         sentence: "For fingerprint: what it is made with.",
     },
@@ -350,12 +334,9 @@ const NODE_ROWS: &[Row] = &[
     Row {
         section: "authentication",
         key: "token_clock_skew_s",
-        kind: Kind::Number {
-            min: 0,
-            max: 3_600,
-            unit: "seconds",
-            set: |s, n| s.authentication.token_clock_skew_s = number(n),
-        },
+        kind: Kind::number(0..=3_600, "seconds", |s, n| {
+            s.authentication.token_clock_skew_s = number(n)
+        }),
         default: "60",
         sentence: "How far the clocks of issuer and directory may differ.",
     },
@@ -366,31 +347,21 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "map_size_gib",
-        kind: Kind::Number {
-            min: 1,
-            max: 65_536,
-            unit: "GiB",
-            set: |s, n| s.store.map_size_bytes = n << 30,
-        },
+        kind: Kind::number(1..=65_536, "GiB", |s, n| s.store.map_size_bytes = n << 30),
         default: "1024",
         sentence: "Address space reserved for the database; neither memory nor disk is used by it.",
     },
     Row {
         section: "store",
         key: "overlay_max_mib",
-        kind: Kind::Number {
-            min: 1,
-            max: 65_536,
-            unit: "MiB",
-            set: |s, n| s.store.overlay_max_bytes = n << 20,
-        },
+        kind: Kind::number(1..=65_536, "MiB", |s, n| s.store.overlay_max_bytes = n << 20),
         default: "256",
         sentence: "Memory for changes that are not in the database yet; beyond, writes wait.",
     },
     Row {
         section: "store",
         key: "preload",
-        kind: Kind::Word { words: &["auto", "on", "off"], set: |s, word| s.store.preload = word },
+        kind: Kind::word(&["auto", "on", "off"], |s, word| s.store.preload = word),
         default: "auto",
         sentence: "Whether 'roster serve' reads the data file into memory beside its clients: when \
                    it fits into half of the free memory; also a larger one, as far as that goes, \
@@ -399,48 +370,30 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "store",
         key: "index_build_percent",
-        kind: Kind::Number {
-            min: 1,
-            max: 100,
-            unit: "percent",
-            set: |s, n| s.store.index_build_percent = u8::try_from(n).unwrap_or(100),
-        },
+        kind: Kind::number(1..=100, "percent", |s, n| {
+            s.store.index_build_percent = u8::try_from(n).unwrap_or(100)
+        }),
         default: "50",
         sentence: "Share of the time that building and removing indexes may take.",
     },
     Row {
         section: "store",
         key: "journal_keep_mib",
-        kind: Kind::Number {
-            min: 0,
-            max: 1 << 24,
-            unit: "MiB",
-            set: |s, n| s.store.journal_keep_bytes = n << 20,
-        },
+        kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.store.journal_keep_bytes = n << 20),
         default: "1024",
         sentence: "Journal kept after its changes are in the database, for incremental backups.",
     },
     Row {
         section: "store",
         key: "disk_low_mib",
-        kind: Kind::Number {
-            min: 0,
-            max: 1 << 24,
-            unit: "MiB",
-            set: |s, n| s.store.disk_low_bytes = n << 20,
-        },
+        kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.store.disk_low_bytes = n << 20),
         default: "200",
         sentence: "Free disk space below which only the administrator may write.",
     },
     Row {
         section: "store",
         key: "disk_full_mib",
-        kind: Kind::Number {
-            min: 0,
-            max: 1 << 24,
-            unit: "MiB",
-            set: |s, n| s.store.disk_full_bytes = n << 20,
-        },
+        kind: Kind::number(0..=(1 << 24), "MiB", |s, n| s.store.disk_full_bytes = n << 20),
         default: "100",
         sentence: "Free disk space, less what is still to go to the data file, below which nobody \
                    may write; at most disk_low_mib.",
@@ -448,17 +401,16 @@ const STORE_ROWS: &[Row] = &[
     Row {
         section: "log",
         key: "level",
-        kind: Kind::Word {
-            words: &["error", "warn", "info", "debug", "trace"],
-            set: |s, word| s.log.level = word,
-        },
+        kind: Kind::word(&["error", "warn", "info", "debug", "trace"], |s, word| {
+            s.log.level = word
+        }),
         default: "info",
         sentence: "How much is logged.",
     },
     Row {
         section: "log",
         key: "format",
-        kind: Kind::Word { words: &["text", "json"], set: |s, word| s.log.format = word },
+        kind: Kind::word(&["text", "json"], |s, word| s.log.format = word),
         default: "text",
         sentence: "One line of text or one JSON object for each record.",
     },

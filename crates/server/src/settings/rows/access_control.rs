@@ -9,10 +9,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "access_control",
         key: "host_names",
-        kind: Kind::Word {
-            words: &["on", "off"],
-            set: |s, word| s.access_control.host_names = word == "on",
-        },
+        kind: Kind::word(&["on", "off"], |s, word| s.access_control.host_names = word == "on"),
         default: "off",
         sentence: "Whether the name of each client's host is looked up, for ACIs with dns. While \
                    it is off, or a name does not lead back to its address, no name is known.",
@@ -20,12 +17,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "access_control",
         key: "host_name_wait_ms",
-        kind: Kind::Number {
-            min: 1,
-            max: 60_000,
-            unit: "milliseconds",
-            set: |s, n| s.access_control.host_name_wait = Duration::from_millis(n),
-        },
+        kind: Kind::number(1..=60_000, "milliseconds", |s, n| {
+            s.access_control.host_name_wait = Duration::from_millis(n)
+        }),
         default: "1000",
         sentence: "How long a new connection waits for the name of its host; what comes later is \
                    for the next one.",

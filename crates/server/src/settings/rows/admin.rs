@@ -15,10 +15,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "admin",
         key: "remote",
-        kind: Kind::Word {
-            words: super::passwords::ON_OFF,
-            set: |s, word| s.admin.remote = word == "on",
-        },
+        kind: Kind::word(super::passwords::ON_OFF, |s, word| s.admin.remote = word == "on"),
         default: "off",
         sentence: "Whether these addresses may be reached from other machines. There is neither \
                    TLS nor a password: who reaches them sees the figures.",

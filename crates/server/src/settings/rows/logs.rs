@@ -26,24 +26,18 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "rotate_size_mib",
-                kind: Kind::Number {
-                    min: 0,
-                    max: 1 << 20,
-                    unit: "MiB",
-                    set: |s, n| s.$field.file.rotate_size_bytes = n << 20,
-                },
+                kind: Kind::number(0..=(1 << 20), "MiB", |s, n| {
+                    s.$field.file.rotate_size_bytes = n << 20
+                }),
                 default: "100",
                 sentence: "The file is put aside when it is larger; 0 means never.",
             },
             Row {
                 section: $section,
                 key: "rotate_every_h",
-                kind: Kind::Number {
-                    min: 0,
-                    max: HOURS_MAX,
-                    unit: "hours",
-                    set: |s, n| s.$field.file.rotate_every = Duration::from_secs(n * 3_600),
-                },
+                kind: Kind::number(0..=HOURS_MAX, "hours", |s, n| {
+                    s.$field.file.rotate_every = Duration::from_secs(n * 3_600)
+                }),
                 default: "24",
                 sentence: "The file is put aside when it is older; 0 means never.",
             },
@@ -57,46 +51,34 @@ macro_rules! file_rows {
             Row {
                 section: $section,
                 key: "compress",
-                kind: Kind::Word {
-                    words: &["none", "gzip", "zstd"],
-                    set: |s, word| s.$field.file.compress = word,
-                },
+                kind: Kind::word(&["none", "gzip", "zstd"], |s, word| {
+                    s.$field.file.compress = word
+                }),
                 default: $compress,
                 sentence: "How files put aside are compressed; zstd takes least of the processor.",
             },
             Row {
                 section: $section,
                 key: "keep_files",
-                kind: Kind::Number {
-                    min: 0,
-                    max: 100_000,
-                    unit: "files",
-                    set: |s, n| s.$field.file.keep_files = size(n),
-                },
+                kind: Kind::number(0..=100_000, "files", |s, n| s.$field.file.keep_files = size(n)),
                 default: $keep_files,
                 sentence: "Files put aside that are kept, the oldest go first; 0 means any number.",
             },
             Row {
                 section: $section,
                 key: "keep_days",
-                kind: Kind::Number {
-                    min: 0,
-                    max: 36_500,
-                    unit: "days",
-                    set: |s, n| s.$field.file.keep = Duration::from_secs(n * 86_400),
-                },
+                kind: Kind::number(0..=36_500, "days", |s, n| {
+                    s.$field.file.keep = Duration::from_secs(n * 86_400)
+                }),
                 default: "0",
                 sentence: "How long files put aside are kept; 0 means however old they become.",
             },
             Row {
                 section: $section,
                 key: "keep_free_mib",
-                kind: Kind::Number {
-                    min: 0,
-                    max: 1 << 24,
-                    unit: "MiB",
-                    set: |s, n| s.$field.file.keep_free_bytes = n << 20,
-                },
+                kind: Kind::number(0..=(1 << 24), "MiB", |s, n| {
+                    s.$field.file.keep_free_bytes = n << 20
+                }),
                 default: $keep_free,
                 sentence: "Files put aside go, oldest first, while less of the disk is free; 0 \
                            means they stay.",
@@ -114,22 +96,14 @@ const ACCESS: &[Row] = &[
     Row {
         section: "access_log",
         key: "format",
-        kind: Kind::Word {
-            words: &["json", "text", "off"],
-            set: |s, word| s.access_log.format = word,
-        },
+        kind: Kind::word(&["json", "text", "off"], |s, word| s.access_log.format = word),
         default: "json",
         sentence: "A JSON object for each operation, a line of text like OpenDJ's, or no log.",
     },
     Row {
         section: "access_log",
         key: "buffer_kib",
-        kind: Kind::Number {
-            min: 64,
-            max: 1 << 20,
-            unit: "KiB",
-            set: |s, n| s.access_log.buffer_bytes = size(n << 10),
-        },
+        kind: Kind::number(64..=(1 << 20), "KiB", |s, n| s.access_log.buffer_bytes = size(n << 10)),
         default: "1024",
         sentence: "Memory of each worker for what is not written yet; beyond, lines are dropped \
                    and counted.",
@@ -137,12 +111,9 @@ const ACCESS: &[Row] = &[
     Row {
         section: "access_log",
         key: "refused_per_second_max",
-        kind: Kind::Number {
-            min: 0,
-            max: 1_000_000,
-            unit: "lines",
-            set: |s, n| s.access_log.refused_per_second_max = number(n),
-        },
+        kind: Kind::number(0..=1_000_000, "lines", |s, n| {
+            s.access_log.refused_per_second_max = number(n)
+        }),
         default: "10",
         sentence: "Lines of connections that were refused (too many, no TLS, no header of a \
                    proxy) within a second; how many more there were is told every ten seconds.",
@@ -153,10 +124,7 @@ const AUDIT: &[Row] = &[
     Row {
         section: "audit_log",
         key: "format",
-        kind: Kind::Word {
-            words: &["ldif", "json", "off"],
-            set: |s, word| s.audit_log.format = word,
-        },
+        kind: Kind::word(&["ldif", "json", "off"], |s, word| s.audit_log.format = word),
         default: "off",
         sentence: "LDIF with comments, a JSON object for each changed entry, or no log. It begins \
                    with the oldest change the journal has.",
@@ -164,10 +132,7 @@ const AUDIT: &[Row] = &[
     Row {
         section: "audit_log",
         key: "passwords",
-        kind: Kind::Word {
-            words: &["hidden", "hashed"],
-            set: |s, word| s.audit_log.passwords = word,
-        },
+        kind: Kind::word(&["hidden", "hashed"], |s, word| s.audit_log.passwords = word),
         default: "hidden",
         sentence: "Whether values of passwords and other secrets are left out or told as they are \
                    stored.",

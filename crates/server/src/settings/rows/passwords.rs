@@ -11,72 +11,54 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "scheme",
-        kind: Kind::Word {
-            words: SCHEMES,
-            set: |s, word| {
-                s.password.options.storage.scheme = Scheme::of_word(word).unwrap_or_default();
-            },
-        },
+        kind: Kind::word(SCHEMES, |s, word| {
+            s.password.options.storage.scheme = Scheme::of_word(word).unwrap_or_default();
+        }),
         default: "ARGON2",
         sentence: "How new passwords are stored; SSHA512 is the fast one. Imports have their flag.",
     },
     Row {
         section: "password",
         key: "argon2_memory_kib",
-        kind: Kind::Number {
-            min: 8,
-            max: 1048576,
-            unit: "KiB",
-            set: |s, n| s.password.options.storage.costs.argon2.memory_kib = number(n),
-        },
+        kind: Kind::number(8..=1048576, "KiB", |s, n| {
+            s.password.options.storage.costs.argon2.memory_kib = number(n)
+        }),
         default: "19456",
         sentence: "Memory for one Argon2id hash; each hash thread takes it while it computes.",
     },
     Row {
         section: "password",
         key: "argon2_passes",
-        kind: Kind::Number {
-            min: 1,
-            max: 1000,
-            unit: "passes",
-            set: |s, n| s.password.options.storage.costs.argon2.passes = number(n),
-        },
+        kind: Kind::number(1..=1000, "passes", |s, n| {
+            s.password.options.storage.costs.argon2.passes = number(n)
+        }),
         default: "2",
         sentence: "Passes of Argon2id over its memory.",
     },
     Row {
         section: "password",
         key: "argon2_lanes",
-        kind: Kind::Number {
-            min: 1,
-            max: 64,
-            unit: "lanes",
-            set: |s, n| s.password.options.storage.costs.argon2.lanes = number(n),
-        },
+        kind: Kind::number(1..=64, "lanes", |s, n| {
+            s.password.options.storage.costs.argon2.lanes = number(n)
+        }),
         default: "1",
         sentence: "Lanes of Argon2id, which are computed one after the other.",
     },
     Row {
         section: "password",
         key: "pbkdf2_iterations",
-        kind: Kind::Number {
-            min: 1000,
-            max: 10000000,
-            unit: "iterations",
-            set: |s, n| s.password.options.storage.costs.pbkdf2_iterations = number(n),
-        },
+        kind: Kind::number(1000..=10000000, "iterations", |s, n| {
+            s.password.options.storage.costs.pbkdf2_iterations = number(n)
+        }),
         default: "600000",
         sentence: "Iterations of new PBKDF2 hashes.",
     },
     Row {
         section: "password",
         key: "scram_iterations",
-        kind: Kind::Number {
-            min: 4096,
-            max: 10000000,
-            unit: "iterations",
-            set: |s, n| s.password.options.storage.costs.scram_iterations = number(n),
-        },
+        kind: Kind::number(4096..=10000000, "iterations", |s, n| {
+            s.password.options.storage.costs.scram_iterations = number(n)
+        }),
         default: "50000",
         sentence: "Iterations of new keys for SCRAM; each client computes as many when it binds, \
                    and Cyrus SASL refuses more than 65536.",
@@ -84,22 +66,16 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "bcrypt_cost",
-        kind: Kind::Number {
-            min: 4,
-            max: 18,
-            unit: "",
-            set: |s, n| s.password.options.storage.costs.bcrypt_cost = number(n),
-        },
+        kind: Kind::number(4..=18, "", |s, n| {
+            s.password.options.storage.costs.bcrypt_cost = number(n)
+        }),
         default: "12",
         sentence: "Cost of new bcrypt hashes: 2 to this power is the number of steps.",
     },
     Row {
         section: "password",
         key: "rehash_on_bind",
-        kind: Kind::Word {
-            words: ON_OFF,
-            set: |s, word| s.password.options.rehash_on_bind = word == "on",
-        },
+        kind: Kind::word(ON_OFF, |s, word| s.password.options.rehash_on_bind = word == "on"),
         default: "on",
         sentence: "Whether a password that is stored otherwise than new ones is stored anew when \
                    a bind has proved it.",
@@ -107,10 +83,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "check_own",
-        kind: Kind::Word {
-            words: ON_OFF,
-            set: |s, word| s.password.options.check_own = word == "on",
-        },
+        kind: Kind::word(ON_OFF, |s, word| s.password.options.check_own = word == "on"),
         default: "on",
         sentence: "Whether a password that people give themselves has at least 8 characters and \
                    is none that many use, where no password policy says what it has to be like.",
@@ -118,12 +91,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "cache_age_s",
-        kind: Kind::Number {
-            min: 0,
-            max: 86_400,
-            unit: "seconds",
-            set: |s, n| s.password.options.cache.age_max = Duration::from_secs(n),
-        },
+        kind: Kind::number(0..=86_400, "seconds", |s, n| {
+            s.password.options.cache.age_max = Duration::from_secs(n)
+        }),
         default: "600",
         sentence: "How long a password that took long to verify (Argon2, bcrypt, PBKDF2 …) is good \
                    for further binds without computing its hash again, as a keyed digest in \
@@ -132,12 +102,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "cache_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 10_000_000,
-            unit: "passwords",
-            set: |s, n| s.password.options.cache.passwords_max = size(n),
-        },
+        kind: Kind::number(1..=10_000_000, "passwords", |s, n| {
+            s.password.options.cache.passwords_max = size(n)
+        }),
         default: "100000",
         sentence: "Passwords that are kept so, at about 140 octets each; one more takes the place \
                    of one that was not used lately.",
@@ -145,12 +112,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "verify_blocks_max",
-        kind: Kind::Number {
-            min: 1000,
-            max: 1_000_000_000,
-            unit: "blocks",
-            set: |s, n| s.password.options.cost_max.blocks = n,
-        },
+        kind: Kind::number(1000..=1_000_000_000, "blocks", |s, n| {
+            s.password.options.cost_max.blocks = n
+        }),
         default: "5000000",
         sentence: "What verifying one stored hash may cost, in microseconds of a core about: \
                    iterations, rounds, KiB times passes, N times r times p, 128 times 2^cost of \
@@ -159,48 +123,30 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "verify_memory_max_mib",
-        kind: Kind::Number {
-            min: 1,
-            max: 65536,
-            unit: "MiB",
-            set: |s, n| s.password.options.cost_max.memory_bytes = n << 20,
-        },
+        kind: Kind::number(1..=65536, "MiB", |s, n| {
+            s.password.options.cost_max.memory_bytes = n << 20
+        }),
         default: "256",
         sentence: "Memory that verifying one stored hash may take; times hash_threads.",
     },
     Row {
         section: "password",
         key: "verify_lanes_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 1024,
-            unit: "lanes",
-            set: |s, n| s.password.options.cost_max.lanes = number(n),
-        },
+        kind: Kind::number(1..=1024, "lanes", |s, n| s.password.options.cost_max.lanes = number(n)),
         default: "16",
         sentence: "Lanes that a stored hash may have.",
     },
     Row {
         section: "password",
         key: "hash_threads",
-        kind: Kind::Number {
-            min: 0,
-            max: THREADS_MAX,
-            unit: "threads",
-            set: |s, n| s.password.hash_threads = size(n),
-        },
+        kind: Kind::number(0..=THREADS_MAX, "threads", |s, n| s.password.hash_threads = size(n)),
         default: "0",
         sentence: "Threads that hash passwords; 0 means one for each two cores.",
     },
     Row {
         section: "password",
         key: "hash_queue_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 1_000_000,
-            unit: "requests",
-            set: |s, n| s.password.hash_queue_max = size(n),
-        },
+        kind: Kind::number(1..=1_000_000, "requests", |s, n| s.password.hash_queue_max = size(n)),
         default: "4000",
         sentence: "Requests that may wait for such a thread, a quarter of them of those who have \
                    signed in only; one more is answered busy, or one of whoever has most.",
@@ -208,12 +154,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password",
         key: "hash_queue_address_max",
-        kind: Kind::Number {
-            min: 1,
-            max: 1_000_000,
-            unit: "requests",
-            set: |s, n| s.password.hash_queue_address_max = size(n),
-        },
+        kind: Kind::number(1..=1_000_000, "requests", |s, n| {
+            s.password.hash_queue_address_max = size(n)
+        }),
         default: "1500",
         sentence: "Requests of one identity that may wait for it, or of one client address that \
                    has not signed in: a thread computes about so many within 30 s. They take \
@@ -229,12 +172,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "state_delay_ms",
-        kind: Kind::Number {
-            min: 10,
-            max: 60_000,
-            unit: "milliseconds",
-            set: |s, n| s.password_policy.options.state_delay = Duration::from_millis(n),
-        },
+        kind: Kind::number(10..=60_000, "milliseconds", |s, n| {
+            s.password_policy.options.state_delay = Duration::from_millis(n)
+        }),
         default: "1000",
         sentence: "How long what binds leave in accounts waits in memory before it is written; \
                    what waits is lost when the process is killed. Locks are written at once.",
@@ -242,12 +182,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "accounts_max",
-        kind: Kind::Number {
-            min: 1000,
-            max: 100_000_000,
-            unit: "accounts",
-            set: |s, n| s.password_policy.options.accounts_max = size(n),
-        },
+        kind: Kind::number(1000..=100_000_000, "accounts", |s, n| {
+            s.password_policy.options.accounts_max = size(n)
+        }),
         default: "100000",
         sentence: "Accounts that may wait so, at 200 octets or more each; binds whose failures \
                    could not be noted are busy.",
@@ -255,10 +192,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "last_login",
-        kind: Kind::Word {
-            words: ON_OFF,
-            set: |s, word| s.password_policy.options.last_login = word == "on",
-        },
+        kind: Kind::word(ON_OFF, |s, word| s.password_policy.options.last_login = word == "on"),
         default: "off",
         sentence: "Whether pwdLastSuccess is kept of all accounts, and not only where a policy \
                    needs it.",
@@ -266,14 +200,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "password_policy",
         key: "last_login_precision_s",
-        kind: Kind::Number {
-            min: 0,
-            max: 31_536_000,
-            unit: "seconds",
-            set: |s, n| {
-                s.password_policy.options.last_login_precision = Duration::from_secs(n);
-            },
-        },
+        kind: Kind::number(0..=31_536_000, "seconds", |s, n| {
+            s.password_policy.options.last_login_precision = Duration::from_secs(n);
+        }),
         default: "3600",
         sentence: "How far pwdLastSuccess may be behind: it is written no more often.",
     },

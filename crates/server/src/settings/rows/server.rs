@@ -16,24 +16,14 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "workers",
-        kind: Kind::Number {
-            min: 0,
-            max: THREADS_MAX,
-            unit: "threads",
-            set: |s, n| s.server.workers = size(n),
-        },
+        kind: Kind::number(0..=THREADS_MAX, "threads", |s, n| s.server.workers = size(n)),
         default: "0",
         sentence: "Threads that serve connections; 0 means one per core.",
     },
     Row {
         section: "server",
         key: "scan_threads",
-        kind: Kind::Number {
-            min: 0,
-            max: THREADS_MAX,
-            unit: "threads",
-            set: |s, n| s.server.scan_threads = size(n),
-        },
+        kind: Kind::number(0..=THREADS_MAX, "threads", |s, n| s.server.scan_threads = size(n)),
         default: "0",
         sentence: "Threads for large searches; 0 means one more than there are cores. Of several, \
                    one identity, or the strangers of one address, have all but one at the most.",
@@ -41,12 +31,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "scan_threads_reserved",
-        kind: Kind::Number {
-            min: 0,
-            max: THREADS_MAX,
-            unit: "threads",
-            set: |s, n| s.server.scan_threads_reserved = size(n),
-        },
+        kind: Kind::number(0..=THREADS_MAX, "threads", |s, n| {
+            s.server.scan_threads_reserved = size(n)
+        }),
         default: "0",
         sentence: "Threads among them that serve only clients that have signed in; 0 means a \
                    quarter of them, at least one. One thread is always left for everybody, so of \
@@ -55,36 +42,25 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "scan_queue_max",
-        kind: Kind::Number {
-            min: 1,
-            max: QUEUE_MAX,
-            unit: "requests",
-            set: |s, n| s.server.scan_queue_max = size(n),
-        },
+        kind: Kind::number(1..=QUEUE_MAX, "requests", |s, n| s.server.scan_queue_max = size(n)),
         default: "1000",
         sentence: "Requests that may wait for such a thread; one more is answered busy.",
     },
     Row {
         section: "server",
         key: "scan_queue_reserved",
-        kind: Kind::Number {
-            min: 0,
-            max: QUEUE_MAX,
-            unit: "requests",
-            set: |s, n| s.server.scan_queue_reserved = size(n),
-        },
+        kind: Kind::number(0..=QUEUE_MAX, "requests", |s, n| {
+            s.server.scan_queue_reserved = size(n)
+        }),
         default: "250",
         sentence: "Places among them for clients that have signed in; half of them at the most.",
     },
     Row {
         section: "server",
         key: "scan_queue_asker_max",
-        kind: Kind::Number {
-            min: 1,
-            max: QUEUE_MAX,
-            unit: "requests",
-            set: |s, n| s.server.scan_queue_asker_max = size(n),
-        },
+        kind: Kind::number(1..=QUEUE_MAX, "requests", |s, n| {
+            s.server.scan_queue_asker_max = size(n)
+        }),
         default: "250",
         sentence: "Requests of one identity that may wait for such a thread, or of the clients of \
                    one address that have not signed in.",
@@ -92,22 +68,16 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         section: "server",
         key: "shutdown_timeout_s",
-        kind: Kind::Number {
-            min: 0,
-            max: TIMEOUT_MAX_S,
-            unit: "seconds",
-            set: |s, n| s.server.shutdown_timeout = Duration::from_secs(n),
-        },
+        kind: Kind::number(0..=TIMEOUT_MAX_S, "seconds", |s, n| {
+            s.server.shutdown_timeout = Duration::from_secs(n)
+        }),
         default: "10",
         sentence: "How long operations in progress may take to end when the server stops.",
     },
     Row {
         section: "server",
         key: "core_dumps",
-        kind: Kind::Word {
-            words: super::passwords::ON_OFF,
-            set: |s, word| s.server.core_dumps = word == "on",
-        },
+        kind: Kind::word(super::passwords::ON_OFF, |s, word| s.server.core_dumps = word == "on"),
         default: "off",
         sentence: "Whether core files may be written and debuggers attached: both show passwords.",
     },
