@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
-use history::record::Who;
 use directory::{Outbox, WriteDone};
+use history::record::Who;
 use tokio::sync::Notify;
 
 use crate::connection::sessions::ConnectionStatus;
