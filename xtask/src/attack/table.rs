@@ -81,6 +81,7 @@ pub(super) const PROMISES: &[Promise] = &[
             ("directory", "guesses", "a_guess_counts_although_nobody_waits_for_its_hash"),
             ("directory", "guesses", "of_guesses_side_by_side_none_is_right_beyond_the_limit"),
             ("directory", "guesses", "a_guess_that_is_answered_counts_once"),
+            ("directory", "password_changes", "guesses_by_compare_count_as_failures"),
             ("directory", "guesses", "a_delay_after_failures_begins_with_the_guess"),
             ("directory", "guesses", "a_guess_that_is_long_under_way_ends_no_delay"),
             ("directory", "guesses", "guesses_that_end_within_a_delay_are_failures_each"),
@@ -115,7 +116,7 @@ pub(super) const PROMISES: &[Promise] = &[
     Promise {
         against: Strangers,
         says: "`limits.bind_failures_max` does the same for an address, including \
-               password changes, and for an account behind a gateway, whatever name \
+               password changes and compares, and for an account behind a gateway, whatever name \
                is used for it",
         tests: &[
             (
@@ -140,6 +141,7 @@ pub(super) const PROMISES: &[Promise] = &[
                 "an_account_is_one_behind_a_gateway_whatever_it_is_called",
             ),
             ("server", "tests::addresses", "a_wrong_old_password_is_a_bind_that_failed"),
+            ("server", "tests::addresses", "a_wrong_compare_of_a_password_is_a_bind_that_failed"),
             ("server", "addresses::tests", "names_that_are_made_up_have_nobody_forgotten"),
             (
                 "server",

@@ -13,8 +13,9 @@ use crate::request::worker::Worker;
 use crate::write::password_modify;
 
 impl Received<'_> {
-    /// Whether it sends a password, or a proof of one, that may be wrong: a bind, and a change of a
-    /// password that sends the old one. The first message of SCRAM does not.
+    /// Whether it sends a password, or a proof of one, that may be wrong: a bind, a change of a
+    /// password that sends the old one, and a compare of passwords. The first message of SCRAM does
+    /// not.
     pub fn guesses_password(&self) -> bool {
         match self.request() {
             Some(Request::Bind(request)) => match request.authentication {
@@ -35,6 +36,7 @@ impl Received<'_> {
                     && is_password(change.attribute.description)
                     && change.attribute.values.iter().next().is_some()
             }),
+            Some(Request::Compare(request)) => is_password(request.description),
             _ => false,
         }
     }
@@ -74,6 +76,7 @@ impl Worker {
                 None => session.entry().map(|id| account(Found::Entry(id))),
             },
             Request::Modify(request) => self.account_named(UserName::Dn(request.name)),
+            Request::Compare(request) => self.account_named(UserName::Dn(request.name)),
             _ => None,
         }
     }

@@ -31,7 +31,7 @@ use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
-use crate::write::update;
+use crate::write::{password_modify, update};
 
 /// Begins a compare: carries it out here when it is little work, else makes a job of it. It counts
 /// only when nothing had to be asked for: a clear-text password is true where it is behind a stored
@@ -58,6 +58,9 @@ pub(crate) fn start(
     }
     match outcome {
         Outcome::Done(code) => {
+            if worker.request.is_wrong_guess {
+                sink.wrong_guess();
+            }
             let result = Refusal::new(code, "");
             Ok(Next::Answered(respond(sink, result, controls.password_policy)))
         }
@@ -160,6 +163,7 @@ impl Compare<'_> {
             return self.too_much();
         };
         let is_password = update::is_hashable(&assertion.description);
+        let of_password = is_password.then(|| key.clone());
         match session {
             Some(session) if is_password => require_confidentiality(directory, session)?,
             None if is_password => return Err(too_much_work()),
@@ -177,10 +181,17 @@ impl Compare<'_> {
                 false => self.too_much(),
             };
         }
-        Ok(Outcome::Done(match worker.which(request.value, &values) {
-            Behind::At(_) => ResultCode::CompareTrue,
-            Behind::Nowhere | Behind::Asked if truth == Truth::True => ResultCode::CompareTrue,
-            Behind::Nowhere | Behind::Asked => ResultCode::CompareFalse,
+        let behind = worker.which(request.value, &values);
+        let mut is_true = matches!(behind, Behind::At(_)) || truth == Truth::True;
+        if let Some(key) = of_password
+            && !matches!(behind, Behind::Asked)
+        {
+            // A guess, as the old password is that comes with a new one.
+            is_true = password_modify::counts(worker, &key, &state, is_true)?;
+        }
+        Ok(Outcome::Done(match is_true {
+            true => ResultCode::CompareTrue,
+            false => ResultCode::CompareFalse,
         }))
     }
 

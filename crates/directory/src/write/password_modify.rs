@@ -151,6 +151,21 @@ pub(crate) fn note_wrong(worker: &mut Worker, key: &DnKey, state: &State) -> Res
     Ok(())
 }
 
+/// Whether a password that was looked at counts as right. A wrong one is noted, and so is one that
+/// no bind may try now.
+pub(crate) fn counts(
+    worker: &mut Worker,
+    key: &DnKey,
+    state: &State,
+    is_right: bool,
+) -> Result<bool, Refusal> {
+    if is_right && !is_shut(worker, key, state)? {
+        return Ok(true);
+    }
+    note_wrong(worker, key, state)?;
+    Ok(false)
+}
+
 /// The account of an entry, if there is one.
 fn login(worker: &mut Worker, key: &DnKey, state: &State) -> Result<Option<Login>, Refusal> {
     let directory = &worker.directory;

@@ -766,6 +766,34 @@ fn guesses_of_the_old_password_in_a_modify_count_as_failures() {
 }
 
 #[test]
+fn guesses_by_compare_count_as_failures() {
+    // Who may compare passwords guessed as often as they liked, and while the account was locked.
+    let storages = [Scheme::Ssha512.into(), cheap(Scheme::Argon2id)];
+    for storage in storages {
+        let served = served_with(&[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3")], storage);
+        let mut bert = signed_in(&served, BERT, FIRST);
+        let mut compare = |value: &str| bert.compare(ANNA, "userPassword", value);
+        assert_eq!(compare(FIRST), ResultCode::CompareTrue);
+        for guess in ["guess 1", "guess 2"] {
+            assert_eq!(compare(guess), ResultCode::CompareFalse);
+        }
+        assert_eq!(compare(FIRST), ResultCode::CompareTrue);
+        assert_eq!(compare("guess 3"), ResultCode::CompareFalse);
+        assert_eq!(compare(FIRST), ResultCode::CompareFalse, "it is locked");
+        assert_eq!(compare("guess 4"), ResultCode::CompareFalse);
+        assert_eq!(served.client().bind(ANNA, FIRST), ResultCode::InvalidCredentials);
+        // Of other attributes it counts nothing, nor where they may not be compared.
+        let mut anna = served.client();
+        for guess in ["guess 1", "guess 2", "guess 3", "guess 4"] {
+            assert_eq!(bert.compare(BERT, "sn", guess), ResultCode::CompareFalse);
+            let refused = ResultCode::InsufficientAccessRights;
+            assert_eq!(anna.compare(BERT, "userPassword", guess), refused);
+        }
+        signed_in(&served, BERT, FIRST);
+    }
+}
+
+#[test]
 fn what_an_import_brought_under_an_option_signs_nobody_in_and_goes_with_the_password() {
     // A bind took userPassword;x-b, which every reset left there; changing it renewed an expired
     // password.

@@ -252,6 +252,29 @@ fn a_wrong_old_password_is_a_bind_that_failed() {
     running.check_alive();
 }
 
+/// A compare of passwords was no guess to the address.
+#[test]
+fn a_wrong_compare_of_a_password_is_a_bind_that_failed() {
+    let running = Running::with(|settings| {
+        settings.limits.bind_failures_max = 3;
+        settings.limits.bind_delay_max = Duration::from_secs(3_600);
+    });
+    add_person(&running, "anna", "secret");
+    let mut client = running.connect();
+    client.send(&bind(1, ROOT, "secret"));
+    assert_eq!(client.receive(), "1 bind success");
+    let name = person("anna");
+    for id in 2..=5 {
+        let compare = CompareRequest { name: &name, description: "userpassword", value: b"wrong" };
+        client.send(&request(id, Request::Compare(compare)));
+        assert_eq!(client.receive(), format!("{id} compare compareFalse"));
+    }
+    let (begun, mut waiting) = (Instant::now(), running.connect());
+    waiting.send(&bind(1, &name, "secret"));
+    assert_eq!(waiting.receive(), "1 bind success");
+    assert!(begun.elapsed() > Duration::from_millis(50), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn too_many_binds_in_line_are_refused_unseen() {
     let running = Running::with(|settings| {

@@ -39,9 +39,9 @@ use ldap::ber::{Frame, frame};
 use ldap::dn::Dn;
 use ldap::filter::Filter;
 use ldap::message::{
-    AddRequest, AttributesBuf, Authentication, BindRequest, Controls, DecodeLimits, DerefAliases,
-    ExtendedRequest, LdapResult, Message, MessageId, PartialAttribute, Request, Response, Scope,
-    SearchRequest, Strings, ValuesBuf,
+    AddRequest, AttributesBuf, Authentication, BindRequest, CompareRequest, Controls, DecodeLimits,
+    DerefAliases, ExtendedRequest, LdapResult, Message, MessageId, PartialAttribute, Request,
+    Response, Scope, SearchRequest, Strings, ValuesBuf,
 };
 
 use crate::{Addresses, Server, ServerError, Settings, ShutdownHandle};
