@@ -87,6 +87,8 @@ struct Running {
     deliveries: mpsc::Receiver<Delivery>,
     /// Whose passwords it hashes, if it does: no message is handled until it is done.
     hashes_for: Option<Asker>,
+    /// No message is handled until it is done, or released: later requests must not overtake it.
+    keeps_order: bool,
     /// They are those of a bind that counts as failed when its client does not wait for the answer.
     silence_tells: bool,
     /// What the request takes.
@@ -94,8 +96,13 @@ struct Running {
 }
 
 impl Running {
-    fn search(id: MessageId, deliveries: mpsc::Receiver<Delivery>, held: Held) -> Self {
-        Self { id, deliveries, hashes_for: None, silence_tells: false, _held: Some(held) }
+    fn search(
+        (id, keeps_order): (MessageId, bool),
+        deliveries: mpsc::Receiver<Delivery>,
+        held: Held,
+    ) -> Self {
+        let (hashes_for, silence_tells, _held) = (None, false, Some(held));
+        Self { id, deliveries, hashes_for, keeps_order, silence_tells, _held }
     }
 }
 
@@ -268,6 +275,11 @@ impl Connection {
         self.jobs.iter().any(|job| job.hashes_for.is_some())
     }
 
+    /// The job that later requests must not overtake, nor earlier ones that are still under way.
+    fn keeps_order(&self) -> Option<usize> {
+        self.jobs.iter().position(|job| job.keeps_order)
+    }
+
     /// Whether the next message may be handled while `waiting_bytes` of answers are not sent.
     fn may_handle(&self, waiting_bytes: usize) -> bool {
         let limits = &self.worker.shared.limits;
@@ -275,6 +287,7 @@ impl Connection {
             && !self.worker.is_stopping()
             && !self.bind_throttle.is_waiting()
             && !self.is_hashing()
+            && self.keeps_order().is_none()
             && self.has_room(waiting_bytes)
             && self.session.outstanding() < limits.outstanding_max
     }
@@ -363,7 +376,7 @@ impl Connection {
                 return pending.submit_to(&worker.outbox, self.id.0);
             }
             Next::Later(job) => {
-                let id = job.id();
+                let (id, keeps_order) = (job.id(), job.keeps_order());
                 let account = self.holding.account(&worker.shared, || worker.now());
                 match worker.shared.scan_pool.submit((&self.session, &account), job) {
                     Ok(deliveries) => {
@@ -374,7 +387,11 @@ impl Connection {
                             Attempt::Again => 0,
                         };
                         let held = account.hold(held_bytes);
-                        return self.jobs.push(Running::search(id, deliveries, held));
+                        return self.jobs.push(Running::search(
+                            (id, keeps_order),
+                            deliveries,
+                            held,
+                        ));
                     }
                     Err(job) => {
                         self.session.forget(id);

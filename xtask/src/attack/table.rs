@@ -434,6 +434,17 @@ pub(super) const PROMISES: &[Promise] = &[
             (
                 "directory",
                 "leaks::limits",
+                "whether_later_requests_overtake_a_search_is_the_same_whatever_is_hidden",
+            ),
+            ("directory", "leaks::limits", "the_limit_of_work_counts_nothing_that_is_hidden"),
+            (
+                "server",
+                "tests::order",
+                "what_was_sent_before_is_answered_before_whatever_is_hidden",
+            ),
+            (
+                "directory",
+                "leaks::limits",
                 "a_refusal_counts_nothing_by_values_that_may_not_be_searched",
             ),
             ("directory", "chains", "hidden_entries_do_not_count_for_a_chain"),

@@ -71,6 +71,7 @@ pub(crate) fn start(
             access: Arc::clone(session.access()),
             denied: controls.denied.clone(),
             stop: Stop::new(session.begin(envelope.id), Arc::clone(&worker.directory.clock)),
+            keeps_order: false,
             is_assumed: session.is_assumed(),
             parked: None,
         })),

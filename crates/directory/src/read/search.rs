@@ -81,6 +81,7 @@ pub(crate) fn start(
         controls,
         stop: None,
         candidates_max: Some(limits.inline_candidates_max),
+        keeps_order: false,
         begun: directory.clock.elapsed(),
         session: Some(session),
         resumed: None,
@@ -104,9 +105,11 @@ pub(crate) fn start(
         // Nothing parks here: the answer is kept, up to a limit.
         Outcome::TooMuch | Outcome::Parked(_) => {
             sink.take_back();
+            let keeps_order = search.work.keeps_order();
             let deadline = search.bounds().deadline;
             let stop = Stop::new(session.begin(id), Arc::clone(&directory.clock));
-            stop.set_deadline(deadline);
+            // What keeps its order begins when a thread takes it: here it would not have waited.
+            stop.set_deadline(deadline.filter(|_| !keeps_order));
             Ok(Next::Later(Job {
                 id,
                 operation,
@@ -114,6 +117,7 @@ pub(crate) fn start(
                 access: Arc::clone(session.access()),
                 denied: controls.denied.clone(),
                 stop,
+                keeps_order,
                 is_assumed: session.is_assumed(),
                 parked: None,
             }))
@@ -148,6 +152,7 @@ pub(crate) fn run_job(
             controls: &controls,
             stop: Some(&job.stop),
             candidates_max: None,
+            keeps_order: job.keeps_order,
             begun,
             // The root DSE is never a job.
             session: None,
@@ -159,6 +164,9 @@ pub(crate) fn run_job(
             note: &note,
             work: Work::after(resumed.map_or(0, |parked| parked.spent)),
         };
+        if job.keeps_order && resumed.is_none() {
+            job.stop.set_deadline(search.bounds().deadline);
+        }
         let mut outcome = search.run((snapshot, names), sink)?;
         if let Outcome::Parked(parked) = &mut outcome {
             parked.begun = resumed.map_or(begun, |before| before.begun);
@@ -189,6 +197,9 @@ pub(crate) struct Search<'a> {
     pub(crate) stop: Option<&'a Stop>,
     /// Candidates up to which it may run here; `None` on a pool thread.
     pub(crate) candidates_max: Option<u64>,
+    /// On a pool thread, because of what the asker may not find: later requests wait (see
+    /// [`Run::release`]).
+    pub(crate) keeps_order: bool,
     /// When it began on this thread.
     pub(crate) begun: Duration,
     /// Whose connection it came on, where the root DSE may be asked for.
@@ -368,13 +379,14 @@ impl Search<'_> {
         (resolved, aliases): (&mut Resolved<'_>, bool),
         sink: &mut ResponseSink<'_>,
     ) -> Result<Outcome, Refusal> {
+        let Resolved { filter, guard, .. } = *resolved;
         if aliases
             && aliases::searches(self.request.deref, resolved.scope)
             && let Some(end) = self.follow(view, state, resolved)?
         {
+            self.note_too_much(&end, (filter, guard));
             return Ok(end);
         }
-        let Resolved { filter, guard, .. } = *resolved;
         let outcome = match chain::expand(self, view, state, (guard, filter))? {
             Expanded::Same => self.entries(view, state, resolved, sink),
             Expanded::Filter(filter) => {
@@ -383,8 +395,23 @@ impl Search<'_> {
             }
             Expanded::End(outcome) => Ok(outcome),
         };
+        // That chains are followed elsewhere is decided by what is asked for.
+        if let Ok(outcome) = &outcome
+            && !chain::asks(filter)
+        {
+            self.note_too_much(outcome, (filter, guard));
+        }
         self.report(filter, &outcome);
         outcome
+    }
+
+    /// Of a search that is too much for the thread that reads requests: whether hidden entries may
+    /// have decided that.
+    fn note_too_much(&self, outcome: &Outcome, (filter, guard): (&ResolvedFilter, &Guard<'_>)) {
+        let is_too_much = matches!(outcome, Outcome::TooMuch) && self.candidates_max.is_some();
+        if is_too_much && !usable::finds_all(filter, guard) {
+            self.work.keep_order();
+        }
     }
 
     /// Whether the asker may not know of the base: then the answer, if nothing is found, is that
@@ -562,12 +589,12 @@ impl Search<'_> {
             watch.planned(plan.estimate, unindexed::is_unindexed(&plan));
         }
         let spare = self.check_indexed(&plan, view, (&ask, resolved.guard))?;
+        self.work.spare.set(spare);
         let mut run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
-        if let Some(spare) = spare {
-            run.look_for(spare);
-        }
+        let too_few = || self.work.has_found_too_few.get();
         if let Some(request) = &self.controls.entry_count {
-            return self.count(request, &plan, &mut run, sink);
+            let outcome = self.count(request, &plan, &mut run, sink);
+            return if too_few() { Ok(self.found_too_few(&plan, view, &ask)) } else { outcome };
         }
         if self.is_for_pool(plan.estimate, resolved.filter, !run.sends_all()) {
             return Ok(Outcome::TooMuch);
@@ -576,7 +603,8 @@ impl Search<'_> {
         let mut is_at_references = false;
         match self.resumed {
             None if self.is_sorted() => {
-                return sorted::run(self, (view, state), resolved, &plan, bounds, sink);
+                let outcome = sorted::run(self, (view, state), resolved, &plan, bounds, sink);
+                return if too_few() { Ok(self.found_too_few(&plan, view, &ask)) } else { outcome };
             }
             None => {}
             Some(parked) => {
@@ -592,7 +620,7 @@ impl Search<'_> {
         if let Some(watch) = &self.watch {
             watch.sent(run.sent);
         }
-        if run.has_found_too_few() {
+        if too_few() {
             return Ok(self.found_too_few(&plan, view, &ask));
         }
         if let Step::End(outcome) = step? {

@@ -189,9 +189,13 @@ pub(crate) fn run(worker: &mut Worker, mut job: Job, receiver: &mut dyn Receiver
     worker.request = RequestState::default();
     let chunk_bytes = worker.directory.limits.chunk_bytes;
     let mut sink = ResponseSink::flushed(&mut end, so_far, chunk_bytes, receiver);
+    if job.keeps_order {
+        sink.keep_order();
+    }
     let mut completion = match run_on(worker, &job, &mut sink) {
         Ok(completion) => completion,
         Err(mut parked) => {
+            job.keeps_order = sink.keeps_order();
             parked.so_far = sink.parked();
             job.parked = Some(parked);
             return Ran::Parked(job);

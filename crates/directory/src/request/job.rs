@@ -24,6 +24,10 @@ pub struct Job {
     /// Controls of the request that the asker may not use.
     pub(crate) denied: Vec<&'static str>,
     pub(crate) stop: Stop,
+    /// Later requests of the connection wait until it is over, or says [`Receiver::release`].
+    ///
+    /// [`Receiver::release`]: crate::Receiver::release
+    pub(crate) keeps_order: bool,
     /// It is carried out for somebody else than the session is of (RFC 4370).
     pub(crate) is_assumed: bool,
     /// Where it goes on, when it has parked.
@@ -55,6 +59,13 @@ impl Job {
     /// Which request it is.
     pub fn id(&self) -> MessageId {
         self.id
+    }
+
+    /// Whether later requests of the connection may not overtake it, as if it were answered where
+    /// requests are read: what the asker may not find has brought it here, and may not be told. It
+    /// is never refused, since there is one for each connection at the most.
+    pub fn keeps_order(&self) -> bool {
+        self.keeps_order
     }
 
     /// Refuses the request: nothing of it is carried out.

@@ -48,6 +48,10 @@ pub trait Receiver {
     fn should_yield(&mut self) -> bool {
         false
     }
+
+    /// Later requests of the connection may overtake the search, if they could not (see
+    /// `Job::keeps_order`).
+    fn release(&mut self) {}
 }
 
 impl<F: FnMut(Part) -> Flow> Receiver for F {
@@ -75,7 +79,7 @@ enum Capacity<'b> {
     /// pool.
     Bounded { limit: usize },
     /// Full parts are handed on.
-    Flushed { chunk: usize, receiver: &'b mut dyn Receiver },
+    Flushed { chunk: usize, keeps_order: bool, receiver: &'b mut dyn Receiver },
 }
 
 impl<'b> ResponseSink<'b> {
@@ -96,7 +100,29 @@ impl<'b> ResponseSink<'b> {
         chunk_bytes: usize,
         receiver: &'b mut dyn Receiver,
     ) -> Self {
-        Self::with(out, so_far, Capacity::Flushed { chunk: chunk_bytes, receiver })
+        let capacity = Capacity::Flushed { chunk: chunk_bytes, keeps_order: false, receiver };
+        Self::with(out, so_far, capacity)
+    }
+
+    /// Later requests must not overtake this one, until it is released.
+    pub(crate) fn keep_order(&mut self) {
+        if let Capacity::Flushed { keeps_order, .. } = &mut self.capacity {
+            *keeps_order = true;
+        }
+    }
+
+    /// Whether that is still so.
+    pub(crate) fn keeps_order(&self) -> bool {
+        matches!(self.capacity, Capacity::Flushed { keeps_order: true, .. })
+    }
+
+    /// Later requests may overtake this one from now on.
+    pub(crate) fn release(&mut self) {
+        if let Capacity::Flushed { keeps_order, receiver, .. } = &mut self.capacity
+            && std::mem::take(keeps_order)
+        {
+            receiver.release();
+        }
     }
 
     fn with(out: &'b mut Vec<u8>, completion: Completion, capacity: Capacity<'b>) -> Self {
@@ -299,6 +325,11 @@ impl<'b> ResponseSink<'b> {
         so_far.references += references;
         so_far.bytes += bytes.len() as u64;
         receiver.take(Part { bytes, entries, references })
+    }
+
+    /// How many bytes were handed on.
+    pub(crate) fn handed_on(&self) -> u64 {
+        self.completion.bytes
     }
 
     /// What was handed on, of a search that parks.

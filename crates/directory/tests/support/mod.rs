@@ -183,6 +183,8 @@ pub struct Connection {
     inbox: Vec<u8>,
     /// How many requests went to the pool.
     pub jobs: usize,
+    /// How many of them later requests could overtake.
+    pub overtaken: usize,
     /// How many went to the hash pool.
     pub hashes: usize,
     /// Searches on the pool park whenever they may: after each chunk.
@@ -203,6 +205,7 @@ impl Connection {
             closed: false,
             inbox: Vec::new(),
             jobs: 0,
+            overtaken: 0,
             hashes: 0,
             parks: true,
             parked: 0,
@@ -254,9 +257,14 @@ impl Connection {
                 self.send(&out);
                 let mut chunks = Vec::new();
                 let mut job = job;
+                let mut is_overtaken = !job.keeps_order();
                 let done = loop {
-                    let ran =
-                        self.pool.run(job, &mut Taker { chunks: &mut chunks, parks: self.parks });
+                    let mut taker = Taker {
+                        chunks: &mut chunks,
+                        parks: self.parks,
+                        is_released: &mut is_overtaken,
+                    };
+                    let ran = self.pool.run(job, &mut taker);
                     match ran {
                         Ran::Done(done) => break done,
                         Ran::Parked(parked) => job = parked,
@@ -264,6 +272,7 @@ impl Connection {
                     self.parked += 1;
                     self.session.renew(&mut job);
                 };
+                self.overtaken += usize::from(is_overtaken);
                 self.session.finish(&done);
                 chunks.push(done.end);
                 self.end(&chunks.concat(), done.completion);
@@ -614,6 +623,7 @@ pub fn assert_outcome(mut out: &[u8], completion: &Completion) {
 pub struct Taker<'c> {
     pub chunks: &'c mut Vec<Vec<u8>>,
     pub parks: bool,
+    pub is_released: &'c mut bool,
 }
 
 impl Receiver for Taker<'_> {
@@ -624,5 +634,10 @@ impl Receiver for Taker<'_> {
 
     fn should_yield(&mut self) -> bool {
         self.parks
+    }
+
+    fn release(&mut self) {
+        assert!(!*self.is_released, "it is released once");
+        *self.is_released = true;
     }
 }

@@ -15,6 +15,7 @@ impl Connection {
     pub(super) fn take_replies(&mut self) {
         // Nothing follows a notice of disconnection.
         while !self.state.is_draining()
+            && self.keeps_order().is_none()
             && let Some(WriteDone { bytes, completion }) = self.mailbox.take()
         {
             self.touch();
@@ -27,7 +28,8 @@ impl Connection {
 
     /// Takes what jobs have produced; says whether more waits that found no room.
     pub(super) fn take_chunks(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut index = 0;
+        // What another one has made waits with it.
+        let mut index = self.keeps_order().unwrap_or(0);
         while !self.state.is_draining()
             && let Some(job) = self.jobs.get_mut(index)
         {
@@ -47,8 +49,15 @@ impl Connection {
                     self.output.append(end);
                     let recorder = &self.worker.recorder;
                     recorder.answered(&mut self.log, &self.session, completion, waited);
-                    self.jobs.swap_remove(index);
+                    let job = self.jobs.swap_remove(index);
                     self.touch();
+                    if job.keeps_order {
+                        return self.take_all(cx);
+                    }
+                }
+                Poll::Ready(Some(Delivery::Released)) => {
+                    job.keeps_order = false;
+                    return self.take_all(cx);
                 }
                 Poll::Ready(Some(Delivery::Parked(parked))) => {
                     // All its chunks were taken, and there is room for more.
@@ -74,10 +83,17 @@ impl Connection {
                     self.jobs.swap_remove(index);
                     self.dismiss(ResultCode::Other, "internal error");
                 }
+                Poll::Pending if job.keeps_order => return false,
                 Poll::Pending => index += 1,
             }
         }
         false
+    }
+
+    /// Nothing keeps the order any more: takes what has waited for that.
+    fn take_all(&mut self, cx: &mut Context<'_>) -> bool {
+        self.take_replies();
+        self.take_chunks(cx)
     }
 
     /// Takes a part of the response of a job.

@@ -24,8 +24,9 @@ impl Connection {
         let id = job.id();
         let submitted = worker.shared.hash_pool.submit(asker, job);
         let deliveries = submitted.map_err(|job| (job, TOO_MANY))?;
-        let (hashes_for, _held) = (Some(asker), Some(held));
-        self.jobs.push(Running { id, deliveries, hashes_for, silence_tells, _held });
+        let (hashes_for, keeps_order, _held) = (Some(asker), false, Some(held));
+        let job = Running { id, deliveries, hashes_for, keeps_order, silence_tells, _held };
+        self.jobs.push(job);
         Ok(())
     }
 

@@ -104,6 +104,10 @@ impl Connection {
                 cx.waker().wake_by_ref();
             }
         }
+        if self.keeps_order().is_some() {
+            // None of them would have been looked at yet.
+            return Ok(());
+        }
         let may_cancel = !self.is_hashing();
         let mut rest = self.input.bytes.as_slice();
         while let Ok(Frame::Complete(length)) = frame(rest, AHEAD_MAX_BYTES)

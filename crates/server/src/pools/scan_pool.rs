@@ -1,8 +1,9 @@
 //! The scan pool: threads for requests that would delay their neighbours.
 //!
-//! Invariant: what waits is bounded. The queue has a length (beyond it a request is refused), and a
-//! job holds at most [`CHUNKS_MAX`] chunks and one that its connection has not taken. While all
-//! jobs of a connection hold as many together, none makes more (see [`Account::chunks`]).
+//! Invariant: what waits is bounded. The queue has a length: beyond it a request is refused, except
+//! one of each connection that must not be overtaken (see `Job::keeps_order`). A job holds at most
+//! [`CHUNKS_MAX`] chunks and one that its connection has not taken. While all jobs of a connection
+//! hold as many together, none makes more (see [`Account::chunks`]).
 //! Invariant: a client that does not read holds no thread: its search parks within
 //! [`PARK_AFTER_MAX`], its connection has it, and hands it in again when it has taken all chunks.
 //! What a job ends with always finds room.
@@ -39,6 +40,8 @@ pub(crate) enum Delivery {
     Chunk(Chunk),
     /// The job is over; it waited so long for a thread.
     Done(JobDone, Duration),
+    /// Later requests may overtake the job, which they could not.
+    Released,
     /// The job has given up its thread: hand it in again.
     Parked(Box<ParkedJob>),
     /// The password hashes of a request are computed.
@@ -120,6 +123,10 @@ impl ScanPool {
         let asker = Asker::of(session);
         let parked = ParkedJob { job, waited: Duration::ZERO };
         let (queued, deliveries) = queued(parked, asker, account);
+        if queued.parked.job.keeps_order() {
+            self.queue.put_back(asker, queued);
+            return Ok(deliveries);
+        }
         match self.queue.put(asker, queued) {
             Ok(()) => Ok(deliveries),
             Err(queued) => Err(queued.parked.job),
@@ -156,7 +163,8 @@ fn queued(
     asker: Asker,
     account: &Arc<Account>,
 ) -> (Queued, mpsc::Receiver<Delivery>) {
-    let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX);
+    let release_max = usize::from(parked.job.keeps_order());
+    let (deliver, deliveries) = mpsc::channel(CHUNKS_MAX + END_MAX + release_max);
     let (account, since) = (Arc::clone(account), Instant::now());
     (Queued { parked, asker, deliver, account, since }, deliveries)
 }
@@ -224,10 +232,13 @@ fn carry_out(
 ) -> Left {
     let Queued { parked: ParkedJob { job, waited }, asker, deliver, account, since } = queued;
     let waited = waited + since.elapsed();
-    let end = (0..END_MAX).map_while(|_| deliver.clone().try_reserve_owned().ok()).collect();
+    let reserve = || deliver.clone().try_reserve_owned().ok();
+    let end = (0..END_MAX).map_while(|_| reserve()).collect();
+    let release = job.keeps_order().then(reserve).flatten();
     let mut output = JobOutput {
         deliver,
         end,
+        release,
         account,
         stop: job.stop(),
         timer,
@@ -258,6 +269,8 @@ struct JobOutput<'t> {
     deliver: mpsc::Sender<Delivery>,
     /// Room kept for the end of the job.
     end: Vec<mpsc::OwnedPermit<Delivery>>,
+    /// Room for the word that later requests may overtake the job, while they may not.
+    release: Option<mpsc::OwnedPermit<Delivery>>,
     account: Arc<Account>,
     stop: Stop,
     timer: &'t Runtime,
@@ -322,13 +335,24 @@ impl Receiver for JobOutput<'_> {
             now >= slice_end && ((self.others_wait)() || now - slice_end >= RENEW_AFTER);
         self.has_yielded
     }
+
+    fn release(&mut self) {
+        if let Some(permit) = self.release.take() {
+            permit.send(Delivery::Released);
+        }
+    }
 }
 
 impl JobOutput<'_> {
     /// Whether other searches have left enough for the connection.
     fn is_backlogged(&self) -> bool {
+        // Where it keeps the order the others wait for it.
+        if self.release.is_some() {
+            return false;
+        }
         let in_channel = self.deliver.max_capacity() - self.deliver.capacity();
-        let own = in_channel.saturating_sub(self.end.len());
+        let kept = self.end.len() + usize::from(self.release.is_some());
+        let own = in_channel.saturating_sub(kept);
         self.account.chunks().saturating_sub(own) >= CHUNKS_MAX
     }
 

@@ -11,6 +11,7 @@ mod limits;
 mod local;
 mod logs;
 mod metrics;
+mod order;
 mod passwords;
 mod proxies;
 mod rechecks;

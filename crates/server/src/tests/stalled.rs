@@ -186,6 +186,7 @@ fn all_searches_of_a_connection_share_what_may_wait_for_it() {
                     done += 1;
                     None
                 }
+                Ok(Delivery::Released) => Some(one),
                 Ok(Delivery::Hashed(_) | Delivery::Displaced(_)) => panic!("nothing is hashed"),
                 Err(_) => Some(one),
             })

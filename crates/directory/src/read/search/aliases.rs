@@ -212,7 +212,8 @@ pub(crate) fn regions(
         if let Some(end) = search.ended(&bounds) {
             return Ok(Err(end));
         }
-        if !known.is_alias(&stored) {
+        // What the asker may not know of leads nowhere, and does not count.
+        if !known.is_alias(&stored) || !guard.on(&stored).is_disclosed() {
             continue;
         }
         if aliases.len() == ALIASES_MAX {

@@ -109,8 +109,8 @@ impl Search<'_> {
         if let Some(end) = self.work_over() {
             return Some(end);
         }
-        let deadline = bounds.deadline?;
-        (self.directory.clock.elapsed() >= deadline).then(|| Outcome::Done(too_long()))
+        let now = self.directory.clock.elapsed();
+        self.is_late(bounds, now).then(|| Outcome::Done(too_long()))
     }
 }
 

@@ -11,7 +11,8 @@
 //! level would find.
 //! Invariant: looking chains up does not park. All it does, planning too, is work of the search,
 //! counted before it is done, and there is so little of it that others do not wait long for the
-//! thread ([`CHAIN_WORK_MAX`], [`CHAIN_WORK_ANONYMOUS_MAX`]).
+//! thread ([`CHAIN_WORK_MAX`], [`CHAIN_WORK_ANONYMOUS_MAX`]). What is done with entries that may be
+//! hidden is not counted: the same limits, as times, bound it.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use schema::{
 use store::{Ask, Plan, StoreError, StoredEntry, View};
 
 use super::cost::ENTRY_STEPS;
-use super::unindexed::is_unindexed;
+use super::unindexed::{ChainLooks, is_unindexed};
 use super::{Bounds, Outcome, Search};
 use crate::access::guard::Guard;
 use crate::directory::State;
@@ -41,6 +42,8 @@ const CHAIN_TERMS_MAX: usize = 64;
 const CHAIN_ENTRIES_MAX: usize = 10_000;
 /// Octets of the assertions that all chains of one filter become together.
 const CHAIN_BYTES_MAX: usize = 8 << 20;
+/// What it takes to look up a key of a level, whatever is found.
+const KEY_STEPS: u64 = 300;
 /// Steps of work for all chains of one filter, which are done in one turn: half a second.
 const CHAIN_WORK_MAX: u64 = 500_000_000;
 /// The same for who has not signed in: 50 ms.
@@ -148,6 +151,8 @@ struct Chain<'a> {
     rule: &'static MatchingRule,
     /// Entries that lead to what is asked for.
     found: FxHashSet<EntryId>,
+    /// The asker may see every entry, and search it for values of the attribute: all work counts.
+    finds_all: bool,
 }
 
 impl Chain<'_> {
@@ -221,7 +226,9 @@ impl<'a> Chains<'a> {
             self.take_bytes(bytes)?;
             return Ok(ResolvedFilter::Or(again));
         }
-        let chain = Chain { asked, description, rule, found: FxHashSet::default() };
+        let guard = self.guard;
+        let finds_all = guard.sees_all() && guard.may_search_everywhere(description);
+        let chain = Chain { asked, description, rule, found: FxHashSet::default(), finds_all };
         let assertions = self.look_up(chain)?;
         self.known.insert(key, assertions.clone());
         Ok(ResolvedFilter::Or(assertions))
@@ -252,19 +259,28 @@ impl<'a> Chains<'a> {
         let interrupt = || search.planning_ends(bounds) || search.takes_longer(begun, work_max);
         let ask = Ask { interrupt: &interrupt, ..Ask::new(level, EntryId::ROOT, Scope::Subtree) };
         let plan = view.plan(&ask).map_err(|error| self.ended_by(error))?;
-        self.spend(plan.work().planning_cost())?;
-        self.check_indexed(chain, &plan)?;
-        // Of entries that the asker may see and search as a whole nothing is tested.
-        let is_certain =
-            plan.exact && guard.sees_all() && guard.may_search_everywhere(chain.description);
         let keys = Keys { exact: plan.exact, of: keys_of(level) };
+        self.spend(match chain.finds_all {
+            true => plan.work().planning_cost(),
+            false => keys.of.len() as u64 * KEY_STEPS,
+        })?;
+        let mut spare = self.check_indexed(chain, &plan)?;
+        // Of entries that the asker may see and search as a whole nothing is tested.
+        let is_certain = plan.exact && chain.finds_all;
         let mut next = Vec::new();
         for stored in plan.entries_until(view, EntryId::ROOT, &interrupt) {
             let stored = stored.map_err(|error| self.ended_by(error))?;
-            self.spend(ENTRY_STEPS)?;
+            if chain.finds_all {
+                self.spend(ENTRY_STEPS)?;
+            }
             // Rights may take longer to find out than steps say.
             if interrupt() {
                 return Err(self.ended_by(StoreError::Interrupted));
+            }
+            if let Some(spare) = &mut spare
+                && guard.on(&stored).may_see()
+            {
+                *spare = spare.checked_sub(1).ok_or_else(|| self.unindexed(chain, &plan))?;
             }
             let is_new = !chain.found.contains(&stored.id());
             if is_new && (is_certain || self.leads(chain, &keys, &stored)?) {
@@ -282,8 +298,11 @@ impl<'a> Chains<'a> {
         stored: &StoredEntry<'_>,
     ) -> Result<bool, End> {
         let rights = self.guard.on(stored);
+        if !rights.may_see() {
+            return Ok(false);
+        }
         let may_all = keys.exact && rights.may_search_all(chain.description);
-        Ok((may_all || self.has_one(chain, keys, stored, &rights)?) && rights.may_see())
+        Ok(may_all || self.has_one(chain, keys, stored, &rights)?)
     }
 
     /// Each value is prepared once, however many keys there are.
@@ -297,7 +316,11 @@ impl<'a> Chains<'a> {
         let (schema, rule) = (&self.state.schema, chain.rule);
         let (mut holds, mut key, mut ended) = (false, Vec::new(), None);
         let may_ask = rights.searchable(stored).visit_values(chain.description, &mut |_, value| {
-            ended = self.spend(rule.steps(value)).err();
+            ended = match chain.finds_all {
+                true => self.spend(rule.steps(value)).err(),
+                // Another value, which may not be searched for, may have made it a candidate.
+                false => self.pass(rule.steps(value)).err(),
+            };
             if ended.is_some() {
                 return false;
             }
@@ -319,6 +342,9 @@ impl<'a> Chains<'a> {
         stored: &StoredEntry<'_>,
     ) -> Result<Option<ResolvedFilter>, End> {
         chain.found.insert(stored.id());
+        if !chain.finds_all {
+            self.spend(ENTRY_STEPS)?;
+        }
         self.entries_left = self.entries_left.checked_sub(1).ok_or_else(|| {
             let most = self.entries_max;
             too_large(format!("more than {most} entries are in the chains of the filter"))
@@ -342,15 +368,33 @@ impl<'a> Chains<'a> {
         Ok(())
     }
 
-    /// Refuses a chain that no index helps, by the term that the client has written.
-    fn check_indexed(&self, chain: &Chain<'_>, plan: &Plan) -> Result<(), Refusal> {
-        if !is_unindexed(plan) {
-            return Ok(());
+    /// Refuses a chain that no index helps. Where entries may be hidden, says of how many that may
+    /// be seen each level may look at, if that is limited.
+    fn check_indexed(&self, chain: &Chain<'_>, plan: &Plan) -> Result<Option<u64>, Refusal> {
+        let is_unindexed = match chain.finds_all {
+            true => is_unindexed(plan),
+            false => {
+                let single = chain.assertion(chain.asked.key.clone());
+                self.view.indexable(&single).is_unindexed()
+            }
+        };
+        if !is_unindexed {
+            return Ok(None);
         }
+        let candidates = chain.finds_all.then_some(plan.estimate);
+        match self.search.check_chain(candidates) {
+            ChainLooks::Any => Ok(None),
+            ChainLooks::AtMost(spare) => Ok(Some(spare)),
+            ChainLooks::None => Err(self.unindexed(chain, plan)),
+        }
+    }
+
+    /// The refusal of a chain that no index helps, by the term that the client has written.
+    fn unindexed(&self, chain: &Chain<'_>, plan: &Plan) -> Refusal {
         let single = chain.assertion(chain.asked.key.clone());
         let text = self.as_written(&self.search.request.filter, chain.asked);
         let ask = Ask { text, ..Ask::new(&single, EntryId::ROOT, Scope::Subtree) };
-        self.search.check_chain(plan, self.view, &ask)
+        self.search.refused_chain(plan, self.view, &ask)
     }
 
     /// The term of the request that an assertion comes from.
@@ -380,6 +424,12 @@ impl<'a> Chains<'a> {
             return Err(End::Over(outcome));
         }
         if self.search.work.spent() > self.spent_max { Err(too_much_work()) } else { Ok(()) }
+    }
+
+    /// Counts work for what may be hidden.
+    fn pass(&self, steps: u64) -> Result<(), End> {
+        self.search.spend_unseen(steps);
+        self.search.work_over().map_or(Ok(()), |outcome| Err(End::Over(outcome)))
     }
 
     /// The end when the store was interrupted, or failed.

@@ -3,11 +3,14 @@
 //! Invariant: on the thread that reads requests a search does about a millisecond of it, which is
 //! `inline_work_max`; elsewhere no more than its asker may have done. However large a filter, an
 //! entry or a value is, it is looked at often enough whether that, or the time, is reached.
+//! Invariant: what a search does with entries that the asker may not find counts for no limit that
+//! is told. The time bounds it: a search keeps its thread for [`TURN_MAX`] at most, or for as long
+//! as its work may take.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-use aci::{Access, Identity, WantedValues};
+use aci::{Access, Identity, VisibleEntry, WantedValues};
 use ldap::filter::Filter;
 use ldap::message::{Scope, SearchRequest};
 use ldap::result::ResultCode;
@@ -24,7 +27,16 @@ pub(crate) struct Work {
     /// Steps until the next look.
     left: Cell<u64>,
     spent: Cell<u64>,
+    /// The same for what the asker may not find.
+    unseen_left: Cell<u64>,
+    unseen: Cell<u64>,
     over: Cell<Option<Over>>,
+    /// Of an unindexed search: candidates that may be looked at beside those that it finds, and
+    /// whether it has ended because it had found too few.
+    pub(super) spare: Cell<Option<u64>>,
+    pub(super) has_found_too_few: Cell<bool>,
+    /// What the asker may not find may have decided where it goes on.
+    keeps_order: Cell<bool>,
 }
 
 impl Work {
@@ -36,6 +48,16 @@ impl Work {
     /// What was done, in steps.
     pub(super) fn spent(&self) -> u64 {
         self.spent.get().saturating_sub(self.left.get())
+    }
+
+    /// What the asker may not find may have decided where the search goes on.
+    pub(super) fn keep_order(&self) {
+        self.keeps_order.set(true);
+    }
+
+    /// Whether later requests of the connection must not overtake it: that would tell.
+    pub(super) fn keeps_order(&self) -> bool {
+        self.keeps_order.get()
     }
 }
 
@@ -62,6 +84,43 @@ impl Search<'_> {
         if is_over { Truth::Undefined } else { truth }
     }
 
+    /// What a filter says of an entry that may be hidden; when the work is over, Undefined.
+    pub(super) fn evaluate_unseen(
+        &self,
+        filter: &ResolvedFilter,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+    ) -> Truth {
+        let matches = |meter: &mut Meter<'_>| filter.matches_within(schema, entry, meter);
+        let (truth, is_over) = self.metered_unseen(matches);
+        if is_over { Truth::Undefined } else { truth }
+    }
+
+    /// What a filter says of an entry, when that takes few steps, which are not counted.
+    pub(super) fn glance(
+        filter: &ResolvedFilter,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+    ) -> Option<Truth> {
+        let mut more = || 0;
+        let mut meter = Meter::new(GLANCE_STEPS, &mut more);
+        let truth = filter.matches_within(schema, entry, &mut meter);
+        (!meter.is_over()).then_some(truth)
+    }
+
+    /// Counts work for what the asker may not find.
+    pub(super) fn spend_unseen(&self, steps: u64) {
+        self.metered_unseen(|meter| meter.spend(steps));
+    }
+
+    fn metered_unseen<T>(&self, work: impl FnOnce(&mut Meter<'_>) -> T) -> (T, bool) {
+        let mut more = || self.more_unseen();
+        let mut meter = Meter::new(self.work.unseen_left.get(), &mut more);
+        let done = work(&mut meter);
+        self.work.unseen_left.set(meter.left());
+        (done, meter.is_over())
+    }
+
     /// Counts work that is done elsewhere.
     pub(crate) fn spend(&self, steps: u64) {
         self.metered(|meter| meter.spend(steps));
@@ -76,16 +135,16 @@ impl Search<'_> {
         (done, meter.is_over())
     }
 
-    /// Counts what it takes to pick the values of an entry that are wanted, before it is done; the
-    /// end of the search, when that is too much.
+    /// Counts what it takes to pick the values of an entry that are wanted, of those that may be
+    /// read, before it is done; the end of the search, when that is too much.
     pub(super) fn picks(
         &self,
-        entry: &dyn EntryRead,
+        entry: &VisibleEntry<'_>,
         wanted: Option<WantedValues<'_>>,
     ) -> Option<Outcome> {
         let wanted = wanted?;
         let mut of_item = 0;
-        entry.visit_attributes(&mut |_, values| {
+        entry.visit(&mut |_, values| {
             let steps = |value: &[u8]| PICK_STEPS + PICK_OCTET_STEPS * value.len() as u64;
             of_item += values.iter().map(steps).sum::<u64>();
         });
@@ -132,24 +191,45 @@ impl Search<'_> {
             return 0;
         }
         let spent = self.work.spent.get();
-        let over = if self.is_abandoned() {
-            Some(Over::Abandoned)
-        } else if spent >= self.work_max() {
-            Some(Over::Limit)
-        } else if self.candidates_max.is_some() && spent >= self.directory.limits.inline_work_max {
-            Some(Over::Here)
-        } else if self.is_late(&self.bounds()) {
-            Some(Over::Late)
-        } else {
-            None
-        };
+        let limit = (spent >= self.work_max()).then_some(Over::Limit);
+        // Here, all work counts: of what is hidden, too.
+        let over = self.over_here(spent).or(limit).or_else(|| self.is_to_end());
         self.work.over.set(over);
         self.work.spent.set(spent + LOOK_EVERY_STEPS);
         if over.is_some() { 0 } else { LOOK_EVERY_STEPS }
     }
 
-    fn is_late(&self, bounds: &Bounds) -> bool {
-        bounds.deadline.is_some_and(|deadline| self.directory.clock.elapsed() >= deadline)
+    /// The same for what the asker may not find.
+    fn more_unseen(&self) -> u64 {
+        if self.work.over.get().is_some() {
+            return 0;
+        }
+        let unseen = self.work.unseen.get();
+        let over = self.over_here(unseen).or_else(|| self.is_to_end());
+        self.work.over.set(over);
+        self.work.unseen.set(unseen + LOOK_EVERY_STEPS);
+        if over.is_some() { 0 } else { LOOK_EVERY_STEPS }
+    }
+
+    fn over_here(&self, spent: u64) -> Option<Over> {
+        let is_here = self.candidates_max.is_some();
+        (is_here && spent >= self.directory.limits.inline_work_max).then_some(Over::Here)
+    }
+
+    /// Why it has to end, whatever it has cost.
+    fn is_to_end(&self) -> Option<Over> {
+        if self.is_abandoned() {
+            return Some(Over::Abandoned);
+        }
+        let now = self.directory.clock.elapsed();
+        self.is_late(&self.bounds(), now).then_some(Over::Late)
+    }
+
+    /// Whether its time is up, or it has had its thread for too long.
+    pub(super) fn is_late(&self, bounds: &Bounds, now: Duration) -> bool {
+        let turn_max = Duration::from_nanos(self.work_max()).max(TURN_MAX);
+        bounds.deadline.is_some_and(|deadline| now >= deadline)
+            || now.saturating_sub(self.begun) > turn_max
     }
 
     fn work_max(&self) -> u64 {
@@ -258,6 +338,12 @@ fn too_much_work() -> Done {
 pub(crate) const LOOK_EVERY_STEPS: u64 = 250_000;
 /// What it takes to read an entry, and to find out whether it may be seen.
 pub(super) const ENTRY_STEPS: u64 = 1_000;
+/// Steps of which it does not matter whether they are counted: it takes about as long to find out
+/// whether the asker may see the entry.
+pub(super) const GLANCE_STEPS: u64 = 2_000;
+/// How long a search has its thread at the most, unless its work may take longer. What is divided
+/// parks long before.
+const TURN_MAX: Duration = Duration::from_secs(10);
 /// What it takes to compare a value with what is wanted, at least and for each octet.
 const PICK_STEPS: u64 = 100;
 const PICK_OCTET_STEPS: u64 = 8;
@@ -270,5 +356,5 @@ const OCTETS_OF_TERM: u64 = 64;
 /// So much longer it takes where they are not ASCII.
 const NOT_ASCII_FACTOR: u64 = 4;
 /// What a term costs each candidate at least.
-const TERM_STEPS: u64 = 100;
+pub(super) const TERM_STEPS: u64 = 100;
 const STEPS_OF_MILLION: u64 = 1_000_000;

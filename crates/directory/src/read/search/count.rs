@@ -123,6 +123,7 @@ fn examined(
             return Ok(Err(end));
         }
         count += u64::from(run.matches(&stored)?);
+        run.release(sink);
         match run.turn(sink) {
             Sent::Next => {}
             Sent::Park => {

@@ -1,5 +1,6 @@
 //! The candidates of a search, one by one: in scope? filter true? then limits, then out with it.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use aci::Rights;
@@ -9,6 +10,7 @@ use schema::{EntryId, EntryRead, ResolvedFilter, Truth};
 use store::{Ask, Plan, StoredEntry, View};
 
 use super::bounds::too_long;
+use super::cost::{GLANCE_STEPS, TERM_STEPS, terms};
 use super::parked::{Parked, Phase};
 use super::unindexed::looks_for;
 use super::usable::finds_all;
@@ -48,14 +50,18 @@ pub(crate) struct Run<'a> {
     after: EntryId,
     /// Candidates looked at.
     pub(crate) seen: Seen,
+    /// How many may be looked at on the thread that reads requests.
+    here_max: u64,
     /// How many may count as looked at until [`Self::looked_enough`] is asked.
     look_max: u64,
-    /// Which candidates count, where hidden ones may be among them: those in scope that may be seen
-    /// and that this is true of. None: all count.
-    counted: Option<ResolvedFilter>,
+    /// Only candidates count that the asker may find, since hidden ones may be among them: those in
+    /// scope that may be seen and that [`Self::indexable`] is true of. Else all count.
+    counts_seen: bool,
+    indexable: OnceCell<ResolvedFilter>,
+    /// The filter takes long, whatever the entry holds.
+    is_costly: bool,
     /// Of an unindexed search: candidates that may be looked at beside those that it finds.
     spare: Option<u64>,
-    has_found_too_few: bool,
     /// How many candidates are looked at between two looks at the clock, how many are left until
     /// the next, and when the last was.
     stride: u32,
@@ -63,6 +69,8 @@ pub(crate) struct Run<'a> {
     looked: Duration,
     /// It was just looked at.
     has_looked: bool,
+    /// Later requests wait for the search.
+    keeps_order: bool,
     /// The asker may use all of the filter, and see every entry.
     searchable: bool,
     /// The asker may see every entry.
@@ -76,8 +84,8 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Seen {
     /// All of them, for the log.
     pub(crate) candidates: u64,
-    /// Those that the asker may see, where only they count for limits.
-    counted: u64,
+    /// Those that the asker may find, where only they count for limits.
+    pub(super) counted: u64,
 }
 
 /// What comes of sending an entry.
@@ -130,20 +138,26 @@ impl<'a> Run<'a> {
             after: start.after,
             start,
             seen: Seen::default(),
+            here_max: search.candidates_max.unwrap_or(u64::MAX),
             look_max: u64::MAX,
-            counted: None,
-            spare: None,
-            has_found_too_few: false,
+            counts_seen: false,
+            indexable: OnceCell::new(),
+            is_costly: terms(resolved.filter).saturating_mul(TERM_STEPS) > GLANCE_STEPS,
+            spare: search.work.spare.get(),
             stride: 1,
             // When the search began was looked at before the plan was made.
             until_look: 1,
             looked: search.begun,
             has_looked: false,
+            keeps_order: search.keeps_order,
             searchable: searchable && sees_all,
             sees_all,
             parent: None,
         };
-        run.look_at(look_through(&bounds));
+        run.look_at(look_through(&bounds).min(run.spare.unwrap_or(u64::MAX)));
+        if run.keeps_order {
+            run.count_seen();
+        }
         run
     }
 
@@ -151,9 +165,21 @@ impl<'a> Run<'a> {
     fn look_at(&mut self, most: u64) {
         self.look_max = self.look_max.min(most);
         let may_end = self.look_max < u64::MAX;
-        if may_end && self.counted.is_none() && !self.may_count_candidates() {
-            self.counted = Some(self.view.indexable(self.resolved.filter).filter);
+        if may_end && !self.counts_seen {
+            self.counts_seen = !self.may_count_candidates();
         }
+    }
+
+    /// Counts only candidates that the asker may find, whatever the limits are; says whether hidden
+    /// ones may be among them.
+    pub(super) fn count_seen(&mut self) -> bool {
+        self.counts_seen = self.counts_seen || !self.may_count_candidates();
+        self.counts_seen
+    }
+
+    /// The part of the filter that indexes answer, whatever they hold.
+    fn indexable(&self) -> &ResolvedFilter {
+        self.indexable.get_or_init(|| self.view.indexable(self.resolved.filter).filter)
     }
 
     /// Goes on where a search has parked.
@@ -163,17 +189,6 @@ impl<'a> Run<'a> {
             (self.after, self.last) = (after, last);
         }
         self.until_look = 0;
-    }
-
-    /// It may look at `spare` candidates beside those that it finds.
-    pub(super) fn look_for(&mut self, spare: u64) {
-        self.spare = Some(spare);
-        self.look_at(spare);
-    }
-
-    /// Whether it has ended because it had found too few.
-    pub(super) fn has_found_too_few(&self) -> bool {
-        self.has_found_too_few
     }
 
     /// The search parks here.
@@ -201,6 +216,7 @@ impl<'a> Run<'a> {
             if self.matches(&stored)? {
                 sent = self.send(&stored, sink)?;
             }
+            self.release(sink);
             if let Sent::Next = sent {
                 sent = self.turn(sink);
             }
@@ -240,8 +256,10 @@ impl<'a> Run<'a> {
             return Ok(false);
         }
         let is_match = self.is_true_of(stored);
-        let Some(counted) = &self.counted else { return Ok(is_match) };
-        if is_match || self.is_seen_among(counted, stored) {
+        if !self.counts_seen {
+            return Ok(is_match);
+        }
+        if is_match || self.is_seen(stored) {
             self.seen.counted += 1;
         }
         match self.seen.counted > self.most_looks() {
@@ -250,14 +268,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether an entry is one that the asker may see, and a filter true of it.
-    fn is_seen_among(&self, filter: &ResolvedFilter, stored: &StoredEntry<'_>) -> bool {
+    /// Whether a candidate is one whatever is hidden: the asker may see it, and search for what
+    /// made it one.
+    fn is_seen(&self, stored: &StoredEntry<'_>) -> bool {
         let schema = &self.state.schema;
         let guard = self.resolved.guard;
         let rights = guard.on(stored);
         let live = LiveEntry::new(self.view, stored, schema.well_known(), true).seen_by(guard);
         let seen = rights.searchable(&live);
-        rights.may_see() && self.search.evaluate(filter, schema, &seen) == Truth::True
+        (self.sees_all || rights.may_see())
+            && self.search.evaluate_unseen(self.indexable(), schema, &seen) == Truth::True
     }
 
     /// Whether a candidate is in scope, no matter of a referral, and to be shown if it matches.
@@ -290,14 +310,47 @@ impl<'a> Run<'a> {
         let known = schema.well_known();
         let Resolved { filter, guard, .. } = *self.resolved;
         let rights = guard.on(stored);
-        let is_match = self.exact || (self.proved && self.may_use_all(filter, &rights)) || {
-            // A filter may ask for computed attributes that the client does not want to have.
-            let live = LiveEntry::new(self.view, stored, known, true).seen_by(guard);
-            let truth = self.search.evaluate(filter, schema, &rights.searchable(&live));
-            self.search.spend(live.children_read() * CHILD_STEPS);
-            truth == Truth::True
+        let may_see = || self.sees_all || rights.may_see();
+        if self.exact {
+            return may_see();
+        }
+        // Where requests are read all work counts, and how much it was is not told.
+        let counts_all = self.searchable || self.search.candidates_max.is_some();
+        if !counts_all && self.is_costly && !may_see() {
+            return false;
+        }
+        if self.proved && self.may_use_all(&rights, counts_all) {
+            return may_see();
+        }
+        // A filter may ask for computed attributes that the client does not want to have.
+        let live = LiveEntry::new(self.view, stored, known, true).seen_by(guard);
+        let entry = rights.searchable(&live);
+        let truth = match counts_all {
+            true => self.search.evaluate(filter, schema, &entry),
+            false => self.evaluate(stored, &entry),
         };
-        is_match && (self.sees_all || rights.may_see())
+        let children_steps = live.children_read() * CHILD_STEPS;
+        match self.searchable {
+            true => self.search.spend(children_steps),
+            // Hidden ones are among them.
+            false => self.search.spend_unseen(children_steps),
+        }
+        truth == Truth::True && may_see()
+    }
+
+    /// What the filter says of an entry that may be hidden. It counts as work where that is not so.
+    fn evaluate(&self, stored: &StoredEntry<'_>, entry: &dyn EntryRead) -> Truth {
+        let schema = &self.state.schema;
+        let filter = self.resolved.filter;
+        if !self.is_costly
+            && let Some(truth) = Search::glance(filter, schema, entry)
+        {
+            return truth;
+        }
+        match self.is_seen(stored) {
+            true => self.search.evaluate(filter, schema, entry),
+            false => Truth::Undefined,
+        }
     }
 
     /// Sends an entry that matches, unless it is one too many.
@@ -320,7 +373,7 @@ impl<'a> Run<'a> {
             Some(beside) => beside,
             None => &live,
         };
-        if let Some(end) = self.search.picks(entry, self.resolved.wanted) {
+        if let Some(end) = self.search.picks(&rights.visible(entry, selection), wanted) {
             return Ok(Sent::End(end));
         }
         let flow = match &self.accounts {
@@ -358,7 +411,10 @@ impl<'a> Run<'a> {
     /// What ends the search before the next candidate is looked at: nobody waits, or it has looked
     /// at too many, or for too long.
     pub(crate) fn interrupted(&mut self) -> Option<Outcome> {
-        if self.counted.is_none()
+        if self.seen.candidates >= self.here_max {
+            return Some(Outcome::TooMuch);
+        }
+        if !self.counts_seen
             && self.seen.candidates >= self.look_max
             && let Some(end) = self.looked_enough()
         {
@@ -396,7 +452,8 @@ impl<'a> Run<'a> {
 
     #[cold]
     fn looked_too_often(&mut self) -> Refusal {
-        self.has_found_too_few = self.most_looks() < look_through(&self.bounds);
+        let has_found_too_few = self.most_looks() < look_through(&self.bounds);
+        self.search.work.has_found_too_few.set(has_found_too_few);
         Refusal::new(
             ResultCode::AdminLimitExceeded,
             "the search would look at more entries than the look-through limit allows; \
@@ -408,6 +465,23 @@ impl<'a> Run<'a> {
     fn most_looks(&self) -> u64 {
         let found = self.spare.map_or(u64::MAX, |spare| spare + looks_for(self.sent));
         look_through(&self.bounds).min(found)
+    }
+
+    /// Lets later requests overtake the search as soon as what the asker may find would have
+    /// brought it to the pool: sooner would tell of what is hidden.
+    pub(crate) fn release(&mut self, sink: &mut ResponseSink<'_>) {
+        if !self.keeps_order {
+            return;
+        }
+        let limits = &self.search.directory.limits;
+        // More than what may be done where requests are read, however it is counted there.
+        let has_worked = self.search.work.spent() > limits.inline_work_max.saturating_mul(2);
+        let has_sent = sink.handed_on() > limits.inline_output_max_bytes as u64;
+        if self.seen.counted > limits.inline_candidates_max || has_worked || has_sent {
+            self.keeps_order = false;
+            self.counts_seen = self.look_max < u64::MAX;
+            sink.release();
+        }
     }
 
     /// Whether the search is to give its thread to others, after a candidate; asked when the clock
@@ -435,17 +509,22 @@ impl<'a> Run<'a> {
         self.looked = now;
         self.until_look = self.stride - 1;
         self.has_looked = true;
-        self.bounds.deadline.is_some_and(|deadline| now >= deadline)
+        self.search.is_late(&self.bounds, now)
     }
 
-    /// Whether every attribute of a filter may be searched in an entry.
-    fn may_use_all(&self, filter: &ResolvedFilter, rights: &Rights<'_>) -> bool {
+    /// Whether every attribute of the filter may be searched in an entry.
+    fn may_use_all(&self, rights: &Rights<'_>, counts_all: bool) -> bool {
         let (mut may, mut count) = (true, 0);
-        filter.visit_descriptions(&mut |one| {
+        self.resolved.filter.visit_descriptions(&mut |one| {
             count += 1;
             may = may && rights.may_search_all(one);
         });
-        self.search.spend(count * RIGHT_STEPS);
+        let steps = count * RIGHT_STEPS;
+        match counts_all || (may && self.is_costly) {
+            true => self.search.spend(steps),
+            // Whether it is a candidate may not be told.
+            false => self.search.spend_unseen(steps),
+        }
         may
     }
 

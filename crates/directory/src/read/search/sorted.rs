@@ -88,6 +88,8 @@ struct Sorting<'a> {
     last: Place,
     /// Candidates looked at before those that a walk looks at again when it goes on here.
     seen_before: Seen,
+    /// Only entries that the asker may find count as work, since hidden ones may be among them.
+    counts_seen: bool,
     /// The list in memory has not all matches.
     is_cut: bool,
     /// What a walk has sent that may park; none, too, when that is too much to keep.
@@ -378,8 +380,12 @@ impl<'a> Sorting<'a> {
     ) -> Self {
         let start = Position { after: EntryId::ROOT, sent };
         let bounds_of_list = Bounds { page: None, ..bounds };
+        let mut run = Run::new(search, parts, resolved, plan, (bounds_of_list, start));
+        // Where requests are read all work counts.
+        let counts_seen = search.candidates_max.is_none() && run.count_seen();
         Self {
-            run: Run::new(search, parts, resolved, plan, (bounds_of_list, start)),
+            run,
+            counts_seen,
             plan,
             order,
             after,
@@ -449,7 +455,7 @@ impl<'a> Sorting<'a> {
         group: &mut OrderedGroup,
     ) -> Result<bool, Failed> {
         self.work.groups += 1;
-        self.run.search.spend(GROUP_STEPS);
+        self.spend_passing(GROUP_STEPS)?;
         let (search, bounds) = (self.run.search, self.run.bounds);
         let next = groups.next_into(group, &search.interrupt(&bounds));
         next.map_err(|error| self.failed_by(error))
@@ -475,10 +481,30 @@ impl<'a> Sorting<'a> {
         self.run.search.work_over().map_or(Ok(()), |outcome| Err(self.over(outcome)))
     }
 
+    /// Counts work for what may be hidden.
+    fn spend_passing(&self, steps: u64) -> Result<(), Failed> {
+        let search = self.run.search;
+        match self.counts_seen {
+            true => search.spend_unseen(steps),
+            false => search.spend(steps),
+        }
+        search.work_over().map_or(Ok(()), |outcome| Err(self.over(outcome)))
+    }
+
     /// Counts an entry that is read to be placed.
     fn count_entry(&mut self) -> Result<(), Failed> {
         self.work.entries += 1;
-        self.spend(ENTRY_STEPS)
+        self.spend_passing(ENTRY_STEPS)
+    }
+
+    /// Whether an entry that was read is one of the list.
+    fn is_listed(&mut self, stored: &StoredEntry<'_>) -> Result<bool, Failed> {
+        let before = self.run.seen.counted;
+        let is_listed = self.run.matches(stored)?;
+        if self.counts_seen && self.run.seen.counted > before {
+            self.spend(ENTRY_STEPS)?;
+        }
+        Ok(is_listed)
     }
 
     /// Reads an entry to place it.
@@ -538,7 +564,7 @@ impl<'a> Sorting<'a> {
         let rights = guard.on(stored);
         let entry = rights.searchable(&live);
         self.run.search.metered(|meter| self.order.append_key(schema, &entry, meter, key));
-        self.spend(live.children_read() * CHILD_STEPS)
+        self.spend_passing(live.children_read() * CHILD_STEPS)
     }
 
     /// Before a candidate is looked at, while nothing is sent.
@@ -617,6 +643,7 @@ impl<'a> Sorting<'a> {
             return Ok(Sent::End(Outcome::Done(self.page_end())));
         }
         let sent = self.run.send(stored, sink)?;
+        self.run.release(sink);
         match &sent {
             Sent::End(_) => {}
             Sent::Next | Sent::Park => {

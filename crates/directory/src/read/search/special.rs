@@ -37,7 +37,7 @@ impl Search<'_> {
             && rights.may_see()
             && self.evaluate(filter, schema, &rights.searchable(entry)) == Truth::True
         {
-            if let Some(end) = self.picks(entry, wanted) {
+            if let Some(end) = self.picks(&rights.visible(entry, selection), wanted) {
                 return end;
             }
             let _ = sink.entry(&rights.visible(entry, selection).only(wanted));
@@ -73,7 +73,7 @@ impl Search<'_> {
                     "more entries match than the size limit allows",
                 ))));
             }
-            if let Some(end) = self.picks(entry, wanted) {
+            if let Some(end) = self.picks(&rights.visible(entry, selection), wanted) {
                 return Ok(end);
             }
             let visible = rights.visible(entry, selection).only(wanted);

@@ -6,8 +6,8 @@
 //! waste. An order needs all of them before the first is sent, so it is refused at once.
 //!
 //! Invariant: of hidden entries none of this tells. To whoever may not count candidates a search is
-//! unindexed by its filter, whatever the indexes hold, and only entries that they may see are
-//! counted as looked at.
+//! unindexed by its filter, whatever the indexes hold, however many entries there are, and only
+//! entries that they may see are counted as looked at: an order is refused when these are too many.
 
 use std::sync::atomic::Ordering;
 
@@ -32,8 +32,7 @@ impl Search<'_> {
         (ask, guard): (&Ask<'_>, &Guard<'_>),
     ) -> Result<Option<u64>, Refusal> {
         let rejects = self.controls.reject_unindexed;
-        let is_counted = self.controls.entry_count.is_some();
-        let sends_late = is_counted || self.is_sorted();
+        let sends_late = self.sends_late();
         // Nothing is looked at in vain, and no plan is asked about.
         if plan.exact && !sends_late && !rejects {
             return Ok(None);
@@ -43,52 +42,70 @@ impl Search<'_> {
         if plan.indexed && view.is_narrowed(ask.filter) {
             return Ok(None);
         }
-        let told = Told::of(plan, view, (ask, guard))?;
+        let told = Told::of(plan, view, (ask, guard));
         if !told.is_unindexed {
             return Ok(None);
         }
         self.note.unindexed();
         let (spare, is_limited) = self.spare_looks(told.candidates);
+        let ends_late = is_limited && told.candidates.is_none();
         // A count says how it goes about it, and looks at entries only when that is asked for.
         let is_count = self.controls.entry_count.is_some_and(|request| !request.even_unindexed);
         // What was begun goes on.
-        let is_refused = self.resumed.is_none() && (rejects || (is_limited && sends_late));
+        let is_refused =
+            self.resumed.is_none() && (rejects || (is_limited && sends_late && !ends_late));
         if is_count || !is_refused {
-            return Ok((is_limited && !sends_late).then_some(spare));
+            return Ok((is_limited && (ends_late || !sends_late)).then_some(spare));
         }
-        // How many there are is for those alone who find them all.
-        let looks = match told.finds_all {
-            true => format!("all {} entries would be looked at", plan.estimate),
-            false => "all entries would be looked at".to_owned(),
-        };
-        Err(self.refused_at_once(plan, view, ask, &looks))
+        Err(self.refused_for_all(plan, view, (ask, told.candidates)))
     }
 
-    /// Refuses to follow a chain that no index helps when the client wants that, or when each level
-    /// would look at many entries and the asker lacks the right: nothing is found before all were
-    /// looked at. `ask` has the term as the client has written it.
-    pub(super) fn check_chain(
+    /// The refusal of a search that needs all entries before the first is sent.
+    fn refused_for_all(
         &self,
         plan: &Plan,
         view: &View<'_>,
-        ask: &Ask<'_>,
-    ) -> Result<(), Refusal> {
+        (ask, candidates): (&Ask<'_>, Option<u64>),
+    ) -> Refusal {
+        // How many there are is for those alone who find them all.
+        let looks = match candidates {
+            Some(candidates) => format!("all {candidates} entries would be looked at"),
+            None => "all entries would be looked at".to_owned(),
+        };
+        self.refused_at_once(plan, view, ask, &looks)
+    }
+
+    /// How many entries each level of a chain that no index helps may look at: nothing is found
+    /// before all were. None of `candidates`: hidden ones are among them.
+    pub(super) fn check_chain(&self, candidates: Option<u64>) -> ChainLooks {
         self.note.unindexed();
-        let (_, is_limited) = self.spare_looks(plan.estimate);
+        let (spare, is_limited) = self.spare_looks(candidates);
         // What was begun goes on.
-        if self.resumed.is_some() || !(self.controls.reject_unindexed || is_limited) {
-            return Ok(());
+        if self.resumed.is_some() {
+            return ChainLooks::Any;
         }
+        match (is_limited, candidates) {
+            _ if self.controls.reject_unindexed => ChainLooks::None,
+            (true, Some(_)) => ChainLooks::None,
+            (true, None) => ChainLooks::AtMost(spare),
+            (false, _) => ChainLooks::Any,
+        }
+    }
+
+    /// The refusal to follow a chain that no index helps. `ask` has the term as the client has
+    /// written it.
+    pub(super) fn refused_chain(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>) -> Refusal {
         let looks = "all entries would be looked at for each level";
-        Err(self.refused_at_once(plan, view, ask, looks))
+        self.refused_at_once(plan, view, ask, looks)
     }
 
     /// How many entries may be looked at in vain, and whether so many candidates are too many for
-    /// an asker who lacks the right.
-    fn spare_looks(&self, candidates: u64) -> (u64, bool) {
+    /// an asker who lacks the right; none: they may be.
+    fn spare_looks(&self, candidates: Option<u64>) -> (u64, bool) {
         let spare = u64::from(self.directory.limits.unindexed_entries);
         let permits = self.controls.permit_unindexed;
-        (spare, candidates > spare && !self.access.may_search_unindexed(permits))
+        let may_be_many = candidates.is_none_or(|candidates| candidates > spare);
+        (spare, may_be_many && !self.access.may_search_unindexed(permits))
     }
 
     /// Refuses before anything is looked at: the client wants that, or else for the `looks` that
@@ -102,8 +119,16 @@ impl Search<'_> {
         self.refused(plan, view, ask, (ResultCode::InsufficientAccessRights, &why))
     }
 
+    /// Whether nothing is sent before all entries were looked at.
+    fn sends_late(&self) -> bool {
+        self.controls.entry_count.is_some() || self.is_sorted()
+    }
+
     /// The end of an unindexed search that has looked at too many entries for those it has found.
     pub(super) fn found_too_few(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>) -> Outcome {
+        if self.sends_late() {
+            return Outcome::Done(Done::refused(self.refused_for_all(plan, view, (ask, None))));
+        }
         let why = format!(
             "and few of the entries looked at match; {WHAT_TO_DO}; its entries are incomplete"
         );
@@ -175,28 +200,28 @@ impl Search<'_> {
     }
 }
 
+/// How many entries each level of a chain may look at.
+pub(super) enum ChainLooks {
+    None,
+    /// So many that may be seen.
+    AtMost(u64),
+    Any,
+}
+
 /// What the asker may be told of a plan.
 struct Told {
-    /// The asker finds all that the filter is true of.
-    finds_all: bool,
     is_unindexed: bool,
-    /// How many there are, about; all entries of the directory where hidden ones may be among the
-    /// candidates.
-    candidates: u64,
+    /// How many candidates there are, about; none where hidden ones may be among them.
+    candidates: Option<u64>,
 }
 
 impl Told {
-    fn of(
-        plan: &Plan,
-        view: &View<'_>,
-        (ask, guard): (&Ask<'_>, &Guard<'_>),
-    ) -> Result<Self, Refusal> {
+    fn of(plan: &Plan, view: &View<'_>, (ask, guard): (&Ask<'_>, &Guard<'_>)) -> Self {
         if usable::finds_all(ask.filter, guard) {
-            let (is_unindexed, candidates) = (is_unindexed(plan), plan.estimate);
-            return Ok(Self { finds_all: true, is_unindexed, candidates });
+            return Self { is_unindexed: is_unindexed(plan), candidates: Some(plan.estimate) };
         }
         let is_unindexed = ask.scope != Scope::Base && view.indexable(ask.filter).is_unindexed();
-        Ok(Self { finds_all: false, is_unindexed, candidates: view.entry_count()? })
+        Self { is_unindexed, candidates: None }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What limits tell is the same whatever is hidden.
 
+use std::collections::BTreeMap;
+
 use ldap::message::{DerefAliases, Scope};
 use ldap::result::ResultCode;
 
@@ -46,6 +48,8 @@ const FILTERS: &[&str] = &[
     "(&(cn=*)(!(objectClass=account))(description=y))",
     "(serialNumber=3)",
     "(cn=device 1)",
+    "(manager:1.2.840.113556.1.4.1941:=cn=device 1,ou=people,dc=example,dc=org)",
+    "(member:1.2.840.113556.1.4.1941:=cn=device 1,ou=people,dc=example,dc=org)",
 ];
 
 /// Where a serial number may not be searched for.
@@ -103,6 +107,16 @@ fn world(hidden_for_each: usize, adjust: fn(&mut directory::Limits)) -> Served {
     served
 }
 
+/// Everything that is told of one search; the order of answers tells whether later requests can
+/// overtake it.
+fn told_of(client: &mut Client, asked: &Asked<'_>) -> String {
+    let before = client.connection.overtaken;
+    let answer = client.search(asked);
+    let overtaken = client.connection.overtaken - before;
+    let (code, why, names) = (answer.code(), &answer.diagnostic, answer.names());
+    format!("{code:?} {why} {names:?} {overtaken}")
+}
+
 /// Everything that is told of one search in every form.
 fn told(client: &mut Client, base: &str, filter: &str) -> Vec<String> {
     let mut all = Vec::new();
@@ -117,21 +131,19 @@ fn told(client: &mut Client, base: &str, filter: &str) -> Vec<String> {
         let asked = Asked { base, scope, deref, filter, ..Asked::default() };
         for controls in CONTROLS {
             for size_limit_entries in [0, 2] {
-                let answer =
-                    client.search(&Asked { controls, size_limit_entries, ..asked.clone() });
-                let (code, why) = (answer.code(), &answer.diagnostic);
-                let names = answer.names();
+                let asked = Asked { controls, size_limit_entries, ..asked.clone() };
                 let which: Vec<&str> = controls.iter().map(|(oid, ..)| *oid).collect();
-                all.push(format!(
-                    "{scope:?} {which:?} {size_limit_entries}: {code:?} {why} {names:?}"
-                ));
+                let what = format!("{scope:?} {which:?} {size_limit_entries}");
+                all.push(format!("{what}: {}", told_of(client, &asked)));
             }
         }
         for even_unindexed in [false, true] {
             for examine_max in [0, 6, 1_000] {
                 let says = Says { examine_max, always_examine: false, even_unindexed };
+                let before = client.connection.overtaken;
                 let (answer, told) = count_of(client, &asked, says);
-                all.push(format!("{scope:?} {says:?}: {:?} {told}", answer.code()));
+                let overtaken = client.connection.overtaken - before;
+                all.push(format!("{scope:?} {says:?}: {:?} {told} {overtaken}", answer.code()));
             }
         }
     }
@@ -139,13 +151,15 @@ fn told(client: &mut Client, base: &str, filter: &str) -> Vec<String> {
 }
 
 /// A filter with a part for a hidden entry was refused as unindexed or not, by whether that entry
-/// was there; the look-through limit counted entries that may not be seen.
+/// was there; the look-through limit counted entries that may not be seen; an order or a chain that
+/// no index helps was refused by how many entries there were, hidden ones too.
 #[test]
 fn limits_are_the_same_whatever_is_hidden() {
-    let adjusts: [fn(&mut directory::Limits); 3] = [
+    let adjusts: [fn(&mut directory::Limits); 4] = [
         |limits| limits.unindexed_entries = 5,
         |limits| limits.look_through_limit_entries = 7,
         |limits| (limits.unindexed_entries, limits.look_through_limit_entries) = (4, 20),
+        |limits| limits.unindexed_entries = 100,
     ];
     for adjust in adjusts {
         let worlds = [0, 60].map(|hidden| world(hidden, adjust));
@@ -161,6 +175,67 @@ fn limits_are_the_same_whatever_is_hidden() {
             }
         }
     }
+}
+
+/// How many candidates there were, hidden ones too, decided whether a search was answered where
+/// requests are read; the order of two answers told which it was.
+#[test]
+fn whether_later_requests_overtake_a_search_is_the_same_whatever_is_hidden() {
+    let adjusts: [fn(&mut directory::Limits); 3] = [
+        |limits| limits.inline_candidates_max = 30,
+        |limits| limits.inline_candidates_max = 12,
+        |limits| limits.inline_work_max = 3_000,
+    ];
+    let mut overtaken = [0, 0];
+    for adjust in adjusts {
+        let worlds = [0, 1, 8].map(|hidden| world(hidden, adjust));
+        for base in [SUFFIX, PEOPLE, CLOSED] {
+            for filter in FILTERS {
+                let mut all = worlds.iter().map(|served| told(&mut served.client(), base, filter));
+                let first = all.next().unwrap();
+                for one in &first {
+                    overtaken[usize::from(one.ends_with(" 1"))] += 1;
+                }
+                for other in all {
+                    for (one, other) in first.iter().zip(&other) {
+                        assert_eq!(one, other, "{base} {filter}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(overtaken.iter().all(|&count| count > 100), "{overtaken:?}");
+}
+
+/// A hidden candidate was work like any other: whether the limit of work was exceeded told whether
+/// there was one.
+#[test]
+fn the_limit_of_work_counts_nothing_that_is_hidden() {
+    let worlds = [0, 1, 8].map(|hidden| {
+        world(hidden, |limits| {
+            limits.search_work_anonymous_max = 1;
+            limits.inline_work_max = 100_000;
+        })
+    });
+    let costly = (0..700).map(|term| format!("(description~=nobody{term})")).collect::<String>();
+    let mut codes = BTreeMap::new();
+    for hidden in ["(uid=hidden 3)", "(objectClass=account)", "(serialNumber=3)"] {
+        for count in 0..24 {
+            let seen = (0..count).map(|one| format!("(cn=device {one})")).collect::<String>();
+            let filter = format!("(&(|{hidden}{seen})(|{costly}))");
+            for controls in [&[][..], &[SORT], &[SORT, PART]] {
+                let asked = Asked { filter: &filter, controls, ..Asked::default() };
+                let mut all = worlds.iter().map(|served| told_of(&mut served.client(), &asked));
+                let first = all.next().unwrap();
+                for other in all {
+                    assert_eq!(first, other, "{hidden} {count} {controls:?}");
+                }
+                let code = first.split(' ').next().unwrap().to_owned();
+                *codes.entry(code).or_insert(0) += 1;
+            }
+        }
+    }
+    assert!(codes["Success"] > 20 && codes["AdminLimitExceeded"] > 20, "{codes:?}");
 }
 
 /// The refusal of an unindexed sort told how many entries there were, to whoever may see them all:

@@ -216,7 +216,7 @@ impl Sorting<'_> {
             let stored = stored.map_err(|error| self.failed_by(error))?;
             self.check()?;
             self.count_entry()?;
-            if self.run.matches(&stored)? {
+            if self.is_listed(&stored)? {
                 ids.push(stored.id());
             }
         }

@@ -57,8 +57,12 @@ impl Sorting<'_> {
             return Ok(None);
         }
         let way = part.start.abs_diff(shown.at) + (part.end - part.start);
-        let from_start =
-            if self.run.sends_all() { part.end } else { self.plan.estimate * super::READ_STEPS };
+        let from_start = match self.run.sends_all() {
+            true => part.end,
+            // Of hidden candidates the way may not tell.
+            false if self.counts_seen => shown.count * super::READ_STEPS,
+            false => self.plan.estimate * super::READ_STEPS,
+        };
         if way.saturating_mul(super::READ_STEPS) >= from_start {
             return Ok(None);
         }
@@ -119,7 +123,7 @@ impl Sorting<'_> {
             for id in group.ids().filter(|id| members.contains(*id)) {
                 self.check()?;
                 let stored = self.read(id)?;
-                if !self.run.matches(&stored)? {
+                if !self.is_listed(&stored)? {
                     continue;
                 }
                 self.key_of(&stored, &mut key)?;

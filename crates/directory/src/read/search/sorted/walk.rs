@@ -71,7 +71,7 @@ impl Sorting<'_> {
                     return Ok(Step::End(outcome));
                 }
                 let stored = self.read(id)?;
-                if !self.run.matches(&stored)? {
+                if !self.is_listed(&stored)? {
                     continue;
                 }
                 self.key_of(&stored, &mut key)?;
@@ -166,7 +166,7 @@ impl Sorting<'_> {
         if present.len().is_some_and(|count| count < members.len()) {
             for id in self.plan.candidates_until(view, EntryId::ROOT, &interrupt) {
                 self.check_step()?;
-                self.spend(MEMBER_STEPS)?;
+                self.spend_passing(MEMBER_STEPS)?;
                 let id = id.map_err(|error| self.failed_by(error))?;
                 if !present.contains(id) {
                     missing.push(id);
@@ -198,7 +198,7 @@ impl Sorting<'_> {
                 self.seen_before = self.run.seen;
             }
             let stored = self.read(id)?;
-            if !self.run.matches(&stored)? {
+            if !self.is_listed(&stored)? {
                 continue;
             }
             self.key_of(&stored, &mut key)?;
@@ -255,7 +255,7 @@ impl Sorting<'_> {
         let interrupt = search.interrupt(&bounds);
         for id in plan.candidates_until(view, EntryId::ROOT, &interrupt) {
             self.check_step()?;
-            self.spend(MEMBER_STEPS)?;
+            self.spend_passing(MEMBER_STEPS)?;
             let id = id.map_err(|error| self.failed_by(error))?;
             if !members.is_taken(id) {
                 rest.push(id);
