@@ -68,6 +68,11 @@ impl Job {
         self.keeps_order
     }
 
+    /// Whether its time is over.
+    pub fn is_late(&self) -> bool {
+        self.stop.is_late()
+    }
+
     /// Refuses the request: nothing of it is carried out.
     pub fn refuse(&self, out: &mut Vec<u8>, code: ResultCode, why: String) -> Completion {
         sink::refuse(out, (self.id, Some(self.operation)), Refusal::new(code, why))

@@ -133,6 +133,11 @@ impl<T> FairQueue<T> {
         drop(gone);
     }
 
+    /// Takes out what `is_meant`, whoever has asked for it, and whether or not it is next.
+    pub(crate) fn take_out(&self, is_meant: impl Fn(&T) -> bool) -> Vec<T> {
+        self.lock().queues.retain(|item| !is_meant(item))
+    }
+
     /// Takes out what `keep` does not want, of what one who asks has here.
     pub(crate) fn retain_of(&self, asker: Asker, keep: impl Fn(&T) -> bool) {
         let mut waiting = self.lock();

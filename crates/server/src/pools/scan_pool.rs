@@ -12,6 +12,8 @@
 //! divided.
 //! Invariant: some threads serve only those who have signed in (see [`ScanPoolSize`]), and nobody
 //! has all threads that could serve others (see [`Shares`]).
+//! Invariant: a search whose time is over while it waits is told so about when a thread has done
+//! with another job, not when its turn comes.
 //! Invariant: memory that a long job used goes back to the system when its thread is idle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -183,18 +185,11 @@ fn serve(
 ) {
     let mut worker = directory.worker();
     let mut releases = Releases::default();
-    loop {
-        let mut has_waited = false;
-        let queued = queue.take(serves, || {
-            worker.idle();
-            releases.idle(budget, std::mem::replace(&mut has_waited, true))
-        });
-        let Some((queued, _turn)) = queued else { return };
-        let others_wait = |asker| queue.others_wait(serves, asker);
-        let begun = Instant::now();
+    let others_wait = |asker| queue.others_wait(serves, asker);
+    let mut looked = Instant::now();
+    let run = |worker: &mut Worker, queued| {
         let carried_out =
-            catch_unwind(AssertUnwindSafe(|| carry_out(&mut worker, queued, timer, &others_wait)));
-        releases.ran(begun.elapsed());
+            catch_unwind(AssertUnwindSafe(|| carry_out(worker, queued, timer, &others_wait)));
         match carried_out {
             Ok(Left::Done) => {}
             Ok(Left::Parked) => {
@@ -207,8 +202,25 @@ fn serve(
                 counters.panics.add(1);
                 tracing::error!("a request panicked on the scan pool; its session is closed");
                 // It may have been left in any state.
-                worker = directory.worker();
+                *worker = directory.worker();
             }
+        }
+    };
+    loop {
+        let mut has_waited = false;
+        let queued = queue.take(serves, || {
+            worker.idle();
+            releases.idle(budget, std::mem::replace(&mut has_waited, true))
+        });
+        let Some((queued, _turn)) = queued else { return };
+        let begun = Instant::now();
+        run(&mut worker, queued);
+        releases.ran(begun.elapsed());
+        // Whose time is over is told, although it is not their turn.
+        if looked.elapsed() >= LOOK_FOR_LATE_EVERY {
+            looked = Instant::now();
+            let late = queue.take_out(|queued| queued.parked.job.is_late());
+            late.into_iter().for_each(|queued| run(&mut worker, queued));
         }
     }
 }
@@ -398,5 +410,7 @@ const SLICE_MAX: Duration = Duration::from_millis(500);
 /// How long after its time slice a search parks even if nobody waits: then the snapshot it reads is
 /// given back, and the rights it has are those of now.
 const RENEW_AFTER: Duration = Duration::from_millis(500);
+/// How often a thread looks for jobs whose time is over while they wait for one.
+const LOOK_FOR_LATE_EVERY: Duration = Duration::from_millis(100);
 /// How often a job that waits for its connection looks whether it has to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(2);

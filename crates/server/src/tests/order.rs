@@ -65,3 +65,45 @@ fn a_search_of_many_that_may_be_seen_lets_others_pass() {
     assert_eq!(told.len(), 40 + 1 + 1 + 19 * 2, "{told:?}");
     running.check_alive();
 }
+
+/// A search whose time was over while it waited for a thread was told so when its turn came, behind
+/// whatever its asker had asked for before.
+#[test]
+fn a_search_that_waits_is_told_when_its_time_is_over() {
+    let running = Running::with_both(|settings, options| {
+        settings.server.scan_threads = 1;
+        settings.limits.search_work_anonymous_max = 0;
+        options.limits.inline_candidates_max = 0;
+    });
+    fill(&running, 30, 20_000);
+    let terms = (0..300).map(|term| format!("(description=*{term}y*)")).collect::<String>();
+    let costly = format!("(|{terms})");
+    let mut busy = running.connect();
+    let base = "dc=example,dc=org";
+    busy.send(
+        &(1..=40).flat_map(|id| search_by(id, base, Scope::Subtree, &costly)).collect::<Vec<_>>(),
+    );
+    // They have been begun when one is answered.
+    assert!(busy.receive().ends_with(" done success"));
+    let mut waiting = running.connect();
+    let asked = SearchRequest {
+        base,
+        scope: Scope::Subtree,
+        deref: DerefAliases::Never,
+        size_limit_entries: 0,
+        time_limit_s: 1,
+        types_only: false,
+        filter: Filter::parse(&costly).unwrap(),
+        attributes: Strings::EMPTY,
+    };
+    waiting.send(&request(1, Request::Search(asked)));
+    assert_eq!(waiting.receive(), "1 done timeLimitExceeded");
+    busy.send(&request(90, Request::Abandon(MessageId(40))));
+    busy.send(&root_dse(91));
+    let mut done = 1;
+    while busy.receive() != "91 done success" {
+        done += 1;
+    }
+    assert!(done < 40, "it was told when all of them were done");
+    running.check_alive();
+}
