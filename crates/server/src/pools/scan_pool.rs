@@ -363,8 +363,7 @@ impl JobOutput<'_> {
             return false;
         }
         let in_channel = self.deliver.max_capacity() - self.deliver.capacity();
-        let kept = self.end.len() + usize::from(self.release.is_some());
-        let own = in_channel.saturating_sub(kept);
+        let own = in_channel.saturating_sub(self.end.len());
         self.account.chunks().saturating_sub(own) >= CHUNKS_MAX
     }
 
