@@ -308,8 +308,8 @@ impl AttributeList {
         }
     }
 
-    /// Whether it names some of what asking for this gets: where one type is derived from the other,
-    /// both mean the derived one with the options of both.
+    /// Whether it names some of what asking for this gets: where one type is derived from the
+    /// other, both mean the derived one with the options of both.
     fn overlaps(&self, asked: &AttributeDescription) -> bool {
         self.known().any(|name| {
             name.kind.is_subtype_of(&asked.kind) || asked.kind.is_subtype_of(&name.kind)

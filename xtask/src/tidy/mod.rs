@@ -8,6 +8,7 @@ pub(crate) mod manifests;
 mod pages;
 mod scripts;
 pub(crate) mod source;
+mod standards;
 
 use std::path::Path;
 
@@ -56,7 +57,9 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
         pages::check_links(root, file, &mut findings);
     }
     pages::check_architecture(root, &mut findings);
+    pages::check_folders(&files, &mut findings);
     scripts::check(root, &mut findings);
+    standards::check(&files, &mut findings);
     let exceptions = exceptions(root)?;
     let (of_circles, exceptions): (Vec<_>, Vec<_>) =
         exceptions.into_iter().partition(|one| one.rule == circles::RULE);
