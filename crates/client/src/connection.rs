@@ -14,7 +14,7 @@ use ldap::message::{
     MessageId, Modification, ModificationsBuf, ModifyOperation, ModifyRequest, PartialAttribute,
     Request, Response, Scope, SearchRequest, Strings, StringsBuf, ValuesBuf,
 };
-use ldap::url::{LdapUrl, Scheme};
+use ldap::url::{LdapUrl, UrlScheme};
 
 use crate::answer::{Entry, Found, Outcome};
 use crate::error::ClientError;
@@ -133,8 +133,8 @@ impl Connection {
         stream.set_timeout(options.answer_timeout).map_err(ClientError::Lost)?;
         let host = url.host.clone().unwrap_or_else(|| HOST_DEFAULT.to_owned());
         let stream = match url.scheme {
-            Scheme::Ldaps => stream.secure(&host, tls::config(&options.tls)?)?,
-            Scheme::Ldap | Scheme::Ldapi => stream,
+            UrlScheme::Ldaps => stream.secure(&host, tls::config(&options.tls)?)?,
+            UrlScheme::Ldap | UrlScheme::Ldapi => stream,
         };
         Ok(Self { stream: Some(stream), host, options, incoming: Vec::new(), taken: 0, next_id: 1 })
     }

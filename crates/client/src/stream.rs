@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ldap::url::{LdapUrl, Scheme};
+use ldap::url::{LdapUrl, UrlScheme};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
@@ -25,7 +25,7 @@ pub enum Stream {
 impl Stream {
     /// Opens the connection that the URL names; without TLS, also for `ldaps`.
     pub(crate) fn open(url: &LdapUrl, timeout: Duration) -> Result<Self, ClientError> {
-        if url.scheme == Scheme::Ldapi {
+        if url.scheme == UrlScheme::Ldapi {
             let path = url.host.as_deref().unwrap_or(LDAPI_DEFAULT);
             let failed = |source| ClientError::Connect { address: path.to_owned(), source };
             return UnixStream::connect(path).map(Self::Unix).map_err(failed);
