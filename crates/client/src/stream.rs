@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use crate::error::ClientError;
 
 /// One of the ways to a server.
-pub enum Stream {
+pub enum ClientStream {
     /// `ldap://`.
     Tcp(TcpStream),
     /// `ldapi://`.
@@ -22,7 +22,7 @@ pub enum Stream {
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Stream {
+impl ClientStream {
     /// Opens the connection that the URL names; without TLS, also for `ldaps`.
     pub(crate) fn open(url: &LdapUrl, timeout: Duration) -> Result<Self, ClientError> {
         if url.scheme == UrlScheme::Ldapi {
@@ -83,7 +83,7 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for ClientStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.read(buffer),
@@ -93,7 +93,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for ClientStream {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.write(buffer),

@@ -76,7 +76,7 @@ fn read(
     connection: &mut Connection,
     name: &str,
     attributes: &[&str],
-) -> Result<Vec<client::Entry>, ClientError> {
+) -> Result<Vec<client::FoundEntry>, ClientError> {
     let filter = Filter::Present("objectClass");
     let asked = SearchFor { scope: Scope::Base, attributes, ..SearchFor::below(name, filter) };
     Ok(connection.search(&asked)?.entries)
