@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use journal::{Appended, Entries, Journal, JournalError, Place};
+use journal::{Appended, Entries, Journal, JournalError, JournalPosition};
 use store::{LogPosition, Lsn};
 
 use super::members::OnlySelf;
@@ -85,7 +85,7 @@ impl CommitLog for Local {
         }
         let LogBatch { records, durability } = batch;
         let entries = records.iter().map(|record| Appended {
-            place: Place { term: reign.0, index: record.lsn.0 },
+            place: JournalPosition { term: reign.0, index: record.lsn.0 },
             payload: Arc::clone(&record.bytes),
         });
         let entries = entries.collect();
@@ -205,7 +205,7 @@ impl Shared {
         &self,
         reign: Reign,
         records: &[EncodedRecord],
-        outcome: Result<Place, JournalError>,
+        outcome: Result<JournalPosition, JournalError>,
     ) -> Result<Lsn, CommitError> {
         let place = outcome.map_err(|error| self.not_written(error))?;
         if let Some(reason) = self.progress().failed.clone() {

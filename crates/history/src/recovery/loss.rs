@@ -77,7 +77,7 @@ pub fn refuse_beside(data: &Path, options: &StoreOptions) -> Result<(), HistoryE
 pub fn refuse_source(
     has_journal: bool,
     base: &Mark,
-    journal: &copy::Source,
+    journal: &copy::JournalSnapshot,
 ) -> Result<(), HistoryError> {
     let last = journal.last().map_or(0, |last| last.index);
     refuse_lost_end(has_journal, base, journal.first(), last)
