@@ -20,8 +20,10 @@ mod set;
 mod text;
 mod visible;
 
-pub use access::{Access, Bypass, Method, Origin};
-pub use decide::{Asker, AuthenticationMethod, Considered, EntryRights, Explanation, Outcome};
+pub use access::{Access, Bypass, ClientOrigin, Method};
+pub use decide::{
+    AccessExplanation, AccessSubject, AuthenticationMethod, Considered, EntryRights, RuleOutcome,
+};
 pub use decide::{Question, Reach, Rules, Surroundings, TimeOfWeek, ValueChange};
 pub use identity::{Grants, Identity};
 pub use network::Network;

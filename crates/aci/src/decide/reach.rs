@@ -6,14 +6,14 @@ use std::sync::Arc;
 use schema::{AttributeDescription, DnKey, EntryRead, Schema};
 
 use super::applied::{Applied, Held};
-use super::{Asker, EntryRights, Everywhere, Object, Rules, Target, bit};
+use super::{AccessSubject, EntryRights, Everywhere, Object, Rules, Target, bit};
 use crate::rule::{RequestTargets, Right, Targets};
 use crate::set::{Above, AciSet, Chain, Found, Spot};
 
 /// An entry and those below it, as one asker reaches them in one request.
 pub struct Reach<'r> {
     pub(super) rules: &'r Rules,
-    pub(super) asker: &'r Asker<'r>,
+    pub(super) asker: &'r AccessSubject<'r>,
     spot: Spot<'r>,
     /// What applies to the entry.
     pub(super) base: Held<'r>,
@@ -24,7 +24,7 @@ pub struct Reach<'r> {
 }
 
 impl<'r> Reach<'r> {
-    pub(super) fn new(rules: &'r Rules, asker: &'r Asker<'r>, spot: Spot<'r>) -> Self {
+    pub(super) fn new(rules: &'r Rules, asker: &'r AccessSubject<'r>, spot: Spot<'r>) -> Self {
         let (base, is_even) = (rules.applied(spot.at, asker), spot.is_even());
         Self { rules, asker, spot, base, is_even, last: Cell::new(None) }
     }
