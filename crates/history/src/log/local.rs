@@ -23,7 +23,7 @@ use store::{LogPosition, Lsn};
 use super::members::OnlySelf;
 use super::tail::JournalTail;
 use super::{
-    BarrierDone, CommitDone, CommitError, CommitLog, EncodedRecord, Gone, LogBatch, Members,
+    BarrierDone, CommitDone, CommitError, CommitLog, EncodedRecord, Gone, LogBatch, Membership,
     NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use crate::record::RECORD_LENGTH_MAX_BYTES;
@@ -149,7 +149,7 @@ impl CommitLog for Local {
         self.shared.progress().applied
     }
 
-    fn members(&self) -> &dyn Members {
+    fn members(&self) -> &dyn Membership {
         &OnlySelf
     }
 
