@@ -36,7 +36,7 @@ use node::{Node, Shape};
 use stream::Stream;
 
 pub use cost::Work;
-pub use explain::{Explanation, Operator, ScopeReport, Source, TermReport};
+pub use explain::{CandidateSource, Explanation, Operator, ScopeReport, TermReport};
 pub use indexable::Indexable;
 
 /// What is asked of a plan.
