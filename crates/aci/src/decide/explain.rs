@@ -61,7 +61,7 @@ pub enum RuleOutcome {
     /// Its value filters do not match.
     OtherValue,
     /// Its bind rule is false.
-    OtherAsker,
+    OtherSubject,
 }
 
 impl RuleOutcome {
@@ -84,7 +84,7 @@ impl fmt::Display for RuleOutcome {
             Self::OtherEntry => "is not about the entry: target or targetscope",
             Self::OtherContent => "is not about the entry: targetfilter",
             Self::OtherValue => "is not about the value: targattrfilters",
-            Self::OtherAsker => "is not for who asks: its bind rule is false",
+            Self::OtherSubject => "is not for who asks: its bind rule is false",
         })
     }
 }
@@ -217,7 +217,7 @@ impl EntryRights<'_> {
 fn of_rule(truth: Truth, allows: bool) -> RuleOutcome {
     match (truth, allows) {
         (Truth::True, _) => RuleOutcome::Applies,
-        (Truth::False, _) => RuleOutcome::OtherAsker,
+        (Truth::False, _) => RuleOutcome::OtherSubject,
         (Truth::Undefined, true) => RuleOutcome::Unknown,
         (Truth::Undefined, false) => RuleOutcome::AppliesUnknown,
     }

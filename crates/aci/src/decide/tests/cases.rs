@@ -602,7 +602,7 @@ fn an_explanation_names_what_decides_and_why_the_others_do_not() {
     };
     let outcomes = [
         RuleOutcome::OtherContent,
-        RuleOutcome::OtherAsker,
+        RuleOutcome::OtherSubject,
         RuleOutcome::Unknown,
         RuleOutcome::OtherRight,
         RuleOutcome::OtherAttribute,

@@ -194,7 +194,7 @@ impl Told<'_> {
                 let decides = told.decided_by.and_then(|place| told.considered.get(place));
                 let is_for_others = |one: &Considered| {
                     one.allows
-                        && matches!(one.outcome, RuleOutcome::OtherAsker | RuleOutcome::Unknown)
+                        && matches!(one.outcome, RuleOutcome::OtherSubject | RuleOutcome::Unknown)
                 };
                 match decides {
                     Some(one) => {
