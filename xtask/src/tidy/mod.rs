@@ -5,6 +5,7 @@
 
 pub(crate) mod circles;
 pub(crate) mod manifests;
+mod names;
 mod pages;
 mod scripts;
 pub(crate) mod source;
@@ -55,6 +56,7 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
         source::check(file, &mut findings);
         pages::check_links(root, file, &mut findings);
     }
+    names::check(&files, &mut findings);
     pages::check_architecture(root, &mut findings);
     scripts::check(root, &mut findings);
     let exceptions = exceptions(root)?;
