@@ -90,25 +90,25 @@ impl Access {
         Self { identity, key: None, entry, prover, grants, origin, memo }
     }
 
-    /// Likewise, with the name of the identity as rules compare it.
+    /// This access with the name of the identity as rules compare it.
     #[must_use]
     pub fn keyed(self, key: DnKey) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// Likewise, of this entry.
+    /// This access with the entry of the identity.
     #[must_use]
     pub fn of_entry(self, entry: EntryId) -> Self {
         Self { entry, ..self }
     }
 
-    /// Likewise, for another entry that acts as this identity.
+    /// This access for another entry that acts as this identity.
     #[must_use]
     pub fn proved_by(self, prover: Option<EntryId>) -> Self {
         Self { prover: prover.unwrap_or(EntryId::ROOT), ..self }
     }
 
-    /// Likewise, for requests from there.
+    /// This access for requests that come from there.
     #[must_use]
     pub fn from_origin(self, origin: ClientOrigin) -> Self {
         Self { origin, memo: Memo::default(), ..self }

@@ -100,7 +100,7 @@ mod tests {
         with_rights_by(GlobalAcis::Public, access, entry, ask)
     }
 
-    /// Likewise, by these rules.
+    /// Calls `ask` with the rights that `access` has on an entry by these rules.
     fn with_rights_by<T>(
         rules: GlobalAcis,
         access: &Access,

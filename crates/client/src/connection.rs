@@ -310,7 +310,7 @@ impl Connection {
         self.request_with(request, Controls::EMPTY)
     }
 
-    /// Likewise, with controls.
+    /// A request with controls and one answer.
     pub fn request_with(
         &mut self,
         request: Request<'_>,

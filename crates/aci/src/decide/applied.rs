@@ -19,7 +19,7 @@ pub(super) struct Applied {
     rules: Vec<(usize, Bind)>,
     /// For each row of the chain what holds for all entries.
     rows: Vec<Known>,
-    /// The same of the entry, to which a right may be without attributes.
+    /// Rights to the entry itself, without an attribute, that hold for all entries.
     entry: Known,
 }
 

@@ -295,8 +295,8 @@ fn finds(url: &Url, who: &DnKey, asker: &AccessSubject<'_>, schema: &Schema) -> 
     finds_by(url, who, asker, &|filter, entry| filter.matches(schema, entry))
 }
 
-/// Likewise, of a URL that is a value of an entry: whoever may write it learns nothing secret by
-/// what it gives.
+/// Whether a URL that is a value of an entry finds an entry. Secrets match nothing: whoever may
+/// write the value learns nothing secret by what it gives.
 fn finds_openly(url: &Url, who: &DnKey, asker: &AccessSubject<'_>, schema: &Schema) -> Truth {
     finds_by(url, who, asker, &|filter, entry| filter.matches(schema, &WithoutSecrets(entry)))
 }

@@ -17,7 +17,7 @@ pub struct Reach<'r> {
     spot: Spot<'r>,
     /// What applies to the entry.
     pub(super) base: Held<'r>,
-    /// The same applies to all entries below it.
+    /// The same statements apply to the entry and to all entries below it.
     is_even: bool,
     /// The superior of the entry that was asked about last, and what applies below it.
     last: Cell<Option<(Found, Found)>>,
@@ -45,7 +45,7 @@ impl<'r> Reach<'r> {
         self.rights(Target::new(entry, None, self.set()))
     }
 
-    /// Likewise, when the key of its name is at hand.
+    /// The rights to an entry, when the key of its name is at hand.
     pub fn named<'e>(&'e self, entry: &'e dyn EntryRead, key: &'e DnKey) -> EntryRights<'e>
     where
         'r: 'e,

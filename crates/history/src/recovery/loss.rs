@@ -73,7 +73,7 @@ pub fn refuse_beside(data: &Path, options: &StoreOptions) -> Result<(), HistoryE
     }
 }
 
-/// The same, of one that is open.
+/// Refuses an open journal when it has lost what it must have.
 pub fn refuse_source(
     has_journal: bool,
     base: &Mark,

@@ -65,7 +65,7 @@ pub(crate) fn relax_rules() -> ControlsBuf {
     controls
 }
 
-/// Likewise, for modifies: a value that is there already is passed over.
+/// The controls of a modify: `relax`, and the one that passes over a value that is there already.
 pub(crate) fn permissive(relax: Controls<'_>) -> ControlsBuf {
     let mut controls: ControlsBuf = relax.iter().collect();
     controls.push(Control { oid: PERMISSIVE_MODIFY, critical: false, value: None });

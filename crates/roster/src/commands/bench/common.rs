@@ -261,7 +261,7 @@ impl Common {
         self.run_until(plan, Ending::by_signals()?)
     }
 
-    /// Likewise, unless asked to end before.
+    /// Runs a plan, unless asked to end before, and tells what came of it.
     pub(super) fn run_until(&self, plan: &Plan, ending: Arc<Ending>) -> Result<Exit, Failure> {
         plan.check()?;
         let login = self.server.login()?;

@@ -180,7 +180,7 @@ fn first_step(node: &Node<'_>) -> Option<u32> {
     }
 }
 
-/// Likewise when it was read last.
+/// When a node was read last, or its parts were as parts of the conjunction that it is in.
 fn last_step(node: &Node<'_>) -> Option<u32> {
     match &node.shape {
         Shape::And(nodes) if node.step.is_none() => nodes.iter().filter_map(last_step).max(),
