@@ -29,7 +29,7 @@ impl Network {
         IpNet::with_netmask(address, mask).ok().map(Self)
     }
 
-    /// The same network by its first address.
+    /// The network, written with its first address.
     pub(crate) fn trunc(self) -> Self {
         Self(self.0.trunc())
     }

@@ -27,7 +27,7 @@ use store::{LogPosition, Lsn, StoreError};
 pub use journal::Durability;
 pub use local::Local;
 pub use members::{
-    Member, MemberChange, MemberState, Members, MembersDone, MembersError, OnlySelf,
+    Member, MemberChange, MemberState, MembersDone, MembersError, Membership, OnlySelf,
 };
 
 /// One leadership: whoever decides, decides on a state that only this leadership changes. A batch
@@ -100,7 +100,7 @@ pub trait CommitLog: Send + Sync {
     fn applied(&self) -> Lsn;
 
     /// Who takes part.
-    fn members(&self) -> &dyn Members;
+    fn members(&self) -> &dyn Membership;
 
     /// Waits for what was accepted, then accepts nothing more.
     fn close(&self);

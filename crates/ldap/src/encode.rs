@@ -3,7 +3,7 @@
 //! Invariants: nothing is built first and nothing is allocated but the growth of the buffer itself;
 //! values go from the store into the buffer with one copy; lengths are minimal.
 
-use crate::ber::{Mark, Tag, Writer, integer_len, tlv_len};
+use crate::ber::{OpenElement, Tag, Writer, integer_len, tlv_len};
 use crate::message::{
     Controls, Element, LdapResult, Message, MessageId, PartialAttribute, PartialAttributeElement,
     Response, ResponseKind, SEARCH_ENTRY, Values,
@@ -18,9 +18,9 @@ use crate::result::ResultCode;
 #[must_use = "an entry is a message only after finish()"]
 pub struct EntryWriter<'b> {
     writer: Writer<'b>,
-    message: Mark,
-    entry: Mark,
-    attributes: Mark,
+    message: OpenElement,
+    entry: OpenElement,
+    attributes: OpenElement,
 }
 
 impl<'b> EntryWriter<'b> {

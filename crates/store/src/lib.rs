@@ -33,8 +33,8 @@ pub use base::meta::Mark;
 pub use base::naming_context::CONTEXT_COUNT_MAX;
 pub use base::position::{LogPosition, Lsn};
 pub use bulk::{
-    Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, Place, PrepareError,
-    PreparedEntry, Preparer, Refusal, RefusalReason,
+    Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, PrepareError,
+    PreparedEntry, Preparer, Refusal, RefusalReason, SourceLine,
 };
 pub use error::{Corruption, StoreError};
 pub use index::build::IndexStep;
@@ -45,10 +45,10 @@ pub use index::{
 };
 pub use overlay::flush::{FlushOptions, Flusher, OnFlush, OverlayStatus, SyncLog};
 pub use read::plan::{
-    Ask, CandidateIds, Candidates, Explanation, Indexable, Operator, Plan, ScopeReport, Source,
-    TermReport, Work,
+    Ask, CandidateIds, CandidateSource, Candidates, Explanation, Indexable, Operator, Plan,
+    ScopeReport, TermReport, Work,
 };
-pub use read::reader::{IndexUses, Reader};
+pub use read::reader::{IndexUses, StoreReader};
 pub use read::uses::CacheUses;
 pub use read::view::{
     Members, OrderedGroup, OrderedGroups, OrderingIndex, Resolved, TREE_DEPTH_MAX, View,

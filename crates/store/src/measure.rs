@@ -16,7 +16,7 @@ use crate::index::ids::IdSet;
 use crate::overlay::deltas::PostingChange;
 use crate::overlay::flush::ListWriter;
 use crate::read::interrupt::NEVER;
-use crate::read::reader::Reader;
+use crate::read::reader::StoreReader;
 use crate::read::view::View;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::key::RowKey;
@@ -92,7 +92,7 @@ const INDEX: u16 = 0;
 #[derive(Debug)]
 pub struct PostingLists {
     store: Arc<Store>,
-    reader: Reader,
+    reader: StoreReader,
 }
 
 impl PostingLists {

@@ -11,8 +11,8 @@ use schema::{
     ModifyChange, RdnKey, Schema, SchemaChange,
 };
 use store::{
-    Applied, Batch, IndexConfig, LogPosition, Lsn, Mark, Reader, Resolved, Store, StoreError,
-    StoreOptions,
+    Applied, Batch, IndexConfig, LogPosition, Lsn, Mark, Resolved, Store, StoreError, StoreOptions,
+    StoreReader,
 };
 
 /// A store in a directory that goes with it; an entry `dc=x` with id 1 is there and flushed.
@@ -63,7 +63,7 @@ fn add(batch: &mut Batch<'_>, dn: &str) {
     assert_eq!(batch.record(after(batch.last())).unwrap(), Applied::Done);
 }
 
-fn is_there(reader: &mut Reader, dn: &str) -> bool {
+fn is_there(reader: &mut StoreReader, dn: &str) -> bool {
     matches!(reader.view().unwrap().resolve(&key(dn)).unwrap(), Resolved::Found(_))
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod circles;
 pub(crate) mod manifests;
+mod names;
 mod pages;
 mod scripts;
 pub(crate) mod source;
@@ -56,6 +57,7 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
         source::check(file, &mut findings);
         pages::check_links(root, file, &mut findings);
     }
+    names::check(&files, &mut findings);
     pages::check_architecture(root, &mut findings);
     pages::check_folders(&files, &mut findings);
     scripts::check(root, &mut findings);

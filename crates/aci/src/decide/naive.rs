@@ -3,7 +3,7 @@
 
 use schema::{AttributeDescription, AttributeType, DnKey, Entry, EntryRead, Truth};
 
-use super::{Asker, AuthenticationMethod, Question, ValueChange};
+use super::{AccessSubject, AuthenticationMethod, Question, ValueChange};
 use crate::rule::pattern::{OneValue, Source, exact_key, matches_name};
 use crate::rule::{
     Aci, AttributeList, Bind, Condition, Connective, EntryTargets, Method, Relation, Right,
@@ -14,7 +14,7 @@ use schema::Schema;
 /// Everything that a question is about.
 pub(super) struct Naive<'n> {
     pub(super) holders: &'n [(DnKey, Vec<std::sync::Arc<Aci>>)],
-    pub(super) asker: &'n Asker<'n>,
+    pub(super) asker: &'n AccessSubject<'n>,
     pub(super) schema: &'n Schema,
     pub(super) entry: &'n Entry,
 }
@@ -258,7 +258,7 @@ impl Naive<'_> {
     }
 
     fn holds(&self, condition: &Condition, aci: &Aci, adding: bool) -> Truth {
-        let Asker { identity, address, ssf, method, surroundings } = *self.asker;
+        let AccessSubject { identity, address, ssf, method, surroundings } = *self.asker;
         let any = |truths: &mut dyn Iterator<Item = Truth>| truths.fold(Truth::False, Truth::or);
         let found = match &condition.test {
             Test::User(subjects) => {

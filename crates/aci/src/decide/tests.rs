@@ -163,7 +163,7 @@ const KINDS: [&str; 6] = ["cn", "cn;lang-de", "sn", "title", "l", "uid"];
 pub(super) fn answer(
     set: &Arc<AciSet>,
     holders: &Holders,
-    asker: &Asker<'_>,
+    asker: &AccessSubject<'_>,
     (name, entry): (&DnKey, &Entry),
     question: &Question<'_>,
 ) -> bool {
@@ -253,13 +253,13 @@ pub(super) fn case(acis: &[(&str, &str)]) -> Case {
 
 impl Case {
     /// Asks as `uid=WHO,ou=people,dc=x`, or as nobody.
-    fn asked<T>(&self, who: &str, ask: impl FnOnce(&Asker<'_>) -> T) -> T {
+    fn asked<T>(&self, who: &str, ask: impl FnOnce(&AccessSubject<'_>) -> T) -> T {
         let identity = match who {
             "" => None,
             who if who.contains('=') => Some(key(who)),
             who => Some(key(&format!("uid={who},ou=people,dc=x"))),
         };
-        ask(&Asker {
+        ask(&AccessSubject {
             identity: identity.as_ref(),
             address: self.address,
             ssf: self.ssf,

@@ -176,7 +176,7 @@ pub fn verify(stored: &[u8], clear: &[u8], max: &HashCostMax) -> Verdict {
     }
 }
 
-/// Likewise, where that takes no time worth mentioning; else it is not the password.
+/// Whether `clear` is the password, where that takes no time worth mentioning; else it is not.
 pub fn verify_if_fast(stored: &[u8], clear: &[u8]) -> bool {
     verify(stored, clear, &HashCostMax::FAST) == Verdict::Right
 }

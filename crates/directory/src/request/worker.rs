@@ -7,7 +7,7 @@ use ldap::ber::DecodeReason;
 use ldap::message::{Controls, DecodeFailure, DerefAliases, MessageId, OperationKind};
 use ldap::result::ResultCode;
 use schema::WellKnown;
-use store::{Lsn, Reader, StoreError, View};
+use store::{Lsn, StoreError, StoreReader, View};
 
 use crate::bind::hashing::{Behind, Hashed};
 use crate::bind::hashing::{HashDone, HashJob, Hashing};
@@ -203,7 +203,7 @@ impl Worker {
 
 /// What a thread reads the store with, and what it found out about the version it reads.
 pub(crate) struct Snapshot {
-    reader: Reader,
+    reader: StoreReader,
     /// Whether there was any referral object at this point of the log.
     referrals: Option<(Lsn, bool)>,
     /// Likewise, any subentry.
@@ -240,7 +240,7 @@ impl Snapshot {
     }
 
     fn look<'r>(
-        reader: &'r mut Reader,
+        reader: &'r mut StoreReader,
         known_before: &mut Option<(Lsn, bool)>,
         known: &WellKnown,
         manage_dsa_it: bool,
