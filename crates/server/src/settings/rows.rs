@@ -65,6 +65,10 @@ pub(super) const ROWS: &[Row] = &join::<
     logs::ROWS,
 ]);
 
+/// What a list of networks takes.
+const NETWORKS: &str =
+    "networks like \"10.0.0.0/8\" or \"::1\", with at least 96 bits after \"::ffff:\"";
+
 /// Other sections of the node itself.
 const NODE_ROWS: &[Row] = &[
     Row {
@@ -100,7 +104,7 @@ const NODE_ROWS: &[Row] = &[
         key: "proxies",
         kind: Kind::Texts {
             separator: ',',
-            form: "networks like \"10.0.0.0/8\" or \"::1\"",
+            form: NETWORKS,
             is_well_formed: |text| text.parse::<Network>().is_ok(),
             set: |s, texts| {
                 s.listen.proxies = texts.iter().filter_map(|text| text.parse().ok()).collect();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use directory::Network;
 
 use super::{
-    Kind, MESSAGE_SIZE_MAX_BYTES, MESSAGE_SIZE_MIN_BYTES, Row, SORT_BYTES_MAX, TIMEOUT_MAX_S,
-    number, size,
+    Kind, MESSAGE_SIZE_MAX_BYTES, MESSAGE_SIZE_MIN_BYTES, NETWORKS, Row, SORT_BYTES_MAX,
+    TIMEOUT_MAX_S, number, size,
 };
 
 /// `[limits]`.
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Row] = &[
         key: "bind_gateways",
         kind: Kind::Texts {
             separator: ',',
-            form: "networks like \"10.0.0.0/8\" or \"::1\"",
+            form: NETWORKS,
             is_well_formed: |text| text.parse::<Network>().is_ok(),
             set: |s, texts| {
                 s.limits.bind_gateways =
