@@ -99,10 +99,10 @@ impl fmt::Display for Network {
 /// The bits that stand before an IPv4 address in IPv6 (RFC 4291 §2.5.5.2).
 const MAPPED_BITS: u8 = 96;
 
-const NO_NETWORK: &str = "a network is an address, or one with the number of its first bits: \
-                          \"10.0.0.0/8\", \"2001:db8::/32\"";
-pub(crate) const MAPPED_TOO_WIDE: &str = "of an address that begins with \"::ffff:\", at least the first 96 bits count: write networks \
-     of IPv4 as such, \"10.0.0.0/8\"";
+const NO_NETWORK: &str = "a network is an address, or one with the number of its first bits, such \
+                          as \"10.0.0.0/8\" or \"2001:db8::/32\"";
+pub(crate) const MAPPED_TOO_WIDE: &str = "an address after \"::ffff:\" is one of IPv4: its network \
+                                          has at least 96 bits";
 
 #[cfg(test)]
 mod tests {
