@@ -386,7 +386,7 @@ impl EntryRights<'_> {
         });
         let Some(list) = list else { return truth(is_in_row) };
         let schema = self.reach.schema();
-        target::value_truth(list, attribute, value, schema)
+        target::value_truth(list, link.statement().allows, (attribute, value), schema)
     }
 
     /// Whether a value of an attribute of names is the name of the asker.

@@ -372,6 +372,11 @@ impl ValueFilter {
     pub(crate) fn is_about(&self, asked: &AttributeDescription) -> bool {
         self.attribute.known().is_some_and(|name| name.covers(asked))
     }
+
+    /// Whether it names the very type of this attribute.
+    pub(crate) fn names_type_of(&self, asked: &AttributeDescription) -> bool {
+        self.attribute.known().is_some_and(|name| name.kind == asked.kind)
+    }
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

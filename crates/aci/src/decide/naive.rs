@@ -154,15 +154,17 @@ impl Naive<'_> {
             ValueChange::Delete => values.delete.as_ref(),
         });
         let Some(list) = list else { return truth(names(targets, attribute, allows)) };
-        let mut found = None;
+        let (mut is_named, mut all, mut any) = (false, Truth::True, Truth::False);
         for one in list {
-            if one.attribute.known().is_some_and(|name| name.covers(attribute)) {
+            let Some(name) = one.attribute.known() else { continue };
+            if name.covers(attribute) {
                 let value = OneValue { description: attribute, value };
                 let matches = one.filter.filter.matches(self.schema, &value);
-                found = Some(found.map_or(matches, |found: Truth| found.and(matches)));
+                is_named |= name.kind.oid == attribute.kind.oid;
+                (all, any) = (all.and(matches), any.or(matches));
             }
         }
-        found.unwrap_or(Truth::False)
+        if allows { truth(is_named).and(all) } else { any }
     }
 
     fn values<'t>(

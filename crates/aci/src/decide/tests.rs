@@ -72,6 +72,7 @@ impl World {
                 "CN=Erik,Ou=People,DC=X",
                 &[
                     ("cn", "Erik"),
+                    ("description", "a+b"),
                     ("l", "Rome"),
                     ("labeledURI", "see below"),
                     ("labeledURI", "ldap:///ou=people,dc=x??one?(uid=c*)"),

@@ -112,3 +112,36 @@ fn a_url_that_cannot_be_read_gives_nothing_and_lifts_no_deny() {
     assert_eq!(given_and_left(rule, "carl", ERIK), [true, false]);
     assert_eq!(given_and_left(rule, "bert", ANNA), [false, true]);
 }
+
+#[test]
+fn a_macro_that_makes_no_name_gives_nothing_and_lifts_no_deny() {
+    let rule = "userdn=\"ldap:///uid=bert,description=($attr.description)\"";
+    assert_eq!(given_and_left(rule, "anna", "CN=Erik,Ou=People,DC=X"), [false, false]);
+}
+
+/// Nobody knows what `($dn)` was to be where the target came to lie outside the holder.
+#[test]
+fn where_the_target_lies_outside_the_holder_macros_lift_no_deny() {
+    let target = "(target=\"ldap:///ou=people,($dn),ou=groups,dc=x\")(targetattr=\"*\")";
+    for rule in [
+        "groupdn=\"ldap:///cn=staff,ou=groups,($dn),dc=x\"",
+        "userdn=\"ldap:///uid=bert,ou=people,($dn),dc=x\"",
+        "userdn=\"ldap:///uid=bert,ou=people,[$dn],dc=x\"",
+    ] {
+        let deny = format!("{target}(version 3.0; acl \"x\"; deny (read) {rule};)");
+        let case = case(&[("dc=x", ALLOW_ALL), ("dc=a,dc=x", &deny)]);
+        case.check("anna", "read cn", "dc=a,dc=x", false);
+        case.check("anna", "read cn", "ou=groups,dc=x", true);
+    }
+    let filter = "(targetfilter=\"(ou=($dn))\")(version 3.0; acl \"x\"; deny (read)";
+    let deny = format!("{target}{filter} userdn=\"ldap:///all\";)");
+    let case = case(&[("dc=x", ALLOW_ALL), ("dc=a,dc=x", &deny)]);
+    let cn = Schema::builtin().describe("cn").unwrap();
+    case.asked("anna", |asker| {
+        let rules = Rules::new(&case.set, 0);
+        for (name, want) in [("dc=a,dc=x", false), ("ou=groups,dc=x", true)] {
+            let entry = case.world.find(&key(name)).unwrap();
+            assert_eq!(rules.below(asker, &key(name)).of(entry).may(Right::Read, &cn), want);
+        }
+    });
+}
