@@ -153,6 +153,7 @@ const TITLES: &[(u32, &str)] = &[
     (3928, "LDAP client update protocol"),
     (3986, "Uniform resource identifiers"),
     (4013, "SASLprep"),
+    (4291, "IPv6 addressing architecture"),
     (4370, "Proxied authorization"),
     (4422, "SASL"),
     (4505, "Anonymous SASL mechanism"),
