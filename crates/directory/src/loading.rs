@@ -3,15 +3,17 @@
 
 use schema::{Entry, Schema, Violation};
 
-use crate::acis;
+use crate::access::acis;
 use crate::password_policy::set;
 
-pub use crate::acis::{GLOBAL_ACI, global_values as global_acis, texts as global_aci_texts};
+pub use crate::access::acis::{
+    GLOBAL_ACI, global_values as global_acis, texts as global_aci_texts,
+};
 pub use crate::directory::ROOT_DN;
-pub use crate::live_entry::LiveEntry;
-pub use crate::ops::add::stamp_new;
-pub use crate::ops::update::{StoredForm, hash_passwords_with};
-pub use crate::stamp::Stamp;
+pub use crate::read::live_entry::LiveEntry;
+pub use crate::write::add::stamp_new;
+pub use crate::write::stamp::Stamp;
+pub use crate::write::update::{StoredForm, hash_passwords_with};
 
 /// Refuses an entry whose ACIs or password policy are not what they must be.
 ///

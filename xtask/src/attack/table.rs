@@ -333,8 +333,16 @@ pub(super) const PROMISES: &[Promise] = &[
                 "sorting",
                 "cookies_and_contexts_tell_neither_keys_nor_places_nor_changes",
             ),
-            ("directory", "cookie::tests", "cookies_of_one_kind_are_equally_long_and_never_equal"),
-            ("directory", "cookie::tests", "the_octets_of_a_cookie_tell_nothing_of_its_content"),
+            (
+                "directory",
+                "request::cookie::tests",
+                "cookies_of_one_kind_are_equally_long_and_never_equal",
+            ),
+            (
+                "directory",
+                "request::cookie::tests",
+                "the_octets_of_a_cookie_tell_nothing_of_its_content",
+            ),
             ("directory", "transactions", "the_name_of_a_transaction_tells_nothing"),
         ],
     },
@@ -345,7 +353,7 @@ pub(super) const PROMISES: &[Promise] = &[
         tests: &[
             (
                 "directory",
-                "cookie::tests",
+                "request::cookie::tests",
                 "a_cookie_opens_as_what_it_was_sealed_as_and_for_what_it_was_bound_to",
             ),
             ("directory", "paging", "an_altered_cookie_is_refused"),
@@ -353,7 +361,7 @@ pub(super) const PROMISES: &[Promise] = &[
             ("directory", "paging", "a_cookie_of_another_asker_is_refused"),
             ("directory", "paging", "a_cookie_of_an_earlier_process_is_refused"),
             ("directory", "sorting", "cookies_and_contexts_are_of_one_list_and_asker"),
-            ("directory", "cookie::tests", "no_octets_open"),
+            ("directory", "request::cookie::tests", "no_octets_open"),
         ],
     },
     Promise {

@@ -16,17 +16,17 @@ const EXTENSIONS: &[&str] = &["rs", "md", "toml", "ldap", "ldif", "skip", "sh", 
 /// Who may ask for a `Permitted`: what changes entries goes through the one list of checks.
 const PERMITTING: &[&str] = &[
     // The list itself.
-    "crates/directory/src/ops/checks.rs",
+    "crates/directory/src/write/checks.rs",
     // No entries: settings, indexes, the schema.
-    "crates/directory/src/ops/access_config.rs",
-    "crates/directory/src/ops/index_config.rs",
-    "crates/directory/src/ops/schema_modify.rs",
+    "crates/directory/src/config/access_config.rs",
+    "crates/directory/src/config/index_config.rs",
+    "crates/directory/src/config/schema_modify.rs",
 ];
 
 /// Who may make a `Permitted` without a decision: changes that the server makes on its own account.
 const INTERNAL: &[&str] = &[
     // The entries of naming contexts, which `init` makes.
-    "crates/directory/src/ops/suffix.rs",
+    "crates/directory/src/write/suffix.rs",
     // Records of a test suite for logs.
     "crates/history/src/log/conformance/script.rs",
     "crates/aci/src/permitted.rs",
@@ -101,7 +101,7 @@ pub(crate) fn check(file: &File, findings: &mut Vec<Finding>) {
             report("width", at + 1, format!("{columns} columns"));
         }
         if at < product_lines && asks_for_permitted(&file.path, line) {
-            let why = "changes of entries go through ops/checks.rs, so that none skips a check";
+            let why = "changes of entries go through write/checks.rs, so that none skips a check";
             report("permit", at + 1, why.to_owned());
         }
         if let Some(marker) = marker(line) {
@@ -186,12 +186,12 @@ mod tests {
     fn changes_of_entries_go_through_one_list_of_checks() {
         let text = "//! Why.\nlet change = rights.permit(change)?;\n";
         check_rules("crates/directory/src/ops/new.rs", text, &["permit"]);
-        check_rules("crates/directory/src/ops/checks.rs", text, &[]);
+        check_rules("crates/directory/src/write/checks.rs", text, &[]);
         check_rules("crates/aci/src/rights.rs", text, &[]);
         check_rules("crates/directory/src/ops/new.rs", "//! Why.\nchecks::permit(a)\n", &[]);
         let text = "//! Why.\nlet change = Permitted::internal(change);\n";
         check_rules("crates/directory/src/ops/new.rs", text, &["permit"]);
-        check_rules("crates/directory/src/ops/suffix.rs", text, &[]);
+        check_rules("crates/directory/src/write/suffix.rs", text, &[]);
     }
 
     #[test]

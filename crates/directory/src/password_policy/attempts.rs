@@ -18,8 +18,8 @@ use store::Lsn;
 use super::account::AccountState;
 use super::pending::Seen;
 use super::set::Governing;
+use crate::bind::password_cache::Digest;
 use crate::directory::Directory;
-use crate::password_cache::Digest;
 
 /// What tells one guess at an account from another.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -28,12 +28,12 @@ use super::control::PolicyError;
 use super::quality::{Fault, NewPassword, OWN_VALUES_MAX, Words};
 use super::rules::{Hashed, Policy};
 use super::set::Governing;
-use crate::decide::Decide;
-use crate::hashing::Behind;
-use crate::ops::rehash;
-use crate::ops::update::Storing;
-use crate::refusal::Refusal;
-use crate::worker::Worker;
+use crate::bind::hashing::Behind;
+use crate::request::refusal::Refusal;
+use crate::request::worker::Worker;
+use crate::write::decide::Decide;
+use crate::write::rehash;
+use crate::write::update::Storing;
 
 /// Passwords as a request brings them.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::quality::{LOOKED_AT_MAX_CHARACTERS, NewPassword, Words};
 use super::rules::Policy;
-use crate::refusal::Refusal;
+use crate::request::refusal::Refusal;
 
 /// Letters and digits without those that look alike, and of other kinds what the policy asks for.
 ///

@@ -30,12 +30,12 @@ use super::attempts::{Guess, Own, UnderWay};
 use super::attributes::{after as later, between};
 use super::rules::Policy;
 use super::set::PasswordPolicyOptions;
-use crate::decide::{Decide, Decision, WriteOp};
 use crate::directory::Directory;
-use crate::ops::checks::{self, Checked, Passwords};
-use crate::ops::update;
-use crate::refusal::Refusal;
-use crate::write_queue::PendingWrite;
+use crate::request::refusal::Refusal;
+use crate::write::checks::{self, Checked, Passwords};
+use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::queue::PendingWrite;
+use crate::write::update;
 
 /// Something that a bind leaves behind. Of one account no two are of the same time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

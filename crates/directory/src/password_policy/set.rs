@@ -28,7 +28,7 @@ use super::attributes::{text, time};
 use super::rules::{CheckQuality, Policy};
 use super::subtree::Subtree;
 use crate::error::DirectoryError;
-use crate::refusal::Refusal;
+use crate::request::refusal::Refusal;
 
 /// What the settings of a node say about accounts.
 #[derive(Clone, Debug, Eq, PartialEq)]

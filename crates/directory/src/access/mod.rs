@@ -1,0 +1,9 @@
+//! What access rules need of a directory: the rules that are in force, and the groups and entries
+//! that they ask about. `aci` decides.
+
+pub(crate) mod acis;
+pub(crate) mod acis_in_force;
+pub(crate) mod grants;
+pub(crate) mod groups;
+pub(crate) mod guard;
+pub(crate) mod surroundings;

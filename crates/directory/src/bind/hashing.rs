@@ -1,0 +1,377 @@
+//! Slow hashes, away from the threads that read requests and from the writer.
+//!
+//! A request that needs one asks for it: what is to be computed becomes a [`HashJob`], which needs
+//! nothing of the directory. When it is done the same request is handled once more, with the
+//! answers at hand, on whatever the directory is by then.
+//!
+//! Invariant: an answer is good for the very question only. If the password was changed meanwhile,
+//! the request asks again.
+//! Invariant: clear-text passwords are wiped when they are done with, and no text shows them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use auth::password::{self, HashCostMax, PASSWORD_MAX_BYTES, PasswordStorage, Scheme, Verdict};
+use environment::{Chance, OsChance};
+use ldap::message::MessageId;
+use ldap::result::ResultCode;
+use zeroize::Zeroizing;
+
+use crate::bind::password_cache::PasswordCacheOptions;
+use crate::password_policy::PolicyError;
+use crate::password_policy::attempts::Attempt;
+use crate::request::refusal::Refusal;
+use crate::request::seldom::SeldomLines;
+use crate::request::session::{Cancel, Session};
+
+/// How passwords are kept and verified.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PasswordOptions {
+    /// How new clear-text passwords are stored.
+    pub storage: PasswordStorage,
+    /// Up to which cost a stored hash is computed.
+    pub cost_max: HashCostMax,
+    /// Whether a password that is stored otherwise than a new one is stored anew after a bind
+    /// proved it.
+    pub rehash_on_bind: bool,
+    /// Whether the quality of a password that people give themselves is looked at where no
+    /// password policy says what it has to be like.
+    pub check_own: bool,
+    /// How long passwords that took long to verify are good for further binds.
+    pub cache: PasswordCacheOptions,
+}
+
+impl Default for PasswordOptions {
+    fn default() -> Self {
+        Self {
+            storage: PasswordStorage::default(),
+            cost_max: HashCostMax::default(),
+            rehash_on_bind: true,
+            check_own: true,
+            cache: PasswordCacheOptions::default(),
+        }
+    }
+}
+
+/// What is to be computed.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) enum Question {
+    /// The stored form of a new password, which the server may have made up itself.
+    Stored { clear: Zeroizing<Vec<u8>>, storage: PasswordStorage, is_generated: bool },
+    /// Which of these values the password is behind.
+    Which { clear: Zeroizing<Vec<u8>>, stored: Vec<Vec<u8>> },
+}
+
+/// What was computed.
+pub(crate) enum Answer {
+    /// The stored form; `None` when it could not be computed.
+    Stored(Option<Vec<u8>>),
+    /// The place of the first value that is right.
+    Which(Option<usize>),
+}
+
+/// What was found out about a password without waiting.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Behind {
+    /// It is behind the value at this place.
+    At(usize),
+    /// It is behind none of them.
+    Nowhere,
+    /// That takes long: it was asked for.
+    Asked,
+}
+
+/// The questions and answers of the request that a worker handles.
+pub(crate) struct Hashing {
+    options: PasswordOptions,
+    seldom: Arc<SeldomLines>,
+    asked: Vec<Question>,
+    answered: Vec<(Question, Answer)>,
+    /// The guess that the request makes, while it waits.
+    attempt: Option<Box<Attempt>>,
+    /// A right password would have been answered at once.
+    silence_tells: bool,
+}
+
+impl Hashing {
+    pub(crate) fn new(options: PasswordOptions, seldom: &Arc<SeldomLines>) -> Self {
+        let seldom = Arc::clone(seldom);
+        let (asked, answered) = (Vec::new(), Vec::new());
+        Self { options, seldom, asked, answered, attempt: None, silence_tells: false }
+    }
+
+    /// A request begins, or ends: what another one asked for is nothing to it.
+    pub(crate) fn forget_questions(&mut self) {
+        self.asked.clear();
+        self.silence_tells = false;
+    }
+
+    /// Whether the request has to wait for answers. What it resolved to holds stand-ins, and must
+    /// be dropped.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// Whether the request has waited for answers.
+    pub(crate) fn has_waited(&self) -> bool {
+        !self.answered.is_empty()
+    }
+
+    /// How passwords are stored in this scheme, or in that of the settings.
+    fn storage(&self, scheme: Option<Scheme>) -> PasswordStorage {
+        let PasswordStorage { scheme: usual, costs } = self.options.storage;
+        PasswordStorage { scheme: scheme.unwrap_or(usual), costs }
+    }
+
+    /// The stored form of a new password, in the scheme of its policy. Where that takes long it
+    /// is asked for, and a stand-in
+    /// that is like no other value is returned.
+    pub(crate) fn stored_form(
+        &mut self,
+        clear: &[u8],
+        (scheme, is_generated): (Option<Scheme>, bool),
+        chance: &mut dyn Chance,
+    ) -> Result<Vec<u8>, Refusal> {
+        if clear.len() > PASSWORD_MAX_BYTES {
+            return Err(Refusal::new(
+                ResultCode::ConstraintViolation,
+                format!("a password has at most {PASSWORD_MAX_BYTES} octets"),
+            )
+            .because(PolicyError::PasswordTooLong));
+        }
+        let storage = self.storage(scheme);
+        if !storage.is_slow() {
+            return storage.hash(clear, chance).ok_or_else(not_computed);
+        }
+        let known = self.answered.iter().find_map(|(question, answer)| match (question, answer) {
+            (Question::Stored { clear: other, storage: by, .. }, Answer::Stored(form))
+                if **other == *clear && *by == storage =>
+            {
+                Some(form.clone())
+            }
+            _ => None,
+        });
+        if let Some(form) = known {
+            return form.ok_or_else(not_computed);
+        }
+        let stand_in = format!("{{STAND-IN}}{}", self.asked.len()).into_bytes();
+        let clear = Zeroizing::new(clear.to_vec());
+        self.asked.push(Question::Stored { clear, storage, is_generated });
+        Ok(stand_in)
+    }
+
+    /// The password that the server made up when this request was handled first.
+    pub(crate) fn generated(&self) -> Option<Zeroizing<Vec<u8>>> {
+        self.answered.iter().find_map(|(question, _)| match question {
+            Question::Stored { clear, is_generated: true, .. } => Some(clear.clone()),
+            Question::Stored { is_generated: false, .. } | Question::Which { .. } => None,
+        })
+    }
+
+    /// Which of the stored values the password is behind. Where one of them takes long, all are
+    /// asked for.
+    pub(crate) fn which(&mut self, clear: &[u8], stored: &[Vec<u8>]) -> Behind {
+        let max = &self.options.cost_max;
+        if !stored.iter().any(|one| password::is_slow(one, max)) {
+            return which(clear, stored, (max, &self.seldom)).map_or(Behind::Nowhere, Behind::At);
+        }
+        let question =
+            Question::Which { clear: Zeroizing::new(clear.to_vec()), stored: stored.to_vec() };
+        let known = self.answered.iter().find(|(other, _)| *other == question);
+        if let Some((_, Answer::Which(place))) = known {
+            return place.map_or(Behind::Nowhere, Behind::At);
+        }
+        self.asked.push(question);
+        Behind::Asked
+    }
+
+    /// Makes what was asked for the work of the hash pool; the request is listed as outstanding
+    /// until the pool is done with it.
+    pub(crate) fn job(
+        &mut self,
+        session: &mut Session,
+        id: MessageId,
+        message: &[u8],
+    ) -> Box<HashJob> {
+        Box::new(HashJob {
+            id,
+            message: Zeroizing::new(message.to_vec()),
+            questions: std::mem::take(&mut self.asked),
+            answered: std::mem::take(&mut self.answered),
+            cancel: session.begin(id),
+            is_bind: false,
+            silence_tells: std::mem::take(&mut self.silence_tells),
+            attempt: self.attempt.take(),
+            options: self.options,
+            seldom: Arc::clone(&self.seldom),
+        })
+    }
+
+    /// The answers to what this request asked for when it was handled before, and the guess that it
+    /// made.
+    pub(crate) fn answer(
+        &mut self,
+        answered: Vec<(Question, Answer)>,
+        attempt: Option<Box<Attempt>>,
+    ) {
+        (self.answered, self.attempt) = (answered, attempt);
+    }
+
+    /// A right password would have been answered by now.
+    pub(crate) fn set_silence_tells(&mut self, tells: bool) {
+        self.silence_tells = tells;
+    }
+
+    /// The guess that the request makes.
+    pub(crate) fn attempt(&mut self) -> &mut Option<Box<Attempt>> {
+        &mut self.attempt
+    }
+}
+
+/// The first of the stored values that the password is behind. All are looked at: the time it
+/// takes does not tell which it was.
+fn which(
+    clear: &[u8],
+    stored: &[Vec<u8>],
+    (max, seldom): (&HashCostMax, &SeldomLines),
+) -> Option<usize> {
+    let mut found = None;
+    for (place, one) in stored.iter().enumerate() {
+        match password::verify(one, clear, max) {
+            Verdict::Right => found = found.or(Some(place)),
+            Verdict::Wrong => {}
+            Verdict::TooCostly(cost) => seldom.hash.line(|left_out| {
+                tracing::warn!(
+                    ?cost,
+                    ?max,
+                    left_out,
+                    "a stored password was not verified: its hash costs more than the limits allow"
+                );
+            }),
+        }
+    }
+    found
+}
+
+fn not_computed() -> Refusal {
+    Refusal::new(ResultCode::Other, "the password could not be hashed; the server's log says why")
+}
+
+/// Hashes to be computed by a thread of the hash pool, and the request that waits for them.
+pub struct HashJob {
+    id: MessageId,
+    message: Zeroizing<Vec<u8>>,
+    questions: Vec<Question>,
+    /// What the request has asked before: without these answers it would ask again, and so on for
+    /// ever, where a password was changed meanwhile.
+    answered: Vec<(Question, Answer)>,
+    cancel: Cancel,
+    is_bind: bool,
+    silence_tells: bool,
+    attempt: Option<Box<Attempt>>,
+    options: PasswordOptions,
+    seldom: Arc<SeldomLines>,
+}
+
+impl HashJob {
+    /// Which request it is.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// Those of a bind.
+    pub(crate) fn of_bind(mut self: Box<Self>) -> Box<Self> {
+        self.is_bind = true;
+        self
+    }
+
+    /// Whether the client of a bind learns that its password is wrong from not being answered at
+    /// once.
+    pub fn silence_tells(&self) -> bool {
+        self.is_bind && self.silence_tells
+    }
+
+    /// The request as it was received, to be refused when there is no room for the job.
+    pub fn message(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// How many octets the job holds while it waits.
+    pub fn octets(&self) -> usize {
+        let of_question = |question: &Question| match question {
+            Question::Stored { clear, .. } => clear.len(),
+            Question::Which { clear, stored } => {
+                clear.len() + stored.iter().map(Vec::len).sum::<usize>()
+            }
+        };
+        self.message.len() + self.questions.iter().map(of_question).sum::<usize>()
+    }
+
+    /// Whether nobody wants the answer any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.cancel.is_set()
+    }
+
+    /// Computes, unless nobody waits for it any more; takes milliseconds, or much longer.
+    pub fn run(self) -> HashDone {
+        let Self { id, message, questions, mut answered, cancel, mut attempt, .. } = self;
+        let (options, seldom) = (self.options, self.seldom);
+        for question in questions {
+            if cancel.is_set() {
+                break;
+            }
+            let answer = match &question {
+                Question::Stored { clear, storage, .. } => {
+                    let form = storage.hash(clear, &mut OsChance);
+                    if form.is_none() {
+                        tracing::error!(?storage, "a password could not be hashed");
+                    }
+                    Answer::Stored(form)
+                }
+                Question::Which { clear, stored } => {
+                    let place = which(clear, stored, (&options.cost_max, &seldom));
+                    if let Some(attempt) = attempt.as_mut().filter(|_| place.is_some()) {
+                        attempt.set_right();
+                    }
+                    Answer::Which(place)
+                }
+            };
+            answered.push((question, answer));
+        }
+        HashDone { id, message, answered, cancel, attempt }
+    }
+}
+
+// The message holds a password.
+impl fmt::Debug for HashJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashJob")
+            .field("id", &self.id)
+            .field("message_bytes", &self.message.len())
+            .field("questions", &self.questions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request whose hashes are computed; give it to `Worker::resume`.
+#[must_use]
+pub struct HashDone {
+    pub(crate) id: MessageId,
+    pub(crate) message: Zeroizing<Vec<u8>>,
+    pub(crate) answered: Vec<(Question, Answer)>,
+    pub(crate) cancel: Cancel,
+    pub(crate) attempt: Option<Box<Attempt>>,
+}
+
+impl HashDone {
+    /// Which request it is.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+}
+
+impl fmt::Debug for HashDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashDone").field("id", &self.id).finish_non_exhaustive()
+    }
+}

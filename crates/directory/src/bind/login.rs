@@ -1,0 +1,217 @@
+//! Signing in with an account: whether it may be used, what its policy says before and after the
+//! password is looked at, and what is noted of it.
+//!
+//! Invariant: what keeps an account from being used is told in controls and in the log; the answer
+//! is that of a wrong password, and takes as long.
+
+use std::sync::{Arc, LazyLock};
+
+use ldap::message::{Control, ControlsBuf};
+use ldap::result::ResultCode;
+use schema::{DnKey, EntryId, EntryRead as _};
+use store::{Lsn, StoredEntry, View};
+
+use super::invalid_credentials;
+use crate::directory::{Directory, State};
+use crate::password_policy::attempts::{Attempt, Guess, Own, Tried};
+use crate::password_policy::pending::{NotNow, Seen};
+use crate::password_policy::set::PasswordPolicies;
+use crate::password_policy::{
+    self, AccountState, Governing, Policy, PolicyError, Rejected, Remark, netscape, response_value,
+};
+use crate::request::refusal::Refusal;
+use crate::request::worker::Worker;
+
+/// An account whose password is to be looked at.
+#[derive(Debug)]
+pub(crate) struct Login {
+    id: EntryId,
+    lsn: Lsn,
+    /// It is off, whatever its password.
+    is_barred: bool,
+    governing: Option<Arc<Governing>>,
+    /// The state in its entry; the default where nothing asks for it.
+    stored: AccountState,
+}
+
+/// What a bind that succeeds is told, and about whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    remark: Remark,
+    account: Option<EntryId>,
+}
+
+/// How often an account is read that changes each time before it is decided on; then the bind is
+/// refused.
+const LOOKS_MAX: u32 = 100;
+
+/// What is asked where there is no policy.
+static NONE: LazyLock<Policy> = LazyLock::new(Policy::default);
+
+impl Login {
+    /// Reads what decides about the account of `entry`.
+    pub(crate) fn read(
+        directory: &Directory,
+        state: &State,
+        view: &View<'_>,
+        entry: &StoredEntry<'_>,
+        key: &DnKey,
+    ) -> Self {
+        let policies = directory.password_policies.load();
+        let governing = policies.of(entry, key);
+        let is_barred = is_barred(directory, state, &policies, entry);
+        let is_asked = governing.is_some() || directory.accounts.keeps_last_login();
+        let stored = match is_asked {
+            true => AccountState::read(entry, &state.schema),
+            false => AccountState::default(),
+        };
+        Self { id: entry.id(), lsn: view.lsn(), is_barred, governing, stored }
+    }
+
+    /// Reads the account of an entry as it is now. It may have gone meanwhile.
+    pub(crate) fn again(worker: &mut Worker, id: EntryId) -> Result<Self, Refusal> {
+        let directory = &worker.directory;
+        let state = directory.state.load();
+        let view = worker.snapshot.view()?;
+        let entry = view.entry(id)?.ok_or_else(invalid_credentials)?;
+        let key = DnKey::from_text(&state.schema, entry.dn())
+            .map_err(|error| Refusal::new(ResultCode::Other, error.to_string()))?;
+        Ok(Self::read(directory, &state, view, &entry, &key))
+    }
+
+    /// Whose it is.
+    pub(crate) fn id(&self) -> EntryId {
+        self.id
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        let policy = self.governing.as_ref().map_or(&*NONE, |one| &one.policy);
+        Seen { id: self.id, policy, stored: &self.stored, lsn: self.lsn }
+    }
+
+    fn is_noted(&self, directory: &Directory) -> bool {
+        self.governing.is_some() || directory.accounts.keeps_last_login()
+    }
+
+    /// Whether the password counts. It is looked at even when it does not, so that nobody can tell
+    /// by the time it takes.
+    pub(crate) fn may_try(&self, directory: &Directory, own: Own<'_>) -> Result<(), Refusal> {
+        if self.is_barred {
+            return Err(barred());
+        }
+        if !self.is_noted(directory) {
+            return Ok(());
+        }
+        match directory.accounts.may_try(&self.seen(), own, directory.clock.now()) {
+            // It is asked again when the password was looked at.
+            Ok(()) | Err(NotNow::Stale) => Ok(()),
+            Err(not_now) => Err(refusal(not_now)),
+        }
+    }
+
+    /// The client will know that the password is not one that is answered at once: a guess, which
+    /// counts from now on. None where nothing counts it, or where the account cannot be used now.
+    pub(crate) fn begin(self, directory: &Arc<Directory>, guess: Guess) -> Option<Attempt> {
+        let Self { id, lsn, is_barred, ref governing, ref stored } = self;
+        let governing = Arc::clone(governing.as_ref().filter(|_| !is_barred)?);
+        directory.accounts.begin(&self.seen(), &guess, directory.clock.now()).then(|| {
+            let account = Tried { id, lsn, governing, stored: stored.clone() };
+            Attempt::new(directory, account, guess)
+        })
+    }
+
+    /// The password was looked at: a note of it, and whether the account may be used.
+    ///
+    /// Refuses a right password when the policy does, and every wrong one.
+    pub(crate) fn settle(
+        mut self,
+        worker: &mut Worker,
+        own: Own<'_>,
+        is_right: bool,
+    ) -> Result<(), Refusal> {
+        let directory = Arc::clone(&worker.directory);
+        let mut looks = 0;
+        loop {
+            if self.is_barred {
+                return Err(barred());
+            }
+            if !self.is_noted(&directory) {
+                break;
+            }
+            looks += 1;
+            let (as_what, now) = ((own, is_right), directory.clock.now());
+            match directory.accounts.settle(&self.seen(), as_what, now) {
+                Ok(remark) => {
+                    worker.told = Told { remark, account: Some(self.id) };
+                    break;
+                }
+                Err(NotNow::Stale) if looks < LOOKS_MAX => self = Self::again(worker, self.id)?,
+                Err(not_now) => return Err(refusal(not_now)),
+            }
+        }
+        if is_right { Ok(()) } else { Err(invalid_credentials()) }
+    }
+}
+
+impl Told {
+    /// The account that may do nothing before its password is changed.
+    pub(crate) fn must_change(&self) -> Option<EntryId> {
+        self.account.filter(|_| self.remark.must_change)
+    }
+
+    /// Adds what there is to tell to the controls of the answer of a bind.
+    pub(crate) fn add_to(&self, controls: &mut ControlsBuf, is_asked: bool) {
+        let error = self.remark.must_change.then_some(PolicyError::ChangeAfterReset);
+        if is_asked {
+            let value = response_value(self.remark.warning, error);
+            let oid = password_policy::REQUEST;
+            controls.push(Control { oid, critical: false, value: Some(&value) });
+        }
+        if let Some((oid, value)) = netscape::control(Ok(self.remark)) {
+            controls.push(Control { oid, critical: false, value: Some(&value) });
+        }
+    }
+}
+
+/// Refuses an account that is off: disabled, expired, or locked by somebody. For proofs that are no
+/// passwords, of which the policy has nothing to say.
+pub(crate) fn check_usable(
+    directory: &Directory,
+    state: &State,
+    entry: &StoredEntry<'_>,
+) -> Result<(), Refusal> {
+    let policies = directory.password_policies.load();
+    if is_barred(directory, state, &policies, entry) { Err(barred()) } else { Ok(()) }
+}
+
+fn is_barred(
+    directory: &Directory,
+    state: &State,
+    policies: &PasswordPolicies,
+    entry: &StoredEntry<'_>,
+) -> bool {
+    let now = directory.clock.now();
+    state.switches.read(entry).check(now).is_err() || policies.is_locked(entry, now)
+}
+
+fn barred() -> Refusal {
+    invalid_credentials().because(PolicyError::AccountLocked)
+}
+
+fn refusal(not_now: NotNow) -> Refusal {
+    match not_now {
+        NotNow::Rejected(rejected) => invalid_credentials().because(rejected.error()),
+        NotNow::Busy | NotNow::Stale => Refusal::new(
+            ResultCode::Busy,
+            "too many binds wait to be noted in their accounts; try again",
+        ),
+    }
+}
+
+/// What a refused bind is told unasked.
+pub(crate) fn unasked(refusal: &Refusal) -> Option<(&'static str, Vec<u8>)> {
+    match refusal.policy {
+        Some(PolicyError::PasswordExpired) => netscape::control(Err(Rejected::Expired)),
+        Some(_) | None => None,
+    }
+}

@@ -1,0 +1,150 @@
+//! Bind (RFC 4511 §4.2, RFC 4513): by name and password in `simple.rs`, by SASL in `sasl.rs`.
+
+pub(crate) mod administrator;
+pub(crate) mod authentication;
+pub(crate) mod guessed;
+pub(crate) mod hashing;
+pub(crate) mod identity_mapper;
+pub(crate) mod login;
+pub(crate) mod must_change;
+pub(crate) mod password_cache;
+pub(crate) mod recheck;
+pub(crate) mod sasl;
+mod sasl_bind;
+mod simple;
+
+use aci::Identity;
+use ldap::message::{
+    Authentication, BindRequest, ControlsBuf, LdapResult, Message, MessageId, Response,
+};
+use ldap::result::ResultCode;
+
+use crate::bind::identity_mapper::UserName;
+use crate::directory::Directory;
+use crate::request::controls::{RequestControls, authorization_identity};
+use crate::request::refusal::Refusal;
+use crate::request::session::{SIMPLE, Session};
+use crate::request::worker::{Next, Worker};
+
+pub(crate) use login::Told;
+pub(crate) use simple::{Candidate, Simple};
+
+use sasl_bind::Sent;
+
+/// How far a bind came on the thread that read it.
+enum Bound {
+    /// To an answer: success, or the next message of an exchange, with the server's part of it.
+    Answered(ResultCode, Option<Vec<u8>>),
+    /// A password is stored in a form that takes long to verify.
+    Slow,
+}
+
+/// Begins a bind of a session that `start_bind` made anonymous.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &BindRequest<'_>,
+    controls: &RequestControls<'_>,
+    (id, bytes): (MessageId, &[u8]),
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    let pending = session.take_pending();
+    worker.told = Told::default();
+    if request.version != 3 {
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            "only version 3 of the protocol is spoken here",
+        ));
+    }
+    let bound = match &request.authentication {
+        Authentication::Simple(password) => bind_simply(worker, session, request.name, password)?,
+        Authentication::Sasl { mechanism, credentials } => {
+            let sent = Sent { pending, mechanism, credentials: *credentials };
+            sasl_bind::start(worker, session, sent)?
+        }
+        Authentication::Other(_) => {
+            return Err(Refusal::new(
+                ResultCode::AuthMethodNotSupported,
+                "only simple and SASL authentication are known",
+            ));
+        }
+    };
+    let Bound::Answered(code, credentials) = bound else {
+        return Ok(later(worker, session, id, bytes));
+    };
+    session.set_must_change(worker.told.must_change());
+    let mut told = ControlsBuf::new();
+    worker.told.add_to(&mut told, controls.password_policy);
+    if controls.authorization_identity && code == ResultCode::Success {
+        authorization_identity::add_to(&mut told, session.identity());
+    }
+    let result = LdapResult::new(code);
+    let op = Response::Bind { result, server_sasl_credentials: credentials.as_deref() };
+    Message { id, op, controls: told.as_ref() }.encode(out);
+    Ok(Next::Answered)
+}
+
+/// A bind by name and password, or by neither.
+fn bind_simply(
+    worker: &mut Worker,
+    session: &mut Session,
+    name: &str,
+    password: &[u8],
+) -> Result<Bound, Refusal> {
+    if !password.is_empty() {
+        require_confidentiality(&worker.directory, session)?;
+    }
+    let name = bind_name(worker, name);
+    let Simple::Verified(access) = simple::start(worker, name, password)? else {
+        return Ok(Bound::Slow);
+    };
+    let is_anonymous = *access.identity() == Identity::Anonymous;
+    session.bind_as(&worker.directory, *access, if is_anonymous { "" } else { SIMPLE })?;
+    Ok(Bound::Answered(ResultCode::Success, None))
+}
+
+/// Hands the bind to the hash pool: nothing of the connection is carried out before the password is
+/// looked at; then the same request is handled once more.
+fn later(worker: &mut Worker, session: &mut Session, id: MessageId, bytes: &[u8]) -> Next {
+    let job = worker.hashing.job(session, id, bytes);
+    session.hold_bind(id);
+    Next::Hash(job.of_bind())
+}
+
+/// Verifies the password of a SASL message as far as it goes on this thread.
+pub(crate) fn verify_sasl(
+    worker: &mut Worker,
+    name: &str,
+    password: &[u8],
+) -> Result<Simple, Refusal> {
+    simple::start(worker, UserName::of_sasl(name), password)
+}
+
+/// Refuses what carries a password over a connection that others may listen to.
+pub(crate) fn require_confidentiality(
+    directory: &Directory,
+    session: &Session,
+) -> Result<(), Refusal> {
+    if session.is_confidential(directory) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::ConfidentialityRequired,
+        "passwords are taken over protected connections only: use StartTLS or ldaps://",
+    ))
+}
+
+/// What the name of a simple bind is: a DN (RFC 4511 §4.2), or where the settings allow it the name
+/// of a user.
+pub(crate) fn bind_name<'n>(worker: &Worker, name: &'n str) -> UserName<'n> {
+    if worker.directory.authentication.bind_by_name {
+        UserName::of_bind(name)
+    } else {
+        UserName::Dn(name)
+    }
+}
+
+fn invalid_credentials() -> Refusal {
+    // The same words whether the name or the password is wrong.
+    Refusal::new(ResultCode::InvalidCredentials, "")
+}

@@ -1,0 +1,105 @@
+//! Whoever asks is who they are now: what a bind found out holds as long as the entries say so.
+//!
+//! Invariant: a session that was looked at has what its entry gives it at that point of the log, or
+//! ends.
+//! Invariant: nothing is written for an identity that is not what it was when it asked, at the very
+//! point of the log where that is decided: a name may have changed hands, a transaction waits.
+
+use std::sync::Arc;
+
+use aci::{Access, Privilege, Right};
+use ldap::result::ResultCode;
+use schema::{DnKey, EntryId};
+use store::View;
+
+use super::login;
+use crate::access::guard::{Site, guarded};
+use crate::bind::identity_mapper;
+use crate::directory::{Directory, State};
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::Worker;
+
+/// Why an identity is not what it was.
+type Ended = &'static str;
+
+/// Looks at the entry of a session.
+pub(crate) fn recheck(
+    worker: &mut Worker,
+    session: &mut Session,
+) -> Result<Result<(), Ended>, Refusal> {
+    let directory = Arc::clone(&worker.directory);
+    let state = directory.state.load_full();
+    let view = worker.snapshot.view()?;
+    let access = match now((&directory, &state), view, session.own_access())? {
+        Ok(Some(access)) => access,
+        Ok(None) => return Ok(Ok(())),
+        Err(why) => return Ok(Err(why)),
+    };
+    let lost = session.own_access().loses(&access);
+    // What is under way goes on with the rights that it began with: nothing must that are gone.
+    let is_asking = session.outstanding() > 0 || session.transactions().any();
+    if session.refresh(access) && lost && is_asking {
+        return Ok(Err("the rights of this session were changed while it was asking"));
+    }
+    Ok(Ok(()))
+}
+
+/// Refuses a write of an identity that is not what it was when it asked.
+pub(crate) fn check(
+    of: (&Directory, &State),
+    view: &View<'_>,
+    access: &Access,
+) -> Result<(), Refusal> {
+    let refuse = |why| Err(Refusal::new(ResultCode::InsufficientAccessRights, why));
+    match now(of, view, access)? {
+        Ok(Some(now)) if access.loses(&now) => {
+            refuse("the name or the privileges of whoever asked were changed; bind again")
+        }
+        Ok(Some(_) | None) => Ok(()),
+        Err(why) => refuse(why),
+    }
+}
+
+/// The access that the entry of an identity gives now; none when it has no entry.
+fn now(
+    (directory, state): (&Directory, &State),
+    view: &View<'_>,
+    access: &Access,
+) -> Result<Result<Option<Access>, Ended>, Refusal> {
+    if let Some(prover) = access.prover()
+        && !may_act((directory, state), view, prover, access)?
+    {
+        return Ok(Err("who acts here as somebody else may not do so any more"));
+    }
+    let Some(id) = access.entry() else { return Ok(Ok(None)) };
+    let Some(entry) = view.entry(id)? else {
+        return Ok(Err("the entry of this session was deleted"));
+    };
+    if login::check_usable(directory, state, &entry).is_err() {
+        return Ok(Err("the account of this session was switched off, or has expired"));
+    }
+    let now = identity_mapper::access(state, &entry)?;
+    Ok(Ok(Some(now.proved_by(access.prover()))))
+}
+
+/// Whether an entry may act as this identity now: it can sign in, and has the privilege and the
+/// right.
+fn may_act(
+    (directory, state): (&Directory, &State),
+    view: &View<'_>,
+    prover: EntryId,
+    access: &Access,
+) -> Result<bool, Refusal> {
+    let Some(entry) = view.entry(prover)? else { return Ok(false) };
+    let prover = identity_mapper::access(state, &entry)?.from_origin(access.origin().clone());
+    if login::check_usable(directory, state, &entry).is_err() || !prover.has(Privilege::ProxiedAuth)
+    {
+        return Ok(false);
+    }
+    let Some(id) = access.entry() else { return Ok(true) };
+    // That it is gone is found out by whoever asks for it.
+    let Some(other) = view.entry(id)? else { return Ok(true) };
+    let site = Site { directory, access: &prover, view, schema: &state.schema };
+    Ok(guarded(&site, &DnKey::root(), |guard| guard.on(&other).may_entry(Right::Proxy)))
+}

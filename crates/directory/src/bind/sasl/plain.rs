@@ -1,0 +1,32 @@
+//! PLAIN (RFC 4616): name and password in one message, for connections nobody can listen to.
+
+use auth::plain::read;
+use ldap::result::ResultCode;
+
+use super::{Message, Step, authorize};
+use crate::bind::{self, Simple};
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::Worker;
+
+pub(super) fn step(
+    worker: &mut Worker,
+    session: &Session,
+    message: Message<'_>,
+) -> Result<Step, Refusal> {
+    if !session.takes_plain(&worker.directory) {
+        return Err(Refusal::new(
+            ResultCode::ConfidentialityRequired,
+            "PLAIN is taken over protected connections only: use StartTLS or ldaps://, \
+             or where passwords may be sent in the clear a simple bind",
+        ));
+    }
+    let plain = read(message.octets)?;
+    match bind::verify_sasl(worker, plain.authcid, plain.password)? {
+        Simple::Verified(access) => {
+            let proven = access.from_origin(session.origin(message.mechanism));
+            Ok(Step::Done { access: authorize(worker, proven, plain.authzid)?, answer: None })
+        }
+        Simple::Slow => Ok(Step::Slow),
+    }
+}

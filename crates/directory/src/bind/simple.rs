@@ -1,0 +1,300 @@
+//! Simple bind: anonymous, or by name and password (RFC 4513 §5.1).
+
+use aci::{Access, Identity, Privileges};
+use auth::password::{self, HashCostMax};
+use ldap::result::ResultCode;
+use schema::DnKey;
+
+use super::invalid_credentials;
+use super::login::Login;
+use crate::bind::hashing::Behind;
+use crate::bind::identity_mapper::{self, Found, UserName};
+use crate::bind::password_cache::{Account, Remembered};
+use crate::directory::Directory;
+use crate::password_policy::attempts::{Guess, Own};
+use crate::request::refusal::Refusal;
+use crate::request::worker::Worker;
+use crate::write::rehash;
+
+/// How far a simple bind came on the thread that read it.
+pub(crate) enum Simple {
+    /// To its end.
+    Verified(Box<Access>),
+    /// The password is stored in a form that takes long to verify: that was asked for.
+    Slow,
+}
+
+/// Begins a simple bind, or goes on with it when what it asked for is known.
+///
+/// Refuses with `invalidCredentials` alike when the name does not exist, has no password, or the
+/// password is wrong; and no refusal takes less time than verifying a password that is stored like
+/// new ones.
+pub(super) fn start(
+    worker: &mut Worker,
+    name: UserName<'_>,
+    password: &[u8],
+) -> Result<Simple, Refusal> {
+    if let Some(identity) = without_password(name, password)? {
+        return Ok(Simple::Verified(Box::new(Access::of(identity))));
+    }
+    attempt(worker, name, password, Look::Cached)
+}
+
+/// Where a password that takes long to verify is looked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Look {
+    /// Among those that were verified lately, first.
+    Cached,
+    /// Nowhere: its hash is computed.
+    Slow,
+}
+
+/// Goes as far as it can without waiting.
+fn attempt(
+    worker: &mut Worker,
+    name: UserName<'_>,
+    password: &[u8],
+    look: Look,
+) -> Result<Simple, Refusal> {
+    let held = worker.hashing.attempt().take();
+    let mut candidate = candidate(worker, name)?;
+    let login = candidate.as_mut().and_then(|one| one.login.take());
+    // The name may have changed hands meanwhile.
+    let held = held.filter(|held| login.as_ref().is_some_and(|login| login.id() == held.id()));
+    let own = held.as_ref().map_or(Own::None, |held| Own::Held(held.guess()));
+    let may_try = login.as_ref().map_or(Ok(()), |login| login.may_try(&worker.directory, own));
+    let stored = candidate.as_ref().map(|one| one.passwords.as_slice()).unwrap_or_default();
+    stored.iter().for_each(|stored| worker.directory.scram_keys.note(stored));
+    let behind = match (worker.hashing.which(password, stored), &may_try) {
+        (Behind::At(_), Err(_)) => Behind::Nowhere,
+        (behind, _) => behind,
+    };
+    match (behind, candidate) {
+        (Behind::Asked, candidate) => {
+            // What is stored has changed: it is looked at from the beginning.
+            if let Some(held) = held {
+                held.take_back();
+            }
+            let Some(candidate) = candidate.filter(|_| look == Look::Cached) else {
+                return Ok(Simple::Slow);
+            };
+            match remembered(worker, (&candidate, login), password, may_try.is_ok()) {
+                Some(Ok(())) => Ok(Simple::Verified(Box::new(candidate.access))),
+                // It is refused all the same, and so as late as ever.
+                Some(Err(_)) => attempt(worker, name, password, Look::Slow),
+                None => Ok(Simple::Slow),
+            }
+        }
+        (Behind::At(place), Some(candidate)) => {
+            if let Some(login) = login
+                && let Err(refusal) = login.settle(worker, own, true)
+            {
+                return as_late_as_wrong(worker, &candidate, password, refusal);
+            }
+            if worker.hashing.has_waited() {
+                candidate.cache(worker, place, password);
+            }
+            rehash::after_bind(worker, &candidate, place, password);
+            Ok(Simple::Verified(Box::new(candidate.access)))
+        }
+        (Behind::At(_), None) => Err(invalid_credentials()),
+        (Behind::Nowhere, candidate) => {
+            if must_wait(worker, candidate.as_ref(), password) {
+                match held {
+                    Some(held) => *worker.hashing.attempt() = Some(held),
+                    // A right one would have been answered by now.
+                    None => {
+                        let guess = worker.directory.accounts.guess();
+                        begin(worker, login.filter(|_| may_try.is_ok()), guess);
+                    }
+                }
+                return Ok(Simple::Slow);
+            }
+            may_try?;
+            if let Some(login) = login {
+                login.settle(worker, own, false)?;
+            }
+            Err(invalid_credentials())
+        }
+    }
+}
+
+/// Whether a password that takes long to verify was verified lately, and what comes of it; none
+/// when its hash decides.
+fn remembered(
+    worker: &mut Worker,
+    (candidate, login): (&Candidate, Option<Login>),
+    password: &[u8],
+    may_try: bool,
+) -> Option<Result<(), Refusal>> {
+    if !may_try {
+        // Nobody learns by the time whether it is right. Where others are trying the very same
+        // password it is one with theirs.
+        let guess = candidate.guess(worker, password)?;
+        begin(worker, login, guess);
+        return None;
+    }
+    match candidate.remembered(worker, password) {
+        Remembered::This(digest) => {
+            worker.hashing.forget_questions();
+            let own = Own::Same(&Guess::Of(digest));
+            Some(login.map_or(Ok(()), |login| login.settle(worker, own, true)))
+        }
+        Remembered::Another(digest) => {
+            begin(worker, login, Guess::Of(digest));
+            None
+        }
+        // Who does not wait for the answer learns nothing.
+        Remembered::Nothing => None,
+    }
+}
+
+/// A guess begins to wait for its hash.
+fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
+    let attempt = login.and_then(|login| login.begin(&worker.directory, guess));
+    *worker.hashing.attempt() = attempt.map(Box::new);
+    worker.hashing.set_silence_tells(true);
+}
+
+/// Whether a wrong password waits for a hash now, so that it is refused as late as one that is
+/// stored like new ones.
+fn must_wait(worker: &mut Worker, candidate: Option<&Candidate>, password: &[u8]) -> bool {
+    let Worker { directory, hashing, .. } = worker;
+    let is_late = candidate.is_some_and(|one| one.takes_as_long_as_new(directory));
+    let decoy = std::slice::from_ref(&directory.decoy);
+    !is_late && hashing.which(password, decoy) == Behind::Asked
+}
+
+/// Refuses a right password, as late as a wrong one.
+fn as_late_as_wrong(
+    worker: &mut Worker,
+    candidate: &Candidate,
+    password: &[u8],
+    refusal: Refusal,
+) -> Result<Simple, Refusal> {
+    match must_wait(worker, Some(candidate), password) {
+        true => Ok(Simple::Slow),
+        false => Err(refusal),
+    }
+}
+
+/// The binds that carry no password: anonymous (RFC 4513 §5.1.1) and unauthenticated (§5.1.2).
+fn without_password(name: UserName<'_>, password: &[u8]) -> Result<Option<Identity>, Refusal> {
+    match (name == UserName::Dn(""), password.is_empty()) {
+        (true, true) => Ok(Some(Identity::Anonymous)),
+        (false, true) => Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "a bind with a name needs a password; an empty one proves nothing",
+        )),
+        (true, false) => Err(invalid_credentials()),
+        (false, false) => Ok(None),
+    }
+}
+
+/// Who a name is, and what its password must match one of.
+pub(crate) struct Candidate {
+    pub(crate) access: Access,
+    /// None for the administrator, who has no entry.
+    pub(crate) key: Option<DnKey>,
+    /// Likewise.
+    login: Option<Login>,
+    pub(crate) passwords: Vec<Vec<u8>>,
+}
+
+impl Candidate {
+    /// What verified passwords are kept under; of the administrator, and of whoever has a
+    /// privilege, none are.
+    fn account(&self) -> Option<Account<'_>> {
+        let (id, key) = (self.access.entry()?, self.key.as_ref()?);
+        let grants = self.access.grants();
+        let has_power =
+            grants.privileges != Privileges::NONE || grants.unindexed_search_with_control;
+        (!has_power).then_some(Account { id, key })
+    }
+
+    /// Whether it takes long to look at its passwords.
+    fn is_slow(&self, max: &HashCostMax) -> bool {
+        self.passwords.iter().any(|one| password::is_slow(one, max))
+    }
+
+    /// Whether a look at its passwords takes as long as one at a password that is stored now.
+    fn takes_as_long_as_new(&self, directory: &Directory) -> bool {
+        let (new, max) = (&directory.decoy, &directory.passwords.cost_max);
+        let is_enough = |one: &Vec<u8>| password::takes_as_long(one, new, max);
+        // One look at a fast one is as long as another.
+        let is_fast = !self.passwords.is_empty() && !password::is_slow(new, max);
+        is_fast || self.passwords.iter().any(is_enough)
+    }
+
+    /// Whether `clear` was found lately to be behind one of the stored values that there are, or
+    /// something else was.
+    fn remembered(&self, worker: &Worker, clear: &[u8]) -> Remembered {
+        let directory = &worker.directory;
+        let cache = directory.password_cache.as_ref().zip(self.account());
+        cache.map_or(Remembered::Nothing, |(cache, account)| {
+            cache.find(account, (clear, &self.passwords), directory.clock.elapsed())
+        })
+    }
+
+    /// What tells `clear` from other guesses.
+    fn guess(&self, worker: &Worker, clear: &[u8]) -> Option<Guess> {
+        let cache = worker.directory.password_cache.as_ref().zip(self.account());
+        cache.map(|(cache, account)| Guess::Of(cache.digest(account, (clear, &self.passwords))))
+    }
+
+    /// Keeps for further binds that `clear` is behind the stored value at `place`, if finding out
+    /// took long.
+    fn cache(&self, worker: &Worker, place: usize, clear: &[u8]) {
+        let directory = &worker.directory;
+        let Some(cache) = &directory.password_cache else { return };
+        let is_slow = self.is_slow(&directory.passwords.cost_max);
+        match (self.account(), self.access.entry()) {
+            (Some(account), _) if is_slow => {
+                let now = directory.clock.elapsed();
+                cache.put(account, (clear, &self.passwords), place, now);
+            }
+            // It may have had none before.
+            (None, Some(id)) => cache.forget(id),
+            (Some(_) | None, _) => {}
+        }
+    }
+}
+
+/// Looks `name` up; `None` when it stands for nobody.
+fn candidate(worker: &mut Worker, name: UserName<'_>) -> Result<Option<Candidate>, Refusal> {
+    let Worker { directory, snapshot, names, .. } = worker;
+    let state = directory.state.load();
+    let view = snapshot.view()?;
+    let asked = match name {
+        UserName::Dn(name) => Some(
+            names
+                .key(&state.schema, name)
+                .map_err(|error| Refusal::new(ResultCode::InvalidDnSyntax, error.to_string()))?,
+        ),
+        UserName::User(_) => None,
+    };
+    let found = match &asked {
+        Some(key) => identity_mapper::find_dn(directory, view, key)?,
+        None => identity_mapper::find(directory, &state, view, name)?,
+    };
+    let entry = match found {
+        None => return Ok(None),
+        Some(Found::Root) => {
+            let access = directory.root.access();
+            let passwords = vec![directory.root.password.clone()];
+            return Ok(Some(Candidate { access, key: None, login: None, passwords }));
+        }
+        Some(Found::Entry(id)) => view.entry(id)?,
+    };
+    let Some(entry) = entry else {
+        return Ok(None);
+    };
+    let passwords = password::stored_in(&entry, &state.schema.well_known().user_password);
+    let access = match asked {
+        Some(key) => identity_mapper::access_keyed(&state, &entry, key)?,
+        None => identity_mapper::access(&state, &entry)?,
+    };
+    let key = access.key().cloned();
+    let login = key.as_ref().map(|key| Login::read(directory, &state, view, &entry, key));
+    Ok(Some(Candidate { access, key, login, passwords }))
+}

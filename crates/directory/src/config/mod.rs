@@ -1,0 +1,11 @@
+//! Changes of the configuration by LDAP (`cn=config`, the schema), and the entries of `cn=monitor`.
+
+pub(crate) mod access_config;
+pub(crate) mod figure_monitor;
+pub(crate) mod index_config;
+pub(crate) mod index_monitor;
+pub(crate) mod log_monitor;
+pub(crate) mod schema_modify;
+pub(crate) mod schema_times;
+pub(crate) mod session_monitor;
+pub(crate) mod tls_monitor;

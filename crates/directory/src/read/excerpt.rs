@@ -1,0 +1,156 @@
+//! What a modify needs of an entry with very many values: a group of a million members is not taken
+//! apart for one of them.
+//!
+//! Invariant: what is decided on an excerpt is what would be decided on the whole entry. It has
+//! every value that the modifications or the entry's name could match, and so many others that no
+//! modification empties an attribute of it which the entry would keep.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ldap::dn::Dn;
+use ldap::filter::{AvaFilter, Filter};
+use ldap::message::{ModifyOperation, Scope, Values};
+use schema::{
+    Attribute, AttributeDescription, Entry, EntryId, EntryRead as _, ResolvedFilter, Schema,
+};
+use store::{Ask, StoreError, View};
+
+use crate::read::target;
+use crate::request::refusal::Refusal;
+use crate::write::modify::Modification;
+use crate::write::passes::Passes;
+use crate::write::update;
+
+/// Reads an entry that was found, as far as these modifications need it.
+pub(crate) fn load(
+    (view, id, schema): (&View<'_>, EntryId, &Schema),
+    modifications: &[Modification],
+    passes: &mut Passes,
+) -> Result<Entry, Refusal> {
+    let stored = target::stored(view, id)?;
+    if stored.attributes().all(|(_, values)| values.as_ber().len() < LARGE_BYTES) {
+        return Ok(stored.to_entry()?);
+    }
+    let Ok(name) = Dn::parse_stored(stored.dn()) else { return Ok(stored.to_entry()?) };
+    let mut attributes = Vec::new();
+    for (description, values) in stored.attributes() {
+        let wanted = (values.as_ber().len() >= LARGE_BYTES)
+            .then(|| wanted(&name, schema, description, modifications))
+            .flatten();
+        let kept = match wanted {
+            Some(wanted) => {
+                Excerpt { view, id, schema, description }.of(values, &wanted, passes)?
+            }
+            None => values.iter().map(<[u8]>::to_vec).collect(),
+        };
+        attributes.push(Attribute { description: Arc::clone(description), values: kept });
+    }
+    Ok(Entry::from_stored(name, attributes))
+}
+
+/// The values of a large attribute that matter; none when all of them do.
+fn wanted<'m>(
+    name: &'m Dn,
+    schema: &Schema,
+    description: &AttributeDescription,
+    modifications: &'m [Modification],
+) -> Option<HashSet<&'m [u8]>> {
+    // A clear-text password stands for a hash that must be looked for.
+    if update::is_hashable(description) {
+        return None;
+    }
+    let mut wanted = HashSet::new();
+    for modification in modifications.iter().filter(|one| *one.description == *description) {
+        match modification.operation {
+            ModifyOperation::Add | ModifyOperation::Delete if !modification.values.is_empty() => {
+                wanted.extend(modification.values.iter().map(Vec::as_slice));
+            }
+            _ => return None,
+        }
+    }
+    for ava in name.rdns().first().into_iter().flat_map(|rdn| rdn.avas()) {
+        if schema.describe(&ava.attribute).is_ok_and(|known| *known == *description) {
+            wanted.insert(&ava.value);
+        }
+    }
+    (wanted.len() <= WANTED_MAX).then_some(wanted)
+}
+
+/// A large attribute of which not all is needed.
+struct Excerpt<'a> {
+    view: &'a View<'a>,
+    id: EntryId,
+    schema: &'a Schema,
+    description: &'a AttributeDescription,
+}
+
+impl Excerpt<'_> {
+    /// The first values, and those that are equal to one of `wanted`, in their order.
+    fn of(
+        &self,
+        values: Values<'_>,
+        wanted: &HashSet<&[u8]>,
+        passes: &mut Passes,
+    ) -> Result<Vec<Vec<u8>>, Refusal> {
+        let first_count = wanted.len() + SPARE_COUNT;
+        let mut kept = Vec::new();
+        let mut missing = wanted.clone();
+        for (value, place) in values.iter().zip(0..) {
+            if missing.remove(value) || place < first_count {
+                kept.push((place, value));
+            }
+        }
+        // What is not there octet by octet may be there in another spelling.
+        let mut keys = HashSet::new();
+        for value in missing {
+            let mut key = Vec::new();
+            if self.prepare(value, &mut key) && !self.is_denied(value)? {
+                keys.insert(key);
+            }
+        }
+        if !keys.is_empty() {
+            passes.prepared(self.description, values.iter())?;
+            kept.clear();
+            let mut key = Vec::new();
+            for (value, place) in values.iter().zip(0..) {
+                key.clear();
+                let is_wanted = wanted.contains(value)
+                    || (self.prepare(value, &mut key) && keys.contains(&key));
+                if is_wanted || place < first_count {
+                    kept.push((place, value));
+                }
+            }
+        }
+        Ok(kept.into_iter().map(|(_, value)| value.to_vec()).collect())
+    }
+
+    /// The key by which values are equal; false where there is none but the octets.
+    fn prepare(&self, value: &[u8], key: &mut Vec<u8>) -> bool {
+        let rule = self.description.kind.equality;
+        rule.is_some_and(|rule| (rule.prepare)(self.schema, value, key).is_ok())
+    }
+
+    /// Whether an index says that the entry does not have this value in any spelling.
+    fn is_denied(&self, value: &[u8]) -> Result<bool, StoreError> {
+        let description = self.description.text();
+        let filter = Filter::Equality(AvaFilter { description, value: value.into() });
+        let filter = ResolvedFilter::resolve(&filter, self.schema);
+        let plan = self.view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree))?;
+        if !plan.indexed {
+            return Ok(false);
+        }
+        let before = EntryId(self.id.0.saturating_sub(1));
+        let next = plan.candidates(self.view, before).next().transpose()?;
+        Ok(next != Some(self.id))
+    }
+}
+
+/// An attribute with so many octets is large: about a thousand members.
+const LARGE_BYTES: usize = 64 << 10;
+/// The most values of a large attribute that one request names; with more the entry is taken as a
+/// whole.
+const WANTED_MAX: usize = 64;
+/// Values that stay when all that are named go, so that a large attribute never looks empty or
+/// single.
+const SPARE_COUNT: usize = 2;

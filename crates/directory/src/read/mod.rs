@@ -1,0 +1,14 @@
+//! Search and compare, and the entries that are made when they are read. Start at `search.rs`.
+
+pub(crate) mod analyser;
+pub(crate) mod compare;
+pub(crate) mod excerpt;
+pub(crate) mod live_entry;
+pub(crate) mod root_dse;
+pub(crate) mod search;
+pub(crate) mod search_counters;
+pub(crate) mod subentry;
+pub(crate) mod subschema;
+pub(crate) mod target;
+pub(crate) mod virtual_tree;
+pub(crate) mod why;

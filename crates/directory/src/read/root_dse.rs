@@ -1,0 +1,70 @@
+//! The root DSE (RFC 4512 §5.1): what this server is and can do, made from the tables it works by.
+
+use ldap::dn::Dn;
+use schema::{Entry, Schema};
+
+use crate::bind::sasl;
+use crate::directory::Directory;
+use crate::read::live_entry::SUBSCHEMA_DN;
+use crate::request::session::Session;
+use crate::request::{controls, extended};
+
+/// The root DSE as this session finds it.
+pub(crate) fn entry(directory: &Directory, schema: &Schema, offer: Offer) -> Entry {
+    let mut entry = Entry::new(Dn::root());
+    let mut put = |name: &str, values: Vec<String>| {
+        if let Ok(description) = schema.describe(name)
+            && !values.is_empty()
+        {
+            let values = values.into_iter().map(String::into_bytes).collect();
+            // Made of distinct values by construction.
+            let _ = entry.replace_values(schema, &description, values);
+        }
+    };
+    let text = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect();
+    put("objectClass", text(&["top", "extensibleObject"]));
+    put("structuralObjectClass", text(&["top"]));
+    put(
+        "namingContexts",
+        directory.store.naming_contexts().iter().map(ToString::to_string).collect(),
+    );
+    put("subschemaSubentry", text(&[SUBSCHEMA_DN]));
+    put("supportedLDAPVersion", text(&["3"]));
+    put("supportedControl", controls::supported().map(str::to_owned).collect());
+    put("supportedExtension", extended::supported(offer.tls).map(str::to_owned).collect());
+    put("supportedFeatures", FEATURES.iter().map(|(oid, _)| (*oid).to_owned()).collect());
+    put("supportedSASLMechanisms", offer.sasl.names().map(str::to_owned).collect());
+    put("vendorName", text(&["roster"]));
+    put("vendorVersion", vec![format!("roster {}", env!("CARGO_PKG_VERSION"))]);
+    put("entryDN", vec![String::new()]);
+    entry
+}
+
+/// What depends on the connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// These SASL mechanisms can succeed.
+    sasl: sasl::Offered,
+    /// StartTLS can succeed.
+    tls: bool,
+}
+
+impl Offer {
+    /// What the server offers this session.
+    pub(crate) fn to(session: &Session, directory: &Directory) -> Self {
+        Self {
+            sasl: sasl::Offered::to(session, directory),
+            tls: extended::offers_tls(directory, session),
+        }
+    }
+}
+
+/// OIDs for `supportedFeatures` (RFC 3674), with what each stands for.
+const FEATURES: &[(&str, &str)] = &[
+    ("1.3.6.1.4.1.4203.1.5.1", "all operational attributes, RFC 3673"),
+    ("1.3.6.1.4.1.4203.1.5.2", "attributes by object class, RFC 4529"),
+    ("1.3.6.1.4.1.4203.1.5.3", "absolute true and false filters, RFC 4526"),
+    ("1.3.6.1.4.1.4203.1.5.4", "language tag options, RFC 3866"),
+    ("1.3.6.1.4.1.4203.1.5.5", "language range options, RFC 3866"),
+    ("1.3.6.1.1.14", "modify-increment, RFC 4525"),
+];

@@ -1,0 +1,274 @@
+//! What a search may cost: work, counted in steps, beside the number of entries and the time.
+//!
+//! Invariant: on the thread that reads requests a search does about a millisecond of it, which is
+//! `inline_work_max`; elsewhere no more than its asker may have done. However large a filter, an
+//! entry or a value is, it is looked at often enough whether that, or the time, is reached.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use aci::{Access, Identity, WantedValues};
+use ldap::filter::Filter;
+use ldap::message::{Scope, SearchRequest};
+use ldap::result::ResultCode;
+use schema::{EntryRead, Meter, ResolvedFilter, Schema, Truth};
+
+use super::bounds::too_long;
+use super::{Bounds, Done, Outcome, Search};
+use crate::directory::Directory;
+use crate::request::refusal::Refusal;
+
+/// The work that a search has done, and why it may do no more.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Steps until the next look.
+    left: Cell<u64>,
+    spent: Cell<u64>,
+    over: Cell<Option<Over>>,
+}
+
+impl Work {
+    /// The work of a search that goes on.
+    pub(super) fn after(spent: u64) -> Self {
+        Self { spent: Cell::new(spent), ..Self::default() }
+    }
+
+    /// What was done, in steps.
+    pub(super) fn spent(&self) -> u64 {
+        self.spent.get().saturating_sub(self.left.get())
+    }
+}
+
+/// Why a search does no more.
+#[derive(Clone, Copy)]
+enum Over {
+    /// The thread that reads requests has others to serve.
+    Here,
+    /// Its asker may not have more done.
+    Limit,
+    Late,
+    Abandoned,
+}
+
+impl Search<'_> {
+    /// What a filter says of an entry; when the work is over, Undefined.
+    pub(crate) fn evaluate(
+        &self,
+        filter: &ResolvedFilter,
+        schema: &Schema,
+        entry: &dyn EntryRead,
+    ) -> Truth {
+        let (truth, is_over) = self.metered(|meter| filter.matches_within(schema, entry, meter));
+        if is_over { Truth::Undefined } else { truth }
+    }
+
+    /// Counts work that is done elsewhere.
+    pub(crate) fn spend(&self, steps: u64) {
+        self.metered(|meter| meter.spend(steps));
+    }
+
+    /// Does work that a meter counts; says, too, whether the search may do no more.
+    pub(super) fn metered<T>(&self, work: impl FnOnce(&mut Meter<'_>) -> T) -> (T, bool) {
+        let mut more = || self.more();
+        let mut meter = Meter::new(self.work.left.get(), &mut more);
+        let done = work(&mut meter);
+        self.work.left.set(meter.left());
+        (done, meter.is_over())
+    }
+
+    /// Counts what it takes to pick the values of an entry that are wanted, before it is done; the
+    /// end of the search, when that is too much.
+    pub(super) fn picks(
+        &self,
+        entry: &dyn EntryRead,
+        wanted: Option<WantedValues<'_>>,
+    ) -> Option<Outcome> {
+        let wanted = wanted?;
+        let mut of_item = 0;
+        entry.visit_attributes(&mut |_, values| {
+            let steps = |value: &[u8]| PICK_STEPS + PICK_OCTET_STEPS * value.len() as u64;
+            of_item += values.iter().map(steps).sum::<u64>();
+        });
+        let steps = of_item.saturating_mul(wanted.items.len() as u64);
+        if steps > PICK_STEPS_MAX && self.candidates_max.is_none() {
+            return Some(Outcome::Done(too_much_work()));
+        }
+        self.spend(steps);
+        self.work_over()
+    }
+
+    /// Counts the time of planning, which is in reads of the store and not in steps. Says whether
+    /// it has to end.
+    pub(super) fn planning_is_over(&self, took: Duration) -> bool {
+        let steps = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let is_over = self.candidates_max.is_none() && steps > self.work_max();
+        if is_over {
+            self.work.over.set(Some(Over::Limit));
+        }
+        is_over
+    }
+
+    /// Whether what was begun then has taken longer than so many steps, or than the search may.
+    pub(super) fn takes_longer(&self, begun: Duration, steps_max: u64) -> bool {
+        let took = self.directory.clock.elapsed().saturating_sub(begun);
+        self.planning_is_over(took) || took > Duration::from_nanos(steps_max)
+    }
+
+    /// The end of the search, when it may do no more.
+    pub(crate) fn work_over(&self) -> Option<Outcome> {
+        self.work.over.get().map(|over| match over {
+            // The root DSE is never a job: what it offers depends on the connection.
+            Over::Here if is_root_dse(self.request) => Outcome::Done(too_much_work()),
+            Over::Here => Outcome::TooMuch,
+            Over::Limit => Outcome::Done(too_much_work()),
+            Over::Late => Outcome::Done(too_long()),
+            Over::Abandoned => Outcome::Abandoned,
+        })
+    }
+
+    /// How many steps more may be done until the next question; 0: none.
+    fn more(&self) -> u64 {
+        if self.work.over.get().is_some() {
+            return 0;
+        }
+        let spent = self.work.spent.get();
+        let over = if self.is_abandoned() {
+            Some(Over::Abandoned)
+        } else if spent >= self.work_max() {
+            Some(Over::Limit)
+        } else if self.candidates_max.is_some() && spent >= self.directory.limits.inline_work_max {
+            Some(Over::Here)
+        } else if self.is_late(&self.bounds()) {
+            Some(Over::Late)
+        } else {
+            None
+        };
+        self.work.over.set(over);
+        self.work.spent.set(spent + LOOK_EVERY_STEPS);
+        if over.is_some() { 0 } else { LOOK_EVERY_STEPS }
+    }
+
+    fn is_late(&self, bounds: &Bounds) -> bool {
+        bounds.deadline.is_some_and(|deadline| self.directory.clock.elapsed() >= deadline)
+    }
+
+    fn work_max(&self) -> u64 {
+        work_max(self.directory, self.access)
+    }
+
+    /// Whether the candidates are too many for the thread that reads requests, or testing that
+    /// many with this filter is too much work for it.
+    pub(super) fn is_for_pool(&self, estimate: u64, filter: &ResolvedFilter, tests: bool) -> bool {
+        let Some(max) = self.candidates_max else { return false };
+        let steps = || terms(filter).saturating_mul(TERM_STEPS).saturating_mul(estimate);
+        estimate > max || (tests && steps() > self.directory.limits.inline_work_max)
+    }
+}
+
+/// Steps that an asker may have done for a search, or a compare. What the identity was given comes
+/// before what everybody has; the root identity is allowed all.
+pub(crate) fn work_max(directory: &Directory, access: &Access) -> u64 {
+    let limits = &directory.limits;
+    let of_all = match access.identity() {
+        Identity::Root(_) => return u64::MAX,
+        Identity::Anonymous => limits.search_work_anonymous_max,
+        Identity::Entry(_) => limits.search_work_max,
+    };
+    match access.grants().search_work_max.unwrap_or(of_all) {
+        0 => u64::MAX,
+        millions => u64::from(millions) * STEPS_OF_MILLION,
+    }
+}
+
+/// Whether the root DSE is asked for.
+pub(super) fn is_root_dse(request: &SearchRequest<'_>) -> bool {
+    request.base.is_empty() && request.scope == Scope::Base
+}
+
+/// How many terms a filter has.
+pub(super) fn terms(filter: &ResolvedFilter) -> u64 {
+    match filter {
+        ResolvedFilter::And(parts) | ResolvedFilter::Or(parts) => {
+            parts.iter().fold(1, |sum, part| sum + terms(part))
+        }
+        ResolvedFilter::Not(part) => 1 + terms(part),
+        ResolvedFilter::Substrings(assertion) => 1 + assertion.any.len() as u64,
+        ResolvedFilter::Present(_)
+        | ResolvedFilter::Equality(_)
+        | ResolvedFilter::GreaterOrEqual(_)
+        | ResolvedFilter::LessOrEqual(_)
+        | ResolvedFilter::Approx(_)
+        | ResolvedFilter::Extensible(_)
+        | ResolvedFilter::Undefined => 1,
+    }
+}
+
+/// Whether a request is so large that even resolving it takes too long where requests are read: by
+/// the terms of its filter, and by what is to be prepared for matching.
+pub(super) fn is_large(request: &SearchRequest<'_>, max: u64) -> bool {
+    fn count(filter: &Filter<'_>, left: &mut u64) {
+        let pieces = match filter {
+            Filter::And(parts) | Filter::Or(parts) => {
+                parts.iter().for_each(|part| count(part, left));
+                0
+            }
+            Filter::Not(part) => {
+                count(part, left);
+                0
+            }
+            Filter::Substrings(substrings) => {
+                let any = substrings.any.iter();
+                let all = substrings.initial.iter().chain(any).chain(&substrings.final_);
+                substrings.any.len() as u64 + all.map(|piece| in_terms(piece)).sum::<u64>()
+            }
+            Filter::Equality(ava)
+            | Filter::GreaterOrEqual(ava)
+            | Filter::LessOrEqual(ava)
+            | Filter::Approx(ava) => in_terms(&ava.value),
+            Filter::Present(_) => 0,
+            Filter::Extensible(extensible) => in_terms(&extensible.value),
+        };
+        *left = left.saturating_sub(1 + pieces);
+    }
+    let mut left = max.saturating_sub(in_terms(request.base.as_bytes()));
+    count(&request.filter, &mut left);
+    left == 0
+}
+
+/// How many terms take as long as preparing a value does.
+fn in_terms(value: &[u8]) -> u64 {
+    let octets = value.len() as u64;
+    // Short ones are the usual ones, and part of what a term takes.
+    match octets <= OCTETS_OF_TERM {
+        true => 0,
+        false if value.is_ascii() => octets / OCTETS_OF_TERM,
+        false => octets / OCTETS_OF_TERM * NOT_ASCII_FACTOR,
+    }
+}
+
+fn too_much_work() -> Done {
+    Done::refused(Refusal::new(
+        ResultCode::AdminLimitExceeded,
+        "the search is more work than allowed; make its filter smaller or more specific, or sort \
+         by fewer keys; its entries are incomplete",
+    ))
+}
+
+/// Work between two looks at whether to go on: about a quarter of a millisecond.
+pub(crate) const LOOK_EVERY_STEPS: u64 = 250_000;
+/// What it takes to read an entry, and to find out whether it may be seen.
+pub(super) const ENTRY_STEPS: u64 = 1_000;
+/// What it takes to compare a value with what is wanted, at least and for each octet.
+const PICK_STEPS: u64 = 100;
+const PICK_OCTET_STEPS: u64 = 8;
+/// The most for the values of one entry, which nothing interrupts: about a second.
+const PICK_STEPS_MAX: u64 = 1_000_000_000;
+/// A request that is no longer has few terms.
+pub(super) const SMALL_BYTES: usize = 512;
+/// Octets of a value that are prepared while a term is resolved.
+const OCTETS_OF_TERM: u64 = 64;
+/// So much longer it takes where they are not ASCII.
+const NOT_ASCII_FACTOR: u64 = 4;
+/// What a term costs each candidate at least.
+const TERM_STEPS: u64 = 100;
+const STEPS_OF_MILLION: u64 = 1_000_000;

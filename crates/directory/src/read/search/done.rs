@@ -1,0 +1,54 @@
+//! What ends a search.
+
+use ldap::message::{ResponseKind, StringsBuf};
+use ldap::result::ResultCode;
+
+use crate::request::controls::paged;
+use crate::request::refusal::Refusal;
+use crate::request::sink::ResponseSink;
+use crate::write::decide::ResponseControl;
+
+/// What SearchResultDone says.
+pub(crate) struct Done {
+    refusal: Refusal,
+    controls: Vec<ResponseControl>,
+}
+
+impl Done {
+    pub(crate) fn refused(refusal: Refusal) -> Self {
+        Self { refusal, controls: Vec::new() }
+    }
+
+    pub(crate) fn success() -> Self {
+        Self::refused(Refusal::new(ResultCode::Success, ""))
+    }
+
+    /// The end of a page; an empty cookie says that it was the last.
+    pub(crate) fn page(cookie: &[u8]) -> Self {
+        let value = Some(paged::response_value(cookie));
+        Self::success().with(ResponseControl { oid: paged::OID, value })
+    }
+
+    /// The result code.
+    pub(crate) fn code(&self) -> ResultCode {
+        self.refusal.code
+    }
+
+    /// Whether it has a response control of this kind.
+    pub(super) fn says(&self, oid: &str) -> bool {
+        self.controls.iter().any(|control| control.oid == oid)
+    }
+
+    /// Adds a response control.
+    pub(crate) fn with(mut self, control: ResponseControl) -> Self {
+        self.controls.push(control);
+        self
+    }
+
+    pub(crate) fn send(&self, sink: &mut ResponseSink<'_>) {
+        let mut urls = StringsBuf::new();
+        let result = self.refusal.to_result(&mut urls);
+        let controls = ResponseControl::list(&self.controls);
+        sink.result(ResponseKind::SearchDone, &result, controls.as_ref());
+    }
+}

@@ -1,0 +1,506 @@
+//! Explained searches: instead of what matches, one entry that says how the search is answered.
+//!
+//! The administrator asks for the attribute `debugsearchindex`, one line as OpenDJ writes it, or
+//! for `roster-explain`, JSON that `roster explain` prints.
+//!
+//! Invariant: what is explained is the plan of the same search without the attribute. Testing
+//! candidates, which tells what the plan cannot, is bounded.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use ldap::dn::Dn;
+use ldap::message::{DerefAliases, Scope};
+use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
+use serde::Serialize;
+use store::{Ask, Explanation, Plan, Source, StoreError, TermReport, View};
+
+use super::aliases::Regions;
+use super::sorted::{self, OrderPlan, Way};
+use super::{Outcome, Resolved, Run, Search, only_subentries};
+use crate::directory::State;
+use crate::read::live_entry::LiveEntry;
+use crate::request::controls::paged::Position;
+use crate::request::refusal::Refusal;
+use crate::request::sink::ResponseSink;
+
+impl Search<'_> {
+    /// Whether the search is to be explained instead of answered.
+    pub(super) fn is_to_be_explained(&self, resolved: &Resolved<'_>, schema: &Schema) -> bool {
+        let selection = resolved.selection;
+        self.access.is_root()
+            && selection.may_select_operational()
+            && [DEBUG, EXPLAIN].iter().any(|name| {
+                schema.describe(name).is_ok_and(|named| selection.names_attribute(&named))
+            })
+    }
+
+    /// Answers with the one entry that explains the search.
+    pub(super) fn explain(
+        &self,
+        view: &View<'_>,
+        state: &State,
+        resolved: &Resolved<'_>,
+        sink: &mut ResponseSink<'_>,
+    ) -> Result<Outcome, Refusal> {
+        if self.candidates_max.is_some() {
+            // It may take its time, on another thread.
+            return Ok(Outcome::TooMuch);
+        }
+        let clock = &|| self.directory.clock.elapsed();
+        let bounds = self.bounds();
+        let is_given_up = || self.planning_ends(&bounds);
+        let start = Position { after: EntryId::ROOT, sent: 0 };
+        let narrowed = only_subentries(state, resolved);
+        // What was added to the filter is told from what it was resolved to.
+        let text = narrowed.is_none().then_some(&self.request.filter);
+        let begin = clock();
+        let plan = view.plan(&Ask {
+            wanted: self.wanted(&bounds, &start),
+            interrupt: &is_given_up,
+            explain: Some(clock),
+            text,
+            ..Ask::new(narrowed.as_ref().unwrap_or(resolved.filter), resolved.base, resolved.scope)
+        })?;
+        let planned = clock() - begin;
+        let Some(explanation) = plan.explanation().cloned() else {
+            return Ok(Outcome::Done(self.complete()));
+        };
+        let order = sorted::explain(self, (view, state), resolved, &plan, bounds)?;
+        let run = Run::new(self, (view, state), resolved, &plan, (bounds, start));
+        let tested = test(run, &plan, &explanation.root)?;
+        let Some(tested) = tested else { return Ok(Outcome::Abandoned) };
+        let report = Report {
+            base: self.request.base,
+            scope: scope_name(self.request.scope),
+            filter: self.request.filter.to_string(),
+            indexed: plan.indexed,
+            candidates: explanation.final_candidates,
+            exact: explanation.exact,
+            killed_by: killed_by(&explanation, &tested),
+            time_us: micros(planned),
+            entries: view.entry_count()?,
+            aliases: self.alias_plan(resolved),
+            subentries: self.controls.subentries,
+            plan: Term::of(&explanation.root),
+            order: order.as_ref().map(OrderReport::of),
+            scope_plan: ScopePlan {
+                scope: scope_name(explanation.scope.scope),
+                entries: explanation.scope.count,
+                used: explanation.scope.used,
+            },
+            tested,
+        };
+        let json = serde_json::to_string(&report).unwrap_or_default();
+        let line = debug_line(&explanation, order.as_ref());
+        let entry = entry(&state.schema, &[(DEBUG, line), (EXPLAIN, json)]);
+        let rights = resolved.guard.on(&entry);
+        let _ = sink.entry(&rights.visible(&entry, resolved.selection));
+        Ok(Outcome::Done(self.complete()))
+    }
+
+    /// What following aliases comes to, where it is asked for.
+    fn alias_plan(&self, resolved: &Resolved<'_>) -> Option<AliasPlan> {
+        let followed = match self.request.deref {
+            DerefAliases::Never => return None,
+            DerefAliases::InSearching => "search",
+            DerefAliases::FindingBase => "find",
+            DerefAliases::Always => "always",
+        };
+        let regions = resolved.regions.as_ref().map(Regions::count);
+        Some(AliasPlan { followed, regions })
+    }
+}
+
+fn entry(schema: &Schema, values: &[(&str, String)]) -> Entry {
+    let mut entry = Entry::new(Dn::parse(NAME).expect("the constant is a DN"));
+    for (name, value) in values {
+        if let Ok(description) = schema.describe(name) {
+            // One value cannot be there twice.
+            let _ = entry.add_values(schema, &description, [value.clone().into_bytes()]);
+        }
+    }
+    entry
+}
+
+/// Tests candidates as the search would, up to a limit, and each part of a conjunction by itself.
+/// None when nobody waits any more.
+fn test(mut run: Run<'_>, plan: &Plan, root: &TermReport) -> Result<Option<Tested>, Refusal> {
+    let parts: &[ResolvedFilter] = match run.resolved.filter {
+        ResolvedFilter::And(parts) => parts,
+        _ => &[],
+    };
+    let mut tested = Tested::default();
+    let mut matching = vec![0_u64; parts.len()];
+    let (schema, guard) = (&run.state.schema, run.resolved.guard);
+    let clock = &run.search.directory.clock;
+    let begin = clock.elapsed();
+    tested.complete = true;
+    let (search, bounds) = (run.search, run.bounds);
+    let interrupt = || search.planning_ends(&bounds) || clock.elapsed() - begin > TESTING_MAX;
+    for stored in plan.entries_until(run.view, EntryId::ROOT, &interrupt) {
+        let stored = match stored {
+            Err(StoreError::Interrupted) if search.is_abandoned() => return Ok(None),
+            Err(StoreError::Interrupted) => {
+                tested.complete = false;
+                break;
+            }
+            stored => stored?,
+        };
+        if tested.entries >= TESTED_ENTRIES_MAX || clock.elapsed() - begin > TESTING_MAX {
+            tested.complete = false;
+            break;
+        }
+        match run.interrupted() {
+            Some(Outcome::Abandoned) => return Ok(None),
+            Some(_) => {
+                tested.complete = false;
+                break;
+            }
+            None => {}
+        }
+        tested.entries += 1;
+        tested.matching += u64::from(run.matches(&stored)?);
+        let live = LiveEntry::new(run.view, &stored, schema.well_known(), true);
+        let rights = guard.on(&stored);
+        let searchable = rights.searchable(&live);
+        for (part, count) in parts.iter().zip(&mut matching) {
+            *count += u64::from(part.matches(schema, &searchable) == Truth::True);
+        }
+    }
+    tested.time_us = micros(clock.elapsed() - begin);
+    // Without the same parts in the report, nobody could tell which part a count is of.
+    let texts: Vec<String> = match &run.search.request.filter {
+        ldap::filter::Filter::And(asked) if asked.len() == parts.len() => {
+            asked.iter().map(ToString::to_string).collect()
+        }
+        _ => root.children.iter().map(|child| child.filter.clone()).collect(),
+    };
+    if texts.len() == parts.len() {
+        let terms = texts.into_iter().zip(matching);
+        tested.terms = terms.map(|(filter, matching)| TestedTerm { filter, matching }).collect();
+    }
+    Ok(Some(tested))
+}
+
+/// The part of the filter by which nothing is left.
+fn killed_by(explanation: &Explanation, tested: &Tested) -> Option<String> {
+    if explanation.killed_by.is_some() {
+        return explanation.killed_by.clone();
+    }
+    if !tested.complete || tested.matching > 0 || tested.entries == 0 {
+        return None;
+    }
+    if tested.terms.is_empty() {
+        return Some(explanation.root.filter.clone());
+    }
+    tested.terms.iter().find(|term| term.matching == 0).map(|term| term.filter.clone())
+}
+
+/// What `roster-explain` says; docs/how-to/slow-search.md tells how to read it.
+#[derive(Serialize)]
+struct Report<'a> {
+    base: &'a str,
+    scope: &'static str,
+    filter: String,
+    /// An index or the tree narrowed the candidates.
+    indexed: bool,
+    /// At most so many; null when every entry is one.
+    candidates: Option<u64>,
+    /// No candidate needs a test.
+    exact: bool,
+    /// The part of the filter that leaves nothing, if nothing matches and one part alone does it.
+    killed_by: Option<String>,
+    /// The time of planning.
+    time_us: u64,
+    /// Entries of the directory.
+    entries: u64,
+    /// When aliases are followed; null when they are not.
+    aliases: Option<AliasPlan>,
+    /// Only subentries are wanted, or none; null when nothing was said of them.
+    subentries: Option<bool>,
+    plan: Term<'a>,
+    /// Null when entries are wanted in any order.
+    order: Option<OrderReport<'a>>,
+    scope_plan: ScopePlan,
+    tested: Tested,
+}
+
+#[derive(Serialize)]
+struct Term<'a> {
+    filter: &'a str,
+    /// and, or, not, item
+    operator: &'static str,
+    /// index, none, undefined, everything, parts
+    source: &'static str,
+    index: Option<&'a str>,
+    keys: Option<u64>,
+    candidates: Option<u64>,
+    exact: bool,
+    order: Option<u32>,
+    skipped: Option<&'static str>,
+    time_us: u64,
+    would_help: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<Self>,
+}
+
+#[derive(Serialize)]
+struct AliasPlan {
+    /// search, find, always
+    followed: &'static str,
+    /// So many entries, levels and subtrees are in scope; null when no alias is in scope.
+    regions: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct OrderReport<'a> {
+    /// The sort keys, `-` before those in reverse.
+    keys: &'a str,
+    /// index, memory, none
+    by: &'static str,
+    index: Option<&'a str>,
+    /// Why no index is walked, or entries come in any order.
+    reason: Option<&'a str>,
+    would_help: Option<&'a str>,
+}
+
+impl<'a> OrderReport<'a> {
+    fn of(order: &'a OrderPlan) -> Self {
+        let by = match order.way {
+            Way::Index(_) => "index",
+            Way::Memory => "memory",
+            Way::Unsorted => "none",
+        };
+        Self {
+            keys: &order.keys,
+            by,
+            index: order.index(),
+            reason: order.reason.as_deref(),
+            would_help: order.would_help.as_deref(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ScopePlan {
+    scope: &'static str,
+    entries: Option<u64>,
+    used: bool,
+}
+
+/// What came of testing candidates.
+#[derive(Debug, Default, Serialize)]
+struct Tested {
+    entries: u64,
+    matching: u64,
+    /// Every candidate was tested.
+    complete: bool,
+    time_us: u64,
+    /// How many of the tested entries match each part of a conjunction by itself.
+    terms: Vec<TestedTerm>,
+}
+
+#[derive(Debug, Serialize)]
+struct TestedTerm {
+    filter: String,
+    matching: u64,
+}
+
+impl<'a> Term<'a> {
+    /// Recurses as deep as the filter is, which decoding limits.
+    fn of(report: &'a TermReport) -> Self {
+        let (source, index, keys) = match &report.source {
+            Source::Index { name, keys } => ("index", Some(name.as_str()), Some(*keys)),
+            Source::Scan => ("none", None, None),
+            Source::Undefined => ("undefined", None, None),
+            Source::Everything => ("everything", None, None),
+            Source::Composed => ("parts", None, None),
+        };
+        Self {
+            filter: &report.filter,
+            operator: report.operator.name(),
+            source,
+            index,
+            keys,
+            candidates: report.candidates,
+            exact: report.exact,
+            order: report.order,
+            skipped: report.skipped,
+            time_us: report.time_us,
+            would_help: report.would_help.as_deref(),
+            children: report.children.iter().map(Self::of).collect(),
+        }
+    }
+}
+
+/// The line of OpenDJ: each part with its index and count in the order of reading, parts that were
+/// skipped left out; then the scope where it was used, what is left, and the order.
+fn debug_line(explanation: &Explanation, order: Option<&OrderPlan>) -> String {
+    let mut line = "filter=".to_owned();
+    debug_term(&mut line, &explanation.root);
+    let scope = &explanation.scope;
+    if scope.used || scope.count.is_some() {
+        let _ = write!(line, " scope={}", scope_name(scope.scope));
+        debug_count(&mut line, scope.count);
+    }
+    line.push_str(" final=");
+    debug_count(&mut line, explanation.final_candidates);
+    if let Some(order) = order {
+        let _ = write!(line, " sort={}", order.keys);
+        match order.index() {
+            Some(name) => {
+                let _ = write!(line, "[INDEX:{name}]");
+            }
+            None => line.push_str("[NOT-INDEXED]"),
+        }
+    }
+    line
+}
+
+fn debug_term(line: &mut String, report: &TermReport) {
+    use store::Operator::{And, Item, Not, Or};
+    match report.operator {
+        And | Or if !report.children.is_empty() => {
+            line.push_str(if report.operator == And { "(&" } else { "(|" });
+            let mut read: Vec<&TermReport> =
+                report.children.iter().filter(|child| child.skipped.is_none()).collect();
+            if report.operator == And {
+                read.sort_by_key(|child| child.order.unwrap_or(u32::MAX));
+            }
+            for child in read {
+                debug_term(line, child);
+            }
+            line.push(')');
+        }
+        And | Or | Not | Item => {
+            line.push_str(&report.filter);
+            if let Source::Index { name, .. } = &report.source {
+                let _ = write!(line, "[INDEX:{name}]");
+            }
+        }
+    }
+    debug_count(line, report.candidates);
+}
+
+fn debug_count(line: &mut String, count: Option<u64>) {
+    match count {
+        Some(count) => {
+            let _ = write!(line, "[COUNT:{count}]");
+        }
+        None => line.push_str("[NOT-INDEXED]"),
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+const fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Base => "base",
+        Scope::One => "one",
+        Scope::Subtree => "sub",
+        Scope::Subordinate => "subordinate",
+    }
+}
+
+/// The entry that explains.
+const NAME: &str = "cn=debugsearch";
+/// Asked for, the line of OpenDJ is answered.
+const DEBUG: &str = "debugsearchindex";
+/// Asked for, JSON is answered.
+const EXPLAIN: &str = "roster-explain";
+/// Candidates that an explanation tests at most.
+const TESTED_ENTRIES_MAX: u64 = 20_000;
+/// How long it tests at most.
+const TESTING_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use store::{Operator, ScopeReport};
+
+    use super::*;
+
+    fn item(filter: &str, source: Source, candidates: Option<u64>) -> TermReport {
+        TermReport {
+            filter: filter.to_owned(),
+            operator: Operator::Item,
+            source,
+            candidates,
+            exact: true,
+            order: None,
+            skipped: None,
+            time_us: 3,
+            would_help: None,
+            children: Vec::new(),
+        }
+    }
+
+    fn index(name: &str) -> Source {
+        Source::Index { name: name.to_owned(), keys: 1 }
+    }
+
+    fn explanation(root: TermReport, count: Option<u64>, left: Option<u64>) -> Explanation {
+        let scope = ScopeReport { scope: Scope::Subtree, count, used: count.is_some() };
+        Explanation { root, scope, final_candidates: left, exact: false, killed_by: None }
+    }
+
+    #[test]
+    fn the_line_is_that_of_opendj() {
+        let one = item("(uid=user.1)", index("uid.equality"), Some(1));
+        assert_eq!(
+            debug_line(&explanation(one, None, Some(1)), None),
+            "filter=(uid=user.1)[INDEX:uid.equality][COUNT:1] final=[COUNT:1]"
+        );
+        let scan = item("(description=*)", Source::Scan, None);
+        assert_eq!(
+            debug_line(&explanation(scan, Some(10_002), None), None),
+            "filter=(description=*)[NOT-INDEXED] scope=sub[COUNT:10002] final=[NOT-INDEXED]"
+        );
+    }
+
+    #[test]
+    fn parts_stand_in_the_order_of_reading_and_skipped_ones_are_left_out() {
+        let part = |filter: &str, order, skipped| TermReport {
+            order,
+            skipped,
+            ..item(filter, index("x.equality"), Some(4))
+        };
+        let parts = vec![
+            part("(x=a)", Some(2), None),
+            part("(x=b)", None, Some("few candidates are left")),
+            item("(!(x=d))", Source::Scan, None),
+            part("(x=c)", Some(1), None),
+        ];
+        let operator = Operator::And;
+        let root = TermReport {
+            operator,
+            children: parts,
+            ..item("(&(x=a)(x=b)(!(x=d))(x=c))", Source::Composed, Some(2))
+        };
+        assert_eq!(
+            debug_line(&explanation(root, None, Some(2)), None),
+            "filter=(&(x=c)[INDEX:x.equality][COUNT:4](x=a)[INDEX:x.equality][COUNT:4]\
+             (!(x=d))[NOT-INDEXED])[COUNT:2] final=[COUNT:2]"
+        );
+    }
+
+    #[test]
+    fn a_part_that_no_candidate_matches_is_named() {
+        let plan = explanation(item("(&)", Source::Composed, Some(9)), None, Some(9));
+        let term = |filter: &str, matching| TestedTerm { filter: filter.to_owned(), matching };
+        let tested = |matching, complete| Tested {
+            entries: 9,
+            matching,
+            complete,
+            time_us: 0,
+            terms: vec![term("(a=1)", 9), term("(b=2)", 0)],
+        };
+        assert_eq!(killed_by(&plan, &tested(0, true)).as_deref(), Some("(b=2)"));
+        assert_eq!(killed_by(&plan, &tested(0, false)), None);
+        assert_eq!(killed_by(&plan, &tested(1, true)), None);
+        let single = Tested { terms: Vec::new(), ..tested(0, true) };
+        assert_eq!(killed_by(&plan, &single).as_deref(), Some("(&)"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Sorted searches that park, and go on.
+//!
+//! Invariant: what is kept of a list has the order that it had; of its entries those are sent that
+//! still match, with what the asker may see of them now.
+
+use std::cell::Cell;
+
+use schema::EntryId;
+use store::{Plan, View};
+
+use super::super::parked::{Kept, List, Parked, Phase, Rest};
+use super::{Failed, Place, Sorting, fault_as_result, open_cookie};
+use crate::directory::{Directory, State};
+use crate::read::search::run::Seen;
+use crate::read::search::{Bounds, Done, Outcome, Resolved, Search, Sent, Step};
+use crate::request::refusal::Refusal;
+use crate::request::sink::ResponseSink;
+
+/// Goes on with a list. What the result says of the order is known already.
+pub(in crate::read::search) fn resume(
+    search: &Search<'_>,
+    parts: (&View<'_>, &State),
+    resolved: &Resolved<'_>,
+    plan: &Plan,
+    (bounds, list): (Bounds, &List),
+    sink: &mut ResponseSink<'_>,
+) -> Result<Outcome, Refusal> {
+    let controls = search.controls;
+    let (Some(sort), Some(parked)) = (&controls.sort, search.resumed) else {
+        return Ok(Outcome::Done(search.complete()));
+    };
+    let order = match sort.resolve(&parts.1.schema, resolved.guard) {
+        Ok(order) => order,
+        // The asker may not use it any more.
+        Err(fault) => return Ok(Outcome::Done(fault_as_result(&fault, fault.code))),
+    };
+    let binding = super::binding(search, &order);
+    let sent_before = match &controls.paged {
+        Some(paged) if !paged.cookie.is_empty() => {
+            open_cookie(search, paged.cookie, (&order, &binding))?.1
+        }
+        Some(_) | None => 0,
+    };
+    let begun = (bounds, order, (Some(list.last.clone()), sent_before), binding);
+    let mut sorting = Sorting::new(search, parts, resolved, plan, begun);
+    sorting.run.resume(parked);
+    sorting.last = list.last.clone();
+    let outcome = sorting.go_on(list, sink);
+    sorting.report();
+    match outcome {
+        Ok(outcome) | Err(Failed::Ended(outcome)) => Ok(outcome),
+        Err(Failed::Refused(refusal)) => Err(refusal),
+        Err(Failed::Fault(fault)) => Ok(Outcome::Done(fault_as_result(&fault, fault.code))),
+    }
+}
+
+impl Sorting<'_> {
+    fn go_on(&mut self, list: &List, sink: &mut ResponseSink<'_>) -> Result<Outcome, Failed> {
+        let index = self.index();
+        let step = match (&list.rest, index) {
+            (Rest::Kept(kept), _) => self.emit_kept(kept, sink),
+            (Rest::Walk(sent), Some(index)) => {
+                self.sent_ids = sent.take();
+                self.walk(index, sink)
+            }
+            (Rest::Walk(_) | Rest::Sort, _) => self.sort_again(sink),
+        }?;
+        match step {
+            Step::Next if self.run.search.controls.vlv.is_some() => {
+                Ok(Outcome::Done(Done::success()))
+            }
+            step => self.conclude(step, sink),
+        }
+    }
+
+    /// Sends the entries that were kept, as far as they are still to be sent.
+    fn emit_kept(&mut self, kept: &Kept, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
+        for (at, place) in kept.places().iter().enumerate() {
+            if let Some(outcome) = self.pass() {
+                return Ok(Step::End(outcome));
+            }
+            self.work.entries += 1;
+            let Some(stored) = self.view().entry(place.id)? else { continue };
+            if !self.run.matches(&stored)? {
+                continue;
+            }
+            match self.emit(&stored, &place.key, sink)? {
+                Sent::Next => {}
+                Sent::Park => return Ok(Step::End(self.park(Rest::Kept(kept.behind(at + 1))))),
+                Sent::End(outcome) => return Ok(Step::End(outcome)),
+            }
+        }
+        let Some(cut) = kept.cut() else { return Ok(Step::Next) };
+        // Some of them are not there any more; others take their places.
+        self.after = Some(cut.clone());
+        self.sort_again(sink)
+    }
+
+    /// Sends what comes after the place, sorted in memory.
+    fn sort_again(&mut self, sink: &mut ResponseSink<'_>) -> Result<Step, Failed> {
+        // The same candidates are looked at.
+        self.run.seen = Seen::default();
+        self.sort_in_memory(sink)
+    }
+
+    /// The search parks: these places, sorted in memory, are left.
+    pub(super) fn park_list(&self, rest: &[Place]) -> Outcome {
+        self.park(self.keep(rest).map_or(Rest::Sort, Rest::Kept))
+    }
+
+    /// The search parks in the middle of a walk. Entries of the value it is at are looked at
+    /// again.
+    pub(super) fn park_walk(&mut self) -> Outcome {
+        let max = self.run.search.directory.limits.parked_lists_max_bytes;
+        let sent = self.sent_ids.take().and_then(|sent| sent.keep(max));
+        match self.park(Rest::Walk(Cell::new(sent))) {
+            Outcome::Parked(parked) => {
+                Outcome::Parked(Box::new(Parked { seen: self.seen_before, ..*parked }))
+            }
+            other => other,
+        }
+    }
+
+    /// An entry was sent.
+    pub(super) fn note_sent(&mut self, id: EntryId) {
+        let most = self.run.search.directory.limits.sort_entries_max;
+        if let Some(sent) = &mut self.sent_ids {
+            sent.add(id);
+            if sent.len() as u64 > most {
+                self.sent_ids = None;
+            }
+        }
+    }
+
+    /// Whether a walk has sent an entry already, elsewhere in the order.
+    pub(super) fn was_sent(&self, id: EntryId) -> bool {
+        self.sent_ids.as_ref().is_some_and(|sent| sent.contains(id))
+    }
+
+    pub(super) fn park(&self, rest: Rest) -> Outcome {
+        let list = List { last: self.last.clone(), rest };
+        Parked::at(Phase::Sorted(list), (self.run.sent, self.run.seen))
+    }
+
+    /// Likewise, entries of a list view.
+    pub(super) fn keep_part(&self, ids: &[EntryId]) -> Option<Kept> {
+        let places = ids.iter().map(|&id| Place { key: Vec::new(), id }).collect();
+        let Directory { parked, limits, .. } = self.run.search.directory;
+        Kept::new(places, None, (parked, limits.parked_lists_max_bytes))
+    }
+
+    /// Keeps as many places as may be sent, if there is room for them.
+    fn keep(&self, rest: &[Place]) -> Option<Kept> {
+        let search = self.run.search;
+        let directory = search.directory;
+        // One more, to see that there is one.
+        let most = self.wanted().map(|wanted| {
+            let left = wanted.saturating_sub(self.run.sent.into()).saturating_add(1);
+            usize::try_from(left).unwrap_or(usize::MAX)
+        });
+        let kept = rest.get(..most.unwrap_or(rest.len())).unwrap_or(rest);
+        let is_cut = self.is_cut || kept.len() < rest.len();
+        let cut = kept.last().or(Some(&self.last)).filter(|_| is_cut).cloned();
+        // Keys are for the cookies of pages.
+        let key = |place: &Place| if self.page.is_some() { place.key.clone() } else { Vec::new() };
+        let places = kept.iter().map(|place| Place { key: key(place), id: place.id }).collect();
+        Kept::new(places, cut, (&directory.parked, directory.limits.parked_lists_max_bytes))
+    }
+}

@@ -1,0 +1,272 @@
+//! Searches that no index helps: who may do them, and that they are noticed.
+//!
+//! A search is unindexed when its plan is the whole directory and the filter has still to be
+//! tested. In a small directory that is no matter, and nobody is refused. In a large one whoever
+//! lacks the right may look at some entries for each one that is found: what returns much is no
+//! waste. An order needs all of them before the first is sent, so it is refused at once.
+//!
+//! Invariant: of hidden entries none of this tells. To whoever may not count candidates a search is
+//! unindexed by its filter, whatever the indexes hold, and only entries that they may see are
+//! counted as looked at.
+
+use std::sync::atomic::Ordering;
+
+use ldap::filter::Filter;
+use ldap::message::Scope;
+use ldap::result::ResultCode;
+use schema::Schema;
+use store::{Ask, Plan, View};
+
+use super::{Done, Outcome, Search, usable};
+use crate::access::guard::Guard;
+use crate::request::refusal::Refusal;
+
+impl Search<'_> {
+    /// Refuses an unindexed search when the client wants that, or when it would look at many
+    /// entries before it sends one and the asker lacks the right. Says how many entries it may look
+    /// at without finding any; none: any number.
+    pub(super) fn check_indexed(
+        &self,
+        plan: &Plan,
+        view: &View<'_>,
+        (ask, guard): (&Ask<'_>, &Guard<'_>),
+    ) -> Result<Option<u64>, Refusal> {
+        let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
+        let is_counted = self.controls.entry_count.is_some();
+        let sends_late = is_counted || self.is_sorted();
+        // Nothing is looked at in vain, and no plan is asked about.
+        if plan.exact && !sends_late && !rejects {
+            return Ok(None);
+        }
+        // Indexes narrow it down, by what they hold and by what is asked: it is the same for
+        // everybody.
+        if plan.indexed && view.is_narrowed(ask.filter) {
+            return Ok(None);
+        }
+        let told = Told::of(plan, view, (ask, guard))?;
+        if !told.is_unindexed {
+            return Ok(None);
+        }
+        self.note.unindexed();
+        let spare = u64::from(self.directory.limits.unindexed_entries);
+        let is_limited = told.candidates > spare && !self.access.may_search_unindexed(permits);
+        // A count says how it goes about it, and looks at entries only when that is asked for.
+        let is_count = self.controls.entry_count.is_some_and(|request| !request.even_unindexed);
+        // What was begun goes on.
+        let is_refused = self.resumed.is_none() && (rejects || (is_limited && sends_late));
+        if is_count || !is_refused {
+            return Ok((is_limited && !sends_late).then_some(spare));
+        }
+        if rejects {
+            let (code, why) = (
+                ResultCode::UnwillingToPerform,
+                "and the request says that it is to be refused then",
+            );
+            return Err(self.refused(plan, view, ask, (code, why)));
+        }
+        // How many there are is for those alone who find them all.
+        let all = match told.finds_all {
+            true => format!("all {} entries", plan.estimate),
+            false => "all entries".to_owned(),
+        };
+        let why = format!("so {all} would be looked at; {WHAT_TO_DO}");
+        Err(self.refused(plan, view, ask, (ResultCode::InsufficientAccessRights, &why)))
+    }
+
+    /// Refuses to follow a chain that no index helps when the client wants that, or when each level
+    /// would look at many entries and the asker lacks the right: nothing is found before all were
+    /// looked at. `ask` has the term as the client has written it.
+    pub(super) fn check_chain(
+        &self,
+        plan: &Plan,
+        view: &View<'_>,
+        ask: &Ask<'_>,
+    ) -> Result<(), Refusal> {
+        self.note.unindexed();
+        let (rejects, permits) = (self.controls.reject_unindexed, self.controls.permit_unindexed);
+        let spare = u64::from(self.directory.limits.unindexed_entries);
+        let is_limited = plan.estimate > spare && !self.access.may_search_unindexed(permits);
+        // What was begun goes on.
+        if self.resumed.is_some() || !(rejects || is_limited) {
+            return Ok(());
+        }
+        let (code, why) = if rejects {
+            let why = "and the request says that it is to be refused then".to_owned();
+            (ResultCode::UnwillingToPerform, why)
+        } else {
+            let why = format!("so all entries would be looked at for each level; {WHAT_TO_DO}");
+            (ResultCode::InsufficientAccessRights, why)
+        };
+        Err(self.refused(plan, view, ask, (code, &why)))
+    }
+
+    /// The end of an unindexed search that has looked at too many entries for those it has found.
+    pub(super) fn found_too_few(&self, plan: &Plan, view: &View<'_>, ask: &Ask<'_>) -> Outcome {
+        let why = format!(
+            "and few of the entries looked at match; {WHAT_TO_DO}; its entries are incomplete"
+        );
+        let why = (ResultCode::InsufficientAccessRights, why.as_str());
+        Outcome::Done(Done::refused(self.refused(plan, view, ask, why)))
+    }
+
+    fn refused(
+        &self,
+        plan: &Plan,
+        view: &View<'_>,
+        ask: &Ask<'_>,
+        (code, why): (ResultCode, &str),
+    ) -> Refusal {
+        let counters = &self.directory.search_counters;
+        counters.unindexed_refused.fetch_add(1, Ordering::Relaxed);
+        self.log_unindexed(plan, true);
+        let (term, would_help) = self.culprit(view, ask);
+        let would_help = match would_help {
+            Some(index) => format!(" (an index '{index}' would)"),
+            None => String::new(),
+        };
+        let term = shortened(&term);
+        Refusal::new(
+            code,
+            format!("the search is unindexed: no index answers {term}{would_help}, {why}"),
+        )
+    }
+
+    /// The part of the filter that no index answers, and the index that would help.
+    fn culprit(&self, view: &View<'_>, ask: &Ask<'_>) -> (String, Option<String>) {
+        let asked = Some(&self.request.filter).filter(|_| self.controls.subentries != Some(true));
+        let found = view.unanswered(ask.filter, ask.text.or(asked));
+        found.unwrap_or_else(|| (self.request.filter.to_string(), None))
+    }
+
+    /// Counts and logs an unindexed search that is begun and may look at many entries.
+    pub(super) fn note_unindexed(&self, plan: &Plan) {
+        let is_large = plan.estimate > u64::from(self.directory.limits.unindexed_entries);
+        if is_unindexed(plan) && is_large && self.resumed.is_none() {
+            self.directory.search_counters.unindexed.fetch_add(1, Ordering::Relaxed);
+            self.log_unindexed(plan, false);
+        }
+    }
+
+    /// The filter for the log, unless it asserts what is secret.
+    fn shown_filter(&self) -> String {
+        let state = self.directory.state.load();
+        match asks_for_secrets(&self.request.filter, &state.schema) {
+            true => "{hidden}".to_owned(),
+            false => self.request.filter.to_string(),
+        }
+    }
+
+    fn log_unindexed(&self, plan: &Plan, refused: bool) {
+        self.directory.seldom.unindexed.line(|left_out| {
+            tracing::info!(
+                unindexed = true,
+                refused,
+                who = self.access.identity().authorization_id(),
+                base = shortened(self.request.base),
+                scope = ?self.request.scope,
+                filter = shortened(&self.shown_filter()),
+                candidates = plan.estimate,
+                left_out,
+                "an unindexed search"
+            );
+        });
+    }
+}
+
+/// What the asker may be told of a plan.
+struct Told {
+    /// The asker finds all that the filter is true of.
+    finds_all: bool,
+    is_unindexed: bool,
+    /// How many there are, about; all entries of the directory where hidden ones may be among the
+    /// candidates.
+    candidates: u64,
+}
+
+impl Told {
+    fn of(
+        plan: &Plan,
+        view: &View<'_>,
+        (ask, guard): (&Ask<'_>, &Guard<'_>),
+    ) -> Result<Self, Refusal> {
+        if usable::finds_all(ask.filter, guard) {
+            let (is_unindexed, candidates) = (is_unindexed(plan), plan.estimate);
+            return Ok(Self { finds_all: true, is_unindexed, candidates });
+        }
+        let is_unindexed = ask.scope != Scope::Base && view.indexable(ask.filter).is_unindexed();
+        Ok(Self { finds_all: false, is_unindexed, candidates: view.entry_count()? })
+    }
+}
+
+/// Whether a filter asserts what is secret of an attribute, or of one that the schema does not
+/// have: that may be a secret with a misspelled name.
+fn asks_for_secrets(filter: &Filter<'_>, schema: &Schema) -> bool {
+    let is_secret = |description: &str| match schema.describe(description) {
+        Ok(known) => known.is_password() || known.kind.is_kept_from_logs(),
+        Err(_) => true,
+    };
+    match filter {
+        Filter::And(parts) | Filter::Or(parts) => {
+            parts.iter().any(|part| asks_for_secrets(part, schema))
+        }
+        Filter::Not(part) => asks_for_secrets(part, schema),
+        Filter::Present(_) => false,
+        Filter::Equality(ava)
+        | Filter::GreaterOrEqual(ava)
+        | Filter::LessOrEqual(ava)
+        | Filter::Approx(ava) => is_secret(ava.description),
+        Filter::Substrings(substrings) => is_secret(substrings.description),
+        Filter::Extensible(extensible) => extensible.description.is_none_or(is_secret),
+    }
+}
+
+/// How many entries an unindexed search may look at, beside its spare ones, for those it has found.
+pub(super) fn looks_for(found: u32) -> u64 {
+    u64::from(found) * LOOKS_PER_ENTRY
+}
+
+/// An entry that is found is worth so many looks.
+const LOOKS_PER_ENTRY: u64 = 10;
+
+const WHAT_TO_DO: &str = "make the filter more specific, or ask for an index or for the privilege \
+                          unindexed-search";
+
+pub(super) fn is_unindexed(plan: &Plan) -> bool {
+    !plan.indexed && !plan.exact
+}
+
+/// As much of a text as a sentence has room for.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
+    }
+}
+
+/// Characters of a filter or a name that a diagnostic or a log record shows.
+const SHOWN_CHARS_MAX: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asserted_of_secrets_is_not_shown() {
+        let schema = Schema::builtin();
+        let asks = |text: &str| asks_for_secrets(&Filter::parse(text).unwrap(), &schema);
+        for secret in [
+            "(userPassword=x)",
+            "(&(cn=a)(!(userPassword=*x*)))",
+            "(pwdHistory=x)",
+            "(sambaNTPassword>=x)",
+            "(userPassword:octetStringMatch:=x)",
+            "(:octetStringMatch:=x)",
+            "(userPasswrod=x)",
+        ] {
+            assert!(asks(secret), "{secret}");
+        }
+        for shown in ["(cn=a)", "(|(sn~=b)(description=*c*))", "(userPassword=*)"] {
+            assert!(!asks(shown), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The matching entry count control: a search tells how many entries it has, and returns none.
+
+use ldap::message::Control;
+use ldap::search_control::{EntryCount, EntryCountRequest, entry_count};
+
+use super::{RequestControls, malformed};
+use crate::request::refusal::Refusal;
+use crate::write::decide::ResponseControl;
+
+/// The OID of the request control.
+pub(crate) const OID: &str = "1.3.6.1.4.1.30221.2.5.36";
+/// The OID of the response control.
+const RESPONSE: &str = "1.3.6.1.4.1.30221.2.5.37";
+
+pub(super) fn take<'a>(
+    taken: &mut RequestControls<'a>,
+    control: &Control<'a>,
+) -> Result<(), Refusal> {
+    let value = control
+        .value
+        .ok_or_else(|| malformed("the matching entry count control lacks its value"))?;
+    let request = EntryCountRequest::decode(value)
+        .map_err(|_| malformed("the value of the matching entry count control is malformed"))?;
+    if taken.entry_count.replace(request).is_some() {
+        return Err(malformed("the matching entry count control was sent twice"));
+    }
+    Ok(())
+}
+
+/// The response control.
+pub(crate) fn response(count: EntryCount, debug: &[String], is_indexed: bool) -> ResponseControl {
+    ResponseControl { oid: RESPONSE, value: Some(entry_count(count, debug, is_indexed)) }
+}

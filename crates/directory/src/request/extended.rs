@@ -1,0 +1,158 @@
+//! Extended operations (RFC 4511 §4.12): a table of those that are known.
+
+use aci::Privilege;
+use ldap::control_value::policy_state;
+use ldap::message::{Controls, ExtendedRequest, LdapResult, Message, MessageId, Response};
+use ldap::result::ResultCode;
+use schema::DnKey;
+
+use crate::access::guard::{Site, guarded};
+use crate::directory::Directory;
+use crate::read::why;
+use crate::request::cancel;
+use crate::request::controls::RequestControls;
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::{Next, Worker};
+use crate::write::{account_state, password_modify, transaction};
+
+#[cfg(test)]
+mod tests;
+
+/// What starts an extended operation.
+type Start = fn(
+    &mut Worker,
+    &mut Session,
+    &ExtendedRequest<'_>,
+    &Call<'_>,
+    &mut Vec<u8>,
+) -> Result<Next, Refusal>;
+
+/// What came with the request.
+pub(crate) struct Call<'m> {
+    pub(crate) id: MessageId,
+    pub(crate) controls: &'m RequestControls<'m>,
+    /// The whole message.
+    pub(crate) bytes: &'m [u8],
+}
+
+/// StartTLS.
+pub(crate) const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+
+/// Who am I?
+pub(crate) const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
+
+/// All supported extended operations.
+const OPERATIONS: &[(&str, Start)] = &[
+    (START_TLS, start_tls),
+    (password_modify::OID, password_modify::start),
+    (WHO_AM_I, who_am_i),
+    (cancel::OID, cancel::start),
+    (transaction::START, transaction::start),
+    (transaction::END, transaction::end),
+    (policy_state::OID, account_state::start),
+    (policy_state::PING_OID, account_state::start),
+    (why::OID, why::start),
+];
+
+/// The OIDs for `supportedExtension` of a session's root DSE.
+pub(crate) fn supported(offers_tls: bool) -> impl Iterator<Item = &'static str> {
+    OPERATIONS.iter().map(|(oid, _)| *oid).filter(move |oid| offers_tls || *oid != START_TLS)
+}
+
+/// Whether StartTLS can succeed on this connection.
+pub(crate) fn offers_tls(directory: &Directory, session: &Session) -> bool {
+    directory.offers_tls() && session.peer().local_user.is_none()
+}
+
+/// Begins the operation the request names.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    let known = OPERATIONS.iter().find(|(oid, _)| *oid == request.oid);
+    let Some((_, start)) = known else {
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            format!("extended operation {} is not known", request.oid),
+        ));
+    };
+    check_allowed(worker, session, request.oid)?;
+    start(worker, session, request, call, out)
+}
+
+/// Refuses what the rules do not let the asker call.
+fn check_allowed(worker: &mut Worker, session: &Session, oid: &str) -> Result<(), Refusal> {
+    let access = session.access();
+    if access.has(Privilege::BypassAcl) {
+        return Ok(());
+    }
+    let directory = &worker.directory;
+    let state = directory.state.load();
+    let site = Site { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    if guarded(&site, &DnKey::root(), |guard| guard.may_extend(oid)) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        ResultCode::InsufficientAccessRights,
+        "the identity may not call this extended operation",
+    ))
+}
+
+/// StartTLS (RFC 4511 §4.14).
+fn start_tls(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    if !offers_tls(&worker.directory, session) {
+        // Not supported by configuration is not supported (RFC 4511 §4.14.2).
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            "this server offers no TLS on this connection",
+        ));
+    }
+    if request.value.is_some() {
+        return Err(Refusal::new(ResultCode::ProtocolError, "StartTLS has no value"));
+    }
+    if session.is_secure() {
+        return Err(Refusal::new(ResultCode::OperationsError, "TLS is in use already"));
+    }
+    if session.outstanding() > 0 {
+        return Err(Refusal::new(
+            ResultCode::OperationsError,
+            "StartTLS must wait until all other requests are answered",
+        ));
+    }
+    // What was asked for without protection is not to be carried out under it.
+    session.transactions().clear();
+    respond(out, call.id, Some(request.oid), None);
+    Ok(Next::StartTls)
+}
+
+/// Who am I? (RFC 4532).
+fn who_am_i(
+    _worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    if request.value.is_some() {
+        return Err(Refusal::new(ResultCode::ProtocolError, "Who am I? has no value"));
+    }
+    respond(out, call.id, None, Some(session.identity().authorization_id().as_bytes()));
+    Ok(Next::Answered)
+}
+
+/// The success answer of an extended operation.
+pub(crate) fn respond(out: &mut Vec<u8>, id: MessageId, oid: Option<&str>, value: Option<&[u8]>) {
+    let result = LdapResult::new(ResultCode::Success);
+    let op = Response::Extended { result, oid, value };
+    Message { id, op, controls: Controls::EMPTY }.encode(out);
+}

@@ -1,0 +1,98 @@
+//! Work that is too long for the thread that reads requests: large searches, and compares with
+//! large values or with many.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aci::Access;
+use ldap::message::MessageId;
+
+use crate::read::search::Parked;
+use crate::request::note::Noted;
+use crate::request::stop::Stop;
+
+/// A request to be carried out by a pool thread. It holds its own copy of the message, because the
+/// read buffer is needed for the next one.
+pub struct Job {
+    pub(crate) id: MessageId,
+    pub(crate) message: Vec<u8>,
+    pub(crate) access: Arc<Access>,
+    /// Controls of the request that the asker may not use.
+    pub(crate) denied: Vec<&'static str>,
+    pub(crate) stop: Stop,
+    /// It is carried out for somebody else than the session is of (RFC 4370).
+    pub(crate) is_assumed: bool,
+    /// Where it goes on, when it has parked.
+    pub(crate) parked: Option<Box<Parked>>,
+}
+
+/// How far a pool thread came with a job.
+#[derive(Debug)]
+#[must_use]
+pub enum Ran {
+    /// It is over.
+    Done(JobDone),
+    /// Its receiver has no room: it goes on, on any thread, when it is run again. It holds nothing
+    /// of the store, and goes on with what is there then.
+    Parked(Job),
+}
+
+impl Ran {
+    /// The end of a job; none when it has parked.
+    pub fn done(self) -> Option<JobDone> {
+        match self {
+            Self::Done(done) => Some(done),
+            Self::Parked(_) => None,
+        }
+    }
+}
+
+impl Job {
+    /// Which request it is.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// What tells that the job has to stop; for whoever waits on its behalf.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+}
+
+// The message may hold a password.
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("id", &self.id)
+            .field("message_bytes", &self.message.len())
+            .field("is_parked", &self.parked.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the connection must know when a job is over; give it to `Session::finish`.
+#[derive(Debug)]
+#[must_use]
+pub struct JobDone {
+    pub(crate) id: MessageId,
+    pub(crate) noted: Noted,
+    pub(crate) end: Vec<u8>,
+}
+
+impl JobDone {
+    /// Which request it was.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// What was noted of it.
+    pub fn noted(&self) -> Noted {
+        self.noted
+    }
+
+    /// The end of its answer, with the result. It comes with the word that the job is over: a
+    /// client that has it may use the message id again at once (RFC 4511 §4.1.1.1).
+    pub fn take_end(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.end)
+    }
+}

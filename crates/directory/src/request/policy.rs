@@ -1,0 +1,406 @@
+//! Policies of connections: which operations, and which part of the tree, a connection may ask for
+//! at all, by where it comes from, how it is protected and who is bound.
+//!
+//! The first policy whose conditions all hold is the one of the connection; without any, nothing is
+//! restricted. A policy narrows what may be asked; what is answered is for access control.
+//!
+//! Invariant: a policy that names no addresses does not hold on the Unix socket: whoever may run
+//! the server can always get in and mend what policies shut out.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use aci::{Access, Identity, Network};
+use ldap::message::{Request, Scope};
+use ldap::result::ResultCode;
+use schema::{DnKey, Schema};
+
+use crate::error::DirectoryError;
+use crate::read::live_entry::SUBSCHEMA_DN;
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::write::password_modify;
+
+/// One policy, as it is configured.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Policy {
+    /// What refusals call it.
+    pub name: String,
+    /// Where connections come from; empty = anywhere but from the Unix socket.
+    pub addresses: Vec<PolicyAddress>,
+    /// Whether TLS protects them; nothing = either.
+    pub tls: Option<bool>,
+    /// `anonymous`, or names: whoever is bound as that entry or as one below it; empty = anybody.
+    pub identities: Vec<String>,
+    /// What may be asked for; nothing = everything.
+    pub operations: Option<Vec<PolicyOperation>>,
+    /// The subtrees that requests may name; empty = all.
+    pub suffixes: Vec<String>,
+    /// Connections bound as one identity at the same time, 0 = any number; nothing = as elsewhere.
+    pub connections_per_identity_max: Option<u32>,
+    /// Operations of one identity that are not answered, likewise.
+    pub operations_per_identity_max: Option<u32>,
+}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PolicyAddress {
+    /// The Unix socket.
+    Local,
+    /// Addresses with the same first bits.
+    Network(Network),
+}
+
+/// An operation that a policy allows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PolicyOperation {
+    /// Bind.
+    Bind,
+    /// Search.
+    Search,
+    /// Compare.
+    Compare,
+    /// Add.
+    Add,
+    /// Delete.
+    Delete,
+    /// Modify.
+    Modify,
+    /// Modify DN.
+    ModifyDn,
+    /// Password modify (RFC 3062).
+    PasswordModify,
+    /// Every other extended operation.
+    Extended,
+}
+
+impl PolicyOperation {
+    /// All, with the word that settings use.
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("bind", Self::Bind),
+        ("search", Self::Search),
+        ("compare", Self::Compare),
+        ("add", Self::Add),
+        ("delete", Self::Delete),
+        ("modify", Self::Modify),
+        ("modify_dn", Self::ModifyDn),
+        ("password_modify", Self::PasswordModify),
+        ("extended", Self::Extended),
+    ];
+
+    /// Which one a request asks for; nothing when no policy forbids it: ending and protecting a
+    /// connection is always allowed.
+    fn of(request: &Request<'_>) -> Option<Self> {
+        Some(match request {
+            Request::Unbind | Request::Abandon(_) => return None,
+            Request::Bind(_) => Self::Bind,
+            Request::Search(_) => Self::Search,
+            Request::Compare(_) => Self::Compare,
+            Request::Add(_) => Self::Add,
+            Request::Delete(_) => Self::Delete,
+            Request::Modify(_) => Self::Modify,
+            Request::ModifyDn(_) => Self::ModifyDn,
+            Request::Extended(extended) => match extended.oid {
+                START_TLS => return None,
+                password_modify::OID => Self::PasswordModify,
+                _ => Self::Extended,
+            },
+        })
+    }
+
+    fn word(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, operation)| *operation == self);
+        found.map_or("it", |(word, _)| word)
+    }
+}
+
+impl FromStr for PolicyAddress {
+    type Err = ();
+
+    /// `local`, `192.0.2.1`, `192.0.2.0/24`, `2001:db8::/32`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == "local" {
+            return Ok(Self::Local);
+        }
+        // Policies have always read a sign.
+        let network = text.replacen("/+", "/", 1).parse::<Network>()?;
+        Ok(Self::Network(network.to_canonical()))
+    }
+}
+
+impl fmt::Display for PolicyAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Network(network) => network.fmt(f),
+        }
+    }
+}
+
+impl PolicyAddress {
+    fn holds(self, address: Option<IpAddr>) -> bool {
+        match self {
+            Self::Local => address.is_none(),
+            Self::Network(network) => address.is_some_and(|address| network.contains(address)),
+        }
+    }
+}
+
+/// All policies, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Policies(Vec<Resolved>);
+
+/// A policy whose names are resolved.
+#[derive(Debug)]
+struct Resolved {
+    policy: Policy,
+    is_for_anonymous: bool,
+    identities: Vec<DnKey>,
+    suffixes: Vec<DnKey>,
+}
+
+/// Which policy holds for a session, as long as nothing about it changes.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    access: Arc<Access>,
+    secure: bool,
+    policy: Option<usize>,
+}
+
+impl Policies {
+    pub(crate) fn new(list: &[Policy], schema: &Schema) -> Result<Self, DirectoryError> {
+        let key = |text: &String| {
+            DnKey::from_text(schema, text).map_err(|error| DirectoryError::Name {
+                text: text.clone(),
+                reason: error.to_string(),
+            })
+        };
+        let resolve = |policy: &Policy| {
+            let names = policy.identities.iter().filter(|name| *name != ANONYMOUS);
+            Ok(Resolved {
+                is_for_anonymous: policy.identities.iter().any(|name| name == ANONYMOUS),
+                identities: names.map(key).collect::<Result<_, DirectoryError>>()?,
+                suffixes: policy.suffixes.iter().map(key).collect::<Result<_, DirectoryError>>()?,
+                policy: policy.clone(),
+            })
+        };
+        Ok(Self(list.iter().map(resolve).collect::<Result<_, DirectoryError>>()?))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Refuses what the policy of the session does not allow.
+    pub(crate) fn check(
+        &self,
+        session: &mut Session,
+        request: &Request<'_>,
+        schema: &Schema,
+    ) -> Result<(), Refusal> {
+        match self.of(session, schema) {
+            Some(policy) => policy.check(request, schema),
+            None => Ok(()),
+        }
+    }
+
+    /// Likewise, where the value of an extended operation says which entry it is about.
+    pub(crate) fn check_target(
+        &self,
+        session: &mut Session,
+        key: &DnKey,
+        schema: &Schema,
+    ) -> Result<(), Refusal> {
+        match self.of(session, schema) {
+            Some(policy) if policy.is_outside(key) => Err(policy.other_name()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn of(&self, session: &mut Session, schema: &Schema) -> Option<&Resolved> {
+        let (access, secure) = (Arc::clone(session.access()), session.is_secure());
+        let known = session
+            .policy()
+            .as_ref()
+            .filter(|chosen| Arc::ptr_eq(&chosen.access, &access) && chosen.secure == secure);
+        let policy = match known {
+            Some(chosen) => chosen.policy,
+            None => {
+                let key = match session.identity() {
+                    Identity::Anonymous => None,
+                    Identity::Root(dn) | Identity::Entry(dn) => {
+                        Some(DnKey::from_text(schema, dn.as_str()).ok()?)
+                    }
+                };
+                let policy = self.choose(session, key.as_ref());
+                *session.policy() = Some(Chosen { access, secure, policy });
+                policy
+            }
+        };
+        self.0.get(policy?)
+    }
+
+    /// How many connections, and operations that are not answered, there may be of an identity that
+    /// has just proved itself, as far as its policy says.
+    pub(crate) fn identity_limits(
+        &self,
+        session: &Session,
+        key: &DnKey,
+    ) -> Option<(Option<u32>, Option<u32>)> {
+        let Resolved { policy, .. } = self.0.get(self.choose(session, Some(key))?)?;
+        Some((policy.connections_per_identity_max, policy.operations_per_identity_max))
+    }
+
+    /// The policy for a session when this identity is bound.
+    fn choose(&self, session: &Session, key: Option<&DnKey>) -> Option<usize> {
+        let peer = session.peer();
+        let address = peer.ip;
+        let is_local = peer.local_user.is_some() || address.is_none();
+        self.0.iter().position(|one| {
+            let Policy { addresses, tls, identities, .. } = &one.policy;
+            let is_from_there = match addresses.is_empty() {
+                true => !is_local,
+                false => addresses.iter().any(|range| range.holds(address)),
+            };
+            let is_asker = identities.is_empty()
+                || match key {
+                    None => one.is_for_anonymous,
+                    Some(key) => one.identities.iter().any(|name| key.is_within(name)),
+                };
+            is_from_there && is_asker && tls.is_none_or(|tls| tls == session.is_secure())
+        })
+    }
+}
+
+impl Resolved {
+    fn check(&self, request: &Request<'_>, schema: &Schema) -> Result<(), Refusal> {
+        let Some(operation) = PolicyOperation::of(request) else { return Ok(()) };
+        let name = &self.policy.name;
+        if let Some(allowed) = &self.policy.operations
+            && !allowed.contains(&operation)
+        {
+            let word = operation.word();
+            let why = format!("the policy '{name}' of this connection does not allow {word}");
+            return Err(Refusal::new(ResultCode::UnwillingToPerform, why));
+        }
+        if self.suffixes.is_empty() {
+            return Ok(());
+        }
+        // What is no name is refused for that.
+        let outside =
+            |text: &str| DnKey::from_text(schema, text).is_ok_and(|key| self.is_outside(&key));
+        let is_outside = match request {
+            // What a server is, is for everybody.
+            Request::Search(search) if search.scope == Scope::Base && is_public(search.base) => {
+                false
+            }
+            Request::Search(search) => outside(search.base),
+            Request::Compare(compare) => outside(compare.name),
+            Request::Add(add) => outside(add.name),
+            Request::Delete(delete) => outside(delete.name),
+            Request::Modify(modify) => outside(modify.name),
+            Request::ModifyDn(rename) => {
+                outside(rename.name) || rename.new_superior.is_some_and(outside)
+            }
+            // Who somebody is, and what is no operation on an entry that is named; where the value
+            // of one names an entry, `check_target` is asked.
+            Request::Bind(_) | Request::Extended(_) | Request::Unbind | Request::Abandon(_) => {
+                false
+            }
+        };
+        if is_outside { Err(self.other_name()) } else { Ok(()) }
+    }
+
+    fn is_outside(&self, key: &DnKey) -> bool {
+        !self.suffixes.is_empty() && !self.suffixes.iter().any(|suffix| key.is_within(suffix))
+    }
+
+    fn other_name(&self) -> Refusal {
+        let name = &self.policy.name;
+        let why = format!("the policy '{name}' of this connection does not allow this name");
+        Refusal::new(ResultCode::UnwillingToPerform, why)
+    }
+}
+
+/// The root DSE and the schema.
+fn is_public(base: &str) -> bool {
+    base.is_empty() || base.eq_ignore_ascii_case(SUBSCHEMA_DN)
+}
+
+/// Stands for those who are not bound.
+const ANONYMOUS: &str = "anonymous";
+
+const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(range: &str, address: &str, want: bool) {
+        let range = range.parse::<PolicyAddress>().unwrap();
+        let address = address.parse::<IpAddr>().ok();
+        assert_eq!(range.holds(address), want, "{range}");
+    }
+
+    #[test]
+    fn an_address_is_in_a_range_by_its_first_bits() {
+        check("192.0.2.1", "192.0.2.1", true);
+        check("192.0.2.1", "192.0.2.2", false);
+        check("192.0.2.0/24", "192.0.2.255", true);
+        check("192.0.2.0/24", "192.0.3.0", false);
+        check("192.0.2.128/25", "192.0.2.127", false);
+        check("0.0.0.0/0", "8.8.8.8", true);
+        check("0.0.0.0/0", "2001:db8::1", false);
+        check("192.0.2.0/24", "::ffff:192.0.2.9", true);
+        check("2001:db8::/32", "2001:db8:ffff::1", true);
+        check("2001:db8::/32", "2001:db9::1", false);
+        check("::1", "::1", true);
+        check("::/0", "", false);
+        check("local", "", true);
+        check("local", "127.0.0.1", false);
+        check("10.1.9.9/16", "10.1.0.0", true);
+        check("192.0.2.0/024", "192.0.2.9", true);
+        check("192.0.2.0/+24", "192.0.2.9", true);
+        check("::/0", "1.2.3.4", false);
+        check("::/0", "::ffff:1.2.3.4", false);
+    }
+
+    #[test]
+    fn a_range_of_mapped_addresses_is_one_of_ipv4_with_the_bits_of_ipv4() {
+        check("::ffff:192.0.2.1/24", "192.0.2.9", true);
+        check("::ffff:192.0.2.1/24", "::ffff:192.0.2.9", true);
+        check("::ffff:192.0.2.1/24", "192.0.3.9", false);
+        check("::ffff:192.0.2.1/24", "::1", false);
+        check("::ffff:192.0.2.1/32", "192.0.2.1", true);
+        for more_bits_than_ipv4_has in ["::ffff:192.0.2.1", "::ffff:192.0.2.1/33"] {
+            check(more_bits_than_ipv4_has, "192.0.2.1", false);
+            check(more_bits_than_ipv4_has, "::ffff:192.0.2.1", false);
+            check(more_bits_than_ipv4_has, "::1", false);
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in [
+            "",
+            "x",
+            "Local",
+            "192.0.2.0/33",
+            "192.0.2.0/256",
+            "2001:db8::/129",
+            "192.0.2.0/",
+            "192.0.2.0/-1",
+            "192.0.2.0/24/24",
+            "192.0.2.0/255.255.255.0",
+            "192.0.2.*",
+            "0192.0.2.0/24",
+            "[::1]",
+            " 192.0.2.1",
+        ] {
+            assert!(text.parse::<PolicyAddress>().is_err(), "{text}");
+        }
+    }
+}

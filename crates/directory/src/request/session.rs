@@ -1,0 +1,576 @@
+//! One client connection and its authorization state (RFC 4513 §2).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use aci::{Access, Identity, Method, Origin};
+use ldap::message::{DecodeLimits, Message, MessageId, Request};
+use ldap::result::ResultCode;
+use schema::EntryId;
+
+use crate::bind::authentication::Confidentiality;
+use crate::bind::sasl;
+use crate::bind::sasl::external::EXTERNAL;
+use crate::directory::Directory;
+use crate::request::cancel;
+use crate::request::identity_limits::{self, Seat, Turn};
+use crate::request::job::{Job, JobDone};
+use crate::request::policy::Chosen;
+use crate::request::protection::{ChannelBindings, ClientCertificate, Tls};
+use crate::request::refusal::Refusal;
+use crate::write::transactions::Transactions;
+pub(crate) use history::record::Who;
+
+/// Where a connection comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// The client's address, for logs.
+    pub address: String,
+    /// The same for access rules; `None` on a Unix socket.
+    pub ip: Option<IpAddr>,
+    /// A proxy told the address: it says nothing about the way to this server.
+    pub is_proxied: bool,
+    /// Who is at the other end of a Unix socket; `None` on TCP.
+    pub local_user: Option<LocalUser>,
+    /// Whether the connection is protected by TLS from its first octet (LDAPS).
+    pub secure: bool,
+}
+
+/// A user of this machine, as the kernel vouches for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LocalUser {
+    /// Numeric user id.
+    pub uid: u32,
+    /// Numeric group id.
+    pub gid: u32,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Session {
+    peer: Peer,
+    access: Arc<Access>,
+    who: Arc<Who>,
+    /// As whom the request at hand is carried out, when it is somebody else.
+    assumed: Option<(Arc<Access>, Arc<Who>)>,
+    secure: bool,
+    /// The name of the client's host, as it was confirmed.
+    host_name: Option<Arc<str>>,
+    tls: Option<Box<Tls>>,
+    /// A SASL bind whose client is to send more.
+    pending: Option<sasl::Pending>,
+    outstanding: Vec<Outstanding>,
+    /// The ids of Cancels that had their effect and are still to be answered.
+    canceled_ahead: Vec<MessageId>,
+    /// Its place among the connections of its identity, where those are counted.
+    seat: Option<Seat>,
+    /// That of the request at hand among the operations of its identity.
+    turn: Option<Turn>,
+    transactions: Transactions,
+    policy: Option<Chosen>,
+    /// The account that has to change its password before anything else.
+    must_change: Option<EntryId>,
+    /// Nobody on this connection, once it was: every bind begins as that.
+    nobody: Option<(Arc<Access>, Arc<Who>)>,
+}
+
+/// A request that is not answered yet.
+#[derive(Debug)]
+struct Outstanding {
+    id: MessageId,
+    cancel: Cancel,
+    /// A bind is not abandoned by a request.
+    is_bind: bool,
+    _turn: Option<Turn>,
+}
+
+impl Session {
+    pub(crate) fn new(peer: Peer) -> Self {
+        let secure = peer.secure;
+        let identity = Identity::Anonymous;
+        let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
+        let mut session = Self {
+            who: who(&identity, &peer.address, "", number),
+            peer,
+            access: Arc::new(Access::of(identity.clone())),
+            secure,
+            assumed: None,
+            host_name: None,
+            tls: None,
+            pending: None,
+            outstanding: Vec::new(),
+            canceled_ahead: Vec::new(),
+            seat: None,
+            turn: None,
+            transactions: Transactions::default(),
+            policy: None,
+            must_change: None,
+            nobody: None,
+        };
+        session.set_access(Access::of(identity), "");
+        session
+    }
+
+    /// Whether TLS protects the connection.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// TLS was negotiated: from the start, or after StartTLS (RFC 4511 §4.14).
+    pub fn set_tls(&mut self, tls: Tls) {
+        self.secure = true;
+        self.tls = Some(Box::new(tls));
+        // It came from elsewhere.
+        self.nobody = None;
+        // What was begun without protection does not go on under it.
+        self.pending = None;
+        let Origin { method, .. } = *self.access.origin();
+        let origin = Origin { method, ..self.origin("") };
+        self.access = Arc::new((*self.access).clone().from_origin(origin));
+    }
+
+    /// The name of the client's host is known, or that it has none.
+    pub fn set_host_name(&mut self, name: Option<Arc<str>>) {
+        self.host_name = name;
+        self.nobody = None;
+        let Origin { method, .. } = *self.access.origin();
+        let origin = Origin { method, ..self.origin("") };
+        self.access = Arc::new((*self.access).clone().from_origin(origin));
+    }
+
+    /// Where requests come from, as access rules ask about it.
+    pub(crate) fn origin(&self, mechanism: &'static str) -> Origin {
+        let address = match self.peer.local_user {
+            Some(_) => None,
+            None => match self.peer.ip {
+                Some(ip) => Some(ip.to_canonical()),
+                None => address_of(&self.peer.address),
+            },
+        };
+        let method = match mechanism {
+            "" => Method::Anonymous,
+            SIMPLE => Method::Simple,
+            EXTERNAL if self.secure => Method::Certificate,
+            name => Method::Sasl(name),
+        };
+        Origin { address, host_name: self.host_name.clone(), ssf: self.ssf(), method }
+    }
+
+    /// The client's address; `None` on a Unix socket.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.peer.ip
+    }
+
+    /// How strongly the connection is protected: the bits of the key, 0 without protection.
+    pub fn ssf(&self) -> u32 {
+        match (self.secure, self.peer.local_user) {
+            (true, _) => self.tls.as_ref().map_or(SSF_TLS, |tls| tls.strength_bits.max(SSF_TLS)),
+            (false, Some(_)) => SSF_LOCAL,
+            (false, None) => 0,
+        }
+    }
+
+    /// How the client proved who it is: `simple`, or a SASL mechanism; empty when it did not.
+    pub fn mechanism(&self) -> &str {
+        &self.who.mechanism
+    }
+
+    /// The client certificate that TLS verified.
+    pub(crate) fn client_certificate(&self) -> Option<&ClientCertificate> {
+        self.tls.as_ref().and_then(|tls| tls.client.as_ref())
+    }
+
+    /// What only the two ends of this connection know.
+    pub(crate) fn bindings(&self) -> Option<&ChannelBindings> {
+        self.tls.as_ref().map(|tls| &tls.bindings)
+    }
+
+    /// Whether passwords may be taken: nobody on the way can read them, or the settings of the node
+    /// say that it does not matter.
+    pub(crate) fn is_confidential(&self, directory: &Directory) -> bool {
+        self.is_protected(directory.authentication.confidentiality)
+    }
+
+    /// Whether PLAIN may be taken: where passwords may be, and its own setting says so, too.
+    pub(crate) fn takes_plain(&self, directory: &Directory) -> bool {
+        self.is_confidential(directory)
+            && self.is_protected(directory.authentication.plain_confidentiality)
+    }
+
+    /// Whether the connection is protected where it has to be.
+    fn is_protected(&self, where_needed: Confidentiality) -> bool {
+        let is_local = self.peer.local_user.is_some() || self.peer.ip.is_none();
+        let is_near = is_local
+            || (!self.peer.is_proxied
+                && self.peer.ip.is_some_and(|ip| ip.to_canonical().is_loopback()));
+        self.secure
+            || match where_needed {
+                Confidentiality::Always => is_local,
+                Confidentiality::Remote => is_near,
+                Confidentiality::Never => true,
+            }
+    }
+
+    /// An exchange of SASL messages goes on with the next bind.
+    pub(crate) fn set_pending(&mut self, pending: sasl::Pending) {
+        self.pending = Some(pending);
+    }
+
+    /// The exchange that this bind may go on with; it is over unless it is set again.
+    pub(crate) fn take_pending(&mut self) -> Option<sasl::Pending> {
+        self.pending.take()
+    }
+
+    /// Who the client says it is, where an exchange of messages has come so far.
+    pub(crate) fn proving(&self) -> Option<&str> {
+        self.pending.as_ref().and_then(|pending| pending.exchange.username())
+    }
+
+    /// Whether the client is in the middle of a SASL bind.
+    pub(crate) fn is_binding(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Who is asking.
+    pub fn identity(&self) -> &Identity {
+        self.access().identity()
+    }
+
+    /// The entry that has signed in; none for the administrator and for strangers.
+    pub fn entry(&self) -> Option<EntryId> {
+        self.access.entry()
+    }
+
+    /// How long its client may stay silent, when it has a limit of its own; zero: for ever.
+    pub fn idle_limit(&self) -> Option<Duration> {
+        self.access.grants().idle_limit_s.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+
+    /// Where the client is, as it was told when the connection began.
+    pub fn client_address(&self) -> &str {
+        &self.peer.address
+    }
+
+    /// Requests of this connection that are not answered yet.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Nobody waits any more, because the connection is gone or a bind came: stops what still
+    /// works for it. Writes that were decided go on. The requests stay listed until whoever works
+    /// on them says they are over, as with `abandon`.
+    pub fn abandon_all(&mut self) {
+        for request in &self.outstanding {
+            request.cancel.set();
+        }
+    }
+
+    /// A job of this connection goes on: with the rights that the session has now, unless it is
+    /// carried out for somebody else.
+    pub fn renew(&self, job: &mut Job) {
+        if !job.is_assumed && !job.stop.is_abandoned() {
+            job.access = Arc::clone(&self.access);
+        }
+    }
+
+    /// A job of this connection is over.
+    pub fn finish(&mut self, done: JobDone) {
+        self.forget(done.id);
+    }
+
+    /// The answer to a write of this connection has arrived.
+    pub fn forget(&mut self, id: MessageId) {
+        self.outstanding.retain(|request| request.id != id);
+    }
+
+    /// A whole message that will be handled later: when it gives up a request, that is done now
+    /// already. Everything else about it waits, and the answer to a Cancel. What waits for hashes
+    /// is not to be canceled: `may_cancel` is false then.
+    pub fn look_ahead(&mut self, message: &[u8], may_cancel: bool) {
+        if message.len() > AHEAD_MESSAGE_MAX_BYTES {
+            return;
+        }
+        let Ok(decoded) = Message::<Request<'_>>::decode(message, &DecodeLimits::default()) else {
+            return;
+        };
+        match decoded.op {
+            Request::Abandon(id) => self.abandon(id),
+            Request::Extended(request)
+                if may_cancel
+                    && decoded.controls.is_empty()
+                    && self.canceled_ahead.len() < CANCELED_AHEAD_MAX
+                    && let Some(id) = cancel::target(&request)
+                    && self.cancel(id).is_ok() =>
+            {
+                self.canceled_ahead.push(decoded.id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the Cancel with this id had its effect before it was handled; it is forgotten.
+    pub(crate) fn was_canceled_ahead(&mut self, by: MessageId) -> bool {
+        let found = self.canceled_ahead.iter().position(|id| *id == by);
+        found.map(|place| self.canceled_ahead.swap_remove(place)).is_some()
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub(crate) fn access(&self) -> &Arc<Access> {
+        match &self.assumed {
+            Some((access, _)) => access,
+            None => &self.access,
+        }
+    }
+
+    /// That of the session itself, whomever the request at hand is carried out for.
+    pub(crate) fn own_access(&self) -> &Access {
+        &self.access
+    }
+
+    /// The request at hand is carried out with another access (RFC 4370).
+    pub(crate) fn assume(&mut self, access: Access) {
+        let access = access.from_origin(self.access.origin().clone());
+        let authz = access.identity().authorization_id();
+        let who = Who { authz, ..Who::clone(&self.who) };
+        self.assumed = Some((Arc::new(access), Arc::new(who)));
+    }
+
+    /// The request at hand is done with: the session acts as itself.
+    pub(crate) fn resume(&mut self) {
+        self.assumed = None;
+        self.turn = None;
+    }
+
+    /// Whether the request at hand is carried out for somebody else.
+    pub(crate) fn is_assumed(&self) -> bool {
+        self.assumed.is_some()
+    }
+
+    /// Who asks, as the change records note it; another one as soon as somebody else does.
+    pub fn who(&self) -> &Arc<Who> {
+        match &self.assumed {
+            Some((_, who)) => who,
+            None => &self.who,
+        }
+    }
+
+    /// The client has proved who it is: from now on it is that identity, unless too many
+    /// connections are.
+    pub(crate) fn bind_as(
+        &mut self,
+        directory: &Directory,
+        access: Access,
+        mechanism: &'static str,
+    ) -> Result<(), Refusal> {
+        self.seat = identity_limits::admit(directory, self, &access)?;
+        self.set_access(access, mechanism);
+        Ok(())
+    }
+
+    /// The entry that signed in gives this access now; says whether that is another one.
+    pub(crate) fn refresh(&mut self, access: Access) -> bool {
+        let access = access.from_origin(self.access.origin().clone());
+        if *self.access == access {
+            return false;
+        }
+        if self.access.identity() != access.identity() {
+            let authz = access.identity().authorization_id();
+            self.who = Arc::new(Who { authz, ..Who::clone(&self.who) });
+        }
+        self.access = Arc::new(access);
+        true
+    }
+
+    /// Counts the request at hand among the operations of the identity, if there may be one more.
+    pub(crate) fn take_turn(&mut self) -> Result<(), Refusal> {
+        self.turn = match &self.seat {
+            Some(seat) => seat.turn()?,
+            None => None,
+        };
+        Ok(())
+    }
+
+    pub(crate) fn set_access(&mut self, access: Access, mechanism: &'static str) {
+        let access = access.from_origin(self.origin(mechanism));
+        if *self.access != access || self.who.mechanism != mechanism {
+            let Who { session, .. } = *self.who;
+            self.who = who(access.identity(), &self.peer.address, mechanism, session);
+            self.access = Arc::new(access);
+        }
+    }
+
+    /// The account that has to change its password before anything else.
+    pub(crate) fn must_change(&self) -> Option<EntryId> {
+        self.must_change
+    }
+
+    pub(crate) fn set_must_change(&mut self, account: Option<EntryId>) {
+        self.must_change = account;
+    }
+
+    /// The policy that was found for it.
+    pub(crate) fn policy(&mut self) -> &mut Option<Chosen> {
+        &mut self.policy
+    }
+
+    /// The transactions under way.
+    pub(crate) fn transactions(&mut self) -> &mut Transactions {
+        &mut self.transactions
+    }
+
+    pub(crate) fn is_outstanding(&self, id: MessageId) -> bool {
+        self.outstanding.iter().any(|request| request.id == id)
+    }
+
+    /// A bind came that is refused before anybody looks at it: the client is nobody, as with every
+    /// bind (RFC 4513 §4).
+    pub fn refuse_bind(&mut self) {
+        self.start_bind();
+        self.pending = None;
+    }
+
+    /// A bind came: all other requests of the session are given up (RFC 4511 §4.2.1), and it is
+    /// anonymous unless and until the bind succeeds (RFC 4513 §4). Its transactions are forgotten.
+    pub(crate) fn start_bind(&mut self) {
+        self.abandon_all();
+        self.transactions.clear();
+        self.seat = None;
+        self.must_change = None;
+        match &self.nobody {
+            Some((access, who)) => {
+                (self.access, self.who) = (Arc::clone(access), Arc::clone(who));
+            }
+            None => {
+                self.set_access(Access::of(Identity::Anonymous), "");
+                self.nobody = Some((Arc::clone(&self.access), Arc::clone(&self.who)));
+            }
+        }
+    }
+
+    /// Notes a request that will be answered later, so that it can be abandoned.
+    pub(crate) fn begin(&mut self, id: MessageId) -> Cancel {
+        let cancel = Cancel::default();
+        let turn = self.turn.take();
+        self.outstanding.push(Outstanding {
+            id,
+            cancel: cancel.clone(),
+            is_bind: false,
+            _turn: turn,
+        });
+        cancel
+    }
+
+    /// A request that was noted is a bind, which no request gives up (RFC 4511 §4.11): a password
+    /// would have been tried, and a wrong one not be counted.
+    pub(crate) fn hold_bind(&mut self, id: MessageId) {
+        for request in self.outstanding.iter_mut().filter(|request| request.id == id) {
+            request.is_bind = true;
+        }
+    }
+
+    /// RFC 3909 §2.1: has a request answered `canceled`, unless it is too late for that.
+    pub(crate) fn cancel(&self, id: MessageId) -> Result<(), ResultCode> {
+        let found = self.outstanding.iter().find(|request| request.id == id);
+        found.ok_or(ResultCode::NoSuchOperation)?.cancel.cancel()
+    }
+
+    /// RFC 4511 §4.11: an unknown id is silently ignored. The request stays listed until whoever
+    /// works on it says it is over, so that its id cannot be used twice meanwhile.
+    pub(crate) fn abandon(&mut self, id: MessageId) {
+        let is_it = |request: &&Outstanding| request.id == id && !request.is_bind;
+        for request in self.outstanding.iter().filter(is_it) {
+            request.cancel.set();
+        }
+    }
+}
+
+/// Who asks, as the change records note it. The authorization identity is that of the bind.
+fn who(identity: &Identity, address: &str, mechanism: &'static str, session: u64) -> Arc<Who> {
+    Arc::new(Who {
+        dn: identity.dn().map(|dn| dn.as_str().to_owned()).unwrap_or_default(),
+        authz: String::new(),
+        address: address.to_owned(),
+        mechanism: mechanism.into(),
+        session,
+    })
+}
+
+/// The address in the text that names a peer: with a port or without.
+fn address_of(text: &str) -> Option<IpAddr> {
+    let with_port = text.parse().map(|socket: SocketAddr| socket.ip());
+    with_port.or_else(|_| text.parse()).ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// What TLS counts as: the weakest key that is taken is of so many bits.
+const SSF_TLS: u32 = 128;
+/// What a socket of this machine counts as, as OpenLDAP has it.
+const SSF_LOCAL: u32 = 71;
+
+/// The size of the longest Abandon or Cancel without controls, and some more.
+const AHEAD_MESSAGE_MAX_BYTES: usize = 64;
+/// So many Cancels have their effect before they are handled; more wait.
+const CANCELED_AHEAD_MAX: usize = 64;
+
+/// The mechanism of an identity that was proved with name and password.
+pub(crate) const SIMPLE: &str = "simple";
+
+/// Sessions of this process so far.
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
+
+/// Says to whoever works on a request that nobody waits for it any more, or that it is to be
+/// answered `canceled`.
+///
+/// Invariant: what was told to be canceled is answered so, and what was decided is not canceled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cancel(Arc<AtomicU8>);
+
+/// How a request may end that was going on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ending {
+    /// By its own answer.
+    Own,
+    /// Without one.
+    Abandoned,
+    /// By the answer `canceled`.
+    Canceled,
+}
+
+impl Cancel {
+    pub(crate) fn set(&self) {
+        self.0.fetch_or(ABANDONED, Ordering::Relaxed);
+    }
+
+    /// Whether to stop.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (ABANDONED | CANCELED) != 0
+    }
+
+    /// From here on it is not canceled any more: its answer is made, or it is carried out.
+    pub(crate) fn decide(&self) -> Ending {
+        let before = self.0.fetch_or(DECIDED, Ordering::Relaxed);
+        match (before & CANCELED != 0, before & ABANDONED != 0) {
+            (true, _) => Ending::Canceled,
+            (false, true) => Ending::Abandoned,
+            (false, false) => Ending::Own,
+        }
+    }
+
+    /// Has it canceled.
+    fn cancel(&self) -> Result<(), ResultCode> {
+        let change = |was: u8| (was == 0).then_some(CANCELED);
+        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change) {
+            Ok(_) => Ok(()),
+            Err(was) if was & (ABANDONED | CANCELED) != 0 => Err(ResultCode::NoSuchOperation),
+            Err(_) => Err(ResultCode::TooLate),
+        }
+    }
+}
+
+const ABANDONED: u8 = 1;
+const CANCELED: u8 = 2;
+const DECIDED: u8 = 4;

@@ -1,0 +1,259 @@
+//! The password policy state extended operation, as OpenDJ, Oracle Unified Directory and
+//! PingDirectory have it: reads and changes the state of an account. `roster account` and
+//! `manage-account` speak it.
+//!
+//! Invariant: only who has the privilege `password-reset` is told anything. What such a one may not
+//! write by a modification is not written here either, but for what only the server sets; and who
+//! may not unlock an account does not keep it from being locked.
+//! Invariant: no password leaves, in whatever form: of those that were used, the times are told.
+
+mod changes;
+mod tells;
+
+use std::sync::Arc;
+
+use aci::{Denied, Privilege, Right, Rights};
+use environment::Timestamp;
+use ldap::control_value::policy_state::{PING_OID, PolicyState, StateOperation};
+use ldap::dn::Dn;
+use ldap::message::{ExtendedRequest, ResponseKind};
+use ldap::result::ResultCode;
+use schema::{Change, DnKey, Entry, Schema};
+use store::{StoredEntry, View};
+
+use self::changes::{Changed, Verb};
+use self::tells::Told;
+use crate::access::guard::{Guard, Site, guarded};
+use crate::directory::{Directory, State};
+use crate::password_policy::{Account, AccountState, Policy};
+use crate::read::target::{self, Lookup};
+use crate::request::extended::{Call, respond};
+use crate::request::referral;
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::{Next, Worker};
+use crate::write::checks::{self, Checked, Passwords};
+use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::update::{self, Asked};
+
+/// Changes of the state of one account, resolved.
+pub(crate) struct StateChange {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    changes: Vec<(&'static Verb, Vec<String>)>,
+    asked: Wanted,
+}
+
+/// What is to be answered.
+struct Wanted {
+    /// The name of the account as it was sent.
+    target: String,
+    /// The numbers of what is asked for; none: everything.
+    numbers: Vec<u32>,
+    /// Whether everything includes PingDirectory's operations: OpenDJ's clients fail on them.
+    knows_ping: bool,
+}
+
+/// Carries it out, or resolves what it changes and hands that to the writer.
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    if !session.access().has(Privilege::PasswordReset) {
+        return Err(Refusal::new(
+            ResultCode::InsufficientAccessRights,
+            "the state of accounts is for those who have the privilege password-reset",
+        ));
+    }
+    let value = PolicyState::decode(request.value.unwrap_or_default()).map_err(|_| {
+        Refusal::new(ResultCode::ProtocolError, "the policy state value is malformed")
+    })?;
+    let dn = Dn::parse(&value.target)?;
+    let state = worker.directory.state.load_full();
+    let key = update::key(&state.schema, &dn)?;
+    worker.directory.policies.check_target(session, &key, &state.schema)?;
+    if key == worker.directory.root.key {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the administrator has no entry, and no policy",
+        ));
+    }
+    let knows_ping = request.oid == PING_OID;
+    let (changes, numbers) = resolve(&value.operations)?;
+    let asked = Wanted { target: value.target.into_owned(), numbers, knows_ping };
+    if changes.is_empty() {
+        let value = read(worker, session, &state, (&dn, &key), &asked)?;
+        respond(out, call.id, Some(request.oid), Some(&value));
+        return Ok(Next::Answered);
+    }
+    let op = WriteOp::StateChange(StateChange { key, dn, changes, asked });
+    let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
+    update::submit(worker, session, call.controls, &asked, op, out)
+}
+
+/// What is to be changed, and the numbers of what is to be told: also of what is changed.
+type Resolved = (Vec<(&'static Verb, Vec<String>)>, Vec<u32>);
+
+fn resolve(operations: &[StateOperation<'_>]) -> Result<Resolved, Refusal> {
+    let (mut changes, mut numbers) = (Vec::new(), Vec::new());
+    for StateOperation { number, values } in operations {
+        if tells::is_known(*number) {
+            numbers.push(*number);
+            continue;
+        }
+        let verb = changes::verb(*number).ok_or_else(|| {
+            let why = format!("operation {number} on the state of an account is not known");
+            Refusal::new(ResultCode::ConstraintViolation, why)
+        })?;
+        numbers.push(verb.tells);
+        changes.push((verb, values.iter().map(ToString::to_string).collect()));
+    }
+    Ok((changes, numbers))
+}
+
+/// The answer to a request that changes nothing.
+fn read(
+    worker: &mut Worker,
+    session: &Session,
+    state: &State,
+    (dn, key): (&Dn, &DnKey),
+    asked: &Wanted,
+) -> Result<Vec<u8>, Refusal> {
+    let directory = Arc::clone(&worker.directory);
+    let now = directory.clock.now();
+    let view = worker.snapshot.view()?;
+    let referrals = referral::any(view, state.schema.well_known())?;
+    let access = session.access();
+    let site = Site { directory: &directory, access, view, schema: &state.schema };
+    guarded(&site, key, |guard: &Guard<'_>| {
+        let name = dn.to_string();
+        let lookup = Lookup { name: &name, key, referrals, scope: None };
+        let id = target::find(view, state, guard, &lookup)?;
+        let stored = target::stored(view, id)?;
+        if !guard.on(&stored).is_disclosed() {
+            return Err(guard.denied(view, &stored)?);
+        }
+        let known = Known::of((&directory, state), view, (&stored, key));
+        Ok(known.told(now).value(asked))
+    })
+}
+
+/// An account, and the policy that governs it.
+pub(crate) struct Known {
+    /// The name of the policy's entry; none where none governs.
+    pub(crate) name: Option<String>,
+    /// The policy; no rules where none governs.
+    pub(crate) policy: Policy,
+    /// The account.
+    pub(crate) account: Account,
+}
+
+impl Known {
+    /// Of a stored entry, with what binds left and is not in the entry yet.
+    pub(crate) fn of(
+        (directory, state): (&Directory, &State),
+        view: &View<'_>,
+        (entry, key): (&StoredEntry<'_>, &DnKey),
+    ) -> Self {
+        let governing = directory.password_policies.load().of(entry, key);
+        let (name, policy) = match governing {
+            Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
+            None => (None, Policy::default()),
+        };
+        let account_state = directory.accounts.state(view, entry, &policy);
+        let account = Account::new(account_state, entry, (&state.schema, &state.switches));
+        Self { name, policy, account }
+    }
+
+    /// Whether any account of the directory may be governed by a policy.
+    pub(crate) fn may_have_policy(directory: &Directory) -> bool {
+        !directory.password_policies.load().is_empty()
+    }
+
+    fn told(&self, now: Timestamp) -> Told<'_> {
+        let Self { name, policy, account } = self;
+        Told { name: name.as_deref(), policy, account, now }
+    }
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decision, Refusal> {
+    let name = op.dn.to_string();
+    let lookup = decide.lookup(&name, &op.key);
+    let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
+    let stored = target::stored(decide.view, id)?;
+    let schema = &decide.state.schema;
+    let now = decide.stamp.moment.time;
+    let mut known = Known::of((decide.directory, decide.state), decide.view, (&stored, &op.key));
+    let found = known.account.state.clone();
+    let mut changed = Changed { account: &mut known.account, policy: &known.policy, now };
+    for (verb, values) in &op.changes {
+        (verb.change)(&mut changed, values)?;
+    }
+    let rights = &decide.guard.on(&stored);
+    check_failures(rights, schema, &found, &known.account.state)?;
+    let before = stored.to_entry()?;
+    let mut after = before.clone();
+    write(&known.account, &mut after, schema)?;
+    let value = known.told(now).value(&op.asked);
+    // What binds left that is not written yet is written now, or was undone.
+    let settled = (AccountState::read(&stored, schema) != found).then_some(id);
+    if update::deltas(&before, &after).is_empty() {
+        return Ok(Decision { value: Some(value), settled, ..Decision::default() });
+    }
+    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
+    let change = Change::Modify(update::modify_change(id, &before, &after));
+    let checked = Checked {
+        key: &op.key,
+        rights,
+        onto: None,
+        after: &after,
+        passwords: Passwords::Untouched,
+    };
+    let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
+    (decision.value, decision.settled) = (Some(value), settled);
+    Ok(decision)
+}
+
+/// Refuses to change the failures of an account to those who may not unlock it: whoever clears them
+/// in time may guess for ever. They may be in memory only, where no right is asked for otherwise.
+fn check_failures(
+    rights: &Rights<'_>,
+    schema: &Schema,
+    before: &AccountState,
+    after: &AccountState,
+) -> Result<(), Refusal> {
+    let of = |state: &AccountState| (state.failures.clone(), state.locked);
+    let is_allowed = of(before) == of(after)
+        || schema
+            .describe("pwdAccountLockedTime")
+            .is_ok_and(|locked| rights.may(Right::Write, &locked));
+    if is_allowed { Ok(()) } else { Err(Denied.into()) }
+}
+
+/// Puts an account into its entry: the attributes that say something else now, and no others, so
+/// that a value nobody understands stays where nothing was changed.
+fn write(account: &Account, entry: &mut Entry, schema: &Schema) -> Result<(), Refusal> {
+    let there = AccountState::read(entry, schema).attributes();
+    for ((name, new), (_, old)) in account.state.attributes().into_iter().zip(there) {
+        if new != old {
+            replace(entry, schema, name, new)?;
+        }
+    }
+    changes::write_switches(account.switches, entry, schema)
+}
+
+/// Replaces the values of an attribute; one that the schema does not know has none.
+fn replace(
+    entry: &mut Entry,
+    schema: &Schema,
+    name: &str,
+    values: Vec<String>,
+) -> Result<(), Refusal> {
+    let Ok(description) = schema.describe(name) else { return Ok(()) };
+    let values = values.into_iter().map(String::into_bytes).collect();
+    Ok(entry.replace_values(schema, &description, values)?)
+}

@@ -1,0 +1,201 @@
+//! Add (RFC 4511 §4.7).
+
+use std::sync::Arc;
+
+use aci::Identity;
+use environment::random_uuid;
+use ldap::message::AddRequest;
+use ldap::result::ResultCode;
+use schema::{
+    AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, steps_of_name, validate,
+};
+use store::Resolved;
+
+use crate::config::index_config;
+use crate::password_policy::change::{self, Looked, Sent};
+use crate::read::search::aliases;
+use crate::read::target;
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::Worker;
+use crate::write::checks::{self, Checked, Passwords};
+use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::passes::Passes;
+use crate::write::relax;
+use crate::write::stamp::Stamp;
+use crate::write::update::{self, Named};
+
+/// An add, resolved.
+pub(crate) struct Add {
+    pub(crate) key: DnKey,
+    /// As the client sent it.
+    pub(crate) entry: Entry,
+    /// What the policy says of the passwords in it, if there are any.
+    pub(crate) looked: Option<Result<Looked, Refusal>>,
+}
+
+/// Resolves the request.
+pub(crate) fn resolve(
+    worker: &mut Worker,
+    session: &Session,
+    request: &AddRequest<'_>,
+) -> Result<WriteOp, Refusal> {
+    check_work(worker, session, request)?;
+    let named = update::named(worker, request.name)?;
+    if named.state.virtual_trees.hold(&named.key) {
+        return index_config::add(&named, request);
+    }
+    let Named { state, dn, key } = named;
+    let schema = &state.schema;
+    if let Some(rdn) = dn.rdns().first() {
+        checks::check_rdn(rdn, schema)?;
+    }
+    let mut entry = Entry::from_wire(dn, request.attributes, schema)?;
+    for attribute in entry.attributes() {
+        checks::check_description(&attribute.description)?;
+    }
+    let passwords = entry.attributes().iter().filter(|one| update::is_hashable(&one.description));
+    update::check_password_count(passwords.map(|one| one.values.len()).sum())?;
+    entry.add_naming_values(schema)?;
+    let access = session.access();
+    let looked = sent_passwords(&entry)
+        .map(|sent| change::look_at_new(worker, access, (&key, &entry), &sent));
+    let storing = looked.as_ref().map(|looked| change::storing(looked, access));
+    let storing = storing.unwrap_or_default();
+    update::hash_passwords(worker, session, &mut entry, (schema, &storing))?;
+    Ok(WriteOp::Add(Add { key, entry, looked }))
+}
+
+/// Refuses a name and values that take too long to prepare: the name as such and as a value, values
+/// of one attribute to compare them with each other, and with that of the name.
+fn check_work(worker: &Worker, session: &Session, request: &AddRequest<'_>) -> Result<(), Refusal> {
+    let limits = &worker.directory.limits;
+    let is_stranger = matches!(session.access().identity(), Identity::Anonymous);
+    let max = if is_stranger { limits.add_work_anonymous_max } else { limits.modify_work_max };
+    let octets = request.name.len() + request.attributes.as_ber().len();
+    if octets as u64 * OCTET_STEPS_MAX <= max {
+        return Ok(());
+    }
+    let mut passes = Passes::new(max);
+    passes.spend(2 * steps_of_name(request.name))?;
+    let state = worker.directory.state.load();
+    for attribute in request.attributes.iter() {
+        // What is not known is refused in a moment.
+        let Ok(description) = state.schema.describe(attribute.description) else { continue };
+        let values = || attribute.values.iter();
+        passes.prepared(&description, values())?;
+        if values().nth(1).is_some() {
+            passes.prepared(&description, values())?;
+        }
+    }
+    Ok(())
+}
+
+/// What any octet of an add costs at the most.
+const OCTET_STEPS_MAX: u64 = 400;
+
+/// The passwords of a new entry; none when it has none.
+fn sent_passwords(entry: &Entry) -> Option<Sent<'_>> {
+    let mut sent = None;
+    for attribute in entry.attributes().iter().filter(|one| one.description.is_password()) {
+        let sent = sent.get_or_insert_with(Sent::default);
+        let is_hashable = update::is_hashable(&attribute.description);
+        attribute.values.iter().for_each(|value| sent.take(value, is_hashable));
+    }
+    sent
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refusal> {
+    let exists = || Refusal::new(ResultCode::EntryAlreadyExists, "an entry of this name exists");
+    if op.key.depth() == 0 || op.key == decide.state.subschema_key {
+        return Err(exists());
+    }
+    let parent = parent(decide, op)?;
+    if let Resolved::Found(_) = decide.view.resolve(&op.key)? {
+        return Err(exists());
+    }
+    let schema = &decide.state.schema;
+    let relax = decide.controls.relax;
+    let mode = if relax { Mode::Import } else { Mode::Client };
+    let structure = validate(&op.entry, schema, mode)?;
+    let mut entry = op.entry.clone();
+    let structural = structure.structural.name().to_owned();
+    entry.add_superior_classes(schema)?;
+    if relax {
+        for attribute in op.entry.attributes() {
+            relax::check_settable(&attribute.description, schema, relax)?;
+        }
+        let known = schema.well_known();
+        entry.replace_values(schema, &known.structural_object_class, Vec::new())?;
+        if entry.get(&known.entry_uuid).is_some() {
+            relax::check_uuid(decide, &entry, None)?;
+        }
+    }
+    let uuid = random_uuid(decide.chance);
+    let mut own = None;
+    if let Some(looked) = &op.looked {
+        let looked = looked.as_ref().map_err(Refusal::clone)?;
+        let touched = op.entry.attributes().iter();
+        let touched = touched.map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
+        let target =
+            change::Target { key: &op.key, stored: None, proves_old: false, touched: &touched };
+        own = Some(change::decide(decide, looked, &target, &mut entry)?);
+    }
+    stamp_new(&mut entry, schema, &decide.stamp, &uuid, &structural)?;
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&op.entry),
+        onto: None,
+        after: &op.entry,
+        passwords: own.as_deref().map_or(Passwords::Untouched, Passwords::Decided),
+    };
+    let change = Change::Add(AddChange {
+        id: decide.next_id,
+        parent,
+        key: update::name_key(&op.key, parent),
+        entry,
+    });
+    Ok(Decision::change(checks::permit(decide, &checked, change)?))
+}
+
+/// The id of the entry the new one goes below; ROOT for the entry of a naming context.
+fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
+    if update::is_context(decide, &op.key) {
+        return Ok(EntryId::ROOT);
+    }
+    let above = op.key.parent().ok_or_else(update::refuse_special)?;
+    let name = op.entry.name().to_string();
+    let lookup = decide.lookup(&name, &op.key);
+    let superior = target::find_superior(decide.view, decide.state, decide.guard, &above, &lookup)?;
+    let known = decide.state.schema.well_known();
+    aliases::refuse_below(&target::stored(decide.view, superior)?, known)?;
+    Ok(superior)
+}
+
+/// The operational attributes of a new entry (RFC 4512 §3.4, RFC 4530).
+pub fn stamp_new(
+    entry: &mut Entry,
+    schema: &Schema,
+    stamp: &Stamp,
+    uuid: &str,
+    structural: &str,
+) -> Result<(), EntryError> {
+    let known = schema.well_known();
+    let stamps = [
+        (&known.structural_object_class, structural),
+        (&known.entry_uuid, uuid),
+        (&known.creators_name, stamp.name.as_str()),
+        (&known.create_timestamp, stamp.time.as_str()),
+        (&known.entry_csn, stamp.csn.as_str()),
+        (&known.modifiers_name, stamp.name.as_str()),
+        (&known.modify_timestamp, stamp.time.as_str()),
+    ];
+    for (description, value) in stamps {
+        // An imported entry keeps the stamps it came with.
+        if entry.get(description).is_none() {
+            entry.add_values(schema, description, [value.as_bytes().to_vec()])?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Delete (RFC 4511 §4.8).
+
+use history::record::DELETED_ATTRIBUTES_MAX_BYTES;
+use ldap::dn::Dn;
+use ldap::result::ResultCode;
+use schema::{DeleteChange, DnKey};
+use store::StoredEntry;
+
+use crate::config::index_config;
+use crate::read::target;
+use crate::request::controls::RequestControls;
+use crate::request::refusal::Refusal;
+use crate::write::checks;
+use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::subtree_delete::SubtreeDelete;
+use crate::write::update::{self, Named};
+
+/// A delete, resolved.
+pub(crate) struct Delete {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+}
+
+/// Resolves the request for the entry of this name.
+pub(crate) fn resolve(named: Named, controls: &RequestControls<'_>) -> Result<WriteOp, Refusal> {
+    if named.state.virtual_trees.hold(&named.key) {
+        return index_config::delete(&named);
+    }
+    let Named { dn, key, .. } = update::stored(named)?;
+    Ok(if controls.subtree {
+        WriteOp::SubtreeDelete(SubtreeDelete::new(key, dn))
+    } else {
+        WriteOp::Delete(Delete { key, dn })
+    })
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, Refusal> {
+    let name = op.dn.to_string();
+    let lookup = decide.lookup(&name, &op.key);
+    let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
+    if decide.view.child_count(id)? > 0 {
+        return Err(Refusal::new(
+            ResultCode::NotAllowedOnNonLeaf,
+            "the entry has subordinates; delete them first",
+        ));
+    }
+    let stored = target::stored(decide.view, id)?;
+    let (change, _) = change(&stored)?;
+    Ok(Decision::change(checks::permit_delete(decide, &stored, change)?))
+}
+
+/// The change that deletes an entry, and the octets of its values. What the entry held goes into
+/// the change, so that it can be told and undone, unless it is very large.
+pub(crate) fn change(stored: &StoredEntry<'_>) -> Result<(DeleteChange, usize), Refusal> {
+    let entry = stored.to_entry()?;
+    let mut octets = 0;
+    for attribute in entry.attributes() {
+        octets += attribute.values.iter().map(Vec::len).sum::<usize>();
+    }
+    let attributes = if octets > DELETED_ATTRIBUTES_MAX_BYTES {
+        Vec::new()
+    } else {
+        entry.attributes().to_vec()
+    };
+    Ok((DeleteChange { id: stored.id(), dn: entry.name().clone(), attributes }, octets))
+}

@@ -1,0 +1,556 @@
+//! Modify (RFC 4511 §4.6, increment RFC 4525).
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use aci::Privilege;
+use auth::password;
+use ldap::dn::Dn;
+use ldap::message::{ModifyOperation, ModifyRequest};
+use ldap::result::ResultCode;
+use schema::{
+    ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name,
+    validate_touched,
+};
+use store::Resolved;
+
+use crate::bind;
+use crate::bind::hashing::Behind;
+use crate::config::{access_config, index_config, schema_modify};
+use crate::directory::Directory;
+use crate::password_policy::change::{self, Looked, Sent};
+use crate::read::{excerpt, target};
+use crate::request::controls::{RequestControls, WriteControls};
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::Worker;
+use crate::write::checks::{self, Checked, Passwords};
+use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::passes::Passes;
+use crate::write::update::{self, Named, Storing};
+use crate::write::{password_modify, rehash, relax};
+
+/// A modify, resolved.
+pub(crate) struct Modify {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    pub(crate) modifications: Vec<Modification>,
+    /// Stored passwords that are to be deleted, each named by its clear text.
+    pub(crate) proven: Vec<Vec<u8>>,
+    /// What the policy says of the passwords in it, if there are any.
+    pub(crate) looked: Option<Result<Looked, Refusal>>,
+}
+
+/// One modification, resolved.
+#[derive(Clone)]
+pub(crate) struct Modification {
+    pub(crate) operation: ModifyOperation,
+    pub(crate) description: Arc<AttributeDescription>,
+    pub(crate) values: Vec<Vec<u8>>,
+}
+
+/// Resolves the request.
+pub(crate) fn resolve(
+    worker: &mut Worker,
+    session: &Session,
+    controls: &RequestControls<'_>,
+    request: &ModifyRequest<'_>,
+) -> Result<WriteOp, Refusal> {
+    let named = update::named(worker, request.name)?;
+    if named.state.virtual_trees.hold(&named.key) {
+        if access_config::holds(&named) {
+            return access_config::modify(&named, request);
+        }
+        return index_config::modify(&named, request);
+    }
+    let Named { state, dn, key } = named;
+    if key.depth() == 0 {
+        return Err(update::refuse_special());
+    }
+    let access = session.access();
+    let sent = sent_passwords(request, &state.schema)
+        .map(|sent| Sent { is_trial: controls.is_trial(), ..sent });
+    let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
+    let is_own = access.key() == Some(&key) && access.prover().is_none();
+    let may_try = checks::may_change_password(access, &key);
+    let is_privileged = access.has(Privilege::PasswordReset);
+    check_count(request, &state.schema, is_privileged)?;
+    let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
+    if guesses && is_own && password_modify::is_shut(worker, &key, &state)? {
+        looked = Some(Err(change::shut()));
+    }
+    let storing = looked.as_ref().map(|looked| change::storing(looked, access));
+    let storing = storing.unwrap_or_default();
+    let mut modifications = Vec::new();
+    let mut passwords = StoredNow { key: &key, of: Vec::new() };
+    let (mut is_wrong, mut proven) = (false, Vec::new());
+    for modification in request.changes.iter() {
+        // Who may not is refused by the writer, and has nothing hashed.
+        let stored = may_try.then_some(&mut passwords);
+        let context = (&*state.schema, &storing, stored);
+        let (resolved, old) = resolve_one(worker, session, context, &modification)?;
+        modifications.push(resolved);
+        is_wrong |= old.misses;
+        proven.extend(old.proven);
+    }
+    check_attribute_count(&modifications)?;
+    // To the policy a bind that failed. Noted when nothing is computed any more, so once.
+    if is_wrong && is_own && !worker.hashing.is_waiting() {
+        password_modify::note_wrong(worker, &key, &state)?;
+    }
+    Ok(WriteOp::Modify(Modify { key, dn, modifications, proven, looked }))
+}
+
+/// Refuses more passwords than one account has use for: each is hashed, and each that is to be
+/// deleted is a guess, of which one request may make one.
+fn check_count(
+    request: &ModifyRequest<'_>,
+    schema: &Schema,
+    is_privileged: bool,
+) -> Result<(), Refusal> {
+    let (mut new, mut old, mut old_hashed) = (0, 0, 0);
+    for modification in request.changes.iter() {
+        let attribute = &modification.attribute;
+        let Ok(description) = schema.describe(attribute.description) else { continue };
+        if !update::is_hashable(&description) {
+            continue;
+        }
+        let clear = attribute.values.iter().filter(|value| !password::is_hashed(value));
+        match modification.operation {
+            ModifyOperation::Add | ModifyOperation::Replace => {
+                new += attribute.values.iter().count()
+            }
+            ModifyOperation::Delete => {
+                let clear = clear.count();
+                old += clear;
+                old_hashed += attribute.values.iter().count() - clear;
+            }
+            ModifyOperation::Increment => {}
+        }
+    }
+    if old_hashed > HASHES_DELETED_MAX {
+        return Err(Refusal::new(
+            ResultCode::AdminLimitExceeded,
+            format!("a request may delete {HASHES_DELETED_MAX} hashed passwords at the most"),
+        ));
+    }
+    let old_max = if is_privileged { update::PASSWORDS_MAX } else { 1 };
+    if old > old_max {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "one password at a time is deleted by its clear text",
+        ));
+    }
+    update::check_password_count(new)
+}
+
+/// The passwords of a request; none when it is not about any.
+fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Sent<'r>> {
+    let mut sent = None;
+    for modification in request.changes.iter() {
+        let attribute = &modification.attribute;
+        let Ok(description) = schema.describe(attribute.description) else { continue };
+        if !description.is_password() {
+            continue;
+        }
+        let sent = sent.get_or_insert_with(Sent::default);
+        let is_hashable = update::is_hashable(&description);
+        for value in attribute.values.iter() {
+            match modification.operation {
+                ModifyOperation::Add | ModifyOperation::Replace => sent.take(value, is_hashable),
+                ModifyOperation::Delete if is_hashable && !password::is_hashed(value) => {
+                    sent.old = sent.old.or(Some(value));
+                }
+                ModifyOperation::Delete | ModifyOperation::Increment => {}
+            }
+        }
+    }
+    sent
+}
+
+/// Clear-text passwords that are to be removed.
+#[derive(Default)]
+struct Old {
+    /// One of them is none of the entry's.
+    misses: bool,
+    /// The stored forms of the others.
+    proven: Vec<Vec<u8>>,
+}
+
+fn resolve_one(
+    worker: &mut Worker,
+    session: &Session,
+    (schema, storing, passwords): (&Schema, &Storing, Option<&mut StoredNow<'_>>),
+    modification: &ldap::message::Modification<'_>,
+) -> Result<(Modification, Old), Refusal> {
+    let attribute = &modification.attribute;
+    let description = schema
+        .describe(attribute.description)
+        .map_err(|error| Refusal::new(ResultCode::UndefinedAttributeType, error.to_string()))?;
+    let operation = modification.operation;
+    let values = attribute.values.iter();
+    let is_new = matches!(operation, ModifyOperation::Add | ModifyOperation::Replace);
+    if is_new && !attribute.values.is_empty() {
+        checks::check_description(&description)?;
+    }
+    if update::is_hashable(&description) && !attribute.values.is_empty() {
+        bind::require_confidentiality(&worker.directory, session)?;
+    }
+    let mut old = Old::default();
+    let values = match operation {
+        ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
+            values
+                .map(|value| update::stored_password(worker, storing, value))
+                .collect::<Result<_, _>>()?
+        }
+        ModifyOperation::Delete
+            if update::is_hashable(&description)
+                && !attribute.values.is_empty()
+                && let Some(passwords) = passwords =>
+        {
+            let stored = passwords.of(worker, &description)?;
+            let named = |value: &[u8]| {
+                let found = named_value(worker, stored, value);
+                if !password::is_hashed(value) {
+                    old.misses |= found.is_none();
+                    old.proven.extend(found.clone());
+                }
+                found.unwrap_or_else(|| value.to_vec())
+            };
+            values.map(named).collect()
+        }
+        ModifyOperation::Add
+        | ModifyOperation::Replace
+        | ModifyOperation::Delete
+        | ModifyOperation::Increment => values.map(<[u8]>::to_vec).collect(),
+    };
+    Ok((Modification { operation, description, values }, old))
+}
+
+/// Refuses to look for more attributes than an entry can have.
+fn check_attribute_count(modifications: &[Modification]) -> Result<(), Refusal> {
+    match modifications.len() > ATTRIBUTE_COUNT_MAX
+        && touched(modifications).len() > ATTRIBUTE_COUNT_MAX
+    {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            ResultCode::AdminLimitExceeded,
+            format!("a request modifies {ATTRIBUTE_COUNT_MAX} attributes at the most"),
+        )),
+    }
+}
+
+/// The passwords that an entry has, read once for a request.
+struct StoredNow<'k> {
+    key: &'k DnKey,
+    of: Vec<(Arc<AttributeDescription>, Vec<Vec<u8>>)>,
+}
+
+impl StoredNow<'_> {
+    fn of(
+        &mut self,
+        worker: &mut Worker,
+        description: &Arc<AttributeDescription>,
+    ) -> Result<&[Vec<u8>], Refusal> {
+        let place = match self.of.iter().position(|(known, _)| known == description) {
+            Some(place) => place,
+            None => {
+                let stored = stored_now(worker, self.key, description)?;
+                self.of.push((Arc::clone(description), stored));
+                self.of.len() - 1
+            }
+        };
+        Ok(self.of.get(place).map_or(&[], |(_, stored)| stored))
+    }
+}
+
+/// The values that the entry has before anything that waits is written.
+pub(crate) fn stored_now(
+    worker: &mut Worker,
+    key: &DnKey,
+    description: &AttributeDescription,
+) -> Result<Vec<Vec<u8>>, Refusal> {
+    let view = worker.snapshot.view()?;
+    let Resolved::Found(id) = view.resolve(key)? else { return Ok(Vec::new()) };
+    let stored = view.entry(id)?.map(|entry| password::stored_in(&entry, description));
+    Ok(stored.unwrap_or_default())
+}
+
+/// A clear-text password to be removed stands for the stored value it is behind, if there is one.
+fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Option<Vec<u8>> {
+    if stored.iter().any(|one| one == value) {
+        return Some(value.to_vec());
+    }
+    match worker.hashing.which(value, stored) {
+        Behind::At(place) => stored.get(place).cloned(),
+        Behind::Nowhere | Behind::Asked => None,
+    }
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, Refusal> {
+    let is_empty = op.modifications.is_empty();
+    if op.key == decide.state.subschema_key {
+        return match is_empty {
+            true => Ok(Decision::default()),
+            false => schema_modify::decide(decide, &op.modifications),
+        };
+    }
+    let name = op.dn.to_string();
+    let lookup = decide.lookup(&name, &op.key);
+    let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
+    // No right is asked for where nothing is written: there is no stamp and no record.
+    if is_empty {
+        return Ok(Decision::default());
+    }
+    let schema = &decide.state.schema;
+    let stored = target::stored(decide.view, id)?;
+    // The policy's word comes first: whether an old password is right is told to nobody who may not
+    // try one now.
+    let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));
+    let looked = looked.transpose()?;
+    let mut passes = Passes::new(decide.directory.limits.modify_work_max);
+    passes.sent(&op.modifications)?;
+    let found = (decide.view, id, &**schema);
+    let before = excerpt::load(found, &op.modifications, &mut passes)?;
+    let mut after = before.clone();
+    for modification in merged(&op.modifications) {
+        passes.modification(&after, &modification)?;
+        apply(&mut after, schema, &modification, (decide.directory, decide.controls))?;
+    }
+    passes.name(&after, schema)?;
+    let touched = touched(&op.modifications);
+    let relax = decide.controls.relax;
+    check_result(&before, &mut after, schema, &touched, relax)?;
+    let known = schema.well_known();
+    if relax && touched.contains(&known.entry_uuid) {
+        relax::check_uuid(decide, &after, Some(id))?;
+    }
+    let mut own = None;
+    let late = looked.and_then(Looked::late);
+    if let Some(looked) = looked {
+        let proves_old = proves_old(decide.directory, &before, op);
+        let target =
+            change::Target { key: &op.key, stored: Some(&stored), proves_old, touched: &touched };
+        own = Some(change::decide(decide, looked, &target, &mut after)?);
+    }
+    // What was set under relaxed rules stays as it was set.
+    let kept = if relax { &touched[..] } else { &[] };
+    update::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
+    let change = Change::Modify(update::modify_change(id, &before, &after));
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&stored),
+        onto: None,
+        after: &after,
+        passwords: own.as_deref().map_or(Passwords::Untouched, Passwords::Decided),
+    };
+    let change = checks::permit(decide, &checked, change)?;
+    Ok(Decision { late, ..Decision::change(change) })
+}
+
+/// Whether a password that is to be deleted is one of the entry, for which permissive modifies do
+/// not care, and was sent in clear text: who has read a hash does not know the password.
+fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
+    let is_there = |stored: &Vec<u8>, description: &AttributeDescription| {
+        rehash::stored_now(directory, before.values(description), stored).is_some()
+    };
+    op.modifications.iter().any(|one| {
+        let Modification { operation: ModifyOperation::Delete, description, values } = one else {
+            return false;
+        };
+        // What was stored since the request was resolved.
+        let clear = values.iter().filter(|value| !password::is_hashed(value)).cloned();
+        let late = stored_forms(directory, before, description, &clear.collect::<Vec<_>>());
+        update::is_hashable(description)
+            && op.proven.iter().chain(&late).any(|stored| is_there(stored, description))
+    })
+}
+
+/// Whether the entry may be left like this.
+fn check_result(
+    before: &Entry,
+    after: &mut Entry,
+    schema: &Schema,
+    touched: &[Arc<AttributeDescription>],
+    relax: bool,
+) -> Result<(), Refusal> {
+    if check_name(after, schema).is_err() {
+        return Err(Refusal::new(
+            ResultCode::NotAllowedOnRdn,
+            "the values of the entry's RDN stay; rename the entry to change them",
+        ));
+    }
+    let structure = validate_touched(after, schema, touched)?;
+    // An entry that was invalid already (imported, or under an older schema) may be mended.
+    if !relax
+        && Structure::of(before, schema).is_ok_and(|was| was.structural != structure.structural)
+    {
+        return Err(Refusal::new(
+            ResultCode::ObjectClassModsProhibited,
+            "the structural object class of an entry cannot be changed; add it anew",
+        ));
+    }
+    let structural = structure.structural.name().as_bytes().to_vec();
+    let known = schema.well_known();
+    after.replace_values(schema, &known.structural_object_class, vec![structural])?;
+    after.add_superior_classes(schema)?;
+    Ok(())
+}
+
+/// The attributes that are modified, each once.
+fn touched(modifications: &[Modification]) -> Vec<Arc<AttributeDescription>> {
+    if let [one] = modifications {
+        return vec![Arc::clone(&one.description)];
+    }
+    let mut seen = HashSet::with_capacity(modifications.len());
+    let all = modifications.iter().map(|one| &one.description);
+    all.filter(|description| seen.insert(&***description)).cloned().collect()
+}
+
+/// The modifications, those that add values to one attribute after each other as one, and likewise
+/// those that delete them: each compares its values with all that are there.
+fn merged(modifications: &[Modification]) -> Vec<Cow<'_, Modification>> {
+    let mut merged: Vec<Cow<'_, Modification>> = Vec::with_capacity(modifications.len());
+    for modification in modifications {
+        let Modification { operation, description, values } = modification;
+        let is_mergeable = matches!(operation, ModifyOperation::Add | ModifyOperation::Delete)
+            && !values.is_empty()
+            && !update::is_hashable(description);
+        match merged.last_mut() {
+            Some(last)
+                if is_mergeable
+                    && last.operation == *operation
+                    && last.description == *description
+                    && !last.values.is_empty() =>
+            {
+                last.to_mut().values.extend(values.iter().cloned());
+            }
+            Some(_) | None => merged.push(Cow::Borrowed(modification)),
+        }
+    }
+    merged
+}
+
+/// One modification, applied to a copy of the entry.
+fn apply(
+    entry: &mut Entry,
+    schema: &Schema,
+    modification: &Modification,
+    (directory, controls): (&Directory, &WriteControls),
+) -> Result<(), Refusal> {
+    let Modification { operation, description, values } = modification;
+    relax::check_settable(description, schema, controls.relax)?;
+    match operation {
+        ModifyOperation::Add => {
+            if values.is_empty() {
+                return Err(Refusal::new(
+                    ResultCode::ProtocolError,
+                    format!("adding to '{}' needs at least one value", description.text()),
+                ));
+            }
+            if controls.permissive {
+                entry.add_missing_values(schema, description, values)?;
+            } else {
+                entry.add_values(schema, description, values.clone())?;
+            }
+        }
+        ModifyOperation::Delete if values.is_empty() => {
+            if entry.get(description).is_some() || !controls.permissive {
+                entry.remove_attribute(description)?;
+            }
+        }
+        ModifyOperation::Delete => {
+            let values = stored_forms(directory, entry, description, values);
+            if controls.permissive {
+                entry.remove_present_values(schema, description, &values);
+            } else {
+                entry.remove_values(schema, description, &values)?;
+            }
+        }
+        ModifyOperation::Replace => {
+            entry.replace_values(schema, description, values.clone())?;
+        }
+        ModifyOperation::Increment => increment(entry, schema, description, values)?,
+    }
+    Ok(())
+}
+
+/// A clear-text password to be removed stands for the stored hash it verifies against. This finds
+/// what was stored since the request was resolved, unless that takes long to verify: the writer
+/// waits for nothing.
+fn stored_forms(
+    directory: &Directory,
+    entry: &Entry,
+    description: &AttributeDescription,
+    values: &[Vec<u8>],
+) -> Vec<Vec<u8>> {
+    if !update::is_hashable(description) {
+        return values.to_vec();
+    }
+    let stored = entry.values(description);
+    values
+        .iter()
+        .map(|value| {
+            let is_it = |one: &&Vec<u8>| password::verify_if_fast(one, value);
+            rehash::stored_now(directory, stored, value)
+                .or_else(|| stored.iter().find(is_it).cloned())
+                .unwrap_or_else(|| value.clone())
+        })
+        .collect()
+}
+
+/// Adds the one value given to every value of an integer attribute (RFC 4525 §3).
+fn increment(
+    entry: &mut Entry,
+    schema: &Schema,
+    description: &Arc<AttributeDescription>,
+    values: &[Vec<u8>],
+) -> Result<(), Refusal> {
+    let name = description.text();
+    if description.kind.syntax.oid != INTEGER_SYNTAX {
+        return Err(Refusal::new(
+            ResultCode::ConstraintViolation,
+            format!("attribute '{name}' is not an integer, it cannot be incremented"),
+        ));
+    }
+    let [by] = values else {
+        return Err(Refusal::new(
+            ResultCode::ProtocolError,
+            format!("an increment of '{name}' takes exactly one value"),
+        ));
+    };
+    let by = integer(by, name)?;
+    let old = entry.get(description).ok_or_else(|| {
+        Refusal::new(ResultCode::NoSuchAttribute, format!("the entry has no '{name}'"))
+    })?;
+    let new = old
+        .values
+        .iter()
+        .map(|value| {
+            let sum = integer(value, name)?.checked_add(by).ok_or_else(|| {
+                Refusal::new(ResultCode::ConstraintViolation, format!("'{name}' is too large"))
+            })?;
+            Ok(sum.to_string().into_bytes())
+        })
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    entry.replace_values(schema, description, new)?;
+    Ok(())
+}
+
+fn integer(value: &[u8], name: &str) -> Result<i128, Refusal> {
+    std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+        Refusal::new(
+            ResultCode::InvalidAttributeSyntax,
+            format!("a value of '{name}' is not an integer, or has more than 38 digits"),
+        )
+    })
+}
+
+/// Hashed passwords that one request may delete: each is looked for among those that are there, and
+/// may be a clear text that looks like a hash.
+const HASHES_DELETED_MAX: usize = 100;
+
+/// INTEGER (RFC 4517 §3.3.16).
+const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";

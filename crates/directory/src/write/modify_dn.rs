@@ -1,0 +1,220 @@
+//! ModifyDN (RFC 4511 §4.9): new name, new place, the whole subtree with it.
+
+use aci::Right;
+use ldap::dn::{Dn, RDN_COUNT_MAX, Rdn};
+use ldap::message::{ModifyDnRequest, NAME_LENGTH_MAX_BYTES};
+use ldap::result::ResultCode;
+use schema::{Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, validate};
+use store::Resolved;
+
+use crate::read::search::aliases;
+use crate::read::target;
+use crate::request::refusal::Refusal;
+use crate::request::worker::Worker;
+use crate::write::checks::{self, Checked, Passwords};
+use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::relax;
+use crate::write::update::{self, Named};
+
+/// A rename, resolved.
+pub(crate) struct ModifyDn {
+    pub(crate) key: DnKey,
+    pub(crate) dn: Dn,
+    new_rdn: Rdn,
+    delete_old_rdn: bool,
+    new_superior: Option<(Dn, DnKey)>,
+}
+
+/// Resolves the request.
+pub(crate) fn resolve(worker: &Worker, request: &ModifyDnRequest<'_>) -> Result<WriteOp, Refusal> {
+    let Named { state, dn, key } = update::named_stored(worker, request.name)?;
+    let schema = &state.schema;
+    let new_rdn = Rdn::parse(request.new_rdn)?;
+    checks::check_rdn(&new_rdn, schema)?;
+    let new_superior = match request.new_superior {
+        None => None,
+        Some(text) => {
+            let dn = Dn::parse(text)?;
+            let key = update::key(schema, &dn)?;
+            Some((dn, key))
+        }
+    };
+    let delete_old_rdn = request.delete_old_rdn;
+    Ok(WriteOp::ModifyDn(ModifyDn { key, dn, new_rdn, delete_old_rdn, new_superior }))
+}
+
+/// Decides on what the entries before it left.
+pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision, Refusal> {
+    let name = op.dn.to_string();
+    let lookup = decide.lookup(&name, &op.key);
+    let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
+    if update::is_context(decide, &op.key) {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "the entry at the top of a naming context keeps its name",
+        ));
+    }
+    let stored = target::stored(decide.view, id)?;
+    let before = stored.to_entry()?;
+    let (new_parent, parent_dn) = new_place(decide, op, id)?;
+    let schema = &decide.state.schema;
+    let new_dn = parent_dn.child(op.new_rdn.clone());
+    check_length(&new_dn)?;
+    let new_key = update::key(schema, &new_dn)?;
+    if let Resolved::Found(other) = decide.view.resolve(&new_key)?
+        && other != id
+    {
+        return Err(Refusal::new(
+            ResultCode::EntryAlreadyExists,
+            "an entry of the new name exists",
+        ));
+    }
+    let after = renamed(&before, &new_dn, op, decide)?;
+    validate(&after, schema, Mode::Import)?;
+    let change = Change::Rename(RenameChange {
+        id,
+        old_dn: before.name().clone(),
+        new_parent,
+        new_rdn: op.new_rdn.clone(),
+        key: update::name_key(&new_key, new_parent),
+        deltas: update::deltas(&before, &after),
+        new_dn,
+    });
+    let superior = op.new_superior.is_some().then(|| target::stored(decide.view, new_parent));
+    let superior = superior.transpose()?;
+    let onto = superior.as_ref().map(|superior| decide.guard.on(superior));
+    let checked = Checked {
+        key: &op.key,
+        rights: &decide.guard.on(&stored),
+        onto: onto.as_ref(),
+        after: &after,
+        passwords: Passwords::Untouched,
+    };
+    Ok(Decision::change(checks::permit(decide, &checked, change)?))
+}
+
+impl ModifyDn {
+    pub(crate) fn new_rdn(&self) -> &Rdn {
+        &self.new_rdn
+    }
+
+    pub(crate) fn deletes_old_rdn(&self) -> bool {
+        self.delete_old_rdn
+    }
+
+    /// Whether a superior is named.
+    pub(crate) fn moves(&self) -> bool {
+        self.new_superior.is_some()
+    }
+}
+
+/// Refuses a name that no request could name again. As it is written: escapes make it longer.
+fn check_length(name: &Dn) -> Result<(), Refusal> {
+    let is_short =
+        name.rdns().len() <= RDN_COUNT_MAX && name.to_string().len() <= NAME_LENGTH_MAX_BYTES;
+    match is_short {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            format!(
+                "the new name would be longer than {NAME_LENGTH_MAX_BYTES} octets or \
+                 {RDN_COUNT_MAX} levels"
+            ),
+        )),
+    }
+}
+
+/// A refusal to look for the new superior.
+fn of_superior(mut refusal: Refusal) -> Refusal {
+    if refusal.code == ResultCode::NoSuchObject {
+        refusal.diagnostic = "the new superior does not exist".into();
+    }
+    refusal
+}
+
+/// The entry below which the renamed one goes.
+fn new_place(decide: &Decide<'_>, op: &ModifyDn, id: EntryId) -> Result<(EntryId, Dn), Refusal> {
+    let stored = decide
+        .view
+        .entry(id)?
+        .ok_or_else(|| Refusal::no_such_object(String::new(), "no such entry"))?;
+    let Some((dn, key)) = &op.new_superior else {
+        let parent = stored.parent();
+        return Ok((parent, Dn::parse_stored(&decide.view.dn(parent)?)?));
+    };
+    let name = dn.to_string();
+    if decide.view.resolve(key)? == Resolved::NoContext {
+        return Err(Refusal::new(
+            ResultCode::AffectsMultipleDsas,
+            "the new superior is in none of the naming contexts of this server",
+        ));
+    }
+    let lookup = decide.lookup(&name, key);
+    let superior =
+        target::find(decide.view, decide.state, decide.guard, &lookup).map_err(of_superior)?;
+    let Some(entry) = decide.view.entry(superior)? else {
+        return Err(Refusal::no_such_object(String::new(), "the new superior does not exist"));
+    };
+    if !decide.guard.on(&entry).may_entry(Right::Import) {
+        return Err(of_superior(decide.guard.denied(decide.view, &entry)?));
+    }
+    if superior == id || decide.view.is_within(&entry, id)? {
+        return Err(Refusal::new(
+            ResultCode::UnwillingToPerform,
+            "an entry cannot be moved below itself",
+        ));
+    }
+    aliases::refuse_below(&entry, decide.state.schema.well_known())?;
+    Ok((superior, Dn::parse_stored(&decide.view.dn(superior)?)?))
+}
+
+/// The entry under its new name: the values of the new RDN are added, those of the old one go if
+/// the client says so (RFC 4511 §4.9).
+fn renamed(
+    before: &Entry,
+    new_dn: &Dn,
+    op: &ModifyDn,
+    decide: &Decide<'_>,
+) -> Result<Entry, Refusal> {
+    let schema = &decide.state.schema;
+    let mut after = before.clone();
+    if op.delete_old_rdn {
+        remove_rdn_values(&mut after, before, schema)?;
+    }
+    after.rename(new_dn.clone());
+    for ava in op.new_rdn.avas() {
+        let description = describe(schema, &ava.attribute)?;
+        relax::check_settable(&description, schema, decide.controls.relax)?;
+        if !after.has_value(schema, &description, &ava.value) {
+            after.add_values(schema, &description, vec![ava.value.clone()])?;
+        }
+    }
+    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
+    Ok(after)
+}
+
+fn remove_rdn_values(after: &mut Entry, before: &Entry, schema: &Schema) -> Result<(), Refusal> {
+    let Some(rdn) = before.name().rdns().first() else {
+        return Ok(());
+    };
+    for ava in rdn.avas() {
+        let description = describe(schema, &ava.attribute)?;
+        if description == schema.well_known().object_class {
+            return Err(Refusal::new(
+                ResultCode::ObjectClassModsProhibited,
+                "the name holds an object class, which stays: keep the old values",
+            ));
+        }
+        if after.has_value(schema, &description, &ava.value) {
+            after.remove_values(schema, &description, std::slice::from_ref(&ava.value))?;
+        }
+    }
+    Ok(())
+}
+
+fn describe(
+    schema: &Schema,
+    name: &str,
+) -> Result<std::sync::Arc<schema::AttributeDescription>, Refusal> {
+    Ok(schema.describe(name).map_err(schema::EntryError::from)?)
+}

@@ -1,0 +1,110 @@
+//! What waits for a batch to be durable, and what is told when it is not.
+//!
+//! Invariant: a request whose outcome is not known is never told that it failed.
+
+use history::log::CommitError;
+use ldap::encode;
+use ldap::message::{Controls, MessageId, ResponseKind, StringsBuf};
+use ldap::result::ResultCode;
+
+use super::Queued;
+use super::outbox::{Post, To};
+use crate::request::refusal::Refusal;
+use crate::request::session::Ending;
+use crate::write::decide::Answer;
+
+/// A request that was decided and waits until what it was decided on is durable.
+pub(super) struct Waiting {
+    id: MessageId,
+    kind: ResponseKind,
+    to: To,
+    /// What is sent when the batch is durable; encoded by the writer, so that the log has little
+    /// to do between two syncs.
+    octets: Vec<u8>,
+    /// Whether the batch has a record of it.
+    is_logged: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(queued: Queued, answer: &Answer, is_logged: bool) -> Self {
+        let Queued { request, to, .. } = queued;
+        let octets = answer.encode(&request);
+        Self { id: request.id, kind: request.kind, to, octets, is_logged }
+    }
+
+    /// How many octets wait to be sent.
+    pub(super) fn octets(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// Sends the answer as it was decided.
+    fn answer(self, post: &mut Post) {
+        post.send(self.to, self.octets);
+    }
+
+    /// Sends another answer: the batch was not committed.
+    fn refuse(self, failed: &Failed, post: &mut Post) {
+        let refusal = if self.is_logged { &failed.logged } else { &failed.others };
+        post.send(self.to, encode_refusal(self.id, self.kind, refusal));
+    }
+}
+
+/// Sends the answers of a batch that is durable and visible.
+pub(super) fn answer_all(batch: Vec<Waiting>) {
+    let mut post = Post::default();
+    batch.into_iter().for_each(|one| one.answer(&mut post));
+}
+
+/// Sends other answers to a batch that was lost.
+pub(super) fn fail_all(batch: Vec<Waiting>, failed: &Failed) {
+    let mut post = Post::default();
+    batch.into_iter().for_each(|one| one.refuse(failed, &mut post));
+}
+
+/// What the requests of a batch that was not committed are told.
+pub(super) struct Failed {
+    /// Those that wanted to change something.
+    pub(super) logged: Refusal,
+    /// Those that changed nothing, but were decided beside those that did.
+    pub(super) others: Refusal,
+}
+
+impl Failed {
+    pub(super) fn new(error: &CommitError) -> Self {
+        let others = Refusal::from(error);
+        let logged = if error.is_unknown() { unknown() } else { others.clone() };
+        Self { logged, others }
+    }
+}
+
+/// The answer to a request of which nobody knows whether it will have happened.
+fn unknown() -> Refusal {
+    Refusal::new(
+        ResultCode::Other,
+        "the outcome is not known: the disk of the server failed while the change was written; \
+         look whether it happened before trying again",
+    )
+}
+
+/// Refuses requests that nothing was begun for.
+pub(super) fn refuse_all(batch: impl IntoIterator<Item = Queued>, refusal: &Refusal) {
+    let mut post = Post::default();
+    for Queued { request, to, .. } in batch {
+        let refuse = |refusal| encode_refusal(request.id, request.kind, refusal);
+        let answer = match request.cancel.decide() {
+            Ending::Own => refuse(refusal),
+            // Whoever counts replies gets one for an abandoned request too.
+            Ending::Abandoned => Vec::new(),
+            Ending::Canceled => refuse(&Refusal::new(ResultCode::Canceled, "")),
+        };
+        post.send(to, answer);
+    }
+}
+
+fn encode_refusal(id: MessageId, kind: ResponseKind, refusal: &Refusal) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut urls = StringsBuf::new();
+    let result = refusal.to_result(&mut urls);
+    encode::result(&mut out, id, kind, &result, Controls::EMPTY);
+    out
+}

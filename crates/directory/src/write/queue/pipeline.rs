@@ -1,0 +1,587 @@
+//! The one writer: decides on the tentative state, hands batches to the log, goes on meanwhile.
+//!
+//! While the log makes one batch durable, the next is decided and gathered. It is sealed when the
+//! log takes another one, so a lone client waits for nobody, and many share a sync.
+//!
+//! Invariant: a request is decided on the state that the requests before it left, durable or not,
+//! and answered only when that state is durable and visible. That holds for refusals too.
+//! Invariant: when a batch is lost, so is everything that was decided on top of it.
+//! Invariant: nothing is decided between a change of the schema, of ACIs or of password policies
+//! and the moment it is in force.
+
+use std::collections::VecDeque;
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aci::AciSet;
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, Sender, select, unbounded};
+use environment::Clock;
+use history::log::{CommitError, Durability, EncodedRecord, LogBatch, Reign, Role};
+use history::record::{RECORD_LENGTH_MAX_BYTES, RecordDraft};
+use history::recovery::BATCH_ROWS_MAX_BYTES;
+use ldap::result::ResultCode;
+use store::{Applied, Batch, Lsn, Mark, Store};
+
+use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all};
+use super::patience::{Patience, Wait};
+use super::waiting::{Found, WaitingWrites};
+use super::{AbortOnPanic, Queued};
+use crate::access::acis_in_force::AcisInForce;
+use crate::directory::{Directory, State};
+use crate::password_policy::set::PasswordPolicies;
+use crate::request::asker_bytes::AskerHeld;
+use crate::request::limits::Limits;
+use crate::request::refusal::Refusal;
+use crate::request::session::Ending;
+use crate::write::decide::{Decider, Outcome, WriteOp, WriteRequest};
+use crate::write::space::SpaceWatch;
+
+/// The writer's state between batches.
+pub(super) struct Pipeline {
+    decider: Decider,
+    space: SpaceWatch,
+    patience: Patience,
+    /// How the log tells of batches that are done.
+    to_writer: Sender<Done>,
+    done: Receiver<Done>,
+    /// Batches the log has not told of.
+    in_flight: usize,
+    /// A batch was lost: the tentative state is not going to be.
+    has_lost: bool,
+    /// Why nothing is written until the server starts again.
+    stopped: Option<Refusal>,
+    /// Requests that were carried out in part; they go on behind those that came meanwhile.
+    unfinished: VecDeque<Queued>,
+    /// Where records are encoded.
+    scratch: Vec<u8>,
+}
+
+/// A batch that is being gathered.
+struct Open<'s> {
+    began: Duration,
+    batch: Batch<'s>,
+    reign: Reign,
+    state: Arc<State>,
+    records: Vec<EncodedRecord>,
+    record_bytes: usize,
+    waiting: Vec<Waiting>,
+    /// Octets of the answers among them.
+    answer_bytes: usize,
+    /// Requests of the batch that are not over with it.
+    unfinished: Vec<Queued>,
+    /// Somebody waits for the disk.
+    is_synced: bool,
+    changes_schema: bool,
+    /// The ACIs from this batch on, when it touches any.
+    acis: Option<Arc<AciSet>>,
+    /// Likewise, the password policies.
+    password_policies: Option<Arc<PasswordPolicies>>,
+}
+
+/// What the log tells the writer of one batch.
+struct Done {
+    took: Duration,
+    lost: Option<CommitError>,
+    unfinished: Vec<Queued>,
+}
+
+/// What a change of the schema replaces.
+struct InForce {
+    state: Arc<ArcSwap<State>>,
+    acis: Arc<AcisInForce>,
+    password_policies: Arc<ArcSwap<PasswordPolicies>>,
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+}
+
+impl InForce {
+    fn of(directory: &Directory) -> Self {
+        Self {
+            state: Arc::clone(&directory.state),
+            acis: Arc::clone(&directory.acis),
+            password_policies: Arc::clone(&directory.password_policies),
+            store: Arc::clone(&directory.store),
+            clock: Arc::clone(&directory.clock),
+        }
+    }
+}
+
+impl Pipeline {
+    pub(super) fn new(directory: &Directory) -> Self {
+        let (to_writer, done) = unbounded();
+        Self {
+            decider: Decider::after(directory.store.published()),
+            space: directory.space_watch(),
+            patience: Patience::default(),
+            to_writer,
+            done,
+            in_flight: 0,
+            has_lost: false,
+            stopped: None,
+            unfinished: VecDeque::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The next request to be decided; waits for it. None when the queue is closed and everything
+    /// is done.
+    pub(super) fn next(&mut self, waiting: &WaitingWrites) -> Option<Queued> {
+        loop {
+            self.hear_log();
+            let is_closed = match waiting.take() {
+                Found::Request(queued) => return Some(queued),
+                Found::Nothing => false,
+                Found::Closed => true,
+            };
+            if let Some(queued) = self.unfinished.pop_front() {
+                return Some(queued);
+            }
+            if is_closed && self.in_flight == 0 {
+                return None;
+            }
+            if is_closed {
+                self.wait_for_log();
+                continue;
+            }
+            select! {
+                recv(waiting.rung) -> _ => {}
+                recv(self.done) -> done => if let Ok(done) = done {
+                    self.note(done);
+                },
+            }
+        }
+    }
+
+    /// Decides `first` and what comes while the log is busy, and hands it to the log.
+    pub(super) fn write(&mut self, directory: &Directory, waiting: &WaitingWrites, first: Queued) {
+        let reign = match self.may_write(directory) {
+            Ok(reign) => reign,
+            Err(refusal) => return refuse_all([first], &refusal),
+        };
+        if !directory.store.wait_for_room(directory.limits.write_wait_max) {
+            let all = iter::once(first).chain(iter::from_fn(|| waiting.try_take()));
+            return refuse_all(all, &no_room(&directory.store));
+        }
+        let mut open = match directory.store.begin() {
+            Ok(batch) => Open::new(batch, reign, directory),
+            Err(error) => return refuse_all([first], &Refusal::from(error)),
+        };
+        self.decide(directory, &mut open, first);
+        // One step in each batch: a queue that is never empty must not stop a request in steps.
+        if !open.changes_rules()
+            && let Some(step) = self.unfinished.pop_front()
+        {
+            self.decide(directory, &mut open, step);
+        }
+        self.gather(directory, waiting, &mut open);
+        self.commit(directory, open);
+    }
+
+    /// Decides what comes until the batch is to leave.
+    fn gather(&mut self, directory: &Directory, waiting: &WaitingWrites, open: &mut Open<'_>) {
+        let window = directory.log.window();
+        let mut wait = None;
+        while !open.changes_rules() && !self.has_lost {
+            let is_idle = self.in_flight < window;
+            // Whoever was decided first must not wait for costly requests of others.
+            if is_idle && open.is_late(directory) {
+                break;
+            }
+            let next = if open.is_full(&directory.limits) {
+                if is_idle {
+                    break;
+                }
+                self.wait_for_log();
+                None
+            } else {
+                match waiting.take() {
+                    Found::Request(next) => Some(next),
+                    Found::Closed if is_idle => break,
+                    Found::Closed => {
+                        self.wait_for_log();
+                        None
+                    }
+                    Found::Nothing if is_idle => {
+                        match next_in_company(directory, waiting, open, wait.as_ref()) {
+                            Some(next) => Some(next),
+                            None => break,
+                        }
+                    }
+                    Found::Nothing => self.next_while_busy(waiting),
+                }
+            };
+            self.hear_log();
+            if !is_idle && self.in_flight < window {
+                wait = self.patience.wait(directory.clock.elapsed(), open.count());
+            }
+            match next {
+                // Its client knows that the batch is lost; this one is not part of it.
+                Some(next) if self.has_lost => self.unfinished.push_front(next),
+                Some(next) => self.decide(directory, open, next),
+                None => {}
+            }
+        }
+        if let Some(wait) = wait {
+            self.patience.waited(&wait, open.count());
+        }
+    }
+
+    /// Waits for another request or for the log, whichever comes first.
+    fn next_while_busy(&mut self, waiting: &WaitingWrites) -> Option<Queued> {
+        select! {
+            recv(waiting.rung) -> _ => waiting.try_take(),
+            recv(self.done) -> done => {
+                if let Ok(done) = done {
+                    self.note(done);
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether anything can be written now: the reign in which it is decided, or why not.
+    fn may_write(&mut self, directory: &Directory) -> Result<Reign, Refusal> {
+        self.hear_log();
+        if self.has_lost {
+            // What follows a lost batch is lost as well; the log says so of each.
+            while self.in_flight > 0 {
+                self.wait_for_log();
+            }
+            directory.store.drop_tentative();
+            self.has_lost = false;
+        }
+        if let Some(refusal) = &self.stopped {
+            return Err(refusal.clone());
+        }
+        match directory.log.role() {
+            Role::Deciding(reign) => Ok(reign),
+            Role::Following { leader } => Err((&CommitError::NotDeciding { leader }).into()),
+            Role::Alone => Err((&CommitError::NoQuorum).into()),
+            Role::Failed(reason) => Err((&CommitError::Fatal(reason)).into()),
+        }
+    }
+
+    /// Decides one request on what its predecessors left; its effects and its record become part
+    /// of the batch.
+    fn decide(&mut self, directory: &Directory, open: &mut Open<'_>, mut queued: Queued) {
+        // From here on it is too late to cancel it; one that goes on in steps may be abandoned.
+        if queued.request.cancel.decide() != Ending::Own {
+            return refuse_all([queued], &Refusal::new(ResultCode::Canceled, ""));
+        }
+        let owed_bytes = || directory.store.overlay_bytes() as u64;
+        self.space.look(directory.clock.elapsed(), owed_bytes);
+        if let Some(refusal) = self.space.refusal(queued.request.access.is_root()) {
+            return refuse_all([queued], &refusal);
+        }
+        let Open { batch, state, .. } = open;
+        let outcome = match self.decider.one(directory, batch, state, &mut queued.request) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                batch.rollback();
+                let answer = Refusal::from(error).into();
+                return open.wait(Waiting::new(queued, &answer, false));
+            }
+        };
+        if outcome.changes.is_empty() {
+            batch.rollback();
+            return open.push(queued, &outcome, false);
+        }
+        if !outcome.is_over && !may_keep(directory, &mut queued) {
+            batch.rollback();
+            return open.wait(Waiting::new(queued, &keeps_too_much().into(), false));
+        }
+        match self.record(open.reign, batch, &queued.request, &outcome) {
+            Ok(record) => {
+                batch.release();
+                outcome.keep(directory, &queued.request);
+                open.record_bytes += record.bytes.len();
+                self.space.logged(record.bytes.len());
+                open.records.push(record);
+                open.is_synced |= !queued.request.is_lazy;
+                open.changes_schema |= outcome.changes_schema();
+                if outcome.acis.is_some() {
+                    open.acis.clone_from(&outcome.acis);
+                }
+                if outcome.password_policies.is_some() {
+                    open.password_policies.clone_from(&outcome.password_policies);
+                }
+                open.push(queued, &outcome, true);
+            }
+            Err(refusal) => {
+                batch.rollback();
+                open.wait(Waiting::new(queued, &refusal.into(), false));
+            }
+        }
+    }
+
+    /// The record of what a request has changed in the batch.
+    fn record(
+        &mut self,
+        reign: Reign,
+        batch: &mut Batch<'_>,
+        request: &WriteRequest,
+        outcome: &Outcome,
+    ) -> Result<EncodedRecord, Refusal> {
+        let last = batch.last();
+        let lsn = Lsn(last.lsn.0 + 1);
+        let csn = outcome.stamp.moment;
+        let draft = RecordDraft {
+            lsn,
+            prev_hash: last.hash,
+            reign,
+            csn,
+            origin: &request.origin(),
+            changes: &outcome.changes,
+            notices: &[],
+        };
+        self.scratch.clear();
+        let hash = draft.encode(&mut self.scratch).map_err(|error| Refusal::from(&error))?;
+        let applied = batch.record(Mark { lsn, hash, time_us: csn.time.0, ..last })?;
+        assert_eq!(applied, Applied::Done, "the writer gives the numbers itself");
+        let bytes = Arc::from(self.scratch.as_slice());
+        self.scratch.shrink_to(SCRATCH_KEPT_BYTES);
+        Ok(EncodedRecord { lsn, hash, bytes })
+    }
+
+    /// Hands the batch to the log, or answers at once when there is nothing to make durable.
+    fn commit(&mut self, directory: &Directory, open: Open<'_>) {
+        let changes_rules = open.changes_rules();
+        let Open {
+            batch,
+            reign,
+            records,
+            waiting,
+            unfinished,
+            is_synced,
+            changes_schema,
+            acis,
+            password_policies,
+            ..
+        } = open;
+        if records.is_empty() {
+            drop(batch);
+            // The refusals may come from what is in flight.
+            while self.in_flight > 0 {
+                self.wait_for_log();
+            }
+        } else if !self.has_lost {
+            batch.seal();
+            self.in_flight += 1;
+            let to_writer = self.to_writer.clone();
+            // Before anybody can see the entries that they guard.
+            let last = records.last().map_or(Lsn(0), |record| record.lsn);
+            let acis_before = acis.map(|acis| directory.acis.put(acis, last));
+            let policies_before =
+                password_policies.map(|policies| directory.password_policies.swap(policies));
+            let schema = changes_schema.then(|| InForce::of(directory));
+            self.patience.left(waiting.len() + unfinished.len());
+            let clock = Arc::clone(&directory.clock);
+            let began = clock.elapsed();
+            let durability = if is_synced { Durability::Synced } else { Durability::Written };
+            let done = Box::new(move |outcome: Result<Lsn, CommitError>| {
+                let _abort = AbortOnPanic;
+                let took = clock.elapsed().saturating_sub(began);
+                let told = Done { took, lost: outcome.err(), unfinished };
+                finish(told, waiting, schema, &to_writer);
+            });
+            directory.log.commit(reign, LogBatch { records, durability }, done);
+            while changes_rules && self.in_flight > 0 {
+                self.wait_for_log();
+            }
+            if let Some(before) = acis_before
+                && self.has_lost
+            {
+                directory.acis.take_back(before);
+            }
+            if let Some(before) = policies_before
+                && self.has_lost
+            {
+                directory.password_policies.store(before);
+            }
+            return;
+        }
+        if self.has_lost {
+            // Decided on a state that is not going to be. That holds for what a request in steps
+            // remembers as well: the entry it found may be another one from now on.
+            let refusal = self.stopped.clone().unwrap_or_else(|| (&CommitError::Busy).into());
+            refuse_all(unfinished, &refusal);
+            fail_all(waiting, &Failed { logged: refusal.clone(), others: refusal });
+        } else {
+            self.unfinished.extend(unfinished);
+            answer_all(waiting);
+        }
+    }
+
+    /// Takes note of what the log has told. Done before every decision: whoever was told that a
+    /// batch is lost may send another request at once.
+    fn hear_log(&mut self) {
+        while let Ok(done) = self.done.try_recv() {
+            self.note(done);
+        }
+    }
+
+    fn wait_for_log(&mut self) {
+        let done = self.done.recv().expect("the writer itself holds a sender");
+        self.note(done);
+    }
+
+    /// Takes note of a batch that is done.
+    fn note(&mut self, done: Done) {
+        self.in_flight -= 1;
+        self.patience.committed(done.took);
+        self.unfinished.extend(done.unfinished);
+        let Some(error) = done.lost else { return };
+        self.has_lost = true;
+        match &error {
+            CommitError::Unknown { .. } | CommitError::Fatal(_) => {
+                self.stopped = Some((&error).into());
+            }
+            CommitError::NoSpace => self.space.look_again(),
+            CommitError::NotDeciding { .. }
+            | CommitError::Stale { .. }
+            | CommitError::Busy
+            | CommitError::NoQuorum
+            | CommitError::TooLarge { .. } => {}
+        }
+    }
+}
+
+impl<'s> Open<'s> {
+    fn new(batch: Batch<'s>, reign: Reign, directory: &Directory) -> Self {
+        Self {
+            began: directory.clock.elapsed(),
+            batch,
+            reign,
+            state: directory.state.load_full(),
+            records: Vec::new(),
+            record_bytes: 0,
+            waiting: Vec::new(),
+            answer_bytes: 0,
+            unfinished: Vec::new(),
+            is_synced: false,
+            changes_schema: false,
+            acis: None,
+            password_policies: None,
+        }
+    }
+
+    /// Whether the next request must be decided under another schema, other ACIs or policies.
+    fn changes_rules(&self) -> bool {
+        self.changes_schema || self.acis.is_some() || self.password_policies.is_some()
+    }
+
+    fn push(&mut self, queued: Queued, outcome: &Outcome, is_logged: bool) {
+        if outcome.is_over {
+            self.wait(Waiting::new(queued, &outcome.answer, is_logged));
+        } else {
+            self.unfinished.push(queued);
+        }
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        self.answer_bytes += waiting.octets();
+        self.waiting.push(waiting);
+    }
+
+    /// How many requests it has.
+    fn count(&self) -> usize {
+        self.waiting.len() + self.unfinished.len()
+    }
+
+    /// Whether it should have left by now.
+    fn is_late(&self, directory: &Directory) -> bool {
+        let taken = directory.clock.elapsed().saturating_sub(self.began);
+        taken >= directory.limits.write_batch_max_time
+    }
+
+    fn is_full(&self, limits: &Limits) -> bool {
+        self.count() >= limits.write_batch_max
+            || self.record_bytes >= limits.write_batch_max_bytes
+            || self.batch.row_bytes() >= BATCH_ROWS_MAX_BYTES
+            || self.answer_bytes >= limits.read_entry_max_bytes
+    }
+}
+
+/// Tells everybody how a batch ended; on a thread of the log.
+fn finish(
+    mut told: Done,
+    waiting: Vec<Waiting>,
+    schema: Option<InForce>,
+    to_writer: &Sender<Done>,
+) {
+    // First the writer, which goes on while these are answered; and none of them may ask again
+    // before it knows that a batch is lost.
+    let Some(error) = &told.lost else {
+        if let Some(InForce { state, acis, password_policies, store, clock }) = schema {
+            let schema = store.schema();
+            let policies = password_policies.load().resolved_against(Arc::clone(&schema));
+            password_policies.store(Arc::new(policies));
+            acis.resolve_against(&schema);
+            let times = state.load().schema_times.after(&schema, clock.now());
+            state.store(Arc::new(State::new(schema, times)));
+        }
+        let _ = to_writer.send(told);
+        return answer_all(waiting);
+    };
+    let failed = Failed::new(error);
+    let unfinished = std::mem::take(&mut told.unfinished);
+    let _ = to_writer.send(told);
+    fail_all(waiting, &failed);
+    refuse_all(unfinished, &failed.logged);
+}
+
+/// The next of those the batch waits for; None when it is to leave.
+fn next_in_company(
+    directory: &Directory,
+    waiting: &WaitingWrites,
+    open: &Open<'_>,
+    wait: Option<&Wait>,
+) -> Option<Queued> {
+    let wait = wait?;
+    let now = directory.clock.elapsed();
+    if !wait.is_on(now, open.count()) {
+        return None;
+    }
+    waiting.take_within(wait.until.saturating_sub(now))
+}
+
+/// Counts what a request keeps of its answer until it is over, as what updates of open transactions
+/// take is counted; false when that is too much.
+fn may_keep(directory: &Directory, queued: &mut Queued) -> bool {
+    let WriteOp::SubtreeDelete(op) = &queued.request.op else { return true };
+    let octets = op.kept_bytes();
+    if queued.kept.is_some() || octets == 0 {
+        return true;
+    }
+    let mut kept = AskerHeld::new(&directory.held_for_transactions, queued.asker);
+    let is_room = kept.grow(octets);
+    queued.kept = Some(kept);
+    is_room
+}
+
+fn keeps_too_much() -> Refusal {
+    Refusal::new(
+        ResultCode::Busy,
+        "too many large answers are kept for deletions of trees; delete without pre-read, or try \
+         again later",
+    )
+}
+
+/// Why the overlay has no room although it was waited for.
+fn no_room(store: &Store) -> Refusal {
+    if store.overlay().is_disk_full {
+        return (&CommitError::NoSpace).into();
+    }
+    Refusal::new(
+        ResultCode::Busy,
+        "too many changes wait to be written to the database; try again later",
+    )
+}
+
+/// Room for records the writer keeps; a larger one gives its own back.
+const SCRATCH_KEPT_BYTES: usize = 256 * 1024;
+
+/// What the log takes is what a record may have.
+const _: () = assert!(RECORD_LENGTH_MAX_BYTES as u64 <= journal::RECORD_MAX_BYTES_DEFAULT as u64);

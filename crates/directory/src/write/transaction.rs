@@ -1,0 +1,95 @@
+//! Transactions (RFC 5805): started and ended by extended operations.
+
+use ldap::control_value::{self, TransactionEnd};
+use ldap::message::{ControlsBuf, ExtendedRequest, MessageId, ResponseKind};
+use ldap::result::ResultCode;
+
+use crate::request::asker_queues::Asker;
+use crate::request::extended::{Call, respond};
+use crate::request::refusal::Refusal;
+use crate::request::session::Session;
+use crate::request::worker::{Next, Worker};
+use crate::write::decide::{Answer, WriteOp};
+use crate::write::transactions::Transaction;
+use crate::write::update::{self, Asked};
+
+/// Starts a transaction.
+pub(crate) const START: &str = "1.3.6.1.1.21.1";
+/// The control that makes an update part of a transaction.
+pub(crate) const SPECIFICATION: &str = "1.3.6.1.1.21.2";
+/// Ends a transaction.
+pub(crate) const END: &str = "1.3.6.1.1.21.3";
+
+/// Start transaction (RFC 5805 §2.1).
+pub(crate) fn start(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    if request.value.is_some() {
+        return Err(Refusal::new(ResultCode::ProtocolError, "start transaction has no value"));
+    }
+    if session.identity().dn().is_none() {
+        return Err(Refusal::new(
+            ResultCode::InsufficientAccessRights,
+            "an anonymous session changes nothing; bind first",
+        ));
+    }
+    let now = worker.directory.clock.elapsed();
+    let asker = Asker::of(session);
+    let held = (&worker.directory.held_for_transactions, asker);
+    let identifier = session.transactions().start(&mut *worker.chance, held, now)?;
+    respond(out, call.id, None, Some(identifier));
+    Ok(Next::Answered)
+}
+
+/// End transaction (RFC 5805 §2.3): forgets the updates, or hands them to the writer together.
+pub(crate) fn end(
+    worker: &mut Worker,
+    session: &mut Session,
+    request: &ExtendedRequest<'_>,
+    call: &Call<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Next, Refusal> {
+    let end =
+        request.value.and_then(|value| TransactionEnd::decode(value).ok()).ok_or_else(|| {
+            Refusal::new(ResultCode::ProtocolError, "the end transaction value is malformed")
+        })?;
+    let transaction = session.transactions().take(end.identifier)?;
+    if !end.commit || transaction.updates.is_empty() {
+        respond(out, call.id, None, None);
+        return Ok(Next::Answered);
+    }
+    let op = WriteOp::Transaction(transaction);
+    let asked = Asked { id: call.id, kind: ResponseKind::Extended, bytes: call.bytes };
+    update::submit(worker, session, call.controls, &asked, op, out)
+}
+
+/// The answer to the end of a transaction: `refused` names the update that failed, and why.
+pub(crate) fn answer(
+    refused: Option<(MessageId, Refusal)>,
+    updates: &[(MessageId, ControlsBuf)],
+) -> Answer {
+    let updates = updates.iter().map(|(id, list)| (*id, list.as_ref())).collect::<Vec<_>>();
+    let (failed, result) = match refused {
+        Some((id, refusal)) => (Some(id), refusal),
+        None => (None, Refusal::new(ResultCode::Success, "")),
+    };
+    let value = control_value::transaction_ended(failed, &updates);
+    Answer { value: (!value.is_empty()).then_some(value), ..Answer::from(result) }
+}
+
+impl Transaction {
+    /// OIDs of the controls of all its updates that the change records note.
+    pub(crate) fn recorded(&self) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        for oid in self.updates.iter().flat_map(|update| &update.controls.recorded) {
+            if !all.contains(oid) {
+                all.push(*oid);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,160 @@
+//! The transactions under way on one connection (RFC 5805).
+//!
+//! Invariant: an update of a transaction is kept, not decided: nobody sees anything of it until the
+//! transaction ends. Where one of its updates was refused, the transaction is gone, so that what
+//! is committed is all that was sent.
+//! Invariant: what a connection can make the server keep is limited by the constants below; what
+//! all of them can, and all of one who asks, by `Limits::transactions_max_bytes`. What counts is
+//! what the updates take in memory, which may be many times what they were sent in.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use environment::{Chance, Clock, random_uuid};
+use ldap::result::ResultCode;
+
+use crate::request::asker_bytes::{AskerBytes, AskerHeld};
+use crate::request::asker_queues::Asker;
+use crate::request::refusal::Refusal;
+use crate::write::decide::WriteRequest;
+
+/// The transactions of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Transactions {
+    open: Vec<Transaction>,
+}
+
+/// Updates that are carried out together, or not at all.
+pub(crate) struct Transaction {
+    identifier: Vec<u8>,
+    pub(crate) updates: Vec<WriteRequest>,
+    /// What the updates take, until they are decided or given up.
+    held: AskerHeld,
+    /// When the client used it last.
+    used: Duration,
+}
+
+// The updates may hold passwords.
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("updates", &self.updates.len())
+            .field("held", &self.held)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Transactions {
+    /// Starts one of `asker`; returns its identifier, which tells nothing: neither how many
+    /// connections there are nor how many transactions.
+    pub(crate) fn start(
+        &mut self,
+        chance: &mut dyn Chance,
+        (all, asker): (&Arc<Mutex<AskerBytes>>, Asker),
+        now: Duration,
+    ) -> Result<&[u8], Refusal> {
+        if self.open.len() >= OPEN_MAX {
+            return Err(Refusal::new(
+                ResultCode::Busy,
+                format!("{OPEN_MAX} transactions of this connection are open; end one"),
+            ));
+        }
+        let identifier = random_uuid(chance).into_bytes();
+        let held = AskerHeld::new(all, asker);
+        let transaction = Transaction { identifier, updates: Vec::new(), held, used: now };
+        self.open.push(transaction);
+        Ok(self.open.last().map_or(&[], |transaction| &transaction.identifier))
+    }
+
+    /// Keeps an update, whose message has so many octets, for the end of its transaction.
+    pub(crate) fn add(
+        &mut self,
+        identifier: &[u8],
+        update: WriteRequest,
+        octets: usize,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        let all = self.open.iter().map(|one| one.held.octets()).sum::<usize>();
+        let octets = update.held_bytes(octets);
+        let transaction = self
+            .open
+            .iter_mut()
+            .find(|transaction| transaction.identifier == identifier)
+            .ok_or_else(unknown)?;
+        if transaction.updates.len() >= UPDATES_MAX {
+            return Err(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                format!("a transaction has at most {UPDATES_MAX} updates"),
+            ));
+        }
+        if all.saturating_add(octets) > HELD_MAX_BYTES {
+            return Err(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                format!(
+                    "the transactions of a connection take at most {HELD_MAX_BYTES} octets of \
+                     memory"
+                ),
+            ));
+        }
+        if !transaction.held.grow(octets) {
+            return Err(Refusal::new(
+                ResultCode::AdminLimitExceeded,
+                "the open transactions take too much memory; end some, or try again later",
+            ));
+        }
+        transaction.updates.push(update);
+        transaction.used = now;
+        Ok(())
+    }
+
+    /// Takes a transaction out, to end it.
+    pub(crate) fn take(&mut self, identifier: &[u8]) -> Result<Transaction, Refusal> {
+        let found = self.open.iter().position(|one| one.identifier == identifier);
+        found.map(|at| self.open.swap_remove(at)).ok_or_else(unknown)
+    }
+
+    /// Whether there are any.
+    pub(crate) fn any(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Forgets all of them, as when the client binds.
+    pub(crate) fn clear(&mut self) {
+        self.open.clear();
+    }
+
+    /// Gives up all of them; returns their identifiers.
+    pub(crate) fn abort_all(&mut self) -> Vec<Vec<u8>> {
+        self.open.drain(..).map(|transaction| transaction.identifier).collect()
+    }
+
+    /// Gives up those that were not used for [`IDLE_MAX`]; returns their identifiers.
+    pub(crate) fn expire(&mut self, clock: &dyn Clock) -> Vec<Vec<u8>> {
+        if self.open.is_empty() {
+            return Vec::new();
+        }
+        let now = clock.elapsed();
+        let is_old = |one: &mut Transaction| now.saturating_sub(one.used) > IDLE_MAX;
+        self.open.extract_if(.., is_old).map(|transaction| transaction.identifier).collect()
+    }
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(
+        ResultCode::OperationsError,
+        "there is no such transaction on this connection: start one first",
+    )
+}
+
+/// Transactions that one connection may have open at once.
+const OPEN_MAX: usize = 8;
+
+/// Updates of one transaction.
+const UPDATES_MAX: usize = 1_000;
+
+/// Octets of memory that the updates of one connection take while they wait.
+const HELD_MAX_BYTES: usize = 8 << 20;
+
+/// A transaction that is not used for longer is given up.
+const IDLE_MAX: Duration = Duration::from_secs(300);
