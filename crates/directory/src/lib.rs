@@ -11,6 +11,7 @@ mod config;
 mod directory;
 mod error;
 pub mod loading;
+mod opening;
 pub mod password_policy;
 mod read;
 mod request;
@@ -25,10 +26,10 @@ pub use bind::authentication::{
 pub use bind::guessed::guesses_password;
 pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
-pub use config::figure_monitor::{FigureEntry, Figures};
-pub use config::log_monitor::{LogState, LogStates};
-pub use config::session_monitor::{Closer, SessionState, SessionTeller};
-pub use config::tls_monitor::{CertificateState, CertificateTeller};
+pub use config::monitor_sources::{
+    CertificateState, CertificateTeller, Closer, FigureEntry, Figures, LogState, LogStates,
+    SessionState, SessionTeller,
+};
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
 pub use journal::JournalStatus;
