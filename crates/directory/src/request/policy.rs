@@ -18,7 +18,7 @@ use ldap::result::ResultCode;
 use schema::{DnKey, Schema};
 
 use crate::error::DirectoryError;
-use crate::read::live_entry::SUBSCHEMA_DN;
+use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::write::password_modify;
