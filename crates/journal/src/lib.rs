@@ -26,6 +26,7 @@ mod salvage;
 mod scan;
 mod segment;
 mod shared;
+#[cfg(any(test, feature = "test-support"))]
 pub mod simulated;
 mod verify;
 mod writer;
