@@ -31,9 +31,9 @@ pub mod simulated;
 mod verify;
 mod writer;
 
+pub use self::journal::{Done, Journal, JournalStatus};
 pub use disk::{Disk, DiskFile, FileDisk, Lock, LockKind, LockedFile};
 pub use error::{Damage, JournalError};
-pub use journal::{Done, Journal, JournalStatus};
 pub use options::{
     Appended, Durability, JournalOptions, JournalPosition, KEEP_BYTES_DEFAULT, LogEntry,
     OpenReport, RECORD_MAX_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, TornTail, VOTE_MAX_BYTES,

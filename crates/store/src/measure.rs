@@ -29,6 +29,30 @@ pub fn compress(store: &Store) -> Result<(), StoreError> {
     store.adopt_compression(&made_up_compression())
 }
 
+impl Store {
+    /// Whether records are compressed as they are written.
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        self.versions.with(|version| version.dictionary.compression().is_some())
+    }
+
+    /// Compresses with these dictionaries from now on; there is no batch that has another.
+    pub(crate) fn adopt_compression(
+        &self,
+        compression: &Arc<Compression>,
+    ) -> Result<(), StoreError> {
+        let environment = self.base_environment();
+        let mut txn = environment.write()?;
+        for (key, octets) in compression.rows() {
+            environment.tables.meta.put(&mut txn, key.as_bytes(), octets)?;
+        }
+        txn.commit().map_err(|error| environment.commit_failed(error))?;
+        self.versions.translate(None, |dictionary| {
+            Ok(dictionary.clone().with_compression(Some(Arc::clone(compression))))
+        })
+    }
+}
+
 /// Dictionaries from people who are made up.
 pub(crate) fn made_up_compression() -> Arc<Compression> {
     let mut trainer = Trainer::new();

@@ -80,7 +80,7 @@ fn folders_named(page: &str) -> BTreeSet<(&str, &str)> {
     named
 }
 
-/// Every crate has a row in the page's table and depends on what the row allows.
+/// Every crate has a row in the page's table and depends on what the row allows, without test code.
 pub(crate) fn check_architecture(root: &Path, findings: &mut Vec<Finding>) {
     let mut report = |message: String| {
         findings.push(Finding {
@@ -97,6 +97,9 @@ pub(crate) fn check_architecture(root: &Path, findings: &mut Vec<Finding>) {
     let allowed = dependency_table(&page);
     for manifest in manifests::read(root) {
         let name = &manifest.name;
+        for other in &manifest.test_support_of {
+            report(format!("{name} switches on test-support of {other} outside tests"));
+        }
         match allowed.get(name) {
             Some(allowed) => {
                 for other in manifest.dependencies.iter().filter(|one| !allowed.contains(one)) {
