@@ -487,6 +487,44 @@ fn filtered_indexes_of_every_kind_are_used() {
     });
 }
 
+/// What is told of a filter to who may not know what indexes hold: which entries they leave out, by
+/// what they are of, and whether they leave out most.
+#[test]
+fn what_indexes_answer_of_a_filter_depends_on_what_they_are_of() {
+    let world = world(300);
+    with_view(&world, |view| {
+        for (text, left, is_all, narrows) in [
+            ("(l=town 0)", "(l=town 0)", true, true),
+            ("(!(l=town 0))", "(!(l=town 0))", true, false),
+            ("(title=*)", "(title=*)", true, false),
+            ("(!(title=*))", "(!(title=*))", true, false),
+            ("(objectClass=*)", "(objectClass=*)", true, false),
+            ("(objectClass=person)", "(objectClass=person)", true, false),
+            ("(description=x)", "(&)", false, false),
+            ("(!(description=x))", "(!(|))", false, false),
+            ("(&(title=*)(description=x))", "(&(title=*)(&))", false, false),
+            ("(&(objectClass=person)(description=x))", "(&(objectClass=person)(&))", false, false),
+            ("(&(l=town 0)(description=x))", "(&(l=town 0)(&))", false, true),
+            ("(|(l=town 0)(title=*))", "(|(l=town 0)(title=*))", true, false),
+            ("(|(l=town 0)(description=x))", "(|(l=town 0)(&))", false, false),
+            // An index of some entries leaves out all others.
+            ("(employeeNumber=7)", "(&)", false, false),
+            (
+                "(&(l=town 1)(employeeNumber=7))",
+                "(&(l=town 1)(&(l=town 1)(employeeNumber=7)))",
+                true,
+                true,
+            ),
+            ("(&(l=town 1)(!(employeeNumber=7)))", "(&(l=town 1)(!(|)))", false, true),
+        ] {
+            let indexable = view.indexable(&resolve(text));
+            assert_eq!(indexable.filter, resolve(left), "{text}");
+            assert_eq!((indexable.is_all, indexable.narrows), (is_all, narrows), "{text}");
+            assert_eq!(indexable.is_unindexed(), !is_all && !narrows, "{text}");
+        }
+    });
+}
+
 #[test]
 fn planning_can_be_interrupted() {
     let world = world(500);

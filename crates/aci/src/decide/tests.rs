@@ -1,6 +1,7 @@
 //! Tests of decisions: each feature of the language, and random ACIs beside the plain evaluator.
 
 mod cases;
+mod entry_rights;
 mod model;
 mod options;
 mod strangers;

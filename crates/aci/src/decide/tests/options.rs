@@ -127,6 +127,28 @@ fn a_type_is_not_even_where_an_option_of_a_derived_one_is_named() {
     }
 }
 
+/// An allow of values of `name` was one of values of `cn`, and a second filter about an attribute
+/// lifted a deny by the first.
+#[test]
+fn value_filters_mean_derived_types_only_where_that_leaves_less_access() {
+    let anna = "uid=anna,ou=people,dc=x";
+    let by = |word: &str, filters: &str| {
+        aci_of((word, "write"), &format!("(targattrfilters=\"{filters}\")"))
+    };
+    case(&[("dc=x", &by("allow", "add=name:(name=*)"))])
+        .check("bert", "+name=a", anna, true)
+        .check("bert", "+cn=a", anna, false);
+    case(&[("dc=x", &by("allow", "add=name:(name=a) && cn:(cn=*)"))])
+        .check("bert", "+cn=a", anna, true)
+        .check("bert", "+cn=b", anna, false);
+    let everything = aci("allow", "(targetattr=\"*\")");
+    case(&[("dc=x", &everything), ("dc=x", &by("deny", "add=name:(name=a) && cn:(cn=b)"))])
+        .check("bert", "+cn=a", anna, false)
+        .check("bert", "+cn=b", anna, false)
+        .check("bert", "+sn=a", anna, false)
+        .check("bert", "+cn=c", anna, true);
+}
+
 fn any_aci() -> impl Strategy<Value = (&'static str, String)> {
     let list = prop::collection::vec(prop::sample::select(names()), 1..3);
     let operator = prop::sample::select(vec!["=", "=", "!="]);
