@@ -145,3 +145,29 @@ fn where_the_target_lies_outside_the_holder_macros_lift_no_deny() {
         }
     });
 }
+
+/// Who may write such a value could guess passwords by whom it gives something.
+#[test]
+fn a_url_that_an_entry_holds_finds_nobody_by_what_is_secret() {
+    let rule = "userattr=\"labeledURI#LDAPURL\"";
+    let allow = format!("(targetattr=\"cn\")(version 3.0; acl \"x\"; allow (read) {rule};)");
+    let mut case = case(&[("dc=x", &allow)]);
+    let holder = |name: &str, filter: &str| {
+        let url = format!("ldap:///ou=people,dc=x??one?{filter}");
+        entry(name, &[("cn", "x"), ("labeledURI", &url)])
+    };
+    case.world.entries.extend([
+        entry("uid=dirk,ou=people,dc=x", &[("uid", "dirk"), ("userPassword", "secret")]),
+        holder("cn=a,dc=x", "(uid=dirk)"),
+        holder("cn=b,dc=x", "(userPassword=secret)"),
+    ]);
+    let cn = Schema::builtin().describe("cn").unwrap();
+    case.asked("dirk", |asker| {
+        let rules = Rules::new(&case.set, 0);
+        for (name, want) in [("cn=a,dc=x", true), ("cn=b,dc=x", false)] {
+            let entry = case.world.find(&key(name)).unwrap();
+            let reach = rules.below(asker, &key(name));
+            assert_eq!(reach.of(entry).may(Right::Read, &cn), want, "{name}");
+        }
+    });
+}
