@@ -2,8 +2,8 @@
 //!
 //! Start at `import.rs`, `export.rs` and `backup.rs`.
 //!
-//! Invariant: what only reads changes nothing, and works beside a server; what writes takes the lock
-//! of the data directory.
+//! Invariant: what only reads changes nothing, and works beside a server; what writes takes the
+//! lock of the data directory.
 //! Invariant: entries that are loaded are as an add makes them (`directory::loading`).
 
 pub mod backup;
