@@ -1,6 +1,6 @@
 //! The operations of a directory server, without a socket.
 //!
-//! Start at `dispatch.rs`, then `read/search.rs`, `decide.rs` and `write/queue.rs`.
+//! Start at `request/dispatch.rs`, then `read/search.rs`, `write/decide.rs` and `write/queue.rs`.
 //!
 //! Invariant: no socket, no async, no thread but the writer; clock and chance are handed in.
 //! Invariant: a client is answered after its change is durable and visible, never before.

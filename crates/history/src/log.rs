@@ -2,7 +2,7 @@
 //!
 //! Everything above is ignorant of the engine: [`CommitLog`] is all that the write pipeline, feeds
 //! and the operators' commands know. The engine of one machine is `Local`; an engine of several
-//! passes the same suite, [`conformance`].
+//! passes the same suite, `conformance`.
 //!
 //! Invariant: `done` is called exactly once for every batch, and with `Ok` only when the batch is
 //! durable by policy and applied on this machine, in the order of the batches. A refusal, after

@@ -1,7 +1,7 @@
 //! Stored passwords: `{SCHEME}` hashes in userPassword (RFC 3112 §3 for the idea, RFC 2307 §5.3 for
 //! the prefix).
 //!
-//! A scheme that can be verified is one row of [`ROWS`]; what is written is in `storage.rs`.
+//! A scheme that can be verified is one row of `ROWS`; what is written is in `storage.rs`.
 //!
 //! Invariant: verification takes the same time wherever two hashes first differ.
 //! Invariant: what a stored value costs to compute is known, and held against a limit, before

@@ -32,10 +32,8 @@ impl Policy {
     /// The first value that is not what its attribute takes: a policy that was half understood
     /// would be weaker than it looks.
     pub fn read(entry: &dyn EntryRead, schema: &Schema) -> Result<Self, PolicyFault> {
-        let mut said = Said {
-            policy: Policy { allow_user_change: true, ..Policy::default() },
-            ..Said::default()
-        };
+        let mut said =
+            Said { policy: Self { allow_user_change: true, ..Self::default() }, ..Said::default() };
         let is_389 = has_class(entry, schema, "passwordPolicy");
         if is_389 {
             said.policy.max_failures = DS389_MAX_FAILURES;
