@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use aci::{
-    ACI_LENGTH_MAX_BYTES, Aci, AciSet, Asker, AuthenticationMethod, Question, Right, Rules,
+    ACI_LENGTH_MAX_BYTES, AccessSubject, Aci, AciSet, AuthenticationMethod, Question, Right, Rules,
     Surroundings, TimeOfWeek, ValueChange,
 };
 use ldap::dn::Dn;
@@ -56,7 +56,7 @@ fuzz_target!(|text: &str| {
     let base = DnKey::from_text(&schema, "dc=x").unwrap();
     let set = AciSet::new(Arc::clone(&schema));
     let set = Arc::new(set.with_holders([(base.clone(), vec![Arc::new(aci)])]));
-    let asker = Asker {
+    let asker = AccessSubject {
         identity: Some(&key),
         address: Some([10, 0, 0, 1].into()),
         ssf: 128,

@@ -3,10 +3,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use roster::bench::page::page;
-use roster::bench::record::Record;
+use roster::bench::record::BenchRecord;
 
 fuzz_target!(|octets: &[u8]| {
-    let Ok(record) = Record::parse(octets) else { return };
+    let Ok(record) = BenchRecord::parse(octets) else { return };
     record.csv();
     let page = page(&[record.clone(), record], None).to_ascii_lowercase();
     for tag in ["<script", "<img", "<a ", "<iframe"] {

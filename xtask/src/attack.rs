@@ -1,48 +1,24 @@
 //! `cargo xtask attack`: every way to attack a server that a test of ours knows, and the promise
 //! that it attacks.
 //!
-//! Invariant: the table is what `docs/security.md` promises; a row without a test that runs is an
+//! Invariant: the promises are those of `docs/security.md`; one without a test that runs is an
 //! error. CI runs each of these tests with the others, with the turns they have by themselves.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
 
-use crate::shell::{cargo, step, timed};
+use crate::shell::{cargo, source, step, timed};
 use crate::{Error, options};
 
-mod table;
-
-use self::table::PROMISES;
-
 /// Something that roster promises, and the tests that try to break it.
-struct Promise {
-    against: Against,
+#[derive(Debug, PartialEq)]
+struct Promise<'p> {
+    /// Against whom.
+    against: &'p str,
     /// What is promised, a sentence without its full stop.
-    says: &'static str,
-    /// The package, the module and the name of each test.
-    tests: &'static [(&'static str, &'static str, &'static str)],
-}
-
-/// Whom a promise is for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Against {
-    Strangers,
-    SignedIn,
-    Delegated,
-    DiskHolder,
-}
-
-impl Against {
-    const ALL: [Self; 4] = [Self::Strangers, Self::SignedIn, Self::Delegated, Self::DiskHolder];
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Strangers => "Anonymous clients",
-            Self::SignedIn => "Authenticated users",
-            Self::Delegated => "Delegated administrators",
-            Self::DiskHolder => "Access to the disk, and the disk itself",
-        }
-    }
+    says: &'p str,
+    /// The package and the name of each test.
+    tests: Vec<(&'p str, &'p str)>,
 }
 
 /// Runs the tests, long or short.
@@ -54,10 +30,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
         }
         Ok(word == "--short")
     })?;
-    let names: BTreeSet<String> = tests().map(|(_, name)| name).collect();
+    let page = source(PAGE).map_err(Error::Wrong)?;
+    let promises = promises(&page).map_err(Error::Wrong)?;
+    let tests = promises.iter().flat_map(|promise| &promise.tests);
+    let names: BTreeSet<&str> = tests.map(|(_, name)| *name).collect();
     step("the tests", cargo(&["test", "--quiet", "--workspace", "--no-run"]))?;
-    let mut arguments = vec!["test", "--workspace", "--no-fail-fast", "--", "--exact"];
-    arguments.extend(names.iter().map(String::as_str));
+    let mut arguments = vec!["test", "--workspace", "--no-fail-fast", "--"];
+    arguments.extend(names);
     let mut attacks = cargo(&arguments);
     attacks.env("ROSTER_ATTACK_TURNS", turns.to_string()).stderr(Stdio::null());
     let mut text = String::new();
@@ -66,28 +45,60 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Error> {
         text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(())
     })?;
-    tell(&text)
+    tell(&promises, &text)
+}
+
+/// The promises of the page, in its order.
+fn promises(page: &str) -> Result<Vec<Promise<'_>>, String> {
+    let (_, rest) = page.split_once(BEGIN).ok_or_else(|| format!("{PAGE}: no {BEGIN}"))?;
+    let (told, _) = rest.split_once(END).ok_or_else(|| format!("{PAGE}: no {END}"))?;
+    let mut against = "";
+    let mut promises = Vec::new();
+    for line in told.lines().filter(|line| !line.is_empty() && !TABLE_HEAD.contains(line)) {
+        match line.strip_prefix("### ") {
+            Some(title) => against = title,
+            None => {
+                let promise = promise(against, line);
+                promises.push(promise.ok_or_else(|| format!("{PAGE}: no promise: {line}"))?);
+            }
+        }
+    }
+    Ok(promises)
+}
+
+/// ``| sentence | `test` (package), `test` (package) |``
+fn promise<'p>(against: &'p str, line: &'p str) -> Option<Promise<'p>> {
+    let (says, tests) = line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | ")?;
+    let test = |test: &'p str| {
+        let (name, package) = test.strip_prefix('`')?.strip_suffix(')')?.split_once("` (")?;
+        Some((package, name))
+    };
+    Some(Promise { against, says, tests: tests.split(", ").map(test).collect::<Option<_>>()? })
 }
 
 /// Says of each promise whether it held.
-fn tell(text: &str) -> Result<(), Error> {
+fn tell(promises: &[Promise<'_>], text: &str) -> Result<(), Error> {
     let ended = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix("test "));
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(" ... "))
+        let is_it = |path: &str| path.rsplit("::").next() == Some(name);
+        let lines = text.lines().filter_map(|line| line.strip_prefix("test ")?.split_once(" ... "));
+        let ends: Vec<&str> = lines.filter(|(path, _)| is_it(path)).map(|(_, end)| end).collect();
+        let worst = ends.iter().find(|end| **end != "ok").or(ends.first());
+        worst.copied().unwrap_or("did not run")
     };
-    let mut broken = 0;
-    for against in Against::ALL {
-        println!("\n{}", against.title());
-        for promise in PROMISES.iter().filter(|promise| promise.against == against) {
-            let names = promise.tests.iter().map(|&(_, module, name)| path(module, name));
-            let failed: Vec<String> = names.filter(|name| ended(name) != Some("ok")).collect();
-            let mark = if failed.is_empty() { "held  " } else { "BROKEN" };
-            println!("  {mark}  {}", promise.says);
-            for name in &failed {
-                println!("          {name}: {}", ended(name).unwrap_or("did not run"));
-            }
-            broken += usize::from(!failed.is_empty());
+    let (mut broken, mut against) = (0, "");
+    for promise in promises {
+        if promise.against != against {
+            against = promise.against;
+            println!("\n{against}");
         }
+        let names = promise.tests.iter().map(|(_, name)| (name, ended(name)));
+        let failed: Vec<_> = names.filter(|(_, end)| *end != "ok").collect();
+        let mark = if failed.is_empty() { "held  " } else { "BROKEN" };
+        println!("  {mark}  {}", promise.says);
+        for (name, end) in &failed {
+            println!("          {name}: {end}");
+        }
+        broken += usize::from(!failed.is_empty());
     }
     match broken {
         0 => Ok(()),
@@ -101,72 +112,30 @@ fn tell(text: &str) -> Result<(), Error> {
     }
 }
 
-/// The package and the whole name of every test.
-fn tests() -> impl Iterator<Item = (&'static str, String)> {
-    let tests = PROMISES.iter().flat_map(|promise| promise.tests);
-    tests.map(|&(package, module, name)| (package, path(module, name)))
-}
-
-fn path(module: &str, name: &str) -> String {
-    if module.is_empty() { name.to_owned() } else { format!("{module}::{name}") }
-}
-
+/// The page that makes the promises, and the marks around them.
+const PAGE: &str = "docs/security.md";
+const BEGIN: &str = "<!-- promises: begin -->";
+const END: &str = "<!-- promises: end -->";
+const TABLE_HEAD: [&str; 2] = ["| promise | attacked by |", "|---|---|"];
 /// How many times as long as in CI what draws its attacks by chance goes on.
 const TURNS_LONG: u32 = 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::{root, source};
-
-    const BEGIN: &str = "<!-- promises: begin -->\n";
-    const END: &str = "<!-- promises: end -->\n";
-
-    fn page() -> String {
-        let mut page = String::new();
-        for against in Against::ALL {
-            page.push_str(&format!(
-                "### {}\n\n| promise | attacked by |\n|---|---|\n",
-                against.title()
-            ));
-            for promise in PROMISES.iter().filter(|promise| promise.against == against) {
-                let tests: Vec<String> = promise
-                    .tests
-                    .iter()
-                    .map(|(package, _, name)| format!("`{name}` ({package})"))
-                    .collect();
-                page.push_str(&format!("| {} | {} |\n", promise.says, tests.join(", ")));
-            }
-            page.push('\n');
-        }
-        page
-    }
-
-    /// `ROSTER_WRITE_REFERENCE=1 cargo test -p xtask promises` writes it again.
-    #[test]
-    fn the_promises_of_the_security_page_are_up_to_date() {
-        let path = root().join("docs/security.md");
-        let text = source("docs/security.md").unwrap();
-        let (before, rest) = text.split_once(BEGIN).unwrap();
-        let (told, after) = rest.split_once(END).unwrap();
-        if std::env::var_os("ROSTER_WRITE_REFERENCE").is_some() {
-            let text = format!("{before}{BEGIN}\n{}{END}{after}", page());
-            std::fs::write(path, text).unwrap();
-            return;
-        }
-        assert_eq!(told.trim(), page().trim());
-    }
+    use crate::shell::root;
 
     /// That each test is there is seen in the sources; `cargo xtask attack` sees that it runs.
     #[test]
     fn every_promise_is_attacked_by_tests_that_exist() {
+        let page = source(PAGE).unwrap();
+        let promises = promises(&page).unwrap();
+        assert!(promises.len() > 20 && promises.iter().all(|one| !one.against.is_empty()));
         let mut sources = std::collections::BTreeMap::new();
-        for (package, name) in tests() {
-            let text = sources.entry(package).or_insert_with(|| whole(package));
-            let function = name.rsplit("::").next().unwrap();
-            assert!(text.contains(&format!("fn {function}(")), "{package}: {name}");
+        for (package, name) in promises.iter().flat_map(|promise| &promise.tests) {
+            let text = sources.entry(*package).or_insert_with(|| whole(package));
+            assert!(text.contains(&format!("fn {name}(")), "{package}: {name}");
         }
-        assert!(PROMISES.iter().all(|promise| !promise.tests.is_empty()));
     }
 
     /// All sources of a package.
@@ -187,12 +156,27 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_a_promise_with_its_tests() {
+        let row = "| A `b` holds, always | `one` (aci), `two` (server) |";
+        let tests = vec![("aci", "one"), ("server", "two")];
+        assert_eq!(
+            promise("", row),
+            Some(Promise { against: "", says: "A `b` holds, always", tests })
+        );
+        for wrong in ["| A |", "| A |  |", "| A | `one` |", "A | `one` (aci)", "| A | one (aci) |"]
+        {
+            assert_eq!(promise("", wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_test_that_did_not_run_breaks_its_promise() {
-        let all: String = tests().map(|(_, name)| format!("test {name} ... ok\n")).collect();
-        assert!(tell(&all).is_ok());
-        let (_, first) = tests().next().unwrap();
-        assert!(tell(&all.replace(&format!("test {first} ... ok\n"), "")).is_err());
-        let failed = all.replace(&format!("{first} ... ok"), &format!("{first} ... FAILED"));
-        assert!(tell(&failed).is_err());
+        let promises = [Promise { against: "A", says: "B", tests: vec![("c", "d"), ("e", "f")] }];
+        let held = |text: &str| tell(&promises, text).is_ok();
+        assert!(held("test g::d ... ok\ntest f ... ok\n"));
+        assert!(!held("test g::d ... ok\n"));
+        assert!(!held("test g::d ... ok\ntest f ... FAILED\n"));
+        assert!(!held("test g::d ... ok\ntest f ... ok\ntest h::f ... FAILED\n"));
+        assert!(!held("test g::d ... ok\ntest gf ... ok\n"));
     }
 }

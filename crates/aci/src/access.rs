@@ -8,7 +8,7 @@ use arc_swap::ArcSwapOption;
 use schema::{DnKey, EntryId};
 
 use crate::{
-    AciSet, Asker, AuthenticationMethod, Denied, Grants, Identity, Permitted, Privilege,
+    AccessSubject, AciSet, AuthenticationMethod, Denied, Grants, Identity, Permitted, Privilege,
     Privileges, Rules, Surroundings,
 };
 
@@ -24,13 +24,13 @@ pub struct Access {
     /// The entry that acts as this identity by a privilege; ROOT when it is itself.
     prover: EntryId,
     grants: Grants,
-    origin: Origin,
+    origin: ClientOrigin,
     memo: Memo,
 }
 
 /// Where requests come from, as bind rules ask about it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Origin {
+pub struct ClientOrigin {
     /// The client's address; none on a socket of this machine.
     pub address: Option<IpAddr>,
     /// The name of the client's host; none when it is not known.
@@ -85,32 +85,32 @@ impl Access {
 
     /// The access of `identity` with what it was given.
     pub fn with(identity: Identity, grants: Grants) -> Self {
-        let (origin, memo) = (Origin::default(), Memo::default());
+        let (origin, memo) = (ClientOrigin::default(), Memo::default());
         let (entry, prover) = (EntryId::ROOT, EntryId::ROOT);
         Self { identity, key: None, entry, prover, grants, origin, memo }
     }
 
-    /// Likewise, with the name of the identity as rules compare it.
+    /// This access with the name of the identity as rules compare it.
     #[must_use]
     pub fn keyed(self, key: DnKey) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// Likewise, of this entry.
+    /// This access with the entry of the identity.
     #[must_use]
     pub fn of_entry(self, entry: EntryId) -> Self {
         Self { entry, ..self }
     }
 
-    /// Likewise, for another entry that acts as this identity.
+    /// This access for another entry that acts as this identity.
     #[must_use]
     pub fn proved_by(self, prover: Option<EntryId>) -> Self {
         Self { prover: prover.unwrap_or(EntryId::ROOT), ..self }
     }
 
-    /// Likewise, for requests from there.
+    /// This access for requests that come from there.
     #[must_use]
-    pub fn from_origin(self, origin: Origin) -> Self {
+    pub fn from_origin(self, origin: ClientOrigin) -> Self {
         Self { origin, memo: Memo::default(), ..self }
     }
 
@@ -140,7 +140,7 @@ impl Access {
     }
 
     /// Where requests come from.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ClientOrigin {
         &self.origin
     }
 
@@ -211,9 +211,9 @@ impl Access {
         &'a self,
         key: Option<&'a DnKey>,
         surroundings: &'a dyn Surroundings,
-    ) -> Asker<'a> {
-        let Origin { address, ssf, method, .. } = self.origin;
-        Asker {
+    ) -> AccessSubject<'a> {
+        let ClientOrigin { address, ssf, method, .. } = self.origin;
+        AccessSubject {
             identity: self.key.as_ref().or(key),
             address,
             ssf,

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use schema::{AttributeDescription, AttributeType, DnKey, EntryRead, Truth};
 
 use self::applied::{Applied, Held};
-pub use self::explain::{Considered, Explanation, Outcome};
+pub use self::explain::{AccessExplanation, Considered, RuleOutcome};
 pub use self::reach::Reach;
 use self::target::{Target, target_truth};
 use crate::rule::{Aci, Right, ValueFilter};
@@ -37,7 +37,7 @@ use crate::set::{AciSet, Chain, Growing, Link, Row, Spot, WORD_BITS, mix};
 
 /// Who asks, and all that bind rules want to know of the connection.
 #[derive(Clone, Copy)]
-pub struct Asker<'a> {
+pub struct AccessSubject<'a> {
     /// The name of the identity; none when anonymous.
     pub identity: Option<&'a DnKey>,
     /// Where the client is; none on a local socket, which is at no address.
@@ -164,12 +164,12 @@ impl Rules {
     }
 
     /// What is asked about an entry and those below it.
-    pub fn below<'r>(&'r self, asker: &'r Asker<'r>, base: &DnKey) -> Reach<'r> {
+    pub fn below<'r>(&'r self, asker: &'r AccessSubject<'r>, base: &DnKey) -> Reach<'r> {
         Reach::new(self, asker, self.set.spot(base))
     }
 
     /// What applies where a chain does.
-    fn applied(&self, chain: &Arc<Chain>, asker: &Asker<'_>) -> Held<'_> {
+    fn applied(&self, chain: &Arc<Chain>, asker: &AccessSubject<'_>) -> Held<'_> {
         let hash = mix(address(chain) as u64);
         let is_it = |one: &Applied| Arc::ptr_eq(&one.chain, chain);
         if let Some((found, applied)) = self.applied.find(hash, is_it) {
@@ -186,7 +186,7 @@ impl Rules {
     fn everywhere(
         &self,
         spot: &Spot<'_>,
-        asker: &Asker<'_>,
+        asker: &AccessSubject<'_>,
         (right, object): (Right, Object<'_>),
     ) -> Everywhere {
         let kind = match object {
@@ -214,7 +214,7 @@ impl Rules {
     fn find_everywhere(
         &self,
         spot: &Spot<'_>,
-        asker: &Asker<'_>,
+        asker: &AccessSubject<'_>,
         (right, object): (Right, Object<'_>),
     ) -> Everywhere {
         let mut all = Everywhere { found: None, is_even: true };
@@ -386,7 +386,7 @@ impl EntryRights<'_> {
         });
         let Some(list) = list else { return truth(is_in_row) };
         let schema = self.reach.schema();
-        target::value_truth(list, attribute, value, schema)
+        target::value_truth(list, link.statement().allows, (attribute, value), schema)
     }
 
     /// Whether a value of an attribute of names is the name of the asker.

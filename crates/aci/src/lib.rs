@@ -20,8 +20,10 @@ mod set;
 mod text;
 mod visible;
 
-pub use access::{Access, Bypass, Method, Origin};
-pub use decide::{Asker, AuthenticationMethod, Considered, EntryRights, Explanation, Outcome};
+pub use access::{Access, Bypass, ClientOrigin, Method};
+pub use decide::{
+    AccessExplanation, AccessSubject, AuthenticationMethod, Considered, EntryRights, RuleOutcome,
+};
 pub use decide::{Question, Reach, Rules, Surroundings, TimeOfWeek, ValueChange};
 pub use identity::{Grants, Identity};
 pub use network::Network;
@@ -98,7 +100,7 @@ mod tests {
         with_rights_by(GlobalAcis::Public, access, entry, ask)
     }
 
-    /// Likewise, by these rules.
+    /// Calls `ask` with the rights that `access` has on an entry by these rules.
     fn with_rights_by<T>(
         rules: GlobalAcis,
         access: &Access,

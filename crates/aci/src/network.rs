@@ -1,6 +1,7 @@
 //! Networks of IP addresses: `10.0.0.0/8`, `2001:db8::/32`, or one address.
 //!
-//! Invariant: an IPv4 client is the same in either notation; a network is what it is written as.
+//! Invariant: an IPv4 client, and a network of them, is the same in either notation; a network of
+//! IPv6 holds none of them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,9 +16,18 @@ use ipnet::IpNet;
 pub struct Network(IpNet);
 
 impl Network {
-    /// The addresses whose first `bits` are those of `address`.
-    pub(crate) fn new(address: IpAddr, bits: u8) -> Option<Self> {
-        IpNet::new(address, bits).ok().map(Self)
+    /// The addresses whose first `bits` are those of `address`. IPv4 that is written as IPv6 counts
+    /// as IPv4, with the bits that are left.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn new(address: IpAddr, bits: u8) -> Result<Self, &'static str> {
+        let network = IpNet::new(address, bits).map_err(|_| NO_NETWORK)?;
+        if !is_mapped(address) {
+            return Ok(Self(network));
+        }
+        let bits = bits.checked_sub(MAPPED_BITS).ok_or(MAPPED_TOO_WIDE)?;
+        IpNet::new(address.to_canonical(), bits).map(Self).map_err(|_| NO_NETWORK)
     }
 
     /// The addresses that have the bits of `address` where `mask` has ones; nothing if the two are
@@ -29,18 +39,9 @@ impl Network {
         IpNet::with_netmask(address, mask).ok().map(Self)
     }
 
-    /// The same network by its first address.
+    /// The network, written with its first address.
     pub(crate) fn trunc(self) -> Self {
         Self(self.0.trunc())
-    }
-
-    /// IPv4 that is written as IPv6 counts as IPv4, and so do its bits; with more bits than IPv4
-    /// has it is no client's.
-    #[must_use]
-    pub fn to_canonical(self) -> Self {
-        let address = self.0.addr();
-        let canonical = IpNet::new(address.to_canonical(), self.0.prefix_len());
-        Self(canonical.unwrap_or_else(|_| address.into()))
     }
 
     /// Whether an address is one of them. An IPv4 address is the same in either notation.
@@ -52,25 +53,37 @@ impl Network {
 
 impl From<IpAddr> for Network {
     fn from(address: IpAddr) -> Self {
-        Self(address.into())
+        Self(address.to_canonical().into())
     }
 }
 
 impl FromStr for Network {
-    type Err = ();
+    /// What is wrong, for whoever wrote it.
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
-        let address = address.parse::<IpAddr>().map_err(|_| ())?;
+        let address = address.parse::<IpAddr>().map_err(|_| NO_NETWORK)?;
         match bits {
             None => Ok(address.into()),
-            Some(bits) if bits.starts_with('+') => Err(()),
-            Some(bits) => Self::new(address, bits.parse().map_err(|_| ())?).ok_or(()),
+            Some(bits) => Self::new(address, number(bits).ok_or(NO_NETWORK)?),
         }
     }
+}
+
+/// A number of bits, or of an octet, as people write it: some readers take `010` for 8.
+pub(crate) fn number(text: &str) -> Option<u8> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit())
+        && (text.len() == 1 || !text.starts_with('0'));
+    text.parse().ok().filter(|_| is_plain)
+}
+
+/// Whether it is an IPv4 address that is written as IPv6.
+pub(crate) fn is_mapped(address: IpAddr) -> bool {
+    address.to_canonical() != address
 }
 
 impl fmt::Display for Network {
@@ -82,6 +95,14 @@ impl fmt::Display for Network {
         write!(f, "/{}", self.0.prefix_len())
     }
 }
+
+/// The bits that stand before an IPv4 address in IPv6 (RFC 4291 §2.5.5.2).
+const MAPPED_BITS: u8 = 96;
+
+const NO_NETWORK: &str = "a network is an address, or one with the number of its first bits, such \
+                          as \"10.0.0.0/8\" or \"2001:db8::/32\"";
+pub(crate) const MAPPED_TOO_WIDE: &str = "an address after \"::ffff:\" is one of IPv4: its network \
+                                          has at least 96 bits";
 
 #[cfg(test)]
 mod tests {
@@ -107,12 +128,25 @@ mod tests {
         check("::/0", &["::1", "ffff::"], &["1.2.3.4"]);
         check("2001:db8::/33", &["2001:db8:7fff::1"], &["2001:db8:8000::1"]);
         check("10.1.9.9/16", &["10.1.0.0", "::ffff:10.1.2.3"], &["10.2.0.0"]);
-        check("10.0.0.0/008", &["10.2.0.0"], &["11.0.0.0"]);
-        let four = ["10.0.0.1", "::ffff:10.0.0.1"];
-        for network in ["::ffff:10.0.0.0/104", "::ffff:10.0.0.1", "::ffff:0:0/96", "::/64"] {
-            check(network, &[], &four);
+        check("::/64", &["::1"], &["10.0.0.1", "::ffff:10.0.0.1"]);
+    }
+
+    /// A network that was written so held nobody.
+    #[test]
+    fn a_network_of_ipv4_is_the_same_in_either_notation() {
+        for (mapped, own) in [
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("::FFFF:a00:1/128", "10.0.0.1"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+        ] {
+            assert_eq!(mapped.parse::<Network>(), own.parse(), "{mapped}");
+            check(mapped, &["10.0.0.1", "::ffff:10.0.0.1"], &["::1", "::a00:1"]);
         }
-        check("::ffff:10.0.0.1/64", &["::1"], &four);
+        for bits in [0, 8, 64, 95] {
+            let text = format!("::ffff:10.0.0.0/{bits}");
+            assert_eq!(text.parse::<Network>(), Err(MAPPED_TOO_WIDE), "{text}");
+        }
     }
 
     #[test]
@@ -127,6 +161,8 @@ mod tests {
             "a/8",
             "10.0.0.0/",
             "10.0.0.0/+8",
+            "10.0.0.0/08",
+            "::ffff:010.0.0.0/104",
             "10.0.0.0/-8",
             "10.0.0.0/8/8",
             "10.0.0.0/255.0.0.0",
@@ -135,7 +171,7 @@ mod tests {
             " 10.0.0.0/8",
             "fe80::1%eth0",
         ] {
-            assert!(text.parse::<Network>().is_err(), "{text}");
+            assert_eq!(text.parse::<Network>(), Err(NO_NETWORK), "{text}");
         }
     }
 }

@@ -308,8 +308,8 @@ impl AttributeList {
         }
     }
 
-    /// Whether it names some of what asking for this gets: where one type is derived from the other,
-    /// both mean the derived one with the options of both.
+    /// Whether it names some of what asking for this gets: where one type is derived from the
+    /// other, both mean the derived one with the options of both.
     fn overlaps(&self, asked: &AttributeDescription) -> bool {
         self.known().any(|name| {
             name.kind.is_subtype_of(&asked.kind) || asked.kind.is_subtype_of(&name.kind)
@@ -371,6 +371,11 @@ impl ValueFilter {
     /// Whether it is about values of this attribute.
     pub(crate) fn is_about(&self, asked: &AttributeDescription) -> bool {
         self.attribute.known().is_some_and(|name| name.covers(asked))
+    }
+
+    /// Whether it names the very type of this attribute.
+    pub(crate) fn names_type_of(&self, asked: &AttributeDescription) -> bool {
+        self.attribute.known().is_some_and(|name| name.kind == asked.kind)
     }
 }
 

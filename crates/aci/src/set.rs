@@ -269,7 +269,7 @@ impl AciSet {
         self.place_before(self.places.partition_point(|place| place.key <= *entry), entry)
     }
 
-    /// Likewise, when the places from `after` on are after the entry.
+    /// The lowest place that is the entry or above it; the places from `after` on are after it.
     fn place_before(&self, after: usize, entry: &DnKey) -> Option<usize> {
         let mut place = after.checked_sub(1)?;
         loop {

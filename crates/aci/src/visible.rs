@@ -49,7 +49,7 @@ impl<'e> VisibleEntry<'e> {
         Self { rights, entry, selection, wanted: None }
     }
 
-    /// Likewise, with the wanted values only; an attribute without any is left out.
+    /// This entry with the wanted values only; an attribute without any is left out.
     #[must_use]
     pub fn only(self, wanted: Option<WantedValues<'e>>) -> Self {
         Self { wanted, ..self }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aci::AciSet;
-use aci::{Aci, Asker, AuthenticationMethod, Right, Rules, Surroundings, TimeOfWeek};
+use aci::{AccessSubject, Aci, AuthenticationMethod, Right, Rules, Surroundings, TimeOfWeek};
 use schema::{DnKey, EntryRead, Schema, Truth};
 
 const EXAMPLE: &str = include_str!("../../../examples/access-control.ldif");
@@ -47,7 +47,7 @@ fn the_example_gives_twenty_attribute_level_grants() {
     let set = AciSet::new(Arc::clone(&schema)).with_holders([(base.clone(), acis)]);
     let set = Arc::new(set);
     let may = |identity: Option<&DnKey>, right: Right, name: &str| {
-        let asker = Asker {
+        let asker = AccessSubject {
             identity,
             address: None,
             ssf: 0,

@@ -8,7 +8,7 @@ pub fn read(octets: &[u8]) -> Result<&str, Malformed> {
     trace
         .filter(|text| text.chars().count() <= TRACE_MAX_CHARACTERS)
         .filter(|text| !text.chars().any(char::is_control))
-        .ok_or_else(|| Malformed("trace information is at most 255 characters of text"))
+        .ok_or(Malformed("trace information is at most 255 characters of text"))
 }
 
 /// RFC 4505 §2.

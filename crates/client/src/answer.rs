@@ -62,14 +62,14 @@ impl fmt::Display for Outcome {
 
 /// An entry as it was found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Entry {
+pub struct FoundEntry {
     /// Its name.
     pub dn: String,
     /// Its attribute descriptions, as the server wrote them, with their values.
     pub attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
-impl Entry {
+impl FoundEntry {
     /// A copy of what a search has found.
     pub fn of(dn: &str, attributes: Attributes<'_>) -> Self {
         let owned = attributes.iter().map(|attribute| {
@@ -98,7 +98,7 @@ impl Entry {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Found {
     /// The entries, in the order they came.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FoundEntry>,
     /// Where the search would go on, which it did not.
     pub references: Vec<String>,
     /// How it ended; entries are there also when a limit ended it.

@@ -14,11 +14,11 @@ use ldap::message::{
     MessageId, Modification, ModificationsBuf, ModifyOperation, ModifyRequest, PartialAttribute,
     Request, Response, Scope, SearchRequest, Strings, StringsBuf, ValuesBuf,
 };
-use ldap::url::{LdapUrl, Scheme};
+use ldap::url::{LdapUrl, UrlScheme};
 
-use crate::answer::{Entry, Found, Outcome};
+use crate::answer::{Found, FoundEntry, Outcome};
 use crate::error::ClientError;
-use crate::stream::{HOST_DEFAULT, Stream};
+use crate::stream::{ClientStream, HOST_DEFAULT};
 use crate::tls::{self, TlsOptions};
 
 /// How a server is connected to.
@@ -84,10 +84,10 @@ impl<'a> SearchFor<'a> {
 }
 
 /// An attribute description and values, as text.
-pub type Attribute<'a> = (&'a str, &'a [&'a str]);
+pub type TextAttribute<'a> = (&'a str, &'a [&'a str]);
 
 /// A modification: what to do with an attribute, and values.
-pub type Change<'a> = (ModifyOperation, &'a str, &'a [&'a str]);
+pub type TextModification<'a> = (ModifyOperation, &'a str, &'a [&'a str]);
 
 /// One thing that a search has found, while the connection holds it.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +115,7 @@ pub struct Page {
 /// A connection to a server.
 pub struct Connection {
     /// `None` only while StartTLS changes it.
-    stream: Option<Stream>,
+    stream: Option<ClientStream>,
     host: String,
     options: ConnectOptions,
     incoming: Vec<u8>,
@@ -129,23 +129,23 @@ impl Connection {
     pub fn open(options: ConnectOptions) -> Result<Self, ClientError> {
         let bad = |reason: String| ClientError::Url { url: options.url.clone(), reason };
         let url = LdapUrl::parse(&options.url).map_err(|error| bad(error.to_string()))?;
-        let stream = Stream::open(&url, options.connect_timeout)?;
+        let stream = ClientStream::open(&url, options.connect_timeout)?;
         stream.set_timeout(options.answer_timeout).map_err(ClientError::Lost)?;
         let host = url.host.clone().unwrap_or_else(|| HOST_DEFAULT.to_owned());
         let stream = match url.scheme {
-            Scheme::Ldaps => stream.secure(&host, tls::config(&options.tls)?)?,
-            Scheme::Ldap | Scheme::Ldapi => stream,
+            UrlScheme::Ldaps => stream.secure(&host, tls::config(&options.tls)?)?,
+            UrlScheme::Ldap | UrlScheme::Ldapi => stream,
         };
         Ok(Self { stream: Some(stream), host, options, incoming: Vec::new(), taken: 0, next_id: 1 })
     }
 
     /// Whether TLS protects the connection.
     pub fn is_secure(&self) -> bool {
-        self.stream.as_ref().is_some_and(Stream::is_secure)
+        self.stream.as_ref().is_some_and(ClientStream::is_secure)
     }
 
     /// Gives up the socket, for those who send and read by themselves. `None` if it is lost.
-    pub fn into_stream(mut self) -> Option<Stream> {
+    pub fn into_stream(mut self) -> Option<ClientStream> {
         self.stream.take()
     }
 
@@ -181,7 +181,9 @@ impl Connection {
         let (mut entries, mut references) = (Vec::new(), Vec::new());
         let done = self.search_each(asked, Controls::EMPTY, &mut |found| {
             match found {
-                SearchAnswer::Entry { dn, attributes } => entries.push(Entry::of(dn, attributes)),
+                SearchAnswer::Entry { dn, attributes } => {
+                    entries.push(FoundEntry::of(dn, attributes))
+                }
                 SearchAnswer::Reference(urls) => references.extend(urls.iter().map(str::to_owned)),
             }
             Ok::<_, ClientError>(())
@@ -273,7 +275,7 @@ impl Connection {
     pub fn add(
         &mut self,
         name: &str,
-        attributes: &[Attribute<'_>],
+        attributes: &[TextAttribute<'_>],
     ) -> Result<Outcome, ClientError> {
         let mut list = AttributesBuf::new();
         for (description, values) in attributes {
@@ -284,7 +286,11 @@ impl Connection {
     }
 
     /// Modifies an entry.
-    pub fn modify(&mut self, name: &str, changes: &[Change<'_>]) -> Result<Outcome, ClientError> {
+    pub fn modify(
+        &mut self,
+        name: &str,
+        changes: &[TextModification<'_>],
+    ) -> Result<Outcome, ClientError> {
         let mut list = ModificationsBuf::new();
         for (operation, description, values) in changes {
             let values = values_of(values);
@@ -304,7 +310,7 @@ impl Connection {
         self.request_with(request, Controls::EMPTY)
     }
 
-    /// Likewise, with controls.
+    /// A request with controls and one answer.
     pub fn request_with(
         &mut self,
         request: Request<'_>,

@@ -14,11 +14,11 @@ mod pipeline;
 mod stream;
 mod tls;
 
-pub use answer::{Entry, Found, Outcome};
+pub use answer::{Found, FoundEntry, Outcome};
 pub use connection::{
-    Attribute, Change, ConnectOptions, Connection, Page, SearchAnswer, SearchFor,
+    ConnectOptions, Connection, Page, SearchAnswer, SearchFor, TextAttribute, TextModification,
 };
 pub use error::ClientError;
 pub use pipeline::{Answer, Pipeline, Window};
-pub use stream::Stream;
+pub use stream::ClientStream;
 pub use tls::{CertificateCheck, TlsOptions};

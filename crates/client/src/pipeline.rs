@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use ldap::message::{Controls, MessageId, Request, Response};
 
-use crate::answer::{Entry, Outcome};
+use crate::answer::{FoundEntry, Outcome};
 use crate::connection::{Connection, misplaced, single};
 use crate::error::ClientError;
 
@@ -30,7 +30,7 @@ pub struct Answer {
     /// Which request, as [`Pipeline::send`] said.
     pub id: MessageId,
     /// What a search found.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FoundEntry>,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -48,7 +48,7 @@ pub struct Pipeline {
 #[derive(Debug, Default)]
 struct Outstanding {
     bytes: usize,
-    entries: Vec<Entry>,
+    entries: Vec<FoundEntry>,
 }
 
 impl Pipeline {
@@ -123,7 +123,7 @@ impl Pipeline {
                 };
                 let result = match &message.op {
                     Response::SearchEntry { dn, attributes } => {
-                        asked.entries.push(Entry::of(dn, *attributes));
+                        asked.entries.push(FoundEntry::of(dn, *attributes));
                         return Ok(None);
                     }
                     Response::SearchReference(_) | Response::Intermediate { .. } => {

@@ -6,14 +6,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ldap::url::{LdapUrl, Scheme};
+use ldap::url::{LdapUrl, UrlScheme};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::error::ClientError;
 
 /// One of the ways to a server.
-pub enum Stream {
+pub enum ClientStream {
     /// `ldap://`.
     Tcp(TcpStream),
     /// `ldapi://`.
@@ -22,10 +22,10 @@ pub enum Stream {
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Stream {
+impl ClientStream {
     /// Opens the connection that the URL names; without TLS, also for `ldaps`.
     pub(crate) fn open(url: &LdapUrl, timeout: Duration) -> Result<Self, ClientError> {
-        if url.scheme == Scheme::Ldapi {
+        if url.scheme == UrlScheme::Ldapi {
             let path = url.host.as_deref().unwrap_or(LDAPI_DEFAULT);
             let failed = |source| ClientError::Connect { address: path.to_owned(), source };
             return UnixStream::connect(path).map(Self::Unix).map_err(failed);
@@ -83,7 +83,7 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for ClientStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.read(buffer),
@@ -93,7 +93,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for ClientStream {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.write(buffer),

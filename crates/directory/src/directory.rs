@@ -1,49 +1,39 @@
 //! A directory as a whole: what is opened once and shared by all threads.
 
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use aci::{Access, GlobalAcis, Grants, Identity, Privileges};
+use aci::{Access, Grants, Identity, Privileges};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use auth::jwt::TokenKeys;
 use auth::password::PasswordStorage;
-use auth::scram::ScramHash;
 use crossbeam_channel::bounded;
-use environment::{Chance, Clock, OsChance};
-use history::log::{CommitLog, Local};
-use history::recovery::{self, StoreMachine};
-use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
-use journal::{Disk, Durability, Journal, JournalOptions};
+use environment::{Chance, Clock};
+use history::log::CommitLog;
+use journal::{Disk, Journal, JournalOptions};
 use ldap::dn::{Dn, DnText};
-use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
+use ldap::message::DecodeLimits;
 use schema::{DnKey, Entry, Schema};
-use store::{FlushOptions, Flusher, IndexConfig, Lsn, Store, StoreOptions};
-use zeroize::Zeroizing;
+use store::{FlushOptions, Flusher, Lsn, Store, StoreOptions};
 
-use crate::access::acis;
 use crate::access::acis_in_force::AcisInForce;
 use crate::access::grants::GrantTypes;
-use crate::bind::administrator;
 use crate::bind::authentication::AuthenticationOptions;
 use crate::bind::hashing::HashRules;
 use crate::bind::hashing::PasswordOptions;
-use crate::bind::password_cache::{self, PasswordCache, PasswordCacheCounts};
+use crate::bind::password_cache::{PasswordCache, PasswordCacheCounts};
 use crate::bind::sasl::scram::{KeySearch, KnownKeys};
-use crate::config::figure_monitor::{FigureMonitor, Figures};
-use crate::config::log_monitor::{LogMonitor, LogState, LogStates};
+use crate::config::monitor_sources::{
+    CertificateTeller, Figures, LogState, LogStates, MonitorSources, SessionTeller,
+};
 use crate::config::schema_times::SchemaTimes;
-use crate::config::session_monitor::{SessionMonitor, SessionTeller};
-use crate::config::tls_monitor::{CertificateTeller, TlsMonitor};
 use crate::error::DirectoryError;
 use crate::password_policy::SwitchTypes;
 use crate::password_policy::pending::Accounts;
-use crate::password_policy::set::{self, PasswordPolicies, PasswordPolicyOptions};
+use crate::password_policy::set::{PasswordPolicies, PasswordPolicyOptions};
 use crate::read::analyser::Analyser;
 use crate::read::search::Budget;
 use crate::read::search_counters::{SearchCounters, SearchCounts};
@@ -56,12 +46,9 @@ use crate::request::identity_limits::Identities;
 use crate::request::limits::Limits;
 use crate::request::policy::{Policies, Policy};
 use crate::request::seldom::SeldomLines;
-use crate::request::session::{Peer, Session};
-use crate::request::worker::Worker;
 use crate::write::queue::WriteQueue;
 use crate::write::rehash::Rehasher;
-use crate::write::space::{DiskSpace, FileSystemSpace, SpaceLimits, SpaceWatch};
-use crate::write::suffix;
+use crate::write::space::{DiskSpace, SpaceLimits, SpaceWatch};
 
 /// How a directory is opened.
 #[derive(Clone, Debug)]
@@ -118,7 +105,7 @@ impl JournalHold {
     }
 
     /// How far the journal may be purged when the database has come to `index`.
-    fn limit(hold: Option<&Self>, index: u64) -> u64 {
+    pub(crate) fn limit(hold: Option<&Self>, index: u64) -> u64 {
         hold.map_or(index, |hold| index.min(hold.0.load(Ordering::Acquire)))
     }
 }
@@ -147,7 +134,7 @@ impl DirectoryOptions {
         }
     }
 
-    fn journal(&self, id: [u8; 16]) -> JournalOptions {
+    pub(crate) fn journal_options(&self, id: [u8; 16]) -> JournalOptions {
         JournalOptions {
             segment_bytes: self.journal_segment_bytes,
             keep_bytes: self.journal_keep_bytes,
@@ -187,7 +174,7 @@ pub struct Directory {
     pub(crate) seldom: Arc<SeldomLines>,
     /// The user id that owns the data directory: an administrator on the Unix socket.
     pub(crate) owner_uid: u32,
-    offers_tls: bool,
+    pub(crate) offers_tls: bool,
     pub(crate) authentication: AuthenticationOptions,
     /// What bearer tokens are verified with; none: they are not taken.
     pub(crate) token_keys: ArcSwapOption<TokenKeys>,
@@ -196,22 +183,19 @@ pub struct Directory {
     pub(crate) scram_secret: Vec<u8>,
     /// For which hashes SCRAM has keys to verify with.
     pub(crate) scram_keys: Arc<KnownKeys>,
-    _scram_key_search: KeySearch,
-    space: Arc<dyn DiskSpace>,
-    space_limits: SpaceLimits,
-    queue: WriteQueue,
+    pub(crate) _scram_key_search: KeySearch,
+    pub(crate) space: Arc<dyn DiskSpace>,
+    pub(crate) space_limits: SpaceLimits,
+    pub(crate) queue: WriteQueue,
     /// What the updates of open transactions take.
     pub(crate) held_for_transactions: Arc<Mutex<AskerBytes>>,
-    journal: Arc<Journal>,
-    journal_hold: Option<JournalHold>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) journal_hold: Option<JournalHold>,
     pub(crate) policies: Policies,
-    pub(crate) log_monitor: LogMonitor,
-    pub(crate) tls_monitor: TlsMonitor,
-    pub(crate) figure_monitor: FigureMonitor,
-    pub(crate) session_monitor: SessionMonitor,
+    pub(crate) monitors: MonitorSources,
     /// None once the directory is shut down.
-    flusher: Mutex<Option<Flusher>>,
-    make_chance: fn() -> Box<dyn Chance>,
+    pub(crate) flusher: Mutex<Option<Flusher>>,
+    pub(crate) make_chance: fn() -> Box<dyn Chance>,
 }
 
 /// What changes with the schema, replaced as a whole.
@@ -262,7 +246,7 @@ pub(crate) struct RootIdentity {
     pub(crate) key: DnKey,
     /// The stored form of the password.
     pub(crate) password: Vec<u8>,
-    privileges: Privileges,
+    pub(crate) privileges: Privileges,
 }
 
 impl Directory {
@@ -271,158 +255,9 @@ impl Directory {
         HashRules { options: &self.passwords, seldom: &self.seldom }
     }
 
-    /// Creates a data directory: the store, the administrator's password (hashed, readable by the
-    /// owner only), an entry for each suffix, and the global ACIs. Without `admin_password` the
-    /// administrator can sign in through the Unix socket only.
-    ///
-    /// # Errors
-    /// When the directory exists already and is not empty, cannot be written, or a suffix is not a
-    /// name an entry can be made for (its first RDN must be of dc, o, ou, c, l, st or cn).
-    pub fn init(
-        data: &Path,
-        suffixes: &[Dn],
-        admin_password: Option<AdminPassword<'_>>,
-        acis: GlobalAcis,
-        clock: Arc<dyn Clock>,
-    ) -> Result<(), DirectoryError> {
-        let schema = Schema::builtin();
-        let entries =
-            suffixes.iter().map(|dn| suffix::entry(dn, &schema)).collect::<Result<Vec<_>, _>>()?;
-        let store = Store::create(
-            data,
-            &StoreOptions::default(),
-            Arc::clone(&schema),
-            IndexConfig::default(),
-            suffixes,
-        )?;
-        if let Some(AdminPassword { clear, storage }) = admin_password {
-            write_admin_password(data, clear, &storage)?;
-        }
-        let schema_files = data.join(SCHEMA_DIRECTORY);
-        fs::create_dir_all(&schema_files)
-            .map_err(|source| DirectoryError::io(schema_files, source))?;
-        suffix::add_all(&store, (entries, acis), &*clock, &mut OsChance)?;
-        Ok(())
-    }
-
-    /// Names the administrator of a data directory; it is read when that is opened.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn name_administrator(data: &Path, name: &Dn) -> Result<(), DirectoryError> {
-        let path = data.join(ADMIN_NAME_FILE);
-        fs::File::create(&path)
-            .and_then(|mut file| writeln!(file, "{name}").and_then(|()| file.sync_all()))
-            .map_err(|source| DirectoryError::io(path, source))
-    }
-
-    /// Opens a data directory: applies what the journal has and the database has not, and starts
-    /// the writer and the flusher.
-    ///
-    /// # Errors
-    /// When another process uses it, it is not a data directory, its format is newer, a schema
-    /// file of it is wrong, or its journal is damaged.
-    pub fn open(
-        options: DirectoryOptions,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Self>, DirectoryError> {
-        let schema = schema_of(&options.data)?;
-        let store = Arc::new(Store::open(&options.data, &options.store, schema)?);
-        let disk = match &options.disk {
-            Some(disk) => Arc::clone(disk),
-            None => journal_disk(&options.data)?,
-        };
-        let journal = recover(&store, disk, &options)?;
-        let machine = Arc::new(StoreMachine::new(Arc::clone(&store)));
-        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
-        let flusher = start_flusher(&store, &journal, &options)?;
-        let space =
-            options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
-        // With the changes that were made online.
-        let schema = store.schema();
-        let schema_times = SchemaTimes::open(&options.data, &schema, clock.now());
-        let acis = acis::read(store.reader().view()?, &schema)?;
-        let password_policies =
-            set::read(store.reader().view()?, &schema, &options.password_policy)?;
-        let (accounts, account_writer) = Accounts::new(&options.password_policy);
-        let root = RootIdentity::new(&options, &schema)?;
-        let policies = Policies::new(&options.policies, &schema)?;
-        let owner_uid = fs::metadata(&options.data)
-            .map_err(|source| DirectoryError::io(options.data.clone(), source))?
-            .uid();
-        options.authentication.check(&schema)?;
-        let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
-        let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
-        let (rehasher, proved) = Rehasher::new();
-        let directory = Arc::new(Self {
-            store,
-            log,
-            acis: Arc::new(AcisInForce::new(acis)),
-            password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
-            accounts,
-            state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
-            root,
-            decode_limits: DecodeLimits {
-                dn_length_max_bytes: NAME_LENGTH_MAX_BYTES,
-                ..DecodeLimits::default()
-            },
-            decoy: decoy(&options.passwords)?,
-            rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
-            password_cache: PasswordCache::new(options.passwords.cache, &mut OsChance),
-            passwords: options.passwords,
-            seldom: Arc::new(SeldomLines::new(&clock)),
-            clock,
-            cookie_key: CookieKey::new(&mut OsChance),
-            parked: Budget::default(),
-            analyser: Analyser::default(),
-            search_counters: SearchCounters::default(),
-            owner_uid,
-            offers_tls: options.offers_tls,
-            authentication: options.authentication,
-            token_keys: ArcSwapOption::empty(),
-            scram_secret,
-            scram_keys,
-            _scram_key_search: scram_key_search,
-            space,
-            space_limits: options.space_limits,
-            queue: WriteQueue::new(&options.limits),
-            held_for_transactions: Arc::new(Mutex::new(AskerBytes::new(
-                options.limits.transactions_max_bytes,
-            ))),
-            limits: options.limits,
-            identities: Arc::default(),
-            journal,
-            journal_hold: options.journal_hold,
-            policies,
-            log_monitor: LogMonitor::default(),
-            tls_monitor: TlsMonitor::default(),
-            figure_monitor: FigureMonitor::default(),
-            session_monitor: SessionMonitor::default(),
-            flusher: Mutex::new(Some(flusher)),
-            make_chance: || Box::new(OsChance),
-        });
-        directory.queue.start(&directory);
-        account_writer.start(&directory);
-        if directory.rehasher.is_some() {
-            proved.start(&directory);
-        }
-        password_cache::start_sweeper(&directory);
-        Ok(directory)
-    }
-
-    /// A thread's way in; one per thread.
-    pub fn worker(self: &Arc<Self>) -> Worker {
-        Worker::new(Arc::clone(self), self.chance())
-    }
-
     /// A source of unpredictable octets, for whoever has no worker's.
     pub(crate) fn chance(&self) -> Box<dyn Chance> {
         (self.make_chance)()
-    }
-
-    /// A new connection's state.
-    pub fn session(&self, peer: Peer) -> Session {
-        Session::new(peer)
     }
 
     /// The store, for export and check while the directory is open.
@@ -452,7 +287,7 @@ impl Directory {
 
     /// Has `cn=logs,cn=monitor` show what `states` tells; once in the life of a directory.
     pub fn show_logs(&self, states: LogStates) {
-        self.log_monitor.set(states);
+        let _ = self.monitors.logs.set(states);
     }
 
     /// What was counted of searches since the start.
@@ -492,12 +327,12 @@ impl Directory {
 
     /// How the logs of requests and changes are, if there are any.
     pub fn log_states(&self) -> Vec<LogState> {
-        self.log_monitor.states()
+        self.monitors.logs()
     }
 
     /// Has `cn=monitor` show what `figures` tells; once in the life of a directory.
     pub fn show_figures(&self, figures: Figures) {
-        self.figure_monitor.set(figures);
+        let _ = self.monitors.figures.set(figures);
     }
 
     /// The journal, for backups and for those who watch it.
@@ -561,12 +396,12 @@ impl Directory {
 
     /// Makes `cn=tls,cn=monitor` show what this tells.
     pub fn show_certificate(&self, teller: CertificateTeller) {
-        self.tls_monitor.set(teller);
+        let _ = self.monitors.certificate.set(teller);
     }
 
     /// Makes `cn=Sessions,cn=monitor` show the connections this tells of, and close them.
     pub fn show_sessions(&self, teller: SessionTeller) {
-        self.session_monitor.set(teller);
+        let _ = self.monitors.sessions.set(teller);
     }
 
     /// Sets the keys that bearer tokens are verified with, a JSON Web Key Set (RFC 7517). The ones
@@ -610,83 +445,7 @@ impl Drop for Directory {
     }
 }
 
-/// Opens the journal and applies what the database has not.
-fn recover(
-    store: &Arc<Store>,
-    disk: Arc<dyn Disk>,
-    options: &DirectoryOptions,
-) -> Result<Arc<Journal>, DirectoryError> {
-    let overlay_max_bytes = options.flush.overlay_max_bytes;
-    let (journal, recovered) =
-        recovery::open(store, disk, options.journal(store.id()), &mut |store| {
-            // What is replayed must fit into the memory that writing would have.
-            if store.overlay().bytes > overlay_max_bytes / 2 {
-                store.flush()?;
-            }
-            Ok(())
-        })?;
-    if recovered.records > 0 {
-        tracing::info!(?recovered, "changes of the journal were applied");
-    }
-    Ok(Arc::new(journal))
-}
-
-/// Starts to bring changes into the database; the journal hears what it need not keep.
-fn start_flusher(
-    store: &Arc<Store>,
-    journal: &Arc<Journal>,
-    options: &DirectoryOptions,
-) -> Result<Flusher, DirectoryError> {
-    let synced = Arc::downgrade(journal);
-    store.sync_log_before_flush(Arc::new(move || {
-        // An append of nothing waits until all before it is durable, and costs nothing if it is.
-        let Some(journal) = synced.upgrade() else { return Ok(()) };
-        let synced = journal.append_wait(Vec::new(), Durability::Synced);
-        synced.map(drop).map_err(|error| error.to_string())
-    }));
-    let (journal, hold) = (Arc::clone(journal), options.journal_hold.clone());
-    let flusher = store.start_flusher(
-        options.flush.clone(),
-        Box::new(move |mark| {
-            let upto = JournalHold::limit(hold.as_ref(), mark.position.index);
-            if let Err(error) = journal.purge(upto) {
-                tracing::warn!(%error, "the journal keeps more than it needs");
-            }
-        }),
-    )?;
-    Ok(flusher)
-}
-
 impl RootIdentity {
-    fn new(options: &DirectoryOptions, schema: &Schema) -> Result<Self, DirectoryError> {
-        let path = options.data.join(ADMIN_NAME_FILE);
-        let name = match fs::read_to_string(&path) {
-            Ok(text) => text.trim().to_owned(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => options.root_dn.clone(),
-            Err(source) => return Err(DirectoryError::io(path, source)),
-        };
-        let bad = |reason: String| DirectoryError::Name { text: name.clone(), reason };
-        let dn = Dn::parse(&name).map_err(|error| bad(error.to_string()))?;
-        let key = administrator::check_name(&dn, &[], schema)?;
-        let path = options.data.join(ADMIN_PASSWORD_FILE);
-        let password = match fs::read(&path) {
-            Ok(text) => text.trim_ascii().to_vec(),
-            // No password: the administrator comes through the Unix socket.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => b"{NONE}".to_vec(),
-            Err(source) => return Err(DirectoryError::io(path, source)),
-        };
-        if !password.starts_with(b"{") {
-            return Err(DirectoryError::AdminPassword {
-                path,
-                reason: "does not hold a hashed password like {SSHA512}…; \
-                         write a new one with roster init",
-            });
-        }
-        let changes = options.root_privileges.iter().map(|name| name.as_bytes());
-        let privileges = Privileges::ALL.changed_by(changes);
-        Ok(Self { dn, key, password, privileges })
-    }
-
     /// What it may do.
     pub(crate) fn access(&self) -> Access {
         let grants = Grants { privileges: self.privileges, ..Grants::default() };
@@ -694,40 +453,8 @@ impl RootIdentity {
     }
 }
 
-/// The stored form of a password that nobody knows.
-fn decoy(options: &PasswordOptions) -> Result<Vec<u8>, DirectoryError> {
-    let mut clear = Zeroizing::new([0; 32]);
-    OsChance.fill(&mut *clear);
-    options.storage.hash(&*clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)
-}
-
-/// Stores the administrator's password, hashed, in a file only the owner can read.
-fn write_admin_password(
-    data: &Path,
-    clear: &[u8],
-    storage: &PasswordStorage,
-) -> Result<(), DirectoryError> {
-    let path = data.join(ADMIN_PASSWORD_FILE);
-    let mut stored = storage.hash(clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)?;
-    stored.push(b'\n');
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&path)
-        .and_then(|mut file| file.write_all(&stored).and_then(|()| file.sync_all()))
-        .map_err(|source| DirectoryError::io(path, source))
-}
-
 /// How often the log tells that a shutdown goes on.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
-
-/// The administrator's hashed password, in the data directory.
-const ADMIN_PASSWORD_FILE: &str = "admin-password";
-
-/// The administrator's name, in the data directory.
-const ADMIN_NAME_FILE: &str = "admin-name";
 
 /// The administrator's name unless the data directory says otherwise.
 pub const ROOT_DN: &str = "cn=Directory Manager";

@@ -1,6 +1,6 @@
 //! The operations of a directory server, without a socket.
 //!
-//! Start at `dispatch.rs`, then `read/search.rs`, `decide.rs` and `write/queue.rs`.
+//! Start at `request/dispatch.rs`, then `read/search.rs`, `write/decide.rs` and `write/queue.rs`.
 //!
 //! Invariant: no socket, no async, no thread but the writer; clock and chance are handed in.
 //! Invariant: a client is answered after its change is durable and visible, never before.
@@ -11,6 +11,7 @@ mod config;
 mod directory;
 mod error;
 pub mod loading;
+mod opening;
 pub mod password_policy;
 mod read;
 mod request;
@@ -24,10 +25,10 @@ pub use bind::authentication::{
 };
 pub use bind::hashing::{HashDone, HashJob, PasswordOptions};
 pub use bind::password_cache::{PasswordCacheCounts, PasswordCacheOptions};
-pub use config::figure_monitor::{FigureEntry, Figures};
-pub use config::log_monitor::{LogState, LogStates};
-pub use config::session_monitor::{Closer, SessionState, SessionTeller};
-pub use config::tls_monitor::{CertificateState, CertificateTeller};
+pub use config::monitor_sources::{
+    CertificateState, CertificateTeller, Closer, FigureEntry, Figures, LogState, LogStates,
+    SessionState, SessionTeller,
+};
 pub use directory::{AdminPassword, Directory, DirectoryOptions, JournalHold};
 pub use error::DirectoryError;
 pub use journal::JournalStatus;

@@ -47,31 +47,6 @@ impl Chance for OsChance {
     }
 }
 
-/// A reproducible generator for tests and generated data (SplitMix64). Not for secrets.
-#[derive(Clone, Debug)]
-pub struct SeededChance(pub u64);
-
-impl SeededChance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-}
-
-impl Chance for SeededChance {
-    fn fill(&mut self, octets: &mut [u8]) {
-        for chunk in octets.chunks_mut(8) {
-            let random = self.next().to_le_bytes();
-            for (octet, fresh) in chunk.iter_mut().zip(random) {
-                *octet = fresh;
-            }
-        }
-    }
-}
-
 /// A random UUID in its text form (RFC 9562 §5.4).
 pub fn random_uuid(chance: &mut dyn Chance) -> String {
     let mut octets = [0_u8; 16];
@@ -93,6 +68,7 @@ pub fn random_uuid(chance: &mut dyn Chance) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SeededChance;
 
     #[test]
     fn buffered_chance_hands_nothing_out_twice() {

@@ -1,6 +1,5 @@
 //! Time, as a parameter.
 
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::tz::TimeZone;
@@ -92,45 +91,6 @@ impl Clock for SystemClock {
     fn offset_s(&self, at: Timestamp) -> Option<i32> {
         let at = jiff::Timestamp::from_second(i64::try_from(at.seconds()).ok()?).ok()?;
         Some(self.zone.as_ref()?.to_offset(at).seconds())
-    }
-}
-
-/// A clock that a test sets.
-#[derive(Debug, Default)]
-pub struct ManualClock {
-    micros: AtomicU64,
-    offset_s: AtomicI32,
-}
-
-impl ManualClock {
-    /// A clock that stands at `now`.
-    pub fn at(now: Timestamp) -> Self {
-        Self { micros: AtomicU64::new(now.0), offset_s: AtomicI32::new(0) }
-    }
-
-    /// Sets how many seconds local time is ahead of UTC.
-    pub fn set_offset_s(&self, offset_s: i32) {
-        self.offset_s.store(offset_s, Ordering::Relaxed);
-    }
-
-    /// Moves the clock forward.
-    pub fn advance(&self, by: Duration) {
-        let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
-        self.micros.fetch_add(micros, Ordering::Relaxed);
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.micros.load(Ordering::Relaxed))
-    }
-
-    fn elapsed(&self) -> Duration {
-        Duration::from_micros(self.micros.load(Ordering::Relaxed))
-    }
-
-    fn offset_s(&self, _at: Timestamp) -> Option<i32> {
-        Some(self.offset_s.load(Ordering::Relaxed))
     }
 }
 

@@ -5,6 +5,10 @@
 
 mod chance;
 mod clock;
+#[cfg(any(test, feature = "test-support"))]
+mod test_support;
 
-pub use chance::{BufferedChance, Chance, OsChance, SeededChance, random_uuid};
-pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use chance::{BufferedChance, Chance, OsChance, random_uuid};
+pub use clock::{Clock, SystemClock, Timestamp};
+#[cfg(any(test, feature = "test-support"))]
+pub use test_support::{ManualClock, SeededChance};

@@ -2,7 +2,7 @@
 //!
 //! Everything above is ignorant of the engine: [`CommitLog`] is all that the write pipeline, feeds
 //! and the operators' commands know. The engine of one machine is `Local`; an engine of several
-//! passes the same suite, [`conformance`].
+//! passes the same suite, `conformance`.
 //!
 //! Invariant: `done` is called exactly once for every batch, and with `Ok` only when the batch is
 //! durable by policy and applied on this machine, in the order of the batches. A refusal, after
@@ -27,7 +27,7 @@ use store::{LogPosition, Lsn, StoreError};
 pub use journal::Durability;
 pub use local::Local;
 pub use members::{
-    Member, MemberChange, MemberState, Members, MembersDone, MembersError, OnlySelf,
+    Member, MemberChange, MemberState, MembersDone, MembersError, Membership, OnlySelf,
 };
 
 /// One leadership: whoever decides, decides on a state that only this leadership changes. A batch
@@ -100,7 +100,7 @@ pub trait CommitLog: Send + Sync {
     fn applied(&self) -> Lsn;
 
     /// Who takes part.
-    fn members(&self) -> &dyn Members;
+    fn members(&self) -> &dyn Membership;
 
     /// Waits for what was accepted, then accepts nothing more.
     fn close(&self);

@@ -14,7 +14,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::HistoryError;
-use journal::{Disk, Entry, FileDisk, Journal, JournalError, JournalOptions, OpenReport, TornTail};
+use journal::{
+    Disk, FileDisk, Journal, JournalError, JournalOptions, LogEntry, OpenReport, TornTail,
+};
 use schema::{Change, Schema};
 use store::{Applied, Batch, LogPosition, Lsn, Mark, Store, StoreError};
 
@@ -126,7 +128,7 @@ pub fn settle(store: &Store, data: &Path) -> Result<(), HistoryError> {
 /// When an entry cannot be read or does not follow. What is before it stays applied.
 pub fn replay(
     store: &Store,
-    mut entries: impl Iterator<Item = Result<Entry, JournalError>>,
+    mut entries: impl Iterator<Item = Result<LogEntry, JournalError>>,
     after: AfterBatch<'_>,
 ) -> Result<u64, HistoryError> {
     let mut records = 0;
@@ -144,7 +146,7 @@ pub fn replay(
 
 fn replay_batch(
     store: &Store,
-    entries: &mut impl Iterator<Item = Result<Entry, JournalError>>,
+    entries: &mut impl Iterator<Item = Result<LogEntry, JournalError>>,
 ) -> Result<u64, HistoryError> {
     let mut replay = Replay::begin(store)?;
     let (mut records, mut bytes) = (0, 0);
@@ -153,7 +155,7 @@ fn replay_batch(
         && replay.batch.row_bytes() < BATCH_ROWS_MAX_BYTES
         && let Some(entry) = entries.next()
     {
-        let Entry { place, payload } = entry?;
+        let LogEntry { place, payload } = entry?;
         let position = LogPosition { term: place.term, index: place.index };
         replay.record(&payload, position).map_err(|error| not_applied(place.index, &error))?;
         records += 1;
@@ -276,7 +278,10 @@ impl StateMachine for StoreMachine {
 }
 
 /// The record that the base ends with must be the one that the journal has there.
-fn check_base(base: &Mark, entry: Option<Result<Entry, JournalError>>) -> Result<(), HistoryError> {
+fn check_base(
+    base: &Mark,
+    entry: Option<Result<LogEntry, JournalError>>,
+) -> Result<(), HistoryError> {
     let Some(entry) = entry.transpose()? else { return Ok(()) };
     let head = RecordHead::read(&entry.payload).map_err(|error| {
         not_applied(base.lsn.0, &ApplyError::Record { lsn: base.lsn, reason: error.to_string() })

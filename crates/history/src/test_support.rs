@@ -1,6 +1,6 @@
 //! For tests, of this crate and of those above it: histories by chance, with records of all kinds
 //! that fit to what the ones before left.
-#![allow(clippy::unwrap_used, reason = "a test says what went wrong")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what went wrong")]
 
 use std::path::Path;
 use std::sync::Arc;

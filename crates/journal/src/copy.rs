@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::log::Log;
 use crate::recover::{Reach, load};
 use crate::segment::{Segment, first_readable};
-use crate::{Disk, Entries, JournalError, Lock, LockKind, Place};
+use crate::{Disk, Entries, JournalError, JournalPosition, Lock, LockKind};
 
 /// The file whose shared lock keeps segments from being reused or removed.
 pub const HOLD_FILE: &str = "hold";
@@ -26,7 +26,7 @@ pub fn hold(disk: &dyn Disk) -> Result<Hold, JournalError> {
 
 /// A journal as it was when it was opened for reading.
 #[derive(Debug)]
-pub struct Source {
+pub struct JournalSnapshot {
     log: Log,
     segments: Vec<Arc<Segment>>,
 }
@@ -36,24 +36,24 @@ pub struct Source {
 /// Take the [`hold`] first when another process writes it. Entries half-written at the moment
 /// are the end, no error; damage that no power cut explains is one. Purged segments are opened,
 /// but checked only when they are read.
-pub fn open(disk: &dyn Disk, id: [u8; 16]) -> Result<Source, JournalError> {
+pub fn open(disk: &dyn Disk, id: [u8; 16]) -> Result<JournalSnapshot, JournalError> {
     let loaded = load(disk, id, Reach::Needed, &mut |_, _| ())?;
-    Ok(Source { log: loaded.log, segments: loaded.segments })
+    Ok(JournalSnapshot { log: loaded.log, segments: loaded.segments })
 }
 
-impl Source {
+impl JournalSnapshot {
     /// The first index that can be read (or will be, if there is none yet).
     pub fn first(&self) -> u64 {
         first_readable(&self.log, &self.segments)
     }
 
     /// The last whole entry when the journal was opened.
-    pub fn last(&self) -> Option<Place> {
+    pub fn last(&self) -> Option<JournalPosition> {
         self.log.last
     }
 
     /// Entries up to here were not needed for recovery any more.
-    pub fn purged(&self) -> Option<Place> {
+    pub fn purged(&self) -> Option<JournalPosition> {
         self.log.purged
     }
 

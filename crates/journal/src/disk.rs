@@ -1,7 +1,7 @@
 //! The file interface under the journal, and the real one.
 //!
 //! The journal touches the disk only through these traits, so that tests can put a disk
-//! beneath it that loses, tears and refuses (see [`simulated`](crate::simulated)).
+//! beneath it that loses, tears and refuses (see `simulated.rs`).
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions, TryLockError};

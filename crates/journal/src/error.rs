@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::Place;
+use crate::JournalPosition;
 
 /// A failure of the journal.
 ///
@@ -67,7 +67,7 @@ pub enum JournalError {
         /// The index that would have followed.
         expected: u64,
         /// The place given.
-        found: Place,
+        found: JournalPosition,
     },
     /// Something is larger than its limit.
     TooLarge {

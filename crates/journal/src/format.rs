@@ -5,7 +5,7 @@
 //! an earlier use of the file or of another place never pass for a group; those of its records
 //! begin with the group's, so that no record passes for one of another group.
 
-use crate::Place;
+use crate::JournalPosition;
 
 /// Bytes at the beginning of a segment that belong to its header; and the unit in which
 /// groups are laid out after a sync, so that a block that holds synced data is never rewritten.
@@ -196,7 +196,7 @@ fn group_checksum(header: &[u8], stream: Stream, offset: u64) -> u32 {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Record<'a> {
     pub(crate) kind: Kind,
-    pub(crate) place: Place,
+    pub(crate) place: JournalPosition,
     pub(crate) payload: &'a [u8],
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn decode_record(
     let code = u32_at(record, 24).ok_or(RecordFault::Length)?;
     let kind = Kind::from_code(code).ok_or(RecordFault::Kind(code))?;
     let payload = record.get(RECORD_HEADER_BYTES..).ok_or(RecordFault::Length)?;
-    Ok((Record { kind, place: Place { term, index }, payload }, rest))
+    Ok((Record { kind, place: JournalPosition { term, index }, payload }, rest))
 }
 
 /// Bytes of a record with such a payload.
@@ -262,7 +262,7 @@ impl GroupWriter {
     }
 
     /// Adds a record.
-    pub(crate) fn record(&mut self, kind: Kind, place: Place, payload: &[u8]) {
+    pub(crate) fn record(&mut self, kind: Kind, place: JournalPosition, payload: &[u8]) {
         self.buffer.extend_from_slice(&[0; 4]);
         self.buffer.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         self.buffer.extend_from_slice(&place.index.to_le_bytes());

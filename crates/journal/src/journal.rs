@@ -15,8 +15,8 @@ use crate::segment::Segment;
 use crate::shared::Shared;
 use crate::writer::{Ahead, Command, Control, Tail, Writer};
 use crate::{
-    Appended, Disk, Durability, Entries, JournalError, JournalOptions, Lock, LockKind, OpenReport,
-    Place, VOTE_MAX_BYTES, VerifyReport,
+    Appended, Disk, Durability, Entries, JournalError, JournalOptions, JournalPosition, Lock,
+    LockKind, OpenReport, VOTE_MAX_BYTES, VerifyReport,
 };
 
 /// The file whose lock keeps a second process from writing.
@@ -25,7 +25,7 @@ const LOCK_FILE: &str = "lock";
 /// Called once with the outcome of an append, on the journal's thread, in the order of appends.
 ///
 /// It must not wait: every append behind it does.
-pub type Done = Box<dyn FnOnce(Result<Place, JournalError>) + Send>;
+pub type Done = Box<dyn FnOnce(Result<JournalPosition, JournalError>) + Send>;
 
 /// An append-only log of entries in segment files.
 ///
@@ -49,13 +49,13 @@ pub struct JournalStatus {
     /// The first index that can be read.
     pub first: u64,
     /// The last entry written.
-    pub last: Option<Place>,
+    pub last: Option<JournalPosition>,
     /// The last entry synced.
-    pub durable: Option<Place>,
+    pub durable: Option<JournalPosition>,
     /// Entries up to here are not needed for recovery.
-    pub purged: Option<Place>,
+    pub purged: Option<JournalPosition>,
     /// The last committed place saved.
-    pub committed: Option<Place>,
+    pub committed: Option<JournalPosition>,
     /// Bytes the segments occupy, used or reserved.
     pub bytes: u64,
     /// Segments that hold entries.
@@ -190,12 +190,12 @@ impl Journal {
     }
 
     /// The last entry written.
-    pub fn last(&self) -> Option<Place> {
+    pub fn last(&self) -> Option<JournalPosition> {
         self.shared.state().log.last
     }
 
     /// The last entry synced.
-    pub fn durable(&self) -> Option<Place> {
+    pub fn durable(&self) -> Option<JournalPosition> {
         self.shared.state().durable
     }
 
@@ -218,7 +218,7 @@ impl Journal {
         &self,
         entries: Vec<Appended>,
         durability: Durability,
-    ) -> Result<Place, JournalError> {
+    ) -> Result<JournalPosition, JournalError> {
         let (answer, outcome) = bounded(1);
         let done = move |place| {
             // The receiver waits below.
@@ -260,7 +260,7 @@ impl Journal {
             purged => purged,
         };
         let is_entry = place.is_some();
-        let place = place.unwrap_or(Place { term: 0, index: after });
+        let place = place.unwrap_or(JournalPosition { term: 0, index: after });
         self.control(Control::Truncate(place, is_entry))
     }
 
@@ -305,13 +305,13 @@ impl Journal {
     /// Saves how far the log is committed; rides on the next write and sync.
     ///
     /// Returns at once. Without another write it is written and synced within about a second.
-    pub fn save_committed(&self, place: Place) -> Result<(), JournalError> {
+    pub fn save_committed(&self, place: JournalPosition) -> Result<(), JournalError> {
         self.shared.check()?;
         self.send(Command::Committed(place)).map_err(|_| JournalError::Closed)
     }
 
     /// The committed place last written.
-    pub fn committed(&self) -> Option<Place> {
+    pub fn committed(&self) -> Option<JournalPosition> {
         self.shared.state().log.committed
     }
 
@@ -373,7 +373,7 @@ impl Journal {
     }
 
     /// The place of an entry that is there.
-    fn place(&self, index: u64) -> Result<Place, JournalError> {
+    fn place(&self, index: u64) -> Result<JournalPosition, JournalError> {
         let entry = self.read(index)?.next().unwrap_or(Err(JournalError::Missing))?;
         Ok(entry.place)
     }

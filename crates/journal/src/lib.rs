@@ -26,16 +26,17 @@ mod salvage;
 mod scan;
 mod segment;
 mod shared;
+#[cfg(any(test, feature = "test-support"))]
 pub mod simulated;
 mod verify;
 mod writer;
 
+pub use self::journal::{Done, Journal, JournalStatus};
 pub use disk::{Disk, DiskFile, FileDisk, Lock, LockKind, LockedFile};
 pub use error::{Damage, JournalError};
-pub use journal::{Done, Journal, JournalStatus};
 pub use options::{
-    Appended, Durability, Entry, JournalOptions, KEEP_BYTES_DEFAULT, OpenReport, Place,
-    RECORD_MAX_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, TornTail, VOTE_MAX_BYTES,
+    Appended, Durability, JournalOptions, JournalPosition, KEEP_BYTES_DEFAULT, LogEntry,
+    OpenReport, RECORD_MAX_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, TornTail, VOTE_MAX_BYTES,
 };
 pub use read::Entries;
 pub use salvage::{Salvaged, salvage};

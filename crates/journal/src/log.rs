@@ -3,7 +3,7 @@
 //! Pure: writing, opening, copying and checking all apply the same records to the same state.
 
 use crate::format::{Kind, Record, u32_at, u64_at};
-use crate::{Place, VOTE_MAX_BYTES};
+use crate::{JournalPosition, VOTE_MAX_BYTES};
 
 /// Where a group begins.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -28,11 +28,11 @@ pub(crate) struct Run {
 pub(crate) struct Log {
     /// The index of the next entry.
     pub(crate) next: u64,
-    pub(crate) last: Option<Place>,
+    pub(crate) last: Option<JournalPosition>,
     /// Never empty.
     pub(crate) runs: Vec<Run>,
-    pub(crate) purged: Option<Place>,
-    pub(crate) committed: Option<Place>,
+    pub(crate) purged: Option<JournalPosition>,
+    pub(crate) committed: Option<JournalPosition>,
     pub(crate) vote: Option<Vec<u8>>,
     /// Segments before this one are of a history that a reset ended.
     pub(crate) origin: u64,
@@ -125,15 +125,16 @@ impl Log {
     }
 
     /// The place of the state record: the next index, and the term of the last entry.
-    pub(crate) fn state_place(&self) -> Place {
-        Place { term: self.last.map_or(0, |last| last.term), index: self.next }
+    pub(crate) fn state_place(&self) -> JournalPosition {
+        JournalPosition { term: self.last.map_or(0, |last| last.term), index: self.next }
     }
 
     /// Reads the state with which a segment begins.
     pub(crate) fn decode(record: &Record<'_>) -> Option<Self> {
         let bytes = record.payload;
         let place = |at: usize| {
-            let place = Place { index: u64_at(bytes, at + 8)?, term: u64_at(bytes, at + 16)? };
+            let place =
+                JournalPosition { index: u64_at(bytes, at + 8)?, term: u64_at(bytes, at + 16)? };
             Some((u64_at(bytes, at)? != 0).then_some(place))
         };
         let length = u32_at(bytes, 84)? as usize;
@@ -159,7 +160,8 @@ impl Log {
             vote: (u32_at(bytes, 80)? != 0).then(|| vote.to_vec()),
             origin: u64_at(bytes, 0)?,
         };
-        let follows = |place: Option<Place>| place.map(|place| place.index.checked_add(1));
+        let follows =
+            |place: Option<JournalPosition>| place.map(|place| place.index.checked_add(1));
         let is_possible = follows(state.last).is_none_or(|next| next == Some(state.next))
             && state.last.map_or(0, |last| last.term) == record.place.term
             && follows(state.purged).is_none_or(|next| next.is_some_and(|next| next <= state.next))

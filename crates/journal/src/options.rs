@@ -42,7 +42,7 @@ impl JournalOptions {
 ///
 /// Ordered by term, then by index: of two logs the one whose last place is greater is newer.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Place {
+pub struct JournalPosition {
     /// The leadership that made the entry; never decreases along the log.
     pub term: u64,
     /// The number of the entry; the log has no gaps.
@@ -53,16 +53,16 @@ pub struct Place {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Appended {
     /// Its place: the index follows the one before.
-    pub place: Place,
+    pub place: JournalPosition,
     /// Its content, octets to the journal.
     pub payload: Arc<[u8]>,
 }
 
 /// An entry as read.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Entry {
+pub struct LogEntry {
     /// Its place.
-    pub place: Place,
+    pub place: JournalPosition,
     /// Its content.
     pub payload: Vec<u8>,
 }
@@ -101,5 +101,5 @@ pub struct TornTail {
     /// Bytes that looked written behind that place and are no longer part of the log.
     pub bytes: u64,
     /// The last entry before the cut.
-    pub last: Option<Place>,
+    pub last: Option<JournalPosition>,
 }

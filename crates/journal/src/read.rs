@@ -7,7 +7,7 @@ use crate::format::Kind;
 use crate::log::{Log, Position, Run};
 use crate::scan::Scan;
 use crate::segment::{Segment, first_readable, locate};
-use crate::{Entry, JournalError};
+use crate::{JournalError, LogEntry};
 
 /// The entries from an index up to the last one at the time of the call, in order.
 ///
@@ -21,7 +21,7 @@ pub struct Entries {
     runs: VecDeque<Run>,
     want: u64,
     until: u64,
-    ready: VecDeque<Entry>,
+    ready: VecDeque<LogEntry>,
 }
 
 impl Entries {
@@ -87,7 +87,8 @@ impl Entries {
             {
                 continue;
             }
-            self.ready.push_back(Entry { place: record.place, payload: record.payload.to_vec() });
+            self.ready
+                .push_back(LogEntry { place: record.place, payload: record.payload.to_vec() });
             self.want += 1;
             if self.runs.get(1).is_some_and(|next| self.want >= next.first) {
                 self.runs.pop_front();
@@ -101,7 +102,7 @@ impl Entries {
 }
 
 impl Iterator for Entries {
-    type Item = Result<Entry, JournalError>;
+    type Item = Result<LogEntry, JournalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

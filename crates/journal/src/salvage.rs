@@ -5,7 +5,7 @@
 
 use crate::format::Kind;
 use crate::scan::{Opened, segment_sequence};
-use crate::{Disk, Entry, JournalError};
+use crate::{Disk, JournalError, LogEntry};
 
 /// What is left.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -26,7 +26,7 @@ pub fn salvage<E: From<JournalError>>(
     disk: &dyn Disk,
     id: [u8; 16],
     from: u64,
-    each: &mut dyn FnMut(Entry) -> Result<bool, E>,
+    each: &mut dyn FnMut(LogEntry) -> Result<bool, E>,
 ) -> Result<Salvaged, E> {
     let names = disk.list().map_err(|error| JournalError::io("listing the journal", &error))?;
     let mut sequences: Vec<u64> = names.iter().filter_map(|name| segment_sequence(name)).collect();
@@ -51,7 +51,7 @@ struct Walk<'e, E> {
     last: Option<u64>,
     /// No more is given.
     is_over: bool,
-    each: &'e mut dyn FnMut(Entry) -> Result<bool, E>,
+    each: &'e mut dyn FnMut(LogEntry) -> Result<bool, E>,
 }
 
 impl<E: From<JournalError>> Walk<'_, E> {
@@ -70,7 +70,7 @@ impl<E: From<JournalError>> Walk<'_, E> {
                 match record.kind {
                     Kind::Entry if self.is_due(record.place.index) => {
                         let payload = record.payload.to_vec();
-                        if (self.each)(Entry { place: record.place, payload })? {
+                        if (self.each)(LogEntry { place: record.place, payload })? {
                             self.next += 1;
                         } else {
                             self.is_over = true;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::files::Files;
 use crate::log::Log;
 use crate::segment::{Segment, first_readable, locate};
-use crate::{JournalError, JournalStatus, Place};
+use crate::{JournalError, JournalPosition, JournalStatus};
 
 /// The state of an open journal.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) log: Log,
-    pub(crate) durable: Option<Place>,
+    pub(crate) durable: Option<JournalPosition>,
     /// Oldest first; the last one is being written.
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) is_full: bool,

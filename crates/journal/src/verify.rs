@@ -2,7 +2,7 @@
 
 use crate::recover::{Reach, load};
 use crate::segment::first_readable;
-use crate::{Damage, Disk, JournalError, JournalOptions, Place, TornTail};
+use crate::{Damage, Disk, JournalError, JournalOptions, JournalPosition, TornTail};
 
 /// What the check found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -16,9 +16,9 @@ pub struct VerifyReport {
     /// The first index that can be read.
     pub first: Option<u64>,
     /// The last entry.
-    pub last: Option<Place>,
+    pub last: Option<JournalPosition>,
     /// Entries up to here are not needed for recovery.
-    pub purged: Option<Place>,
+    pub purged: Option<JournalPosition>,
     /// What a power cut left half written; opening the journal will cut it.
     pub torn: Option<TornTail>,
     /// Damage that no power cut explains.

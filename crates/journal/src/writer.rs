@@ -18,7 +18,7 @@ use crate::log::{Log, Position};
 use crate::scan::{Mark, Opened};
 use crate::segment::Segment;
 use crate::shared::{Counters, Shared, State};
-use crate::{Appended, Done, Durability, JournalError, Place};
+use crate::{Appended, Done, Durability, JournalError, JournalPosition};
 
 /// A group is not gathered beyond this, in bytes; a single append may be larger.
 const GROUP_BYTES: u64 = 4 * 1024 * 1024;
@@ -31,15 +31,15 @@ const LAZY_SYNC: Duration = Duration::from_millis(1000);
 pub(crate) enum Command {
     Append { entries: Vec<Appended>, durability: Durability, done: Done },
     Control { control: Control, answer: Sender<Result<(), JournalError>> },
-    Committed(Place),
+    Committed(JournalPosition),
 }
 
 /// What is written and synced on its own.
 pub(crate) enum Control {
     Vote(Vec<u8>),
-    Purge(Place),
+    Purge(JournalPosition),
     /// The last entry that stays, and whether it is one (and not the place before the first).
-    Truncate(Place, bool),
+    Truncate(JournalPosition, bool),
     Reset(u64),
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Writer {
     pub(crate) tail: Tail,
     queue: VecDeque<Command>,
     group: GroupWriter,
-    committed: Option<Place>,
+    committed: Option<JournalPosition>,
     /// Whether a mark says already that all is synced.
     is_marked: bool,
     /// Since when there is something that was only written.
@@ -127,7 +127,7 @@ impl Ahead {
     }
 }
 
-type Answer = (Done, Result<Place, JournalError>);
+type Answer = (Done, Result<JournalPosition, JournalError>);
 
 impl Writer {
     pub(crate) fn new(
@@ -200,7 +200,7 @@ impl Writer {
         }
         if self.committed.is_some() {
             // Its loss would cost nothing: the next group has it again.
-            let _ = self.single(Kind::Mark, Place::default(), &[]);
+            let _ = self.single(Kind::Mark, JournalPosition::default(), &[]);
         }
         if self.tail.end != self.tail.durable {
             let _ = self.sync();
@@ -226,7 +226,7 @@ impl Writer {
     fn mark(&mut self) {
         let bytes = self.overhead() + record_bytes(0);
         if !self.is_marked && self.tail.has_room(bytes) && self.sync().is_ok() {
-            let _ = self.single(Kind::Mark, Place::default(), &[]);
+            let _ = self.single(Kind::Mark, JournalPosition::default(), &[]);
         }
         self.is_marked = true;
     }
@@ -248,7 +248,12 @@ impl Writer {
     }
 
     /// Writes one record as a group, without a sync.
-    fn single(&mut self, kind: Kind, place: Place, payload: &[u8]) -> Result<(), JournalError> {
+    fn single(
+        &mut self,
+        kind: Kind,
+        place: JournalPosition,
+        payload: &[u8],
+    ) -> Result<(), JournalError> {
         self.room(record_bytes(payload.len()))?;
         self.group.record(kind, place, payload);
         let log = self.shared.state().log.clone();
@@ -319,7 +324,7 @@ impl Writer {
         &self,
         entries: &[Appended],
         mut next: u64,
-        last: Option<Place>,
+        last: Option<JournalPosition>,
     ) -> Result<u64, JournalError> {
         let mut term = last.map_or(0, |last| last.term);
         let mut bytes = 0;
@@ -423,7 +428,7 @@ impl Writer {
         &mut self,
         first: u64,
         next: u64,
-        last: Option<Place>,
+        last: Option<JournalPosition>,
         count: u64,
     ) -> Result<(), JournalError> {
         let (mark, committed) = self.put(Some(first))?;
@@ -449,7 +454,7 @@ impl Writer {
     }
 
     /// Writes the group at the end of the log; where, and the committed place it holds.
-    fn put(&mut self, first: Option<u64>) -> Result<(Mark, Option<Place>), JournalError> {
+    fn put(&mut self, first: Option<u64>) -> Result<(Mark, Option<JournalPosition>), JournalError> {
         let (stream, offset) = (self.tail.stream(), self.tail.start());
         // Each attempt has a stamp of its own: parts of two never pass for one group.
         self.tail.stamp += 1;
@@ -515,7 +520,7 @@ impl Writer {
 
     fn control(&mut self, control: Control) -> Result<(), JournalError> {
         match control {
-            Control::Vote(vote) => self.single(Kind::Vote, Place::default(), &vote)?,
+            Control::Vote(vote) => self.single(Kind::Vote, JournalPosition::default(), &vote)?,
             Control::Purge(place) => self.single(Kind::Purge, place, &[])?,
             Control::Truncate(after, is_entry) => {
                 let payload: &[u8] = if is_entry { &[1] } else { &[] };

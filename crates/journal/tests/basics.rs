@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use journal::simulated::{Fault, SimDisk};
 use journal::{
-    Appended, Disk, Durability, Entry, FileDisk, Journal, JournalError, JournalOptions, Place, copy,
+    Appended, Disk, Durability, FileDisk, Journal, JournalError, JournalOptions, JournalPosition,
+    LogEntry, copy,
 };
 
 const ID: [u8; 16] = *b"a store of tests";
@@ -29,7 +30,7 @@ fn payload(index: u64) -> Vec<u8> {
 }
 
 fn entry(index: u64) -> Appended {
-    Appended { place: Place { term: 1, index }, payload: payload(index).into() }
+    Appended { place: JournalPosition { term: 1, index }, payload: payload(index).into() }
 }
 
 fn append(journal: &Journal, indexes: std::ops::RangeInclusive<u64>) {
@@ -40,7 +41,7 @@ fn append(journal: &Journal, indexes: std::ops::RangeInclusive<u64>) {
 
 #[track_caller]
 fn check_read(journal: &Journal, from: u64, last: u64) {
-    let entries: Vec<Entry> = journal.read(from).unwrap().map(Result::unwrap).collect();
+    let entries: Vec<LogEntry> = journal.read(from).unwrap().map(Result::unwrap).collect();
     let indexes: Vec<u64> = entries.iter().map(|entry| entry.place.index).collect();
     assert_eq!(indexes, (from..=last).collect::<Vec<_>>());
     assert!(entries.iter().all(|entry| entry.payload == payload(entry.place.index)));
@@ -69,7 +70,7 @@ fn entries_come_back_on_the_real_disk() {
     let journal = Journal::create(disk.clone(), options(1 << 20), 1).unwrap();
     assert!(matches!(Journal::open(disk.clone(), options(1 << 20)), Err(JournalError::InUse)));
     append(&journal, 1..=100);
-    assert_eq!(journal.durable(), Some(Place { term: 1, index: 100 }));
+    assert_eq!(journal.durable(), Some(JournalPosition { term: 1, index: 100 }));
     check_read(&journal, 1, 100);
     drop(journal);
     assert!(matches!(
@@ -78,7 +79,7 @@ fn entries_come_back_on_the_real_disk() {
     ));
     let (journal, report) = Journal::open(disk, options(1 << 20)).unwrap();
     assert_eq!((report.torn, report.entries), (None, 100));
-    assert_eq!(journal.last(), Some(Place { term: 1, index: 100 }));
+    assert_eq!(journal.last(), Some(JournalPosition { term: 1, index: 100 }));
     append(&journal, 101..=120);
     check_read(&journal, 50, 120);
 }
@@ -116,7 +117,7 @@ fn purged_segments_are_used_again() {
     check_read(&journal, first, 1000);
     journal.close();
     let (journal, _) = Journal::open(sim(&disk), options(16 * 4096)).unwrap();
-    assert_eq!(journal.status().purged, Some(Place { term: 1, index: 990 }));
+    assert_eq!(journal.status().purged, Some(JournalPosition { term: 1, index: 990 }));
     check_read(&journal, journal.first(), 1000);
 }
 
@@ -129,7 +130,7 @@ fn a_hold_keeps_segments() {
     journal.purge(50).unwrap();
     check_read(&journal, 1, 50);
     let source = copy::open(&disk, ID).unwrap();
-    assert_eq!((source.first(), source.last()), (1, Some(Place { term: 1, index: 50 })));
+    assert_eq!((source.first(), source.last()), (1, Some(JournalPosition { term: 1, index: 50 })));
     assert_eq!(source.read(10).unwrap().count(), 41);
     drop(hold);
     journal.purge(50).unwrap();
@@ -142,9 +143,9 @@ fn a_truncated_suffix_is_replaced() {
     let journal = Journal::create(sim(&disk), options(8 * 4096), 1).unwrap();
     append(&journal, 1..=60);
     journal.truncate_suffix(30).unwrap();
-    assert_eq!(journal.last(), Some(Place { term: 1, index: 30 }));
+    assert_eq!(journal.last(), Some(JournalPosition { term: 1, index: 30 }));
     let other = |index| Appended {
-        place: Place { term: 2, index },
+        place: JournalPosition { term: 2, index },
         payload: vec![9; index as usize].into(),
     };
     for index in 31..=50 {
@@ -176,7 +177,8 @@ fn a_truncated_suffix_is_replaced() {
 
 fn append_term(journal: &Journal, term: u64, indexes: std::ops::RangeInclusive<u64>) {
     for index in indexes {
-        let entry = Appended { place: Place { term, index }, payload: payload(index).into() };
+        let entry =
+            Appended { place: JournalPosition { term, index }, payload: payload(index).into() };
         journal.append_wait(vec![entry], Durability::Synced).unwrap();
     }
 }
@@ -186,9 +188,9 @@ fn votes_and_committed_places_stay() {
     let disk = SimDisk::new(1);
     let journal = Journal::create(sim(&disk), options(8 * 4096), 1).unwrap();
     journal.save_vote(b"term 3 for node 2").unwrap();
-    journal.save_committed(Place { term: 1, index: 20 }).unwrap();
+    journal.save_committed(JournalPosition { term: 1, index: 20 }).unwrap();
     append(&journal, 1..=50);
-    assert_eq!(journal.committed(), Some(Place { term: 1, index: 20 }));
+    assert_eq!(journal.committed(), Some(JournalPosition { term: 1, index: 20 }));
     journal.reset(1000).unwrap();
     append(&journal, 1000..=1010);
     let disk = disk.crash();
@@ -266,8 +268,8 @@ fn a_failed_sync_poisons() {
     }
     assert!(journal.save_vote(b"x").is_err());
     assert!(journal.status().is_poisoned.is_some());
-    assert_eq!(journal.durable(), Some(Place { term: 1, index: 10 }));
-    let read: Vec<Entry> = journal.read(1).unwrap().take(10).map(Result::unwrap).collect();
+    assert_eq!(journal.durable(), Some(JournalPosition { term: 1, index: 10 }));
+    let read: Vec<LogEntry> = journal.read(1).unwrap().take(10).map(Result::unwrap).collect();
     assert_eq!(read.len(), 10);
 }
 
@@ -280,7 +282,8 @@ fn what_waits_shares_a_sync() {
     let (sender, outcomes) = crossbeam_channel::unbounded();
     for index in 1..=50 {
         let sender = sender.clone();
-        let done = move |place: Result<Place, _>| sender.send(place.unwrap().index).unwrap();
+        let done =
+            move |place: Result<JournalPosition, _>| sender.send(place.unwrap().index).unwrap();
         journal.append(vec![entry(index)], Durability::Synced, Box::new(done));
     }
     disk.wait_for_held_syncs(1);
@@ -297,13 +300,13 @@ fn order_and_sizes_are_checked() {
     let limits = JournalOptions { record_max_bytes: 100, ..options(8 * 4096) };
     let journal = Journal::create(sim(&disk), limits, 1).unwrap();
     let wrong = journal.append_wait(vec![entry(2)], Durability::Synced).unwrap_err();
-    let found = Place { term: 1, index: 2 };
+    let found = JournalPosition { term: 1, index: 2 };
     assert_eq!(wrong, JournalError::OutOfOrder { expected: 1, found });
-    let place = Place { term: 1, index: 1 };
+    let place = JournalPosition { term: 1, index: 1 };
     let large = Appended { place, payload: vec![0; 101].into() };
     let wrong = journal.append_wait(vec![large], Durability::Synced).unwrap_err();
     assert!(matches!(wrong, JournalError::TooLarge { .. }));
-    assert_eq!(journal.append_wait(vec![], Durability::Synced), Ok(Place::default()));
+    assert_eq!(journal.append_wait(vec![], Durability::Synced), Ok(JournalPosition::default()));
     journal.close();
     let closed = journal.append_wait(vec![], Durability::Synced);
     assert_eq!(closed, Err(JournalError::Closed));
@@ -314,7 +317,7 @@ fn an_append_larger_than_a_segment_gets_a_larger_one() {
     let disk = SimDisk::new(1);
     let journal = Journal::create(sim(&disk), options(8 * 4096), 1).unwrap();
     append(&journal, 1..=3);
-    let place = |index| Place { term: 1, index };
+    let place = |index| JournalPosition { term: 1, index };
     let large = |index| Appended { place: place(index), payload: vec![7; 30_000].into() };
     journal.append_wait((4..=9).map(large).collect(), Durability::Synced).unwrap();
     append(&journal, 10..=100);

@@ -8,7 +8,9 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use journal::simulated::{Fault, SimDisk};
-use journal::{Appended, Disk, Durability, Journal, JournalError, JournalOptions, Place, copy};
+use journal::{
+    Appended, Disk, Durability, Journal, JournalError, JournalOptions, JournalPosition, copy,
+};
 
 const ID: [u8; 16] = *b"a store of tests";
 const BLOCK: u64 = 4096;
@@ -142,7 +144,7 @@ impl Run {
                     };
                     let mut payload = vec![self.stamp as u8; length as usize];
                     payload.extend_from_slice(&self.stamp.to_le_bytes());
-                    let place = Place { term, index: now.next + at };
+                    let place = JournalPosition { term, index: now.next + at };
                     Appended { place, payload: payload.into() }
                 });
                 Step::Append(entries.collect(), durability)

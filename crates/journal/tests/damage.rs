@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use journal::simulated::{Fault, SimDisk};
 use journal::{
-    Appended, Damage, Disk, Durability, Journal, JournalError, JournalOptions, OpenReport, Place,
+    Appended, Damage, Disk, Durability, Journal, JournalError, JournalOptions, JournalPosition,
+    OpenReport,
 };
 
 const ID: [u8; 16] = *b"a store of tests";
@@ -23,7 +24,7 @@ fn arc(disk: &SimDisk) -> Arc<dyn Disk> {
 
 fn entry(index: u64) -> Vec<Appended> {
     let payload = format!("entry {index}").into_bytes();
-    vec![Appended { place: Place { term: 1, index }, payload: payload.into() }]
+    vec![Appended { place: JournalPosition { term: 1, index }, payload: payload.into() }]
 }
 
 /// A journal that ended without being closed, with these entries in groups of one.
@@ -69,7 +70,7 @@ fn check_damage(disk: &SimDisk, segment: &str, offset: usize, index: Option<u64>
 #[track_caller]
 fn check_torn(disk: &SimDisk, last: u64) -> (Journal, OpenReport) {
     let (journal, report) = Journal::open(arc(disk), options()).unwrap();
-    assert_eq!(journal.last(), Some(Place { term: 1, index: last }));
+    assert_eq!(journal.last(), Some(JournalPosition { term: 1, index: last }));
     assert_eq!(journal.read(1).unwrap().map(Result::unwrap).count() as u64, last);
     (journal, report)
 }
@@ -100,7 +101,7 @@ fn the_last_group_may_be_torn() {
     let (journal, report) = check_torn(&disk, 9);
     let torn = report.torn.unwrap();
     assert_eq!((torn.segment.as_str(), torn.bytes > 0), (FIRST, true));
-    assert_eq!(torn.last, Some(Place { term: 1, index: 9 }));
+    assert_eq!(torn.last, Some(JournalPosition { term: 1, index: 9 }));
     journal.append_wait(entry(10), Durability::Synced).unwrap();
     drop(journal);
     assert_eq!(check_torn(&disk, 10).1.torn, None);

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use crc32c::{crc32c, crc32c_append};
 use journal::simulated::SimDisk;
-use journal::{Appended, Disk, Durability, Journal, JournalOptions, Place};
+use journal::{Appended, Disk, Durability, Journal, JournalOptions, JournalPosition};
 
 const ID: [u8; 16] = *b"store of example";
 
 fn entry(term: u64, index: u64, text: &str) -> Appended {
-    Appended { place: Place { term, index }, payload: text.as_bytes().into() }
+    Appended { place: JournalPosition { term, index }, payload: text.as_bytes().into() }
 }
 
 /// The first segment of a small journal.
@@ -26,7 +26,7 @@ fn example() -> Vec<u8> {
     journal.append_wait(both, Durability::Synced).unwrap();
     journal.save_vote(b"2").unwrap();
     journal.truncate_suffix(1).unwrap();
-    journal.save_committed(Place { term: 1, index: 1 }).unwrap();
+    journal.save_committed(JournalPosition { term: 1, index: 1 }).unwrap();
     journal.append_wait(vec![entry(2, 2, "add eve")], Durability::Written).unwrap();
     journal.append_wait(vec![entry(2, 3, "del ada")], Durability::Synced).unwrap();
     journal.purge(2).unwrap();

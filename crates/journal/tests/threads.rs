@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use journal::simulated::SimDisk;
 use journal::{
-    Appended, Disk, Durability, Entry, FileDisk, Journal, JournalError, JournalOptions, Place, copy,
+    Appended, Disk, Durability, FileDisk, Journal, JournalError, JournalOptions, JournalPosition,
+    LogEntry, copy,
 };
 
 const ID: [u8; 16] = *b"a store of tests";
@@ -25,13 +26,15 @@ fn payload(index: u64) -> Vec<u8> {
 }
 
 fn entries(from: u64, count: u64) -> Vec<Appended> {
-    let entry =
-        |index| Appended { place: Place { term: 1, index }, payload: payload(index).into() };
+    let entry = |index| Appended {
+        place: JournalPosition { term: 1, index },
+        payload: payload(index).into(),
+    };
     (from..from + count).map(entry).collect()
 }
 
 #[track_caller]
-fn check_entries(entries: impl Iterator<Item = Result<Entry, JournalError>>, from: u64) -> u64 {
+fn check_entries(entries: impl Iterator<Item = Result<LogEntry, JournalError>>, from: u64) -> u64 {
     let mut next = from;
     for entry in entries {
         let entry = entry.unwrap();
@@ -193,7 +196,7 @@ fn the_last_owner_may_be_a_callback() {
     disk.hold_syncs(true);
     let (sender, done) = crossbeam_channel::bounded(1);
     let owner = journal.clone();
-    let callback = move |place: Result<Place, JournalError>| {
+    let callback = move |place: Result<JournalPosition, JournalError>| {
         drop(owner);
         sender.send(place.unwrap().index).unwrap();
     };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use journal::{Appended, Disk, Durability, FileDisk, Journal, JournalOptions, Place};
+use journal::{Appended, Disk, Durability, FileDisk, Journal, JournalOptions, JournalPosition};
 
 const PAYLOAD_BYTES: usize = 300;
 const SECONDS: u64 = 4;
@@ -55,7 +55,10 @@ fn run(load: &Load) {
     loop {
         while waiting.len() < load.in_flight {
             let entries = (next..next + load.group)
-                .map(|index| Appended { place: Place { term: 1, index }, payload: payload.clone() })
+                .map(|index| Appended {
+                    place: JournalPosition { term: 1, index },
+                    payload: payload.clone(),
+                })
                 .collect();
             next += load.group;
             let (answer, outcome) = bounded(1);

@@ -402,7 +402,7 @@ pub struct Writer<'b> {
 /// An element begun with [`Writer::begin`]: where its length is to be.
 #[derive(Debug)]
 #[must_use = "the element has no length until it is given to Writer::end"]
-pub struct Mark {
+pub struct OpenElement {
     length_at: usize,
 }
 
@@ -413,34 +413,34 @@ impl<'b> Writer<'b> {
     }
 
     /// Begins an element whose length is not known yet; [`Self::end`] completes it.
-    pub fn begin(&mut self, tag: Tag) -> Mark {
+    pub fn begin(&mut self, tag: Tag) -> OpenElement {
         self.out.extend_from_slice(&[tag.0, 0]);
-        Mark { length_at: self.out.len() - 1 }
+        OpenElement { length_at: self.out.len() - 1 }
     }
 
     /// Begins an element that will likely hold 256 to 65,535 octets: [`Self::end`] need not move
     /// these, and moves a shorter content down.
-    pub fn begin_long(&mut self, tag: Tag) -> Mark {
+    pub fn begin_long(&mut self, tag: Tag) -> OpenElement {
         self.out.extend_from_slice(&[tag.0, 0x82, 0, 0]);
-        Mark { length_at: self.out.len() - 3 }
+        OpenElement { length_at: self.out.len() - 3 }
     }
 
     /// Completes the element: everything written since [`Self::begin`] is its content.
-    pub fn end(&mut self, mark: Mark) {
-        let reserved = match self.out.get(mark.length_at) {
+    pub fn end(&mut self, element: OpenElement) {
+        let reserved = match self.out.get(element.length_at) {
             Some(0) => 1,
             Some(_) => 3,
-            None => unreachable!("a mark lies within the buffer it was made for"),
+            None => unreachable!("an element lies within the buffer it was made for"),
         };
-        let content_at = mark.length_at + reserved;
+        let content_at = element.length_at + reserved;
         let (octets, count) = length_octets(self.out.len() - content_at);
         let (octets, _) = octets.split_at(count);
         if count == reserved
-            && let Some(place) = self.out.get_mut(mark.length_at..content_at)
+            && let Some(place) = self.out.get_mut(element.length_at..content_at)
         {
             place.copy_from_slice(octets);
         } else {
-            self.out.splice(mark.length_at..content_at, octets.iter().copied());
+            self.out.splice(element.length_at..content_at, octets.iter().copied());
         }
     }
 

@@ -8,7 +8,7 @@ pub mod sort;
 pub mod usability;
 pub mod vlv;
 
-use crate::ber::{DecodeError, Mark, Reader, Tag, Writer, integer_len, tlv_len};
+use crate::ber::{DecodeError, OpenElement, Reader, Tag, Writer, integer_len, tlv_len};
 use crate::control::Controls;
 use crate::filter::Filter;
 use crate::message::{DecodeLimits, MessageId, PartialAttribute, PartialAttributeElement};
@@ -97,8 +97,8 @@ pub fn transaction_ended(
 #[derive(Debug)]
 pub struct EntryValueWriter {
     value: Vec<u8>,
-    entry: Mark,
-    attributes: Mark,
+    entry: OpenElement,
+    attributes: OpenElement,
 }
 
 impl EntryValueWriter {

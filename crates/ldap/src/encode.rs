@@ -3,7 +3,7 @@
 //! Invariants: nothing is built first and nothing is allocated but the growth of the buffer itself;
 //! values go from the store into the buffer with one copy; lengths are minimal.
 
-use crate::ber::{Mark, Tag, Writer, integer_len, tlv_len};
+use crate::ber::{OpenElement, Tag, Writer, integer_len, tlv_len};
 use crate::message::{
     Controls, Element, LdapResult, Message, MessageId, PartialAttribute, PartialAttributeElement,
     Response, ResponseKind, SEARCH_ENTRY, Values,
@@ -18,33 +18,21 @@ use crate::result::ResultCode;
 #[must_use = "an entry is a message only after finish()"]
 pub struct EntryWriter<'b> {
     writer: Writer<'b>,
-    message: Mark,
-    entry: Mark,
-    attributes: Mark,
+    message: OpenElement,
+    entry: OpenElement,
+    attributes: OpenElement,
 }
 
 impl<'b> EntryWriter<'b> {
     /// Begins an entry with this DN.
     pub fn begin(out: &'b mut Vec<u8>, id: MessageId, dn: &str) -> Self {
-        Self::begin_with(out, id, |writer| writer.octets(Tag::OCTET_STRING, dn.as_bytes()))
-    }
-
-    /// Begins an entry whose DN is these RDNs, leaf first; commas are put between them.
-    pub fn begin_rdns<'r>(
-        out: &'b mut Vec<u8>,
-        id: MessageId,
-        rdns: impl IntoIterator<Item = &'r str>,
-    ) -> Self {
-        Self::begin_with(out, id, |writer| {
-            let mark = writer.begin(Tag::OCTET_STRING);
-            for (index, rdn) in rdns.into_iter().enumerate() {
-                if index > 0 {
-                    writer.raw(b",");
-                }
-                writer.raw(rdn.as_bytes());
-            }
-            writer.end(mark);
-        })
+        let mut writer = Writer::new(out);
+        let message = writer.begin_long(Tag::SEQUENCE);
+        writer.integer(Tag::INTEGER, i64::from(id.0));
+        let entry = writer.begin_long(SEARCH_ENTRY);
+        writer.octets(Tag::OCTET_STRING, dn.as_bytes());
+        let attributes = writer.begin_long(Tag::SEQUENCE);
+        Self { writer, message, entry, attributes }
     }
 
     /// Writes an attribute with its values.
@@ -59,43 +47,12 @@ impl<'b> EntryWriter<'b> {
         self.attribute(description, Values::EMPTY);
     }
 
-    /// Writes an attribute with values that are not in wire form.
-    pub fn attribute_from<'v>(
-        &mut self,
-        description: &str,
-        values: impl IntoIterator<Item = &'v [u8]>,
-    ) {
-        let mark = self.writer.begin(Tag::SEQUENCE);
-        self.writer.octets(Tag::OCTET_STRING, description.as_bytes());
-        let set = self.writer.begin(Tag::SET);
-        for value in values {
-            self.writer.octets(Tag::OCTET_STRING, value);
-        }
-        self.writer.end(set);
-        self.writer.end(mark);
-    }
-
     /// Completes the message.
     pub fn finish(mut self, controls: Controls<'_>) {
         self.writer.end(self.attributes);
         self.writer.end(self.entry);
         controls.write(&mut self.writer);
         self.writer.end(self.message);
-    }
-
-    #[inline]
-    fn begin_with(
-        out: &'b mut Vec<u8>,
-        id: MessageId,
-        write_dn: impl FnOnce(&mut Writer<'b>),
-    ) -> Self {
-        let mut writer = Writer::new(out);
-        let message = writer.begin_long(Tag::SEQUENCE);
-        writer.integer(Tag::INTEGER, i64::from(id.0));
-        let entry = writer.begin_long(SEARCH_ENTRY);
-        write_dn(&mut writer);
-        let attributes = writer.begin_long(Tag::SEQUENCE);
-        Self { writer, message, entry, attributes }
     }
 }
 

@@ -25,7 +25,7 @@ pub const LDAPS_PORT: u16 = 636;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LdapUrl {
     /// How to reach the server.
-    pub scheme: Scheme,
+    pub scheme: UrlScheme,
     /// The host, an IPv6 address without its brackets, or for `ldapi` the path of the socket.
     pub host: Option<String>,
     /// The port, if it is named.
@@ -39,12 +39,12 @@ pub struct LdapUrl {
     /// The filter in the form of RFC 4515; `(objectClass=*)` is meant where there is none.
     pub filter: Option<String>,
     /// The extensions, of which a critical one must be obeyed or the URL left alone.
-    pub extensions: Vec<Extension>,
+    pub extensions: Vec<UrlExtension>,
 }
 
 /// How to reach the server of a URL.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Scheme {
+pub enum UrlScheme {
     /// LDAP over TCP.
     Ldap,
     /// LDAP over TLS.
@@ -53,7 +53,7 @@ pub enum Scheme {
     Ldapi,
 }
 
-impl Scheme {
+impl UrlScheme {
     const ALL: [Self; 3] = [Self::Ldap, Self::Ldaps, Self::Ldapi];
 
     /// The scheme as it is written.
@@ -68,7 +68,7 @@ impl Scheme {
 
 /// An extension of a URL (RFC 4516 §2).
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Extension {
+pub struct UrlExtension {
     /// Whether the URL must not be used where the extension is unknown.
     pub critical: bool,
     /// Its name or OID.
@@ -88,14 +88,14 @@ impl LdapUrl {
             return Err(UrlError { offset, reason: UrlReason::ControlCharacter });
         }
         let (scheme, rest) = all.split_once("://").ok_or(all.error(UrlReason::MissingScheme))?;
-        let scheme = Scheme::ALL
+        let scheme = UrlScheme::ALL
             .into_iter()
             .find(|known| known.name().eq_ignore_ascii_case(scheme.text))
             .ok_or(scheme.error(UrlReason::UnknownScheme))?;
         let (authority, query) = rest.split_once("/").unwrap_or((rest, rest.end()));
         let (host, port) = match scheme {
-            Scheme::Ldap | Scheme::Ldaps => host_and_port(authority)?,
-            Scheme::Ldapi => (authority.decode()?, None),
+            UrlScheme::Ldap | UrlScheme::Ldaps => host_and_port(authority)?,
+            UrlScheme::Ldapi => (authority.decode()?, None),
         };
         let mut parts = query.split('?');
         let mut next = || parts.next().unwrap_or(query.end());
@@ -120,9 +120,9 @@ impl LdapUrl {
     pub const fn port_or_default(&self) -> u16 {
         match (self.port, self.scheme) {
             (Some(port), _) => port,
-            (None, Scheme::Ldap) => LDAP_PORT,
-            (None, Scheme::Ldaps) => LDAPS_PORT,
-            (None, Scheme::Ldapi) => 0,
+            (None, UrlScheme::Ldap) => LDAP_PORT,
+            (None, UrlScheme::Ldaps) => LDAPS_PORT,
+            (None, UrlScheme::Ldapi) => 0,
         }
     }
 }
@@ -264,7 +264,7 @@ fn parse_filter(part: Part<'_>) -> Result<Option<String>, UrlError> {
     }
 }
 
-fn extension(part: Part<'_>) -> Result<Extension, UrlError> {
+fn extension(part: Part<'_>) -> Result<UrlExtension, UrlError> {
     let critical = part.text.starts_with('!');
     let skipped = usize::from(critical);
     let text = part.text.get(skipped..).unwrap_or_default();
@@ -277,14 +277,14 @@ fn extension(part: Part<'_>) -> Result<Extension, UrlError> {
     if !is_oid(&decoded) {
         return Err(name.error(UrlReason::BadExtension));
     }
-    Ok(Extension { critical, name: decoded, value })
+    Ok(UrlExtension { critical, name: decoded, value })
 }
 
 impl fmt::Display for LdapUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", self.scheme.name())?;
         let host = Encoded { text: self.host.as_deref().unwrap_or_default(), plain: "-._~" };
-        if host.text.contains(':') && self.scheme != Scheme::Ldapi {
+        if host.text.contains(':') && self.scheme != UrlScheme::Ldapi {
             write!(f, "[{}]", Encoded { plain: "-._~:", ..host })?;
         } else {
             host.fmt(f)?;
@@ -298,7 +298,7 @@ impl fmt::Display for LdapUrl {
             Encoded { text: &self.attributes.join(","), plain: PLAIN }.to_string(),
             self.scope.map(Scope::name).unwrap_or_default().to_owned(),
             Encoded { text: self.filter.as_deref().unwrap_or_default(), plain: PLAIN }.to_string(),
-            self.extensions.iter().map(Extension::to_string).collect::<Vec<_>>().join(","),
+            self.extensions.iter().map(UrlExtension::to_string).collect::<Vec<_>>().join(","),
         ];
         let used = parts.iter().rposition(|part| !part.is_empty()).map_or(0, |last| last + 1);
         if used > 0 || self.host.is_none() && self.port.is_none() {
@@ -308,7 +308,7 @@ impl fmt::Display for LdapUrl {
     }
 }
 
-impl fmt::Display for Extension {
+impl fmt::Display for UrlExtension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", if self.critical { "!" } else { "" }, self.name)?;
         match &self.value {

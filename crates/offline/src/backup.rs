@@ -29,7 +29,7 @@ mod verify;
 
 pub use error::BackupError;
 pub use file::Sha256Hex;
-pub use manifest::{BasePart, FilePart, JournalPart, Manifest, Part, Point};
+pub use manifest::{BackupPart, BasePart, FilePart, JournalPart, Manifest, Point};
 pub use moment::Moment;
 pub use part::{PartEntry, PartReader};
 pub use restore::{RestoreOptions, RestoreReport, Until, restore};

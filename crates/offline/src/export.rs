@@ -120,7 +120,7 @@ pub fn export(
     export_watched(data, options, out, &mut |_| {})
 }
 
-/// The same; `progress` hears now and then what was exported so far.
+/// Exports as [`export`] does; `progress` hears now and then what was exported so far.
 ///
 /// # Errors
 /// As [`export`].

@@ -33,7 +33,9 @@ use history::{HistoryError, recovery, schema_of};
 use store::{BulkError, LoadOptions, Store, StoreError};
 
 use self::dialect::Translator;
-pub use self::dialect::{PasswordUse, RuleUse, Tally, UnknownUse, translated};
+#[cfg(any(test, feature = "test-support"))]
+pub use self::dialect::translated;
+pub use self::dialect::{PasswordUse, RuleUse, Tally, UnknownUse};
 use self::load::Load;
 pub use self::options::{
     ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal, Progress,

@@ -2,8 +2,8 @@
 //!
 //! Start at `import.rs`, `export.rs` and `backup.rs`.
 //!
-//! Invariant: what only reads changes nothing, and works beside a server; what writes takes the lock
-//! of the data directory.
+//! Invariant: what only reads changes nothing, and works beside a server; what writes takes the
+//! lock of the data directory.
 //! Invariant: entries that are loaded are as an add makes them (`directory::loading`).
 
 pub mod backup;
@@ -14,8 +14,10 @@ pub mod in_order;
 
 pub use check::{DirectoryCheck, check};
 pub use export::{ExportError, ExportOptions, ExportReport, export, export_watched};
+#[cfg(any(test, feature = "test-support"))]
+pub use import::translated;
 pub use import::{
     ImportError, ImportMode, ImportObserver, ImportOptions, ImportPhase, ImportReport, OnRefusal,
     PasswordUse, Progress, Refused, RuleUse, Skipped, Source, Tally, UnknownUse,
-    default_budget_bytes, import, translated,
+    default_budget_bytes, import,
 };

@@ -31,7 +31,7 @@ pub(crate) struct State {
 pub(crate) struct Finding {
     /// PingDirectory's name of it.
     pub(crate) name: String,
-    /// The same for people.
+    /// What it means, for people.
     pub(crate) message: String,
 }
 

@@ -46,7 +46,7 @@ impl ServerOptions {
         self.login.on(&self.uri)
     }
 
-    /// Likewise, for requests that the server works on as long as it takes, as when it compares an
+    /// Connects for requests that the server works on as long as it takes, as when it compares an
     /// index with millions of entries.
     pub(crate) fn connect_patiently(&self) -> Result<Connection, Failure> {
         let mut login = self.login.on(&self.uri)?;
@@ -55,7 +55,7 @@ impl ServerOptions {
     }
 }
 
-/// Likewise, for subcommands that can do without a server.
+/// Which server, and as whom, for subcommands that can do without a server.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct OnlineOptions {
@@ -197,7 +197,7 @@ impl fmt::Debug for LoginText {
 }
 
 impl Login {
-    /// Likewise, for answers of up to this size.
+    /// This login, for answers of up to this size.
     pub(crate) fn for_answers(mut self, message_size_max_bytes: usize) -> Self {
         self.options.message_size_max_bytes = message_size_max_bytes;
         self

@@ -7,7 +7,7 @@ pub(crate) mod offline;
 pub(crate) mod status;
 pub(crate) mod verify;
 
-use client::{Connection, Entry, SearchFor};
+use client::{Connection, FoundEntry, SearchFor};
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use ldap::result::ResultCode;
@@ -21,7 +21,7 @@ fn read(
     base: &str,
     scope: Scope,
     attributes: &[&str],
-) -> Result<Vec<Entry>, Failure> {
+) -> Result<Vec<FoundEntry>, Failure> {
     let all = Filter::Present("objectClass");
     let found =
         connection.search(&SearchFor { scope, attributes, ..SearchFor::below(base, all) })?;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use client::{Connection, Entry, SearchFor};
+use client::{Connection, FoundEntry, SearchFor};
 use directory::password_policy::time;
 use environment::Timestamp;
 use ldap::filter::{AvaFilter, Filter};
@@ -45,7 +45,7 @@ struct Session {
 }
 
 impl Session {
-    fn of(entry: &Entry) -> Option<Self> {
+    fn of(entry: &FoundEntry) -> Option<Self> {
         let text = |name: &str| entry.text(&format!("roster-session-{name}")).map(str::to_owned);
         let count = |name: &str| text(name).and_then(|text| text.parse().ok()).unwrap_or(0);
         Some(Self {

@@ -25,7 +25,7 @@ use ldap::message::{
     Attributes, Controls, DecodeLimits, LdapResult, Message, MessageId, Request, Response,
 };
 use ldap::result::ResultCode;
-use roster::bench::record::Record;
+use roster::bench::record::BenchRecord;
 use rustix::process::{Pid, Signal, kill_process};
 use testing::crash::server::pause;
 
@@ -40,15 +40,15 @@ fn run(demo: &Demo, arguments: &[&str]) -> Run {
 }
 
 #[track_caller]
-fn record(demo: &Demo, arguments: &[&str]) -> Record {
+fn record(demo: &Demo, arguments: &[&str]) -> BenchRecord {
     let run = run(demo, arguments);
     assert_eq!((run.code, run.errors.as_str()), (0, ""), "{arguments:?}: {run:?}");
-    Record::parse(run.output.as_bytes()).unwrap()
+    BenchRecord::parse(run.output.as_bytes()).unwrap()
 }
 
 /// Operations in the order of their kinds.
 #[track_caller]
-fn counts(record: &Record) -> Vec<(&str, u64)> {
+fn counts(record: &BenchRecord) -> Vec<(&str, u64)> {
     for stream in &record.streams {
         assert_eq!((stream.wrong, stream.errors), (0, 0), "{stream:?}");
         let rows: u64 = stream.histogram.iter().map(|row| row.1).sum();
@@ -203,7 +203,7 @@ fn connections_are_protected_as_asked() {
         let run =
             roster(&[&["bench", "search", "-H", uri, "--entries", "60"], more, &few].concat());
         assert_eq!((run.code, run.errors.as_str()), (0, ""), "{uri} {more:?}");
-        let record = Record::parse(run.output.as_bytes()).unwrap();
+        let record = BenchRecord::parse(run.output.as_bytes()).unwrap();
         assert_eq!((counts(&record), record.load.tls.as_str()), (vec![("search", 100)], want));
     }
     let run = roster(&["bench", "search", "-H", &ldaps, "-n", "1"]);
@@ -354,7 +354,7 @@ fn a_run_that_is_asked_to_end_tells_all_it_has() {
         let run = run.end();
         assert_eq!(run.code, 130, "{run:?}");
         assert!(run.errors.contains("roster: error: ended early, after "), "{run:?}");
-        let record = Record::parse(run.output.as_bytes()).unwrap();
+        let record = BenchRecord::parse(run.output.as_bytes()).unwrap();
         let load = &record.load;
         assert!(load.cut_short && load.duration_s == 600.0 && load.measured_s < 60.0, "{load:?}");
         assert!(load.measured_s > 1.0 && counts(&record)[0].1 > 0, "{load:?}");
@@ -408,13 +408,13 @@ fn agents_end_with_the_run_and_the_run_with_its_agents() {
     let few = || {
         let run = roster(&[&long[..], &["-n", "50", "--json"]].concat());
         assert_eq!(run.code, 0, "{run:?}");
-        Record::parse(run.output.as_bytes()).unwrap()
+        BenchRecord::parse(run.output.as_bytes()).unwrap()
     };
     let mut run = Watched::start(&[&long[..], &["-t", "600"]].concat());
     run.seconds(1);
     run.signal(Signal::INT);
     let run = run.end();
-    let record = Record::parse(run.output.as_bytes()).unwrap();
+    let record = BenchRecord::parse(run.output.as_bytes()).unwrap();
     assert!(run.code == 130 && record.load.cut_short && record.operations() > 0, "{run:?}");
     assert!(record.machine.stalls.is_some() && record.cost.client_cpu_us_per_operation > 0.0);
     assert_eq!(counts(&few()), [("search", 50)]);
@@ -431,7 +431,7 @@ fn agents_end_with_the_run_and_the_run_with_its_agents() {
     let run = run.end();
     let lost = format!("agent {}: the peer closed the connection", agents[1].address);
     assert!(run.code == 1 && run.errors.contains(&lost), "{run:?}");
-    assert!(Record::parse(run.output.as_bytes()).unwrap().load.cut_short);
+    assert!(BenchRecord::parse(run.output.as_bytes()).unwrap().load.cut_short);
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn a_run_ends_with_its_server() {
     drop(demo);
     let run = run.end();
     assert!(run.code == 1 && run.errors.contains("connection"), "{run:?}");
-    let record = Record::parse(run.output.as_bytes()).unwrap();
+    let record = BenchRecord::parse(run.output.as_bytes()).unwrap();
     assert!(record.load.cut_short && record.operations() > 0, "{record:?}");
 }
 
@@ -525,7 +525,7 @@ fn a_stall_is_in_every_latency_that_was_due_in_it() {
     let base = ["bench", "search", "-H", &uri, "-c", "2", "-t", "2", "--warmup", "0", "--json"];
     let open = roster(&[&base[..], &["--rate", "300"]].concat());
     assert_eq!(open.code, 0, "{open:?}");
-    let open = Record::parse(open.output.as_bytes()).unwrap();
+    let open = BenchRecord::parse(open.output.as_bytes()).unwrap();
     let stream = &open.streams[0];
     // 180 requests were due in the stall of 600 ms: their latencies fall from 600 ms to 0.
     assert!((450..750).contains(&stream.operations), "{}", stream.operations);
@@ -544,7 +544,7 @@ fn what_is_too_late_to_be_sent_is_counted() {
     });
     let base = ["bench", "search", "-H", &uri, "-c", "1", "-t", "1", "--warmup", "0", "--json"];
     let run = roster(&[&base[..], &["--rate", "200", "--latency-limit", "50"]].concat());
-    let record = Record::parse(run.output.as_bytes()).unwrap();
+    let record = BenchRecord::parse(run.output.as_bytes()).unwrap();
     let stream = &record.streams[0];
     assert!((50..130).contains(&stream.skipped) && stream.late >= 1, "{stream:?}");
 }

@@ -316,7 +316,7 @@ fn a_run_leaves_a_record_without_its_password() {
     succeed(&[&base[..], &files, &named, &admin].concat());
     let text = std::fs::read_to_string(&record).unwrap();
     assert!(!text.contains(&running.admin_password), "{text}");
-    let read = roster::bench::record::Record::parse(text.as_bytes()).unwrap();
+    let read = roster::bench::record::BenchRecord::parse(text.as_bytes()).unwrap();
     assert_eq!(read.name, "search");
     assert!(read.label.starts_with("roster") && read.server.vendor.is_some(), "{}", read.label);
     assert_eq!(read.load.entries, Some(50));
@@ -340,7 +340,7 @@ fn a_run_leaves_a_record_without_its_password() {
     let elsewhere = path("elsewhere.json");
     succeed(&[&base[..], &["--output", &elsewhere], &named[..2], &admin].concat());
     let told = std::fs::read_to_string(elsewhere).unwrap();
-    let told = roster::bench::record::Record::parse(told.as_bytes()).unwrap();
+    let told = roster::bench::record::BenchRecord::parse(told.as_bytes()).unwrap();
     let own = told.cost.server.as_ref().unwrap();
     assert_eq!(own.source, "monitor");
     let ratio = own.cpu_us_per_operation / spent.cpu_us_per_operation;

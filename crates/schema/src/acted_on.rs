@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::attribute_type::AttributeType;
 use crate::definition::{Definition, DefinitionKind};
-use crate::error::{Place, SchemaError, SchemaFault};
+use crate::error::{DefinitionLocation, SchemaError, SchemaFault};
 use crate::schema::Schema;
 
 /// Whether the server acts on values of a type: on all operational ones, and some of users.
@@ -33,7 +33,7 @@ impl Schema {
     /// accepted by an older release stays.
     pub fn check_superiors<'d>(
         &self,
-        place: &Place,
+        place: &DefinitionLocation,
         added: impl IntoIterator<Item = &'d Definition>,
     ) -> Result<(), SchemaError> {
         for (definition, kind) in self.types_of(added) {
@@ -51,7 +51,7 @@ impl Schema {
     /// server changes, or one that is operational, defined anew without that.
     pub fn check_openness<'d>(
         &self,
-        place: &Place,
+        place: &DefinitionLocation,
         added: impl IntoIterator<Item = &'d Definition>,
     ) -> Result<(), SchemaError> {
         let builtin = Self::builtin();
@@ -71,7 +71,11 @@ impl Schema {
 
     /// Refuses to remove types that the server acts on: without one it would go on, and heed no
     /// value of it any more.
-    pub fn check_removed(&self, place: &Place, removed: &[Definition]) -> Result<(), SchemaError> {
+    pub fn check_removed(
+        &self,
+        place: &DefinitionLocation,
+        removed: &[Definition],
+    ) -> Result<(), SchemaError> {
         let gone = removed.iter().filter(|one| self.attribute_type(&one.oid).is_none());
         for definition in gone.filter(|one| one.kind() == DefinitionKind::AttributeType) {
             if let Some(kind) = Self::builtin().attribute_type(&definition.oid)
@@ -91,7 +95,7 @@ impl Schema {
     pub fn check_meaning(
         &self,
         old: &Self,
-        place: &Place,
+        place: &DefinitionLocation,
         (added, removed): (&[Definition], &[Definition]),
     ) -> Result<(), SchemaError> {
         for definition in added.iter().chain(removed) {
@@ -185,7 +189,7 @@ mod tests {
         );
         let schema = Schema::builtin().with_change(from_ref(&derived), &[]).unwrap();
         assert!(schema.attribute_type("myChanged").unwrap().no_user_modification);
-        assert!(schema.check_superiors(&Place::default(), [&derived]).is_err());
+        assert!(schema.check_superiors(&DefinitionLocation::default(), [&derived]).is_err());
     }
 
     #[test]
@@ -201,7 +205,8 @@ mod tests {
         let old = Schema::builtin().with_change(from_ref(&first), &[]).unwrap();
         let check = |definition: Definition, want: &str| {
             let new = old.with_change(from_ref(&definition), &[]).unwrap();
-            let found = new.check_meaning(&old, &Place::default(), (&[definition], &[]));
+            let found =
+                new.check_meaning(&old, &DefinitionLocation::default(), (&[definition], &[]));
             let found = found.map_err(|error| error.to_string());
             match want {
                 "" => assert_eq!(found, Ok(())),
@@ -230,7 +235,7 @@ mod tests {
             "( 1.3.6.1.4.1.42.2.27.8.2.1 NAME 'xyzPolicy' SUP top AUXILIARY MUST pwdAttribute )",
         );
         let new = old.with_change(from_ref(&class), &[]).unwrap();
-        let found = new.check_meaning(&old, &Place::default(), (&[class], &[]));
+        let found = new.check_meaning(&old, &DefinitionLocation::default(), (&[class], &[]));
         assert!(found.unwrap_err().to_string().contains("loses a name"));
         let kind = DefinitionKind::AttributeType;
         let gone = |oid: &str| {
@@ -239,7 +244,7 @@ mod tests {
         };
         let lock = gone("1.3.6.1.4.1.42.2.27.8.1.17");
         let new = old.with_change(&[], from_ref(&lock)).unwrap();
-        let found = new.check_removed(&Place::default(), from_ref(&lock));
+        let found = new.check_removed(&DefinitionLocation::default(), from_ref(&lock));
         assert!(found.unwrap_err().to_string().contains("the server acts on"));
         // One that no class has.
         let mut others = old.attribute_types().filter(|one| !acts_on(one));
@@ -249,8 +254,8 @@ mod tests {
                 Some((other.clone(), old.with_change(&[], &[other]).ok()?))
             })
             .unwrap();
-        assert!(new.check_removed(&Place::default(), from_ref(&other)).is_ok());
-        let found = new.check_meaning(&old, &Place::default(), (&[], &[other]));
+        assert!(new.check_removed(&DefinitionLocation::default(), from_ref(&other)).is_ok());
+        let found = new.check_meaning(&old, &DefinitionLocation::default(), (&[], &[other]));
         assert!(found.unwrap_err().to_string().contains("is gone"));
     }
 
@@ -259,7 +264,7 @@ mod tests {
         let check = |text: &str, want: bool| {
             let definition = definition(text);
             let schema = Schema::builtin().with_change(from_ref(&definition), &[]).unwrap();
-            let found = schema.check_openness(&Place::default(), [&definition]);
+            let found = schema.check_openness(&DefinitionLocation::default(), [&definition]);
             assert_eq!(found.is_ok(), want, "{text}: {found:?}");
         };
         let limit = "( 1.3.6.1.4.1.26027.1.1.116 NAME 'ds-rlim-size-limit' EQUALITY integerMatch \

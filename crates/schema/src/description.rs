@@ -33,8 +33,8 @@ impl AttributeDescription {
         Self::new(kind, Vec::new())
     }
 
-    /// The same, sent as it is written here: for attributes whose readers expect their options in
-    /// an order of their own.
+    /// This description, sent as it is written here: for attributes whose readers expect their
+    /// options in an order of their own.
     #[must_use]
     pub fn written_as(&self, text: &str) -> Self {
         let Self { kind, options, is_password, .. } = self;

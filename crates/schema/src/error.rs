@@ -6,14 +6,14 @@ use crate::definition::{DEFINITION_COUNT_MAX, Definition, DefinitionError, SUPER
 
 /// Where a definition stands.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Place {
+pub struct DefinitionLocation {
     /// The file's name, as it was given.
     pub file: String,
     /// The line its definition starts at, from 1; `None` for one given online.
     pub line: Option<usize>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DefinitionLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{}:{line}", self.file),
@@ -26,7 +26,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SchemaError {
     /// The definition or line at fault.
-    pub place: Place,
+    pub place: DefinitionLocation,
     /// What the definition is, as `attribute type 'cn'`; empty when it could not be read.
     pub subject: String,
     /// What is wrong.
@@ -34,7 +34,11 @@ pub struct SchemaError {
 }
 
 impl SchemaError {
-    pub(crate) fn of(place: &Place, definition: &Definition, fault: SchemaFault) -> Self {
+    pub(crate) fn of(
+        place: &DefinitionLocation,
+        definition: &Definition,
+        fault: SchemaFault,
+    ) -> Self {
         Self { place: place.clone(), subject: subject(definition), fault }
     }
 }
@@ -128,7 +132,7 @@ pub enum SchemaFault {
 
 impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place != Place::default() {
+        if self.place != DefinitionLocation::default() {
             write!(f, "{}: ", self.place)?;
         }
         if !self.subject.is_empty() {

@@ -9,7 +9,7 @@
 use ldap::dn::{Ava, Dn, Rdn};
 
 use crate::definition::{Definition, DefinitionKind};
-use crate::error::{Place, SchemaError, SchemaFault};
+use crate::error::{DefinitionLocation, SchemaError, SchemaFault};
 
 /// A schema file: its name, for messages, and its text.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -24,7 +24,7 @@ pub struct SchemaFile {
 #[derive(Clone, Debug)]
 pub(crate) struct Sourced {
     pub(crate) definition: Definition,
-    pub(crate) place: Place,
+    pub(crate) place: DefinitionLocation,
 }
 
 /// Says where a definition comes from, in the subschema entry.
@@ -34,7 +34,7 @@ pub(crate) const SCHEMA_FILE_EXTENSION: &str = "X-SCHEMA-FILE";
 pub(crate) fn read(file: &SchemaFile) -> Result<Vec<Sourced>, SchemaError> {
     let mut found = Vec::new();
     for (line, text) in unfold(&file.text) {
-        let place = Place { file: file.name.clone(), line: Some(line) };
+        let place = DefinitionLocation { file: file.name.clone(), line: Some(line) };
         let fail = |fault| SchemaError { place: place.clone(), subject: String::new(), fault };
         let Some((kind, text)) = definition_text(&text).map_err(fail)? else { continue };
         let mut definition = Definition::parse(kind, text).map_err(|error| {

@@ -24,7 +24,7 @@ pub use definition::{DEFINITION_COUNT_MAX, DEFINITION_LENGTH_MAX_BYTES, SUPERIOR
 pub use definition::{DefinitionFault, DefinitionKind, Extension, Usage};
 pub use description::{AttributeDescription, DescriptionError};
 pub use description::{DESCRIPTION_LENGTH_MAX_BYTES, OPTION_COUNT_MAX};
-pub use error::{Place, SchemaError, SchemaFault};
+pub use error::{DefinitionLocation, SchemaError, SchemaFault};
 pub use file::SchemaFile;
 pub use names::NAME_LENGTH_MAX_BYTES;
 pub use object_class::ObjectClass;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use ldap::filter::Filter;
 use ldap::message::Scope;
 use schema::{DnKey, EntryId, ResolvedFilter, Schema, Truth};
-use store::{Ask, Reader, Resolved, Store, StoreOptions};
+use store::{Ask, Resolved, Store, StoreOptions, StoreReader};
 
 use people::Instant;
 
@@ -75,7 +75,7 @@ fn filled(pattern: &str, number: u64, entries: u64) -> String {
         .replace('P', &phone)
 }
 
-fn measure(reader: &mut Reader, name: &str, pattern: &str, entries: u64) {
+fn measure(reader: &mut StoreReader, name: &str, pattern: &str, entries: u64) {
     let schema = Schema::builtin();
     let key = DnKey::from_text(&schema, "dc=example,dc=com").unwrap();
     let base = match reader.view().unwrap().resolve(&key).unwrap() {

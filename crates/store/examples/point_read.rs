@@ -21,7 +21,7 @@ use ldap::message::Scope;
 use schema::{
     AttributeDelta, Change, DnKey, Entry, EntryId, ModifyChange, ResolvedFilter, Schema, Truth,
 };
-use store::{Ask, IndexConfig, Reader, Resolved, Store, StoreOptions};
+use store::{Ask, IndexConfig, Resolved, Store, StoreOptions, StoreReader};
 
 use people::{Instant, load, person};
 
@@ -60,7 +60,7 @@ fn each(what: &str, start: Instant, runs: u64) {
     println!("{what}: {:.2} µs", start.elapsed().as_secs_f64() * 1e6 / runs as f64);
 }
 
-fn equality(reader: &mut Reader, count: u64) {
+fn equality(reader: &mut StoreReader, count: u64) {
     let schema = Schema::builtin();
     let base = base(reader);
     let filters: Vec<ResolvedFilter> =
@@ -93,7 +93,7 @@ fn equality(reader: &mut Reader, count: u64) {
     each("equality search with a test of the filter", start, filters.len() as u64);
 }
 
-fn names(reader: &mut Reader, count: u64) {
+fn names(reader: &mut StoreReader, count: u64) {
     let schema = Schema::builtin();
     let keys: Vec<DnKey> = numbers(count)
         .map(|number| {
@@ -110,7 +110,7 @@ fn names(reader: &mut Reader, count: u64) {
     each("resolve a name and read its entry", start, keys.len() as u64);
 }
 
-fn base(reader: &mut Reader) -> EntryId {
+fn base(reader: &mut StoreReader) -> EntryId {
     let key = DnKey::from_text(&Schema::builtin(), "dc=example,dc=com").unwrap();
     match reader.view().unwrap().resolve(&key).unwrap() {
         Resolved::Found(id) => id,
@@ -122,7 +122,7 @@ fn resolve(text: &str) -> ResolvedFilter {
     ResolvedFilter::resolve(&Filter::parse(text).unwrap(), &Schema::builtin())
 }
 
-fn filters(reader: &mut Reader, count: u64) {
+fn filters(reader: &mut StoreReader, count: u64) {
     let schema = Schema::builtin();
     let base = base(reader);
     for text in [
@@ -152,7 +152,7 @@ fn filters(reader: &mut Reader, count: u64) {
     let _ = count;
 }
 
-fn writes(store: &Store, reader: &mut Reader, count: u64) {
+fn writes(store: &Store, reader: &mut StoreReader, count: u64) {
     let schema = Schema::builtin();
     let description = schema.describe("description").unwrap();
     let changes: Vec<Change> = numbers(count)

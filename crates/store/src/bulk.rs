@@ -26,7 +26,7 @@ mod steps;
 mod target;
 mod waiting;
 
-pub use self::error::{BulkError, Place, PrepareError, Refusal, RefusalReason};
+pub use self::error::{BulkError, PrepareError, Refusal, RefusalReason, SourceLine};
 pub(crate) use self::lists::{Lists, PostingKeys};
 pub use self::loader::BulkLoader;
 pub use self::prepare::{PreparedEntry, Preparer};

@@ -12,10 +12,11 @@
 
 mod base;
 mod bulk;
+#[cfg(any(test, feature = "test-support"))]
 pub mod conformance;
 mod error;
 mod index;
-#[doc(hidden)]
+#[cfg(any(test, feature = "test-support"))]
 pub mod measure;
 mod overlay;
 mod read;
@@ -26,6 +27,7 @@ mod testing;
 mod upkeep;
 mod write;
 
+pub use self::store::{BaseStatus, Statistics, Store, TableStatistics};
 pub use base::copy::{Adoption, BaseReader, BaseSummary, base_mark, base_summary};
 pub use base::format::{FORMAT, has_journal, identity};
 pub use base::lmdb::StoreOptions;
@@ -33,8 +35,8 @@ pub use base::meta::Mark;
 pub use base::naming_context::CONTEXT_COUNT_MAX;
 pub use base::position::{LogPosition, Lsn};
 pub use bulk::{
-    Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, Place, PrepareError,
-    PreparedEntry, Preparer, Refusal, RefusalReason,
+    Added, BulkError, BulkLoader, BulkReport, Held, LoadOptions, Phase, PrepareError,
+    PreparedEntry, Preparer, Refusal, RefusalReason, SourceLine,
 };
 pub use error::{Corruption, StoreError};
 pub use index::build::IndexStep;
@@ -45,10 +47,10 @@ pub use index::{
 };
 pub use overlay::flush::{FlushOptions, Flusher, OnFlush, OverlayStatus, SyncLog};
 pub use read::plan::{
-    Ask, CandidateIds, Candidates, Explanation, Indexable, Operator, Plan, ScopeReport, Source,
-    TermReport, Work,
+    Ask, CandidateIds, CandidateSource, Candidates, Explanation, Indexable, Operator, Plan,
+    ScopeReport, TermReport, Work,
 };
-pub use read::reader::{IndexUses, Reader};
+pub use read::reader::{IndexUses, StoreReader};
 pub use read::uses::CacheUses;
 pub use read::view::{
     Members, OrderedGroup, OrderedGroups, OrderingIndex, Resolved, TREE_DEPTH_MAX, View,
@@ -58,7 +60,6 @@ pub use rows::dictionary::{ATTRIBUTE_ID_COUNT_MAX, Dictionary, with_stand_in};
 pub use rows::entry::StoredEntry;
 pub use rows::record::RECORD_LENGTH_MAX_BYTES;
 pub use rows::varint;
-pub use store::{BaseStatus, Statistics, Store, TableStatistics};
 pub use upkeep::check::{CHECK_FINDINGS_MAX, CheckReport, Finding, FindingKind};
 pub use upkeep::preload::{PreloadProgress, Preloaded};
 pub use write::batch::{Applied, Batch};

@@ -16,7 +16,7 @@ use crate::index::ids::IdSet;
 use crate::overlay::deltas::PostingChange;
 use crate::overlay::flush::ListWriter;
 use crate::read::interrupt::NEVER;
-use crate::read::reader::Reader;
+use crate::read::reader::StoreReader;
 use crate::read::view::View;
 use crate::rows::dictionary::Dictionary;
 use crate::rows::key::RowKey;
@@ -27,6 +27,30 @@ use crate::store::Store;
 /// entries.
 pub fn compress(store: &Store) -> Result<(), StoreError> {
     store.adopt_compression(&made_up_compression())
+}
+
+impl Store {
+    /// Whether records are compressed as they are written.
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        self.versions.with(|version| version.dictionary.compression().is_some())
+    }
+
+    /// Compresses with these dictionaries from now on; there is no batch that has another.
+    pub(crate) fn adopt_compression(
+        &self,
+        compression: &Arc<Compression>,
+    ) -> Result<(), StoreError> {
+        let environment = self.base_environment();
+        let mut txn = environment.write()?;
+        for (key, octets) in compression.rows() {
+            environment.tables.meta.put(&mut txn, key.as_bytes(), octets)?;
+        }
+        txn.commit().map_err(|error| environment.commit_failed(error))?;
+        self.versions.translate(None, |dictionary| {
+            Ok(dictionary.clone().with_compression(Some(Arc::clone(compression))))
+        })
+    }
 }
 
 /// Dictionaries from people who are made up.
@@ -92,7 +116,7 @@ const INDEX: u16 = 0;
 #[derive(Debug)]
 pub struct PostingLists {
     store: Arc<Store>,
-    reader: Reader,
+    reader: StoreReader,
 }
 
 impl PostingLists {

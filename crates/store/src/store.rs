@@ -5,7 +5,6 @@
 //! records use.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -43,8 +42,6 @@ pub struct Store {
     pub(crate) log_sync: LogSync,
     pub(crate) pace: Pace,
     pub(crate) holds: Holds,
-    /// Records that were not the next ones.
-    voids: AtomicU64,
     /// Indexes that others took the place of, and the last change that may have written to them.
     replaced: Mutex<FxHashMap<u16, Lsn>>,
     /// Last, so that the lock is given back when all else is closed.
@@ -145,7 +142,6 @@ impl Store {
             log_sync: LogSync::default(),
             pace: Pace::default(),
             holds: Holds::default(),
-            voids: AtomicU64::new(0),
             replaced: Mutex::default(),
         }
     }
@@ -244,12 +240,6 @@ impl Store {
     #[must_use]
     pub fn overlay_bytes(&self) -> usize {
         self.versions.with(|version| version.layers.iter().map(|layer| layer.bytes()).sum())
-    }
-
-    /// How many records were not the next ones, and so changed nothing.
-    #[must_use]
-    pub fn void_count(&self) -> u64 {
-        self.voids.load(Ordering::Relaxed)
     }
 
     /// Makes what was sealed up to `upto` visible to readers, in one step. `position` is where the
@@ -369,10 +359,6 @@ impl Store {
 
     pub(crate) fn replaced(&self) -> MutexGuard<'_, FxHashMap<u16, Lsn>> {
         self.replaced.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn count_void(&self) {
-        self.voids.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes a layer that was made on all others, and these, to the base, and makes it visible.

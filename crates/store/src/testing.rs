@@ -37,7 +37,7 @@ impl Deref for TestStore {
     }
 }
 
-/// The same in a directory of the test.
+/// A store of two naming contexts in a directory of the test.
 pub(crate) fn create(directory: &Path) -> Store {
     let contexts = ["dc=example,dc=com", "o=Other"].map(|dn| Dn::parse(dn).unwrap());
     let indexes = indexes();

@@ -20,8 +20,8 @@ use planner::{BY_FILTERED, POPULAR, World, filter_texts, resolve, world};
 use proptest::prelude::*;
 use schema::{DnKey, Entry, EntryId, ResolvedFilter, Schema, Truth};
 use store::{
-    Ask, IndexConfig, IndexDefinition, LoadOptions, Operator, Resolved, Source, Store, StoreError,
-    StoreOptions, TermReport, View,
+    Ask, CandidateSource, IndexConfig, IndexDefinition, LoadOptions, Operator, Resolved, Store,
+    StoreError, StoreOptions, TermReport, View,
 };
 
 const SCOPES: [Scope; 4] = [Scope::Base, Scope::One, Scope::Subtree, Scope::Subordinate];
@@ -111,7 +111,7 @@ fn check_report(scan: &Scan, report: &TermReport, whole: &str) {
     let is_bound = report.filter.starts_with("(createTimestamp");
     // Of a filtered index the candidates are those that match its filter, too.
     let is_filtered =
-        matches!(&report.source, Source::Index { name, .. } if name.contains("where"));
+        matches!(&report.source, CandidateSource::Index { name, .. } if name.contains("where"));
     if let Some(candidates) = report.candidates
         && report.operator == Operator::Item
         && report.exact
@@ -414,13 +414,13 @@ fn explanations_tell_what_was_done() {
             assert_eq!(told.root.operator, Operator::And);
             assert_eq!(town.order, Some(1));
             let name = "l.equality".to_owned();
-            assert_eq!(town.source, Source::Index { name, keys: 1 });
+            assert_eq!(town.source, CandidateSource::Index { name, keys: 1 });
             assert!(town.candidates >= told.final_candidates, "{told:?}");
             assert!(town.exact && town.time_us > 0);
             assert_eq!(class.candidates, Some(1000));
             assert_eq!((not.operator, not.children.len()), (Operator::Not, 1));
             assert_eq!(not.children[0].filter, "(l=town 4)");
-            assert_eq!(description.source, Source::Scan);
+            assert_eq!(description.source, CandidateSource::Scan);
             assert_eq!(description.would_help.as_deref(), Some("substring description"));
             assert_eq!(description.skipped, Some("no index helps"));
             assert!(!told.exact && told.killed_by.is_none());
@@ -444,14 +444,14 @@ fn explanations_tell_what_was_done() {
             assert!(last.candidates > Some(0));
         });
         explained(view, "(nosuch=x)", |told| {
-            assert_eq!(told.root.source, Source::Undefined);
+            assert_eq!(told.root.source, CandidateSource::Undefined);
             assert_eq!(told.killed_by.as_deref(), Some("(nosuch=x)"));
         });
         explained(view, "(description=some*)", |told| {
             assert_eq!((told.final_candidates, told.exact), (None, false));
         });
         explained(view, "(objectClass=*)", |told| {
-            assert_eq!(told.root.source, Source::Everything);
+            assert_eq!(told.root.source, CandidateSource::Everything);
             assert!(told.exact);
         });
     });
@@ -460,7 +460,7 @@ fn explanations_tell_what_was_done() {
 /// The names of the indexes that were asked.
 fn asked(report: &TermReport) -> Vec<String> {
     let own = match &report.source {
-        Source::Index { name, .. } => Some(name.clone()),
+        CandidateSource::Index { name, .. } => Some(name.clone()),
         _ => None,
     };
     own.into_iter().chain(report.children.iter().flat_map(asked)).collect()
@@ -483,6 +483,44 @@ fn filtered_indexes_of_every_kind_are_used() {
                 check(view, &scan, text, (world.bases()[1], scope), None);
             }
             assert!(!scan.matching(text).is_empty() || text.contains(";lang"), "{text}");
+        }
+    });
+}
+
+/// What is told of a filter to who may not know what indexes hold: which entries they leave out, by
+/// what they are of, and whether they leave out most.
+#[test]
+fn what_indexes_answer_of_a_filter_depends_on_what_they_are_of() {
+    let world = world(300);
+    with_view(&world, |view| {
+        for (text, left, is_all, narrows) in [
+            ("(l=town 0)", "(l=town 0)", true, true),
+            ("(!(l=town 0))", "(!(l=town 0))", true, false),
+            ("(title=*)", "(title=*)", true, false),
+            ("(!(title=*))", "(!(title=*))", true, false),
+            ("(objectClass=*)", "(objectClass=*)", true, false),
+            ("(objectClass=person)", "(objectClass=person)", true, false),
+            ("(description=x)", "(&)", false, false),
+            ("(!(description=x))", "(!(|))", false, false),
+            ("(&(title=*)(description=x))", "(&(title=*)(&))", false, false),
+            ("(&(objectClass=person)(description=x))", "(&(objectClass=person)(&))", false, false),
+            ("(&(l=town 0)(description=x))", "(&(l=town 0)(&))", false, true),
+            ("(|(l=town 0)(title=*))", "(|(l=town 0)(title=*))", true, false),
+            ("(|(l=town 0)(description=x))", "(|(l=town 0)(&))", false, false),
+            // An index of some entries leaves out all others.
+            ("(employeeNumber=7)", "(&)", false, false),
+            (
+                "(&(l=town 1)(employeeNumber=7))",
+                "(&(l=town 1)(&(l=town 1)(employeeNumber=7)))",
+                true,
+                true,
+            ),
+            ("(&(l=town 1)(!(employeeNumber=7)))", "(&(l=town 1)(!(|)))", false, true),
+        ] {
+            let indexable = view.indexable(&resolve(text));
+            assert_eq!(indexable.filter, resolve(left), "{text}");
+            assert_eq!((indexable.is_all, indexable.narrows), (is_all, narrows), "{text}");
+            assert_eq!(indexable.is_unindexed(), !is_all && !narrows, "{text}");
         }
     });
 }

@@ -13,7 +13,7 @@ use schema::{
     ModifyChange, RdnKey, ResolvedFilter, Schema, SchemaChange, SchemaFile, SettingChange,
 };
 use store::{
-    Ask, Batch, IndexConfig, IndexKind, Lsn, Reader, Resolved, Store, StoreError, StoreOptions,
+    Ask, Batch, IndexConfig, IndexKind, Lsn, Resolved, Store, StoreError, StoreOptions, StoreReader,
 };
 
 fn options() -> StoreOptions {
@@ -61,12 +61,12 @@ fn try_add(batch: &mut Batch<'_>, dn: &str, pairs: &[(&str, &str)]) -> Result<En
     Ok(id)
 }
 
-fn resolve(reader: &mut Reader, dn: &str) -> Resolved {
+fn resolve(reader: &mut StoreReader, dn: &str) -> Resolved {
     let key = DnKey::from_text(&Schema::builtin(), dn).unwrap();
     reader.view().unwrap().resolve(&key).unwrap()
 }
 
-fn found(reader: &mut Reader, filter: &str) -> Vec<u64> {
+fn found(reader: &mut StoreReader, filter: &str) -> Vec<u64> {
     let view = reader.view().unwrap();
     let filter = ResolvedFilter::resolve(&Filter::parse(filter).unwrap(), view.schema());
     let plan = view.plan(&Ask::new(&filter, EntryId::ROOT, Scope::Subtree)).unwrap();

@@ -77,7 +77,8 @@ pub fn run_directory(directory: &Path, peer: &mut dyn Peer) -> Result<Vec<Outcom
     Ok(outcomes)
 }
 
-/// Likewise, on as many threads, each with a peer of its own.
+/// Plays all `*.ldap` files of a directory on `threads` threads, each with a
+/// peer of its own.
 ///
 /// # Panics
 /// When a thread does.

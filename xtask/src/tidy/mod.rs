@@ -5,9 +5,11 @@
 
 pub(crate) mod circles;
 pub(crate) mod manifests;
+mod names;
 mod pages;
 mod scripts;
 pub(crate) mod source;
+mod standards;
 
 use std::path::Path;
 
@@ -55,8 +57,11 @@ fn check(root: &Path) -> Result<Vec<Finding>, String> {
         source::check(file, &mut findings);
         pages::check_links(root, file, &mut findings);
     }
+    names::check(&files, &mut findings);
     pages::check_architecture(root, &mut findings);
+    pages::check_folders(&files, &mut findings);
     scripts::check(root, &mut findings);
+    standards::check(&files, &mut findings);
     let exceptions = exceptions(root)?;
     let (of_circles, exceptions): (Vec<_>, Vec<_>) =
         exceptions.into_iter().partition(|one| one.rule == circles::RULE);

@@ -1,6 +1,6 @@
 //! Rules for pages: links lead somewhere, the architecture page agrees with the manifests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::source::File;
@@ -37,7 +37,50 @@ fn links(line: &str) -> Vec<&str> {
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:")).collect()
 }
 
-/// Every crate has a row in the page's table and depends on what the row allows.
+/// The page names every folder of every crate, under `## Folders`; those of tests have none.
+pub(crate) fn check_folders(files: &[File], findings: &mut Vec<Finding>) {
+    let page = files.iter().find(|file| file.path == ARCHITECTURE);
+    let named = page.map(|page| folders_named(&page.text)).unwrap_or_default();
+    let is_of_tests = |folder: &str| folder == "tests" || folder == "conformance";
+    let there: BTreeSet<(&str, &str)> = files
+        .iter()
+        .filter_map(|file| file.path.strip_prefix("crates/")?.split_once("/src/"))
+        .filter_map(|(name, rest)| Some((name, rest.split_once('/')?.0)))
+        .filter(|(name, folder)| *name != "testing" && !is_of_tests(folder))
+        .collect();
+    let mut report = |message: String| {
+        findings.push(Finding {
+            rule: "architecture",
+            path: ARCHITECTURE.to_owned(),
+            line: 0,
+            message,
+        });
+    };
+    for (name, folder) in there.difference(&named) {
+        report(format!("the page does not name the folder {folder}/ of {name}"));
+    }
+    for (name, folder) in named.difference(&there) {
+        report(format!("{name} has no folder {folder}/"));
+    }
+}
+
+/// The folders that the page names, with their crates: a line that begins without a space begins
+/// with the name of a crate.
+fn folders_named(page: &str) -> BTreeSet<(&str, &str)> {
+    let block = page.split("\n## Folders\n").nth(1).and_then(|rest| rest.split("```").nth(1));
+    let mut named = BTreeSet::new();
+    let mut name = "";
+    for line in block.unwrap_or_default().lines() {
+        if !line.starts_with(' ') {
+            name = line.split(' ').next().unwrap_or_default();
+        }
+        let folders = line.split(' ').filter_map(|word| word.strip_suffix('/'));
+        named.extend(folders.map(|folder| (name, folder)));
+    }
+    named
+}
+
+/// Every crate has a row in the page's table and depends on what the row allows, without test code.
 pub(crate) fn check_architecture(root: &Path, findings: &mut Vec<Finding>) {
     let mut report = |message: String| {
         findings.push(Finding {
@@ -54,6 +97,9 @@ pub(crate) fn check_architecture(root: &Path, findings: &mut Vec<Finding>) {
     let allowed = dependency_table(&page);
     for manifest in manifests::read(root) {
         let name = &manifest.name;
+        for other in &manifest.test_support_of {
+            report(format!("{name} switches on test-support of {other} outside tests"));
+        }
         match allowed.get(name) {
             Some(allowed) => {
                 for other in manifest.dependencies.iter().filter(|one| !allowed.contains(one)) {

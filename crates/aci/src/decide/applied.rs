@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use schema::{AttributeDescription, Schema, Truth};
 
-use super::{Asker, Everywhere, Object, bind, set_bit, target};
+use super::{AccessSubject, Everywhere, Object, bind, set_bit, target};
 use crate::rule::{Bind, Right};
 use crate::set::{Chain, Found, Mask, Row};
 
@@ -19,7 +19,7 @@ pub(super) struct Applied {
     rules: Vec<(usize, Bind)>,
     /// For each row of the chain what holds for all entries.
     rows: Vec<Known>,
-    /// The same of the entry, to which a right may be without attributes.
+    /// Rights to the entry itself, without an attribute, that hold for all entries.
     entry: Known,
 }
 
@@ -57,7 +57,7 @@ impl Deref for Held<'_> {
 }
 
 impl Applied {
-    pub(super) fn new(chain: &Arc<Chain>, asker: &Asker<'_>, schema: &Schema) -> Self {
+    pub(super) fn new(chain: &Arc<Chain>, asker: &AccessSubject<'_>, schema: &Schema) -> Self {
         let words = chain.words();
         let (mut always, mut open) = (vec![0; words], vec![0; words]);
         let mut rules = Vec::new();

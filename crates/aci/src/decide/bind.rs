@@ -7,7 +7,7 @@ use schema::{
 };
 
 use super::target::Target;
-use super::{Asker, AuthenticationMethod, truth};
+use super::{AccessSubject, AuthenticationMethod, truth};
 use crate::rule::pattern::{self, DnPattern, Source};
 use crate::rule::{
     Bind, Condition, Connective, Method, Relation, Subject, Test, Url, UserAttribute,
@@ -26,7 +26,7 @@ pub(super) struct Asked<'q> {
 /// Who asks a rule, or a part of one.
 #[derive(Clone, Copy)]
 struct Inquiry<'q> {
-    asker: &'q Asker<'q>,
+    asker: &'q AccessSubject<'q>,
     schema: &'q Schema,
     /// The part stands within a `not`.
     within_not: bool,
@@ -39,7 +39,7 @@ impl Inquiry<'_> {
 }
 
 /// What is left of a rule when all is known but the entry.
-pub(super) fn reduce(rule: &Bind, asker: &Asker<'_>, schema: &Schema) -> Bind {
+pub(super) fn reduce(rule: &Bind, asker: &AccessSubject<'_>, schema: &Schema) -> Bind {
     reduce_part(rule, Inquiry { asker, schema, within_not: false })
 }
 
@@ -97,7 +97,7 @@ fn reduce_chain(rules: &[Bind], connective: Connective, inquiry: Inquiry<'_>) ->
 /// What a rule says of an asker and an entry.
 pub(super) fn evaluate(
     rule: &Bind,
-    asker: &Asker<'_>,
+    asker: &AccessSubject<'_>,
     schema: &Schema,
     asked: &Asked<'_>,
 ) -> Truth {
@@ -214,7 +214,7 @@ fn any<T>(items: &[T], holds: impl Fn(&T) -> Option<Truth>) -> Option<Truth> {
     found
 }
 
-fn is_method(method: &Method, asker: &Asker<'_>) -> bool {
+fn is_method(method: &Method, asker: &AccessSubject<'_>) -> bool {
     match (method, asker.method) {
         (Method::Any, _) => true,
         (Method::Simple, used) => used == AuthenticationMethod::Simple,
@@ -227,7 +227,7 @@ fn is_method(method: &Method, asker: &Asker<'_>) -> bool {
 
 fn is_subject(
     subject: &Subject,
-    asker: &Asker<'_>,
+    asker: &AccessSubject<'_>,
     schema: &Schema,
     asked: Option<&Asked<'_>>,
 ) -> Option<Truth> {
@@ -252,7 +252,7 @@ fn is_subject(
 fn is_in_group(
     group: &DnPattern,
     who: &DnKey,
-    asker: &Asker<'_>,
+    asker: &AccessSubject<'_>,
     schema: &Schema,
     asked: Option<&Asked<'_>>,
 ) -> Option<Truth> {
@@ -291,20 +291,20 @@ fn instances(
 }
 
 /// Whether a URL finds an entry.
-fn finds(url: &Url, who: &DnKey, asker: &Asker<'_>, schema: &Schema) -> Truth {
+fn finds(url: &Url, who: &DnKey, asker: &AccessSubject<'_>, schema: &Schema) -> Truth {
     finds_by(url, who, asker, &|filter, entry| filter.matches(schema, entry))
 }
 
-/// Likewise, of a URL that is a value of an entry: whoever may write it learns nothing secret by
-/// what it gives.
-fn finds_openly(url: &Url, who: &DnKey, asker: &Asker<'_>, schema: &Schema) -> Truth {
+/// Whether a URL that is a value of an entry finds an entry. Secrets match nothing: whoever may
+/// write the value learns nothing secret by what it gives.
+fn finds_openly(url: &Url, who: &DnKey, asker: &AccessSubject<'_>, schema: &Schema) -> Truth {
     finds_by(url, who, asker, &|filter, entry| filter.matches(schema, &WithoutSecrets(entry)))
 }
 
 fn finds_by(
     url: &Url,
     who: &DnKey,
-    asker: &Asker<'_>,
+    asker: &AccessSubject<'_>,
     matches: &dyn Fn(&ResolvedFilter, &dyn EntryRead) -> Truth,
 ) -> Truth {
     let is_in_scope = match url.scope {
@@ -321,7 +321,11 @@ fn finds_by(
 }
 
 /// What is said of another entry; of one that is not there, nothing is true.
-fn of_entry(name: &DnKey, asker: &Asker<'_>, holds: impl Fn(&dyn EntryRead) -> Truth) -> Truth {
+fn of_entry(
+    name: &DnKey,
+    asker: &AccessSubject<'_>,
+    holds: impl Fn(&dyn EntryRead) -> Truth,
+) -> Truth {
     let mut found = Truth::Undefined;
     match asker.surroundings.visit_entry(name, &mut |entry| found = holds(entry)) {
         Truth::True => found,
@@ -334,7 +338,7 @@ fn of_entry(name: &DnKey, asker: &Asker<'_>, holds: impl Fn(&dyn EntryRead) -> T
 fn is_related(
     attribute: &UserAttribute,
     who: &DnKey,
-    asker: &Asker<'_>,
+    asker: &AccessSubject<'_>,
     schema: &Schema,
     asked: &Asked<'_>,
 ) -> Truth {
@@ -396,7 +400,7 @@ fn is_related_to(
     attribute: &AttributeDescription,
     entry: &dyn EntryRead,
     who: &DnKey,
-    asker: &Asker<'_>,
+    asker: &AccessSubject<'_>,
     schema: &Schema,
 ) -> Truth {
     let each = |holds: &dyn Fn(&[u8]) -> Truth| {

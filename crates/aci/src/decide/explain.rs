@@ -15,7 +15,7 @@ use crate::set::Link;
 
 /// How a decision came about.
 #[derive(Clone, Debug)]
-pub struct Explanation {
+pub struct AccessExplanation {
     /// The decision.
     pub allowed: bool,
     /// The place in `considered` of what decides; none where nothing applies, which refuses.
@@ -34,12 +34,12 @@ pub struct Considered {
     /// Whether the statement allows; else it denies.
     pub allows: bool,
     /// Whether it applies, and why not.
-    pub outcome: Outcome,
+    pub outcome: RuleOutcome,
 }
 
 /// Whether a statement applies, and why not.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outcome {
+pub enum RuleOutcome {
     /// It applies.
     Applies,
     /// A deny whose condition cannot be found out applies.
@@ -61,17 +61,17 @@ pub enum Outcome {
     /// Its value filters do not match.
     OtherValue,
     /// Its bind rule is false.
-    OtherAsker,
+    OtherSubject,
 }
 
-impl Outcome {
+impl RuleOutcome {
     /// Whether the statement takes part in the decision.
     pub const fn applies(self) -> bool {
         matches!(self, Self::Applies | Self::AppliesUnknown)
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for RuleOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Applies => "applies",
@@ -84,14 +84,14 @@ impl fmt::Display for Outcome {
             Self::OtherEntry => "is not about the entry: target or targetscope",
             Self::OtherContent => "is not about the entry: targetfilter",
             Self::OtherValue => "is not about the value: targattrfilters",
-            Self::OtherAsker => "is not for who asks: its bind rule is false",
+            Self::OtherSubject => "is not for who asks: its bind rule is false",
         })
     }
 }
 
 impl EntryRights<'_> {
     /// Says what each ACI within reach has to do with a question.
-    pub fn explain(&self, question: &Question<'_>) -> Explanation {
+    pub fn explain(&self, question: &Question<'_>) -> AccessExplanation {
         let chain = match question {
             Question::Control(_) | Question::Operation(_) => &self.reach.base.chain,
             Question::Attribute(..) | Question::Entry(_) | Question::Value(..) => {
@@ -111,24 +111,24 @@ impl EntryRights<'_> {
         let allowed = self.decide(question);
         let decides = |one: &Considered| one.allows == allowed && one.outcome.applies();
         let decided_by = considered.iter().position(decides);
-        Explanation { allowed, decided_by, considered }
+        AccessExplanation { allowed, decided_by, considered }
     }
 
-    fn outcome(&self, link: &Link, question: &Question<'_>) -> Outcome {
+    fn outcome(&self, link: &Link, question: &Question<'_>) -> RuleOutcome {
         let statement = link.statement();
         let is_of_request = matches!(question, Question::Control(_) | Question::Operation(_));
         match (&link.placed.aci.targets, question) {
             (Targets::Requests(targets), _) if is_of_request => {
                 if !statement.rights.has(Right::Read) {
-                    return Outcome::OtherRight;
+                    return RuleOutcome::OtherRight;
                 }
                 let (list, oid) = match question {
                     Question::Operation(oid) => (&targets.operations, oid),
                     Question::Control(oid) => (&targets.controls, oid),
-                    _ => return Outcome::OtherKind,
+                    _ => return RuleOutcome::OtherKind,
                 };
                 if !list.as_ref().is_some_and(|list| list.covers(oid)) {
-                    return Outcome::OtherRequest;
+                    return RuleOutcome::OtherRequest;
                 }
                 let schema = self.reach.rules.set.schema();
                 let left = bind::reduce(&statement.rule, self.reach.asker, schema);
@@ -138,16 +138,16 @@ impl EntryRights<'_> {
                 };
                 return of_rule(truth, statement.allows);
             }
-            (Targets::Requests(_), _) => return Outcome::OtherKind,
-            (Targets::Entries(_), _) if is_of_request => return Outcome::OtherKind,
+            (Targets::Requests(_), _) => return RuleOutcome::OtherKind,
+            (Targets::Entries(_), _) if is_of_request => return RuleOutcome::OtherKind,
             (Targets::Entries(_), _) => {}
         }
         match *question {
             Question::Attribute(right, attribute) => {
                 if !statement.rights.has(right) {
-                    Outcome::OtherRight
+                    RuleOutcome::OtherRight
                 } else if !self.is_about(link, attribute) {
-                    Outcome::OtherAttribute
+                    RuleOutcome::OtherAttribute
                 } else {
                     self.of_entry(link, Truth::True, false)
                 }
@@ -157,37 +157,37 @@ impl EntryRights<'_> {
                 let rights = statement.rights;
                 let by_self = rights.has(Right::SelfWrite) && self.names_asker(attribute, value);
                 if !rights.has(Right::Write) && !by_self {
-                    return Outcome::OtherRight;
+                    return RuleOutcome::OtherRight;
                 }
                 let is_about = self.is_about(link, attribute);
                 match self.about_value(link, is_about, (change, attribute, value)) {
-                    Truth::False if is_about => Outcome::OtherValue,
-                    Truth::False => Outcome::OtherAttribute,
+                    Truth::False if is_about => RuleOutcome::OtherValue,
+                    Truth::False => RuleOutcome::OtherAttribute,
                     truth => self.of_entry(link, truth, false),
                 }
             }
-            Question::Control(_) | Question::Operation(_) => Outcome::OtherKind,
+            Question::Control(_) | Question::Operation(_) => RuleOutcome::OtherKind,
         }
     }
 
     /// A right to the entry as a whole, or to some attribute of it.
-    fn of_whole(&self, link: &Link, right: Right) -> Outcome {
+    fn of_whole(&self, link: &Link, right: Right) -> RuleOutcome {
         if !link.statement().rights.has(right) {
-            return Outcome::OtherRight;
+            return RuleOutcome::OtherRight;
         }
         let allows = link.statement().allows;
         let is_of_whole =
             || link.entry_targets().is_some_and(|targets| targets.is_of_whole_entry(allows));
         if right.is_of_attributes() && !allows && !is_of_whole() {
             // It may take some attributes away; the others keep the entry in sight.
-            return Outcome::OtherAttribute;
+            return RuleOutcome::OtherAttribute;
         }
         let values = match right {
             Right::Add | Right::Delete => self.entry_values_truth(link, right),
             _ => Truth::True,
         };
         if values == Truth::False {
-            return Outcome::OtherValue;
+            return RuleOutcome::OtherValue;
         }
         self.of_entry(link, values, right == Right::Add)
     }
@@ -198,14 +198,14 @@ impl EntryRights<'_> {
     }
 
     /// Asks the targets and the whole bind rule; `so_far` is what is known already.
-    fn of_entry(&self, link: &Link, so_far: Truth, adding: bool) -> Outcome {
+    fn of_entry(&self, link: &Link, so_far: Truth, adding: bool) -> RuleOutcome {
         let schema = self.reach.rules.set.schema();
         if name_truth(link, &self.target, schema) == Truth::False {
-            return Outcome::OtherEntry;
+            return RuleOutcome::OtherEntry;
         }
         let targets = target_truth(link, &self.target, schema);
         if targets == Truth::False {
-            return Outcome::OtherContent;
+            return RuleOutcome::OtherContent;
         }
         let asked = bind::Asked { target: &self.target, link, adding };
         let statement = link.statement();
@@ -214,11 +214,11 @@ impl EntryRights<'_> {
     }
 }
 
-fn of_rule(truth: Truth, allows: bool) -> Outcome {
+fn of_rule(truth: Truth, allows: bool) -> RuleOutcome {
     match (truth, allows) {
-        (Truth::True, _) => Outcome::Applies,
-        (Truth::False, _) => Outcome::OtherAsker,
-        (Truth::Undefined, true) => Outcome::Unknown,
-        (Truth::Undefined, false) => Outcome::AppliesUnknown,
+        (Truth::True, _) => RuleOutcome::Applies,
+        (Truth::False, _) => RuleOutcome::OtherSubject,
+        (Truth::Undefined, true) => RuleOutcome::Unknown,
+        (Truth::Undefined, false) => RuleOutcome::AppliesUnknown,
     }
 }

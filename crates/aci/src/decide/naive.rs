@@ -3,7 +3,7 @@
 
 use schema::{AttributeDescription, AttributeType, DnKey, Entry, EntryRead, Truth};
 
-use super::{Asker, AuthenticationMethod, Question, ValueChange};
+use super::{AccessSubject, AuthenticationMethod, Question, ValueChange};
 use crate::rule::pattern::{OneValue, Source, exact_key, matches_name};
 use crate::rule::{
     Aci, AttributeList, Bind, Condition, Connective, EntryTargets, Method, Relation, Right,
@@ -14,7 +14,7 @@ use schema::Schema;
 /// Everything that a question is about.
 pub(super) struct Naive<'n> {
     pub(super) holders: &'n [(DnKey, Vec<std::sync::Arc<Aci>>)],
-    pub(super) asker: &'n Asker<'n>,
+    pub(super) asker: &'n AccessSubject<'n>,
     pub(super) schema: &'n Schema,
     pub(super) entry: &'n Entry,
 }
@@ -154,15 +154,17 @@ impl Naive<'_> {
             ValueChange::Delete => values.delete.as_ref(),
         });
         let Some(list) = list else { return truth(names(targets, attribute, allows)) };
-        let mut found = None;
+        let (mut is_named, mut all, mut any) = (false, Truth::True, Truth::False);
         for one in list {
-            if one.attribute.known().is_some_and(|name| name.covers(attribute)) {
+            let Some(name) = one.attribute.known() else { continue };
+            if name.covers(attribute) {
                 let value = OneValue { description: attribute, value };
                 let matches = one.filter.filter.matches(self.schema, &value);
-                found = Some(found.map_or(matches, |found: Truth| found.and(matches)));
+                is_named |= name.kind.oid == attribute.kind.oid;
+                (all, any) = (all.and(matches), any.or(matches));
             }
         }
-        found.unwrap_or(Truth::False)
+        if allows { truth(is_named).and(all) } else { any }
     }
 
     fn values<'t>(
@@ -258,7 +260,7 @@ impl Naive<'_> {
     }
 
     fn holds(&self, condition: &Condition, aci: &Aci, adding: bool) -> Truth {
-        let Asker { identity, address, ssf, method, surroundings } = *self.asker;
+        let AccessSubject { identity, address, ssf, method, surroundings } = *self.asker;
         let any = |truths: &mut dyn Iterator<Item = Truth>| truths.fold(Truth::False, Truth::or);
         let found = match &condition.test {
             Test::User(subjects) => {

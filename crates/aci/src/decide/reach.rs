@@ -6,25 +6,25 @@ use std::sync::Arc;
 use schema::{AttributeDescription, DnKey, EntryRead, Schema};
 
 use super::applied::{Applied, Held};
-use super::{Asker, EntryRights, Everywhere, Object, Rules, Target, bit};
+use super::{AccessSubject, EntryRights, Everywhere, Object, Rules, Target, bit};
 use crate::rule::{RequestTargets, Right, Targets};
 use crate::set::{Above, AciSet, Chain, Found, Spot};
 
 /// An entry and those below it, as one asker reaches them in one request.
 pub struct Reach<'r> {
     pub(super) rules: &'r Rules,
-    pub(super) asker: &'r Asker<'r>,
+    pub(super) asker: &'r AccessSubject<'r>,
     spot: Spot<'r>,
     /// What applies to the entry.
     pub(super) base: Held<'r>,
-    /// The same applies to all entries below it.
+    /// The same statements apply to the entry and to all entries below it.
     is_even: bool,
     /// The superior of the entry that was asked about last, and what applies below it.
     last: Cell<Option<(Found, Found)>>,
 }
 
 impl<'r> Reach<'r> {
-    pub(super) fn new(rules: &'r Rules, asker: &'r Asker<'r>, spot: Spot<'r>) -> Self {
+    pub(super) fn new(rules: &'r Rules, asker: &'r AccessSubject<'r>, spot: Spot<'r>) -> Self {
         let (base, is_even) = (rules.applied(spot.at, asker), spot.is_even());
         Self { rules, asker, spot, base, is_even, last: Cell::new(None) }
     }
@@ -45,7 +45,7 @@ impl<'r> Reach<'r> {
         self.rights(Target::new(entry, None, self.set()))
     }
 
-    /// Likewise, when the key of its name is at hand.
+    /// The rights to an entry, when the key of its name is at hand.
     pub fn named<'e>(&'e self, entry: &'e dyn EntryRead, key: &'e DnKey) -> EntryRights<'e>
     where
         'r: 'e,

@@ -152,19 +152,23 @@ fn reaches(scope: TargetScope, distance: usize) -> bool {
     }
 }
 
-/// What value filters say of one value: an attribute that they do not name is not meant.
+/// What value filters say of one value: an attribute that they do not name is not meant, nor, in an
+/// allow, one of a type derived from those that they name. Where several are about the attribute,
+/// an allow is for values that all match, a deny for those that one does.
 pub(super) fn value_truth(
     list: &[ValueFilter],
-    attribute: &AttributeDescription,
-    value: &[u8],
+    allows: bool,
+    (attribute, value): (&AttributeDescription, &[u8]),
     schema: &Schema,
 ) -> Truth {
     let one = OneValue { description: attribute, value };
-    list.iter()
-        .filter(|filter| filter.is_about(attribute))
-        .map(|filter| filter.filter.filter.matches(schema, &one))
-        .reduce(Truth::and)
-        .unwrap_or(Truth::False)
+    let about = list.iter().filter(|filter| filter.is_about(attribute));
+    let is_named = about.clone().any(|filter| filter.names_type_of(attribute));
+    let matches = about.map(|filter| filter.filter.filter.matches(schema, &one));
+    match allows {
+        true => matches.fold(truth(is_named), Truth::and),
+        false => matches.fold(Truth::False, Truth::or),
+    }
 }
 
 /// What value filters say of a whole entry. An allow is for entries whose values all match; a deny

@@ -1,6 +1,7 @@
 //! Tests of decisions: each feature of the language, and random ACIs beside the plain evaluator.
 
 mod cases;
+mod entry_rights;
 mod model;
 mod options;
 mod strangers;
@@ -72,6 +73,7 @@ impl World {
                 "CN=Erik,Ou=People,DC=X",
                 &[
                     ("cn", "Erik"),
+                    ("description", "a+b"),
                     ("l", "Rome"),
                     ("labeledURI", "see below"),
                     ("labeledURI", "ldap:///ou=people,dc=x??one?(uid=c*)"),
@@ -163,7 +165,7 @@ const KINDS: [&str; 6] = ["cn", "cn;lang-de", "sn", "title", "l", "uid"];
 pub(super) fn answer(
     set: &Arc<AciSet>,
     holders: &Holders,
-    asker: &Asker<'_>,
+    asker: &AccessSubject<'_>,
     (name, entry): (&DnKey, &Entry),
     question: &Question<'_>,
 ) -> bool {
@@ -253,13 +255,13 @@ pub(super) fn case(acis: &[(&str, &str)]) -> Case {
 
 impl Case {
     /// Asks as `uid=WHO,ou=people,dc=x`, or as nobody.
-    fn asked<T>(&self, who: &str, ask: impl FnOnce(&Asker<'_>) -> T) -> T {
+    fn asked<T>(&self, who: &str, ask: impl FnOnce(&AccessSubject<'_>) -> T) -> T {
         let identity = match who {
             "" => None,
             who if who.contains('=') => Some(key(who)),
             who => Some(key(&format!("uid={who},ou=people,dc=x"))),
         };
-        ask(&Asker {
+        ask(&AccessSubject {
             identity: identity.as_ref(),
             address: self.address,
             ssf: self.ssf,

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::network::Network;
+use crate::network::{MAPPED_TOO_WIDE, Network, is_mapped, number};
 
 /// A range of addresses.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum AddressRange {
+    /// All there are: of IPv4 and of IPv6.
+    Any,
     /// Those with the same first bits, by the first of them.
     Network(Network),
     /// Those with the same bits where the mask has ones; it has gaps, or else it were a network.
@@ -15,18 +17,33 @@ pub(crate) enum AddressRange {
 }
 
 impl AddressRange {
-    /// Reads `a.b.c.d`, `a.b.*`, an IPv6 address, or one of them with `/bits`, `/mask` or `+mask`.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        if text.contains('*') {
-            return Self::with_stars(text);
+    /// Reads `*`, `a.b.c.d`, `a.b.*`, an IPv6 address, or an address with `/bits`, `/mask` or
+    /// `+mask`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        if text == "*" {
+            return Ok(Self::Any);
         }
-        let Some((address, mask)) = text.split_once(['/', '+']) else {
-            return Some(Self::Network(Network::from(unbracketed(text).parse::<IpAddr>().ok()?)));
+        if text.contains('*') {
+            return Self::with_stars(text).ok_or(ADDRESSES);
+        }
+        let address = |text| unbracketed(text).parse::<IpAddr>().map_err(|_| ADDRESSES);
+        let Some((own, mask)) = text.split_once(['/', '+']) else {
+            return Ok(Self::Network(Network::from(address(text)?)));
         };
-        let address = unbracketed(address).parse().ok()?;
-        match mask.parse() {
-            Ok(bits) => Network::new(address, bits).map(|network| Self::Network(network.trunc())),
-            Err(_) => Self::masked(address, unbracketed(mask).parse().ok()?),
+        let own = address(own)?;
+        match number(mask) {
+            Some(bits) => match Network::new(own, bits) {
+                Ok(network) => Ok(Self::Network(network.trunc())),
+                Err(MAPPED_TOO_WIDE) => Err(MAPPED_TOO_WIDE),
+                Err(_) => Err(ADDRESSES),
+            },
+            None => {
+                let (own, mask) = canonical(own, address(mask)?)?;
+                Self::masked(own, mask).ok_or(ADDRESSES)
+            }
         }
     }
 
@@ -36,7 +53,7 @@ impl AddressRange {
         for octet in text.split('.') {
             let (to, mask) = (address.get_mut(count)?, mask.get_mut(count)?);
             if octet != "*" {
-                (*to, *mask) = (octet.parse().ok()?, 0xFF);
+                (*to, *mask) = (number(octet)?, 0xFF);
             }
             count += 1;
         }
@@ -54,15 +71,28 @@ impl AddressRange {
 
     pub(crate) fn holds(&self, client: IpAddr) -> bool {
         match self {
+            Self::Any => true,
             Self::Network(network) => network.contains(client),
             Self::Masked { address, mask } => and(client.to_canonical(), *mask) == Some(*address),
         }
     }
 }
 
+/// IPv4 that is written as IPv6 counts as IPv4, and so does its mask.
+fn canonical(address: IpAddr, mask: IpAddr) -> Result<(IpAddr, IpAddr), &'static str> {
+    let IpAddr::V6(of_six) = mask else { return Ok((address, mask)) };
+    if !is_mapped(address) {
+        return Ok((address, mask));
+    }
+    let [ones @ .., a, b, c, d] = of_six.octets();
+    let is_whole = ones.iter().all(|octet| *octet == 0xFF);
+    is_whole.then(|| (address.to_canonical(), [a, b, c, d].into())).ok_or(MAPPED_TOO_WIDE)
+}
+
 impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Any => f.write_str("*"),
             Self::Network(network) => network.fmt(f),
             Self::Masked { address, mask } => write!(f, "{address}+{mask}"),
         }
@@ -118,6 +148,9 @@ impl fmt::Display for HostPattern {
     }
 }
 
+const ADDRESSES: &str = "addresses are IPv4 or IPv6, with '/BITS', '+NETMASK' or, in IPv4, stars \
+                         for octets";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +159,7 @@ mod tests {
     fn check(range: &str, address: &str, want: bool) {
         let parsed = AddressRange::parse(range).unwrap();
         assert_eq!(parsed.holds(address.parse().unwrap()), want, "{range} {address}");
-        assert_eq!(AddressRange::parse(&parsed.to_string()), Some(parsed), "{range}");
+        assert_eq!(AddressRange::parse(&parsed.to_string()), Ok(parsed), "{range}");
     }
 
     #[test]
@@ -143,7 +176,9 @@ mod tests {
         check("10.*.3.*", "10.200.3.4", true);
         check("10.*.3.*", "10.200.4.4", false);
         check("*", "1.2.3.4", true);
-        check("*", "2001:db8::1", false);
+        check("*", "2001:db8::1", true);
+        check("*.*.*.*", "1.2.3.4", true);
+        check("*.*", "2001:db8::1", false);
         check("0.0.0.0/0", "1.2.3.4", true);
         check("2001:db8::/32", "2001:db8:1::7", true);
         check("2001:db8::/32", "2001:db9::7", false);
@@ -165,22 +200,40 @@ mod tests {
         check("2001:db8::5+ffff:ffff::f", "1.2.3.5", false);
         check("[2001:db8::]/[ffff:ffff::]", "2001:db8::1", true);
         check("[10.0.0.0]+8", "10.2.3.4", true);
-        check("10.0.0.0/+8", "10.2.3.4", true);
-        check("10.0.0.0/008", "11.2.3.4", false);
-        check("10.01.*", "10.1.3.4", true);
         check("*.*.*.7", "10.1.3.7", true);
         check("*.*.*.7", "10.1.3.8", false);
         check("10.1.2.3/0.0.0.0", "8.8.8.8", true);
     }
 
+    /// A range that was written so held nobody: a deny by it denied nothing.
     #[test]
-    fn an_address_is_ipv4_in_either_notation_and_a_range_as_it_is_written() {
-        for range in ["::ffff:10.0.0.0/104", "::ffff:10.0.0.1", "::ffff:0:0/96", "::/0", "::/64"] {
+    fn a_range_of_ipv4_is_the_same_in_either_notation() {
+        for (mapped, own) in [
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:10.9.0.1/104", "10.0.0.0/8"),
+            ("[::ffff:10.0.0.1]", "10.0.0.1"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+            ("::ffff:10.0.0.0+ffff:ffff:ffff:ffff:ffff:ffff:ff00:0", "10.*"),
+            ("::ffff:10.0.0.1/ffff:ffff:ffff:ffff:ffff:ffff:ff00:ff", "10.*.*.1"),
+        ] {
+            assert_eq!(AddressRange::parse(mapped), AddressRange::parse(own), "{mapped}");
+            check(mapped, "10.0.0.1", true);
+            check(mapped, "::ffff:10.0.0.1", true);
+            check(mapped, "::1", false);
+        }
+        for text in [
+            "::ffff:10.0.0.0/64",
+            "::ffff:10.0.0.0/95",
+            "::ffff:10.0.0.0+ffff:ffff::",
+            "::ffff:10.0.0.1/ffff:ffff:ffff:ffff:ffff:fffe:ffff:ffff",
+        ] {
+            assert_eq!(AddressRange::parse(text), Err(MAPPED_TOO_WIDE), "{text}");
+        }
+        for range in ["::/0", "::/64"] {
             check(range, "10.0.0.1", false);
             check(range, "::ffff:10.0.0.1", false);
+            check(range, "::1", true);
         }
-        check("::ffff:10.0.0.1/64", "::1", true);
-        check("::ffff:10.0.0.0/104", "::1", false);
     }
 
     #[test]
@@ -191,7 +244,8 @@ mod tests {
             ("10.1.0.0+255.255.0.0", "10.1.0.0/16"),
             ("10.1.2.3+255.255.255.255", "10.1.2.3"),
             ("10.1.2.3/32", "10.1.2.3"),
-            ("*", "0.0.0.0/0"),
+            ("*", "*"),
+            ("*.*", "0.0.0.0/0"),
             ("10.*.3.*", "10.0.3.0+255.0.255.0"),
             ("[2001:DB8::1]", "2001:db8::1"),
             ("2001:db8::1/ffff:ffff::", "2001:db8::/32"),
@@ -208,6 +262,14 @@ mod tests {
             "010.1.2.3",
             "10.1.2.3/256",
             "10.1.2.3/-8",
+            "10.1.2.3/+8",
+            "10.1.2.3/08",
+            "10.0.0.0++8",
+            "0127.*",
+            "10.01.*",
+            "10.+1.*",
+            "**",
+            "::ffff:10.0.0.0/255.0.0.0",
             "10.1.2.3/8/8",
             "10.1.2.3 ",
             "10.1.*/16",
@@ -231,7 +293,7 @@ mod tests {
             "10.1.2.3/",
             "10.1.2.3+",
         ] {
-            assert_eq!(AddressRange::parse(text), None, "{text}");
+            assert_eq!(AddressRange::parse(text), Err(ADDRESSES), "{text}");
         }
     }
 

@@ -215,7 +215,7 @@ impl<'t> Parser<'t> {
         for part in part.split(",") {
             self.count(part)?;
             let range = AddressRange::parse(part.text);
-            ranges.push(range.ok_or_else(|| part.fault(AciReason::Value(ADDRESSES)))?);
+            ranges.push(range.map_err(|wrong| part.fault(AciReason::Value(wrong)))?);
         }
         Ok(ranges)
     }
@@ -297,8 +297,6 @@ const TIMES: &str = "the time must be hours and minutes, \"0000\" to \"2400\"";
 const DAY_NAMES: &str = "days are sun, mon, tue, wed, thu, fri and sat";
 const METHODS: &str = "methods are none, simple, ssl, and sasl with a mechanism: \"sasl EXTERNAL\"";
 const HOSTS: &str = "hosts are names, with a star for what is before a dot: \"*.example.com\"";
-const ADDRESSES: &str = "addresses are IPv4 or IPv6, with '/BITS', '+NETMASK' or, in IPv4, stars \
-                         for octets";
 const SELF_DN: &str = "SELFDN is not supported: use USERDN, or the right selfwrite";
 const GROUP_URLS: &str = "groupdn takes names of groups, no searches";
 const GROUPS_WITHIN: &str = "'?' and an attribute after the name that groups are within";

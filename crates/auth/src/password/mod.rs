@@ -1,7 +1,7 @@
 //! Stored passwords: `{SCHEME}` hashes in userPassword (RFC 3112 §3 for the idea, RFC 2307 §5.3 for
 //! the prefix).
 //!
-//! A scheme that can be verified is one row of [`ROWS`]; what is written is in `storage.rs`.
+//! A scheme that can be verified is one row of `ROWS`; what is written is in `storage.rs`.
 //!
 //! Invariant: verification takes the same time wherever two hashes first differ.
 //! Invariant: what a stored value costs to compute is known, and held against a limit, before
@@ -176,7 +176,7 @@ pub fn verify(stored: &[u8], clear: &[u8], max: &HashCostMax) -> Verdict {
     }
 }
 
-/// Likewise, where that takes no time worth mentioning; else it is not the password.
+/// Whether `clear` is the password, where that takes no time worth mentioning; else it is not.
 pub fn verify_if_fast(stored: &[u8], clear: &[u8]) -> bool {
     verify(stored, clear, &HashCostMax::FAST) == Verdict::Right
 }

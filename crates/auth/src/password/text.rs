@@ -9,7 +9,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 /// Base64 without padding, as written; padding and stray last bits are accepted when read.
 pub(super) const BASE64: GeneralPurpose = lenient(&alphabet::STANDARD, false);
 
-/// Likewise with padding, as most servers write it.
+/// Base64 with padding, as most servers write it; padding may be missing when read.
 pub(super) const BASE64_PADDED: GeneralPurpose = lenient(&alphabet::STANDARD, true);
 
 /// The alphabet of bcrypt.

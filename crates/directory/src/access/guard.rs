@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use aci::{Access, AciSet, Asker, Bypass, EntryRights, Reach, Right, Rights, Rules};
+use aci::{Access, AccessSubject, AciSet, Bypass, EntryRights, Reach, Right, Rights, Rules};
 use schema::{AttributeDescription, DnKey, EntryId, EntryRead, Schema};
 use store::{StoredEntry, View};
 
@@ -42,7 +42,7 @@ struct InForce<'a> {
     sees_all: OnceCell<bool>,
     reach: &'a Reach<'a>,
     rules: &'a Rules,
-    asker: &'a Asker<'a>,
+    asker: &'a AccessSubject<'a>,
 }
 
 /// Calls `act` with the guard of a request about entries at and below `base`.

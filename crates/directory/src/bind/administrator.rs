@@ -4,7 +4,7 @@ use ldap::dn::Dn;
 use schema::{DnKey, Schema};
 
 use crate::error::DirectoryError;
-use crate::read::live_entry::SUBSCHEMA_DN;
+use crate::read::subschema::SUBSCHEMA_DN;
 use crate::read::virtual_tree::VirtualTrees;
 
 /// Refuses a name that the administrator of a directory with these suffixes cannot have.

@@ -104,6 +104,10 @@ pub(crate) struct Questions {
     silence_tells: bool,
 }
 
+/// The hashes of one request. Most requests need none, and have nothing here.
+#[derive(Default)]
+pub(crate) struct RequestHashes(Option<Box<Hashing>>);
+
 /// How one request comes to hashes: what it asks for, and what it has been answered.
 #[derive(Default)]
 pub(crate) struct Hashing {
@@ -114,32 +118,18 @@ pub(crate) struct Hashing {
 }
 
 impl Hashing {
-    /// That of a request which goes on with what it was answered, and with its guess.
-    pub(crate) fn resumed(
-        answered: Vec<(Question, Answer)>,
-        attempt: Option<Box<Attempt>>,
-    ) -> Self {
-        Self { answered, attempt, ..Self::default() }
-    }
-
     /// What was asked for was found out otherwise.
     pub(crate) fn forget_questions(&mut self) {
         self.asked.clear();
         self.silence_tells = false;
     }
 
-    /// What the request has to wait for; none where it goes on.
-    pub(crate) fn questions(&mut self) -> Option<Questions> {
+    fn questions(&mut self) -> Option<Questions> {
         if self.asked.is_empty() {
             return None;
         }
         let Self { asked, answered, attempt, silence_tells } = std::mem::take(self);
         Some(Questions { asked, answered, attempt, silence_tells })
-    }
-
-    /// Whether the request has waited for answers.
-    pub(crate) fn has_waited(&self) -> bool {
-        !self.answered.is_empty()
     }
 
     /// The stored form of a new password, in the scheme of its policy or else in that of the
@@ -187,19 +177,9 @@ impl Hashing {
         })
     }
 
-    /// Which of the stored values the password is behind. Where one of them takes long, all are
+    /// Which of the stored values the password is behind, of which one at least takes long: all are
     /// asked for.
-    pub(crate) fn which(
-        &mut self,
-        rules: HashRules<'_>,
-        clear: &[u8],
-        stored: &[Vec<u8>],
-    ) -> Behind {
-        let HashRules { options, seldom } = rules;
-        let max = &options.cost_max;
-        if !stored.iter().any(|one| password::is_slow(one, max)) {
-            return which(clear, stored, (max, seldom)).map_or(Behind::Nowhere, Behind::At);
-        }
+    fn ask_which(&mut self, clear: &[u8], stored: &[Vec<u8>]) -> Behind {
         let question =
             Question::Which { clear: Zeroizing::new(clear.to_vec()), stored: stored.to_vec() };
         let known = self.answered.iter().find(|(other, _)| *other == question);
@@ -218,6 +198,52 @@ impl Hashing {
     /// The guess that the request makes.
     pub(crate) fn attempt(&mut self) -> &mut Option<Box<Attempt>> {
         &mut self.attempt
+    }
+}
+
+impl RequestHashes {
+    /// Those of a request which goes on with what it was answered, and with its guess.
+    pub(crate) fn resumed(
+        answered: Vec<(Question, Answer)>,
+        attempt: Option<Box<Attempt>>,
+    ) -> Self {
+        Self(Some(Box::new(Hashing { answered, attempt, ..Hashing::default() })))
+    }
+
+    /// What is known of them, from the first time on that something is.
+    pub(crate) fn known(&mut self) -> &mut Hashing {
+        self.0.get_or_insert_default()
+    }
+
+    /// Which of the stored values the password is behind. Where one of them takes long, all are
+    /// asked for.
+    pub(crate) fn which(
+        &mut self,
+        rules: HashRules<'_>,
+        clear: &[u8],
+        stored: &[Vec<u8>],
+    ) -> Behind {
+        let HashRules { options, seldom } = rules;
+        let max = &options.cost_max;
+        if stored.iter().any(|one| password::is_slow(one, max)) {
+            return self.known().ask_which(clear, stored);
+        }
+        which(clear, stored, (max, seldom)).map_or(Behind::Nowhere, Behind::At)
+    }
+
+    /// What the request has to wait for; none where it goes on.
+    pub(crate) fn questions(&mut self) -> Option<Questions> {
+        self.0.as_mut()?.questions()
+    }
+
+    /// Whether the request has waited for answers.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.0.as_ref().is_some_and(|known| !known.answered.is_empty())
+    }
+
+    /// The guess that the request has made.
+    pub(crate) fn take_attempt(&mut self) -> Option<Box<Attempt>> {
+        self.0.as_mut()?.attempt.take()
     }
 }
 

@@ -62,7 +62,7 @@ fn attempt(
     password: &[u8],
     look: Look,
 ) -> Result<Option<Box<Access>>, Refusal> {
-    let held = worker.request.hashing.attempt().take();
+    let held = worker.request.hashing.take_attempt();
     let mut candidate = candidate(worker, name)?;
     let login = candidate.as_mut().and_then(|one| one.login.take());
     // The name may have changed hands meanwhile.
@@ -97,7 +97,7 @@ fn attempt(
         (Behind::At(_), None) => Err(invalid_credentials()),
         (Behind::Nowhere, candidate) if must_wait(worker, candidate.as_ref(), password) => {
             match held {
-                Some(held) => *worker.request.hashing.attempt() = Some(held),
+                Some(held) => *worker.request.hashing.known().attempt() = Some(held),
                 // A right one would have been answered by now.
                 None => {
                     let guess = worker.directory.accounts.guess();
@@ -154,7 +154,7 @@ fn remembered(
     }
     match candidate.remembered(worker, password) {
         Remembered::This(digest) => {
-            worker.request.hashing.forget_questions();
+            worker.request.hashing.known().forget_questions();
             let own = Own::Same(&Guess::Of(digest));
             Some(login.map_or(Ok(()), |login| login.settle(worker, own, true)))
         }
@@ -170,8 +170,8 @@ fn remembered(
 /// A guess begins to wait for its hash.
 fn begin(worker: &mut Worker, login: Option<Login>, guess: Guess) {
     let attempt = login.and_then(|login| login.begin(&worker.directory, guess));
-    *worker.request.hashing.attempt() = attempt.map(Box::new);
-    worker.request.hashing.set_silence_tells(true);
+    *worker.request.hashing.known().attempt() = attempt.map(Box::new);
+    worker.request.hashing.known().set_silence_tells(true);
 }
 
 /// Whether a wrong password waits for a hash now, so that it is refused as late as one that is

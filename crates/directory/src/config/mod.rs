@@ -5,6 +5,7 @@ pub(crate) mod figure_monitor;
 pub(crate) mod index_config;
 pub(crate) mod index_monitor;
 pub(crate) mod log_monitor;
+pub(crate) mod monitor_sources;
 pub(crate) mod schema_modify;
 pub(crate) mod schema_times;
 pub(crate) mod session_monitor;

@@ -5,8 +5,8 @@ use ldap::filter::{AvaFilter, Filter};
 use ldap::message::{ModifyOperation, Scope};
 use ldap::result::ResultCode;
 use schema::{
-    AttributeType, Change, Definition, DefinitionKind, EntryId, ONLINE_FILE, Place, ResolvedFilter,
-    Schema, SchemaChange, SchemaError, Truth,
+    AttributeType, Change, Definition, DefinitionKind, DefinitionLocation, EntryId, ONLINE_FILE,
+    ResolvedFilter, Schema, SchemaChange, SchemaError, Truth,
 };
 use store::{Ask, IndexDefinition};
 
@@ -48,7 +48,7 @@ pub(crate) fn decide(
     let refuse =
         |error: SchemaError| Refusal::new(ResultCode::ConstraintViolation, error.to_string());
     let new = old.with_change(&added, &removed).map_err(refuse)?;
-    let place = Place { file: ONLINE_FILE.to_owned(), line: None };
+    let place = DefinitionLocation { file: ONLINE_FILE.to_owned(), line: None };
     new.check_superiors(&place, &added).map_err(refuse)?;
     new.check_openness(&place, &added).map_err(refuse)?;
     new.check_removed(&place, &removed).map_err(refuse)?;

@@ -4,14 +4,14 @@
 //! Invariant: a session has a number that no other one of the process has, so that what is meant
 //! for one closes no other.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use aci::Privilege;
-use environment::Timestamp;
 use ldap::result::ResultCode;
 use schema::{DnKey, Entry, Schema};
 
 use crate::bind::recheck;
+use crate::config::monitor_sources::SessionState;
 use crate::read::virtual_tree::Site;
 use crate::request::controls::RequestControls;
 use crate::request::refusal::Refusal;
@@ -22,68 +22,16 @@ use crate::write::update::Named;
 /// The name of the entry above them.
 pub(crate) const SESSIONS_DN: &str = "cn=Sessions,cn=monitor";
 
-/// A connection of a client as it is now.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SessionState {
-    /// As the access log has it, too; never used twice in a process.
-    pub number: u64,
-    /// Where the client is.
-    pub address: String,
-    /// Where it came in: `ldap`, `ldaps` or `ldapi`.
-    pub listener: &'static str,
-    /// The version of TLS that protects it, such as `TLSv1.3`.
-    pub tls: Option<&'static str>,
-    /// Who the client has proved to be; empty: nobody.
-    pub bind_dn: String,
-    /// How it proved that; empty when it did not.
-    pub mechanism: String,
-    /// When it began.
-    pub since: Timestamp,
-    /// When the client was last heard of, or answered.
-    pub last_activity: Timestamp,
-    /// Operations that were begun.
-    pub operations: u64,
-    /// Operations that are under way.
-    pub outstanding: u64,
-    /// Octets of answers that the client has not taken.
-    pub waiting_bytes: u64,
-}
-
-/// Tells of connections, and closes them.
-pub struct SessionTeller {
-    /// How many there are.
-    pub count: Box<dyn Fn() -> usize + Send + Sync>,
-    /// All there are, by their numbers; from any thread.
-    pub list: Box<dyn Fn() -> Vec<SessionState> + Send + Sync>,
-    /// Closes one.
-    pub close: Closer,
-}
-
-/// Has the session with this number closed, for this reason; says whether there is such a one. It
-/// never waits.
-pub type Closer = Box<dyn Fn(u64, &str) -> bool + Send + Sync>;
-
-/// Where whoever has connections says how to ask; nobody need.
-#[derive(Default)]
-pub(crate) struct SessionMonitor(OnceLock<SessionTeller>);
-
-impl SessionMonitor {
-    /// The first who says it is asked.
-    pub(crate) fn set(&self, teller: SessionTeller) {
-        let _ = self.0.set(teller);
-    }
-}
-
 /// Whether a worker should not make so many entries. A few it makes itself: whoever looks for a
 /// client that keeps all threads of the pool busy must not wait for one.
 pub(crate) fn is_slow(site: &Site<'_>) -> bool {
-    let count = site.directory.session_monitor.0.get().map_or(0, |teller| (teller.count)());
+    let count = site.directory.monitors.sessions.get().map_or(0, |teller| (teller.count)());
     count > FEW && !is_one(site)
 }
 
 /// Makes the entries, if there are connections at all.
 pub(crate) fn entries(site: &Site<'_>) -> Result<Vec<Entry>, Refusal> {
-    let Some(teller) = site.directory.session_monitor.0.get() else { return Ok(Vec::new()) };
+    let Some(teller) = site.directory.monitors.sessions.get() else { return Ok(Vec::new()) };
     let mut made = vec![site.entry(SESSIONS_DN, &["top", "extensibleObject"]).done()];
     let is_one = is_one(site);
     for state in (teller.list)() {
@@ -150,7 +98,7 @@ pub(crate) fn close(
     }
     let missing = || Refusal::no_such_object(SESSIONS_DN.to_owned(), "there is no such session");
     let number = number(named).ok_or_else(missing)?;
-    let teller = directory.session_monitor.0.get().ok_or_else(missing)?;
+    let teller = directory.monitors.sessions.get().ok_or_else(missing)?;
     let reason = reason(session.who());
     if !(teller.close)(number, &reason) {
         return Err(missing());

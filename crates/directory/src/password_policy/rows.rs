@@ -7,6 +7,7 @@ mod draft;
 mod ds389;
 mod opendj;
 mod page;
+mod row;
 mod takes;
 
 #[cfg(test)]
@@ -17,72 +18,35 @@ use std::time::Duration;
 use schema::{EntryRead, Schema};
 
 pub use self::page::reference_page;
+use self::row::{Row, Said, WORDS_MAX_BYTES};
 pub(super) use self::takes::HISTORY_MAX;
 use self::takes::Takes;
 use super::attributes::{text, visit};
 use super::quality::Quality;
 use super::rules::{CheckQuality, Policy, PolicyFault};
 
-/// Whose name it is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Product {
-    /// draft-behera-ldap-password-policy, OpenLDAP, Oracle.
-    Draft,
-    /// 389 Directory Server, Red Hat and Sun.
-    Ds389,
-    /// OpenDJ, OpenDS, `ds-pwp-` in entries and `ds-cfg-` in its configuration.
-    OpenDj,
-}
-
-/// One name.
-pub(super) struct Row {
-    product: Product,
-    attribute: &'static str,
-    takes: Takes,
-    /// For the reference page.
-    does: &'static str,
-}
-
-/// What was read so far. Of 389 some attributes are switches of others.
-#[derive(Default)]
-pub(super) struct Said {
-    policy: Policy,
-    switches: Switches,
-}
-
-/// What 389 switches, and what is switched.
-#[derive(Default)]
-struct Switches {
-    is_checked: bool,
-    expires: bool,
-    max_age: Option<Duration>,
-    is_remembered: Option<bool>,
-    stays_locked: bool,
-    min_length: Option<u32>,
-    min_categories: Option<u32>,
-    min_token_length: Option<u32>,
-    /// Rules of OpenDJ's validators: they check by being there.
-    has_validator: bool,
-    /// One of the draft's names is there.
-    quality_of_draft: Option<CheckQuality>,
-}
-
-/// Reads a policy entry. What it does not say is no rule, or what the product has as its default.
-pub(super) fn read(entry: &dyn EntryRead, schema: &Schema) -> Result<Policy, PolicyFault> {
-    let mut said =
-        Said { policy: Policy { allow_user_change: true, ..Policy::default() }, ..Said::default() };
-    let is_389 = has_class(entry, schema, "passwordPolicy");
-    if is_389 {
-        said.policy.max_failures = DS389_MAX_FAILURES;
-        said.policy.lockout_duration = Some(DS389_LOCKOUT);
-        said.policy.failure_interval = Some(DS389_FAILURE_INTERVAL);
-        said.policy.expire_warning = Some(DS389_WARNING);
+impl Policy {
+    /// Reads a policy entry. What it does not say is as the draft has it: no rule.
+    ///
+    /// # Errors
+    /// The first value that is not what its attribute takes: a policy that was half understood
+    /// would be weaker than it looks.
+    pub fn read(entry: &dyn EntryRead, schema: &Schema) -> Result<Self, PolicyFault> {
+        let mut said =
+            Said { policy: Self { allow_user_change: true, ..Self::default() }, ..Said::default() };
+        let is_389 = has_class(entry, schema, "passwordPolicy");
+        if is_389 {
+            said.policy.max_failures = DS389_MAX_FAILURES;
+            said.policy.lockout_duration = Some(DS389_LOCKOUT);
+            said.policy.failure_interval = Some(DS389_FAILURE_INTERVAL);
+            said.policy.expire_warning = Some(DS389_WARNING);
+        }
+        read_rows(&mut said, ds389::ROWS, entry, schema)?;
+        said.switch();
+        read_rows(&mut said, opendj::ROWS, entry, schema)?;
+        read_rows(&mut said, draft::ROWS, entry, schema)?;
+        Ok(said.finish())
     }
-    read_rows(&mut said, ds389::ROWS, entry, schema)?;
-    said.switch();
-    read_rows(&mut said, opendj::ROWS, entry, schema)?;
-    read_rows(&mut said, draft::ROWS, entry, schema)?;
-    Ok(said.finish())
 }
 
 fn read_rows(
@@ -185,17 +149,6 @@ fn add_own(quality: &mut Quality) {
     }
 }
 
-impl Row {
-    const fn of(
-        product: Product,
-        attribute: &'static str,
-        takes: Takes,
-        does: &'static str,
-    ) -> Self {
-        Self { product, attribute, takes, does }
-    }
-}
-
 /// All rows, as the reference page lists them.
 pub(super) fn all() -> impl Iterator<Item = &'static Row> {
     [draft::ROWS, ds389::ROWS, opendj::ROWS].into_iter().flatten()
@@ -211,7 +164,5 @@ const DS389_MIN_LENGTH: u32 = 8;
 const DS389_MIN_CATEGORIES: u32 = 3;
 const DS389_MIN_TOKEN: u32 = 3;
 
-/// Octets of all words of one attribute.
-const WORDS_MAX_BYTES: usize = 64 << 10;
 /// Characters of a value that a refusal shows.
 const SHOWN_MAX_CHARACTERS: usize = 64;

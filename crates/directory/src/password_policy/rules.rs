@@ -4,10 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use auth::password::Scheme;
-use schema::{EntryRead, Schema};
 
 use super::quality::Quality;
-use super::rows;
 
 /// What is done with passwords whose quality cannot be looked at because they come hashed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -127,15 +125,6 @@ impl fmt::Display for PolicyFault {
 }
 
 impl Policy {
-    /// Reads a policy entry. What it does not say is as the draft has it: no rule.
-    ///
-    /// # Errors
-    /// The first value that is not what its attribute takes: a policy that was half understood
-    /// would be weaker than it looks.
-    pub fn read(entry: &dyn EntryRead, schema: &Schema) -> Result<Self, PolicyFault> {
-        rows::read(entry, schema)
-    }
-
     /// What holds for passwords that people give themselves where no policy is written.
     pub fn built_in() -> Self {
         Self {
@@ -178,9 +167,10 @@ const FAILURES_KEPT: u32 = 5;
 #[cfg(test)]
 mod tests {
     use ldap::dn::Dn;
-    use schema::Entry;
+    use schema::{Entry, Schema};
 
     use super::*;
+    use crate::password_policy::rows;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Policy, PolicyFault> {
         let schema = Schema::builtin();

@@ -16,12 +16,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use environment::Clock;
 use rustc_hash::FxHashMap;
 use schema::ResolvedFilter;
 
 pub(crate) use shape::{Item, Shape, Test};
-
-use crate::directory::Directory;
 
 /// Of the searches that run where they were read, one in so many is recorded, on average.
 pub(crate) const SAMPLED_ONE_IN: u32 = 16;
@@ -142,11 +141,11 @@ pub(crate) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// Begins to measure.
-    pub(crate) fn new(recorder: &'a Recorder, weight: u32, directory: &Directory) -> Self {
+    pub(crate) fn new(recorder: &'a Recorder, weight: u32, clock: &dyn Clock) -> Self {
         Self {
             recorder,
             weight,
-            began: directory.clock.elapsed(),
+            began: clock.elapsed(),
             candidates: Cell::new(None),
             unindexed: Cell::new(false),
             entries: Cell::new(0),
@@ -178,14 +177,14 @@ impl<'a> Watch<'a> {
     }
 
     /// The search has ended; without a plan there is nothing to tell.
-    pub(crate) fn report(&self, filter: &ResolvedFilter, directory: &Directory) {
+    pub(crate) fn report(&self, filter: &ResolvedFilter, clock: &dyn Clock) {
         let Some(candidates) = self.candidates.get() else { return };
         let report = SearchReport {
             filter,
             candidates,
             entries: self.entries.get(),
             unindexed: self.unindexed.get(),
-            elapsed: directory.clock.elapsed().saturating_sub(self.began),
+            elapsed: clock.elapsed().saturating_sub(self.began),
         };
         self.recorder.record(&report, self.weight);
     }

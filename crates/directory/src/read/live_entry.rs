@@ -7,6 +7,7 @@ use schema::{AttributeDescription, EntryRead, WellKnown};
 use store::{StoredEntry, View};
 
 use crate::access::guard::Guard;
+use crate::read::subschema::SUBSCHEMA_DN;
 
 /// A stored entry as filters and clients see it: with `entryDN` (RFC 5020), `subschemaSubentry`
 /// (RFC 4512 §4.2), `hasSubordinates` and `numSubordinates`.
@@ -147,6 +148,3 @@ impl EntryRead for LiveEntry<'_> {
 /// The most subordinates of an entry that are looked at to count those its reader may see. Of an
 /// entry with more, a reader who may not see all is told neither attribute.
 pub(crate) const SUBORDINATES_LOOKED_AT_MAX: usize = 1_000;
-
-/// The name of the subschema subentry of the whole server.
-pub(crate) const SUBSCHEMA_DN: &str = "cn=schema";

@@ -5,7 +5,7 @@ use schema::{Entry, Schema};
 
 use crate::bind::sasl;
 use crate::directory::Directory;
-use crate::read::live_entry::SUBSCHEMA_DN;
+use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::session::Session;
 use crate::request::{controls, extended};
 

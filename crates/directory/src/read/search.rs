@@ -69,7 +69,7 @@ pub(crate) fn start(
 ) -> Result<Next, Refusal> {
     let Worker { directory, snapshot, names, recorder, .. } = worker;
     let note = Note::default();
-    let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, directory));
+    let watch = recorder.is_due().then(|| Watch::new(recorder, SAMPLED_ONE_IN, &*directory.clock));
     let limits = &directory.limits;
     let terms_max = limits.inline_terms_max;
     let Envelope { id, operation, bytes, .. } = envelope;
@@ -144,7 +144,7 @@ pub(crate) fn run_job(
         let state = directory.state.load();
         recheck::check((directory, &state), snapshot.view()?, &job.access)?;
         let begun = directory.clock.elapsed();
-        let watch = Watch::new(recorder, 1, directory);
+        let watch = Watch::new(recorder, 1, &*directory.clock);
         let search = Search {
             directory,
             access: &job.access,
@@ -471,7 +471,7 @@ impl Search<'_> {
         if let Some(watch) = &self.watch
             && !matches!(outcome, Ok(Outcome::TooMuch | Outcome::Parked(_)))
         {
-            watch.report(filter, self.directory);
+            watch.report(filter, &*self.directory.clock);
         }
     }
 

@@ -4,7 +4,6 @@ use ldap::dn::Dn;
 use schema::{DefinitionKind, DnKey, Entry, Schema};
 
 use crate::config::schema_times::SchemaTimes;
-use crate::read::live_entry::SUBSCHEMA_DN;
 
 /// The subschema entry of `schema`, and its key.
 pub(crate) fn entry(schema: &Schema, times: &SchemaTimes) -> (Entry, DnKey) {
@@ -36,3 +35,6 @@ pub(crate) fn entry(schema: &Schema, times: &SchemaTimes) -> (Entry, DnKey) {
     }
     (entry, key)
 }
+
+/// The name of the subschema subentry of the whole server.
+pub(crate) const SUBSCHEMA_DN: &str = "cn=schema";

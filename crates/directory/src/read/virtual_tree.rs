@@ -20,7 +20,7 @@ use crate::config::{
 };
 use crate::directory::{Directory, State};
 use crate::read::analyser::branch;
-use crate::read::live_entry::SUBSCHEMA_DN;
+use crate::read::subschema::SUBSCHEMA_DN;
 use crate::request::refusal::Refusal;
 
 /// A tree of entries the server makes itself.

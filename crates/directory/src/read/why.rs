@@ -8,7 +8,9 @@ mod privileges;
 
 use std::sync::Arc;
 
-use aci::{Access, EntryRights, Explanation, Identity, Privilege, Question, Right, ValueChange};
+use aci::{
+    Access, AccessExplanation, EntryRights, Identity, Privilege, Question, Right, ValueChange,
+};
 use ldap::dn::{Dn, DnText};
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
@@ -181,7 +183,7 @@ fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refus
         guard.explained(entry, |rights: &EntryRights<'_>| rights.explain(&question))
     });
     let explanation = explanation.ok_or_else(|| refuse("no rules are in force".to_owned()))?;
-    let Explanation { allowed, decided_by, considered } = explanation;
+    let AccessExplanation { allowed, decided_by, considered } = explanation;
     let mut told = Vec::new();
     for one in considered {
         told.push(Considered {

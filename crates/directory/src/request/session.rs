@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use aci::{Access, Identity, Method, Origin};
+use aci::{Access, ClientOrigin, Identity, Method};
 use ldap::message::{DecodeLimits, Message, MessageId, Request};
 use ldap::result::ResultCode;
 use schema::EntryId;
@@ -126,8 +126,8 @@ impl Session {
         self.nobody = None;
         // What was begun without protection does not go on under it.
         self.pending = None;
-        let Origin { method, .. } = *self.access.origin();
-        let origin = Origin { method, ..self.origin("") };
+        let ClientOrigin { method, .. } = *self.access.origin();
+        let origin = ClientOrigin { method, ..self.origin("") };
         self.access = Arc::new((*self.access).clone().from_origin(origin));
     }
 
@@ -135,13 +135,13 @@ impl Session {
     pub fn set_host_name(&mut self, name: Option<Arc<str>>) {
         self.host_name = name;
         self.nobody = None;
-        let Origin { method, .. } = *self.access.origin();
-        let origin = Origin { method, ..self.origin("") };
+        let ClientOrigin { method, .. } = *self.access.origin();
+        let origin = ClientOrigin { method, ..self.origin("") };
         self.access = Arc::new((*self.access).clone().from_origin(origin));
     }
 
     /// Where requests come from, as access rules ask about it.
-    pub(crate) fn origin(&self, mechanism: &'static str) -> Origin {
+    pub(crate) fn origin(&self, mechanism: &'static str) -> ClientOrigin {
         let address = match self.peer.local_user {
             Some(_) => None,
             None => match self.peer.ip {
@@ -155,7 +155,7 @@ impl Session {
             EXTERNAL if self.secure => Method::Certificate,
             name => Method::Sasl(name),
         };
-        Origin { address, host_name: self.host_name.clone(), ssf: self.ssf(), method }
+        ClientOrigin { address, host_name: self.host_name.clone(), ssf: self.ssf(), method }
     }
 
     /// The client's address; `None` on a Unix socket.

@@ -7,10 +7,10 @@ use ldap::ber::DecodeReason;
 use ldap::message::{Controls, DecodeFailure, DerefAliases, MessageId, OperationKind};
 use ldap::result::ResultCode;
 use schema::WellKnown;
-use store::{Lsn, Reader, StoreError, View};
+use store::{Lsn, StoreError, StoreReader, View};
 
 use crate::bind::hashing::{Behind, Hashed};
-use crate::bind::hashing::{HashDone, HashJob, Hashing};
+use crate::bind::hashing::{HashDone, HashJob, RequestHashes};
 use crate::bind::{Told, recheck};
 use crate::directory::{Directory, State};
 use crate::read::analyser::Recorder;
@@ -42,7 +42,7 @@ pub struct Worker {
 #[derive(Default)]
 pub(crate) struct RequestState {
     /// Password hashes that it asks for, and those it was answered.
-    pub(crate) hashing: Hashing,
+    pub(crate) hashing: RequestHashes,
     /// What a bind is told of its account.
     pub(crate) told: Told,
     /// An old password that it sends is not right.
@@ -157,7 +157,7 @@ impl Worker {
         if cancel.is_set() {
             return Next::Answered(Completion::of(id, Some(operation)));
         }
-        let hashing = Hashing::resumed(answered, attempt);
+        let hashing = RequestHashes::resumed(answered, attempt);
         self.request = RequestState { hashing, ..RequestState::default() };
         let received = Received::decode(&message, &self.directory.decode_limits);
         self.carry_out(session, &received, out)
@@ -175,7 +175,7 @@ impl Worker {
         as_what: (Option<Scheme>, bool),
     ) -> Result<Hashed, Refusal> {
         let Self { directory, request, chance, .. } = self;
-        request.hashing.stored_form(&directory.passwords, clear, as_what, &mut **chance)
+        request.hashing.known().stored_form(&directory.passwords, clear, as_what, &mut **chance)
     }
 
     /// Carries out a job on a pool thread, or goes on with one.
@@ -203,7 +203,7 @@ impl Worker {
 
 /// What a thread reads the store with, and what it found out about the version it reads.
 pub(crate) struct Snapshot {
-    reader: Reader,
+    reader: StoreReader,
     /// Whether there was any referral object at this point of the log.
     referrals: Option<(Lsn, bool)>,
     /// Likewise, any subentry.
@@ -240,7 +240,7 @@ impl Snapshot {
     }
 
     fn look<'r>(
-        reader: &'r mut Reader,
+        reader: &'r mut StoreReader,
         known_before: &mut Option<(Lsn, bool)>,
         known: &WellKnown,
         manage_dsa_it: bool,

@@ -112,7 +112,7 @@ fn new_password(
     let made = match new {
         Some(_) => None,
         // Another one would have to be hashed again.
-        None => Some(match worker.request.hashing.generated() {
+        None => Some(match worker.request.hashing.known().generated() {
             Some(made) => made,
             None => generator::generate(looked.policy(), &mut *worker.chance)?,
         }),

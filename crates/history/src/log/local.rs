@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use journal::{Appended, Entries, Journal, JournalError, Place};
+use journal::{Appended, Entries, Journal, JournalError, JournalPosition};
 use store::{LogPosition, Lsn};
 
 use super::members::OnlySelf;
 use super::tail::JournalTail;
 use super::{
-    BarrierDone, CommitDone, CommitError, CommitLog, EncodedRecord, Gone, LogBatch, Members,
+    BarrierDone, CommitDone, CommitError, CommitLog, EncodedRecord, Gone, LogBatch, Membership,
     NotNow, ReadLevel, Reign, Role, RoleWatcher, StateMachine, Tail,
 };
 use crate::record::RECORD_LENGTH_MAX_BYTES;
@@ -85,7 +85,7 @@ impl CommitLog for Local {
         }
         let LogBatch { records, durability } = batch;
         let entries = records.iter().map(|record| Appended {
-            place: Place { term: reign.0, index: record.lsn.0 },
+            place: JournalPosition { term: reign.0, index: record.lsn.0 },
             payload: Arc::clone(&record.bytes),
         });
         let entries = entries.collect();
@@ -149,7 +149,7 @@ impl CommitLog for Local {
         self.shared.progress().applied
     }
 
-    fn members(&self) -> &dyn Members {
+    fn members(&self) -> &dyn Membership {
         &OnlySelf
     }
 
@@ -205,7 +205,7 @@ impl Shared {
         &self,
         reign: Reign,
         records: &[EncodedRecord],
-        outcome: Result<Place, JournalError>,
+        outcome: Result<JournalPosition, JournalError>,
     ) -> Result<Lsn, CommitError> {
         let place = outcome.map_err(|error| self.not_written(error))?;
         if let Some(reason) = self.progress().failed.clone() {

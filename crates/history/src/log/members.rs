@@ -54,7 +54,7 @@ pub enum MemberChange {
 pub type MembersDone = Box<dyn FnOnce(Result<(), MembersError>) + Send>;
 
 /// Who takes part, and how that changes.
-pub trait Members: Send + Sync {
+pub trait Membership: Send + Sync {
     /// All of them, by number.
     fn list(&self) -> Vec<Member>;
 
@@ -86,7 +86,7 @@ impl std::error::Error for MembersError {}
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnlySelf;
 
-impl Members for OnlySelf {
+impl Membership for OnlySelf {
     fn list(&self) -> Vec<Member> {
         vec![Member { id: 1, address: String::new(), state: MemberState::Voter }]
     }

@@ -85,7 +85,7 @@ impl CommitLog for Naive {
         Lsn(self.lock().records.len() as u64)
     }
 
-    fn members(&self) -> &dyn Members {
+    fn members(&self) -> &dyn Membership {
         &OnlySelf
     }
 

@@ -342,7 +342,7 @@ fn the_hash_covers_what_was_done_and_what_was_before() {
     assert_eq!(hash(&one), hash(&Record { csn: later, lsn: Lsn(99), ..one.clone() }));
 }
 
-/// `cargo test --release -p directory -- --ignored --nocapture encoding_costs`
+/// `cargo test --release -p history -- --ignored --nocapture encoding_costs`
 #[test]
 #[ignore = "a measurement, for an optimised build"]
 #[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a measurement")]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::HistoryError;
 use crate::data_directory::{JOURNAL_DIRECTORY, journal_disk, schema_of};
-use journal::{Entry, FileDisk, Journal, JournalError, JournalOptions, salvage};
+use journal::{FileDisk, Journal, JournalError, JournalOptions, LogEntry, salvage};
 use store::{Lsn, Mark, Store, StoreOptions};
 
 use super::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SETTLE_OVERLAY_MAX_BYTES, open, replay};
@@ -110,14 +110,14 @@ fn put_aside(data: &Path, directory: &Path) -> Result<PathBuf, HistoryError> {
 /// What is left of the journal, on its way into the data.
 struct Left<'s> {
     store: &'s Store,
-    waiting: Vec<Entry>,
+    waiting: Vec<LogEntry>,
     bytes: usize,
     /// A record could not be applied: none after it can.
     is_over: bool,
 }
 
 impl Left<'_> {
-    fn take(&mut self, entry: Entry) -> Result<bool, HistoryError> {
+    fn take(&mut self, entry: LogEntry) -> Result<bool, HistoryError> {
         self.bytes += entry.payload.len();
         self.waiting.push(entry);
         if self.bytes >= BATCH_BYTES_MAX || self.waiting.len() as u64 >= BATCH_RECORDS_MAX {
@@ -137,7 +137,7 @@ impl Left<'_> {
             Err(HistoryError::Mismatch { .. }) => {
                 let applied = self.store.published().lsn.0;
                 for entry in entries().skip_while(|entry| {
-                    entry.as_ref().is_ok_and(|entry: &Entry| entry.place.index <= applied)
+                    entry.as_ref().is_ok_and(|entry: &LogEntry| entry.place.index <= applied)
                 }) {
                     match replay(self.store, std::iter::once(entry), &mut |_| Ok(())) {
                         Ok(_) => {}

@@ -73,11 +73,11 @@ pub fn refuse_beside(data: &Path, options: &StoreOptions) -> Result<(), HistoryE
     }
 }
 
-/// The same, of one that is open.
+/// Refuses an open journal when it has lost what it must have.
 pub fn refuse_source(
     has_journal: bool,
     base: &Mark,
-    journal: &copy::Source,
+    journal: &copy::JournalSnapshot,
 ) -> Result<(), HistoryError> {
     let last = journal.last().map_or(0, |last| last.index);
     refuse_lost_end(has_journal, base, journal.first(), last)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 
 use journal::simulated::SimDisk;
-use journal::{Appended, Durability, Place};
+use journal::{Appended, Durability, JournalPosition};
 use ldap::dn::Dn;
 use proptest::prelude::*;
 use schema::{EntryId, EntryRead as _};
@@ -307,7 +307,7 @@ impl Fixture {
 }
 
 fn append(journal: &Journal, index: u64, payload: &[u8]) {
-    let place = Place { term: 1, index };
+    let place = JournalPosition { term: 1, index };
     let entry = Appended { place, payload: payload.into() };
     journal.append_wait(vec![entry], Durability::Synced).unwrap();
 }
@@ -479,7 +479,7 @@ fn recovery_costs() {
     let (mut bytes, mut batch) = (0, Vec::new());
     for record in test_support::people(count) {
         bytes += record.bytes.len();
-        let place = Place { term: 1, index: record.lsn.0 };
+        let place = JournalPosition { term: 1, index: record.lsn.0 };
         batch.push(Appended { place, payload: record.bytes });
         if batch.len() == 1000 || place.index == count {
             journal.append_wait(std::mem::take(&mut batch), Durability::Written).unwrap();

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crc32c::{crc32c, crc32c_append};
 use journal::simulated::SimDisk;
-use journal::{Appended, Disk, Durability, Journal, JournalError, JournalOptions, Place, copy};
+use journal::{
+    Appended, Disk, Durability, Journal, JournalError, JournalOptions, JournalPosition, copy,
+};
 
 const ID: [u8; 16] = *b"store of example";
 const SEGMENT_BYTES: usize = 16 * 4096;
@@ -48,7 +50,7 @@ pub(crate) fn check(octets: &[u8]) {
         let arc: Arc<dyn Disk> = Arc::new(disk);
         let (journal, _) = Journal::open(arc, options).expect("what can be read can be opened");
         // Whatever it holds, it goes on from there, unless no index is left.
-        let place = |index| Place { term: u64::MAX, index };
+        let place = |index| JournalPosition { term: u64::MAX, index };
         let entry = |index| Appended { place: place(index), payload: Arc::from(&b"x"[..]) };
         let append = |index| journal.append_wait(vec![entry(index)], Durability::Synced);
         let mut next = 0;

@@ -26,7 +26,7 @@ fn show(url: &LdapUrl) -> String {
     if let Some(filter) = filter {
         shown += &format!(" filter {filter}");
     }
-    for Extension { critical, name, value } in extensions {
+    for UrlExtension { critical, name, value } in extensions {
         let critical = if *critical { "critical " } else { "" };
         shown += &format!(" {critical}extension {name} {value:?}");
     }
@@ -343,7 +343,7 @@ fn errors_say_what_and_where() {
 fn url() -> impl Strategy<Value = LdapUrl> {
     let host =
         proptest::option::of(prop_oneof!["[a-z0-9.-]{1,12}", Just("2001:db8::1".to_owned())]);
-    let scheme = proptest::sample::select(vec![Scheme::Ldap, Scheme::Ldaps]);
+    let scheme = proptest::sample::select(vec![UrlScheme::Ldap, UrlScheme::Ldaps]);
     let dn = any::<String>().prop_map(|value| {
         let rdn = crate::dn::Ava { attribute: "cn".to_owned(), value: value.into_bytes() };
         Dn::new(crate::dn::Rdn::new(vec![rdn]).into_iter().collect())
@@ -358,7 +358,7 @@ fn url() -> impl Strategy<Value = LdapUrl> {
     ]));
     let filter = proptest::option::of("\\(cn=[a-zé?#%&,! ]{0,8}\\)");
     let extension = ("[a-z][a-z0-9-]{0,4}", any::<bool>(), proptest::option::of(any::<String>()))
-        .prop_map(|(name, critical, value)| Extension { critical, name, value });
+        .prop_map(|(name, critical, value)| UrlExtension { critical, name, value });
     (
         (scheme, host, proptest::option::of(any::<u16>()), dn),
         proptest::collection::vec(attribute.prop_map(str::to_owned), 0..3),

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::manifest::Part;
+use super::manifest::BackupPart;
 
 /// A SHA-256 checksum, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, Deserialize, Eq, PartialEq, Serialize)]
@@ -103,10 +103,10 @@ impl NewPart {
     }
 
     /// Makes the part durable; its name is not until the directory is synced.
-    pub(super) fn finish(self) -> io::Result<Part> {
+    pub(super) fn finish(self) -> io::Result<BackupPart> {
         self.file.sync_all()?;
         let sha256 = Sha256Hex(self.hash.finalize().into());
-        Ok(Part { name: self.name, bytes: self.bytes, sha256 })
+        Ok(BackupPart { name: self.name, bytes: self.bytes, sha256 })
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Manifest {
 /// A file of the backup.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct BackupPart {
     /// Its name in the backup's directory.
     pub name: String,
     /// Its length.
@@ -68,7 +68,7 @@ pub struct Point {
 #[serde(deny_unknown_fields)]
 pub struct BasePart {
     /// The file.
-    pub part: Part,
+    pub part: BackupPart,
     /// The last record whose effect is in it.
     pub mark: Point,
     /// How many entries it holds.
@@ -80,7 +80,7 @@ pub struct BasePart {
 #[serde(deny_unknown_fields)]
 pub struct JournalPart {
     /// The file.
-    pub part: Part,
+    pub part: BackupPart,
     /// The first log sequence number in it.
     pub first_lsn: u64,
     /// When the first record was decided.
@@ -94,7 +94,7 @@ pub struct JournalPart {
 #[serde(deny_unknown_fields)]
 pub struct FilePart {
     /// The file.
-    pub part: Part,
+    pub part: BackupPart,
     /// Its path in the data directory.
     pub path: String,
     /// Its permissions.
@@ -119,7 +119,7 @@ struct Number {
     format: u32,
 }
 
-impl Part {
+impl BackupPart {
     /// Whether the part holds these octets.
     pub(super) fn is_of(&self, octets: &[u8]) -> bool {
         self.bytes == octets.len() as u64 && self.sha256 == Sha256Hex::of(octets)
@@ -185,7 +185,7 @@ impl Manifest {
     }
 
     /// All files of the backup, each once.
-    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+    pub fn parts(&self) -> impl Iterator<Item = &BackupPart> {
         let journal = self.journal.iter().map(|part| &part.part);
         let files = self.files.iter().map(|part| &part.part);
         std::iter::once(&self.base.part).chain(journal).chain(files)
@@ -269,8 +269,8 @@ const MANIFEST_MAX_BYTES: u64 = 64 << 20;
 mod tests {
     use super::*;
 
-    fn part(name: &str) -> Part {
-        Part { name: name.to_owned(), bytes: 3, sha256: Sha256Hex::of(name.as_bytes()) }
+    fn part(name: &str) -> BackupPart {
+        BackupPart { name: name.to_owned(), bytes: 3, sha256: Sha256Hex::of(name.as_bytes()) }
     }
 
     fn point(lsn: u64) -> Point {

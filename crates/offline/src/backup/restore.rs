@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use history::record::RecordHead;
 use history::{JOURNAL_DIRECTORY, recovery, schema_of};
-use journal::{Appended, Durability, FileDisk, Journal, JournalOptions, Place};
+use journal::{Appended, Durability, FileDisk, Journal, JournalOptions, JournalPosition};
 use store::{Adoption, Lsn, Store, StoreOptions};
 
 use super::error::BackupError;
@@ -218,7 +218,7 @@ impl Copy<'_> {
                 }
                 let time = Moment::from_micros(head.csn.time.0);
                 last = Point { lsn: head.lsn.0, hash: head.hash, time };
-                let place = Place { term: entry.term, index: entry.index };
+                let place = JournalPosition { term: entry.term, index: entry.index };
                 let bytes = entry.payload.len();
                 let payload = entry.payload.as_slice().into();
                 batch.bytes += bytes;

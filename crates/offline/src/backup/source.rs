@@ -57,7 +57,7 @@ impl Source {
     }
 
     /// The journal as far as it is written; `None` when there is none.
-    fn open(&self) -> Result<Option<journal::copy::Source>, JournalError> {
+    fn open(&self) -> Result<Option<journal::copy::JournalSnapshot>, JournalError> {
         if !self.directory.is_dir() {
             return Ok(None);
         }

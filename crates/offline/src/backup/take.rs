@@ -16,7 +16,7 @@ use store::{BaseReader, StoreOptions};
 use super::chain::{Break, Chain};
 use super::error::BackupError;
 use super::file::{self, CopyError, NewPart};
-use super::manifest::{self, BasePart, FilePart, JournalPart, Manifest, Part, Point};
+use super::manifest::{self, BackupPart, BasePart, FilePart, JournalPart, Manifest, Point};
 use super::moment::Moment;
 use super::part::PartWriter;
 use super::source::Source;
@@ -397,7 +397,7 @@ impl Run<'_> {
         NewPart::create(to, name).map_err(|source| BackupError::io(to, source))
     }
 
-    fn finish(&mut self, part: NewPart) -> Result<Part, BackupError> {
+    fn finish(&mut self, part: NewPart) -> Result<BackupPart, BackupError> {
         let part = part.finish().map_err(|source| BackupError::io(self.options.to, source))?;
         self.bytes += part.bytes;
         Ok(part)

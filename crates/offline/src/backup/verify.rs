@@ -11,7 +11,7 @@ use journal::LockedFile;
 use super::chain::Chain;
 use super::error::BackupError;
 use super::file::{self, CopyError, Hashing};
-use super::manifest::{self, JournalPart, Manifest, Part, Point};
+use super::manifest::{self, BackupPart, JournalPart, Manifest, Point};
 use super::moment::Moment;
 use super::part::PartReader;
 use super::{BackupProgress, OnBackupProgress};
@@ -85,7 +85,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Reads a part for its checksum only.
-    fn octets(&mut self, part: &Part) -> Result<(), BackupError> {
+    fn octets(&mut self, part: &BackupPart) -> Result<(), BackupError> {
         let path = self.directory.join(&part.name);
         let mut source = Hashing::new(open(&path)?);
         let copied = file::copy(&mut source, &mut io::sink(), &mut |read| self.advance(read));
@@ -118,7 +118,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn compare<R: Read>(&self, part: &Part, read: &Hashing<R>) -> Result<(), BackupError> {
+    fn compare<R: Read>(&self, part: &BackupPart, read: &Hashing<R>) -> Result<(), BackupError> {
         let reason = if read.bytes != part.bytes {
             format!("has {} bytes instead of {}", read.bytes, part.bytes)
         } else if read.checksum() != part.sha256 {

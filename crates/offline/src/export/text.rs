@@ -6,7 +6,7 @@ use directory::loading::LiveEntry;
 use ldap::ldif::push_ldif_line;
 use ldap::message::Scope;
 use schema::{EntryId, Selection, Truth};
-use store::{Reader, Store, StoredEntry, View};
+use store::{Store, StoreReader, StoredEntry, View};
 
 use super::ExportError;
 use super::place::{Moved, Place, Places};
@@ -26,7 +26,7 @@ pub(super) struct Chosen {
 /// Makes the text of entries, on a thread of its own.
 #[derive(Debug)]
 pub(super) struct TextMaker<'m> {
-    reader: Reader,
+    reader: StoreReader,
     chosen: &'m Chosen,
     region: &'m Region,
     places: Places<'m>,

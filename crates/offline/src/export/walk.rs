@@ -54,7 +54,7 @@ pub(super) enum Task {
     Entries(Vec<EntryId>),
     /// Of these entries those whose turn is by their number, if they are in the region and match.
     Straight(Vec<EntryId>),
-    /// Likewise, of the entries with numbers from the first to the last.
+    /// Of the entries from the first number to the last those that are in the region and match.
     Numbers(EntryId, EntryId),
 }
 

@@ -2,8 +2,8 @@
 
 use schema::Entry;
 use store::{
-    Added, BulkError, BulkLoader, Held, LoadOptions, Place, PrepareError, PreparedEntry, Preparer,
-    Store,
+    Added, BulkError, BulkLoader, Held, LoadOptions, PrepareError, PreparedEntry, Preparer,
+    SourceLine, Store,
 };
 
 use super::ImportError;
@@ -27,7 +27,7 @@ impl Finisher {
     pub(super) fn finish(
         &mut self,
         entry: &Entry,
-        place: Place,
+        place: SourceLine,
         number: u64,
     ) -> Result<PreparedEntry, PrepareError> {
         self.preparer.prepare(entry, place, self.first_id + number)

@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ldap::ldif::{
     LDIF_BLOCK_BYTES, LdifBlock, LdifBlocks, LdifError, LdifLimits, LdifReason, SliceReader,
 };
-use store::{Place, PrepareError, PreparedEntry, StoreError};
+use store::{PrepareError, PreparedEntry, SourceLine, StoreError};
 
 use super::ImportError;
 use super::dialect::{self, Tally, Translator, Verdict};
@@ -250,7 +250,7 @@ impl Worker<'_> {
                 continue;
             }
             self.tally.count_controls(entry.controls.len());
-            let place = Place { source, line: entry.line };
+            let place = SourceLine { source, line: entry.line };
             let record = RawRecord::borrowed(entry.dn, entry.attributes());
             let what = self.record(completion, record, place, number)?;
             outcomes.push(Outcome { line: place.line, text: reader.record_range(), what });
@@ -262,7 +262,7 @@ impl Worker<'_> {
         &mut self,
         completion: &mut super::prepare::Worker<'_>,
         mut record: RawRecord<'_>,
-        place: Place,
+        place: SourceLine,
         number: u64,
     ) -> Result<Made, StoreError> {
         #[cfg(test)]
@@ -352,7 +352,7 @@ fn store_block(
         Err(ImportEnd::Source(error)) => return Err(teller.broken(source, &error)),
     };
     for Outcome { line, text: range, what } in outcomes {
-        let place = Place { source, line };
+        let place = SourceLine { source, line };
         let text = text.get(range).filter(|text| !text.is_empty());
         match what {
             Made::Ready(ready) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use environment::Clock;
 use ldap::ldif::LdifError;
 use rustc_hash::FxHashMap;
-use store::{Added, Phase, Place, Refusal, RefusalReason};
+use store::{Added, Phase, Refusal, RefusalReason, SourceLine};
 
 use super::prepare::Fault;
 use super::{ImportError, ImportObserver, ImportPhase, ImportReport, Progress, Refused, Skipped};
@@ -52,7 +52,7 @@ impl Teller<'_> {
 
     pub(super) fn added(
         &mut self,
-        place: Place,
+        place: SourceLine,
         text: Option<&[u8]>,
         added: Added,
     ) -> Result<(), ImportError> {
@@ -100,7 +100,13 @@ impl Teller<'_> {
         Ok(())
     }
 
-    pub(super) fn refused(&mut self, place: Place, dn: &str, fault: &Fault, text: Option<&[u8]>) {
+    pub(super) fn refused(
+        &mut self,
+        place: SourceLine,
+        dn: &str,
+        fault: &Fault,
+        text: Option<&[u8]>,
+    ) {
         self.report.processed += 1;
         self.report.count(&fault.kind);
         let source = self.names.get(place.source as usize).map_or("", String::as_str);
@@ -111,7 +117,13 @@ impl Teller<'_> {
         self.observer.refused(&Refused { source, line, dn, reason, ldif: text });
     }
 
-    pub(super) fn skipped(&mut self, place: Place, dn: &str, reason: &str, text: Option<&[u8]>) {
+    pub(super) fn skipped(
+        &mut self,
+        place: SourceLine,
+        dn: &str,
+        reason: &str,
+        text: Option<&[u8]>,
+    ) {
         self.report.processed += 1;
         self.report.skipped += 1;
         let source = self.names.get(place.source as usize).map_or("", String::as_str);
@@ -192,7 +204,7 @@ impl Waiting {
         Self { folder: folder.to_path_buf(), file: None, length_bytes: 0, places }
     }
 
-    fn keep(&mut self, place: Place, text: &[u8]) -> Result<(), ImportError> {
+    fn keep(&mut self, place: SourceLine, text: &[u8]) -> Result<(), ImportError> {
         let kept = self.write(text).map_err(|source| self.failed(source))?;
         self.places.insert((place.source, place.line), (kept, text.len()));
         Ok(())
@@ -217,7 +229,7 @@ impl Waiting {
         Ok(at)
     }
 
-    fn take(&mut self, place: Place) -> Result<Option<Vec<u8>>, ImportError> {
+    fn take(&mut self, place: SourceLine) -> Result<Option<Vec<u8>>, ImportError> {
         let Some((at, length)) = self.places.remove(&(place.source, place.line)) else {
             return Ok(None);
         };

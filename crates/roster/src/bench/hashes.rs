@@ -8,7 +8,7 @@ use client::{Connection, SearchFor};
 use ldap::filter::Filter;
 use ldap::message::Scope;
 
-use super::record::Record;
+use super::record::BenchRecord;
 
 /// What a server has counted of slow passwords; the beginning is arbitrary.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -55,7 +55,7 @@ impl Hashes {
 
 impl SlowBinds {
     /// Whether slow hashes are what the binds of a run cost.
-    pub(crate) fn of(record: &Record, hashes: Option<Hashes>) -> Option<Self> {
+    pub(crate) fn of(record: &BenchRecord, hashes: Option<Hashes>) -> Option<Self> {
         let streams = record.streams.iter().filter(|stream| stream.name == "bind");
         let binds = streams.map(|stream| stream.made.max(stream.operations)).sum::<u64>();
         if binds == 0 {
@@ -74,7 +74,7 @@ impl SlowBinds {
         (jobs > binds / FEW).then_some(Self::Counted { jobs, binds, each_us, is_cached })
     }
 
-    fn guessed(record: &Record) -> Option<Self> {
+    fn guessed(record: &BenchRecord) -> Option<Self> {
         let each_us = record.cost.server.as_ref()?.cpu_us_per_operation as u64;
         (each_us >= SLOW_US).then_some(Self::Guessed { each_us })
     }
@@ -146,12 +146,12 @@ mod tests {
     use super::*;
     use crate::bench::record::{Cost, Spent, Stream};
 
-    fn record(name: &str, made: u64, cpu_us_per_operation: f64) -> Record {
+    fn record(name: &str, made: u64, cpu_us_per_operation: f64) -> BenchRecord {
         let server = Some(Spent { cpu_us_per_operation, ..Spent::default() });
-        Record {
+        BenchRecord {
             streams: vec![Stream { name: name.to_owned(), made, ..Stream::default() }],
             cost: Cost { server, ..Cost::default() },
-            ..Record::default()
+            ..BenchRecord::default()
         }
     }
 

@@ -503,7 +503,7 @@ mod tests {
         };
         let (near, far) = UnixStream::pair().unwrap();
         std::thread::spawn(|| serve(far, Duration::from_millis(60)));
-        let client = Client::new(0, Socket::new(client::Stream::Unix(near)).unwrap(), None);
+        let client = Client::new(0, Socket::new(client::ClientStream::Unix(near)).unwrap(), None);
         let stream = &plan.streams[0];
         let work = Work::new(&plan, stream, Arc::new(Turns::new(stream)), Part::WHOLE).unwrap();
         let flow = Flow::new(work, 1, None, stream.latency_limit);

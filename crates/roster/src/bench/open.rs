@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use client::Stream;
+use client::ClientStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::wire::Socket;
@@ -59,7 +59,7 @@ pub(crate) fn open(login: &Login, count: usize, binds: bool) -> Result<Vec<Socke
 
 fn one(login: &Login, binds: bool) -> Result<Socket, Failure> {
     let connection = if binds { login.connect() } else { login.connect_unbound() }?;
-    let stream: Option<Stream> = connection.into_stream();
+    let stream: Option<ClientStream> = connection.into_stream();
     let stream = stream.ok_or_else(|| Failure::refused("the server closed a connection"))?;
     Socket::new(stream)
         .map_err(|error| Failure::local(format!("cannot use a socket: {}", plain(&error))))

@@ -21,11 +21,11 @@ mod words;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::run::{Group, Run};
-use super::record::Record;
+use super::record::BenchRecord;
 use crate::table::shortened;
 
 /// The page of these runs. Ratios are to the first run of each job.
-pub fn page(records: &[Record], title: Option<&str>) -> String {
+pub fn page(records: &[BenchRecord], title: Option<&str>) -> String {
     let groups = grouped(records);
     let title = title.map_or_else(|| words::title(&groups), str::to_owned);
     let page = html! {
@@ -107,7 +107,7 @@ fn legible(mut page: String) -> String {
 }
 
 /// Runs by job, and servers with their colours, both in the order of their first appearance.
-fn grouped(records: &[Record]) -> Vec<Group<'_>> {
+fn grouped(records: &[BenchRecord]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut servers: Vec<&str> = Vec::new();
     for record in records.iter().filter(|record| !is_floor(record)) {
@@ -118,7 +118,7 @@ fn grouped(records: &[Record]) -> Vec<Group<'_>> {
         });
         let place = groups.iter().position(|group| group.name == record.name);
         let place = place.unwrap_or_else(|| {
-            let floor = |other: &&Record| is_floor(other) && other.name == record.name;
+            let floor = |other: &&BenchRecord| is_floor(other) && other.name == record.name;
             let floor = records.iter().find(floor);
             groups.push(Group { name: &record.name, runs: Vec::new(), floor });
             groups.len() - 1
@@ -132,7 +132,7 @@ fn grouped(records: &[Record]) -> Vec<Group<'_>> {
 }
 
 /// What a run is called beside the others of its group.
-fn label(record: &Record, others: &[Run<'_>]) -> String {
+fn label(record: &BenchRecord, others: &[Run<'_>]) -> String {
     let plain = if record.label.trim().is_empty() { "a server" } else { record.label.trim() };
     let name = shortened(plain, LABEL_CHARACTERS_MAX);
     let numbered = |number: usize| match number {
@@ -144,7 +144,7 @@ fn label(record: &Record, others: &[Run<'_>]) -> String {
 }
 
 /// Whether a run is one against the echo server.
-fn is_floor(record: &Record) -> bool {
+fn is_floor(record: &BenchRecord) -> bool {
     record.label.to_ascii_lowercase().starts_with("echo")
         || record.server.settings.get("role").is_some_and(|role| role == "floor")
 }

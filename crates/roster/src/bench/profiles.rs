@@ -123,7 +123,7 @@ impl Setup {
         self.oud(filter, Expected::Same)
     }
 
-    /// Likewise: digits of a telephone number, and either of two things.
+    /// One of those that ask for digits of a telephone number, and either of two things.
     fn oud_phone(&self, either: &str) -> Result<Vec<Stream>, Failure> {
         self.oud_some(&format!("(&(telephoneNumber=*{{phone}}*)(|{either}))"))
     }

@@ -4,8 +4,8 @@
 //! Times are in µs unless a name says otherwise. Fields that a reader does not know are passed
 //! over; what is missing and may be is none.
 //!
-//! Invariant: what [`Record::parse`] returns is small enough to draw, and its numbers are finite
-//! and not negative: a record may come from anybody.
+//! Invariant: what [`BenchRecord::parse`] returns is small enough to draw, and its numbers are
+//! finite and not negative: a record may come from anybody.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::whole_file::WholeFile;
 
 /// A run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Record {
+pub struct BenchRecord {
     /// [`FORMAT`].
     pub format: String,
     /// The job or the profile.
@@ -36,7 +36,7 @@ pub struct Record {
     #[serde(default)]
     pub command: Vec<String>,
     /// The server.
-    pub server: Server,
+    pub server: MeasuredServer,
     /// The machine of the load generator.
     pub machine: Machine,
     /// The load.
@@ -53,7 +53,7 @@ pub struct Record {
 
 /// The server that was measured.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Server {
+pub struct MeasuredServer {
     /// Where it is.
     pub uri: String,
     /// What it calls itself: `vendorName` and `vendorVersion` of the root DSE.
@@ -150,7 +150,7 @@ pub struct Stream {
     /// From when a request was due, or sent, to its whole answer.
     #[serde(default)]
     pub latency: Latency,
-    /// The same whole: how many took at most so many µs, and more than the row before.
+    /// The latencies whole: how many took at most so many µs, and more than the row before.
     #[serde(default)]
     pub histogram: Vec<(f64, u64)>,
 }
@@ -253,21 +253,21 @@ pub struct Spent {
 
 /// Why something is no record of a run.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct RecordError(String);
+pub struct BenchRecordError(String);
 
-impl fmt::Display for RecordError {
+impl fmt::Display for BenchRecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for RecordError {}
+impl std::error::Error for BenchRecordError {}
 
-impl Record {
+impl BenchRecord {
     /// Reads a record and checks it.
-    pub fn parse(octets: &[u8]) -> Result<Self, RecordError> {
+    pub fn parse(octets: &[u8]) -> Result<Self, BenchRecordError> {
         if octets.len() > RECORD_BYTES_MAX {
-            return Err(RecordError(format!("it has more than {RECORD_BYTES_MAX} bytes")));
+            return Err(BenchRecordError(format!("it has more than {RECORD_BYTES_MAX} bytes")));
         }
         /// What every version of the format has.
         #[derive(Deserialize)]
@@ -275,14 +275,14 @@ impl Record {
             format: String,
         }
         let head: Head = serde_json::from_slice(octets)
-            .map_err(|error| RecordError(format!("it is not a record of a run: {error}")))?;
+            .map_err(|error| BenchRecordError(format!("it is not a record of a run: {error}")))?;
         if head.format != FORMAT {
             let found = head.format.chars().take(40).collect::<String>();
             let reason = format!("its format is '{}', not '{FORMAT}'", found.escape_debug());
-            return Err(RecordError(reason));
+            return Err(BenchRecordError(reason));
         }
         let record: Self = serde_json::from_slice(octets).map_err(|error| {
-            RecordError(format!("it is not a complete record of a run: {error}"))
+            BenchRecordError(format!("it is not a complete record of a run: {error}"))
         })?;
         record.check()?;
         Ok(record)
@@ -346,7 +346,7 @@ impl Record {
     }
 
     /// Limits that keep a page readable, and numbers that can be drawn.
-    fn check(&self) -> Result<(), RecordError> {
+    fn check(&self) -> Result<(), BenchRecordError> {
         let limits = [
             ("words of the command", self.command.len(), COMMAND_WORDS_MAX),
             ("settings", self.server.settings.len(), SETTINGS_MAX),
@@ -381,7 +381,7 @@ impl Record {
             numbers("seconds", &latencies)?;
             numbers("seconds", &[at_s])?;
             if at_s <= before {
-                return Err(RecordError("its seconds are out of order".to_owned()));
+                return Err(BenchRecordError("its seconds are out of order".to_owned()));
             }
             before = at_s;
         }
@@ -402,7 +402,7 @@ impl Stream {
         }
     }
 
-    fn check(&self) -> Result<(), RecordError> {
+    fn check(&self) -> Result<(), BenchRecordError> {
         at_most(&[
             ("result codes", self.result_codes.len(), RESULT_CODES_MAX),
             ("rows of a histogram", self.histogram.len(), HISTOGRAM_ROWS_MAX),
@@ -413,11 +413,11 @@ impl Stream {
         for &(us, count) in &self.histogram {
             numbers("histogram", &[us])?;
             if us <= before {
-                return Err(RecordError("its histogram is out of order".to_owned()));
+                return Err(BenchRecordError("its histogram is out of order".to_owned()));
             }
             before = us;
             sum = sum.checked_add(count).ok_or_else(|| {
-                RecordError("its histogram counts more than there can be".to_owned())
+                BenchRecordError("its histogram counts more than there can be".to_owned())
             })?;
         }
         Ok(())
@@ -425,7 +425,7 @@ impl Stream {
 }
 
 impl Latency {
-    fn check(&self, place: &str) -> Result<(), RecordError> {
+    fn check(&self, place: &str) -> Result<(), BenchRecordError> {
         let Self { mean, p50, p90, p99, p99_9, p99_99, p99_999, max } = *self;
         numbers(place, &[mean, p50, p90, p99, p99_9, p99_99, p99_999, max])
     }
@@ -509,20 +509,20 @@ pub(crate) fn command_without_passwords(
     arguments.into_iter().map(hide).collect()
 }
 
-fn at_most(limits: &[(&str, usize, usize)]) -> Result<(), RecordError> {
+fn at_most(limits: &[(&str, usize, usize)]) -> Result<(), BenchRecordError> {
     match limits.iter().find(|(_, count, limit)| count > limit) {
         None => Ok(()),
         Some((what, count, limit)) => {
-            Err(RecordError(format!("it has {count} {what}, more than {limit}")))
+            Err(BenchRecordError(format!("it has {count} {what}, more than {limit}")))
         }
     }
 }
 
-fn numbers(place: &str, numbers: &[f64]) -> Result<(), RecordError> {
+fn numbers(place: &str, numbers: &[f64]) -> Result<(), BenchRecordError> {
     if numbers.iter().all(|number| (0.0..=NUMBER_MAX).contains(number)) {
         Ok(())
     } else {
-        Err(RecordError(format!("a number of its {place} is out of range")))
+        Err(BenchRecordError(format!("a number of its {place} is out of range")))
     }
 }
 

@@ -5,12 +5,12 @@ use std::fmt;
 
 use ldap::result::ResultCode;
 
-use super::record::{Compared, Latency, Record};
+use super::record::{BenchRecord, Compared, Latency};
 use super::same::REQUESTS_REMEMBERED_MAX;
 
 /// Shows a record.
 #[derive(Debug)]
-pub(crate) struct Summary<'r>(pub(crate) &'r Record);
+pub(crate) struct Summary<'r>(pub(crate) &'r BenchRecord);
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +88,7 @@ fn percentiles(latency: &Latency) -> String {
     )
 }
 
-fn answers(record: &Record, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn answers(record: &BenchRecord, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut codes: BTreeMap<u32, u64> = BTreeMap::new();
     let (mut wrong, mut errors) = (0, 0);
     // Cycles repeat the answers of their operations.

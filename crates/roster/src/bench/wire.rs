@@ -5,11 +5,11 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use client::Stream;
+use client::ClientStream;
 
 /// An open connection.
 pub(crate) struct Socket {
-    stream: Stream,
+    stream: ClientStream,
     /// The beginning of a message whose rest has not come yet.
     pub(crate) rest: Vec<u8>,
     /// What the socket has not taken yet.
@@ -30,11 +30,11 @@ pub(crate) enum Took {
 
 impl Socket {
     /// Takes over a connection on which nothing is under way.
-    pub(crate) fn new(mut stream: Stream) -> io::Result<Self> {
+    pub(crate) fn new(mut stream: ClientStream) -> io::Result<Self> {
         match &mut stream {
-            Stream::Tcp(socket) => socket.set_nonblocking(true)?,
-            Stream::Unix(socket) => socket.set_nonblocking(true)?,
-            Stream::Tls(tls) => {
+            ClientStream::Tcp(socket) => socket.set_nonblocking(true)?,
+            ClientStream::Unix(socket) => socket.set_nonblocking(true)?,
+            ClientStream::Tls(tls) => {
                 tls.sock.set_nonblocking(true)?;
                 tls.conn.set_buffer_limit(None);
             }
@@ -45,18 +45,18 @@ impl Socket {
     /// What epoll watches.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match &self.stream {
-            Stream::Tcp(socket) => socket.as_fd(),
-            Stream::Unix(socket) => socket.as_fd(),
-            Stream::Tls(tls) => tls.sock.as_fd(),
+            ClientStream::Tcp(socket) => socket.as_fd(),
+            ClientStream::Unix(socket) => socket.as_fd(),
+            ClientStream::Tls(tls) => tls.sock.as_fd(),
         }
     }
 
     /// Reads what has come, as far as it fits.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Took> {
         let read = match &mut self.stream {
-            Stream::Tcp(socket) => socket.read(buffer),
-            Stream::Unix(socket) => socket.read(buffer),
-            Stream::Tls(tls) => {
+            ClientStream::Tcp(socket) => socket.read(buffer),
+            ClientStream::Unix(socket) => socket.read(buffer),
+            ClientStream::Tls(tls) => {
                 // What was deciphered before comes first.
                 match tls.conn.reader().read(buffer) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -77,7 +77,7 @@ impl Socket {
 
     /// Whether a read that did not fill the buffer may have left something nobody is told of.
     pub(crate) const fn may_hold_more(&self) -> bool {
-        matches!(self.stream, Stream::Tls(_))
+        matches!(self.stream, ClientStream::Tls(_))
     }
 
     /// Sends `octets`; whether all went out, or the socket is to be watched for when more fits.
@@ -86,7 +86,7 @@ impl Socket {
             self.pending.extend_from_slice(octets);
             return self.flush();
         }
-        if let Stream::Tls(tls) = &mut self.stream {
+        if let ClientStream::Tls(tls) = &mut self.stream {
             tls.conn.writer().write_all(octets)?;
             return self.flush();
         }
@@ -98,7 +98,7 @@ impl Socket {
 
     /// Sends what waits.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        if let Stream::Tls(tls) = &mut self.stream {
+        if let ClientStream::Tls(tls) = &mut self.stream {
             while tls.conn.wants_write() {
                 match tls.conn.write_tls(&mut tls.sock) {
                     Ok(_) => {}
@@ -123,9 +123,9 @@ impl Socket {
     /// As much as the socket takes.
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         let written = match &mut self.stream {
-            Stream::Tcp(socket) => socket.write(octets),
-            Stream::Unix(socket) => socket.write(octets),
-            Stream::Tls(_) => Ok(0),
+            ClientStream::Tcp(socket) => socket.write(octets),
+            ClientStream::Unix(socket) => socket.write(octets),
+            ClientStream::Tls(_) => Ok(0),
         };
         match written {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),

@@ -1,7 +1,7 @@
 //! `roster explain`: how a running server answers a search.
 
 use clap::Args;
-use client::{Entry, SearchAnswer, SearchFor};
+use client::{FoundEntry, SearchAnswer, SearchFor};
 use directory::explanation::{ATTRIBUTE, Report};
 use ldap::ber::{Tag, Writer};
 use ldap::control_value::sort::{SortKey, write_sort_keys};
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut connection = options.server.connect()?;
     let outcome = connection.search_with(&asked, controls.as_ref(), &mut |found| {
         let SearchAnswer::Entry { dn, attributes } = found else { return Ok(()) };
-        let entry = Entry::of(dn, attributes);
+        let entry = FoundEntry::of(dn, attributes);
         // Who is not the administrator gets ordinary entries; one tells.
         explained = Some(entry.text(ATTRIBUTE).ok_or_else(not_administrator)?.to_owned());
         Ok::<_, Failure>(())

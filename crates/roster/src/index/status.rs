@@ -1,6 +1,6 @@
 //! The list of indexes: the columns that `list-index-status` of OpenDJ has, and more.
 
-use client::{Connection, Entry};
+use client::{Connection, FoundEntry};
 use ldap::message::Scope;
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ struct Popular {
 }
 
 impl Status {
-    fn of(entry: &Entry) -> Option<Self> {
+    fn of(entry: &FoundEntry) -> Option<Self> {
         let count = |name: &str| entry.text(name).and_then(|text| text.parse().ok());
         let progress = entry.text("roster-index-progress").and_then(|text| text.split_once('/'));
         let popular = entry.texts("roster-index-popular").filter_map(|line| {
@@ -197,12 +197,12 @@ fn bytes(size: u64) -> String {
 mod tests {
     use super::*;
 
-    fn entry(pairs: &[(&str, &[&str])]) -> Entry {
+    fn entry(pairs: &[(&str, &[&str])]) -> FoundEntry {
         let attributes = pairs.iter().map(|(name, values)| {
             let values = values.iter().map(|value| value.as_bytes().to_vec()).collect();
             ((*name).to_owned(), values)
         });
-        Entry { dn: String::new(), attributes: attributes.collect() }
+        FoundEntry { dn: String::new(), attributes: attributes.collect() }
     }
 
     fn two() -> Vec<Status> {

@@ -65,7 +65,7 @@ pub(crate) fn relax_rules() -> ControlsBuf {
     controls
 }
 
-/// Likewise, for modifies: a value that is there already is passed over.
+/// The controls of a modify: `relax`, and the one that passes over a value that is there already.
 pub(crate) fn permissive(relax: Controls<'_>) -> ControlsBuf {
     let mut controls: ControlsBuf = relax.iter().collect();
     controls.push(Control { oid: PERMISSIVE_MODIFY, critical: false, value: None });
@@ -76,7 +76,7 @@ fn read(
     connection: &mut Connection,
     name: &str,
     attributes: &[&str],
-) -> Result<Vec<client::Entry>, ClientError> {
+) -> Result<Vec<client::FoundEntry>, ClientError> {
     let filter = Filter::Present("objectClass");
     let asked = SearchFor { scope: Scope::Base, attributes, ..SearchFor::below(name, filter) };
     Ok(connection.search(&asked)?.entries)

@@ -62,7 +62,7 @@ impl Reading {
         self.texts(entry, attribute).next()?.parse().ok()
     }
 
-    /// Likewise, where it may be negative.
+    /// The number, maybe negative, that an entry, named without `,cn=monitor`, has there.
     pub(super) fn signed(&self, entry: &str, attribute: &str) -> Option<i64> {
         self.texts(entry, attribute).next()?.parse().ok()
     }

@@ -83,7 +83,8 @@ impl Assertion {
         self.holds_within(schema, entry, &mut Meter::unlimited())
     }
 
-    /// The same, and what it costs to find out: see [`super::ResolvedFilter::matches_within`].
+    /// Whether a value of the entry matches by an equality rule, and what it costs to find out: see
+    /// [`super::ResolvedFilter::matches_within`].
     pub fn holds_within(
         &self,
         schema: &Schema,

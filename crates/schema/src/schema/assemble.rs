@@ -12,7 +12,7 @@ use crate::definition::{
     SUPERIOR_DEPTH_MAX,
 };
 use crate::description::AttributeDescription;
-use crate::error::{Place, SchemaError, SchemaFault, subject};
+use crate::error::{DefinitionLocation, SchemaError, SchemaFault, subject};
 use crate::file::Sourced;
 use crate::matching_rule::MATCHING_RULES;
 use crate::names::NameMap;
@@ -73,7 +73,7 @@ fn is_own(definition: &Definition) -> bool {
 
 fn needed_by_server(name: &str) -> SchemaError {
     SchemaError {
-        place: Place::default(),
+        place: DefinitionLocation::default(),
         subject: String::new(),
         fault: SchemaFault::NeededByServer(name.to_owned()),
     }

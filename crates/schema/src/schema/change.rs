@@ -5,7 +5,7 @@
 use super::Schema;
 use crate::attribute_type::AttributeType;
 use crate::definition::{Definition, DefinitionKind};
-use crate::error::{Place, SchemaError, SchemaFault};
+use crate::error::{DefinitionLocation, SchemaError, SchemaFault};
 use crate::file::{SCHEMA_FILE_EXTENSION, Sourced};
 use crate::well_known::WellKnown;
 
@@ -25,7 +25,7 @@ impl Schema {
         add: &[Definition],
         remove: &[Definition],
     ) -> Result<Self, SchemaError> {
-        let place = Place { file: ONLINE_FILE.to_owned(), line: None };
+        let place = DefinitionLocation { file: ONLINE_FILE.to_owned(), line: None };
         let mut sources = self.sources.clone();
         for definition in add.iter().chain(remove) {
             if is_fixed(definition.kind()) {
@@ -152,7 +152,11 @@ fn is_fixed(kind: DefinitionKind) -> bool {
 }
 
 /// Turns "refers to what is not there" into "cannot be removed", where that is why.
-fn blame_removal(error: SchemaError, removed: &[Definition], place: Place) -> SchemaError {
+fn blame_removal(
+    error: SchemaError,
+    removed: &[Definition],
+    place: DefinitionLocation,
+) -> SchemaError {
     let SchemaFault::Unknown { name, .. } = &error.fault else { return error };
     match removed.iter().find(|definition| definition.is_named(name)) {
         Some(definition) => {

@@ -58,7 +58,7 @@ fn read_one(
                 _ => return Err(wrong(at(), "policy.tls must be true or false, or on or off")),
             },
             "addresses" => {
-                let parse = |text: String| text.parse::<PolicyAddress>().map_err(|()| text);
+                let parse = |text: String| text.parse::<PolicyAddress>().map_err(|_| text);
                 let wanted = "an address like 192.0.2.1, a network like 192.0.2.0/24, or local";
                 policy.addresses = list(value, name, &at)?
                     .into_iter()

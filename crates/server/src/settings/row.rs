@@ -298,3 +298,7 @@ pub(super) const THREADS_MAX: u64 = 1_024;
 
 /// A week: longer is surely a mistake in the unit.
 pub(super) const TIMEOUT_MAX_S: u64 = 604_800;
+
+/// What a list of networks takes.
+pub(super) const NETWORKS: &str =
+    "networks like \"10.0.0.0/8\" or \"::1\", with at least 96 bits after \"::ffff:\"";

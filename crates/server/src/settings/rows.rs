@@ -5,7 +5,7 @@ use std::time::Duration;
 use directory::Network;
 
 use super::authentication::{CERTIFICATE_MAPPERS, MECHANISMS};
-use super::row::{Kind, Row, TIMEOUT_MAX_S, number};
+use super::row::{Kind, NETWORKS, Row, TIMEOUT_MAX_S, number};
 use crate::listen::tls::{CIPHER_SUITES, VERSIONS};
 use crate::rows::join;
 
@@ -100,7 +100,7 @@ const NODE_ROWS: &[Row] = &[
         key: "proxies",
         kind: Kind::Texts {
             separator: ',',
-            form: "networks like \"10.0.0.0/8\" or \"::1\"",
+            form: NETWORKS,
             is_well_formed: |text| text.parse::<Network>().is_ok(),
             set: |s, texts| {
                 s.listen.proxies = texts.iter().filter_map(|text| text.parse().ok()).collect();

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use heed::{AnyTls, RoTxn, RwTxn};
+use heed::{AnyTls, RoTxn};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
 use crate::base::lmdb::{META, Table};
@@ -96,15 +96,7 @@ impl Compression {
         Ok(Some(Arc::new(compression.ok_or_else(damaged)?)))
     }
 
-    /// Writes the rows of `meta`.
-    pub(crate) fn write(&self, table: Table, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
-        for (key, octets) in self.rows() {
-            table.put(txn, key.as_bytes(), octets)?;
-        }
-        Ok(())
-    }
-
-    /// What [`Self::write`] writes.
+    /// Its rows of `meta`.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (String, &[u8])> {
         let dictionaries = self.dictionaries.iter().enumerate();
         dictionaries

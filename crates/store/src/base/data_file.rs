@@ -26,8 +26,8 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     check_by(look, path)
 }
 
-/// Likewise one of whose trees any page is damaged: LMDB takes them on trust, and may go round in
-/// circles in a page of zeros.
+/// Refuses what [`check`] refuses, and an environment of whose trees any page is damaged: LMDB
+/// takes them on trust, and may go round in circles in a page of zeros.
 pub(crate) fn check_pages(path: &Path) -> Result<(), StoreError> {
     check_by(look_at_all, path)
 }

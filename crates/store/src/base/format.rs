@@ -63,7 +63,7 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    /// The same, of a directory that holds nothing but what an interrupted creation left.
+    /// Creates it in a directory that holds nothing but what an interrupted creation left.
     pub(crate) fn create_alone(path: &Path) -> Result<Self, StoreError> {
         let is_left = path.join(LOCK_FILE).exists() && !path.join(FORMAT_FILE).exists();
         let holds_more = match fs::read_dir(path) {

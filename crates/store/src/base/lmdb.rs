@@ -100,7 +100,7 @@ impl PlainTable {
         }
     }
 
-    /// Likewise, to be changed.
+    /// What is kept for this table, to be changed.
     #[inline]
     pub(crate) const fn of_mut<T>(self, each: &mut [T; PLAIN_TABLES.len()]) -> &mut T {
         let [meta, attributes, entries, names, children] = each;
@@ -228,7 +228,7 @@ impl Environment {
         env.prepare_for_closing().wait();
     }
 
-    /// The same environment, whose files were moved to another directory.
+    /// This environment, whose files were moved to another directory.
     pub(crate) fn moved_to(self, directory: &Path) -> Self {
         Self { directory: directory.into(), ..self }
     }

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 
 /// Where an entry came from.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Place {
+pub struct SourceLine {
     /// Which of the sources; below 65536.
     pub source: u32,
     /// The line of it; below 2 to the power of 48.
@@ -19,7 +19,7 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// Where it came from.
-    pub place: Place,
+    pub place: SourceLine,
     /// Its name.
     pub dn: String,
     /// Why not.
@@ -32,7 +32,7 @@ pub enum RefusalReason {
     /// The name is there already.
     Duplicate {
         /// Where it was first; none when the store held it before the load.
-        first: Option<Place>,
+        first: Option<SourceLine>,
     },
     /// The superior is neither in the load nor in the store.
     Orphan {
@@ -77,7 +77,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dn = &self.dn;
         match &self.reason {
-            RefusalReason::Duplicate { first: Some(Place { source, line }) } => {
+            RefusalReason::Duplicate { first: Some(SourceLine { source, line }) } => {
                 write!(f, "entry '{dn}' exists already, from line {line}")?;
                 if *source == self.place.source { Ok(()) } else { write!(f, " of another file") }
             }

@@ -24,7 +24,7 @@ use super::spill::Workplace;
 use super::target::{Piece, Target, To};
 use super::waiting::Waiting;
 use super::{
-    Added, BulkError, BulkReport, Held, LoadOptions, Phase, Place, Refusal, RefusalReason,
+    Added, BulkError, BulkReport, Held, LoadOptions, Phase, Refusal, RefusalReason, SourceLine,
 };
 use crate::base::lmdb::Environment;
 use crate::base::meta;
@@ -72,7 +72,7 @@ pub struct BulkLoader<'s> {
     pub(super) waiting: Option<Waiting>,
     pub(super) fixes: Fixes,
     /// Where those came from that took the place of what the store held, by their ids.
-    replaced: FxHashMap<u64, Place>,
+    replaced: FxHashMap<u64, SourceLine>,
     pub(super) counters: Counters,
     first_id: u64,
     /// How many entries the store held and keeps.
@@ -277,7 +277,7 @@ impl<'s> BulkLoader<'s> {
             Some(own) => own,
             None => self.preparer(),
         };
-        let place = Place { source: 0, line };
+        let place = SourceLine { source: 0, line };
         let prepared = own.prepare(entry, place, self.counters.next_entry_id);
         self.own = Some(own);
         match self.add(prepared?)? {

@@ -12,7 +12,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::Place;
+use super::SourceLine;
 
 /// The hash of a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -172,7 +172,7 @@ impl Places {
     }
 
     /// True when it takes more memory now: after some thousand of places.
-    pub(super) fn put(&mut self, number: u64, place: Place) -> bool {
+    pub(super) fn put(&mut self, number: u64, place: SourceLine) -> bool {
         let (piece, within) = place_of(number);
         if self.pieces.len() <= piece {
             self.pieces.resize(piece + 1, None);
@@ -189,11 +189,11 @@ impl Places {
         is_new
     }
 
-    pub(super) fn find(&self, number: u64) -> Option<Place> {
+    pub(super) fn find(&self, number: u64) -> Option<SourceLine> {
         let (piece, within) = place_of(number);
         let place = *self.pieces.get(piece)?.as_ref()?.get(within)?;
         let source = (place >> LINE_BITS) as u32;
-        Some(Place { source, line: place & ((1 << LINE_BITS) - 1) })
+        Some(SourceLine { source, line: place & ((1 << LINE_BITS) - 1) })
     }
 }
 
@@ -259,10 +259,10 @@ mod tests {
         let mut places = Places::default();
         let numbers = [0, 1, 8191, 8192, 3_000_000_000, 3_000_000_001];
         for number in numbers {
-            places.put(number, Place { source: 7, line: number + 5 });
+            places.put(number, SourceLine { source: 7, line: number + 5 });
         }
         for number in numbers {
-            assert_eq!(places.find(number), Some(Place { source: 7, line: number + 5 }));
+            assert_eq!(places.find(number), Some(SourceLine { source: 7, line: number + 5 }));
         }
         assert_eq!(places.find(4_000_000_000), None);
         assert_eq!(places.find(1_000_000_000), None);

@@ -11,7 +11,7 @@ use super::gather::Gatherer;
 use super::names::{NameHash, NameHasher};
 use super::packing::SharedCompression;
 use super::run::Runs;
-use super::{Place, PrepareError, Refusal, RefusalReason};
+use super::{PrepareError, Refusal, RefusalReason, SourceLine};
 use crate::base::compress::Compressor;
 use crate::error::StoreError;
 use crate::index::IndexKind;
@@ -80,7 +80,7 @@ pub(super) struct Above {
 #[derive(Debug)]
 pub struct PreparedEntry {
     pub(super) id: u64,
-    pub(super) place: Place,
+    pub(super) place: SourceLine,
     pub(super) name: NameHash,
     /// None of the entry of a naming context.
     pub(super) above: Option<Above>,
@@ -188,7 +188,7 @@ impl Preparer {
     pub fn prepare(
         &mut self,
         entry: &Entry,
-        place: Place,
+        place: SourceLine,
         id: u64,
     ) -> Result<PreparedEntry, PrepareError> {
         let refused =

@@ -267,7 +267,8 @@ fn threads_may_prepare() {
         let prepare = |entries: &'static [Entry], first: u64, mut preparer: Preparer| {
             scope.spawn(move || {
                 let ids = entries.iter().zip(first..);
-                let prepare = |(entry, id)| preparer.prepare(entry, Place::default(), id).unwrap();
+                let prepare =
+                    |(entry, id)| preparer.prepare(entry, SourceLine::default(), id).unwrap();
                 let prepared: Vec<PreparedEntry> = ids.map(prepare).collect();
                 (prepared, preparer)
             })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Place;
+use super::SourceLine;
 use super::names::{HASH_BYTES, NameHash};
 use super::prepare::{Above, PreparedEntry};
 use super::spill::{SpillFile, Workplace};
@@ -103,7 +103,7 @@ fn read(rest: &mut &[u8]) -> Option<PreparedEntry> {
     *rest = after;
     Some(PreparedEntry {
         id,
-        place: Place { source: source as u32, line },
+        place: SourceLine { source: source as u32, line },
         name,
         above,
         is_alias,

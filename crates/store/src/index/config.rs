@@ -58,7 +58,7 @@ impl IndexConfig {
 }
 
 impl IndexDefinition {
-    /// The same index with the names that the schema has for its parts. What another kind of index
+    /// This index with the names that the schema has for its parts. What another kind of index
     /// does as well becomes that kind: an ordering rule that orders the keys of the equality rule
     /// needs no index of its own, nor does an extensible index of the type's own equality rule.
     ///

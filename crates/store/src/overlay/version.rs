@@ -54,7 +54,7 @@ impl Version {
         Self { environment, number: 0, base, layers, counters, dictionary, index_epoch }
     }
 
-    /// The same base, with all up to `counters` in it and nothing over it.
+    /// This version with all up to `counters` in the base and nothing over it.
     fn settled(&self, counters: Counters, dictionary: Arc<Dictionary>) -> Self {
         let (base, layers) = (counters.mark(), Arc::default());
         Self { base, layers, counters, dictionary, ..Self::clone(self) }

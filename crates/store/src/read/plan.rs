@@ -36,7 +36,7 @@ use node::{Node, Shape};
 use stream::Stream;
 
 pub use cost::Work;
-pub use explain::{Explanation, Operator, ScopeReport, Source, TermReport};
+pub use explain::{CandidateSource, Explanation, Operator, ScopeReport, TermReport};
 pub use indexable::Indexable;
 
 /// What is asked of a plan.
@@ -201,8 +201,8 @@ impl Plan {
         self.candidates_until(view, after, NEVER)
     }
 
-    /// The same until an interrupt: then the last item is [`StoreError::Interrupted`]. Between two
-    /// candidates much may be read that is none.
+    /// The ids of the candidates after `after`, in order, until an interrupt: then the last item is
+    /// [`StoreError::Interrupted`]. Between two candidates much may be read that is none.
     pub fn candidates_until<'p>(
         &'p self,
         view: &'p View<'_>,
@@ -225,7 +225,8 @@ impl Plan {
         self.entries_until(view, after, NEVER)
     }
 
-    /// The same until an interrupt: then the last item is [`StoreError::Interrupted`].
+    /// The candidates after `after`, in the order of their ids, until an interrupt: then the last
+    /// item is [`StoreError::Interrupted`].
     pub fn entries_until<'p>(
         &'p self,
         view: &'p View<'_>,

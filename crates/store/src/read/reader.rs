@@ -18,7 +18,7 @@ use crate::store::Store;
 /// What one thread reads with; it keeps its view while nothing is published, and what the view
 /// reads of LMDB until that has moved on.
 #[derive(Debug)]
-pub struct Reader {
+pub struct StoreReader {
     store: Arc<Store>,
     /// As of this exchange of the version.
     exchanges: u64,
@@ -129,11 +129,11 @@ impl Holds {
 impl Store {
     /// What a thread reads with.
     #[must_use]
-    pub fn reader(self: &Arc<Self>) -> Reader {
+    pub fn reader(self: &Arc<Self>) -> StoreReader {
         let store = Arc::clone(self);
         let memories = Memories { rows: Some(Remembered::default()), ..Memories::default() };
         let hold = self.holds.add();
-        Reader { store, exchanges: 0, view: None, memories, hold }
+        StoreReader { store, exchanges: 0, view: None, memories, hold }
     }
 
     /// How often each index was asked, by its id: since the store was opened, or since the index
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-impl Reader {
+impl StoreReader {
     /// The view of what is published.
     #[inline]
     pub fn view(&mut self) -> Result<&View<'static>, StoreError> {
@@ -218,7 +218,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for StoreReader {
     fn drop(&mut self) {
         self.store.holds.end(&self.hold);
     }

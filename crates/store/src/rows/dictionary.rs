@@ -39,7 +39,7 @@ pub struct Dictionary {
 struct TypeIndexes {
     /// Of all entries and this type alone, one place for each kind.
     plain: [Option<usize>; IndexKind::ALL.len()],
-    /// Likewise, by rules that are not the type's own.
+    /// Of all entries and this type alone, by rules that are not the type's own.
     extensible: Vec<usize>,
     /// Of all entries, with another type: before or after it.
     composite: Vec<usize>,
@@ -81,7 +81,7 @@ impl Dictionary {
         Ok(Self { schema, attributes, ids, indexes, by_type, of_entries, compression: None })
     }
 
-    /// The same for a directory that is compressed so, or not at all.
+    /// This dictionary for a directory that is compressed so, or not at all.
     pub(crate) fn with_compression(self, compression: Option<Arc<Compression>>) -> Self {
         Self { compression, ..self }
     }
@@ -133,7 +133,7 @@ impl Dictionary {
         Ok(self)
     }
 
-    /// The same attributes and indexes under another schema.
+    /// This dictionary's attributes and indexes under another schema.
     pub(crate) fn under(&self, schema: Arc<Schema>) -> Result<Self, StoreError> {
         let texts: Vec<String> =
             self.attributes.iter().map(|known| known.description.text().to_owned()).collect();

@@ -203,7 +203,6 @@ impl<'s> Batch<'s> {
         if mark.lsn.0 != self.recorded.counters.lsn + 1 {
             let recorded = self.recorded.clone();
             self.go_back(&recorded);
-            self.store.count_void();
             return Ok(Applied::Void);
         }
         self.counters.set_mark(&mark);
@@ -224,7 +223,6 @@ impl<'s> Batch<'s> {
     ) -> Result<Applied, StoreError> {
         assert!(self.is_recorded(), "changes are recorded before the next record is applied");
         if mark.lsn.0 != self.counters.lsn + 1 {
-            self.store.count_void();
             return Ok(Applied::Void);
         }
         if prev_hash != self.counters.hash {

@@ -22,7 +22,7 @@ pub const ADMIN_DN: &str = "cn=Directory Manager";
 /// Its password.
 pub const ADMIN_PASSWORD: &str = "correct horse";
 
-/// The same in a form that takes no time to verify.
+/// The administrator's password in a form that takes no time to verify.
 const ADMIN_PASSWORD_STORED: &str = "{SSHA512}WBYKoEC7J6Zf/Fo15ZS/9IOzmwDEvESwo7nV7rG4lzb6MAfeMi\
                                      jfY+Q+gzAyGY7VzoyqghfILu0aaXlvaBxeQ3Jvc3RlcnJvc3RlcnJvc3Q=\n";
 
@@ -133,7 +133,7 @@ impl Place {
         self.start_with(&[])
     }
 
-    /// Likewise, with further options.
+    /// Starts the server with further options and waits until it serves.
     pub fn start_with(&self, more: &[&str]) -> Result<Running, String> {
         let begin = now();
         let mut child = self.spawn(more)?;

@@ -581,7 +581,7 @@ fn an_explanation_names_what_decides_and_why_the_others_do_not() {
         aci("no", "(targetattr=\"*\")", "deny (read) dns=\"a\""),
     ];
     let acis: Vec<(&str, &str)> = texts.iter().map(|text| ("dc=x", text.as_str())).collect();
-    let check = |count: usize, want: &str, outcomes: &[Outcome]| {
+    let check = |count: usize, want: &str, outcomes: &[RuleOutcome]| {
         let case = case(&acis[..count]);
         let schema = Schema::builtin();
         let cn = schema.describe("cn").unwrap();
@@ -595,20 +595,21 @@ fn an_explanation_names_what_decides_and_why_the_others_do_not() {
         let decides =
             explanation.decided_by.map(|place| explanation.considered[place].aci.name().to_owned());
         assert_eq!(decides.unwrap_or_default(), want);
-        let found: Vec<Outcome> = explanation.considered.iter().map(|one| one.outcome).collect();
+        let found: Vec<RuleOutcome> =
+            explanation.considered.iter().map(|one| one.outcome).collect();
         assert_eq!(found[..outcomes.len()], *outcomes);
         assert_eq!(explanation.considered[0].holder, key("dc=x"));
     };
     let outcomes = [
-        Outcome::OtherContent,
-        Outcome::OtherAsker,
-        Outcome::Unknown,
-        Outcome::OtherRight,
-        Outcome::OtherAttribute,
-        Outcome::OtherEntry,
-        Outcome::OtherKind,
-        Outcome::Applies,
-        Outcome::AppliesUnknown,
+        RuleOutcome::OtherContent,
+        RuleOutcome::OtherSubject,
+        RuleOutcome::Unknown,
+        RuleOutcome::OtherRight,
+        RuleOutcome::OtherAttribute,
+        RuleOutcome::OtherEntry,
+        RuleOutcome::OtherKind,
+        RuleOutcome::Applies,
+        RuleOutcome::AppliesUnknown,
     ];
     check(7, "", &outcomes[..7]);
     check(8, "yes", &outcomes[..8]);

@@ -112,3 +112,62 @@ fn a_url_that_cannot_be_read_gives_nothing_and_lifts_no_deny() {
     assert_eq!(given_and_left(rule, "carl", ERIK), [true, false]);
     assert_eq!(given_and_left(rule, "bert", ANNA), [false, true]);
 }
+
+#[test]
+fn a_macro_that_makes_no_name_gives_nothing_and_lifts_no_deny() {
+    let rule = "userdn=\"ldap:///uid=bert,description=($attr.description)\"";
+    assert_eq!(given_and_left(rule, "anna", "CN=Erik,Ou=People,DC=X"), [false, false]);
+}
+
+/// Nobody knows what `($dn)` was to be where the target came to lie outside the holder.
+#[test]
+fn where_the_target_lies_outside_the_holder_macros_lift_no_deny() {
+    let target = "(target=\"ldap:///ou=people,($dn),ou=groups,dc=x\")(targetattr=\"*\")";
+    for rule in [
+        "groupdn=\"ldap:///cn=staff,ou=groups,($dn),dc=x\"",
+        "userdn=\"ldap:///uid=bert,ou=people,($dn),dc=x\"",
+        "userdn=\"ldap:///uid=bert,ou=people,[$dn],dc=x\"",
+    ] {
+        let deny = format!("{target}(version 3.0; acl \"x\"; deny (read) {rule};)");
+        let case = case(&[("dc=x", ALLOW_ALL), ("dc=a,dc=x", &deny)]);
+        case.check("anna", "read cn", "dc=a,dc=x", false);
+        case.check("anna", "read cn", "ou=groups,dc=x", true);
+    }
+    let filter = "(targetfilter=\"(ou=($dn))\")(version 3.0; acl \"x\"; deny (read)";
+    let deny = format!("{target}{filter} userdn=\"ldap:///all\";)");
+    let case = case(&[("dc=x", ALLOW_ALL), ("dc=a,dc=x", &deny)]);
+    let cn = Schema::builtin().describe("cn").unwrap();
+    case.asked("anna", |asker| {
+        let rules = Rules::new(&case.set, 0);
+        for (name, want) in [("dc=a,dc=x", false), ("ou=groups,dc=x", true)] {
+            let entry = case.world.find(&key(name)).unwrap();
+            assert_eq!(rules.below(asker, &key(name)).of(entry).may(Right::Read, &cn), want);
+        }
+    });
+}
+
+/// Who may write such a value could guess passwords by whom it gives something.
+#[test]
+fn a_url_that_an_entry_holds_finds_nobody_by_what_is_secret() {
+    let rule = "userattr=\"labeledURI#LDAPURL\"";
+    let allow = format!("(targetattr=\"cn\")(version 3.0; acl \"x\"; allow (read) {rule};)");
+    let mut case = case(&[("dc=x", &allow)]);
+    let holder = |name: &str, filter: &str| {
+        let url = format!("ldap:///ou=people,dc=x??one?{filter}");
+        entry(name, &[("cn", "x"), ("labeledURI", &url)])
+    };
+    case.world.entries.extend([
+        entry("uid=dirk,ou=people,dc=x", &[("uid", "dirk"), ("userPassword", "secret")]),
+        holder("cn=a,dc=x", "(uid=dirk)"),
+        holder("cn=b,dc=x", "(userPassword=secret)"),
+    ]);
+    let cn = Schema::builtin().describe("cn").unwrap();
+    case.asked("dirk", |asker| {
+        let rules = Rules::new(&case.set, 0);
+        for (name, want) in [("cn=a,dc=x", true), ("cn=b,dc=x", false)] {
+            let entry = case.world.find(&key(name)).unwrap();
+            let reach = rules.below(asker, &key(name));
+            assert_eq!(reach.of(entry).may(Right::Read, &cn), want, "{name}");
+        }
+    });
+}

@@ -1,7 +1,7 @@
 //! The names of draft-behera-ldap-password-policy, and those that OpenLDAP and Sun put beside them.
 
+use super::row::{Product, Row};
 use super::takes::Takes;
-use super::{Product, Row};
 
 pub(super) const ROWS: &[Row] = &[
     draft(

@@ -1,7 +1,7 @@
 //! The names of 389 Directory Server, and of Sun before it had the draft's.
 
+use super::row::{Product, Row};
 use super::takes::Takes;
-use super::{Product, Row};
 
 pub(super) const ROWS: &[Row] = &[
     ds389(

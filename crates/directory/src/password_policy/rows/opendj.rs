@@ -1,7 +1,7 @@
 //! The names of OpenDJ.
 
+use super::row::{Product, Row};
 use super::takes::Takes;
-use super::{Product, Row};
 use crate::password_policy::rules::Hashed;
 
 pub(super) const ROWS: &[Row] = &[

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Product, all};
+use super::all;
+use super::row::Product;
 
 /// `docs/reference/password-policy.md`.
 pub fn reference_page() -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use auth::password::Scheme;
 
-use super::Said;
+use super::row::{Said, WORDS_MAX_BYTES};
 use crate::password_policy::rules::CheckQuality;
 
 /// What an attribute takes, and where it goes.
@@ -140,7 +140,7 @@ fn switch(value: &str) -> Result<bool, &'static str> {
 fn words(value: &str) -> Result<Vec<String>, &'static str> {
     let words = value.split([' ', ',', '\t', '\n', '\r']).filter(|word| !word.is_empty());
     let words = words.map(str::to_lowercase).collect::<Vec<_>>();
-    if words.len() > WORDS_MAX || value.len() > super::WORDS_MAX_BYTES {
+    if words.len() > WORDS_MAX || value.len() > WORDS_MAX_BYTES {
         return Err("at most 1,000 words in 64 KiB");
     }
     Ok(words)

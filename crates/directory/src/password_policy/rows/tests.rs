@@ -15,7 +15,7 @@ fn read(pairs: &[(&str, &str)]) -> Result<Policy, PolicyFault> {
     let pairs = pairs.iter().map(|(name, value)| (*name, value.as_bytes()));
     let name = Dn::parse("cn=x,dc=example").unwrap();
     let entry = Entry::from_pairs(name, pairs.chain([("cn", &b"x"[..])]), &schema).unwrap();
-    super::read(&entry, &schema)
+    Policy::read(&entry, &schema)
 }
 
 fn seconds(seconds: u64) -> Option<Duration> {
@@ -212,7 +212,7 @@ proptest! {
         let Ok(entry) = Entry::from_pairs(name, classes.into_iter().chain(pairs), &schema) else {
             return Ok(());
         };
-        match super::read(&entry, &schema) {
+        match Policy::read(&entry, &schema) {
             Ok(policy) => {
                 let new = NewPassword { clear: &clear, old: Some("old one"), own: &["anna berg"] };
                 let _ = policy.check_quality(&new, Words::built_in());

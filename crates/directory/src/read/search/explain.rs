@@ -12,7 +12,7 @@ use std::time::Duration;
 use ldap::dn::Dn;
 use ldap::message::DerefAliases;
 use schema::{Entry, EntryId, ResolvedFilter, Schema, Truth};
-use store::{Ask, Explanation, Plan, Source, StoreError, TermReport, View};
+use store::{Ask, CandidateSource, Explanation, Plan, StoreError, TermReport, View};
 
 use super::sorted::{self, OrderPlan, Way};
 use super::{Outcome, Resolved, Run, Search, only_subentries};
@@ -219,11 +219,11 @@ impl Term {
     /// Recurses as deep as the filter is, which decoding limits.
     fn of(report: &TermReport) -> Self {
         let (source, index, keys) = match &report.source {
-            Source::Index { name, keys } => ("index", Some(name.clone()), Some(*keys)),
-            Source::Scan => ("none", None, None),
-            Source::Undefined => ("undefined", None, None),
-            Source::Everything => ("everything", None, None),
-            Source::Composed => ("parts", None, None),
+            CandidateSource::Index { name, keys } => ("index", Some(name.clone()), Some(*keys)),
+            CandidateSource::Scan => ("none", None, None),
+            CandidateSource::Undefined => ("undefined", None, None),
+            CandidateSource::Everything => ("everything", None, None),
+            CandidateSource::Composed => ("parts", None, None),
         };
         Self {
             filter: report.filter.clone(),
@@ -283,7 +283,7 @@ fn debug_term(line: &mut String, report: &TermReport) {
         }
         And | Or | Not | Item => {
             line.push_str(&report.filter);
-            if let Source::Index { name, .. } = &report.source {
+            if let CandidateSource::Index { name, .. } = &report.source {
                 let _ = write!(line, "[INDEX:{name}]");
             }
         }
@@ -321,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    fn item(filter: &str, source: Source, candidates: Option<u64>) -> TermReport {
+    fn item(filter: &str, source: CandidateSource, candidates: Option<u64>) -> TermReport {
         TermReport {
             filter: filter.to_owned(),
             operator: Operator::Item,
@@ -336,8 +336,8 @@ mod tests {
         }
     }
 
-    fn index(name: &str) -> Source {
-        Source::Index { name: name.to_owned(), keys: 1 }
+    fn index(name: &str) -> CandidateSource {
+        CandidateSource::Index { name: name.to_owned(), keys: 1 }
     }
 
     fn explanation(root: TermReport, count: Option<u64>, left: Option<u64>) -> Explanation {
@@ -352,7 +352,7 @@ mod tests {
             debug_line(&explanation(one, None, Some(1)), None),
             "filter=(uid=user.1)[INDEX:uid.equality][COUNT:1] final=[COUNT:1]"
         );
-        let scan = item("(description=*)", Source::Scan, None);
+        let scan = item("(description=*)", CandidateSource::Scan, None);
         assert_eq!(
             debug_line(&explanation(scan, Some(10_002), None), None),
             "filter=(description=*)[NOT-INDEXED] scope=sub[COUNT:10002] final=[NOT-INDEXED]"
@@ -369,14 +369,14 @@ mod tests {
         let parts = vec![
             part("(x=a)", Some(2), None),
             part("(x=b)", None, Some("few candidates are left")),
-            item("(!(x=d))", Source::Scan, None),
+            item("(!(x=d))", CandidateSource::Scan, None),
             part("(x=c)", Some(1), None),
         ];
         let operator = Operator::And;
         let root = TermReport {
             operator,
             children: parts,
-            ..item("(&(x=a)(x=b)(!(x=d))(x=c))", Source::Composed, Some(2))
+            ..item("(&(x=a)(x=b)(!(x=d))(x=c))", CandidateSource::Composed, Some(2))
         };
         assert_eq!(
             debug_line(&explanation(root, None, Some(2)), None),
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_part_that_no_candidate_matches_is_named() {
-        let plan = explanation(item("(&)", Source::Composed, Some(9)), None, Some(9));
+        let plan = explanation(item("(&)", CandidateSource::Composed, Some(9)), None, Some(9));
         let term = |filter: &str, matching| TestedTerm { filter: filter.to_owned(), matching };
         let tested = |matching, complete| Tested {
             entries: 9,

@@ -7,7 +7,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use aci::{Access, Considered, Outcome, Privilege, Question, Right, Rights, ValueChange};
+use aci::{Access, Considered, Privilege, Question, Right, Rights, RuleOutcome, ValueChange};
 use ldap::ber::{DecodeError, Reader, Tag};
 use ldap::message::{Control, Values, ValuesBuf};
 use schema::{AttributeDescription, EntryRead, Schema, Selection};
@@ -193,7 +193,8 @@ impl Told<'_> {
             Some(told) => {
                 let decides = told.decided_by.and_then(|place| told.considered.get(place));
                 let is_for_others = |one: &Considered| {
-                    one.allows && matches!(one.outcome, Outcome::OtherAsker | Outcome::Unknown)
+                    one.allows
+                        && matches!(one.outcome, RuleOutcome::OtherSubject | RuleOutcome::Unknown)
                 };
                 match decides {
                     Some(one) => {

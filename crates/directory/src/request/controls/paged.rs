@@ -1,9 +1,10 @@
 //! Simple paged results (RFC 2696).
 //!
 //! The cookie holds the id of the last entry sent, encrypted under a key of this process and bound
-//! to what was asked and by whom ([`crate::request::cookie`]): the server keeps no state for a client, a
-//! page survives changes made in between, and a cookie that was altered or belongs to another
-//! search is refused. Nobody learns from it how many entries are in between that are hidden.
+//! to what was asked and by whom ([`crate::request::cookie`]): the server keeps no state for a
+//! client, a page survives changes made in between, and a cookie that was altered or belongs to
+//! another search is refused. Nobody learns from it how many entries are in between that are
+//! hidden.
 
 use ldap::ber::{Reader, Tag, Writer};
 use ldap::message::Control;

@@ -1,8 +1,8 @@
 //! Virtual list view (draft-ietf-ldapext-ldapv3-vlv-09): which part of a sorted list is wanted.
 //!
-//! The context of a list is a cookie ([`crate::request::cookie`]): the server keeps no state for a client,
-//! what was altered or belongs to another list is refused, and nobody reads the number of changes
-//! that is in it.
+//! The context of a list is a cookie ([`crate::request::cookie`]): the server keeps no state for a
+//! client, what was altered or belongs to another list is refused, and nobody reads the number of
+//! changes that is in it.
 
 use ldap::control_value::vlv::{VlvRequest, VlvResponse};
 use ldap::message::Control;

@@ -313,7 +313,7 @@ const ACTIVE_DIRECTORY_TYPES: &[(&str, &str)] = &[
     ("wellKnownObjects", "4.618"),
 ];
 
-/// Likewise, classes.
+/// Classes that nearly every export of Active Directory has, and their OIDs below [`MICROSOFT`].
 const ACTIVE_DIRECTORY_CLASSES: &[(&str, &str)] = &[
     ("computer", "3.30"),
     ("contact", "5.15"),

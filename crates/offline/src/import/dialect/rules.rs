@@ -24,7 +24,7 @@ pub(super) struct Rule {
 pub(super) enum Match {
     /// Values of these attribute types, with whatever options.
     Types(&'static [&'static str]),
-    /// Likewise, in entries of Active Directory only: they hold one of [`MARKS`].
+    /// Values of these attribute types in entries of Active Directory: those hold one of [`MARKS`].
     MarkedTypes(&'static [&'static str]),
     /// Options of attribute descriptions that begin so.
     Options(&'static [&'static str]),
@@ -57,7 +57,7 @@ pub(super) enum Action {
     /// The value goes to another type when the entry has none of it; where it has no other form, it
     /// is left out.
     Move(&'static str, Convert),
-    /// Likewise, and the value stays where it is, too.
+    /// The value stays where it is, and goes to another type as by [`Self::Move`].
     Copy(&'static str, Convert),
     /// These classes take the place of the class.
     Classes(&'static [&'static str]),

@@ -476,7 +476,7 @@ fn names_of_rules_are_there_once_and_plain() {
     }
 }
 
-/// `ROSTER_WRITE_REFERENCE=1 cargo test -p directory reference` writes it again.
+/// `ROSTER_WRITE_REFERENCE=1 cargo test -p offline reference` writes it again.
 #[test]
 fn the_reference_is_written_from_the_table() {
     let mut table = String::from(
@@ -499,7 +499,7 @@ fn the_reference_is_written_from_the_table() {
     }
 }
 
-/// What the rules cost a record that needs none: `cargo test --release -p directory
+/// What the rules cost a record that needs none: `cargo test --release -p offline
 /// cost_of_looking -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]

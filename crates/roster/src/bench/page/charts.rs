@@ -7,7 +7,7 @@ use super::number::{figure, grouped, short_time, trimmed};
 use super::plot::{Axis, Line, Plot, SERIES, SIZE, place};
 use super::points::{Point, every, points};
 use super::run::{Group, Run};
-use crate::bench::record::{Record, Stream};
+use crate::bench::record::{BenchRecord, Stream};
 use crate::table::shortened;
 
 /// All pictures of a job.
@@ -131,7 +131,7 @@ struct Bar {
 }
 
 impl Bar {
-    fn of(record: &Record, class: String) -> Option<Self> {
+    fn of(record: &BenchRecord, class: String) -> Option<Self> {
         let spent = record.cost.server.as_ref()?;
         let us = Some(spent.cpu_us_per_operation).filter(|us| *us > 0.0)?;
         let (user, system) = (spent.user_us as f64, spent.system_us as f64);

@@ -1,6 +1,6 @@
 //! The seconds of a run, thinned out to as many points as a picture or a table can show.
 
-use super::super::record::{Record, Second};
+use super::super::record::{BenchRecord, Second};
 
 /// Some seconds of a run together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) struct Point {
 }
 
 /// At most so many points, each for as many seconds as the others.
-pub(super) fn points(record: &Record, points_max: usize) -> Vec<Point> {
+pub(super) fn points(record: &BenchRecord, points_max: usize) -> Vec<Point> {
     let every = every(record, points_max);
     let mut before_s = 0.0;
     let chunks = record.seconds.chunks(every).map(|chunk| point(chunk, &mut before_s));
@@ -34,7 +34,7 @@ pub(super) fn points(record: &Record, points_max: usize) -> Vec<Point> {
 }
 
 /// How many seconds a point stands for.
-pub(super) fn every(record: &Record, points_max: usize) -> usize {
+pub(super) fn every(record: &BenchRecord, points_max: usize) -> usize {
     record.seconds.len().div_ceil(points_max.max(1)).max(1)
 }
 
@@ -71,7 +71,8 @@ mod tests {
             server_cpu_us: Some(500_000),
             ..Second::default()
         };
-        let record = Record { seconds: (1..=100).map(second).collect(), ..Record::default() };
+        let record =
+            BenchRecord { seconds: (1..=100).map(second).collect(), ..BenchRecord::default() };
         let points = points(&record, 10);
         assert_eq!(points.len(), 10);
         for point in points {
@@ -84,7 +85,7 @@ mod tests {
     fn a_rest_of_a_second_is_no_point() {
         let second = |at_s| Second { at_s, operations: 10, ..Second::default() };
         let seconds = [1.0, 2.0, 2.1].map(second).to_vec();
-        let record = Record { seconds, ..Record::default() };
+        let record = BenchRecord { seconds, ..BenchRecord::default() };
         assert_eq!(points(&record, 100).len(), 2);
     }
 }

@@ -1,18 +1,18 @@
 //! Runs that are shown beside each other.
 
-use crate::bench::record::{Record, Stream};
+use crate::bench::record::{BenchRecord, Stream};
 
 /// Runs of the same job, to be compared with each other.
 pub(super) struct Group<'r> {
     pub(super) name: &'r str,
     pub(super) runs: Vec<Run<'r>>,
     /// The same job against a server that does nothing but answer.
-    pub(super) floor: Option<&'r Record>,
+    pub(super) floor: Option<&'r BenchRecord>,
 }
 
 /// A run and how it is shown.
 pub(super) struct Run<'r> {
-    pub(super) record: &'r Record,
+    pub(super) record: &'r BenchRecord,
     /// What the server is called; no two runs of a group have the same.
     pub(super) label: String,
     /// Which colour and dashes; the same for all runs of a server.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::figure::{Head, Table};
 use super::number::{bytes, count, length, trimmed};
 use super::run::Group;
-use crate::bench::record::Record;
+use crate::bench::record::BenchRecord;
 use crate::table::shortened;
 
 /// Something to know about a run.
@@ -16,7 +16,7 @@ struct Fact {
     matters: bool,
 }
 
-fn facts(record: &Record) -> Vec<Fact> {
+fn facts(record: &BenchRecord) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: String, matters: bool| {
         if !value.is_empty() {
@@ -69,7 +69,7 @@ fn moment(started: &str) -> String {
 }
 
 /// The names of facts of some runs, in order, and for each run its values.
-fn compared(records: &[&Record]) -> Vec<(String, bool, Vec<Option<String>>)> {
+fn compared(records: &[&BenchRecord]) -> Vec<(String, bool, Vec<Option<String>>)> {
     let all: Vec<Vec<Fact>> = records.iter().map(|record| facts(record)).collect();
     let mut rows: Vec<(String, bool, Vec<Option<String>>)> = Vec::new();
     for fact in all.iter().flatten() {
@@ -89,7 +89,7 @@ fn is_same(values: &[Option<String>]) -> bool {
     values.windows(2).all(|pair| pair.first() == pair.last())
 }
 
-fn records<'g>(group: &'g Group<'_>) -> Vec<&'g Record> {
+fn records<'g>(group: &'g Group<'_>) -> Vec<&'g BenchRecord> {
     group.runs.iter().map(|run| run.record).collect()
 }
 
@@ -130,7 +130,7 @@ pub(super) fn differences(group: &Group<'_>) -> Markup {
 
 /// What all runs of the page have in common, and by job what only its runs have.
 pub(super) fn common(groups: &[Group<'_>]) -> Markup {
-    let all: Vec<&Record> = groups.iter().flat_map(|group| records(group)).collect();
+    let all: Vec<&BenchRecord> = groups.iter().flat_map(|group| records(group)).collect();
     if all.is_empty() {
         return html! {};
     }
@@ -187,7 +187,7 @@ pub(super) fn commands(groups: &[Group<'_>]) -> Markup {
         let floor = group.floor.map(|floor| (floor.label.as_str(), floor));
         runs.chain(floor).map(|(label, record)| (group.name, label, record))
     });
-    let command = |record: &Record| {
+    let command = |record: &BenchRecord| {
         let words: Vec<String> = record.command.iter().map(|word| quoted(word)).collect();
         shortened(&words.join(" "), 2_000)
     };
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn settings_that_are_missing_differ() {
-        let mut one = Record::default();
+        let mut one = BenchRecord::default();
         let other = one.clone();
         one.server.settings.insert("hash".to_owned(), "SSHA".to_owned());
         let rows = compared(&[&one, &other]);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::bench::record::{
-    CYCLE, Compared, Cost, FORMAT, Latency, Load, Machine, Second, Server, Spent, Stream,
+    CYCLE, Compared, Cost, FORMAT, Latency, Load, Machine, MeasuredServer, Second, Spent, Stream,
 };
 
 /// A run of ten seconds.
-fn run(name: &str, label: &str, cpu_us: f64) -> Record {
+fn run(name: &str, label: &str, cpu_us: f64) -> BenchRecord {
     let second = |at: u32| Second {
         at_s: f64::from(at),
         operations: 20_000 + u64::from(at * 37 % 11) * 100,
@@ -21,13 +21,16 @@ fn run(name: &str, label: &str, cpu_us: f64) -> Record {
         ..Second::default()
     };
     let histogram = [(1.0, 10_000), (4.0, 90_000), (9.0, 99_000), (30.0, 990), (55.0, 10)];
-    Record {
+    BenchRecord {
         format: FORMAT.to_owned(),
         name: name.to_owned(),
         label: label.to_owned(),
         started: "2026-11-22T18:00:00.000000Z".to_owned(),
         command: ["roster", "bench", name, "-f", "(uid=user.[1-9])"].map(str::to_owned).to_vec(),
-        server: Server { uri: "ldap://127.0.0.1:1389".to_owned(), ..Server::default() },
+        server: MeasuredServer {
+            uri: "ldap://127.0.0.1:1389".to_owned(),
+            ..MeasuredServer::default()
+        },
         machine: Machine {
             cpu: "AMD EPYC".to_owned(),
             cores: 2,
@@ -297,7 +300,7 @@ fn text_of_a_record_never_becomes_markup() {
 
 #[test]
 fn any_numbers_make_a_page() {
-    let empty = Record { format: FORMAT.to_owned(), ..Record::default() };
+    let empty = BenchRecord { format: FORMAT.to_owned(), ..BenchRecord::default() };
     let mut large = run("search", "large", 1e18);
     large.load.measured_s = 1e18;
     large.streams[0].operations = u64::MAX;
@@ -351,7 +354,7 @@ fn a_damaged_record_is_refused_or_makes_a_page() {
                 _ => octets.insert(place, b"9<\"0e-,"[draw(7)]),
             }
         }
-        if let Ok(record) = Record::parse(&octets) {
+        if let Ok(record) = BenchRecord::parse(&octets) {
             read += 1;
             tags(&page(&[record], None));
         }

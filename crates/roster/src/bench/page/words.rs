@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::number::{count, figure, length, short_time};
 use super::{Group, Run, results, setting};
 use crate::bench::profiles::Profile;
-use crate::bench::record::Record;
+use crate::bench::record::BenchRecord;
 use crate::table::shortened;
 
 /// The title of a page without one.
@@ -225,7 +225,7 @@ fn shared_machine(groups: &[Group<'_>], cautions: &mut Vec<String>) {
 
 /// How the figures were taken.
 pub(super) fn reading(groups: &[Group<'_>]) -> Markup {
-    let any = |holds: &dyn Fn(&Record) -> bool| {
+    let any = |holds: &dyn Fn(&BenchRecord) -> bool| {
         groups.iter().flat_map(|group| &group.runs).any(|run| holds(run.record))
     };
     let of_source = |source: &str| {

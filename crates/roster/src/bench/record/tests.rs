@@ -3,14 +3,14 @@
 use super::*;
 
 /// A record with everything in it.
-pub(crate) fn full() -> Record {
-    Record {
+pub(crate) fn full() -> BenchRecord {
+    BenchRecord {
         format: FORMAT.to_owned(),
         name: "search".to_owned(),
         label: "roster 0.1".to_owned(),
         started: "2026-11-22T18:00:00Z".to_owned(),
         command: ["roster", "bench", "search", "-w", "***"].map(str::to_owned).to_vec(),
-        server: Server {
+        server: MeasuredServer {
             uri: "ldap://127.0.0.1:1389".to_owned(),
             vendor: Some("roster 0.1".to_owned()),
             pid: Some(7),
@@ -72,7 +72,7 @@ fn a_record_that_was_written_is_read_again() {
     let path = folder.path().join("run.json");
     full().write(&path).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(Record::parse(text.as_bytes()).unwrap(), full());
+    assert_eq!(BenchRecord::parse(text.as_bytes()).unwrap(), full());
     assert_eq!(text.lines().count(), 1);
     assert!(text.starts_with(r#"{"format":"roster-bench 1","name":"search""#), "{text}");
 }
@@ -82,7 +82,7 @@ fn what_may_be_missing_may_and_what_is_unknown_is_passed_over() {
     let text = r#"{"format": "roster-bench 1", "name": "search", "from the future": [[1], {}],
         "server": {"uri": "ldap://h"}, "machine": {"cores": 4}, "load": {},
         "streams": [{"name": "search", "operations": 5, "operations_per_s": 2.5}]}"#;
-    let record = Record::parse(text.as_bytes()).unwrap();
+    let record = BenchRecord::parse(text.as_bytes()).unwrap();
     assert_eq!(record.machine.cores, 4);
     assert_eq!(record.cost.server, None);
     assert_eq!(record.operations(), 5);
@@ -90,10 +90,10 @@ fn what_may_be_missing_may_and_what_is_unknown_is_passed_over() {
 
 #[test]
 fn what_is_no_record_is_refused_with_a_reason() {
-    let with = |change: &dyn Fn(&mut Record)| {
+    let with = |change: &dyn Fn(&mut BenchRecord)| {
         let mut record = full();
         change(&mut record);
-        Record::parse(record.to_json().as_bytes()).unwrap_err().to_string()
+        BenchRecord::parse(record.to_json().as_bytes()).unwrap_err().to_string()
     };
     let other = with(&|record| record.format = "roster-bench 2\u{1b}".to_owned());
     assert_eq!(other, r"its format is 'roster-bench 2\u{1b}', not 'roster-bench 1'");
@@ -110,7 +110,7 @@ fn what_is_no_record_is_refused_with_a_reason() {
     let sum = with(&|record| record.streams[0].histogram = vec![(1.0, u64::MAX), (2.0, 1)]);
     assert_eq!(sum, "its histogram counts more than there can be");
 
-    let reason = |text: &str| Record::parse(text.as_bytes()).unwrap_err().to_string();
+    let reason = |text: &str| BenchRecord::parse(text.as_bytes()).unwrap_err().to_string();
     assert!(reason("").starts_with("it is not a record of a run: EOF"));
     assert!(reason(&"[".repeat(100_000)).starts_with("it is not a record of a run: "));
     let deep = format!("{{\"format\": \"roster-bench 1\", \"x\": {}", "[".repeat(100_000));

@@ -17,7 +17,7 @@ use crate::bench::keys::Order;
 use crate::bench::plan::AGENTS_MAX;
 use crate::bench::plan::{LatencyLimit, Part, Plan, Stream};
 use crate::bench::process::Process;
-use crate::bench::record::{Cost, Record};
+use crate::bench::record::{BenchRecord, Cost};
 use crate::bench::run::{self, Outcome, Watching};
 use crate::bench::summary::Summary;
 use crate::connect::{Login, ServerOptions};
@@ -249,7 +249,7 @@ impl Common {
 
     /// Who tells what the server spends: the kernel of this machine, or a roster elsewhere, if it
     /// tells this login.
-    fn teller(&self, login: &Login, record: &Record) -> Option<Source> {
+    fn teller(&self, login: &Login, record: &BenchRecord) -> Option<Source> {
         if let Some(pid) = self.server_pid {
             return Some(Source::Process(Process::with_id(pid)));
         }
@@ -261,7 +261,7 @@ impl Common {
         self.run_until(plan, Ending::by_signals()?)
     }
 
-    /// Likewise, unless asked to end before.
+    /// Runs a plan, unless asked to end before, and tells what came of it.
     pub(super) fn run_until(&self, plan: &Plan, ending: Arc<Ending>) -> Result<Exit, Failure> {
         plan.check()?;
         let login = self.server.login()?;
@@ -302,13 +302,13 @@ impl Common {
 }
 
 /// A connection to a server that is roster.
-fn connection_to_roster(login: &Login, record: &Record) -> Option<Connection> {
+fn connection_to_roster(login: &Login, record: &BenchRecord) -> Option<Connection> {
     let is_roster = record.server.vendor.as_ref().is_some_and(|name| name.starts_with("roster"));
     is_roster.then(|| login.connect().ok())?
 }
 
 /// Puts what came of a run into its record.
-fn fill(record: &mut Record, plan: &Plan, outcome: &Outcome) {
+fn fill(record: &mut BenchRecord, plan: &Plan, outcome: &Outcome) {
     let measured_s = outcome.measured.as_secs_f64();
     let outstanding = plan.streams.iter().map(|stream| stream.outstanding).max();
     let load = &mut record.load;

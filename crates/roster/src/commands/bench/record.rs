@@ -12,7 +12,9 @@ use ldap::message::Scope;
 use ldap::url::LdapUrl;
 use offline::backup::Moment;
 
-use crate::bench::record::{FORMAT, Load, Machine, Record, Server, command_without_passwords};
+use crate::bench::record::{
+    BenchRecord, FORMAT, Load, Machine, MeasuredServer, command_without_passwords,
+};
 use crate::failure::Failure;
 use crate::whole_file::WholeFile;
 
@@ -39,7 +41,7 @@ pub(super) struct RecordOptions {
 
 impl RecordOptions {
     /// A record that says what is known before a run: the server, the machine, the time.
-    pub(super) fn begin(&self, name: &str, uri: &str, pid: Option<u32>) -> Record {
+    pub(super) fn begin(&self, name: &str, uri: &str, pid: Option<u32>) -> BenchRecord {
         let host = LdapUrl::parse(uri).ok().and_then(|url| url.host).unwrap_or_default();
         let is_here = pid.is_some() || is_local(uri, &host);
         let vendor = vendor(uri);
@@ -47,21 +49,21 @@ impl RecordOptions {
         let label = self.label.clone().or_else(|| vendor.clone());
         let settings = self.notes.iter().cloned().collect::<std::collections::BTreeMap<_, _>>();
         let entries = settings.get("entries").and_then(|count| count.parse().ok());
-        Record {
+        BenchRecord {
             format: FORMAT.to_owned(),
             name: name.to_owned(),
             label: label.unwrap_or_else(|| address.trim_end_matches('/').to_owned()),
             started: moment(),
             command: command_without_passwords(std::env::args()),
-            server: Server { uri: uri.to_owned(), vendor, pid, settings },
+            server: MeasuredServer { uri: uri.to_owned(), vendor, pid, settings },
             machine: Machine::here(is_here),
             load: Load { entries, agents: 1, tls: "none".to_owned(), ..Load::default() },
-            ..Record::default()
+            ..BenchRecord::default()
         }
     }
 
     /// Writes what was asked for.
-    pub(super) fn keep(&self, record: &Record) -> Result<(), Failure> {
+    pub(super) fn keep(&self, record: &BenchRecord) -> Result<(), Failure> {
         if let Some(path) = &self.output {
             record.write(path)?;
         }

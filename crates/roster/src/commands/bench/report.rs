@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::bench::page::page;
-use crate::bench::record::Record;
+use crate::bench::record::BenchRecord;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::whole_file::WholeFile;
@@ -39,8 +39,8 @@ Examples:
 
 /// Runs the subcommand.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let records: Vec<Record> =
-        options.runs.iter().map(|path| Record::read(path)).collect::<Result<_, _>>()?;
+    let records: Vec<BenchRecord> =
+        options.runs.iter().map(|path| BenchRecord::read(path)).collect::<Result<_, _>>()?;
     let text = page(&records, options.title.as_deref());
     let path = &options.output;
     let failed = |error| Failure::path("write", path, &error);

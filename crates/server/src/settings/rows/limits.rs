@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use directory::Network;
 
-use crate::settings::row::{Kind, Row, TIMEOUT_MAX_S, number, size};
+use crate::settings::row::{Kind, NETWORKS, Row, TIMEOUT_MAX_S, number, size};
 
 /// `[limits]`.
 pub(super) const ROWS: &[Row] = &[
@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
         key: "bind_gateways",
         kind: Kind::Texts {
             separator: ',',
-            form: "networks like \"10.0.0.0/8\" or \"::1\"",
+            form: NETWORKS,
             is_well_formed: |text| text.parse::<Network>().is_ok(),
             set: |s, texts| {
                 s.limits.bind_gateways =

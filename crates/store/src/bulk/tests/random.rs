@@ -178,7 +178,7 @@ fn run(store: &Store, trial: &Trial) -> (Result<BulkReport, BulkError>, Vec<Refu
         (refusal.place.line, refusal.reason.name(), first)
     };
     for (number, name) in &trial.file {
-        let place = Place { source: 3, line: *number };
+        let place = SourceLine { source: 3, line: *number };
         let turn = (*number as usize / 5) % preparers.len();
         let id = loader.first_id() + number * 2;
         match preparers[turn].prepare(&entry_of(name, *number), place, id) {

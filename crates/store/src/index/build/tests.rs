@@ -373,7 +373,7 @@ fn each_index_that_is_asked_counts_it_and_a_new_one_begins_at_nothing() {
     let store = create(&directory, config);
     people(&store, 50);
     let (mut one, mut other) = (store.reader(), store.reader());
-    let ask = |reader: &mut crate::Reader, filter: &str| {
+    let ask = |reader: &mut crate::StoreReader, filter: &str| {
         let filter = ResolvedFilter::resolve(&Filter::parse(filter).unwrap(), &Schema::builtin());
         let ask = Ask::new(&filter, EntryId::ROOT, Scope::Subtree);
         reader.view().unwrap().plan(&ask).unwrap();
@@ -416,7 +416,7 @@ fn a_row_is_read_the_first_time_and_after_a_flush_and_remembered_between() {
     store.flush().unwrap();
     let (mut reader, mut other) = (store.reader(), store.reader());
     // How often rows were known, and how often they were read, for one question.
-    let ask = |reader: &mut crate::Reader| {
+    let ask = |reader: &mut crate::StoreReader| {
         let before = store.row_uses();
         let filter = Filter::parse("(cn=p3)").unwrap();
         let filter = ResolvedFilter::resolve(&filter, &Schema::builtin());

@@ -262,7 +262,8 @@ pub(crate) fn write_chunks<E>(
     write_chunks_of_spans(ids.iter().map(|&id| Span { first: id, last: id }), put)
 }
 
-/// Likewise, of a list of these spans, which ascend and do not overlap.
+/// Calls `put` with the number and the row of each chunk of a list of these spans, which ascend and
+/// do not overlap, in chunks as wide as they can be; returns the width.
 pub(crate) fn write_chunks_of_spans<E>(
     spans: impl Iterator<Item = Span> + Clone,
     mut put: impl FnMut(Width, u64, &[u8]) -> Result<(), E>,

@@ -22,7 +22,7 @@ pub(super) const RETEST_NS: u64 = 500;
 pub(super) const FEW_CANDIDATES: u64 = 8;
 /// A list of more ids than this is not loaded as a whole when it can be streamed.
 pub(super) const STREAM_IDS_MIN: u64 = 16_384;
-/// Likewise when few entries are wanted.
+/// When few entries are wanted, a list of more ids than this is not loaded as a whole either.
 pub(super) const STREAM_WANTED_IDS_MIN: u64 = 1024;
 /// The most lists of a range that are counted: some milliseconds.
 pub(super) const RANGE_PROBES_MAX: u64 = 16_384;

@@ -35,7 +35,7 @@ pub struct TermReport {
     /// What kind of part it is.
     pub operator: Operator,
     /// Where its candidates come from.
-    pub source: Source,
+    pub source: CandidateSource,
     /// How many candidates it has, at most; none when no index tells.
     pub candidates: Option<u64>,
     /// Each of its candidates matches it, and they are all.
@@ -80,7 +80,7 @@ impl Operator {
 
 /// Where the candidates of a part of a filter come from.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Source {
+pub enum CandidateSource {
     /// An index.
     Index {
         /// Its name, such as `uid.equality`.
@@ -180,7 +180,7 @@ fn first_step(node: &Node<'_>) -> Option<u32> {
     }
 }
 
-/// Likewise when it was read last.
+/// When a node was read last, or its parts were as parts of the conjunction that it is in.
 fn last_step(node: &Node<'_>) -> Option<u32> {
     match &node.shape {
         Shape::And(nodes) if node.step.is_none() => nodes.iter().filter_map(last_step).max(),
@@ -219,7 +219,7 @@ fn of_node(node: Node<'_>, entries: u64) -> TermReport {
     };
     let Some(details) = node.details else { return TermReport::unknown() };
     let Details { mut report, mut is_turned, nots } = *details;
-    if let Source::Index { keys: looked_up, .. } = &mut report.source {
+    if let CandidateSource::Index { keys: looked_up, .. } = &mut report.source {
         *looked_up = keys;
     }
     let candidates = |is_turned: bool| match (is_turned, inner) {
@@ -238,7 +238,7 @@ fn of_node(node: Node<'_>, entries: u64) -> TermReport {
         report = TermReport {
             filter,
             operator: Operator::Not,
-            source: Source::Composed,
+            source: CandidateSource::Composed,
             candidates,
             exact,
             order,
@@ -278,7 +278,7 @@ fn keys_of(shape: &Shape<'_>) -> u64 {
 }
 
 impl TermReport {
-    pub(super) const fn new(filter: String, operator: Operator, source: Source) -> Self {
+    pub(super) const fn new(filter: String, operator: Operator, source: CandidateSource) -> Self {
         Self {
             filter,
             operator,
@@ -302,14 +302,14 @@ impl TermReport {
     }
 
     const fn unknown() -> Self {
-        Self::new(String::new(), Operator::Item, Source::Composed)
+        Self::new(String::new(), Operator::Item, CandidateSource::Composed)
     }
 }
 
 /// The explanation of a search for the base alone.
 pub(super) fn of_base(ask: &Ask<'_>, count: u64) -> Explanation {
     let filter = text(ask.filter, ask.text);
-    let mut root = TermReport::new(filter, operator_of(ask.filter), Source::Scan);
+    let mut root = TermReport::new(filter, operator_of(ask.filter), CandidateSource::Scan);
     root.skipped = Some("the base is tested");
     let scope = ScopeReport { scope: ask.scope, count: Some(count), used: true };
     Explanation { root, scope, final_candidates: Some(count), exact: false, killed_by: None }

@@ -16,7 +16,7 @@ use schema::{
 };
 
 use super::cost::{FEW_CANDIDATES, STREAM_WANTED_IDS_MIN, Work};
-use super::explain::{self, Operator, Source, TermReport};
+use super::explain::{self, CandidateSource, Operator, TermReport};
 use super::node::{Details, ListKey, Node, Posting, Range, Shape, UNCOUNTED, UNKNOWN};
 use crate::error::StoreError;
 use crate::index::ids::IdSet;
@@ -116,7 +116,8 @@ impl<'a, 'v> Lookup<'a, 'v> {
         };
         if self.is_explained {
             let operator = explain::operator_of(filter);
-            let report = TermReport::new(explain::text(filter, asked), operator, Source::Composed);
+            let report =
+                TermReport::new(explain::text(filter, asked), operator, CandidateSource::Composed);
             node.details = Some(Box::new(Details::new(report, is_negated)));
         }
         Ok(node)
@@ -128,14 +129,14 @@ impl<'a, 'v> Lookup<'a, 'v> {
             return node;
         }
         let source = match (self.index_of(item), &node.shape) {
-            _ if *item == ResolvedFilter::Undefined => Source::Undefined,
-            (_, Shape::Everything) if node.exact => Source::Everything,
-            (_, Shape::Everything) => Source::Scan,
-            (Some(name), _) => Source::Index { name, keys: 0 },
-            (None, _) => Source::Composed,
+            _ if *item == ResolvedFilter::Undefined => CandidateSource::Undefined,
+            (_, Shape::Everything) if node.exact => CandidateSource::Everything,
+            (_, Shape::Everything) => CandidateSource::Scan,
+            (Some(name), _) => CandidateSource::Index { name, keys: 0 },
+            (None, _) => CandidateSource::Composed,
         };
         let mut report = TermReport::new(explain::text(item, asked), Operator::Item, source);
-        if report.source == Source::Scan {
+        if report.source == CandidateSource::Scan {
             report.would_help = would_help(item);
         }
         node.details = Some(Box::new(Details::new(report, false)));
@@ -574,7 +575,7 @@ impl<'a, 'v> Lookup<'a, 'v> {
             let text =
                 |one: &Assertion| explain::text(&ResolvedFilter::Equality(one.clone()), None);
             let name = index.definition.name();
-            let source = Source::Index { name, keys: 1 };
+            let source = CandidateSource::Index { name, keys: 1 };
             let filter = format!("(&{}{})", text(first), text(second));
             let report = TermReport::new(filter, Operator::Item, source);
             node.details = Some(Box::new(Details::new(report, false)));

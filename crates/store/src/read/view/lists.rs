@@ -336,8 +336,8 @@ impl View<'_> {
         Ok(())
     }
 
-    /// The same by the chunks of the base alone. Where most chunks matter they are walked, else
-    /// each one is looked up.
+    /// Keeps the ids that are in a list, or those that are not, by the chunks of the base alone.
+    /// Where most chunks matter they are walked, else each one is looked up.
     fn keep_few(
         &self,
         ids: &mut Vec<u64>,

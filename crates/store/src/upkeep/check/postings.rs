@@ -33,7 +33,7 @@ impl Checker<'_> {
         self.missing(|_| true)
     }
 
-    /// Likewise, of one index.
+    /// Checks the posting lists of one index.
     pub(super) fn postings_of(&mut self, index: u16) -> Result<(), StoreError> {
         let mut open: Option<List> = None;
         for row in self.tables.postings.prefix_iter(self.txn, &index.to_be_bytes())? {

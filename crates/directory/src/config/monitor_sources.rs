@@ -1,0 +1,128 @@
+//! What others tell `cn=monitor`: figures of the server, its logs, its certificate and its
+//! connections. Whoever has them says how to ask; without anybody the entries are not there.
+//!
+//! Invariant: each source is set once, and the first who says it is asked.
+
+use std::sync::OnceLock;
+
+use environment::Timestamp;
+
+/// Whom the entries of `cn=monitor` ask.
+#[derive(Default)]
+pub(crate) struct MonitorSources {
+    /// Operations, connections, queues, store, journal, the process.
+    pub(crate) figures: OnceLock<Figures>,
+    /// The logs of requests and changes.
+    pub(crate) logs: OnceLock<LogStates>,
+    /// The certificate that clients are shown.
+    pub(crate) certificate: OnceLock<CertificateTeller>,
+    /// The connections of clients.
+    pub(crate) sessions: OnceLock<SessionTeller>,
+}
+
+impl MonitorSources {
+    /// How the logs are now.
+    pub(crate) fn logs(&self) -> Vec<LogState> {
+        self.logs.get().map(|states| states()).unwrap_or_default()
+    }
+}
+
+/// An entry of `cn=monitor` as it is to be made.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct FigureEntry {
+    /// Its name, whole.
+    pub name: String,
+    /// Attribute types of the schema, each with a value; a type may be there several times.
+    pub values: Vec<(String, String)>,
+}
+
+/// Tells the entries of the branch with this name, the topmost first.
+pub type Figures = Box<dyn Fn(&str) -> Vec<FigureEntry> + Send + Sync>;
+
+/// How one log is.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LogState {
+    /// `access` or `audit`.
+    pub name: &'static str,
+    /// The file that is being written.
+    pub file: String,
+    /// Lines (changes, in the audit log) written since the start.
+    pub lines: u64,
+    /// Octets written since the start.
+    pub bytes: u64,
+    /// What could not be logged since the start.
+    pub dropped: u64,
+    /// The last change that is durable in the log, where changes are logged.
+    pub lsn: Option<u64>,
+    /// Why nothing can be written at the moment.
+    pub error: Option<String>,
+}
+
+/// Tells how the logs are, whenever it is asked.
+pub type LogStates = Box<dyn Fn() -> Vec<LogState> + Send + Sync>;
+
+/// The certificate as it is now.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct CertificateState {
+    /// Its subject, a DN.
+    pub subject: String,
+    /// Its last second, since 1970-01-01T00:00:00Z.
+    pub expires_s: u64,
+    /// Why files that have changed are not used; none when these are the files there are.
+    pub error: Option<String>,
+}
+
+impl CertificateState {
+    /// Whole days until it expires, from this second since 1970 on; negative when it has.
+    #[must_use]
+    pub fn days_left(&self, now_s: u64) -> i64 {
+        let seconds = i64::try_from(self.expires_s).unwrap_or(i64::MAX);
+        (seconds - i64::try_from(now_s).unwrap_or(i64::MAX)).div_euclid(SECONDS_PER_DAY)
+    }
+}
+
+/// Tells how the certificate is, whenever it is asked.
+pub type CertificateTeller = Box<dyn Fn() -> CertificateState + Send + Sync>;
+
+/// A connection of a client as it is now.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SessionState {
+    /// As the access log has it, too; never used twice in a process.
+    pub number: u64,
+    /// Where the client is.
+    pub address: String,
+    /// Where it came in: `ldap`, `ldaps` or `ldapi`.
+    pub listener: &'static str,
+    /// The version of TLS that protects it, such as `TLSv1.3`.
+    pub tls: Option<&'static str>,
+    /// Who the client has proved to be; empty: nobody.
+    pub bind_dn: String,
+    /// How it proved that; empty when it did not.
+    pub mechanism: String,
+    /// When it began.
+    pub since: Timestamp,
+    /// When the client was last heard of, or answered.
+    pub last_activity: Timestamp,
+    /// Operations that were begun.
+    pub operations: u64,
+    /// Operations that are under way.
+    pub outstanding: u64,
+    /// Octets of answers that the client has not taken.
+    pub waiting_bytes: u64,
+}
+
+/// Tells of connections, and closes them.
+pub struct SessionTeller {
+    /// How many there are.
+    pub count: Box<dyn Fn() -> usize + Send + Sync>,
+    /// All there are, by their numbers; from any thread.
+    pub list: Box<dyn Fn() -> Vec<SessionState> + Send + Sync>,
+    /// Closes one.
+    pub close: Closer,
+}
+
+/// Has the session with this number closed, for this reason; says whether there is such a one. It
+/// never waits.
+pub type Closer = Box<dyn Fn(u64, &str) -> bool + Send + Sync>;
+
+const SECONDS_PER_DAY: i64 = 86_400;

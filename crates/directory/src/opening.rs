@@ -1,0 +1,310 @@
+//! How a data directory is made and opened: what is read once, and the threads that are started.
+//!
+//! Invariant: nobody is served before what the journal has is in the store.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use aci::{GlobalAcis, Privileges};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use auth::password::PasswordStorage;
+use auth::scram::ScramHash;
+use environment::{Chance as _, Clock, OsChance};
+use history::log::Local;
+use history::recovery::{self, StoreMachine};
+use history::{SCHEMA_DIRECTORY, journal_disk, schema_of};
+use journal::{Disk, Durability, Journal};
+use ldap::dn::Dn;
+use ldap::message::{DecodeLimits, NAME_LENGTH_MAX_BYTES};
+use schema::Schema;
+use store::{Flusher, IndexConfig, Store, StoreOptions};
+use zeroize::Zeroizing;
+
+use crate::access::acis;
+use crate::access::acis_in_force::AcisInForce;
+use crate::bind::administrator;
+use crate::bind::hashing::PasswordOptions;
+use crate::bind::password_cache::{self, PasswordCache};
+use crate::bind::sasl::scram::KnownKeys;
+use crate::config::monitor_sources::MonitorSources;
+use crate::config::schema_times::SchemaTimes;
+use crate::directory::{
+    AdminPassword, Directory, DirectoryOptions, JournalHold, RootIdentity, State,
+};
+use crate::error::DirectoryError;
+use crate::password_policy::pending::Accounts;
+use crate::password_policy::set;
+use crate::read::analyser::Analyser;
+use crate::read::search::Budget;
+use crate::read::search_counters::SearchCounters;
+use crate::request::asker_bytes::AskerBytes;
+use crate::request::cookie::CookieKey;
+use crate::request::policy::Policies;
+use crate::request::seldom::SeldomLines;
+use crate::request::session::{Peer, Session};
+use crate::request::worker::Worker;
+use crate::write::queue::WriteQueue;
+use crate::write::rehash::Rehasher;
+use crate::write::space::FileSystemSpace;
+use crate::write::suffix;
+
+impl Directory {
+    /// Creates a data directory: the store, the administrator's password (hashed, readable by the
+    /// owner only), an entry for each suffix, and the global ACIs. Without `admin_password` the
+    /// administrator can sign in through the Unix socket only.
+    ///
+    /// # Errors
+    /// When the directory exists already and is not empty, cannot be written, or a suffix is not a
+    /// name an entry can be made for (its first RDN must be of dc, o, ou, c, l, st or cn).
+    pub fn init(
+        data: &Path,
+        suffixes: &[Dn],
+        admin_password: Option<AdminPassword<'_>>,
+        acis: GlobalAcis,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(), DirectoryError> {
+        let schema = Schema::builtin();
+        let entries =
+            suffixes.iter().map(|dn| suffix::entry(dn, &schema)).collect::<Result<Vec<_>, _>>()?;
+        let store = Store::create(
+            data,
+            &StoreOptions::default(),
+            Arc::clone(&schema),
+            IndexConfig::default(),
+            suffixes,
+        )?;
+        if let Some(AdminPassword { clear, storage }) = admin_password {
+            write_admin_password(data, clear, &storage)?;
+        }
+        let schema_files = data.join(SCHEMA_DIRECTORY);
+        fs::create_dir_all(&schema_files)
+            .map_err(|source| DirectoryError::io(schema_files, source))?;
+        suffix::add_all(&store, (entries, acis), &*clock, &mut OsChance)?;
+        Ok(())
+    }
+
+    /// Names the administrator of a data directory; it is read when that is opened.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn name_administrator(data: &Path, name: &Dn) -> Result<(), DirectoryError> {
+        let path = data.join(ADMIN_NAME_FILE);
+        fs::File::create(&path)
+            .and_then(|mut file| writeln!(file, "{name}").and_then(|()| file.sync_all()))
+            .map_err(|source| DirectoryError::io(path, source))
+    }
+
+    /// Opens a data directory: applies what the journal has and the database has not, and starts
+    /// the writer and the flusher.
+    ///
+    /// # Errors
+    /// When another process uses it, it is not a data directory, its format is newer, a schema
+    /// file of it is wrong, or its journal is damaged.
+    pub fn open(
+        options: DirectoryOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, DirectoryError> {
+        let schema = schema_of(&options.data)?;
+        let store = Arc::new(Store::open(&options.data, &options.store, schema)?);
+        let disk = match &options.disk {
+            Some(disk) => Arc::clone(disk),
+            None => journal_disk(&options.data)?,
+        };
+        let journal = recover(&store, disk, &options)?;
+        let machine = Arc::new(StoreMachine::new(Arc::clone(&store)));
+        let log = Arc::new(Local::open(Arc::clone(&journal), machine));
+        let flusher = start_flusher(&store, &journal, &options)?;
+        let space =
+            options.space.clone().unwrap_or_else(|| Arc::new(FileSystemSpace::of(&options.data)));
+        // With the changes that were made online.
+        let schema = store.schema();
+        let schema_times = SchemaTimes::open(&options.data, &schema, clock.now());
+        let acis = acis::read(store.reader().view()?, &schema)?;
+        let password_policies =
+            set::read(store.reader().view()?, &schema, &options.password_policy)?;
+        let (accounts, account_writer) = Accounts::new(&options.password_policy);
+        let root = RootIdentity::new(&options, &schema)?;
+        let policies = Policies::new(&options.policies, &schema)?;
+        let owner_uid = fs::metadata(&options.data)
+            .map_err(|source| DirectoryError::io(options.data.clone(), source))?
+            .uid();
+        options.authentication.check(&schema)?;
+        let (scram_keys, scram_key_search) = KnownKeys::of(&store, &root.password)?;
+        let scram_secret = ScramHash::Sha256.hmac(&store.id(), &root.password);
+        let (rehasher, proved) = Rehasher::new();
+        let directory = Arc::new(Self {
+            store,
+            log,
+            acis: Arc::new(AcisInForce::new(acis)),
+            password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
+            accounts,
+            state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
+            root,
+            decode_limits: DecodeLimits {
+                dn_length_max_bytes: NAME_LENGTH_MAX_BYTES,
+                ..DecodeLimits::default()
+            },
+            decoy: decoy(&options.passwords)?,
+            rehasher: options.passwords.rehash_on_bind.then_some(rehasher),
+            password_cache: PasswordCache::new(options.passwords.cache, &mut OsChance),
+            passwords: options.passwords,
+            seldom: Arc::new(SeldomLines::new(&clock)),
+            clock,
+            cookie_key: CookieKey::new(&mut OsChance),
+            parked: Budget::default(),
+            analyser: Analyser::default(),
+            search_counters: SearchCounters::default(),
+            owner_uid,
+            offers_tls: options.offers_tls,
+            authentication: options.authentication,
+            token_keys: ArcSwapOption::empty(),
+            scram_secret,
+            scram_keys,
+            _scram_key_search: scram_key_search,
+            space,
+            space_limits: options.space_limits,
+            queue: WriteQueue::new(&options.limits),
+            held_for_transactions: Arc::new(Mutex::new(AskerBytes::new(
+                options.limits.transactions_max_bytes,
+            ))),
+            limits: options.limits,
+            identities: Arc::default(),
+            journal,
+            journal_hold: options.journal_hold,
+            policies,
+            monitors: MonitorSources::default(),
+            flusher: Mutex::new(Some(flusher)),
+            make_chance: || Box::new(OsChance),
+        });
+        directory.queue.start(&directory);
+        account_writer.start(&directory);
+        if directory.rehasher.is_some() {
+            proved.start(&directory);
+        }
+        password_cache::start_sweeper(&directory);
+        Ok(directory)
+    }
+
+    /// A thread's way in; one per thread.
+    pub fn worker(self: &Arc<Self>) -> Worker {
+        Worker::new(Arc::clone(self), self.chance())
+    }
+
+    /// A new connection's state.
+    pub fn session(&self, peer: Peer) -> Session {
+        Session::new(peer)
+    }
+}
+
+/// Opens the journal and applies what the database has not.
+fn recover(
+    store: &Arc<Store>,
+    disk: Arc<dyn Disk>,
+    options: &DirectoryOptions,
+) -> Result<Arc<Journal>, DirectoryError> {
+    let overlay_max_bytes = options.flush.overlay_max_bytes;
+    let (journal, recovered) =
+        recovery::open(store, disk, options.journal_options(store.id()), &mut |store| {
+            // What is replayed must fit into the memory that writing would have.
+            if store.overlay().bytes > overlay_max_bytes / 2 {
+                store.flush()?;
+            }
+            Ok(())
+        })?;
+    if recovered.records > 0 {
+        tracing::info!(?recovered, "changes of the journal were applied");
+    }
+    Ok(Arc::new(journal))
+}
+
+/// Starts to bring changes into the database; the journal hears what it need not keep.
+fn start_flusher(
+    store: &Arc<Store>,
+    journal: &Arc<Journal>,
+    options: &DirectoryOptions,
+) -> Result<Flusher, DirectoryError> {
+    let synced = Arc::downgrade(journal);
+    store.sync_log_before_flush(Arc::new(move || {
+        // An append of nothing waits until all before it is durable, and costs nothing if it is.
+        let Some(journal) = synced.upgrade() else { return Ok(()) };
+        let synced = journal.append_wait(Vec::new(), Durability::Synced);
+        synced.map(drop).map_err(|error| error.to_string())
+    }));
+    let (journal, hold) = (Arc::clone(journal), options.journal_hold.clone());
+    let flusher = store.start_flusher(
+        options.flush.clone(),
+        Box::new(move |mark| {
+            let upto = JournalHold::limit(hold.as_ref(), mark.position.index);
+            if let Err(error) = journal.purge(upto) {
+                tracing::warn!(%error, "the journal keeps more than it needs");
+            }
+        }),
+    )?;
+    Ok(flusher)
+}
+
+impl RootIdentity {
+    fn new(options: &DirectoryOptions, schema: &Schema) -> Result<Self, DirectoryError> {
+        let path = options.data.join(ADMIN_NAME_FILE);
+        let name = match fs::read_to_string(&path) {
+            Ok(text) => text.trim().to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => options.root_dn.clone(),
+            Err(source) => return Err(DirectoryError::io(path, source)),
+        };
+        let bad = |reason: String| DirectoryError::Name { text: name.clone(), reason };
+        let dn = Dn::parse(&name).map_err(|error| bad(error.to_string()))?;
+        let key = administrator::check_name(&dn, &[], schema)?;
+        let path = options.data.join(ADMIN_PASSWORD_FILE);
+        let password = match fs::read(&path) {
+            Ok(text) => text.trim_ascii().to_vec(),
+            // No password: the administrator comes through the Unix socket.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => b"{NONE}".to_vec(),
+            Err(source) => return Err(DirectoryError::io(path, source)),
+        };
+        if !password.starts_with(b"{") {
+            return Err(DirectoryError::AdminPassword {
+                path,
+                reason: "does not hold a hashed password like {SSHA512}…; \
+                         write a new one with roster init",
+            });
+        }
+        let changes = options.root_privileges.iter().map(|name| name.as_bytes());
+        let privileges = Privileges::ALL.changed_by(changes);
+        Ok(Self { dn, key, password, privileges })
+    }
+}
+
+/// The stored form of a password that nobody knows.
+fn decoy(options: &PasswordOptions) -> Result<Vec<u8>, DirectoryError> {
+    let mut clear = Zeroizing::new([0; 32]);
+    OsChance.fill(&mut *clear);
+    options.storage.hash(&*clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)
+}
+
+/// Stores the administrator's password, hashed, in a file only the owner can read.
+fn write_admin_password(
+    data: &Path,
+    clear: &[u8],
+    storage: &PasswordStorage,
+) -> Result<(), DirectoryError> {
+    let path = data.join(ADMIN_PASSWORD_FILE);
+    let mut stored = storage.hash(clear, &mut OsChance).ok_or(DirectoryError::PasswordCosts)?;
+    stored.push(b'\n');
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&path)
+        .and_then(|mut file| file.write_all(&stored).and_then(|()| file.sync_all()))
+        .map_err(|source| DirectoryError::io(path, source))
+}
+
+/// The administrator's hashed password, in the data directory.
+const ADMIN_PASSWORD_FILE: &str = "admin-password";
+
+/// The administrator's name, in the data directory.
+const ADMIN_NAME_FILE: &str = "admin-name";
