@@ -384,7 +384,9 @@ impl Search<'_> {
             && aliases::searches(self.request.deref, resolved.scope)
             && let Some(end) = self.follow(view, state, resolved)?
         {
-            self.note_too_much(&end, (filter, guard));
+            if matches!(end, Outcome::TooMuch) {
+                self.note_too_much((filter, guard));
+            }
             return Ok(end);
         }
         let outcome = match chain::expand(self, view, state, (guard, filter))? {
@@ -396,10 +398,8 @@ impl Search<'_> {
             Expanded::End(outcome) => Ok(outcome),
         };
         // That chains are followed elsewhere is decided by what is asked for.
-        if let Ok(outcome) = &outcome
-            && !chain::asks(filter)
-        {
-            self.note_too_much(outcome, (filter, guard));
+        if matches!(outcome, Ok(Outcome::TooMuch)) && !chain::asks(filter) {
+            self.note_too_much((filter, guard));
         }
         self.report(filter, &outcome);
         outcome
@@ -407,9 +407,9 @@ impl Search<'_> {
 
     /// Of a search that is too much for the thread that reads requests: whether hidden entries may
     /// have decided that.
-    fn note_too_much(&self, outcome: &Outcome, (filter, guard): (&ResolvedFilter, &Guard<'_>)) {
-        let is_too_much = matches!(outcome, Outcome::TooMuch) && self.candidates_max.is_some();
-        if is_too_much && !usable::finds_all(filter, guard) {
+    #[cold]
+    fn note_too_much(&self, (filter, guard): (&ResolvedFilter, &Guard<'_>)) {
+        if !usable::finds_all(filter, guard) {
             self.work.keep_order();
         }
     }

@@ -58,7 +58,7 @@ pub(crate) struct Run<'a> {
     /// scope that may be seen and that [`Self::indexable`] is true of. Else all count.
     counts_seen: bool,
     indexable: OnceCell<ResolvedFilter>,
-    /// The filter takes long, whatever the entry holds.
+    /// On a pool thread: the filter takes long, whatever the entry holds.
     is_costly: bool,
     /// Of an unindexed search: candidates that may be looked at beside those that it finds.
     spare: Option<u64>,
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
             look_max: u64::MAX,
             counts_seen: false,
             indexable: OnceCell::new(),
-            is_costly: terms(resolved.filter).saturating_mul(TERM_STEPS) > GLANCE_STEPS,
+            is_costly: search.candidates_max.is_none() && takes_long(resolved.filter),
             spare: search.work.spare.get(),
             stride: 1,
             // When the search began was looked at before the plan was made.
@@ -634,6 +634,11 @@ impl<'a> Run<'a> {
         }
         Ok(Step::Next)
     }
+}
+
+/// Whether a filter takes long, whatever an entry holds.
+fn takes_long(filter: &ResolvedFilter) -> bool {
+    terms(filter).saturating_mul(TERM_STEPS) > GLANCE_STEPS
 }
 
 /// How many candidates may be looked at.
