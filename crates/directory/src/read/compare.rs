@@ -58,9 +58,6 @@ pub(crate) fn start(
     }
     match outcome {
         Outcome::Done(code) => {
-            if worker.request.is_wrong_guess {
-                sink.wrong_guess();
-            }
             let result = Refusal::new(code, "");
             Ok(Next::Answered(respond(sink, result, controls.password_policy)))
         }

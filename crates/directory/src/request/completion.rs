@@ -54,10 +54,10 @@ impl Completion {
         }
     }
 
-    /// Whether it is a bind, or a change of a password, that sent a wrong one.
-    pub fn is_failed_guess(&self) -> bool {
-        let is_bind = self.operation == Some(OperationKind::Bind);
-        self.is_wrong_guess || (is_bind && self.code == Some(ResultCode::InvalidCredentials))
+    /// Whether it is a bind that was refused for what proves who the client is.
+    pub fn is_failed_bind(&self) -> bool {
+        self.operation == Some(OperationKind::Bind)
+            && self.code == Some(ResultCode::InvalidCredentials)
     }
 }
 

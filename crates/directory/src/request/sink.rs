@@ -247,11 +247,6 @@ impl<'b> ResponseSink<'b> {
         Note::resume(&self.completion)
     }
 
-    /// An old password that the request sends is not right.
-    pub(crate) fn wrong_guess(&mut self) {
-        self.completion.is_wrong_guess = true;
-    }
-
     /// What is answered here.
     pub(crate) fn operation(&self) -> Option<OperationKind> {
         self.completion.operation
@@ -264,7 +259,7 @@ impl<'b> ResponseSink<'b> {
     /// The outcome of the operation, as it was encoded.
     fn ended(&mut self, kind: Option<ResponseKind>, result: Refusal) -> Completion {
         let Completion { id, operation, entries, references, bytes, .. } = self.completion;
-        let Completion { candidates, is_unindexed, is_wrong_guess, .. } = self.completion;
+        let Completion { candidates, is_unindexed, .. } = self.completion;
         let Refusal { code, diagnostic, policy, .. } = result;
         Completion {
             code: kind.map(|_| code),
@@ -273,11 +268,9 @@ impl<'b> ResponseSink<'b> {
             entries: entries + self.entries,
             references: references + self.references,
             bytes: bytes + (self.out.len() - self.start) as u64,
-            id,
-            operation,
             candidates,
             is_unindexed,
-            is_wrong_guess,
+            ..Completion::of(id, operation)
         }
     }
 

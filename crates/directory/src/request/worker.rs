@@ -129,6 +129,7 @@ impl Worker {
             &mut next
         {
             completion.bytes = (out.len() - start) as u64;
+            completion.is_wrong_guess = self.request.is_wrong_guess;
         }
         next
     }

@@ -82,10 +82,6 @@ pub(crate) fn submit(
     resolved: Resolution,
     sink: &mut ResponseSink<'_>,
 ) -> Result<Next, Refusal> {
-    let is_wrong_guess = worker.request.is_wrong_guess;
-    if is_wrong_guess {
-        sink.wrong_guess();
-    }
     check_controls(session, controls)?;
     let op = match resolved {
         Resolution::Op(op) => op,
@@ -123,7 +119,7 @@ pub(crate) fn submit(
         request: Box::new(request),
         asker: Asker::of(session),
         octets: bytes.len(),
-        is_wrong_guess,
+        is_wrong_guess: worker.request.is_wrong_guess,
     }))
 }
 

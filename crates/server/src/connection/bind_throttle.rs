@@ -125,7 +125,9 @@ impl BindThrottle {
         addresses: &ClientAddresses,
         now: impl Fn() -> Duration,
     ) {
-        self.ends(self.is_guess && completion.is_failed_guess(), addresses, now);
+        let has_failed =
+            completion.is_wrong_guess || (self.is_guess && completion.is_failed_bind());
+        self.ends(has_failed, addresses, now);
     }
 
     /// The message that was handled is done with, as far as passwords go.
@@ -208,5 +210,42 @@ mod tests {
             hashing.iter_mut().chain(&mut line).for_each(|one| one.leave(&addresses, || NOW));
             assert_eq!(addresses.binds(IpAddr::from([192, 0, 2, 1])), [0, 0, 0]);
         });
+    }
+
+    #[test]
+    fn what_is_found_to_be_a_wrong_guess_counts_whatever_its_message_looks_like() {
+        let addresses = ClientAddresses::new(AddressLimits {
+            connections_max: 0,
+            bind_failures_max: 9,
+            bind_delay_max: Duration::from_secs(1),
+        });
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let mut one = BindThrottle::new(Some(address), None);
+        assert!(matches!(throttle(&mut one, &addresses), Decision::Now));
+        one.ends(false, &addresses, || NOW);
+        // A type of passwords that only the schema knows.
+        let mut unbind = Vec::new();
+        let op = Request::Unbind;
+        Message { id: MessageId(2), op, controls: Controls::EMPTY }.encode(&mut unbind);
+        let received = Received::decode(&unbind, &DecodeLimits::default());
+        let decision = one.throttle(&received, &addresses, (|| NOW, || None));
+        assert!(matches!(decision, Decision::Now));
+        let completion = |is_wrong_guess| Completion {
+            id: MessageId(2),
+            operation: None,
+            code: None,
+            diagnostic: "".into(),
+            policy: None,
+            entries: 0,
+            references: 0,
+            candidates: 0,
+            is_unindexed: false,
+            is_wrong_guess,
+            bytes: 0,
+        };
+        one.answered(&completion(false), &addresses, || NOW);
+        let before = addresses.binds(address);
+        one.answered(&completion(true), &addresses, || NOW);
+        assert_ne!(addresses.binds(address), before);
     }
 }
