@@ -328,11 +328,6 @@ impl HashJob {
         self.operation == OperationKind::Bind && self.questions.silence_tells
     }
 
-    /// What it asks for.
-    pub fn operation(&self) -> OperationKind {
-        self.operation
-    }
-
     /// Refuses the request: there is no room for the job.
     pub fn refuse(&self, out: &mut Vec<u8>, code: ResultCode, why: String) -> Completion {
         sink::refuse(out, (self.id, Some(self.operation)), Refusal::new(code, why))

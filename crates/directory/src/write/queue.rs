@@ -79,11 +79,6 @@ impl PendingWrite {
         self.request.id
     }
 
-    /// What it asks for.
-    pub fn operation(&self) -> OperationKind {
-        self.request.operation
-    }
-
     /// Whether it sends an old password that is not right.
     pub fn is_wrong_guess(&self) -> bool {
         self.is_wrong_guess
