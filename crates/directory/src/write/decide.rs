@@ -14,7 +14,7 @@ use aci::{Access, AciSet, Permitted, Rights};
 use environment::{Chance, OsChance, Timestamp};
 use history::record::{OpKind, Origin};
 use ldap::dn::Dn;
-use ldap::message::{Control, ControlsBuf, MessageId, OperationKind};
+use ldap::message::{MessageId, OperationKind};
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError, View};
@@ -31,6 +31,7 @@ use crate::read::live_entry::LiveEntry;
 use crate::read::target::{self, Lookup};
 use crate::request::completion::{Completion, WriteDone};
 use crate::request::controls::read_entry::{self, ReadEntry, Room};
+use crate::request::controls::response::ResponseControl;
 use crate::request::controls::{WriteControls, assertion};
 use crate::request::referral;
 use crate::request::refusal::Refusal;
@@ -241,24 +242,6 @@ pub(crate) struct Answer {
     pub(crate) value: Option<Vec<u8>>,
     /// Controls of the response.
     pub(crate) controls: Vec<ResponseControl>,
-}
-
-/// A control of a response.
-#[derive(Clone, Debug)]
-pub(crate) struct ResponseControl {
-    pub(crate) oid: &'static str,
-    pub(crate) value: Option<Vec<u8>>,
-}
-
-impl ResponseControl {
-    /// Their wire form.
-    pub(crate) fn list(controls: &[Self]) -> ControlsBuf {
-        let mut list = ControlsBuf::new();
-        for Self { oid, value } in controls {
-            list.push(Control { oid, critical: false, value: value.as_deref() });
-        }
-        list
-    }
 }
 
 impl From<Refusal> for Answer {

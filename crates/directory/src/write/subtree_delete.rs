@@ -18,9 +18,10 @@ use schema::{Change, DnKey, EntryId};
 use store::View;
 
 use crate::read::target;
+use crate::request::controls::response::ResponseControl;
 use crate::request::referral;
 use crate::request::refusal::Refusal;
-use crate::write::decide::{Decide, Decision, ResponseControl};
+use crate::write::decide::{Decide, Decision};
 use crate::write::{checks, delete};
 
 /// A subtree delete, and how far it came.

@@ -10,6 +10,7 @@ pub(crate) mod matched_values;
 pub(crate) mod paged;
 pub(crate) mod proxied;
 pub(crate) mod read_entry;
+pub(crate) mod response;
 pub(crate) mod sort;
 pub(crate) mod subentries;
 pub(crate) mod vlv;
