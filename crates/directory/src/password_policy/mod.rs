@@ -5,6 +5,7 @@
 //! that is handed in: no rule reads a directory, a clock or a password's hash.
 
 mod account;
+pub(crate) mod account_event;
 pub(crate) mod attempts;
 mod attributes;
 pub(crate) mod change;
@@ -19,6 +20,7 @@ pub(crate) mod set;
 mod standing;
 mod subtree;
 mod switches;
+pub(crate) mod verdict;
 
 pub use account::{AccountState, Changed, Changer, Locked, Login, Rejected, Remark, Used};
 pub(crate) use control::add_to;

@@ -25,6 +25,7 @@ use schema::{Change, DnKey, EntryId, EntryRead as _, ModifyChange, Schema};
 use store::{Lsn, StoredEntry, View};
 
 use super::account::{AccountState, Rejected, Remark};
+use super::account_event::{AccountEvents, Event, What};
 use super::attempts::{Guess, Own, UnderWay};
 use super::attributes::{after as later, between};
 use super::rules::Policy;
@@ -32,26 +33,10 @@ use super::set::PasswordPolicyOptions;
 use crate::directory::Directory;
 use crate::request::refusal::Refusal;
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
 use crate::write::queue::PendingWrite;
+use crate::write::request::WriteOp;
 use crate::write::update;
-
-/// Something that a bind leaves behind. Of one account no two are of the same time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Event {
-    at: Timestamp,
-    what: What,
-    /// A rule counts it, or others that are not written yet.
-    is_counted: bool,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum What {
-    /// The password was right.
-    Success,
-    /// It was wrong.
-    Failure,
-}
 
 /// The events of one account, the oldest first.
 #[derive(Debug, Default)]
@@ -543,13 +528,6 @@ fn sets_state(change: &ModifyChange) -> bool {
         delta.description.is_password()
             || STATE.iter().any(|name| delta.description.kind.name().eq_ignore_ascii_case(name))
     })
-}
-
-/// The events of one account, on their way into its entry.
-#[derive(Debug)]
-pub(crate) struct AccountEvents {
-    id: EntryId,
-    events: Vec<Event>,
 }
 
 /// Decides on what the entries before it left: an account at a time, and one that cannot be changed

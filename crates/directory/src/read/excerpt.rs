@@ -18,8 +18,8 @@ use store::{Ask, StoreError, View};
 
 use crate::read::target;
 use crate::request::refusal::Refusal;
-use crate::write::modify::Modification;
 use crate::write::passes::Passes;
+use crate::write::request::Modification;
 use crate::write::update;
 
 /// Reads an entry that was found, as far as these modifications need it.

@@ -9,6 +9,7 @@
 
 mod changes;
 mod tells;
+pub(crate) mod verb;
 
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, Schema};
 use store::{StoredEntry, View};
 
-use self::changes::{Changed, Verb};
 use self::tells::Told;
+use self::verb::{Changed, Verb};
 use crate::access::guard::{Guard, Site, guarded};
 use crate::directory::{Directory, State};
 use crate::password_policy::{Account, AccountState, Policy};
@@ -34,26 +35,9 @@ use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
+use crate::write::request::{StateChange, Wanted, WriteOp};
 use crate::write::update;
-
-/// Changes of the state of one account, resolved.
-pub(crate) struct StateChange {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    changes: Vec<(&'static Verb, Vec<String>)>,
-    asked: Wanted,
-}
-
-/// What is to be answered.
-struct Wanted {
-    /// The name of the account as it was sent.
-    target: String,
-    /// The numbers of what is asked for; none: everything.
-    numbers: Vec<u32>,
-    /// Whether everything includes PingDirectory's operations: OpenDJ's clients fail on them.
-    knows_ping: bool,
-}
 
 /// Carries it out, or resolves what it changes and hands that to the writer.
 pub(crate) fn start(

@@ -7,33 +7,25 @@ use environment::random_uuid;
 use ldap::message::AddRequest;
 use ldap::result::ResultCode;
 use schema::{
-    AddChange, Change, DnKey, Entry, EntryError, EntryId, Mode, Schema, steps_of_name, validate,
+    AddChange, Change, Entry, EntryError, EntryId, Mode, Schema, steps_of_name, validate,
 };
 use store::Resolved;
 
 use crate::config::index_config;
-use crate::password_policy::change::{self, Looked, Sent};
+use crate::password_policy::change::{self, Sent};
 use crate::read::search::aliases;
 use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
 use crate::write::passes::Passes;
 use crate::write::relax;
+use crate::write::request::{Add, WriteOp};
 use crate::write::stamp::Stamp;
 use crate::write::update::Resolution;
 use crate::write::update::{self, Named};
-
-/// An add, resolved.
-pub(crate) struct Add {
-    pub(crate) key: DnKey,
-    /// As the client sent it.
-    pub(crate) entry: Entry,
-    /// What the policy says of the passwords in it, if there are any.
-    pub(crate) looked: Option<Result<Looked, Refusal>>,
-}
 
 /// Resolves the request.
 pub(crate) fn resolve(

@@ -20,7 +20,7 @@ use crate::access::acis;
 use crate::password_policy::set;
 use crate::read::target;
 use crate::request::refusal::Refusal;
-use crate::write::decide::Decide;
+use crate::write::decision::Decide;
 use crate::write::rank;
 
 /// A change that is complete, and what it is to be checked against.

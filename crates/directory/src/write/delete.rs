@@ -1,9 +1,8 @@
 //! Delete (RFC 4511 §4.8).
 
 use history::record::DELETED_ATTRIBUTES_MAX_BYTES;
-use ldap::dn::Dn;
 use ldap::result::ResultCode;
-use schema::{DeleteChange, DnKey};
+use schema::DeleteChange;
 use store::StoredEntry;
 
 use crate::config::index_config;
@@ -11,15 +10,9 @@ use crate::read::target;
 use crate::request::controls::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::write::checks;
-use crate::write::decide::{Decide, Decision, WriteOp};
-use crate::write::subtree_delete::SubtreeDelete;
+use crate::write::decision::{Decide, Decision};
+use crate::write::request::{Delete, SubtreeDelete, WriteOp};
 use crate::write::update::{self, Named};
-
-/// A delete, resolved.
-pub(crate) struct Delete {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-}
 
 /// Resolves the request for the entry of this name.
 pub(crate) fn resolve(named: Named, controls: &RequestControls<'_>) -> Result<WriteOp, Refusal> {

@@ -7,8 +7,7 @@ use ldap::dn::{Ava, Dn};
 use schema::{ResolvedFilter, values_held_bytes};
 
 use crate::request::controls::read_entry::ReadEntry;
-use crate::write::decide::{WriteOp, WriteRequest};
-use crate::write::modify::Modification;
+use crate::write::request::{Modification, WriteOp, WriteRequest};
 
 impl WriteRequest {
     /// Octets that it takes, about; `octets` is what its message had.

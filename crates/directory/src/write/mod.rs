@@ -3,8 +3,10 @@
 
 pub(crate) mod account_state;
 pub(crate) mod add;
+pub(crate) mod answer;
 pub(crate) mod checks;
 pub(crate) mod decide;
+pub(crate) mod decision;
 pub(crate) mod delete;
 pub(crate) mod held_bytes;
 pub(crate) mod modify;
@@ -16,6 +18,7 @@ pub(crate) mod queue;
 pub(crate) mod rank;
 pub(crate) mod rehash;
 pub(crate) mod relax;
+pub(crate) mod request;
 pub(crate) mod space;
 pub(crate) mod stamp;
 pub(crate) mod subtree_delete;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use aci::Privilege;
 use auth::password;
-use ldap::dn::Dn;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
 use schema::{
@@ -19,37 +18,20 @@ use crate::bind;
 use crate::bind::hashing::Behind;
 use crate::config::{access_config, index_config, schema_modify};
 use crate::directory::Directory;
-use crate::password_policy::change::{self, Looked, Sent};
+use crate::password_policy::change::{self, Sent};
+use crate::password_policy::verdict::Looked;
 use crate::read::{excerpt, target};
 use crate::request::controls::{RequestControls, WriteControls};
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
 use crate::write::passes::Passes;
+use crate::write::request::{Modification, Modify, WriteOp};
 use crate::write::update::Resolution;
 use crate::write::update::{self, Named, Storing};
 use crate::write::{password_modify, rehash, relax};
-
-/// A modify, resolved.
-pub(crate) struct Modify {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    pub(crate) modifications: Vec<Modification>,
-    /// Stored passwords that are to be deleted, each named by its clear text.
-    pub(crate) proven: Vec<Vec<u8>>,
-    /// What the policy says of the passwords in it, if there are any.
-    pub(crate) looked: Option<Result<Looked, Refusal>>,
-}
-
-/// One modification, resolved.
-#[derive(Clone)]
-pub(crate) struct Modification {
-    pub(crate) operation: ModifyOperation,
-    pub(crate) description: Arc<AttributeDescription>,
-    pub(crate) values: Vec<Vec<u8>>,
-}
 
 /// Resolves the request.
 pub(crate) fn resolve(

@@ -4,7 +4,7 @@ use aci::Right;
 use ldap::dn::{Dn, RDN_COUNT_MAX, Rdn};
 use ldap::message::{ModifyDnRequest, NAME_LENGTH_MAX_BYTES};
 use ldap::result::ResultCode;
-use schema::{Change, DnKey, Entry, EntryId, Mode, RenameChange, Schema, validate};
+use schema::{Change, Entry, EntryId, Mode, RenameChange, Schema, validate};
 use store::Resolved;
 
 use crate::read::search::aliases;
@@ -12,18 +12,10 @@ use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
 use crate::write::relax;
+use crate::write::request::{ModifyDn, WriteOp};
 use crate::write::update::{self, Named};
-
-/// A rename, resolved.
-pub(crate) struct ModifyDn {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    new_rdn: Rdn,
-    delete_old_rdn: bool,
-    new_superior: Option<(Dn, DnKey)>,
-}
 
 /// Resolves the request.
 pub(crate) fn resolve(worker: &Worker, request: &ModifyDnRequest<'_>) -> Result<WriteOp, Refusal> {
@@ -91,21 +83,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &ModifyDn) -> Result<Decision,
         passwords: Passwords::Untouched,
     };
     Ok(Decision::change(checks::permit(decide, &checked, change)?))
-}
-
-impl ModifyDn {
-    pub(crate) fn new_rdn(&self) -> &Rdn {
-        &self.new_rdn
-    }
-
-    pub(crate) fn deletes_old_rdn(&self) -> bool {
-        self.delete_old_rdn
-    }
-
-    /// Whether a superior is named.
-    pub(crate) fn moves(&self) -> bool {
-        self.new_superior.is_some()
-    }
 }
 
 /// Refuses a name that no request could name again. As it is written: escapes make it longer.

@@ -9,7 +9,7 @@ use ldap::result::ResultCode;
 use schema::{AttributeDescription, Entry, Schema};
 
 use crate::request::refusal::Refusal;
-use crate::write::modify::Modification;
+use crate::write::request::Modification;
 use crate::write::update;
 
 /// The work of one update, in steps of about a nanosecond.

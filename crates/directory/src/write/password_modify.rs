@@ -12,8 +12,9 @@ use crate::bind::hashing::Hashed;
 use crate::bind::login::Login;
 use crate::directory::State;
 use crate::password_policy::attempts::Own;
-use crate::password_policy::change::{self, Looked, Sent};
+use crate::password_policy::change::{self, Sent};
 use crate::password_policy::generator;
+use crate::password_policy::verdict::Looked;
 use crate::read::target;
 use crate::request::extended::Call;
 use crate::request::refusal::Refusal;
@@ -21,26 +22,13 @@ use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
+use crate::write::request::{PasswordModify, WriteOp};
 use crate::write::update::{self, Resolution};
 use crate::write::{modify, rehash};
 
 /// passwdModifyOID.
 pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";
-
-/// A password change, resolved.
-pub(crate) struct PasswordModify {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    /// The stored value that the old password was found behind, if one was given; empty if none.
-    old: Option<Vec<u8>>,
-    /// The new password as it will be stored.
-    stored: Vec<u8>,
-    /// The password the server made up, to be told to the client.
-    generated: Option<Vec<u8>>,
-    /// What the policy says of it.
-    looked: Result<Looked, Refusal>,
-}
 
 /// PasswdModifyRequestValue.
 #[derive(Default)]
@@ -292,11 +280,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
 }
 
 impl PasswordModify {
-    /// The new password as it will be stored.
-    pub(crate) fn stored(&self) -> &[u8] {
-        &self.stored
-    }
-
     /// PasswdModifyResponseValue, when there is a password to tell.
     pub(crate) fn response_value(&self) -> Option<Vec<u8>> {
         self.generated.as_deref().map(response_value)

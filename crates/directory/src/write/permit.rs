@@ -16,10 +16,8 @@ use store::StoredEntry;
 use crate::password_policy::set;
 use crate::read::target;
 use crate::request::refusal::Refusal;
-use crate::write::add::Add;
-use crate::write::decide::{Decide, WriteOp};
-use crate::write::modify::Modification;
-use crate::write::modify_dn::ModifyDn;
+use crate::write::decision::Decide;
+use crate::write::request::{Add, Modification, ModifyDn, WriteOp};
 use crate::write::{checks, rank, update};
 
 /// Refuses what the asker may not do.
@@ -66,7 +64,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
             let password = &decide.state.schema.well_known().user_password;
             on_target(decide, (&op.dn, &op.key), |stored, rights| {
                 may_take_each(rights, stored, password)
-                    && rights.may_value(ValueChange::Add, password, op.stored())
+                    && rights.may_value(ValueChange::Add, password, &op.stored)
             })
         }
         // Its values are decided on when they are known.
@@ -249,9 +247,9 @@ fn may_rename(decide: &Decide<'_>, op: &ModifyDn, rights: &Rights<'_>) -> bool {
                 && rights.may_name(change, &description, &ava.value)
         })
     };
-    let new = op.new_rdn().avas().iter().all(|ava| may(ValueChange::Add, ava));
+    let new = op.new_rdn.avas().iter().all(|ava| may(ValueChange::Add, ava));
     let mut old = op.dn.rdns().first().into_iter().flat_map(|rdn| rdn.avas());
-    new && (!op.deletes_old_rdn() || old.all(|ava| may(ValueChange::Delete, ava)))
+    new && (!op.delete_old_rdn || old.all(|ava| may(ValueChange::Delete, ava)))
         && (!op.moves() || rights.may_entry(Right::Export))
 }
 

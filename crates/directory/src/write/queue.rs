@@ -31,7 +31,7 @@ use crate::request::controls::WriteControls;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Cancel, Who};
-use crate::write::decide::{WriteOp, WriteRequest};
+use crate::write::request::{WriteOp, WriteRequest};
 
 /// A write that was read and resolved but not submitted yet.
 #[must_use]

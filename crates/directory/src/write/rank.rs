@@ -13,7 +13,8 @@ use store::{Ask, Resolved};
 use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::write::checks;
-use crate::write::decide::{Decide, WriteOp};
+use crate::write::decision::Decide;
+use crate::write::request::WriteOp;
 
 /// Refuses a request for what only equals may do, before anything is told of what the entry holds:
 /// whether a password that was sent is the old one.

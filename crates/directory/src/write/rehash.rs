@@ -21,8 +21,9 @@ use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
-use crate::write::decide::{Decide, Decision, WriteOp};
+use crate::write::decision::{Decide, Decision};
 use crate::write::queue::PendingWrite;
+use crate::write::request::{Rehash, WriteOp};
 use crate::write::update;
 
 /// A password to be stored anew.
@@ -33,14 +34,6 @@ struct Proved {
     clear: Zeroizing<Vec<u8>>,
     /// How it is to be stored.
     storage: PasswordStorage,
-}
-
-/// The change: one value takes the place of another.
-pub(crate) struct Rehash {
-    pub(crate) key: DnKey,
-    pub(crate) dn: Dn,
-    old: Vec<u8>,
-    new: Vec<u8>,
 }
 
 /// Where proved passwords wait for their thread.

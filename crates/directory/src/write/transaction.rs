@@ -10,8 +10,8 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-use crate::write::decide::{Answer, WriteOp};
-use crate::write::transactions::Transaction;
+use crate::write::answer::Answer;
+use crate::write::request::WriteOp;
 use crate::write::update;
 
 /// Starts a transaction.
@@ -77,17 +77,4 @@ pub(crate) fn answer(
     };
     let value = control_value::transaction_ended(failed, &updates);
     Answer { value: (!value.is_empty()).then_some(value), ..Answer::from(result) }
-}
-
-impl Transaction {
-    /// OIDs of the controls of all its updates that the change records note.
-    pub(crate) fn recorded(&self) -> Vec<&'static str> {
-        let mut all = Vec::new();
-        for oid in self.updates.iter().flat_map(|update| &update.controls.recorded) {
-            if !all.contains(oid) {
-                all.push(*oid);
-            }
-        }
-        all
-    }
 }

@@ -21,8 +21,10 @@ use crate::request::refusal::Refusal;
 use crate::request::session::{Cancel, Session};
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-use crate::write::decide::{Answer, Decide, WriteOp, WriteRequest};
+use crate::write::answer::Answer;
+use crate::write::decision::Decide;
 use crate::write::queue::PendingWrite;
+use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::stamp::Stamp;
 
 /// The key of a name; `invalidDNSyntax` when an attribute of it is unknown or a value malformed.

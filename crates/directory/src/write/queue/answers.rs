@@ -12,7 +12,7 @@ use crate::request::completion::{Completion, WriteDone};
 use crate::request::refusal::Refusal;
 use crate::request::session::Ending;
 use crate::request::sink;
-use crate::write::decide::Answer;
+use crate::write::answer::Answer;
 
 /// A request that was decided and waits until what it was decided on is durable.
 pub(super) struct Waiting {

@@ -35,7 +35,8 @@ use crate::request::asker_bytes::AskerHeld;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::request::session::Ending;
-use crate::write::decide::{Decider, Outcome, WriteOp, WriteRequest};
+use crate::write::decide::{Decider, Outcome};
+use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::space::SpaceWatch;
 
 /// The writer's state between batches.
