@@ -13,8 +13,8 @@ use crate::config::changes::{AccessConfig, AccessStep};
 use crate::read::virtual_tree::Site;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
 use crate::write::request::WriteOp;
-use crate::write::update::{self, Named};
 
 /// The entry with the global ACIs.
 pub(crate) const ACCESS_CONFIG_DN: &str = "cn=Access Control Handler,cn=config";
@@ -36,7 +36,7 @@ pub(crate) fn modify(named: &Named, request: &ModifyRequest<'_>) -> Result<Write
         }
         let is_empty = attribute.values.iter().next().is_none();
         match operation {
-            ModifyOperation::Increment => return Err(update::refuse_special()),
+            ModifyOperation::Increment => return Err(named::refuse_special()),
             ModifyOperation::Replace => steps.push(AccessStep::TakeAll),
             ModifyOperation::Delete if is_empty => steps.push(AccessStep::TakeAll),
             ModifyOperation::Add | ModifyOperation::Delete => {}

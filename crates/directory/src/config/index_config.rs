@@ -16,8 +16,8 @@ use crate::config::changes::{IndexConfig, IndexStep, Which};
 use crate::read::virtual_tree::Site;
 use crate::request::refusal::Refusal;
 use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
 use crate::write::request::WriteOp;
-use crate::write::update::{self, Named};
 
 /// The entry above them.
 pub(crate) const INDEX_CONFIG_DN: &str = "cn=Index,cn=config";
@@ -95,7 +95,7 @@ fn begin(named: &Named, kind: OpKind) -> Result<IndexConfig, Refusal> {
             let attribute = text(&ava.value)?.to_owned();
             Ok(IndexConfig { attribute, kind, steps: Vec::new() })
         }
-        _ => Err(update::refuse_special()),
+        _ => Err(named::refuse_special()),
     }
 }
 

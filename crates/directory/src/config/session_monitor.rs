@@ -17,7 +17,7 @@ use crate::request::controls::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Session, Who};
 use crate::request::worker::Worker;
-use crate::write::update::Named;
+use crate::write::named::Named;
 
 /// The name of the entry above them.
 pub(crate) const SESSIONS_DN: &str = "cn=Sessions,cn=monitor";

@@ -30,11 +30,11 @@ use super::rules::{Hashed, Policy};
 use super::set::Governing;
 use super::verdict::{Asker, Looked};
 use crate::bind::hashing::Behind;
+use crate::password_policy::verdict::Storing;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 use crate::write::decision::Decide;
 use crate::write::rehash;
-use crate::write::update::Storing;
 
 /// Passwords as a request brings them.
 #[derive(Default)]

@@ -36,7 +36,7 @@ use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::queue::PendingWrite;
 use crate::write::request::WriteOp;
-use crate::write::update;
+use crate::write::{delta, stamp};
 
 /// The events of one account, the oldest first.
 #[derive(Debug, Default)]
@@ -594,8 +594,8 @@ fn change(
     }
     let known = schema.well_known();
     let kept = [&known.modifiers_name, &known.modify_timestamp].map(Arc::clone);
-    update::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
-    let change = Change::Modify(update::modify_change(id, &before, &after));
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
+    let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
         key: &key.unwrap_or_default(),
         rights: &decide.guard.on(&stored),

@@ -91,3 +91,14 @@ impl Looked {
         self.governing.as_ref().map(|governing| &governing.policy)
     }
 }
+
+/// How the new passwords of a request are stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Storing {
+    /// The policy has refused them: nothing is hashed, and the writer tells why.
+    pub(crate) is_refused: bool,
+    /// Hashed values stay.
+    pub(crate) keeps_hashed: bool,
+    /// In which scheme, if not in that of the settings.
+    pub(crate) scheme: Option<Scheme>,
+}

@@ -37,7 +37,7 @@ use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::request::{StateChange, Wanted, WriteOp};
-use crate::write::update;
+use crate::write::{delta, named, stamp, submit};
 
 /// Carries it out, or resolves what it changes and hands that to the writer.
 pub(crate) fn start(
@@ -58,7 +58,7 @@ pub(crate) fn start(
     })?;
     let dn = Dn::parse(&value.target)?;
     let state = worker.directory.state.load_full();
-    let key = update::key(&state.schema, &dn)?;
+    let key = named::key(&state.schema, &dn)?;
     worker.directory.policies.check_target(session, &key, &state.schema)?;
     if key == worker.directory.root.key {
         return Err(Refusal::new(
@@ -74,7 +74,7 @@ pub(crate) fn start(
         return Ok(Next::Answered(sink.extended(Some(request.oid), Some(&value))));
     }
     let op = WriteOp::StateChange(StateChange { key, dn, changes, asked });
-    update::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
+    submit::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
 }
 
 /// What is to be changed, and the numbers of what is to be told: also of what is changed.
@@ -184,11 +184,11 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
     let value = known.told(now).value(&op.asked);
     // What binds left that is not written yet is written now, or was undone.
     let settled = (AccountState::read(&stored, schema) != found).then_some(id);
-    if update::deltas(&before, &after).is_empty() {
+    if delta::deltas(&before, &after).is_empty() {
         return Ok(Decision { value: Some(value), settled, ..Decision::default() });
     }
-    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
-    let change = Change::Modify(update::modify_change(id, &before, &after));
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
+    let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
         key: &op.key,
         rights,

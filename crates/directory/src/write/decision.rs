@@ -37,6 +37,15 @@ impl Decide<'_> {
     pub(crate) fn lookup<'a>(&self, name: &'a str, key: &'a DnKey) -> Lookup<'a> {
         Lookup { name, key, referrals: self.referrals, scope: None }
     }
+
+    /// Whether `key` names the entry at the top of a naming context.
+    pub(crate) fn is_context(&self, key: &DnKey) -> bool {
+        self.directory
+            .store
+            .naming_contexts()
+            .iter()
+            .any(|dn| DnKey::from_dn(&self.state.schema, dn).is_ok_and(|context| context == *key))
+    }
 }
 
 /// What the decision of one operation leads to.

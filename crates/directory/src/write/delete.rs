@@ -11,15 +11,15 @@ use crate::request::controls::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::write::checks;
 use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
 use crate::write::request::{Delete, SubtreeDelete, WriteOp};
-use crate::write::update::{self, Named};
 
 /// Resolves the request for the entry of this name.
 pub(crate) fn resolve(named: Named, controls: &RequestControls<'_>) -> Result<WriteOp, Refusal> {
     if named.state.virtual_trees.hold(&named.key) {
         return index_config::delete(&named);
     }
-    let Named { dn, key, .. } = update::stored(named)?;
+    let Named { dn, key, .. } = named::stored(named)?;
     Ok(if controls.subtree {
         WriteOp::SubtreeDelete(SubtreeDelete::new(key, dn))
     } else {

@@ -20,6 +20,7 @@ use crate::config::{access_config, index_config, schema_modify};
 use crate::directory::Directory;
 use crate::password_policy::change::{self, Sent};
 use crate::password_policy::verdict::Looked;
+use crate::password_policy::verdict::Storing;
 use crate::read::{excerpt, target};
 use crate::request::controls::{RequestControls, WriteControls};
 use crate::request::refusal::Refusal;
@@ -27,11 +28,11 @@ use crate::request::session::Session;
 use crate::request::worker::Worker;
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
+use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
 use crate::write::request::{Modification, Modify, WriteOp};
-use crate::write::update::Resolution;
-use crate::write::update::{self, Named, Storing};
-use crate::write::{password_modify, rehash, relax};
+use crate::write::submit::Resolution;
+use crate::write::{delta, password_modify, passwords, rehash, relax, stamp, stored_form};
 
 /// Resolves the request.
 pub(crate) fn resolve(
@@ -40,7 +41,7 @@ pub(crate) fn resolve(
     controls: &RequestControls<'_>,
     request: &ModifyRequest<'_>,
 ) -> Result<Resolution, Refusal> {
-    let named = update::named(worker, request.name)?;
+    let named = named::named(&worker.directory, request.name)?;
     if named.state.virtual_trees.hold(&named.key) {
         if access_config::holds(&named) {
             return Ok(access_config::modify(&named, request)?.into());
@@ -49,7 +50,7 @@ pub(crate) fn resolve(
     }
     let Named { state, dn, key } = named;
     if key.depth() == 0 {
-        return Err(update::refuse_special());
+        return Err(named::refuse_special());
     }
     let access = session.access();
     let sent = sent_passwords(request, &state.schema)
@@ -99,7 +100,7 @@ fn check_count(
     for modification in request.changes.iter() {
         let attribute = &modification.attribute;
         let Ok(description) = schema.describe(attribute.description) else { continue };
-        if !update::is_hashable(&description) {
+        if !passwords::is_hashable(&description) {
             continue;
         }
         let clear = attribute.values.iter().filter(|value| !password::is_hashed(value));
@@ -121,14 +122,14 @@ fn check_count(
             format!("a request may delete {HASHES_DELETED_MAX} hashed passwords at the most"),
         ));
     }
-    let old_max = if is_privileged { update::PASSWORDS_MAX } else { 1 };
+    let old_max = if is_privileged { passwords::PASSWORDS_MAX } else { 1 };
     if old > old_max {
         return Err(Refusal::new(
             ResultCode::UnwillingToPerform,
             "one password at a time is deleted by its clear text",
         ));
     }
-    update::check_password_count(new)
+    passwords::check_password_count(new)
 }
 
 /// The passwords of a request; none when it is not about any.
@@ -141,7 +142,7 @@ fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Se
             continue;
         }
         let sent = sent.get_or_insert_with(Sent::default);
-        let is_hashable = update::is_hashable(&description);
+        let is_hashable = passwords::is_hashable(&description);
         for value in attribute.values.iter() {
             match modification.operation {
                 ModifyOperation::Add | ModifyOperation::Replace => sent.take(value, is_hashable),
@@ -180,18 +181,20 @@ fn resolve_one(
     if is_new && !attribute.values.is_empty() {
         checks::check_description(&description)?;
     }
-    if update::is_hashable(&description) && !attribute.values.is_empty() {
+    if passwords::is_hashable(&description) && !attribute.values.is_empty() {
         bind::require_confidentiality(&worker.directory, session)?;
     }
     let mut old = Old::default();
     let values = match operation {
-        ModifyOperation::Add | ModifyOperation::Replace if update::is_hashable(&description) => {
+        ModifyOperation::Add | ModifyOperation::Replace if passwords::is_hashable(&description) => {
             values
-                .filter_map(|value| update::stored_password(worker, storing, value).transpose())
+                .filter_map(|value| {
+                    stored_form::stored_password(worker, storing, value).transpose()
+                })
                 .collect::<Result<_, _>>()?
         }
         ModifyOperation::Delete
-            if update::is_hashable(&description)
+            if passwords::is_hashable(&description)
                 && !attribute.values.is_empty()
                 && let Some(passwords) = passwords =>
         {
@@ -323,8 +326,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     }
     // What was set under relaxed rules stays as it was set.
     let kept = if relax { &touched[..] } else { &[] };
-    update::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
-    let change = Change::Modify(update::modify_change(id, &before, &after));
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, kept)?;
+    let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
         key: &op.key,
         rights: &decide.guard.on(&stored),
@@ -349,7 +352,7 @@ fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
         // What was stored since the request was resolved.
         let clear = values.iter().filter(|value| !password::is_hashed(value)).cloned();
         let late = stored_forms(directory, before, description, &clear.collect::<Vec<_>>());
-        update::is_hashable(description)
+        passwords::is_hashable(description)
             && op.proven.iter().chain(&late).any(|stored| is_there(stored, description))
     })
 }
@@ -403,7 +406,7 @@ fn merged(modifications: &[Modification]) -> Vec<Cow<'_, Modification>> {
         let Modification { operation, description, values } = modification;
         let is_mergeable = matches!(operation, ModifyOperation::Add | ModifyOperation::Delete)
             && !values.is_empty()
-            && !update::is_hashable(description);
+            && !passwords::is_hashable(description);
         match merged.last_mut() {
             Some(last)
                 if is_mergeable
@@ -472,7 +475,7 @@ fn stored_forms(
     description: &AttributeDescription,
     values: &[Vec<u8>],
 ) -> Vec<Vec<u8>> {
-    if !update::is_hashable(description) {
+    if !passwords::is_hashable(description) {
         return values.to_vec();
     }
     let stored = entry.values(description);

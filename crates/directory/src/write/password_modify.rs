@@ -24,8 +24,8 @@ use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::request::{PasswordModify, WriteOp};
-use crate::write::update::{self, Resolution};
-use crate::write::{modify, rehash};
+use crate::write::submit::{self, Resolution};
+use crate::write::{delta, modify, named, rehash, stamp};
 
 /// passwdModifyOID.
 pub(crate) const OID: &str = "1.3.6.1.4.1.4203.1.11.1";
@@ -55,7 +55,7 @@ pub(crate) fn start(
     };
     let dn = whose(session, value.user)?;
     let state = worker.directory.state.load_full();
-    let key = update::key(&state.schema, &dn)?;
+    let key = named::key(&state.schema, &dn)?;
     worker.directory.policies.check_target(session, &key, &state.schema)?;
     check_allowed(worker, session, &key)?;
     let old = match value.old {
@@ -88,7 +88,7 @@ pub(crate) fn start(
         (Some(questions), _) => Resolution::NeedsHash(questions),
         (None, Hashed::Asked) => unreachable!("what is asked is among the questions"),
     };
-    update::submit(worker, session, (call.controls, call.envelope), resolved, sink)
+    submit::submit(worker, session, (call.controls, call.envelope), resolved, sink)
 }
 
 /// The stored form of the new password, and it itself when the server has made it up.
@@ -264,8 +264,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     };
     let own = change::decide(decide, looked, &target, &mut after)?;
     validate(&after, schema, Mode::Import)?;
-    update::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
-    let change = Change::Modify(update::modify_change(id, &before, &after));
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
+    let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
         key: &op.key,
         rights: &decide.guard.on(&stored),

@@ -18,7 +18,7 @@ use crate::read::target;
 use crate::request::refusal::Refusal;
 use crate::write::decision::Decide;
 use crate::write::request::{Add, Modification, ModifyDn, WriteOp};
-use crate::write::{checks, rank, update};
+use crate::write::{checks, rank};
 
 /// Refuses what the asker may not do.
 pub(crate) fn check(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
@@ -137,9 +137,8 @@ fn add(decide: &Decide<'_>, op: &Add) -> Result<(), Refusal> {
         return Ok(());
     }
     // The root DSE, the subschema subentry and the tops of naming contexts are known to everybody.
-    let is_known = op.key.depth() == 0
-        || op.key == decide.state.subschema_key
-        || update::is_context(decide, &op.key);
+    let is_known =
+        op.key.depth() == 0 || op.key == decide.state.subschema_key || decide.is_context(&op.key);
     let (Some(above), false) = (op.key.parent(), is_known) else { return Err(Denied.into()) };
     let name = op.entry.name().to_string();
     let lookup = decide.lookup(&name, &op.key);

@@ -24,7 +24,7 @@ use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::queue::PendingWrite;
 use crate::write::request::{Rehash, WriteOp};
-use crate::write::update;
+use crate::write::{delta, stamp};
 
 /// A password to be stored anew.
 struct Proved {
@@ -168,11 +168,11 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, R
     let mut after = before.clone();
     after.replace_values(schema, &known.user_password, values)?;
     let kept = [&known.modifiers_name, &known.modify_timestamp].map(Arc::clone);
-    update::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
+    stamp::stamp_modified(&mut after, schema, &decide.stamp, &kept)?;
     if let Some(rehasher) = &decide.directory.rehasher {
         rehasher.note(&op.old, &op.new);
     }
-    let change = Change::Modify(update::modify_change(id, &before, &after));
+    let change = Change::Modify(delta::modify_change(id, &before, &after));
     let checked = Checked {
         key: &op.key,
         rights: &decide.guard.on(&entry),

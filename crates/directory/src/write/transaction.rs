@@ -12,7 +12,7 @@ use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
 use crate::write::answer::Answer;
 use crate::write::request::WriteOp;
-use crate::write::update;
+use crate::write::submit;
 
 /// Starts a transaction.
 pub(crate) const START: &str = "1.3.6.1.1.21.1";
@@ -62,7 +62,7 @@ pub(crate) fn end(
         return Ok(Next::Answered(sink.extended(None, None)));
     }
     let op = WriteOp::Transaction(transaction);
-    update::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
+    submit::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
 }
 
 /// The answer to the end of a transaction: `refused` names the update that failed, and why.
