@@ -46,8 +46,8 @@ use crate::request::policy::Policies;
 use crate::request::seldom::SeldomLines;
 use crate::request::session::{Peer, Session};
 use crate::request::worker::Worker;
-use crate::write::queue::WriteQueue;
-use crate::write::rehash::Rehasher;
+use crate::write::queue::{WriteQueue, pipeline};
+use crate::write::rehash::queue::Rehasher;
 use crate::write::space::FileSystemSpace;
 use crate::write::suffix;
 
@@ -166,7 +166,7 @@ impl Directory {
             _scram_key_search: scram_key_search,
             space,
             space_limits: options.space_limits,
-            queue: WriteQueue::new(&options.limits),
+            queue: Arc::new(WriteQueue::new(&options.limits)),
             held_for_transactions: Arc::new(Mutex::new(AskerBytes::new(
                 options.limits.transactions_max_bytes,
             ))),
@@ -179,10 +179,10 @@ impl Directory {
             flusher: Mutex::new(Some(flusher)),
             make_chance: || Box::new(OsChance),
         });
-        directory.queue.start(&directory);
+        pipeline::start(&directory);
         account_writer.start(&directory);
         if directory.rehasher.is_some() {
-            proved.start(&directory);
+            proved.start(&directory.queue, directory.root.dn.clone());
         }
         password_cache::start_sweeper(&directory);
         Ok(directory)

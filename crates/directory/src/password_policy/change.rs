@@ -34,7 +34,7 @@ use crate::password_policy::verdict::Storing;
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
 use crate::write::decision::Decide;
-use crate::write::rehash;
+use crate::write::rehash::queue::current_form;
 
 /// Passwords as a request brings them.
 #[derive(Default)]
@@ -416,7 +416,10 @@ fn drop_keys(
 /// was stored anew.
 fn is_compared(decide: &Decide<'_>, looked: &Looked, stored: &[u8]) -> bool {
     let now = [stored.to_vec()];
-    looked.compared.iter().any(|one| rehash::stored_now(decide.directory, &now, one).is_some())
+    looked
+        .compared
+        .iter()
+        .any(|one| current_form(decide.directory.rehasher.as_ref(), &now, one).is_some())
 }
 
 fn stored_passwords(

@@ -670,7 +670,7 @@ impl Writer {
 fn write(directory: &Arc<Directory>, accounts: Vec<AccountEvents>) {
     let ids: Vec<EntryId> = accounts.iter().map(|account| account.id).collect();
     let op = WriteOp::AccountStates(accounts);
-    let write = PendingWrite::of_server(directory, op, true);
+    let write = PendingWrite::of_server(&directory.queue, &directory.root.dn, op, true);
     let weak = Arc::downgrade(directory);
     write.submit(Box::new(move |done| {
         if let Some(directory) = weak.upgrade() {

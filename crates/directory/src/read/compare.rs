@@ -31,7 +31,7 @@ use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::stop::Stop;
 use crate::request::worker::{Next, Worker};
-use crate::write::{password_modify, passwords};
+use crate::write::{old_password, passwords};
 
 /// Begins a compare: carries it out here when it is little work, else makes a job of it. It counts
 /// only when nothing had to be asked for: a clear-text password is true where it is behind a stored
@@ -185,7 +185,7 @@ impl Compare<'_> {
             && !matches!(behind, Behind::Asked)
         {
             // A guess, as the old password is that comes with a new one.
-            is_true = password_modify::counts(worker, &key, &state, is_true)?;
+            is_true = old_password::counts(worker, &key, &state, is_true)?;
         }
         Ok(Outcome::Done(match is_true {
             true => ResultCode::CompareTrue,

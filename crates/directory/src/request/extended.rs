@@ -45,7 +45,7 @@ pub(crate) const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// All supported extended operations.
 const OPERATIONS: &[(&str, Start)] = &[
     (START_TLS, start_tls),
-    (password_modify::OID, password_modify::start),
+    (password_modify::value::OID, password_modify::start),
     (WHO_AM_I, who_am_i),
     (cancel::OID, cancel::start),
     (transaction::START, transaction::start),

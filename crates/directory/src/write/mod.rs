@@ -13,6 +13,7 @@ pub(crate) mod held_bytes;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod named;
+pub(crate) mod old_password;
 pub(crate) mod passes;
 pub(crate) mod password_modify;
 pub(crate) mod passwords;

@@ -12,7 +12,6 @@ use schema::{
     ATTRIBUTE_COUNT_MAX, AttributeDescription, Change, DnKey, Entry, Schema, Structure, check_name,
     validate_touched,
 };
-use store::Resolved;
 
 use crate::bind;
 use crate::bind::hashing::Behind;
@@ -30,9 +29,10 @@ use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
+use crate::write::rehash::queue::current_form;
 use crate::write::request::{Modification, Modify, WriteOp};
 use crate::write::submit::Resolution;
-use crate::write::{delta, password_modify, passwords, rehash, relax, stamp, stored_form};
+use crate::write::{delta, old_password, passwords, relax, stamp, stored_form};
 
 /// Resolves the request.
 pub(crate) fn resolve(
@@ -61,7 +61,7 @@ pub(crate) fn resolve(
     let is_privileged = access.has(Privilege::PasswordReset);
     check_count(request, &state.schema, is_privileged)?;
     let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
-    if guesses && is_own && password_modify::is_shut(worker, &key, &state)? {
+    if guesses && is_own && old_password::is_shut(worker, &key, &state)? {
         looked = Some(Err(change::shut()));
     }
     let storing = looked.as_ref().map(|looked| change::storing(looked, access));
@@ -84,7 +84,7 @@ pub(crate) fn resolve(
     }
     // To the policy a bind that failed. Noted when nothing is computed any more, so once.
     if is_wrong && is_own {
-        password_modify::note_wrong(worker, &key, &state)?;
+        old_password::note_wrong(worker, &key, &state)?;
     }
     Ok(WriteOp::Modify(Modify { key, dn, modifications, proven, looked }).into())
 }
@@ -245,25 +245,13 @@ impl StoredNow<'_> {
         let place = match self.of.iter().position(|(known, _)| known == description) {
             Some(place) => place,
             None => {
-                let stored = stored_now(worker, self.key, description)?;
+                let stored = old_password::stored_now(worker, self.key, description)?;
                 self.of.push((Arc::clone(description), stored));
                 self.of.len() - 1
             }
         };
         Ok(self.of.get(place).map_or(&[], |(_, stored)| stored))
     }
-}
-
-/// The values that the entry has before anything that waits is written.
-pub(crate) fn stored_now(
-    worker: &mut Worker,
-    key: &DnKey,
-    description: &AttributeDescription,
-) -> Result<Vec<Vec<u8>>, Refusal> {
-    let view = worker.snapshot.view()?;
-    let Resolved::Found(id) = view.resolve(key)? else { return Ok(Vec::new()) };
-    let stored = view.entry(id)?.map(|entry| password::stored_in(&entry, description));
-    Ok(stored.unwrap_or_default())
 }
 
 /// A clear-text password to be removed stands for the stored value it is behind, if there is one.
@@ -343,7 +331,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
 /// not care, and was sent in clear text: who has read a hash does not know the password.
 fn proves_old(directory: &Directory, before: &Entry, op: &Modify) -> bool {
     let is_there = |stored: &Vec<u8>, description: &AttributeDescription| {
-        rehash::stored_now(directory, before.values(description), stored).is_some()
+        current_form(directory.rehasher.as_ref(), before.values(description), stored).is_some()
     };
     op.modifications.iter().any(|one| {
         let Modification { operation: ModifyOperation::Delete, description, values } = one else {
@@ -483,7 +471,7 @@ fn stored_forms(
         .iter()
         .map(|value| {
             let is_it = |one: &&Vec<u8>| password::verify_if_fast(one, value);
-            rehash::stored_now(directory, stored, value)
+            current_form(directory.rehasher.as_ref(), stored, value)
                 .or_else(|| stored.iter().find(is_it).cloned())
                 .unwrap_or_else(|| value.clone())
         })

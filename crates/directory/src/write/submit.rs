@@ -70,7 +70,7 @@ pub(crate) fn submit(
     }
     request.cancel = session.begin(id);
     Ok(Next::Write(PendingWrite {
-        directory: Arc::clone(&worker.directory),
+        queue: Arc::clone(&worker.directory.queue),
         request: Box::new(request),
         asker: Asker::of(session),
         octets: bytes.len(),

@@ -173,7 +173,7 @@ impl Operation {
             Request::Modify(_) => Self::Modify,
             Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
-                password_modify::OID => Self::PasswordModify,
+                password_modify::value::OID => Self::PasswordModify,
                 transaction::START => Self::StartTransaction,
                 transaction::END => Self::EndTransaction,
                 _ => Self::Extended,

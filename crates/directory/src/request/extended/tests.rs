@@ -13,7 +13,7 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
          local socket. Clear text that was sent after the request is discarded.",
     ),
     (
-        password_modify::OID,
+        password_modify::value::OID,
         "Password modify (RFC 3062)",
         "for the own password, to be bound as the entry and not to act as it; for others the \
          privilege `password-reset` and [all privileges that they \
