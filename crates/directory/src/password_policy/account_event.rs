@@ -6,14 +6,14 @@ use schema::EntryId;
 /// Something that a bind leaves behind. Of one account no two are of the same time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Event {
-    pub(super) at: Timestamp,
-    pub(super) what: What,
+    pub(crate) at: Timestamp,
+    pub(crate) what: What,
     /// A rule counts it, or others that are not written yet.
-    pub(super) is_counted: bool,
+    pub(crate) is_counted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum What {
+pub(crate) enum What {
     /// The password was right.
     Success,
     /// It was wrong.
@@ -23,6 +23,6 @@ pub(super) enum What {
 /// The events of one account, on their way into its entry.
 #[derive(Debug)]
 pub(crate) struct AccountEvents {
-    pub(super) id: EntryId,
-    pub(super) events: Vec<Event>,
+    pub(crate) id: EntryId,
+    pub(crate) events: Vec<Event>,
 }

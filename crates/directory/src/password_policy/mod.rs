@@ -6,11 +6,14 @@
 
 mod account;
 pub(crate) mod account_event;
+pub(crate) mod account_writer;
+pub(crate) mod attempt;
 pub(crate) mod attempts;
 mod attributes;
 pub(crate) mod change;
 mod control;
 pub(crate) mod generator;
+pub(crate) mod governed;
 pub mod netscape;
 pub(crate) mod pending;
 mod quality;

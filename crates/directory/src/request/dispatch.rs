@@ -5,7 +5,7 @@ use ldap::result::ResultCode;
 
 use crate::bind;
 use crate::bind::must_change;
-use crate::config::session_monitor;
+use crate::config::close_session;
 use crate::password_policy;
 use crate::read::search::Parked;
 use crate::request::completion::Completion;
@@ -82,7 +82,7 @@ fn abort_transaction(
     code: ResultCode,
     sink: &mut ResponseSink<'_>,
 ) {
-    for control in controls.iter().filter(|one| one.oid == write::transaction::SPECIFICATION) {
+    for control in controls.iter().filter(|one| one.oid == write::transactions::SPECIFICATION) {
         let identifier = control.value.unwrap_or_default();
         if session.transactions().take(identifier).is_ok() {
             let why = "an update of the transaction was refused";
@@ -169,7 +169,7 @@ fn carry_out(
         Request::Add(add) => write::add::resolve(worker, session, add)?,
         Request::Delete(delete) => {
             let named = named::named(&worker.directory, delete.name)?;
-            if let Some(closed) = session_monitor::close(worker, session, &named, controls)? {
+            if let Some(closed) = close_session::close(worker, session, &named, controls)? {
                 let result = Refusal::new(closed, "");
                 return Ok(Next::Answered(sink.end(result, Controls::EMPTY)));
             }

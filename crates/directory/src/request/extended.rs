@@ -16,7 +16,7 @@ use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::sink::ResponseSink;
 use crate::request::worker::{Next, Worker};
-use crate::write::{account_state, password_modify, transaction};
+use crate::write::{account_state, password_modify, transaction, transactions};
 
 #[cfg(test)]
 mod tests;
@@ -48,8 +48,8 @@ const OPERATIONS: &[(&str, Start)] = &[
     (password_modify::value::OID, password_modify::start),
     (WHO_AM_I, who_am_i),
     (cancel::OID, cancel::start),
-    (transaction::START, transaction::start),
-    (transaction::END, transaction::end),
+    (transactions::START, transaction::start),
+    (transactions::END, transaction::end),
     (policy_state::OID, account_state::start),
     (policy_state::PING_OID, account_state::start),
     (why::OID, why::start),

@@ -20,13 +20,13 @@ use ldap::dn::Dn;
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::{Change, DnKey, Entry, Schema};
-use store::{StoredEntry, View};
 
 use self::tells::Told;
 use self::verb::{Changed, Verb};
 use crate::access::guard::{Guard, Site, guarded};
-use crate::directory::{Directory, State};
-use crate::password_policy::{Account, AccountState, Policy};
+use crate::directory::State;
+use crate::password_policy::governed::Known;
+use crate::password_policy::{Account, AccountState};
 use crate::read::target::{self, Lookup};
 use crate::request::extended::Call;
 use crate::request::referral;
@@ -124,38 +124,7 @@ fn read(
     })
 }
 
-/// An account, and the policy that governs it.
-pub(crate) struct Known {
-    /// The name of the policy's entry; none where none governs.
-    pub(crate) name: Option<String>,
-    /// The policy; no rules where none governs.
-    pub(crate) policy: Policy,
-    /// The account.
-    pub(crate) account: Account,
-}
-
 impl Known {
-    /// Of a stored entry, with what binds left and is not in the entry yet.
-    pub(crate) fn of(
-        (directory, state): (&Directory, &State),
-        view: &View<'_>,
-        (entry, key): (&StoredEntry<'_>, &DnKey),
-    ) -> Self {
-        let governing = directory.password_policies.load().of(entry, key);
-        let (name, policy) = match governing {
-            Some(governing) => (Some(governing.name.to_string()), governing.policy.clone()),
-            None => (None, Policy::default()),
-        };
-        let account_state = directory.accounts.state(view, entry, &policy);
-        let account = Account::new(account_state, entry, (&state.schema, &state.switches));
-        Self { name, policy, account }
-    }
-
-    /// Whether any account of the directory may be governed by a policy.
-    pub(crate) fn may_have_policy(directory: &Directory) -> bool {
-        !directory.password_policies.load().is_empty()
-    }
-
     fn told(&self, now: Timestamp) -> Told<'_> {
         let Self { name, policy, account } = self;
         Told { name: name.as_deref(), policy, account, now }
@@ -223,20 +192,8 @@ fn write(account: &Account, entry: &mut Entry, schema: &Schema) -> Result<(), Re
     let there = AccountState::read(entry, schema).attributes();
     for ((name, new), (_, old)) in account.state.attributes().into_iter().zip(there) {
         if new != old {
-            replace(entry, schema, name, new)?;
+            changes::replace(entry, schema, name, new)?;
         }
     }
     changes::write_switches(account.switches, entry, schema)
-}
-
-/// Replaces the values of an attribute; one that the schema does not know has none.
-fn replace(
-    entry: &mut Entry,
-    schema: &Schema,
-    name: &str,
-    values: Vec<String>,
-) -> Result<(), Refusal> {
-    let Ok(description) = schema.describe(name) else { return Ok(()) };
-    let values = values.into_iter().map(String::into_bytes).collect();
-    Ok(entry.replace_values(schema, &description, values)?)
 }

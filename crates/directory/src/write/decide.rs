@@ -20,7 +20,6 @@ use crate::access::guard::{Site, guarded_by};
 use crate::bind::recheck;
 use crate::config::{access_config, index_config};
 use crate::directory::{Directory, State};
-use crate::password_policy::pending;
 use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
 use crate::read::target;
@@ -34,8 +33,8 @@ use crate::write::decision::{Decide, Decision};
 use crate::write::request::{Transaction, WriteOp, WriteRequest};
 use crate::write::stamp::{Stamp, Stamper};
 use crate::write::{
-    account_state, add, delete, modify, modify_dn, password_modify, permit, rehash, subtree_delete,
-    transaction,
+    account_events, account_state, add, delete, modify, modify_dn, password_modify, permit, rehash,
+    subtree_delete, transaction,
 };
 
 /// What came of a request: its changes are in the batch, and its answer waits until they are
@@ -67,7 +66,7 @@ impl Outcome {
     /// The changes stay in the batch: what is remembered of accounts beside their entries follows
     /// them, before the next decision. Of changes that are given up nothing is to be forgotten.
     pub(crate) fn keep(&self, directory: &Directory, request: &WriteRequest) {
-        if !matches!(request.op, WriteOp::AccountStates(_) | WriteOp::Rehash(_)) {
+        if !matches!(request.op, WriteOp::AccountEvents(_) | WriteOp::Rehash(_)) {
             directory.accounts.heed(&self.changes);
         }
         directory.scram_keys.heed(&self.changes);
@@ -317,7 +316,7 @@ impl Attempt<'_, '_> {
                 WriteOp::ModifyDn(op) => (modify_dn::decide(&mut decide, op)?, true),
                 WriteOp::PasswordModify(op) => (password_modify::decide(&mut decide, op)?, true),
                 WriteOp::Rehash(op) => (rehash::decide(&mut decide, op)?, true),
-                WriteOp::AccountStates(all) => (pending::decide(&mut decide, all)?, true),
+                WriteOp::AccountEvents(all) => (account_events::decide(&mut decide, all)?, true),
                 WriteOp::StateChange(op) => (account_state::decide(&mut decide, op)?, true),
                 WriteOp::IndexConfig(op) => (index_config::decide(&mut decide, op)?, true),
                 WriteOp::AccessConfig(op) => (access_config::decide(&decide, op)?, true),

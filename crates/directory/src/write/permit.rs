@@ -74,7 +74,7 @@ fn check_rights(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Refusal> {
         // Those are decided on by privileges alone.
         WriteOp::IndexConfig(_) | WriteOp::AccessConfig(_) => Ok(()),
         // The server's own.
-        WriteOp::Rehash(_) | WriteOp::AccountStates(_) => Ok(()),
+        WriteOp::Rehash(_) | WriteOp::AccountEvents(_) => Ok(()),
         WriteOp::Transaction(_) => Ok(()),
     }
 }
@@ -97,7 +97,7 @@ fn check_privileges(access: &Access, op: &WriteOp) -> Result<(), Refusal> {
         | WriteOp::SubtreeDelete(_)
         | WriteOp::ModifyDn(_)
         | WriteOp::Rehash(_)
-        | WriteOp::AccountStates(_)
+        | WriteOp::AccountEvents(_)
         | WriteOp::Transaction(_) => true,
     };
     if is_allowed { Ok(()) } else { Err(Denied.into()) }

@@ -60,7 +60,7 @@ impl WriteRequest {
             WriteOp::Modify(_) => (OpKind::Modify, None),
             WriteOp::ModifyDn(_) => (OpKind::ModifyDn, None),
             WriteOp::PasswordModify(_) => (OpKind::PasswordModify, None),
-            WriteOp::Rehash(_) | WriteOp::AccountStates(_) => (OpKind::Internal, None),
+            WriteOp::Rehash(_) | WriteOp::AccountEvents(_) => (OpKind::Internal, None),
             WriteOp::StateChange(_) => (OpKind::Modify, None),
             WriteOp::IndexConfig(op) => (op.kind, None),
             WriteOp::AccessConfig(_) => (OpKind::Modify, None),
@@ -86,7 +86,7 @@ pub(crate) enum WriteOp {
     ModifyDn(ModifyDn),
     PasswordModify(PasswordModify),
     Rehash(Rehash),
-    AccountStates(Vec<AccountEvents>),
+    AccountEvents(Vec<AccountEvents>),
     StateChange(StateChange),
     IndexConfig(IndexConfig),
     AccessConfig(AccessConfig),
@@ -105,7 +105,7 @@ impl WriteOp {
             Self::Rehash(op) => (&op.dn, &op.key),
             Self::StateChange(op) => (&op.dn, &op.key),
             Self::Add(_)
-            | Self::AccountStates(_)
+            | Self::AccountEvents(_)
             | Self::IndexConfig(_)
             | Self::AccessConfig(_)
             | Self::Transaction(_) => return None,
@@ -124,7 +124,7 @@ impl WriteOp {
             | Self::IndexConfig(_)
             | Self::AccessConfig(_)
             | Self::Rehash(_)
-            | Self::AccountStates(_)
+            | Self::AccountEvents(_)
             | Self::StateChange(_)
             | Self::Transaction(_) => None,
         }

@@ -14,13 +14,6 @@ use crate::write::answer::Answer;
 use crate::write::request::WriteOp;
 use crate::write::submit;
 
-/// Starts a transaction.
-pub(crate) const START: &str = "1.3.6.1.1.21.1";
-/// The control that makes an update part of a transaction.
-pub(crate) const SPECIFICATION: &str = "1.3.6.1.1.21.2";
-/// Ends a transaction.
-pub(crate) const END: &str = "1.3.6.1.1.21.3";
-
 /// Start transaction (RFC 5805 §2.1).
 pub(crate) fn start(
     worker: &mut Worker,

@@ -18,6 +18,13 @@ use crate::request::asker_queues::Asker;
 use crate::request::refusal::Refusal;
 use crate::write::request::{Transaction, WriteRequest};
 
+/// Starts a transaction.
+pub(crate) const START: &str = "1.3.6.1.1.21.1";
+/// The control that makes an update part of a transaction.
+pub(crate) const SPECIFICATION: &str = "1.3.6.1.1.21.2";
+/// Ends a transaction.
+pub(crate) const END: &str = "1.3.6.1.1.21.3";
+
 /// The transactions of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {

@@ -33,7 +33,7 @@ use crate::password_policy;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
 use crate::request::worker::Worker;
-use crate::write::{password_modify, transaction};
+use crate::write::{password_modify, transactions};
 
 /// The controls of one request that this server acts on.
 #[derive(Debug, Default)]
@@ -174,8 +174,8 @@ impl Operation {
             Request::ModifyDn(_) => Self::ModifyDn,
             Request::Extended(extended) => match extended.oid {
                 password_modify::value::OID => Self::PasswordModify,
-                transaction::START => Self::StartTransaction,
-                transaction::END => Self::EndTransaction,
+                transactions::START => Self::StartTransaction,
+                transactions::END => Self::EndTransaction,
                 _ => Self::Extended,
             },
         })
@@ -335,7 +335,7 @@ const CONTROLS: &[ControlRow] = &[
         take: take_relax,
     },
     ControlRow {
-        oid: transaction::SPECIFICATION,
+        oid: transactions::SPECIFICATION,
         applies: &[
             Operation::Add,
             Operation::Delete,

@@ -31,14 +31,14 @@ const TOLD: &[(&str, &str, &str, &str)] = &[
          `noSuchOperation` if it has ended, `tooLate` if an update is being carried out.",
     ),
     (
-        transaction::START,
+        transactions::START,
         "Start transaction (RFC 5805)",
         "–",
         "Returns an identifier; updates with the transaction specification control wait for the \
          end.",
     ),
     (
-        transaction::END,
+        transactions::END,
         "End transaction (RFC 5805)",
         "what its updates need",
         "Applies all updates of the transaction together, or none.",

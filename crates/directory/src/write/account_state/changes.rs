@@ -5,7 +5,6 @@ use ldap::control_value::policy_state::operation as number;
 use ldap::result::ResultCode;
 use schema::{Entry, Schema};
 
-use super::replace;
 use super::verb::{Changed, Verb};
 use crate::password_policy::{DISABLED, EXPIRATION, Locked, Switches, time};
 use crate::request::refusal::Refusal;
@@ -192,4 +191,16 @@ pub(super) fn write_switches(
         }
     }
     Ok(())
+}
+
+/// Replaces the values of an attribute; one that the schema does not know has none.
+pub(super) fn replace(
+    entry: &mut Entry,
+    schema: &Schema,
+    name: &str,
+    values: Vec<String>,
+) -> Result<(), Refusal> {
+    let Ok(description) = schema.describe(name) else { return Ok(()) };
+    let values = values.into_iter().map(String::into_bytes).collect();
+    Ok(entry.replace_values(schema, &description, values)?)
 }
