@@ -77,7 +77,8 @@ impl Maker {
     pub(crate) fn compare(
         &self,
         dn: &str,
-        (attribute, value): (&str, &str),
+        attribute: &str,
+        value: &str,
         is_true: bool,
     ) -> Result<Job, Failure> {
         let mut texts = self.texts()?;
@@ -93,11 +94,7 @@ impl Maker {
     }
 
     /// Replaces an attribute by one value.
-    pub(crate) fn modify(
-        &self,
-        dn: &str,
-        (attribute, value): (&str, &str),
-    ) -> Result<Job, Failure> {
+    pub(crate) fn modify(&self, dn: &str, attribute: &str, value: &str) -> Result<Job, Failure> {
         let mut texts = self.texts()?;
         let blueprint = Blueprint::Modify {
             dn: texts.pattern(dn)?,
