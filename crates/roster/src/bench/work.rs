@@ -132,7 +132,7 @@ impl Work {
         }
         let remover = stream.removes.then_some(jobs.len());
         if remover.is_some() {
-            let delete = super::answer::Operation::Delete;
+            let delete = ldap::message::OperationKind::Delete;
             let job = Job {
                 variables: Variables::default(),
                 order: Order::Sequential,

@@ -384,18 +384,20 @@ fn session_tracking(line: &mut Line<'_>, value: &[u8]) -> Option<()> {
 
 /// What an operation is called, in each form.
 fn names(kind: Option<OperationKind>) -> (&'static str, &'static str) {
-    match kind {
-        Some(OperationKind::Bind) => ("bind", "BIND"),
-        Some(OperationKind::Search) => ("search", "SEARCH"),
-        Some(OperationKind::Modify) => ("modify", "MODIFY"),
-        Some(OperationKind::Add) => ("add", "ADD"),
-        Some(OperationKind::Delete) => ("delete", "DELETE"),
-        Some(OperationKind::ModifyDn) => ("modify_dn", "MODIFYDN"),
-        Some(OperationKind::Compare) => ("compare", "COMPARE"),
-        Some(OperationKind::Abandon) => ("abandon", "ABANDON"),
-        Some(OperationKind::Extended) => ("extended", "EXTENDED"),
-        Some(OperationKind::Unbind) | None => ("unknown", "UNKNOWN"),
-    }
+    let text = match kind {
+        Some(OperationKind::Bind) => "BIND",
+        Some(OperationKind::Search) => "SEARCH",
+        Some(OperationKind::Modify) => "MODIFY",
+        Some(OperationKind::Add) => "ADD",
+        Some(OperationKind::Delete) => "DELETE",
+        Some(OperationKind::ModifyDn) => "MODIFYDN",
+        Some(OperationKind::Compare) => "COMPARE",
+        Some(OperationKind::Abandon) => "ABANDON",
+        Some(OperationKind::Extended) => "EXTENDED",
+        Some(OperationKind::Unbind) | None => "UNKNOWN",
+    };
+    let known = kind.filter(|kind| *kind != OperationKind::Unbind);
+    (known.map_or("unknown", OperationKind::name), text)
 }
 
 /// What an extended operation is called.

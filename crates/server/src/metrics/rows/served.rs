@@ -2,7 +2,7 @@
 
 use ldap::result::ResultCode;
 
-use super::super::meter::{CODES, HANDSHAKES, LISTENERS, OPERATIONS, OperationSum};
+use super::super::meter::{CODES, HANDSHAKES, LISTENERS, OperationSum, operation_names};
 use super::super::scrape::Scrape;
 use super::super::table::{Kind, Metric, Samples};
 
@@ -247,7 +247,7 @@ pub(super) const ROWS: &[Metric] = &[
 ];
 
 fn operations(scrape: &Scrape<'_>, out: &mut Samples) {
-    for (name, operation) in OPERATIONS.iter().zip(&scrape.sum().operations) {
+    for (name, operation) in operation_names().zip(&scrape.sum().operations) {
         for (result, count) in results(operation) {
             // Of what can be rare there is a line when there is one; success is always there, so
             // that the first one is a change.
@@ -278,7 +278,7 @@ fn results(operation: &OperationSum) -> impl Iterator<Item = (&'static str, u64)
 
 /// The operations that have answers.
 fn answered<'s>(scrape: &'s Scrape<'_>) -> impl Iterator<Item = (&'static str, &'s OperationSum)> {
-    let all = OPERATIONS.iter().copied().zip(&scrape.sum().operations);
+    let all = operation_names().zip(&scrape.sum().operations);
     all.filter(|(name, operation)| has_answer(name) || operation.times.count() > 0)
 }
 
@@ -287,8 +287,8 @@ fn has_answer(name: &str) -> bool {
 }
 
 fn bind_failures(scrape: &Scrape<'_>, out: &mut Samples) {
-    let binds = OPERATIONS.iter().zip(&scrape.sum().operations);
-    let Some((_, bind)) = binds.into_iter().find(|(name, _)| **name == "bind") else { return };
+    let binds = operation_names().zip(&scrape.sum().operations);
+    let Some((_, bind)) = binds.into_iter().find(|(name, _)| *name == "bind") else { return };
     for (result, count) in results(bind) {
         let is_failure = !matches!(result, "success" | "saslBindInProgress" | "referral");
         if is_failure && (count > 0 || result == "invalidCredentials") {
