@@ -153,7 +153,7 @@ pub struct Directory {
     /// The password policies in force; likewise.
     pub(crate) password_policies: Arc<ArcSwap<PasswordPolicies>>,
     /// What binds have left in accounts and is not written yet.
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) root: RootIdentity,
     pub(crate) limits: Limits,
     pub(crate) identities: Arc<Identities>,

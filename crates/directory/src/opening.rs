@@ -140,7 +140,7 @@ impl Directory {
             log,
             acis: Arc::new(AcisInForce::new(acis)),
             password_policies: Arc::new(ArcSwap::from_pointee(password_policies)),
-            accounts,
+            accounts: Arc::new(accounts),
             state: Arc::new(ArcSwap::from_pointee(State::new(schema, schema_times))),
             root,
             decode_limits: DecodeLimits {
@@ -180,9 +180,10 @@ impl Directory {
             make_chance: || Box::new(OsChance),
         });
         pipeline::start(&directory);
-        account_writer.start(&directory);
+        let root = &directory.root.dn;
+        account_writer.start(&directory.accounts, Arc::clone(&directory.queue), root.clone());
         if directory.rehasher.is_some() {
-            proved.start(&directory.queue, directory.root.dn.clone());
+            proved.start(&directory.queue, root.clone());
         }
         password_cache::start_sweeper(&directory);
         Ok(directory)

@@ -117,7 +117,7 @@ impl Login {
         let governing = Arc::clone(governing.as_ref().filter(|_| !is_barred)?);
         directory.accounts.begin(&self.seen(), &guess, directory.clock.now()).then(|| {
             let account = Tried { id, lsn, governing, stored: stored.clone() };
-            Attempt::new(directory, account, guess)
+            Attempt::new(&directory.accounts, &directory.clock, account, guess)
         })
     }
 

@@ -5,26 +5,27 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, after, never, select};
+use ldap::dn::Dn;
 use ldap::result::ResultCode;
 use schema::EntryId;
 
 use super::account_event::AccountEvents;
-use super::pending::{Call, Writer};
-use crate::directory::Directory;
-use crate::write::queue::PendingWrite;
+use super::pending::{Accounts, Call, Writer};
+use crate::write::queue::{PendingWrite, WriteQueue};
 use crate::write::request::WriteOp;
 
 impl Writer {
-    /// Starts the thread, which ends when the directory is dropped.
-    pub(crate) fn start(self, directory: &Arc<Directory>) {
-        let weak = Arc::downgrade(directory);
+    /// Starts the thread, which ends when the accounts are dropped. Its changes go into `writes`, as
+    /// those of the administrator `root`.
+    pub(crate) fn start(self, accounts: &Arc<Accounts>, writes: Arc<WriteQueue>, root: Dn) {
+        let weak = Arc::downgrade(accounts);
         let thread = thread::Builder::new().name("accounts".to_owned());
         thread
-            .spawn(move || self.serve(&weak))
+            .spawn(move || self.serve(&weak, &writes, &root))
             .expect("a process that starts can start one more thread");
     }
 
-    fn serve(&self, directory: &Weak<Directory>) {
+    fn serve(&self, accounts: &Weak<Accounts>, writes: &Arc<WriteQueue>, root: &Dn) {
         let mut alarm = never();
         let mut is_armed = false;
         // Until this is dropped somebody waits for it.
@@ -50,18 +51,18 @@ impl Writer {
                     true
                 }
             };
-            let Some(directory) = directory.upgrade() else { return };
-            for accounts in directory.accounts.take(forgets) {
-                write(&directory, accounts);
+            let Some(accounts) = accounts.upgrade() else { return };
+            for events in accounts.take(forgets) {
+                write(&accounts, writes, root, events);
             }
             if finishing.is_some() {
                 looks += 1;
-                if directory.accounts.is_done() || looks > FINISH_LOOKS_MAX {
+                if accounts.is_done() || looks > FINISH_LOOKS_MAX {
                     finishing = None;
                 } else {
                     (alarm, is_armed) = (after(FINISH_LOOK), true);
                 }
-            } else if !is_armed && !directory.accounts.is_idle() {
+            } else if !is_armed && !accounts.is_idle() {
                 (alarm, is_armed) = (after(self.delay), true);
             }
         }
@@ -69,15 +70,18 @@ impl Writer {
 }
 
 /// Hands events to the writer of the directory.
-fn write(directory: &Arc<Directory>, accounts: Vec<AccountEvents>) {
-    let ids: Vec<EntryId> = accounts.iter().map(|account| account.id).collect();
-    let op = WriteOp::AccountEvents(accounts);
-    let write = PendingWrite::of_server(&directory.queue, &directory.root.dn, op, true);
-    let weak = Arc::downgrade(directory);
+fn write(
+    accounts: &Arc<Accounts>,
+    writes: &Arc<WriteQueue>,
+    root: &Dn,
+    events: Vec<AccountEvents>,
+) {
+    let ids: Vec<EntryId> = events.iter().map(|account| account.id).collect();
+    let write = PendingWrite::of_server(writes, root, WriteOp::AccountEvents(events), true);
+    let weak = Arc::downgrade(accounts);
     write.submit(Box::new(move |done| {
-        if let Some(directory) = weak.upgrade() {
-            let is_success = done.completion.code == Some(ResultCode::Success);
-            directory.accounts.written(&ids, is_success);
+        if let Some(accounts) = weak.upgrade() {
+            accounts.written(&ids, done.completion.code == Some(ResultCode::Success));
         }
     }));
 }

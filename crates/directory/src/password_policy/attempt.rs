@@ -1,20 +1,21 @@
 //! One guess under way, as long as its bind is: see `attempts.rs`.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
+use environment::Clock;
 use schema::EntryId;
 use store::Lsn;
 
 use super::account::AccountState;
 use super::attempts::Guess;
-use super::pending::Seen;
+use super::pending::{Accounts, Seen};
 use super::set::Governing;
-use crate::directory::Directory;
 
 /// A guess under way, as long as its bind is.
 pub(crate) struct Attempt {
-    directory: Weak<Directory>,
+    accounts: Arc<Accounts>,
+    clock: Arc<dyn Clock>,
     account: Tried,
     guess: Guess,
     is_right: bool,
@@ -38,8 +39,14 @@ impl Tried {
 
 impl Attempt {
     /// A guess that has its place in the table.
-    pub(crate) fn new(directory: &Arc<Directory>, account: Tried, guess: Guess) -> Self {
-        Self { directory: Arc::downgrade(directory), account, guess, is_right: false }
+    pub(crate) fn new(
+        accounts: &Arc<Accounts>,
+        clock: &Arc<dyn Clock>,
+        account: Tried,
+        guess: Guess,
+    ) -> Self {
+        let (accounts, clock) = (Arc::clone(accounts), Arc::clone(clock));
+        Self { accounts, clock, account, guess, is_right: false }
     }
 
     /// Which guess it is.
@@ -65,11 +72,8 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if let Some(directory) = self.directory.upgrade() {
-            let now = directory.clock.now();
-            let account = self.account.seen();
-            directory.accounts.end(&account, (&self.guess, self.is_right), now);
-        }
+        let account = self.account.seen();
+        self.accounts.end(&account, (&self.guess, self.is_right), self.clock.now());
     }
 }
 

@@ -5,7 +5,7 @@
 
 use aci::{AciSet, Permitted};
 use environment::Chance;
-use schema::{Change, DnKey, EntryId};
+use schema::{AttributeDescription, Change, DnKey, EntryId};
 use store::View;
 
 use crate::access::guard::Guard;
@@ -36,6 +36,11 @@ impl Decide<'_> {
     /// How an entry of this name is looked for.
     pub(crate) fn lookup<'a>(&self, name: &'a str, key: &'a DnKey) -> Lookup<'a> {
         Lookup { name, key, referrals: self.referrals, scope: None }
+    }
+
+    /// Whether values of an attribute sign somebody in.
+    pub(crate) fn signs_in(&self, description: &AttributeDescription) -> bool {
+        description.is_password() || self.directory.authentication.signs_in(&description.kind)
     }
 
     /// Whether `key` names the entry at the top of a naming context.
