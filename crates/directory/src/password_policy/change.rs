@@ -63,21 +63,11 @@ impl<'r> Sent<'r> {
     }
 }
 
-/// How the new passwords of a request are stored.
-pub(crate) fn storing(looked: &Result<Looked, Refusal>, access: &Access) -> Storing {
-    match looked {
-        Ok(looked) if looked.asker == Asker::Stranger => {
-            Storing { is_refused: true, keeps_hashed: false, scheme: None }
-        }
-        Ok(looked) => {
-            let (scheme, keeps_hashed) = (looked.scheme(), looked.keeps_hashed);
-            Storing { is_refused: false, keeps_hashed, scheme }
-        }
-        Err(_) => {
-            let keeps_hashed = access.has(Privilege::PasswordReset);
-            Storing { is_refused: true, keeps_hashed, scheme: None }
-        }
-    }
+/// How the new passwords of a request are stored; none when they are refused: then nothing is
+/// hashed, and the writer tells why.
+pub(crate) fn storing(looked: &Result<Looked, Refusal>) -> Option<Storing> {
+    let looked = looked.as_ref().ok().filter(|looked| looked.asker != Asker::Stranger)?;
+    Some(Storing { keeps_hashed: looked.keeps_hashed, scheme: looked.scheme() })
 }
 
 /// What there is of an entry before the change.

@@ -95,8 +95,6 @@ impl Looked {
 /// How the new passwords of a request are stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storing {
-    /// The policy has refused them: nothing is hashed, and the writer tells why.
-    pub(crate) is_refused: bool,
     /// Hashed values stay.
     pub(crate) keeps_hashed: bool,
     /// In which scheme, if not in that of the settings.

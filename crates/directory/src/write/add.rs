@@ -11,6 +11,7 @@ use store::Resolved;
 
 use crate::config::index_config;
 use crate::password_policy::change::{self, Sent};
+use crate::password_policy::verdict::Storing;
 use crate::read::search::aliases;
 use crate::read::target;
 use crate::request::refusal::Refusal;
@@ -51,9 +52,8 @@ pub(crate) fn resolve(
     let access = session.access();
     let looked = sent_passwords(&entry)
         .map(|sent| change::look_at_new(worker, access, (&key, &entry), &sent));
-    let storing = looked.as_ref().map(|looked| change::storing(looked, access));
-    let storing = storing.unwrap_or_default();
-    stored_form::hash_passwords(worker, session, &mut entry, (schema, &storing))?;
+    let storing = looked.as_ref().map_or(Some(Storing::default()), change::storing);
+    stored_form::hash_passwords(worker, session, &mut entry, (schema, storing.as_ref()))?;
     Ok(match worker.request.hashing.questions() {
         Some(questions) => Resolution::NeedsHash(questions),
         None => WriteOp::Add(Add { key, entry, looked }).into(),
@@ -109,6 +109,9 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     if let Resolved::Found(_) = decide.view.resolve(&op.key)? {
         return Err(exists());
     }
+    // An entry whose passwords are refused lacks them: nothing else is said of it.
+    let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));
+    let looked = looked.transpose()?;
     let schema = &decide.state.schema;
     let relax = decide.controls.relax;
     let mode = if relax { Mode::Import } else { Mode::Client };
@@ -128,8 +131,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Add) -> Result<Decision, Refu
     }
     let uuid = random_uuid(decide.chance);
     let mut own = None;
-    if let Some(looked) = &op.looked {
-        let looked = looked.as_ref().map_err(Refusal::clone)?;
+    if let Some(looked) = looked {
         let touched = op.entry.attributes().iter();
         let touched = touched.map(|one| Arc::clone(&one.description)).collect::<Vec<_>>();
         let target =

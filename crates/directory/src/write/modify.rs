@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use aci::Privilege;
+use aci::{Denied, Privilege};
 use auth::password;
 use ldap::message::{ModifyOperation, ModifyRequest};
 use ldap::result::ResultCode;
@@ -30,7 +30,7 @@ use crate::write::decision::{Decide, Decision};
 use crate::write::named::{self, Named};
 use crate::write::passes::Passes;
 use crate::write::rehash::queue::current_form;
-use crate::write::request::{Modification, Modify, WriteOp};
+use crate::write::request::{Modification, Modify, RefusedPasswords, WriteOp};
 use crate::write::submit::Resolution;
 use crate::write::{delta, old_password, passwords, relax, stamp, stored_form};
 
@@ -64,19 +64,22 @@ pub(crate) fn resolve(
     if guesses && is_own && old_password::is_shut(worker, &key, &state)? {
         looked = Some(Err(change::shut()));
     }
-    let storing = looked.as_ref().map(|looked| change::storing(looked, access));
-    let storing = storing.unwrap_or_default();
-    let mut modifications = Vec::new();
+    let storing = looked.as_ref().map_or(Some(Storing::default()), change::storing);
+    let (mut modifications, mut refused) = (Vec::new(), Vec::new());
     let mut passwords = StoredNow { key: &key, of: Vec::new() };
     let (mut is_wrong, mut proven) = (false, Vec::new());
     for modification in request.changes.iter() {
         // Who may not is refused by the writer, and has nothing hashed.
         let stored = may_try.then_some(&mut passwords);
-        let context = (&*state.schema, &storing, stored);
-        let (resolved, old) = resolve_one(worker, session, context, &modification)?;
-        modifications.push(resolved);
-        is_wrong |= old.misses;
-        proven.extend(old.proven);
+        let context = (&*state.schema, storing.as_ref(), stored);
+        match resolve_one(worker, session, context, &modification)? {
+            ResolvedOne::Kept(modification, old) => {
+                modifications.push(modification);
+                is_wrong |= old.misses;
+                proven.extend(old.proven);
+            }
+            ResolvedOne::Refused(passwords) => refused.push(passwords),
+        }
     }
     check_attribute_count(&modifications)?;
     if let Some(questions) = worker.request.hashing.questions() {
@@ -86,7 +89,7 @@ pub(crate) fn resolve(
     if is_wrong && is_own {
         old_password::note_wrong(worker, &key, &state)?;
     }
-    Ok(WriteOp::Modify(Modify { key, dn, modifications, proven, looked }).into())
+    Ok(WriteOp::Modify(Modify { key, dn, modifications, refused, proven, looked }).into())
 }
 
 /// Refuses more passwords than one account has use for: each is hashed, and each that is to be
@@ -165,12 +168,18 @@ struct Old {
     proven: Vec<Vec<u8>>,
 }
 
+/// What one modification of a request leads to.
+enum ResolvedOne {
+    Kept(Modification, Old),
+    Refused(RefusedPasswords),
+}
+
 fn resolve_one(
     worker: &mut Worker,
     session: &Session,
-    (schema, storing, passwords): (&Schema, &Storing, Option<&mut StoredNow<'_>>),
+    (schema, storing, passwords): (&Schema, Option<&Storing>, Option<&mut StoredNow<'_>>),
     modification: &ldap::message::Modification<'_>,
-) -> Result<(Modification, Old), Refusal> {
+) -> Result<ResolvedOne, Refusal> {
     let attribute = &modification.attribute;
     let description = schema
         .describe(attribute.description)
@@ -186,7 +195,12 @@ fn resolve_one(
     }
     let mut old = Old::default();
     let values = match operation {
-        ModifyOperation::Add | ModifyOperation::Replace if passwords::is_hashable(&description) => {
+        ModifyOperation::Add | ModifyOperation::Replace
+            if passwords::is_hashable(&description) && !attribute.values.is_empty() =>
+        {
+            let Some(storing) = storing else {
+                return Ok(ResolvedOne::Refused(RefusedPasswords { operation, description }));
+            };
             values
                 .filter_map(|value| {
                     stored_form::stored_password(worker, storing, value).transpose()
@@ -214,7 +228,7 @@ fn resolve_one(
         | ModifyOperation::Delete
         | ModifyOperation::Increment => values.map(<[u8]>::to_vec).collect(),
     };
-    Ok((Modification { operation, description, values }, old))
+    Ok(ResolvedOne::Kept(Modification { operation, description, values }, old))
 }
 
 /// Refuses to look for more attributes than an entry can have.
@@ -267,11 +281,12 @@ fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Option<
 
 /// Decides on what the entries before it left.
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, Refusal> {
-    let is_empty = op.modifications.is_empty();
+    let is_empty = op.modifications.is_empty() && op.refused.is_empty();
     if op.key == decide.state.subschema_key {
-        return match is_empty {
-            true => Ok(Decision::default()),
-            false => schema_modify::decide(decide, &op.modifications),
+        return match &op.looked {
+            _ if is_empty => Ok(Decision::default()),
+            Some(Err(refusal)) => Err(refusal.clone()),
+            Some(Ok(_)) | None => schema_modify::decide(decide, &op.modifications),
         };
     }
     let name = op.dn.to_string();
@@ -287,6 +302,10 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     // try one now.
     let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));
     let looked = looked.transpose()?;
+    // They are somebody else's.
+    if !op.refused.is_empty() {
+        return Err(Denied.into());
+    }
     let mut passes = Passes::new(decide.directory.limits.modify_work_max);
     passes.sent(&op.modifications)?;
     let found = (decide.view, id, &**schema);

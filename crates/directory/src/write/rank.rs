@@ -22,7 +22,8 @@ pub(crate) fn check_request(decide: &Decide<'_>, op: &WriteOp) -> Result<(), Ref
         WriteOp::StateChange(op) => &op.key,
         WriteOp::PasswordModify(op) => &op.key,
         WriteOp::Modify(op) => {
-            let mut touched = op.modifications.iter().map(|one| &*one.description);
+            let refused = op.refused.iter().map(|one| &*one.description);
+            let mut touched = op.modifications.iter().map(|one| &*one.description).chain(refused);
             match touched.any(|one| is_of_equals(decide, one)) {
                 true => &op.key,
                 false => return Ok(()),
