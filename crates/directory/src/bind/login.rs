@@ -18,7 +18,8 @@ use crate::password_policy::attempts::{Guess, Own};
 use crate::password_policy::pending::{NotNow, Seen};
 use crate::password_policy::set::PasswordPolicies;
 use crate::password_policy::{
-    self, AccountState, Governing, Policy, PolicyError, Rejected, Remark, netscape, response_value,
+    self, AccountState, Governing, PasswordPolicy, PolicyError, Rejected, Remark, netscape,
+    response_value,
 };
 use crate::request::refusal::Refusal;
 use crate::request::worker::Worker;
@@ -47,7 +48,7 @@ pub(crate) struct Told {
 const LOOKS_MAX: u32 = 100;
 
 /// What is asked where there is no policy.
-static NONE: LazyLock<Policy> = LazyLock::new(Policy::default);
+static NONE: LazyLock<PasswordPolicy> = LazyLock::new(PasswordPolicy::default);
 
 impl Login {
     /// Reads what decides about the account of `entry`.

@@ -26,7 +26,7 @@ use store::{Resolved, StoredEntry};
 use super::account::{AccountState, Changed, Changer, Rejected};
 use super::control::PolicyError;
 use super::quality::{Fault, NewPassword, OWN_VALUES_MAX, Words};
-use super::rules::{Hashed, Policy};
+use super::rules::{Hashed, PasswordPolicy};
 use super::set::Governing;
 use super::verdict::{Asker, Looked};
 use crate::bind::hashing::Behind;
@@ -141,7 +141,7 @@ fn known(worker: &mut Worker, key: &DnKey) -> Result<Known, Refusal> {
     Ok(known)
 }
 
-fn own_values(policy: &Policy, entry: &dyn EntryRead, schema: &Schema) -> Vec<String> {
+fn own_values(policy: &PasswordPolicy, entry: &dyn EntryRead, schema: &Schema) -> Vec<String> {
     let mut own = Vec::new();
     for name in &policy.quality.own_attributes {
         let Ok(description) = schema.describe(name) else { continue };
@@ -205,7 +205,7 @@ fn looked(
             }
         }
     } else if asker == Asker::Owner && worker.directory.passwords.check_own {
-        check_quality(&Policy::built_in(), (&clear, sent.old), &[])?;
+        check_quality(&PasswordPolicy::built_in(), (&clear, sent.old), &[])?;
     }
     let (sends_old, has_clear) = (sent.old.is_some(), !clear.is_empty());
     Ok(Looked {
@@ -238,7 +238,7 @@ fn check_clear(sent: &Sent<'_>, (asker, keeps_hashed): (Asker, bool)) -> Result<
 }
 
 fn check_quality(
-    policy: &Policy,
+    policy: &PasswordPolicy,
     (clear, old): (&[&[u8]], Option<&[u8]>),
     own: &[String],
 ) -> Result<(), Refusal> {
@@ -275,7 +275,7 @@ fn is_any_behind(worker: &mut Worker, clear: &[&[u8]], stored: &[Vec<u8>]) -> bo
 /// Refuses people a change of their own password that they may not make now.
 fn may_change(
     state: &AccountState,
-    policy: &Policy,
+    policy: &PasswordPolicy,
     sends_old: bool,
     now: Timestamp,
 ) -> Result<(), Refusal> {

@@ -26,7 +26,7 @@ use super::account::{AccountState, Rejected, Remark};
 use super::account_event::{AccountEvents, Event, What};
 use super::attempts::{Guess, Own, UnderWay};
 use super::attributes::{after as later, between};
-use super::rules::Policy;
+use super::rules::PasswordPolicy;
 use super::set::PasswordPolicyOptions;
 
 /// The events of one account, the oldest first.
@@ -78,7 +78,7 @@ pub(super) enum Call {
 /// An account as a bind found it: what its entry says in a view, and what governs it.
 pub(crate) struct Seen<'a> {
     pub(crate) id: EntryId,
-    pub(crate) policy: &'a Policy,
+    pub(crate) policy: &'a PasswordPolicy,
     pub(crate) stored: &'a AccountState,
     /// The point of the view.
     pub(crate) lsn: Lsn,
@@ -122,7 +122,7 @@ impl Accounts {
         &self,
         view: &View<'_>,
         entry: &StoredEntry<'_>,
-        policy: &Policy,
+        policy: &PasswordPolicy,
     ) -> AccountState {
         let stored = AccountState::read(entry, view.schema());
         let account = Seen { id: entry.id(), policy, stored: &stored, lsn: view.lsn() };
@@ -261,7 +261,7 @@ impl Accounts {
     /// Whether a successful bind changes more than the time of the last one, or that by much.
     fn is_worth(
         &self,
-        policy: &Policy,
+        policy: &PasswordPolicy,
         before: &AccountState,
         after: &AccountState,
         now: Timestamp,
@@ -411,7 +411,7 @@ impl Pending {
         self.dead_through.is_none_or(|dead| event.at > dead)
     }
 
-    fn push(&mut self, event: Event, policy: &Policy) {
+    fn push(&mut self, event: Event, policy: &PasswordPolicy) {
         let sent = self.sent;
         if event.is_counted {
             self.events.push(event);
@@ -491,7 +491,7 @@ fn later_than_all(state: &AccountState, pending: Option<&Pending>, now: Timestam
 pub(crate) fn replay(
     state: AccountState,
     events: impl Iterator<Item = Event>,
-    policy: &Policy,
+    policy: &PasswordPolicy,
 ) -> AccountState {
     events.fold(state, |state, Event { at, what, .. }| match what {
         What::Failure => state.after_failure(policy, at),
@@ -504,12 +504,12 @@ pub(crate) fn replay(
 }
 
 /// Whether a rule needs to know of wrong passwords.
-fn counts_failures(policy: &Policy) -> bool {
+fn counts_failures(policy: &PasswordPolicy) -> bool {
     (policy.lockout && policy.max_failures > 0) || policy.min_delay.is_some()
 }
 
 /// Whether the number of binds counts, right or wrong: of a password that is good for a few.
-fn counts_uses(policy: &Policy, state: &AccountState) -> bool {
+fn counts_uses(policy: &PasswordPolicy, state: &AccountState) -> bool {
     state.is_reset && policy.temporary.max_uses.is_some()
 }
 

@@ -10,7 +10,7 @@ use schema::DnKey;
 
 use super::account::AccountState;
 use super::control::PolicyError;
-use super::rules::Policy;
+use super::rules::PasswordPolicy;
 use super::set::Governing;
 use crate::request::refusal::Refusal;
 
@@ -42,7 +42,7 @@ impl Asker {
     }
 
     /// Whether quality and history matter.
-    pub(super) fn is_checked(self, policy: &Policy) -> bool {
+    pub(super) fn is_checked(self, policy: &PasswordPolicy) -> bool {
         match self {
             Self::Root => false,
             Self::Administrator => !policy.skips_administrators,
@@ -51,7 +51,7 @@ impl Asker {
     }
 
     /// Whether the asker has to put another password in the place of one that somebody else set.
-    pub(super) fn has_to_change(self, policy: &Policy, state: &AccountState) -> bool {
+    pub(super) fn has_to_change(self, policy: &PasswordPolicy, state: &AccountState) -> bool {
         self == Self::Owner && policy.forces_change() && state.is_reset
     }
 }
@@ -87,7 +87,7 @@ impl Looked {
     }
 
     /// The policy whose quality a password that the server makes up has to have.
-    pub(crate) fn policy(&self) -> Option<&Policy> {
+    pub(crate) fn policy(&self) -> Option<&PasswordPolicy> {
         self.governing.as_ref().map(|governing| &governing.policy)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::takes::Takes;
-use crate::password_policy::rules::{CheckQuality, Policy};
+use crate::password_policy::rules::{CheckQuality, PasswordPolicy};
 
 /// Whose name it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,7 +28,7 @@ pub(in crate::password_policy) struct Row {
 /// What was read so far. Of 389 some attributes are switches of others.
 #[derive(Default)]
 pub(super) struct Said {
-    pub(super) policy: Policy,
+    pub(super) policy: PasswordPolicy,
     pub(super) switches: Switches,
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use environment::Timestamp;
 use ldap::control_value::policy_state::{PolicyState, StateOperation, operation as number};
 
-use crate::password_policy::{Account, Condition, Policy, Weight};
+use crate::password_policy::{Account, Condition, PasswordPolicy, Weight};
 use crate::write::request::Wanted;
 
 /// What is known of an account.
 pub(super) struct Told<'a> {
     /// The DN of its policy.
     pub(super) name: Option<&'a str>,
-    pub(super) policy: &'a Policy,
+    pub(super) policy: &'a PasswordPolicy,
     pub(super) account: &'a Account,
     pub(super) now: Timestamp,
 }

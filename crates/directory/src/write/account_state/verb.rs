@@ -2,13 +2,13 @@
 
 use environment::Timestamp;
 
-use crate::password_policy::{Account, Policy};
+use crate::password_policy::{Account, PasswordPolicy};
 use crate::request::refusal::Refusal;
 
 /// An account being changed.
 pub(crate) struct Changed<'a> {
     pub(super) account: &'a mut Account,
-    pub(super) policy: &'a Policy,
+    pub(super) policy: &'a PasswordPolicy,
     pub(super) now: Timestamp,
 }
 
