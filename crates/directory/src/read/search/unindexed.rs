@@ -220,7 +220,8 @@ impl Told {
         if usable::finds_all(ask.filter, guard) {
             return Self { is_unindexed: is_unindexed(plan), candidates: Some(plan.estimate) };
         }
-        let is_unindexed = ask.scope != Scope::Base && view.indexable(ask.filter).is_unindexed();
+        let is_unindexed =
+            ask.scope != Scope::Base && view.indexable(ask.filter, ask.whole).is_unindexed();
         Self { is_unindexed, candidates: None }
     }
 }
