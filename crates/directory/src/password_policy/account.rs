@@ -121,7 +121,7 @@ pub struct Remark {
 
 /// A bind with the right password.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Login {
+pub struct SuccessfulLogin {
     /// What it is told.
     pub remark: Remark,
     /// The state after it.
@@ -271,7 +271,7 @@ impl AccountState {
         &self,
         policy: &PasswordPolicy,
         now: Timestamp,
-    ) -> Result<Login, Rejected> {
+    ) -> Result<SuccessfulLogin, Rejected> {
         let mut state =
             Self { failures: Vec::new(), locked: None, last_success: Some(now), ..self.clone() };
         state.temporary_uses = self.uses_after(policy);
@@ -293,7 +293,7 @@ impl AccountState {
                 warning = is_soon.then_some(PolicyWarning::BeforeExpiration(left));
             }
         }
-        Ok(Login { remark: Remark { warning, must_change }, state })
+        Ok(SuccessfulLogin { remark: Remark { warning, must_change }, state })
     }
 
     /// When the password expires.

@@ -8,7 +8,7 @@ use super::standing::Account;
 use crate::directory::{Directory, State};
 
 /// An account, and the policy that governs it.
-pub(crate) struct Known {
+pub(crate) struct GovernedAccount {
     /// The name of the policy's entry; none where none governs.
     pub(crate) name: Option<String>,
     /// The policy; no rules where none governs.
@@ -17,7 +17,7 @@ pub(crate) struct Known {
     pub(crate) account: Account,
 }
 
-impl Known {
+impl GovernedAccount {
     /// Of a stored entry, with what binds left and is not in the entry yet.
     pub(crate) fn of(
         (directory, state): (&Directory, &State),

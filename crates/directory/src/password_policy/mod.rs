@@ -25,12 +25,14 @@ mod subtree;
 mod switches;
 pub(crate) mod verdict;
 
-pub use account::{AccountState, Changed, Changer, Locked, Login, Rejected, Remark, Used};
+pub use account::{
+    AccountState, Changed, Changer, Locked, Rejected, Remark, SuccessfulLogin, Used,
+};
 pub(crate) use control::add_to;
 pub use control::{PolicyError, PolicyWarning, REQUEST, response_value};
 pub use quality::{Fault, NewPassword, OWN_VALUES_MAX, Quality, Words};
 pub use rows::reference_page;
-pub use rules::{CheckQuality, Hashed, PasswordPolicy, PolicyFault, Temporary};
+pub use rules::{CheckQuality, HashedFrom, PasswordPolicy, PolicyFault, Temporary};
 pub use set::{Governing, PasswordPolicies, PasswordPolicyOptions};
 pub use standing::{Account, Condition, Weight};
 pub use subtree::{Subtree, SubtreeFault};

@@ -73,7 +73,7 @@ pub struct PasswordPolicy {
     /// Whether quality and history are no matter to those who set the passwords of others.
     pub skips_administrators: bool,
     /// Who may send a password that is hashed already.
-    pub hashed: Hashed,
+    pub hashed: HashedFrom,
     /// Whether an entry may have several passwords.
     pub allow_multiple: bool,
     /// How passwords are stored; `None`: as the settings of the server have it.
@@ -96,7 +96,7 @@ pub struct Temporary {
 
 /// Who may send a password that is hashed already.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Hashed {
+pub enum HashedFrom {
     /// Those who may set the passwords of others.
     #[default]
     Administrators,

@@ -16,7 +16,7 @@ use crate::request::refusal::Refusal;
 
 /// Who asks for a change of a password.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Asker {
+pub(super) enum Requester {
     /// The root identity, for whom there are no rules.
     Root,
     /// Who may set the passwords of others.
@@ -27,7 +27,7 @@ pub(super) enum Asker {
     Stranger,
 }
 
-impl Asker {
+impl Requester {
     pub(super) fn of(access: &Access, key: &DnKey) -> Self {
         if access.is_root() {
             Self::Root
@@ -57,8 +57,8 @@ impl Asker {
 }
 
 /// What was found out about the passwords of a request.
-pub(crate) struct Looked {
-    pub(super) asker: Asker,
+pub(crate) struct Verdict {
+    pub(super) requester: Requester,
     pub(super) is_added: bool,
     pub(super) sends_old: bool,
     pub(super) keeps_hashed: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Looked {
     pub(super) was_used: bool,
 }
 
-impl Looked {
+impl Verdict {
     /// How new passwords of the entry are stored, if not as the settings have it.
     pub(crate) fn scheme(&self) -> Option<Scheme> {
         self.governing.as_ref()?.policy.scheme

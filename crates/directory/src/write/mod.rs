@@ -4,7 +4,6 @@
 pub(crate) mod account_events;
 pub(crate) mod account_state;
 pub(crate) mod add;
-pub(crate) mod answer;
 pub(crate) mod checks;
 pub(crate) mod decide;
 pub(crate) mod decision;
@@ -24,6 +23,7 @@ pub(crate) mod rank;
 pub(crate) mod rehash;
 pub(crate) mod relax;
 pub(crate) mod request;
+pub(crate) mod response;
 pub(crate) mod space;
 pub(crate) mod stamp;
 pub(crate) mod stored_form;

@@ -17,9 +17,9 @@ use crate::bind;
 use crate::bind::hashing::Behind;
 use crate::config::{access_config, index_config, schema_modify};
 use crate::directory::Directory;
-use crate::password_policy::change::{self, Sent};
-use crate::password_policy::verdict::Looked;
+use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::verdict::Storing;
+use crate::password_policy::verdict::Verdict;
 use crate::read::{excerpt, target};
 use crate::request::controls::{RequestControls, WriteControls};
 use crate::request::refusal::Refusal;
@@ -54,17 +54,17 @@ pub(crate) fn resolve(
     }
     let access = session.access();
     let sent = sent_passwords(request, &state.schema)
-        .map(|sent| Sent { is_trial: controls.is_trial(), ..sent });
+        .map(|sent| SentPasswords { is_trial: controls.is_trial(), ..sent });
     let guesses = sent.as_ref().is_some_and(|sent| sent.old.is_some());
     let is_own = access.key() == Some(&key) && access.prover().is_none();
     let may_try = checks::may_change_password(access, &key);
     let is_privileged = access.has(Privilege::PasswordReset);
     check_count(request, &state.schema, is_privileged)?;
-    let mut looked = sent.map(|sent| change::look(worker, access, &key, &sent));
+    let mut verdict = sent.map(|sent| change::judge(worker, access, &key, &sent));
     if guesses && is_own && old_password::is_shut(worker, &key, &state)? {
-        looked = Some(Err(change::shut()));
+        verdict = Some(Err(change::shut()));
     }
-    let storing = looked.as_ref().map_or(Some(Storing::default()), change::storing);
+    let storing = verdict.as_ref().map_or(Some(Storing::default()), change::storing);
     let (mut modifications, mut refused) = (Vec::new(), Vec::new());
     let mut passwords = StoredNow { key: &key, of: Vec::new() };
     let (mut is_wrong, mut proven) = (false, Vec::new());
@@ -89,7 +89,7 @@ pub(crate) fn resolve(
     if is_wrong && is_own {
         old_password::note_wrong(worker, &key, &state)?;
     }
-    Ok(WriteOp::Modify(Modify { key, dn, modifications, refused, proven, looked }).into())
+    Ok(WriteOp::Modify(Modify { key, dn, modifications, refused, proven, verdict }).into())
 }
 
 /// Refuses more passwords than one account has use for: each is hashed, and each that is to be
@@ -136,7 +136,7 @@ fn check_count(
 }
 
 /// The passwords of a request; none when it is not about any.
-fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Sent<'r>> {
+fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<SentPasswords<'r>> {
     let mut sent = None;
     for modification in request.changes.iter() {
         let attribute = &modification.attribute;
@@ -144,7 +144,7 @@ fn sent_passwords<'r>(request: &ModifyRequest<'r>, schema: &Schema) -> Option<Se
         if !description.is_password() {
             continue;
         }
-        let sent = sent.get_or_insert_with(Sent::default);
+        let sent = sent.get_or_insert_with(SentPasswords::default);
         let is_hashable = passwords::is_hashable(&description);
         for value in attribute.values.iter() {
             match modification.operation {
@@ -283,7 +283,7 @@ fn named_value(worker: &mut Worker, stored: &[Vec<u8>], value: &[u8]) -> Option<
 pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, Refusal> {
     let is_empty = op.modifications.is_empty() && op.refused.is_empty();
     if op.key == decide.state.subschema_key {
-        return match &op.looked {
+        return match &op.verdict {
             _ if is_empty => Ok(Decision::default()),
             Some(Err(refusal)) => Err(refusal.clone()),
             Some(Ok(_)) | None => schema_modify::decide(decide, &op.modifications),
@@ -300,8 +300,8 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
     let stored = target::stored(decide.view, id)?;
     // The policy's word comes first: whether an old password is right is told to nobody who may not
     // try one now.
-    let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));
-    let looked = looked.transpose()?;
+    let verdict = op.verdict.as_ref().map(|verdict| verdict.as_ref().map_err(Refusal::clone));
+    let verdict = verdict.transpose()?;
     // They are somebody else's.
     if !op.refused.is_empty() {
         return Err(Denied.into());
@@ -324,12 +324,12 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         relax::check_uuid(decide, &after, Some(id))?;
     }
     let mut own = None;
-    let late = looked.and_then(Looked::late);
-    if let Some(looked) = looked {
+    let late = verdict.and_then(Verdict::late);
+    if let Some(verdict) = verdict {
         let proves_old = proves_old(decide.directory, &before, op);
         let target =
             change::Target { key: &op.key, stored: Some(&stored), proves_old, touched: &touched };
-        own = Some(change::decide(decide, looked, &target, &mut after)?);
+        own = Some(change::decide(decide, verdict, &target, &mut after)?);
     }
     // What was set under relaxed rules stays as it was set.
     let kept = if relax { &touched[..] } else { &[] };

@@ -9,9 +9,9 @@ use schema::{Change, DnKey, Mode, validate};
 
 use self::value::{RequestValue, decode};
 use crate::bind::hashing::Hashed;
-use crate::password_policy::change::{self, Sent};
+use crate::password_policy::change::{self, SentPasswords};
 use crate::password_policy::generator;
-use crate::password_policy::verdict::Looked;
+use crate::password_policy::verdict::Verdict;
 use crate::read::target;
 use crate::request::extended::Call;
 use crate::request::refusal::Refusal;
@@ -21,7 +21,7 @@ use crate::request::worker::{Next, Worker};
 use crate::write::checks::{self, Checked, Passwords};
 use crate::write::decision::{Decide, Decision};
 use crate::write::rehash::queue::current_form;
-use crate::write::request::{NewPassword, OldPassword, PasswordModify, WriteOp};
+use crate::write::request::{AcceptedPassword, OldPassword, PasswordModify, WriteOp};
 use crate::write::submit::{self, Resolution};
 use crate::write::{delta, named, old_password, stamp};
 
@@ -56,10 +56,10 @@ pub(crate) fn start(
         ));
     }
     let (clear, is_trial) = (value.new.into_iter().collect(), call.controls.is_trial());
-    let sent = Sent { clear, old: value.old, is_trial, ..Sent::default() };
+    let sent = SentPasswords { clear, old: value.old, is_trial, ..SentPasswords::default() };
     // Nothing is hashed for a password that the policy refuses; the writer tells why.
-    let new = match change::look(worker, session.access(), &key, &sent) {
-        Ok(looked) => new_password(worker, looked, value.new)?.map(Ok),
+    let new = match change::judge(worker, session.access(), &key, &sent) {
+        Ok(verdict) => new_password(worker, verdict, value.new)?.map(Ok),
         Err(refusal) => Some(Err(refusal)),
     };
     let resolved = match (worker.request.hashing.questions(), new) {
@@ -79,22 +79,22 @@ pub(crate) fn start(
 /// The new password with its stored form; none while that is asked for.
 fn new_password(
     worker: &mut Worker,
-    looked: Looked,
+    verdict: Verdict,
     new: Option<&[u8]>,
-) -> Result<Option<NewPassword>, Refusal> {
+) -> Result<Option<AcceptedPassword>, Refusal> {
     let made = match new {
         Some(_) => None,
         // Another one would have to be hashed again.
         None => Some(match worker.request.hashing.known().generated() {
             Some(made) => made,
-            None => generator::generate(looked.policy(), &mut *worker.chance)?,
+            None => generator::generate(verdict.policy(), &mut *worker.chance)?,
         }),
     };
     let clear = new.or(made.as_ref().map(|made| made.as_slice())).unwrap_or_default();
-    let as_what = (looked.scheme(), made.is_some());
+    let as_what = (verdict.scheme(), made.is_some());
     Ok(match worker.stored_form(clear, as_what)? {
         Hashed::Now(stored) => {
-            Some(NewPassword { stored, generated: made.map(|made| made.to_vec()), looked })
+            Some(AcceptedPassword { stored, generated: made.map(|made| made.to_vec()), verdict })
         }
         Hashed::Asked => None,
     })
@@ -161,11 +161,11 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
             return Err(Refusal::new(ResultCode::InvalidCredentials, why));
         }
     };
-    let NewPassword { stored: new, looked, .. } = op.new.as_ref().map_err(Refusal::clone)?;
+    let AcceptedPassword { stored: new, verdict, .. } = op.new.as_ref().map_err(Refusal::clone)?;
     let mut after = before.clone();
     after.replace_values(schema, &known.user_password, vec![new.clone()])?;
     let target = change::Target { key: &op.key, stored: Some(&stored), proves_old, touched: &[] };
-    let own = change::decide(decide, looked, &target, &mut after)?;
+    let own = change::decide(decide, verdict, &target, &mut after)?;
     validate(&after, schema, Mode::Import)?;
     stamp::stamp_modified(&mut after, schema, &decide.stamp, &[])?;
     let change = Change::Modify(delta::modify_change(id, &before, &after));
@@ -178,6 +178,6 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &PasswordModify) -> Result<Dec
     };
     let mut decision = Decision::change(checks::permit(decide, &checked, change)?);
     decision.value = op.response_value();
-    decision.late = looked.late();
+    decision.late = verdict.late();
     Ok(decision)
 }

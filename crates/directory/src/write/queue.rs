@@ -4,8 +4,8 @@
 //! Invariant: what waits is bounded, in requests and in octets, over all and for each who asks.
 
 mod answers;
+mod group_commit;
 mod outbox;
-mod patience;
 pub(crate) mod pipeline;
 mod waiting;
 

@@ -16,13 +16,13 @@ use schema::{AttributeDescription, DnKey, Entry, EntryId};
 
 use crate::config::changes::{AccessConfig, IndexConfig};
 use crate::password_policy::account_event::AccountEvents;
-use crate::password_policy::verdict::Looked;
+use crate::password_policy::verdict::Verdict;
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::controls::WriteControls;
 use crate::request::controls::response::ResponseControl;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Cancel, Who};
-use crate::write::account_state::verb::Verb;
+use crate::write::account_state::change_operation::ChangeOperation;
 
 /// One update request, resolved against the schema and owned.
 pub(crate) struct WriteRequest {
@@ -138,7 +138,7 @@ pub(crate) struct Add {
     /// refuses them.
     pub(crate) entry: Entry,
     /// What the policy says of the passwords in it, if there are any.
-    pub(crate) looked: Option<Result<Looked, Refusal>>,
+    pub(crate) verdict: Option<Result<Verdict, Refusal>>,
 }
 
 /// A delete, resolved.
@@ -203,7 +203,7 @@ pub(crate) struct Modify {
     /// Stored passwords that are to be deleted, each named by its clear text.
     pub(crate) proven: Vec<Vec<u8>>,
     /// What the policy says of the passwords in it, if there are any.
-    pub(crate) looked: Option<Result<Looked, Refusal>>,
+    pub(crate) verdict: Option<Result<Verdict, Refusal>>,
 }
 
 /// One modification, resolved.
@@ -242,7 +242,7 @@ pub(crate) struct PasswordModify {
     pub(crate) dn: Dn,
     pub(super) old: OldPassword,
     /// The new password, unless the policy refuses it.
-    pub(super) new: Result<NewPassword, Refusal>,
+    pub(super) new: Result<AcceptedPassword, Refusal>,
 }
 
 /// The old password that a request sends.
@@ -255,13 +255,13 @@ pub(crate) enum OldPassword {
 }
 
 /// A new password that the policy accepts.
-pub(super) struct NewPassword {
+pub(super) struct AcceptedPassword {
     /// As it will be stored.
     pub(super) stored: Vec<u8>,
     /// It itself, to be told to the client, when the server has made it up.
     pub(super) generated: Option<Vec<u8>>,
     /// What the policy says of it.
-    pub(super) looked: Looked,
+    pub(super) verdict: Verdict,
 }
 
 /// The change: one value takes the place of another.
@@ -276,12 +276,12 @@ pub(crate) struct Rehash {
 pub(crate) struct StateChange {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
-    pub(super) changes: Vec<(&'static Verb, Vec<String>)>,
-    pub(super) asked: Wanted,
+    pub(super) changes: Vec<(&'static ChangeOperation, Vec<String>)>,
+    pub(super) asked: StateQuery,
 }
 
 /// What is to be answered.
-pub(super) struct Wanted {
+pub(super) struct StateQuery {
     /// The name of the account as it was sent.
     pub(super) target: String,
     /// The numbers of what is asked for; none: everything.

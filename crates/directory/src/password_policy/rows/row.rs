@@ -29,12 +29,12 @@ pub(in crate::password_policy) struct Row {
 #[derive(Default)]
 pub(super) struct Said {
     pub(super) policy: PasswordPolicy,
-    pub(super) switches: Switches,
+    pub(super) switches: SwitchedRules,
 }
 
 /// What 389 switches, and what is switched.
 #[derive(Default)]
-pub(super) struct Switches {
+pub(super) struct SwitchedRules {
     pub(super) is_checked: bool,
     pub(super) expires: bool,
     pub(super) max_age: Option<Duration>,

@@ -8,7 +8,7 @@ use proptest::sample::Index;
 use schema::Entry;
 
 use super::*;
-use crate::password_policy::{Hashed, NewPassword, Quality, Temporary, Words};
+use crate::password_policy::{HashedFrom, NewPassword, Quality, Temporary, Words};
 
 fn read(pairs: &[(&str, &str)]) -> Result<PasswordPolicy, PolicyFault> {
     let schema = Schema::builtin();
@@ -133,7 +133,7 @@ fn a_policy_of_opendj_is_read() {
         must_change: true,
         in_history: 7,
         history_duration: seconds(365 * 86_400),
-        hashed: Hashed::Nobody,
+        hashed: HashedFrom::Nobody,
         check_quality: CheckQuality::WherePossible,
         min_length: 10,
         quality: Quality { min_difference: 4, ..Quality::default() },

@@ -25,7 +25,7 @@ use ldap::result::ResultCode;
 use store::{Applied, Batch, Lsn, Mark, Store};
 
 use super::answers::{Failed, Waiting, answer_all, fail_all, refuse_all, shutting_down};
-use super::patience::{Patience, Wait};
+use super::group_commit::{GroupCommit, Wait};
 use super::waiting::{Found, Queued, WaitingWrites};
 use crate::access::acis_in_force::AcisInForce;
 use crate::directory::{Directory, State};
@@ -34,7 +34,7 @@ use crate::request::asker_bytes::AskerHeld;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::request::session::Ending;
-use crate::write::decide::{Decider, Outcome};
+use crate::write::decide::{Decider, WriteOutcome};
 use crate::write::request::{WriteOp, WriteRequest};
 use crate::write::space::SpaceWatch;
 
@@ -77,7 +77,7 @@ impl Drop for AbortOnPanic {
 struct Pipeline {
     decider: Decider,
     space: SpaceWatch,
-    patience: Patience,
+    patience: GroupCommit,
     /// How the log tells of batches that are done.
     to_writer: Sender<Done>,
     done: Receiver<Done>,
@@ -149,7 +149,7 @@ impl Pipeline {
         Self {
             decider: Decider::after(directory.store.published()),
             space: directory.space_watch(),
-            patience: Patience::default(),
+            patience: GroupCommit::default(),
             to_writer,
             done,
             in_flight: 0,
@@ -357,7 +357,7 @@ impl Pipeline {
         reign: Reign,
         batch: &mut Batch<'_>,
         request: &WriteRequest,
-        outcome: &Outcome,
+        outcome: &WriteOutcome,
     ) -> Result<EncodedRecord, Refusal> {
         let last = batch.last();
         let lsn = Lsn(last.lsn.0 + 1);
@@ -507,7 +507,7 @@ impl<'s> Open<'s> {
         self.changes_schema || self.acis.is_some() || self.password_policies.is_some()
     }
 
-    fn push(&mut self, queued: Queued, outcome: Outcome, is_logged: bool) {
+    fn push(&mut self, queued: Queued, outcome: WriteOutcome, is_logged: bool) {
         if outcome.is_over {
             self.wait(Waiting::new(queued, outcome.answer, is_logged));
         } else {

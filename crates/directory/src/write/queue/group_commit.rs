@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// What is known of the log and the clients.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct GroupCommit {
     /// How long a commit takes, smoothed.
     commit: Duration,
     /// How many requests the last batch had.
@@ -31,7 +31,7 @@ pub(super) struct Wait {
     count_min: usize,
 }
 
-impl Patience {
+impl GroupCommit {
     /// A batch of `count` requests was given to the log.
     pub(super) fn left(&mut self, count: usize) {
         self.last_count = count;
@@ -83,8 +83,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn experienced() -> Patience {
-        Patience { commit: MS, last_count: 10, hurried: 0 }
+    fn experienced() -> GroupCommit {
+        GroupCommit { commit: MS, last_count: 10, hurried: 0 }
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn nobody_waits_alone() {
         assert!(experienced().wait(MS, 0).is_none());
-        assert!(Patience::default().wait(MS, 5).is_none());
+        assert!(GroupCommit::default().wait(MS, 5).is_none());
     }
 
     #[test]

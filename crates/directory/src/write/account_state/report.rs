@@ -7,10 +7,10 @@ use environment::Timestamp;
 use ldap::control_value::policy_state::{PolicyState, StateOperation, operation as number};
 
 use crate::password_policy::{Account, Condition, PasswordPolicy, Weight};
-use crate::write::request::Wanted;
+use crate::write::request::StateQuery;
 
 /// What is known of an account.
-pub(super) struct Told<'a> {
+pub(super) struct AccountReport<'a> {
     /// The DN of its policy.
     pub(super) name: Option<&'a str>,
     pub(super) policy: &'a PasswordPolicy,
@@ -21,10 +21,10 @@ pub(super) struct Told<'a> {
 /// An operation that asks for something.
 struct Row {
     number: u32,
-    tell: fn(&Told<'_>) -> Vec<String>,
+    tell: fn(&AccountReport<'_>) -> Vec<String>,
 }
 
-const fn row(number: u32, tell: fn(&Told<'_>) -> Vec<String>) -> Row {
+const fn row(number: u32, tell: fn(&AccountReport<'_>) -> Vec<String>) -> Row {
     Row { number, tell }
 }
 
@@ -96,10 +96,10 @@ pub(super) fn is_known(number: u32) -> bool {
     ROWS.iter().any(|row| row.number == number)
 }
 
-impl Told<'_> {
+impl AccountReport<'_> {
     /// The value of the response: what was asked for, in the order of the table, each once.
-    pub(super) fn value(&self, asked: &Wanted) -> Vec<u8> {
-        let Wanted { target, numbers, knows_ping } = asked;
+    pub(super) fn value(&self, asked: &StateQuery) -> Vec<u8> {
+        let StateQuery { target, numbers, knows_ping } = asked;
         let is_asked = |row: &&Row| match numbers[..] {
             [] => *knows_ping || row.number <= number::CLEAR_HISTORY,
             [_, ..] => numbers.contains(&row.number),
