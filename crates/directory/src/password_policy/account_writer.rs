@@ -15,8 +15,8 @@ use crate::write::queue::{PendingWrite, WriteQueue};
 use crate::write::request::WriteOp;
 
 impl AccountWriter {
-    /// Starts the thread, which ends when the accounts are dropped. Its changes go into `writes`, as
-    /// those of the administrator `root`.
+    /// Starts the thread, which ends when the accounts are dropped. Its changes go into `writes`,
+    /// as those of the administrator `root`.
     pub(crate) fn start(self, accounts: &Arc<Accounts>, writes: Arc<WriteQueue>, root: Dn) {
         let weak = Arc::downgrade(accounts);
         let thread = thread::Builder::new().name("accounts".to_owned());

@@ -101,7 +101,7 @@ pub(crate) fn judge(
 /// Looks at the passwords of an entry to be added.
 ///
 /// # Errors
-/// Likewise.
+/// The verdict of the policy, to be told when the right to add the entry was decided on.
 pub(crate) fn judge_new(
     worker: &mut Worker,
     access: &Access,

@@ -1,8 +1,8 @@
 //! Password policy (draft-behera-ldap-password-policy-10): what it says, as a function of rules,
 //! state and time; which policy is for whom (`set.rs`); what binds leave behind (`pending.rs`).
 //!
-//! Invariant: what may be done is decided from a [`PasswordPolicy`], an [`AccountState`] and the moment
-//! that is handed in: no rule reads a directory, a clock or a password's hash.
+//! Invariant: what may be done is decided from a [`PasswordPolicy`], an [`AccountState`] and the
+//! moment that is handed in: no rule reads a directory, a clock or a password's hash.
 
 mod account;
 pub(crate) mod account_event;

@@ -123,7 +123,7 @@ impl Fault {
         }
     }
 
-    /// The same for people.
+    /// What is wrong with the password, for people.
     pub fn reason(self) -> Cow<'static, str> {
         let fixed = match self {
             Self::Short(least) => {

@@ -232,7 +232,7 @@ impl PasswordPolicies {
         for_ever || early || late
     }
 
-    /// The same policies under another schema.
+    /// These policies, their names resolved against another schema.
     pub(crate) fn resolved_against(&self, schema: Arc<Schema>) -> Self {
         let held = self.held.iter().map(|(key, held)| {
             let again = DnKey::from_dn(&schema, &held.governing.name);

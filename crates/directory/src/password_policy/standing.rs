@@ -293,7 +293,7 @@ impl Condition {
         }
     }
 
-    /// The same for people: a clause without a full stop.
+    /// What the condition is, for people: a clause without a full stop.
     pub fn sentence(&self) -> String {
         let at = |moment: &Timestamp| readable(*moment);
         match self {

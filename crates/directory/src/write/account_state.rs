@@ -68,16 +68,16 @@ pub(crate) fn start(
     }
     let knows_ping = request.oid == PING_OID;
     let (changes, numbers) = resolve(&value.operations)?;
-    let asked = StateQuery { target: value.target.into_owned(), numbers, knows_ping };
+    let query = StateQuery { target: value.target.into_owned(), numbers, knows_ping };
     if changes.is_empty() {
-        let value = read(worker, session, &state, (&dn, &key), &asked)?;
+        let value = read(worker, session, &state, (&dn, &key), &query)?;
         return Ok(Next::Answered(sink.extended(Some(request.oid), Some(&value))));
     }
-    let op = WriteOp::StateChange(StateChange { key, dn, changes, asked });
+    let op = WriteOp::StateChange(StateChange { key, dn, changes, query });
     submit::submit(worker, session, (call.controls, call.envelope), op.into(), sink)
 }
 
-/// What is to be changed, and the numbers of what is to be told: also of what is changed.
+/// What is to be changed, and the numbers of what is to be reported: also of what is changed.
 type Resolved = (Vec<(&'static ChangeOperation, Vec<String>)>, Vec<u32>);
 
 fn resolve(operations: &[StateOperation<'_>]) -> Result<Resolved, Refusal> {
@@ -87,12 +87,12 @@ fn resolve(operations: &[StateOperation<'_>]) -> Result<Resolved, Refusal> {
             numbers.push(*number);
             continue;
         }
-        let verb = changes::verb(*number).ok_or_else(|| {
+        let operation = changes::change_operation(*number).ok_or_else(|| {
             let why = format!("operation {number} on the state of an account is not known");
             Refusal::new(ResultCode::ConstraintViolation, why)
         })?;
-        numbers.push(verb.tells);
-        changes.push((verb, values.iter().map(ToString::to_string).collect()));
+        numbers.push(operation.reports);
+        changes.push((operation, values.iter().map(ToString::to_string).collect()));
     }
     Ok((changes, numbers))
 }
@@ -103,7 +103,7 @@ fn read(
     session: &Session,
     state: &State,
     (dn, key): (&Dn, &DnKey),
-    asked: &StateQuery,
+    query: &StateQuery,
 ) -> Result<Vec<u8>, Refusal> {
     let directory = Arc::clone(&worker.directory);
     let now = directory.clock.now();
@@ -120,12 +120,12 @@ fn read(
             return Err(guard.denied(view, &stored)?);
         }
         let known = GovernedAccount::of((&directory, state), view, (&stored, key));
-        Ok(known.told(now).value(asked))
+        Ok(known.report(now).value(query))
     })
 }
 
 impl GovernedAccount {
-    fn told(&self, now: Timestamp) -> AccountReport<'_> {
+    fn report(&self, now: Timestamp) -> AccountReport<'_> {
         let Self { name, policy, account } = self;
         AccountReport { name: name.as_deref(), policy, account, now }
     }
@@ -143,15 +143,15 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &StateChange) -> Result<Decisi
         GovernedAccount::of((decide.directory, decide.state), decide.view, (&stored, &op.key));
     let found = known.account.state.clone();
     let mut changed = AccountChange { account: &mut known.account, policy: &known.policy, now };
-    for (verb, values) in &op.changes {
-        (verb.change)(&mut changed, values)?;
+    for (operation, values) in &op.changes {
+        (operation.change)(&mut changed, values)?;
     }
     let rights = &decide.guard.on(&stored);
     check_failures(rights, schema, &found, &known.account.state)?;
     let before = stored.to_entry()?;
     let mut after = before.clone();
     write(&known.account, &mut after, schema)?;
-    let value = known.told(now).value(&op.asked);
+    let value = known.report(now).value(&op.query);
     // What binds left that is not written yet is written now, or was undone.
     let settled = (AccountState::read(&stored, schema) != found).then_some(id);
     if delta::deltas(&before, &after).is_empty() {

@@ -53,7 +53,7 @@ pub(crate) struct WriteOutcome {
     pub(crate) is_over: bool,
     /// The ACIs from now on, when the changes touch any.
     pub(crate) acis: Option<Arc<AciSet>>,
-    /// Likewise, the password policies.
+    /// The password policies from now on, when the changes touch any.
     pub(crate) password_policies: Option<Arc<PasswordPolicies>>,
 }
 

@@ -1,5 +1,5 @@
 //! Updates: a file for each operation, the decision, and the queue of the writer. Start at
-//! `decide.rs` and `queue.rs`.
+//! `request.rs`, `decide.rs` and `queue.rs`.
 
 pub(crate) mod account_events;
 pub(crate) mod account_state;

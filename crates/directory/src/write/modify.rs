@@ -405,8 +405,8 @@ fn touched(modifications: &[Modification]) -> Vec<Arc<AttributeDescription>> {
     all.filter(|description| seen.insert(&***description)).cloned().collect()
 }
 
-/// The modifications, those that add values to one attribute after each other as one, and likewise
-/// those that delete them: each compares its values with all that are there.
+/// The modifications. Those that add values to one attribute after each other are one, and so are
+/// those that delete values: each compares its values with all that are there.
 fn merged(modifications: &[Modification]) -> Vec<Cow<'_, Modification>> {
     let mut merged: Vec<Cow<'_, Modification>> = Vec::with_capacity(modifications.len());
     for modification in modifications {

@@ -13,8 +13,8 @@ use crate::request::worker::Worker;
 use crate::write::request::OldPassword;
 
 /// The stored value that the old password is behind. It is wrong as well where there is no such
-/// entry, which the decision tells. It is looked at, but does not count, when no bind with it would:
-/// nobody guesses here what they may not guess there.
+/// entry, which the decision tells. It is looked at, but does not count, when no bind with it
+/// would: nobody guesses here what they may not guess there.
 pub(crate) fn behind(
     worker: &mut Worker,
     key: &DnKey,

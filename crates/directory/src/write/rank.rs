@@ -114,7 +114,7 @@ fn check(decide: &Decide<'_>, id: EntryId) -> Result<(), Refusal> {
     }
 }
 
-/// Likewise for the entries below: their names change with it.
+/// Refuses a rename of an entry below which entries have privileges: their names change with it.
 fn check_below(decide: &Decide<'_>, id: EntryId) -> Result<(), Refusal> {
     let Decide { view, state, .. } = decide;
     let Ok(privilege) = state.schema.describe("ds-privilege-name") else { return Ok(()) };

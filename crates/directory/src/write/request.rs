@@ -277,7 +277,7 @@ pub(crate) struct StateChange {
     pub(crate) key: DnKey,
     pub(crate) dn: Dn,
     pub(super) changes: Vec<(&'static ChangeOperation, Vec<String>)>,
-    pub(super) asked: StateQuery,
+    pub(super) query: StateQuery,
 }
 
 /// What is to be answered.

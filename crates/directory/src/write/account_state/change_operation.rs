@@ -16,7 +16,7 @@ pub(crate) struct AccountChange<'a> {
 pub(crate) struct ChangeOperation {
     pub(super) number: u32,
     /// The number of what is told afterwards.
-    pub(super) tells: u32,
+    pub(super) reports: u32,
     /// Changes the account as the values say.
     pub(super) change: fn(&mut AccountChange<'_>, &[String]) -> Result<(), Refusal>,
 }

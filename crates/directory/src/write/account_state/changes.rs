@@ -10,16 +10,16 @@ use crate::password_policy::{DISABLED, EXPIRATION, Locked, Switches, time};
 use crate::request::refusal::Refusal;
 
 /// The row of an operation.
-pub(super) fn verb(number: u32) -> Option<&'static ChangeOperation> {
-    CHANGE_OPERATIONS.iter().find(|verb| verb.number == number)
+pub(super) fn change_operation(number: u32) -> Option<&'static ChangeOperation> {
+    CHANGE_OPERATIONS.iter().find(|one| one.number == number)
 }
 
 const fn row(
     number: u32,
-    tells: u32,
+    reports: u32,
     change: fn(&mut AccountChange<'_>, &[String]) -> Result<(), Refusal>,
 ) -> ChangeOperation {
-    ChangeOperation { number, tells, change }
+    ChangeOperation { number, reports, change }
 }
 
 /// All of them.

@@ -77,7 +77,7 @@ impl Drop for AbortOnPanic {
 struct Pipeline {
     decider: Decider,
     space: SpaceWatch,
-    patience: GroupCommit,
+    group_commit: GroupCommit,
     /// How the log tells of batches that are done.
     to_writer: Sender<Done>,
     done: Receiver<Done>,
@@ -111,7 +111,7 @@ struct Open<'s> {
     changes_schema: bool,
     /// The ACIs from this batch on, when it touches any.
     acis: Option<Arc<AciSet>>,
-    /// Likewise, the password policies.
+    /// The password policies from this batch on, when it touches any.
     password_policies: Option<Arc<PasswordPolicies>>,
 }
 
@@ -149,7 +149,7 @@ impl Pipeline {
         Self {
             decider: Decider::after(directory.store.published()),
             space: directory.space_watch(),
-            patience: GroupCommit::default(),
+            group_commit: GroupCommit::default(),
             to_writer,
             done,
             in_flight: 0,
@@ -249,7 +249,7 @@ impl Pipeline {
             };
             self.hear_log();
             if !is_idle && self.in_flight < window {
-                wait = self.patience.wait(directory.clock.elapsed(), open.count());
+                wait = self.group_commit.wait(directory.clock.elapsed(), open.count());
             }
             match next {
                 // Its client knows that the batch is lost; this one is not part of it.
@@ -259,7 +259,7 @@ impl Pipeline {
             }
         }
         if let Some(wait) = wait {
-            self.patience.waited(&wait, open.count());
+            self.group_commit.waited(&wait, open.count());
         }
     }
 
@@ -411,7 +411,7 @@ impl Pipeline {
             let policies_before =
                 password_policies.map(|policies| directory.password_policies.swap(policies));
             let schema = changes_schema.then(|| InForce::of(directory));
-            self.patience.left(waiting.len() + unfinished.len());
+            self.group_commit.left(waiting.len() + unfinished.len());
             let clock = Arc::clone(&directory.clock);
             let began = clock.elapsed();
             let durability = if is_synced { Durability::Synced } else { Durability::Written };
@@ -465,7 +465,7 @@ impl Pipeline {
     /// Takes note of a batch that is done.
     fn note(&mut self, done: Done) {
         self.in_flight -= 1;
-        self.patience.committed(done.took);
+        self.group_commit.committed(done.took);
         self.unfinished.extend(done.unfinished);
         let Some(error) = done.lost else { return };
         self.has_lost = true;
