@@ -13,7 +13,7 @@ use schema::{DnKey, Entry, Schema};
 use crate::bind::recheck;
 use crate::config::monitor_sources::SessionState;
 use crate::read::virtual_tree::Site;
-use crate::request::controls::RequestControls;
+use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Session, Who};
 use crate::request::worker::Worker;

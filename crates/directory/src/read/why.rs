@@ -8,10 +8,7 @@ mod privileges;
 
 use std::sync::Arc;
 
-use aci::{
-    Access, AccessExplanation, EntryRights, Identity, Privilege, Question, Right, ValueChange,
-};
-use ldap::dn::{Dn, DnText};
+use aci::{AccessExplanation, EntryRights, Privilege, Question, Right, ValueChange};
 use ldap::message::ExtendedRequest;
 use ldap::result::ResultCode;
 use schema::{DnKey, EntryRead};
@@ -21,7 +18,8 @@ use store::{Resolved, StoredEntry, View};
 use self::privileges::{About, Needed};
 
 use crate::access::guard::{Site, guarded};
-use crate::directory::{RootIdentity, State};
+use crate::directory::State;
+use crate::read::effective_rights::access_of;
 use crate::request::extended::Call;
 use crate::request::refusal::Refusal;
 use crate::request::session::Session;
@@ -99,29 +97,6 @@ pub(crate) fn start(
     let answer = answer(&site, &state, &asked)?;
     let json = serde_json::to_vec(&answer).unwrap_or_default();
     Ok(Next::Answered(sink.extended(Some(OID), Some(&json))))
-}
-
-/// The access of an identity, as if it had bound.
-pub(crate) fn access_of(
-    name: &str,
-    view: &View<'_>,
-    state: &State,
-    root: &RootIdentity,
-) -> Result<Access, Refusal> {
-    if name.is_empty() {
-        return Ok(Access::of(Identity::Anonymous));
-    }
-    let dn = Dn::parse(name)?;
-    let key = crate::write::update::key(&state.schema, &dn)?;
-    if key == root.key {
-        return Ok(root.access());
-    }
-    let Resolved::Found(id) = view.resolve(&key)? else {
-        return Err(Refusal::new(ResultCode::NoSuchObject, "there is no such identity"));
-    };
-    let entry = view.entry(id)?;
-    let grants = entry.map(|entry| state.grants.read(&entry)).unwrap_or_default();
-    Ok(Access::with(Identity::Entry(DnText::from(&dn)), grants).keyed(key))
 }
 
 fn answer(site: &Site<'_>, state: &State, asked: &Asked) -> Result<Answer, Refusal> {

@@ -1,15 +1,19 @@
 //! All operations on one screen: controls first, then one `match`.
 
+use aci::Privilege;
 use ldap::message::{Control, Controls, ControlsBuf, Message, MessageId, OperationKind, Request};
 use ldap::result::ResultCode;
+use schema::DnKey;
 
+use crate::access::guard::{Site, guarded};
 use crate::bind;
-use crate::bind::must_change;
+use crate::bind::{must_change, proxied};
 use crate::config::session_monitor;
 use crate::password_policy;
 use crate::read::search::Parked;
 use crate::request::completion::Completion;
-use crate::request::controls::{self, Operation, RequestControls, proxied};
+use crate::request::controls::request::RequestControls;
+use crate::request::controls::{self, Operation};
 use crate::request::extended::Call;
 use crate::request::job::{Job, JobDone, Ran};
 use crate::request::received::Envelope;
@@ -51,7 +55,7 @@ pub(crate) fn dispatch(
         .and_then(|()| check_policy(worker, session, &message.op))
         .and_then(|()| must_change::check(worker, session, message))
         .and_then(|()| take_turn(session, &message.op))
-        .and_then(|()| controls::denied(&message.controls, worker, session))
+        .and_then(|()| denied(&message.controls, worker, session))
         .and_then(|denied| {
             asks_policy &= !denied.contains(&password_policy::REQUEST);
             controls::take(&message.controls, operation, &denied)
@@ -82,13 +86,29 @@ fn abort_transaction(
     code: ResultCode,
     sink: &mut ResponseSink<'_>,
 ) {
-    for control in controls.iter().filter(|one| one.oid == write::transaction::SPECIFICATION) {
+    for control in controls.iter().filter(|one| one.oid == controls::transaction::SPECIFICATION) {
         let identifier = control.value.unwrap_or_default();
         if session.transactions().take(identifier).is_ok() {
             let why = "an update of the transaction was refused";
             sink.aborted_transaction(identifier, code, why);
         }
     }
+}
+
+/// Of the controls that were sent, those that the asker may not use.
+fn denied(
+    controls: &Controls<'_>,
+    worker: &mut Worker,
+    session: &Session,
+) -> Result<Vec<&'static str>, Refusal> {
+    let access = session.access();
+    if access.has(Privilege::BypassAcl) || controls.iter().next().is_none() {
+        return Ok(Vec::new());
+    }
+    let directory = &worker.directory;
+    let state = directory.state.load();
+    let site = Site { directory, access, view: worker.snapshot.view()?, schema: &state.schema };
+    Ok(guarded(&site, &DnKey::root(), |guard| controls::denied(controls, guard)))
 }
 
 /// RFC 4511 §4.1.1.1: an id may not be used again while its request is in progress, and 0 is the

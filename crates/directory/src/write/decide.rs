@@ -30,12 +30,13 @@ use crate::password_policy::set::{self, PasswordPolicies};
 use crate::read::live_entry::LiveEntry;
 use crate::read::target::{self, Lookup};
 use crate::request::completion::{Completion, WriteDone};
-use crate::request::controls::read_entry::{self, ReadEntry, Room};
-use crate::request::controls::{WriteControls, assertion};
+use crate::request::controls::write::{ReadEntry, WriteControls};
+use crate::request::controls::{assertion, read_entry};
 use crate::request::referral;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Cancel, Who};
 use crate::request::sink::ResponseSink;
+use crate::write::read_entry::Room;
 use crate::write::stamp::{Stamp, Stamper};
 use crate::write::transactions::Transaction;
 use crate::write::{

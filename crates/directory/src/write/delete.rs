@@ -8,7 +8,7 @@ use store::StoredEntry;
 
 use crate::config::index_config;
 use crate::read::target;
-use crate::request::controls::RequestControls;
+use crate::request::controls::request::RequestControls;
 use crate::request::refusal::Refusal;
 use crate::write::checks;
 use crate::write::decide::{Decide, Decision, WriteOp};

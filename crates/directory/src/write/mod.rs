@@ -14,6 +14,7 @@ pub(crate) mod password_modify;
 pub(crate) mod permit;
 pub(crate) mod queue;
 pub(crate) mod rank;
+pub(crate) mod read_entry;
 pub(crate) mod rehash;
 pub(crate) mod relax;
 pub(crate) mod space;

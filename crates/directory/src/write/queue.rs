@@ -27,7 +27,7 @@ use self::waiting::{NotTaken, WaitingWrites};
 use crate::directory::Directory;
 use crate::request::asker_bytes::AskerHeld;
 use crate::request::asker_queues::Asker;
-use crate::request::controls::WriteControls;
+use crate::request::controls::write::WriteControls;
 use crate::request::limits::Limits;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Cancel, Who};

@@ -15,7 +15,7 @@ use crate::bind::hashing::{Hashed, Questions};
 use crate::bind::require_confidentiality;
 use crate::directory::State;
 use crate::request::asker_queues::Asker;
-use crate::request::controls::RequestControls;
+use crate::request::controls::request::RequestControls;
 use crate::request::received::Envelope;
 use crate::request::refusal::Refusal;
 use crate::request::session::{Cancel, Session};

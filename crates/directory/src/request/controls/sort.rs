@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ldap::ber::DecodeReason;
 use ldap::control_value::sort::{SORT_KEYS_MAX, SortKey, SortResult, sort_keys};
 use ldap::message::Control;
 use ldap::result::ResultCode;
@@ -16,7 +17,8 @@ use schema::{
 };
 use store::OrderedGroup;
 
-use super::{RequestControls, malformed};
+use super::request::SortRequest;
+use super::value::{malformed, required};
 use crate::access::guard::Guard;
 use crate::request::refusal::Refusal;
 use crate::write::decide::ResponseControl;
@@ -55,14 +57,6 @@ const ORDERED_EQUALITY_RULES: [&str; 13] = [
     "CSNMatch",
 ];
 
-/// What a client asks for.
-#[derive(Debug)]
-pub(crate) struct SortRequest<'a> {
-    keys: Result<Vec<SortKey<'a>>, SortFault>,
-    /// Without the order, nothing is wanted.
-    pub(crate) critical: bool,
-}
-
 /// Why entries are not sorted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct SortFault {
@@ -96,31 +90,29 @@ pub(crate) fn sorted_response() -> ResponseControl {
     ResponseControl { oid: RESPONSE, value: Some(result.encode()) }
 }
 
-pub(super) fn take<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    if taken.sort.is_some() {
-        return Err(malformed("the sort control was sent twice"));
-    }
-    let value = control.value.ok_or_else(|| malformed("the sort control lacks its value"))?;
-    let keys = match sort_keys(value) {
-        Ok(keys) => Ok(keys),
-        Err(error) if error.reason == ldap::ber::DecodeReason::TooManyTerms => Err(SortFault::new(
-            ResultCode::UnwillingToPerform,
-            format!("entries are sorted by at most {SORT_KEYS_MAX} keys"),
-        )),
+/// What the control is called.
+pub(super) const NAME: &str = "the sort control";
+
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<SortRequest<'a>, Refusal> {
+    let keys = match sort_keys(required(control, NAME)?) {
+        Ok(keys) => Some(keys),
+        Err(error) if error.reason == DecodeReason::TooManyTerms => None,
         Err(_) => return Err(malformed("the value of the sort control is no list of sort keys")),
     };
-    taken.sort = Some(SortRequest { keys, critical: control.critical });
-    Ok(())
+    Ok(SortRequest { keys, critical: control.critical })
 }
 
 impl SortRequest<'_> {
     /// What the keys mean, or why they mean nothing here.
     pub(crate) fn resolve(&self, schema: &Schema, guard: &Guard<'_>) -> Result<Order, SortFault> {
         let mut order: Vec<OrderKey> = Vec::new();
-        for key in self.keys.as_ref().map_err(SortFault::clone)? {
+        let Some(keys) = &self.keys else {
+            return Err(SortFault::new(
+                ResultCode::UnwillingToPerform,
+                format!("entries are sorted by at most {SORT_KEYS_MAX} keys"),
+            ));
+        };
+        for key in keys {
             let resolved = resolve_key(key, schema, guard)?;
             if order.iter().any(|before| before.description == resolved.description) {
                 let diagnostic = format!("'{}' is a sort key twice", key.attribute);
@@ -355,11 +347,8 @@ mod tests {
 
     fn order(keys: &[SortKey<'_>], access: &Access) -> Result<Order, SortFault> {
         let value = write_sort_keys(keys);
-        let mut taken = RequestControls::default();
         let control = Control { oid: OID, critical: true, value: Some(&value) };
-        take(&mut taken, &control).unwrap();
-        assert!(take(&mut taken, &control).is_err(), "twice");
-        taken.sort.unwrap().resolve(&Schema::builtin(), &Guard::open(access))
+        read(&control).unwrap().resolve(&Schema::builtin(), &Guard::open(access))
     }
 
     /// Whom no access rules keep from anything.

@@ -8,7 +8,7 @@ use ldap::control_value::vlv::{VlvRequest, VlvResponse};
 use ldap::message::Control;
 use ldap::result::ResultCode;
 
-use super::{RequestControls, malformed};
+use super::value::{malformed, required};
 use crate::request::refusal::Refusal;
 use crate::write::decide::ResponseControl;
 
@@ -17,19 +17,12 @@ pub(crate) const OID: &str = "2.16.840.1.113730.3.4.9";
 /// The response control's OID.
 pub(crate) const RESPONSE: &str = "2.16.840.1.113730.3.4.10";
 
-pub(super) fn take<'a>(
-    taken: &mut RequestControls<'a>,
-    control: &Control<'a>,
-) -> Result<(), Refusal> {
-    if taken.vlv.is_some() {
-        return Err(malformed("the virtual list view control was sent twice"));
-    }
-    let value =
-        control.value.ok_or_else(|| malformed("the virtual list view control lacks its value"))?;
-    let request = VlvRequest::decode(value)
-        .map_err(|_| malformed("the value of the virtual list view control is malformed"))?;
-    taken.vlv = Some(request);
-    Ok(())
+/// What the control is called.
+pub(super) const NAME: &str = "the virtual list view control";
+
+pub(super) fn read<'a>(control: &Control<'a>) -> Result<VlvRequest<'a>, Refusal> {
+    VlvRequest::decode(required(control, NAME)?)
+        .map_err(|_| malformed("the value of the virtual list view control is malformed"))
 }
 
 /// What the response control says.
