@@ -12,7 +12,7 @@ use schema::{
 };
 use store::View;
 
-use crate::access::guard::{Guard, Site, guarded};
+use crate::access::guard::{self, Guard, Site, guarded};
 use crate::bind::hashing::Behind;
 use crate::bind::{recheck, require_confidentiality};
 use crate::directory::{Directory, State};
@@ -20,6 +20,7 @@ use crate::password_policy;
 use crate::read::live_entry::LiveEntry;
 use crate::read::root_dse::Offer;
 use crate::read::search::cost;
+use crate::read::special::special_entry;
 use crate::read::target::{self, Lookup};
 use crate::read::virtual_tree::{Asked, Found};
 use crate::request::completion::Completion;
@@ -212,7 +213,7 @@ impl Compare<'_> {
         // The values of what the server makes are of the server.
         let mut unlimited = Meter::unlimited();
         let offer = || session.map(|session| Offer::to(session, directory)).unwrap_or_default();
-        if let Some(special) = target::special(directory, state, key, offer) {
+        if let Some(special) = special_entry(directory, state, key, offer) {
             let rights = guard.on(special.entry());
             return Ok((check(special.entry(), &rights, &mut unlimited)?, Vec::new()));
         }
@@ -225,7 +226,7 @@ impl Compare<'_> {
         }
         let lookup = Lookup { name: request.name, key, referrals, scope: None };
         let id = target::find(view, state, guard, &lookup)?;
-        let stored = target::stored(view, id)?;
+        let stored = guard::stored(view, id)?;
         let rights = guard.on(&stored);
         if !rights.is_disclosed() {
             return Err(guard.hidden(view, id)?);

@@ -35,13 +35,14 @@ use self::parked::Phase;
 pub(crate) use self::parked::{Budget, Parked};
 pub(crate) use self::run::{Run, Sent, Step};
 use self::usable::Usable;
-use crate::access::guard::{Guard, Site, guarded};
+use crate::access::guard::{self, Guard, Site, guarded};
 use crate::bind::recheck;
 use crate::directory::{Directory, State};
 use crate::read::analyser::{SAMPLED_ONE_IN, Watch};
 use crate::read::effective_rights::Told;
 use crate::read::live_entry::LiveEntry;
 use crate::read::root_dse::{self, Offer};
+use crate::read::special::special_entry;
 use crate::read::subentry::Shown;
 use crate::read::target::{self, Lookup};
 use crate::read::virtual_tree;
@@ -310,7 +311,7 @@ impl Search<'_> {
         let schema = &state.schema;
         let visible = (filter, selection, wanted);
         let (scope, deref) = (self.request.scope, self.request.deref);
-        if let Some(special) = target::special(self.directory, state, key, || self.offer())
+        if let Some(special) = special_entry(self.directory, state, key, || self.offer())
             && (!key.is_root() || scope == Scope::Base)
             && self.resumed.is_none()
         {
@@ -428,7 +429,7 @@ impl Search<'_> {
         }
         let is_disclosed = match guard.discloses_base().filter(|_| is_local) {
             Some(is_disclosed) => is_disclosed,
-            None => guard.on(&target::stored(view, base)?).is_disclosed(),
+            None => guard.on(&guard::stored(view, base)?).is_disclosed(),
         };
         if is_disclosed {
             return Ok(false);
@@ -500,7 +501,7 @@ impl Search<'_> {
             let root = root_dse::entry(self.directory, schema, self.offer());
             return self.asserted(&root, guard, schema);
         }
-        let stored = target::stored(view, base)?;
+        let stored = guard::stored(view, base)?;
         let live = LiveEntry::new(view, &stored, schema.well_known(), true).seen_by(guard);
         self.asserted(&live, guard, schema)
     }

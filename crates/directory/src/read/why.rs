@@ -17,7 +17,7 @@ use store::{Resolved, StoredEntry, View};
 
 use self::privileges::{About, Needed};
 
-use crate::access::guard::{Site, guarded};
+use crate::access::guard::{self, Site, guarded};
 use crate::directory::State;
 use crate::read::effective_rights::access_of;
 use crate::request::extended::Call;
@@ -178,7 +178,7 @@ const BYPASSED: &str = "the identity has the privilege bypass-acl: no ACI is ask
 
 fn found<'v>(site: &Site<'v>, key: &DnKey) -> Result<StoredEntry<'v>, Refusal> {
     match site.view.resolve(key)? {
-        Resolved::Found(id) => crate::read::target::stored(site.view, id),
+        Resolved::Found(id) => guard::stored(site.view, id),
         Resolved::Missing { .. } | Resolved::NoContext => {
             Err(Refusal::no_such_object(String::new(), "there is no such entry"))
         }
@@ -191,7 +191,7 @@ fn place(view: &View<'_>, holder: &DnKey) -> Result<String, Refusal> {
         return Ok(crate::config::access_config::ACCESS_CONFIG_DN.to_owned());
     }
     Ok(match view.resolve(holder)? {
-        Resolved::Found(id) => crate::read::target::stored(view, id)?.dn().to_owned(),
+        Resolved::Found(id) => guard::stored(view, id)?.dn().to_owned(),
         Resolved::Missing { .. } | Resolved::NoContext => String::new(),
     })
 }

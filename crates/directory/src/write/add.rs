@@ -11,6 +11,7 @@ use schema::{
 };
 use store::Resolved;
 
+use crate::access::guard;
 use crate::config::index_config;
 use crate::password_policy::change::{self, Looked, Sent};
 use crate::read::search::aliases;
@@ -173,7 +174,7 @@ fn parent(decide: &Decide<'_>, op: &Add) -> Result<EntryId, Refusal> {
     let lookup = decide.lookup(&name, &op.key);
     let superior = target::find_superior(decide.view, decide.state, decide.guard, &above, &lookup)?;
     let known = decide.state.schema.well_known();
-    aliases::refuse_below(&target::stored(decide.view, superior)?, known)?;
+    aliases::refuse_below(&guard::stored(decide.view, superior)?, known)?;
     Ok(superior)
 }
 

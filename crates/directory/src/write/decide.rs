@@ -20,7 +20,7 @@ use schema::{Change, DnKey, EntryId, EntryRead};
 use store::{Batch, Mark, Resolved, StoreError, View};
 
 use crate::access::acis;
-use crate::access::guard::{Guard, Site, guarded_by};
+use crate::access::guard::{self, Guard, Site, guarded_by};
 use crate::bind::recheck;
 use crate::config::{access_config, index_config};
 use crate::directory::{Directory, State};
@@ -593,7 +593,7 @@ impl Attempt<'_, '_> {
                 false => Ok(None),
             };
         };
-        let stored = target::stored(view, id)?;
+        let stored = guard::stored(view, id)?;
         guarded_by(&site, acis, &DnKey::root(), |guard| {
             let control = (read_entry::POST_READ, room);
             wanted.read(control, view, &stored, schema.well_known(), guard).map(Some)
@@ -646,7 +646,7 @@ fn pre_read(
     }
     let name = dn.to_string();
     let id = target::find(decide.view, decide.state, decide.guard, &decide.lookup(&name, key))?;
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let live = LiveEntry::new(decide.view, &stored, known, true).seen_by(guard);
     check(&live, &guard.on(&stored))?;
     if let Some(wanted) = pre_read {

@@ -6,6 +6,7 @@ use ldap::result::ResultCode;
 use schema::{DeleteChange, DnKey};
 use store::StoredEntry;
 
+use crate::access::guard;
 use crate::config::index_config;
 use crate::read::target;
 use crate::request::controls::request::RequestControls;
@@ -45,7 +46,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Delete) -> Result<Decision, R
             "the entry has subordinates; delete them first",
         ));
     }
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     let (change, _) = change(&stored)?;
     Ok(Decision::change(checks::permit_delete(decide, &stored, change)?))
 }

@@ -15,6 +15,7 @@ use schema::{
 };
 use store::Resolved;
 
+use crate::access::guard;
 use crate::bind;
 use crate::bind::hashing::Behind;
 use crate::config::{access_config, index_config, schema_modify};
@@ -310,7 +311,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Modify) -> Result<Decision, R
         return Ok(Decision::default());
     }
     let schema = &decide.state.schema;
-    let stored = target::stored(decide.view, id)?;
+    let stored = guard::stored(decide.view, id)?;
     // The policy's word comes first: whether an old password is right is told to nobody who may not
     // try one now.
     let looked = op.looked.as_ref().map(|looked| looked.as_ref().map_err(Refusal::clone));

@@ -15,6 +15,7 @@ use schema::{Change, DnKey};
 use store::Resolved;
 use zeroize::Zeroizing;
 
+use crate::access::guard;
 use crate::bind::Candidate;
 use crate::directory::Directory;
 use crate::read::target;
@@ -162,7 +163,7 @@ pub(crate) fn decide(decide: &mut Decide<'_>, op: &Rehash) -> Result<Decision, R
     let name = op.dn.to_string();
     let lookup = decide.lookup(&name, &op.key);
     let id = target::find(decide.view, decide.state, decide.guard, &lookup)?;
-    let entry = target::stored(decide.view, id)?;
+    let entry = guard::stored(decide.view, id)?;
     let before = entry.to_entry()?;
     let schema = &decide.state.schema;
     let known = schema.well_known();

@@ -13,7 +13,7 @@ use schema::{Assertion, DnKey, EntryId, EntryRead, RdnKey, ResolvedFilter, Schem
 use store::{Ask, Resolved, StoredEntry, View};
 
 use super::{Outcome, Resolved as Asked, Search};
-use crate::access::guard::Guard;
+use crate::access::guard::{self, Guard};
 use crate::directory::State;
 use crate::read::target::{self, Lookup};
 use crate::request::refusal::Refusal;
@@ -95,7 +95,7 @@ pub(crate) fn find_base(
             Resolved::NoContext => None,
         };
         let alias = match nearest {
-            Some(id) => Some(target::stored(view, id)?),
+            Some(id) => Some(guard::stored(view, id)?),
             None => None,
         };
         let alias = alias.filter(|entry| schema.well_known().is_alias(entry));
@@ -138,7 +138,7 @@ pub(crate) fn find_base(
 /// alias leads is not told by it whether anything is there.
 fn is_known(view: &View<'_>, guard: &Guard<'_>, key: &DnKey) -> Result<bool, Refusal> {
     let Resolved::Found(id) = view.resolve(key)? else { return Ok(false) };
-    let stored = target::stored(view, id)?;
+    let stored = guard::stored(view, id)?;
     Ok(guard.is_bypassed() || guard.on(&stored).is_disclosed())
 }
 
@@ -149,7 +149,7 @@ fn nearest_is_alias(
     key: &DnKey,
 ) -> Result<bool, Refusal> {
     let Resolved::Missing { nearest: Some(id) } = view.resolve(key)? else { return Ok(false) };
-    let stored = target::stored(view, id)?;
+    let stored = guard::stored(view, id)?;
     let is_known = guard.is_bypassed() || guard.on(&stored).is_disclosed();
     Ok(is_known && schema.well_known().is_alias(&stored))
 }
@@ -336,7 +336,7 @@ impl Regions {
             if next == EntryId::ROOT {
                 break false;
             }
-            next = target::stored(view, next)?.parent();
+            next = guard::stored(view, next)?.parent();
         };
         self.parent.set(Some((parent, answer)));
         Ok(answer)
@@ -355,7 +355,7 @@ impl Regions {
             let mut way = vec![id];
             let mut next = id;
             while next != EntryId::ROOT {
-                next = target::stored(view, next)?.parent();
+                next = guard::stored(view, next)?.parent();
                 way.push(next);
             }
             way.reverse();

@@ -30,10 +30,9 @@ use super::cost::ENTRY_STEPS;
 use super::parked::SentIds;
 use super::run::{CHILD_STEPS, Seen};
 use super::{Bounds, Done, Outcome, Resolved, Run, Search, Sent, Step};
-use crate::access::guard::Guard;
+use crate::access::guard::{self, Guard};
 use crate::directory::State;
 use crate::read::live_entry::LiveEntry;
-use crate::read::target;
 use crate::request::controls::paged::Position;
 use crate::request::controls::sort::{Order, SortFault, sorted_response};
 use crate::request::cookie::{self, CookieFault};
@@ -510,13 +509,13 @@ impl<'a> Sorting<'a> {
     /// Reads an entry to place it.
     fn read(&mut self, id: EntryId) -> Result<StoredEntry<'a>, Failed> {
         self.count_entry()?;
-        Ok(target::stored(self.view(), id)?)
+        Ok(guard::stored(self.view(), id)?)
     }
 
     /// Reads an entry that has its place, to send it.
     fn read_again(&mut self, id: EntryId) -> Result<StoredEntry<'a>, Failed> {
         self.work.entries += 1;
-        Ok(target::stored(self.view(), id)?)
+        Ok(guard::stored(self.view(), id)?)
     }
 
     /// How many entries are wanted, if not all.
